@@ -1,0 +1,1 @@
+//! The verbs a learner needs, as traits.

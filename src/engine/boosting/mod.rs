@@ -1,0 +1,55 @@
+//! Gradient-boosted trees.
+
+pub mod loss;
+pub mod metric;
+pub mod params;
+
+pub use params::BoostingParams;
+
+use crate::column::Column;
+use crate::error::Result;
+use crate::model::{Labels, Model};
+
+/// What is to be predicted.
+pub enum Target<'a> {
+    /// Numbers, for regression (or probabilities, for `cross_entropy`).
+    Numbers(Column<'a>),
+    /// The class of each row as an index into `labels`.
+    Classes { codes: &'a [u32], labels: Labels },
+}
+
+/// The table that a model is fitted on. All columns have the same length.
+pub struct Input<'a> {
+    pub features: Vec<Column<'a>>,
+    pub target: Target<'a>,
+    pub target_name: String,
+    /// Not negative, and not all zero.
+    pub weight: Option<Column<'a>>,
+    /// Scores to start from, one column for each output.
+    pub baseline: Vec<Column<'a>>,
+    /// Rows to measure on and not to train on.
+    pub held_out: Option<&'a [bool]>,
+}
+
+/// Watches a fit from outside.
+pub trait Monitor: Sync {
+    /// Called after each round, with the metric of the held-out rows.
+    fn round(&self, done: u32, total: u32, metric: Option<f64>) {
+        let _ = (done, total, metric);
+    }
+
+    /// Asked several times a round; `true` ends the fit with [`crate::Error::Interrupted`].
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Watches nothing.
+pub struct Quiet;
+impl Monitor for Quiet {}
+
+/// Fits a model.
+pub fn fit(input: &Input<'_>, params: &BoostingParams, monitor: &dyn Monitor) -> Result<Model> {
+    let _ = (input, params, monitor);
+    unimplemented!()
+}

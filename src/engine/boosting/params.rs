@@ -1,0 +1,337 @@
+//! The parameters of boosted trees: the one place where they, their defaults and their limits live.
+
+use crate::error::{Error, Result};
+use crate::quantize::BorderMethod;
+use crate::tree::params::{Monotone, Policy};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which loss the trees lower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossKind {
+    /// By the target: `rmse` for numbers, `logloss` for two classes, `multiclass` for more.
+    #[default]
+    Auto,
+    Rmse,
+    Logloss,
+    CrossEntropy,
+    Multiclass,
+    Mae,
+    Quantile,
+    Huber,
+    Poisson,
+    Gamma,
+    Tweedie,
+}
+
+/// What is measured on the held-out rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MetricKind {
+    Rmse,
+    Mae,
+    R2,
+    Quantile,
+    Huber,
+    Logloss,
+    CrossEntropy,
+    Auc,
+    Accuracy,
+    Multiclass,
+    Poisson,
+    Gamma,
+    Tweedie,
+}
+
+/// How rows are drawn for each tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowSample {
+    #[default]
+    None,
+    /// Each row with probability `row_fraction`.
+    Bernoulli,
+    /// Gradient-based one-side sampling (Ke et al. 2017): the two thirds of `row_fraction` with
+    /// the largest gradients, and a random third from the others, weighted up.
+    Goss,
+    /// Minimal variance sampling (Ibragimov and Gusev 2019), `row_fraction` in expectation.
+    Mvs,
+}
+
+/// Where the work is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClassWeight {
+    #[default]
+    None,
+    /// Rows of a class weigh `rows / (classes * rows of the class)`.
+    Balanced,
+    /// A weight for each class, by its label written out.
+    #[serde(untagged)]
+    ByLabel(BTreeMap<String, LabelWeight>),
+}
+
+/// A class weight as its bits, so that parameters compare exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LabelWeight(pub f64);
+impl Eq for LabelWeight {}
+
+/// Parameters of [`crate::boosting::fit`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BoostingParams {
+    /// The loss to lower.
+    pub loss: LossKind,
+    /// The quantile that `loss="quantile"` estimates, inside (0, 1).
+    pub alpha: f64,
+    /// Where `loss="huber"` turns from squared to absolute, in units of the target.
+    pub huber_delta: f64,
+    /// The variance power of `loss="tweedie"`, inside (1, 2).
+    pub tweedie_power: f64,
+
+    /// The number of boosting rounds (of trees, for one output).
+    pub trees: u32,
+    /// What each leaf's value is multiplied by.
+    pub learning_rate: f64,
+    /// How a tree grows.
+    pub policy: Policy,
+    /// The largest depth; 6 unless told otherwise, without limit (63) under `leafwise`.
+    pub depth: Option<u32>,
+    /// The largest number of leaves under `leafwise`; 31 unless told otherwise.
+    pub leaves: Option<u32>,
+
+    /// The largest number of borders a feature, 1 to 255.
+    pub bins: u32,
+    /// How borders are chosen.
+    pub border_method: BorderMethod,
+    /// The number of rows that borders are fitted on.
+    pub border_sample: u64,
+
+    /// L2 regularisation of leaf values.
+    pub l2: f64,
+    /// L1 regularisation of leaf values.
+    pub l1: f64,
+    /// The smallest sum of hessians in a child.
+    pub min_child_weight: f64,
+    /// The smallest number of rows in a child; 0: no rule.
+    pub min_data_in_leaf: u32,
+    /// The smallest gain of a split.
+    pub min_gain: f64,
+
+    /// How rows are drawn for each tree.
+    pub row_sample: RowSample,
+    /// The share of rows drawn, inside (0, 1]; 0.8 unless told otherwise (0.3 for `goss`).
+    pub row_fraction: Option<f64>,
+    /// The share of features drawn for each tree.
+    pub feature_fraction: f64,
+    /// The share of the tree's features drawn for each level.
+    pub feature_fraction_level: f64,
+    /// The share of the level's features drawn for each node (not under `symmetric`).
+    pub feature_fraction_node: f64,
+
+    /// -1 (falling), 0 or 1 (rising) by feature name.
+    pub monotone: Monotone,
+    /// Groups of feature names that may meet on one path; empty: all may. A feature in no group
+    /// meets no other.
+    pub interaction: Vec<Vec<String>>,
+
+    /// Class weights.
+    pub class_weight: ClassWeight,
+    /// What is measured on held-out rows; the loss's own unless told otherwise.
+    pub metric: Option<MetricKind>,
+    /// Stop after this many rounds without a better metric on the held-out rows.
+    pub early_stopping: Option<u32>,
+
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// Threads; as many as Polars uses unless told otherwise. Never changes the model.
+    pub n_threads: Option<u32>,
+    /// `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the model.
+    pub device: String,
+}
+
+impl Default for BoostingParams {
+    fn default() -> Self {
+        BoostingParams {
+            loss: LossKind::Auto,
+            alpha: 0.5,
+            huber_delta: 1.0,
+            tweedie_power: 1.5,
+            trees: 100,
+            learning_rate: 0.1,
+            policy: Policy::Symmetric,
+            depth: None,
+            leaves: None,
+            bins: 254,
+            border_method: BorderMethod::Quantile,
+            border_sample: 200_000,
+            l2: 1.0,
+            l1: 0.0,
+            min_child_weight: 1.0,
+            min_data_in_leaf: 0,
+            min_gain: 0.0,
+            row_sample: RowSample::None,
+            row_fraction: None,
+            feature_fraction: 1.0,
+            feature_fraction_level: 1.0,
+            feature_fraction_node: 1.0,
+            monotone: Monotone::new(),
+            interaction: vec![],
+            class_weight: ClassWeight::None,
+            metric: None,
+            early_stopping: None,
+            seed: 0,
+            n_threads: None,
+            device: "auto".into(),
+        }
+    }
+}
+
+impl BoostingParams {
+    /// Parameters from a JSON object; what it does not name has its default.
+    ///
+    /// # Errors
+    /// [`Error::UnknownParameter`] with the nearest name, [`Error::Parameter`] for a value of the
+    /// wrong type or out of range.
+    ///
+    /// ```
+    /// use taiga_engine::boosting::BoostingParams;
+    /// let params = BoostingParams::from_json(&serde_json::json!({"trees": 50, "policy": "leafwise"})).unwrap();
+    /// assert_eq!(params.trees, 50);
+    /// let error = BoostingParams::from_json(&serde_json::json!({"treees": 50})).unwrap_err();
+    /// assert_eq!(error.to_string(), "there is no parameter `treees`; did you mean `trees`?");
+    /// ```
+    pub fn from_json(value: &serde_json::Value) -> Result<Self> {
+        let object = value.as_object().ok_or_else(|| Error::Data("parameters are an object of names and values".into()))?;
+        let known = serde_json::to_value(BoostingParams::default()).map_err(|e| Error::Data(e.to_string()))?;
+        let known = known.as_object().ok_or_else(|| Error::Data("parameters are no object".into()))?;
+        for name in object.keys() {
+            if !known.contains_key(name) {
+                let suggestion = known
+                    .keys()
+                    .map(|k| (strsim::damerau_levenshtein(k, name), k))
+                    .filter(|(d, k)| *d <= 1 + k.len() / 3)
+                    .min_by_key(|(d, _)| *d)
+                    .map(|(_, k)| k.clone());
+                return Err(Error::UnknownParameter { name: name.clone(), suggestion });
+            }
+            // One field at a time, so that the error names it.
+            let single = serde_json::json!({ name.as_str(): object[name] });
+            if let Err(e) = serde_json::from_value::<BoostingParams>(single) {
+                return Err(Error::parameter(name, format!("{}: {e}", object[name])));
+            }
+        }
+        let params: BoostingParams = serde_json::from_value(value.clone()).map_err(|e| Error::Data(e.to_string()))?;
+        params.validate()?;
+        Ok(params)
+    }
+
+    /// The parameters as a JSON object, without those that never change the model
+    /// (`n_threads`, `device`).
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        if let Some(object) = value.as_object_mut() {
+            object.remove("n_threads");
+            object.remove("device");
+        }
+        value
+    }
+
+    /// Checks each parameter alone and those that exclude each other.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] naming the parameter, its value and what was expected.
+    pub fn validate(&self) -> Result<()> {
+        fn check(ok: bool, name: &str, value: impl std::fmt::Debug, expected: &str) -> Result<()> {
+            if ok { Ok(()) } else { Err(Error::parameter(name, format!("{value:?} is not {expected}"))) }
+        }
+        let not_negative = |x: f64| x.is_finite() && x >= 0.0;
+        let fraction = |x: f64| x > 0.0 && x <= 1.0;
+        let inside = |x: f64, a: f64, b: f64| x > a && x < b;
+        check(inside(self.alpha, 0.0, 1.0), "alpha", self.alpha, "inside (0, 1)")?;
+        check(self.huber_delta.is_finite() && self.huber_delta > 0.0, "huber_delta", self.huber_delta, "a positive number")?;
+        check(inside(self.tweedie_power, 1.0, 2.0), "tweedie_power", self.tweedie_power, "inside (1, 2)")?;
+        check((1..=1_000_000).contains(&self.trees), "trees", self.trees, "between 1 and 1,000,000")?;
+        check(self.learning_rate.is_finite() && self.learning_rate > 0.0, "learning_rate", self.learning_rate, "a positive number")?;
+        if let Some(depth) = self.depth {
+            match self.policy {
+                Policy::Leafwise => check((1..=63).contains(&depth), "depth", depth, "between 1 and 63")?,
+                _ => check((1..=16).contains(&depth), "depth", depth, "between 1 and 16")?,
+            }
+        }
+        if let Some(leaves) = self.leaves {
+            if self.policy != Policy::Leafwise {
+                return Err(Error::parameter("leaves", "counts only under policy=\"leafwise\"; elsewhere `depth` limits a tree"));
+            }
+            check((2..=65_536).contains(&leaves), "leaves", leaves, "between 2 and 65,536")?;
+        }
+        check((1..=255).contains(&self.bins), "bins", self.bins, "between 1 and 255")?;
+        check(self.border_sample >= 2, "border_sample", self.border_sample, "at least 2")?;
+        check(not_negative(self.l2), "l2", self.l2, "zero or a positive number")?;
+        check(not_negative(self.l1), "l1", self.l1, "zero or a positive number")?;
+        check(not_negative(self.min_child_weight), "min_child_weight", self.min_child_weight, "zero or a positive number")?;
+        check(not_negative(self.min_gain), "min_gain", self.min_gain, "zero or a positive number")?;
+        if let Some(f) = self.row_fraction {
+            if self.row_sample == RowSample::None {
+                return Err(Error::parameter("row_fraction", "needs row_sample=\"bernoulli\", \"goss\" or \"mvs\""));
+            }
+            check(fraction(f), "row_fraction", f, "inside (0, 1]")?;
+        }
+        check(fraction(self.feature_fraction), "feature_fraction", self.feature_fraction, "inside (0, 1]")?;
+        check(fraction(self.feature_fraction_level), "feature_fraction_level", self.feature_fraction_level, "inside (0, 1]")?;
+        check(fraction(self.feature_fraction_node), "feature_fraction_node", self.feature_fraction_node, "inside (0, 1]")?;
+        if self.policy == Policy::Symmetric && self.feature_fraction_node != 1.0 {
+            return Err(Error::parameter("feature_fraction_node", "a symmetric tree has one split a level; use feature_fraction_level"));
+        }
+        for (name, direction) in &self.monotone {
+            if !(-1..=1).contains(direction) {
+                return Err(Error::parameter("monotone", format!("{direction} for `{name}` is not -1, 0 or 1")));
+            }
+        }
+        if let ClassWeight::ByLabel(weights) = &self.class_weight {
+            for (label, w) in weights {
+                if !not_negative(w.0) {
+                    return Err(Error::parameter("class_weight", format!("{:?} for `{label}` is not zero or a positive number", w.0)));
+                }
+            }
+        }
+        if let Some(rounds) = self.early_stopping {
+            check(rounds >= 1, "early_stopping", rounds, "at least 1")?;
+        }
+        check(self.n_threads.is_none_or(|n| (1..=1024).contains(&n)), "n_threads", self.n_threads, "between 1 and 1,024")?;
+        self.check_device()
+    }
+
+    fn check_device(&self) -> Result<()> {
+        let cuda = self.device == "cuda" || self.device.strip_prefix("cuda:").is_some_and(|n| n.parse::<u32>().is_ok());
+        match self.device.as_str() {
+            "auto" | "cpu" => Ok(()),
+            _ if cuda => Err(Error::parameter("device", format!("\"{}\": this build of polars-taiga has no CUDA backend; use \"cpu\" or \"auto\"", self.device))),
+            _ => Err(Error::parameter("device", format!("{:?} is not \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"", self.device))),
+        }
+    }
+
+    /// The largest depth of a tree.
+    pub fn depth(&self) -> u32 {
+        self.depth.unwrap_or(if self.policy == Policy::Leafwise { 63 } else { 6 })
+    }
+
+    /// The largest number of leaves of a tree.
+    pub fn leaves(&self) -> u32 {
+        match self.policy {
+            Policy::Leafwise => self.leaves.unwrap_or(31),
+            _ => 1 << self.depth(),
+        }
+    }
+
+    /// The share of rows drawn for each tree.
+    pub fn row_fraction(&self) -> f64 {
+        match self.row_sample {
+            RowSample::None => 1.0,
+            RowSample::Goss => self.row_fraction.unwrap_or(0.3),
+            RowSample::Bernoulli | RowSample::Mvs => self.row_fraction.unwrap_or(0.8),
+        }
+    }
+}

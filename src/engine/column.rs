@@ -1,0 +1,351 @@
+//! Borrowed columns: chunks of values and validity, as Arrow lays them out.
+//!
+//! A [`Column`] owns nothing: it points at the chunks of an Arrow array, at f32 and f64 values
+//! above all, which are never copied whole. Missing values are unified here and nowhere else: a
+//! null and a NaN both read as NaN.
+
+use serde::{Deserialize, Serialize};
+
+/// A slice of bits, least significant first, as in Arrow's bitmaps.
+#[derive(Clone, Copy, Debug)]
+pub struct Bits<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+    len: usize,
+}
+
+impl<'a> Bits<'a> {
+    /// `len` bits of `bytes` from bit `offset` on.
+    ///
+    /// # Panics
+    /// When `bytes` is too short for `offset + len` bits.
+    pub fn new(bytes: &'a [u8], offset: usize, len: usize) -> Self {
+        assert!(offset + len <= bytes.len() * 8, "a bitmap of {} bytes can't hold {} bits", bytes.len(), offset + len);
+        Bits { bytes, offset, len }
+    }
+
+    /// The number of bits.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bit `i`.
+    #[inline]
+    pub fn get(&self, i: usize) -> bool {
+        debug_assert!(i < self.len);
+        let i = self.offset + i;
+        self.bytes[i / 8] >> (i % 8) & 1 == 1
+    }
+}
+
+/// The values of one chunk, in their own type.
+#[derive(Clone, Copy, Debug)]
+pub enum Values<'a> {
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    I8(&'a [i8]),
+    I16(&'a [i16]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    I128(&'a [i128]),
+    U8(&'a [u8]),
+    U16(&'a [u16]),
+    U32(&'a [u32]),
+    U64(&'a [u64]),
+    Bool(Bits<'a>),
+    /// Fixed point: the value is `integer / 10^scale`.
+    Decimal(&'a [i128], u32),
+}
+
+/// Calls `$body` with `$values` bound to the slice of whichever variant, and `$to_f64` to the
+/// conversion of one of its values.
+macro_rules! with_values {
+    ($self:expr, |$values:ident, $to_f64:ident| $body:expr, bool |$bits:ident| $bool_body:expr) => {
+        match $self {
+            Values::F32($values) => { let $to_f64 = |x: f32| x as f64; $body }
+            Values::F64($values) => { let $to_f64 = |x: f64| x; $body }
+            Values::I8($values) => { let $to_f64 = |x: i8| x as f64; $body }
+            Values::I16($values) => { let $to_f64 = |x: i16| x as f64; $body }
+            Values::I32($values) => { let $to_f64 = |x: i32| x as f64; $body }
+            Values::I64($values) => { let $to_f64 = |x: i64| x as f64; $body }
+            Values::I128($values) => { let $to_f64 = |x: i128| x as f64; $body }
+            Values::U8($values) => { let $to_f64 = |x: u8| x as f64; $body }
+            Values::U16($values) => { let $to_f64 = |x: u16| x as f64; $body }
+            Values::U32($values) => { let $to_f64 = |x: u32| x as f64; $body }
+            Values::U64($values) => { let $to_f64 = |x: u64| x as f64; $body }
+            Values::Bool($bits) => $bool_body,
+            Values::Decimal($values, scale) => {
+                let divisor = 10f64.powi(*scale as i32);
+                let $to_f64 = |x: i128| x as f64 / divisor;
+                $body
+            }
+        }
+    };
+}
+
+impl Values<'_> {
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        with_values!(self, |v, _to_f64| v.len(), bool |b| b.len())
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn read(&self, start: usize, out: &mut [f64]) {
+        with_values!(self, |v, to_f64| for (o, x) in out.iter_mut().zip(&v[start..]) { *o = to_f64(*x) },
+            bool |b| for (i, o) in out.iter_mut().enumerate() { *o = b.get(start + i) as u8 as f64 })
+    }
+
+    fn get(&self, i: usize) -> f64 {
+        with_values!(self, |v, to_f64| to_f64(v[i]), bool |b| b.get(i) as u8 as f64)
+    }
+}
+
+/// One chunk: values and, where some are null, their validity.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    values: Values<'a>,
+    validity: Option<Bits<'a>>,
+}
+
+impl<'a> Chunk<'a> {
+    /// A chunk of `values`, of which those whose bit in `validity` is unset are null.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    pub fn new(values: Values<'a>, validity: Option<Bits<'a>>) -> Self {
+        if let Some(v) = &validity {
+            assert_eq!(v.len(), values.len(), "validity and values differ in length");
+        }
+        Chunk { values, validity }
+    }
+}
+
+/// What a model remembers of a column's type. Any numeric type serves for any other (equal
+/// values give equal results); a temporal type only for itself, unit included, because its
+/// numbers are its physical ones.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FeatureType {
+    /// Integers, floats, Decimal, Boolean.
+    Numeric,
+    /// Days since the epoch.
+    Date,
+    /// Nanoseconds since midnight.
+    Time,
+    /// Ticks since the epoch in the unit named: `ms`, `us` or `ns`.
+    Datetime(TimeUnit),
+    /// Ticks in the unit named.
+    Duration(TimeUnit),
+}
+
+/// The unit of a temporal type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TimeUnit {
+    Milliseconds,
+    Microseconds,
+    Nanoseconds,
+}
+
+impl std::fmt::Display for FeatureType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let unit = |u: &TimeUnit| match u {
+            TimeUnit::Milliseconds => "ms",
+            TimeUnit::Microseconds => "us",
+            TimeUnit::Nanoseconds => "ns",
+        };
+        match self {
+            FeatureType::Numeric => write!(f, "numeric"),
+            FeatureType::Date => write!(f, "date"),
+            FeatureType::Time => write!(f, "time"),
+            FeatureType::Datetime(u) => write!(f, "datetime[{}]", unit(u)),
+            FeatureType::Duration(u) => write!(f, "duration[{}]", unit(u)),
+        }
+    }
+}
+
+/// A named column: borrowed chunks in order.
+#[derive(Clone, Debug)]
+pub struct Column<'a> {
+    name: String,
+    dtype: FeatureType,
+    chunks: Vec<Chunk<'a>>,
+    /// The first row of each chunk, and the length behind them.
+    starts: Vec<usize>,
+}
+
+impl<'a> Column<'a> {
+    /// A column of `chunks`; empty ones are dropped.
+    pub fn new(name: impl Into<String>, dtype: FeatureType, chunks: Vec<Chunk<'a>>) -> Self {
+        let chunks: Vec<_> = chunks.into_iter().filter(|c| !c.values.is_empty()).collect();
+        let mut starts = vec![0];
+        for c in &chunks {
+            starts.push(starts[starts.len() - 1] + c.values.len());
+        }
+        Column { name: name.into(), dtype, chunks, starts }
+    }
+
+    /// A column of one chunk of f32 values.
+    pub fn from_f32(name: impl Into<String>, values: &'a [f32]) -> Self {
+        Column::new(name, FeatureType::Numeric, vec![Chunk::new(Values::F32(values), None)])
+    }
+
+    /// A column of one chunk of f64 values.
+    pub fn from_f64(name: impl Into<String>, values: &'a [f64]) -> Self {
+        Column::new(name, FeatureType::Numeric, vec![Chunk::new(Values::F64(values), None)])
+    }
+
+    /// The column's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The type that a model records for it.
+    pub fn dtype(&self) -> &FeatureType {
+        &self.dtype
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.starts[self.chunks.len()]
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether every chunk holds f32 values.
+    pub fn is_f32(&self) -> bool {
+        self.chunks.iter().all(|c| matches!(c.values, Values::F32(_)))
+    }
+
+    /// The index of the chunk that holds `row`.
+    fn chunk_of(&self, row: usize) -> usize {
+        self.starts.partition_point(|&s| s <= row) - 1
+    }
+
+    /// Calls `visit(chunk, row inside the chunk, offset from start, rows)` for each chunk's share
+    /// of the rows from `start` on.
+    fn segments(&self, start: usize, len: usize, mut visit: impl FnMut(&Chunk<'a>, usize, usize, usize)) {
+        assert!(start + len <= self.len(), "rows {start}..{} of a column of {}", start + len, self.len());
+        let mut done = 0;
+        if len == 0 {
+            return;
+        }
+        let mut k = self.chunk_of(start);
+        while done < len {
+            let inner = start + done - self.starts[k];
+            let n = (len - done).min(self.chunks[k].values.len() - inner);
+            visit(&self.chunks[k], inner, done, n);
+            done += n;
+            k += 1;
+        }
+    }
+
+    /// Reads rows `start .. start + out.len()` as f64; nulls as NaN.
+    pub fn read_f64(&self, start: usize, out: &mut [f64]) {
+        let len = out.len();
+        self.segments(start, len, |c, inner, at, n| {
+            let out = &mut out[at..at + n];
+            c.values.read(inner, out);
+            if let Some(v) = c.validity {
+                for (i, o) in out.iter_mut().enumerate() {
+                    if !v.get(inner + i) {
+                        *o = f64::NAN;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Rows `start .. start + len` of a column for which [`Column::is_f32`] holds, nulls as NaN:
+    /// borrowed where one chunk without nulls covers them, else written to `scratch`.
+    ///
+    /// # Panics
+    /// When a chunk is not f32.
+    pub fn read_f32<'s>(&'s self, start: usize, len: usize, scratch: &'s mut Vec<f32>) -> &'s [f32] {
+        if len > 0 {
+            let k = self.chunk_of(start);
+            if let (Values::F32(v), None, true) = (self.chunks[k].values, &self.chunks[k].validity, start + len <= self.starts[k + 1]) {
+                return &v[start - self.starts[k]..][..len];
+            }
+        }
+        scratch.clear();
+        scratch.resize(len, 0.0);
+        self.segments(start, len, |c, inner, at, n| {
+            let Values::F32(v) = c.values else { panic!("read_f32 of a column that is not f32") };
+            let out = &mut scratch[at..at + n];
+            out.copy_from_slice(&v[inner..inner + n]);
+            if let Some(v) = c.validity {
+                for (i, o) in out.iter_mut().enumerate() {
+                    if !v.get(inner + i) {
+                        *o = f32::NAN;
+                    }
+                }
+            }
+        });
+        scratch
+    }
+
+    /// The values at ascending `rows` as f64; nulls as NaN.
+    pub fn gather_f64(&self, rows: impl Iterator<Item = usize>) -> Vec<f64> {
+        let mut k = 0;
+        rows.map(|row| {
+            while row >= self.starts[k + 1] {
+                k += 1;
+            }
+            let (c, i) = (&self.chunks[k], row - self.starts[k]);
+            if c.validity.is_some_and(|v| !v.get(i)) { f64::NAN } else { c.values.get(i) }
+        })
+        .collect()
+    }
+
+    /// The whole column as f64; nulls as NaN.
+    pub fn to_f64(&self) -> Vec<f64> {
+        let mut out = vec![0.0; self.len()];
+        self.read_f64(0, &mut out);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_nulls_and_types_read_as_one_column_of_f64() {
+        let a = [1.5f32, f32::NAN, 3.0];
+        let b = [7.0f32, 8.0];
+        let validity = [0b10u8];
+        let col = Column::new(
+            "x",
+            FeatureType::Numeric,
+            vec![
+                Chunk::new(Values::F32(&a), None),
+                Chunk::new(Values::F32(&[]), None),
+                Chunk::new(Values::F32(&b), Some(Bits::new(&validity, 0, 2))),
+            ],
+        );
+        let all = col.to_f64();
+        assert_eq!(col.len(), 5);
+        assert!(all[1].is_nan() && all[3].is_nan());
+        assert_eq!((all[0], all[2], all[4]), (1.5, 3.0, 8.0));
+        assert_eq!(col.gather_f64([0, 2, 4].into_iter()), vec![1.5, 3.0, 8.0]);
+        let mut scratch = vec![];
+        assert_eq!(col.read_f32(2, 3, &mut scratch)[2], 8.0);
+        assert_eq!(col.read_f32(0, 1, &mut scratch), &[1.5]);
+        let d = Column::new("d", FeatureType::Numeric, vec![Chunk::new(Values::Decimal(&[125, -5], 2), None)]);
+        assert_eq!(d.to_f64(), vec![1.25, -0.05]);
+        let bits = [0b1010u8];
+        let b = Column::new("b", FeatureType::Numeric, vec![Chunk::new(Values::Bool(Bits::new(&bits, 1, 3)), None)]);
+        assert_eq!(b.to_f64(), vec![1.0, 0.0, 1.0]);
+    }
+}

@@ -1,0 +1,43 @@
+//! What can go wrong, in words that name the parameter or the column.
+
+/// An error of the engine. Its text names the parameter or the column, the value and what was
+/// expected, because it is what the user of the query reads.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A parameter has a value it can't have.
+    #[error("parameter `{name}`: {message}")]
+    Parameter { name: String, message: String },
+    /// A parameter that does not exist.
+    #[error("there is no parameter `{name}`{}", .suggestion.as_ref().map(|s| format!("; did you mean `{s}`?")).unwrap_or_default())]
+    UnknownParameter { name: String, suggestion: Option<String> },
+    /// A column holds what it can't hold, or is missing.
+    #[error("column `{name}`: {message}")]
+    Column { name: String, message: String },
+    /// The table as a whole can't be used.
+    #[error("{0}")]
+    Data(String),
+    /// Bytes that are not a model of this version, or a damaged one.
+    #[error("model: {0}")]
+    Model(String),
+    /// The work would not fit in memory.
+    #[error("not enough memory: {0}")]
+    Memory(String),
+    /// The caller asked to stop (Ctrl-C).
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// The engine's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// A parameter has a value it can't have.
+    pub fn parameter(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Error::Parameter { name: name.into(), message: message.into() }
+    }
+
+    /// A column holds what it can't hold, or is missing.
+    pub fn column(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Error::Column { name: name.into(), message: message.into() }
+    }
+}

@@ -1,0 +1,15 @@
+//! The engine of polars-taiga: every algorithm over plain slices; no Polars, no Python.
+//!
+//! Imports point down only: learners ([`boosting`]) → [`tree`] → [`quantize`] → [`numerics`];
+//! a learner's heavy steps are the verbs of a [`backend`].
+
+pub mod backend;
+pub mod boosting;
+pub mod column;
+pub mod error;
+pub mod model;
+pub mod numerics;
+pub mod quantize;
+pub mod tree;
+
+pub use error::{Error, Result};

@@ -1,0 +1,1 @@
+//! Elementwise maths from plain operations.

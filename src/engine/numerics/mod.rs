@@ -1,0 +1,5 @@
+//! Numbers that come out the same everywhere: see the contract in `docs/numerics.md`.
+
+pub mod math;
+pub mod random;
+pub mod reduce;

@@ -1,0 +1,10 @@
+//! Decision trees: what they are ([`model`]), what shapes them ([`params`]), how a split is
+//! scored ([`split`]) and how a tree grows ([`grow`]).
+
+pub mod grow;
+pub mod model;
+pub mod params;
+pub mod split;
+
+pub use model::{Leaf, Split, Tree};
+pub use params::{Policy, TreeParams};

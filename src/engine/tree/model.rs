@@ -1,0 +1,94 @@
+//! A fitted tree.
+
+use serde::{Deserialize, Serialize};
+
+/// The question at an inner node: does the row go right?
+///
+/// A value goes right when `x > borders[border]` of its feature; `border == borders.len()` stands
+/// for +∞, so that every value goes left and only missing ones may go right. A missing value goes
+/// right unless `missing_left`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// Index into the model's features.
+    pub feature: u32,
+    /// Index into the feature's borders.
+    pub border: u32,
+    /// Whether a missing value goes left.
+    pub missing_left: bool,
+    /// By how much the split lowered the (second-order) loss; for a symmetric tree, summed over
+    /// the nodes of the level.
+    pub gain: f32,
+}
+
+/// What a leaf gives to its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Leaf {
+    /// Added to the score, the learning rate included, in units of the model's `scale`.
+    pub value: f32,
+    /// The sum of the hessians of the training rows that ended here ("cover").
+    pub weight: f32,
+    /// The number of training rows that ended here.
+    pub count: u32,
+}
+
+/// Where a branch of a node leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Child {
+    /// Index into the tree's nodes; larger than the parent's own.
+    Node(u32),
+    /// Index into the tree's leaves.
+    Leaf(u32),
+}
+
+/// An inner node of a branching tree.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    pub split: Split,
+    pub left: Child,
+    pub right: Child,
+}
+
+/// One tree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Tree {
+    /// An oblivious tree: one split a level, the root's first. The leaf's index is built from the
+    /// answers, `index = 2 * index + right`, so leaves stand in order from left to right and
+    /// there are `2^splits.len()` of them.
+    Symmetric { splits: Vec<Split>, leaves: Vec<Leaf> },
+    /// Nodes with children; the root is node 0. No nodes: one leaf.
+    Branching { nodes: Vec<Node>, leaves: Vec<Leaf> },
+}
+
+impl Tree {
+    /// The leaves, in the order that [`Child::Leaf`] and `output="leaf"` count them.
+    pub fn leaves(&self) -> &[Leaf] {
+        match self {
+            Tree::Symmetric { leaves, .. } | Tree::Branching { leaves, .. } => leaves,
+        }
+    }
+
+    /// The leaves, to change their values.
+    pub fn leaves_mut(&mut self) -> &mut [Leaf] {
+        match self {
+            Tree::Symmetric { leaves, .. } | Tree::Branching { leaves, .. } => leaves,
+        }
+    }
+
+    /// The splits: one a level of a symmetric tree, one a node of a branching one.
+    pub fn splits(&self) -> impl Iterator<Item = &Split> {
+        let (a, b) = match self {
+            Tree::Symmetric { splits, .. } => (Some(splits.iter()), None),
+            Tree::Branching { nodes, .. } => (None, Some(nodes.iter().map(|n| &n.split))),
+        };
+        a.into_iter().flatten().chain(b.into_iter().flatten())
+    }
+
+    /// The splits, to change them.
+    pub fn splits_mut(&mut self) -> impl Iterator<Item = &mut Split> {
+        let (a, b) = match self {
+            Tree::Symmetric { splits, .. } => (Some(splits.iter_mut()), None),
+            Tree::Branching { nodes, .. } => (None, Some(nodes.iter_mut().map(|n| &mut n.split))),
+        };
+        a.into_iter().flatten().chain(b.into_iter().flatten())
+    }
+}
