@@ -57,7 +57,11 @@ impl Loss for Huber {
             if slope == 0.0 {
                 break;
             }
-            if slope > 0.0 { high = at } else { low = at }
+            if slope > 0.0 {
+                high = at
+            } else {
+                low = at
+            }
             let newton = at - self.delta * (slope / curvature);
             let next = if newton > low && newton < high { newton } else { low * 0.5 + high * 0.5 };
             let done = (next - at).abs() <= 1e-14 * at.abs();

@@ -15,8 +15,12 @@
 //! damp Poisson's hessian by exp(0.7) at the price of half the speed everywhere. Here the hessian
 //! is `(a + b) / 2`. The step is then `2 (R - 1) / (R + 1)`, the Padé approximant of `ln R`: right
 //! to third order, and never beyond the minimum. For Tweedie's power 1.5 it is the true second
-//! derivative. In a trial of heavy-tailed targets (200 trees of depth 6, rate 0.1, mean deviance on
-//! held-out rows), Newton's hessian diverged for Poisson and needed 100 trees to recover for gamma.
+//! derivative.
+//!
+//! A trial on heavy-tailed synthetic targets (10,000 rows, depth 6, rate 0.1, lowest held-out mean
+//! deviance seen after 10 to 200 trees, one seed): Poisson: Newton ∞, damped 10³⁰, this 46.7;
+//! gamma: 2.12, 1.85, 1.58; Tweedie of power 1.2: 17.3, 16.9, 18.5. On light tails: Poisson 1.085,
+//! 1.084, 1.078; gamma 1.286, 1.285, 1.262; Tweedie 2.70, 2.67, 2.66, damped after twice the trees.
 
 use super::pointwise::{SMALLEST_HESSIAN, finite};
 use crate::numerics::math;
