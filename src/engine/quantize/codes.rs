@@ -1,25 +1,10 @@
 //! The code of each value: `offset + #(borders < x)`, and 0 for a missing value.
 //!
-//! The search is two rounds of counting without branches, 16 borders at a time, each one compare
-//! of a vector register:
-//!
-//! ```text
-//! borders   | row 0: 16 borders | row 1 | … | row 15 |      256 a block, the last row padded with +∞
-//! fences    | last of row 0, last of row 1, …        |      #(fences < x) is the row to look into
-//! code      = offset + 256 · block + 16 · row + #(borders of the row < x)
-//! ```
-//!
-//! Up to 256 borders there is one block, so every u8 code takes the same few instructions
-//! whatever the borders and the values are.
+//! The search ([`search`](mod@super::search)) has no branches that depend on the data, so that its
+//! time doesn't either.
 
-use multiversion::multiversion;
-
+use super::search::{Search, Table};
 use crate::column::Column;
-
-/// Borders of a row: compared at once.
-const ROW: usize = 16;
-/// Rows of a block.
-const ROWS: usize = 16;
 
 /// Finds the code of a value among a feature's borders.
 ///
@@ -85,11 +70,11 @@ impl Quantizer {
         scratch: &mut Scratch,
     ) -> bool {
         if column.is_f32() {
-            search(&self.f32, column.read_f32(start, len, &mut scratch.f32), offset, out, stride)
+            f32::search(&self.f32, column.read_f32(start, len, &mut scratch.f32), offset, out, stride)
         } else {
             scratch.f64.resize(len, 0.0);
             column.read_f64(start, &mut scratch.f64);
-            search(&self.f64, &scratch.f64, offset, out, stride)
+            f64::search(&self.f64, &scratch.f64, offset, out, stride)
         }
     }
 }
@@ -105,85 +90,6 @@ pub struct Scratch {
 fn round_down(x: f64) -> f32 {
     let nearest = x as f32;
     if f64::from(nearest) > x { nearest.next_down() } else { nearest }
-}
-
-/// f32 and f64.
-trait Float: Copy + PartialOrd {
-    const INFINITY: Self;
-}
-impl Float for f32 {
-    const INFINITY: Self = f32::INFINITY;
-}
-impl Float for f64 {
-    const INFINITY: Self = f64::INFINITY;
-}
-
-/// Up to `ROW * ROWS` borders.
-#[derive(Clone, Debug)]
-struct Block<T> {
-    /// `fences[i]`: the last border of row i.
-    fences: [T; ROWS],
-    rows: [[T; ROW]; ROWS + 1],
-}
-
-/// Borders laid out for the search.
-#[derive(Clone, Debug)]
-struct Table<T> {
-    /// At least one.
-    blocks: Vec<Block<T>>,
-    /// The last border of each block but the last.
-    ends: Vec<T>,
-}
-
-impl<T: Float> Table<T> {
-    fn new(borders: &[T]) -> Self {
-        let block = |borders: &[T]| {
-            let mut block = Block { fences: [T::INFINITY; ROWS], rows: [[T::INFINITY; ROW]; ROWS + 1] };
-            for (row, borders) in block.rows.iter_mut().zip(borders.chunks(ROW)) {
-                row[..borders.len()].copy_from_slice(borders);
-            }
-            for (fence, row) in block.fences.iter_mut().zip(&block.rows) {
-                *fence = row[ROW - 1];
-            }
-            block
-        };
-        let mut blocks: Vec<_> = borders.chunks(ROW * ROWS).map(block).collect();
-        if blocks.is_empty() {
-            blocks.push(block(&[]));
-        }
-        let ends = blocks[..blocks.len() - 1].iter().map(|b| b.fences[ROWS - 1]).collect();
-        Table { blocks, ends }
-    }
-}
-
-/// How many of 16 borders are below `x`; none for NaN.
-#[inline(always)]
-fn count_below<T: Float>(borders: &[T; ROW], x: T) -> usize {
-    borders.iter().map(|&b| u32::from(b < x)).sum::<u32>() as usize
-}
-
-/// Writes the code of each of `values` to every `stride`-th place of `out`.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2+popcnt", "x86_64+avx2+bmi1+bmi2+popcnt"))]
-fn search<T: Float, C: Code>(table: &Table<T>, values: &[T], offset: usize, out: &mut [C], stride: usize) -> bool {
-    search_inline(table, values, offset, out, stride)
-}
-
-#[inline(always)]
-#[allow(clippy::eq_op)] // x != x: NaN
-fn search_inline<T: Float, C: Code>(table: &Table<T>, values: &[T], offset: usize, out: &mut [C], stride: usize) -> bool {
-    let mut missing = false;
-    let mut at = 0;
-    for &x in values {
-        let k = table.ends.partition_point(|&end| end < x);
-        let block = &table.blocks[k];
-        let row = count_below(&block.fences, x);
-        let count = k * (ROW * ROWS) + row * ROW + count_below(&block.rows[row], x);
-        let is_missing = x != x;
-        missing |= is_missing;
-        out[at] = C::from_usize(if is_missing { 0 } else { offset + count });
-        at += stride;
-    }
-    missing
 }
 
 #[cfg(test)]
@@ -261,18 +167,11 @@ mod tests {
         }
 
         #[test]
-        fn codes_rise_with_values_and_the_versions_agree(
-            borders in prop::collection::vec(any_border(), 0..256),
-            values in prop::collection::vec(any_f32(), 0..300),
-        ) {
-            let mut values: Vec<f64> = values.into_iter().map(f64::from).filter(|x| !x.is_nan()).collect();
-            values.sort_by(f64::total_cmp);
-            let table = Table::new(&ascending(borders));
-            let (mut a, mut b) = (vec![0u8; values.len()], vec![0u8; values.len()]);
-            prop_assert!(!search(&table, &values, 0, &mut a, 1));
-            prop_assert!(!search_inline(&table, &values, 0, &mut b, 1));
-            prop_assert!(a.windows(2).all(|w| w[0] <= w[1]));
-            prop_assert_eq!(a, b);
+        fn codes_rise_with_values(borders in prop::collection::vec(any_border(), 0..256), values in prop::collection::vec(any_f32(), 0..300)) {
+            let mut values: Vec<f32> = values.into_iter().filter(|x| !x.is_nan()).collect();
+            values.sort_by(f32::total_cmp);
+            let (codes, missing) = codes_of(&ascending(borders), &Column::from_f32("x", &values), 0);
+            prop_assert!(!missing && codes.windows(2).all(|w| w[0] <= w[1]));
         }
 
         #[test]

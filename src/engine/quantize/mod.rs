@@ -21,6 +21,7 @@
 
 pub mod borders;
 pub mod codes;
+mod search;
 mod sort;
 
 use serde::{Deserialize, Serialize};
