@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::BorderMethod;
-use super::sort::Distinct;
+use super::sort::{Distinct, Key, is_narrow};
 use crate::column::Column;
 use crate::numerics::random::{Purpose, Random};
 
@@ -30,27 +30,36 @@ use crate::numerics::random::{Purpose, Random};
 /// assert!(borders(&[7.0, 7.0], 254, BorderMethod::Quantile).is_empty());
 /// ```
 pub fn borders(sample: &[f64], max_borders: usize, method: BorderMethod) -> Vec<f64> {
-    let distinct = Distinct::new(sample);
-    if max_borders == 0 || distinct.len() < 2 {
+    if is_narrow(sample) {
+        borders_of(&Distinct::<u32>::new(sample), max_borders, method)
+    } else {
+        borders_of(&Distinct::<u64>::new(sample), max_borders, method)
+    }
+}
+
+fn borders_of<K: Key>(distinct: &Distinct<K>, max_borders: usize, method: BorderMethod) -> Vec<f64> {
+    let n = distinct.len();
+    if max_borders == 0 || n < 2 {
         return vec![];
     }
-    if distinct.len() - 1 <= max_borders {
-        return distinct.values.windows(2).map(|w| midpoint(w[0], w[1])).collect();
-    }
-    let cuts = match method {
-        BorderMethod::Quantile => quantile(&distinct, max_borders + 1),
-        BorderMethod::Uniform => {
-            let borders = uniform(&distinct.values, max_borders);
-            if !borders.is_empty() {
-                return borders;
+    let cuts = if n - 1 <= max_borders {
+        (1..n).collect()
+    } else {
+        match method {
+            BorderMethod::Quantile => quantile(distinct, max_borders + 1),
+            BorderMethod::Uniform => {
+                let borders = uniform(distinct, max_borders);
+                if !borders.is_empty() {
+                    return borders;
+                }
+                // One finite value between -∞ and +∞: there are no steps to take.
+                quantile(distinct, max_borders + 1)
             }
-            // One finite value between -∞ and +∞: there are no steps to take.
-            quantile(&distinct, max_borders + 1)
+            BorderMethod::GreedyLogsum => greedy(distinct, max_borders, |rows| -libm::log(rows)),
+            BorderMethod::MinMaxEntropy => greedy(distinct, max_borders, |rows| rows * libm::log(rows)),
         }
-        BorderMethod::GreedyLogsum => greedy(&distinct, max_borders, |rows| -libm::log(rows)),
-        BorderMethod::MinMaxEntropy => greedy(&distinct, max_borders, |rows| rows * libm::log(rows)),
     };
-    cuts.into_iter().map(|i| midpoint(distinct.values[i - 1], distinct.values[i])).collect()
+    cuts.into_iter().map(|i| midpoint(distinct.value(i - 1), distinct.value(i))).collect()
 }
 
 /// [`borders`] of the values of `column` at `sample_rows` (ascending and distinct, as
@@ -104,9 +113,9 @@ fn midpoint(a: f64, b: f64) -> f64 {
     if a <= m && m < b { m } else { a }
 }
 
-/// Steps of equal width between the smallest and the largest finite of the ascending `values`.
-fn uniform(values: &[f64], max_borders: usize) -> Vec<f64> {
-    let mut finite = values.iter().copied().filter(|x| x.is_finite());
+/// Steps of equal width between the smallest and the largest finite value.
+fn uniform<K: Key>(distinct: &Distinct<K>, max_borders: usize) -> Vec<f64> {
+    let mut finite = (0..distinct.len()).map(|i| distinct.value(i)).filter(|x| x.is_finite());
     let (Some(low), Some(high)) = (finite.next(), finite.next_back()) else { return vec![] };
     let width = high - low;
     let mut borders: Vec<f64> = vec![];
@@ -128,16 +137,16 @@ fn uniform(values: &[f64], max_borders: usize) -> Vec<f64> {
 /// A heavy value, one with at least the rows of an average bin, gets a bin of its own; the
 /// stretches of light values between heavy ones share the remaining bins by their rows. A stretch
 /// too small for a bin joins the heavy value behind it (the last one: the one before it).
-fn quantile(distinct: &Distinct, bins: usize) -> Vec<usize> {
+fn quantile<K: Key>(distinct: &Distinct<K>, bins: usize) -> Vec<usize> {
     let n = distinct.len();
     let heavy = heavy_values(distinct, bins);
     let mut rest_bins = bins - heavy.len();
-    let mut rest_rows = distinct.rows_before[n] - heavy.iter().map(|&i| distinct.rows(i)).sum::<usize>();
+    let mut rest_rows = distinct.rows_before(n) - heavy.iter().map(|&i| distinct.rows(i)).sum::<usize>();
     let mut cuts = vec![];
     let mut start = 0;
     for end in heavy.into_iter().chain([n]) {
         // Light values start..end, then the heavy value `end`.
-        let rows = distinct.rows_before[end] - distinct.rows_before[start];
+        let rows = distinct.rows_before(end) - distinct.rows_before(start);
         let share = if rows == 0 { 0 } else { ((rows * rest_bins + rest_rows / 2) / rest_rows).min(end - start) };
         rest_bins -= share;
         rest_rows -= rows;
@@ -156,9 +165,9 @@ fn quantile(distinct: &Distinct, bins: usize) -> Vec<usize> {
 
 /// The values with at least the rows of an average bin, where the average is over the bins and
 /// rows that heavier values leave. Fewer than `bins` of them, for more than `bins` values.
-fn heavy_values(distinct: &Distinct, bins: usize) -> Vec<usize> {
+fn heavy_values<K: Key>(distinct: &Distinct<K>, bins: usize) -> Vec<usize> {
     let n = distinct.len();
-    let mut rest_rows = distinct.rows_before[n];
+    let mut rest_rows = distinct.rows_before(n);
     if (0..n).all(|i| distinct.rows(i) * bins < rest_rows) {
         return vec![];
     }
@@ -179,15 +188,14 @@ fn heavy_values(distinct: &Distinct, bins: usize) -> Vec<usize> {
 
 /// Cuts the values `start..end` into `bins` (at most `end - start`) with nearly the same number
 /// of rows.
-fn equal_frequency(distinct: &Distinct, mut start: usize, end: usize, bins: usize, cuts: &mut Vec<usize>) {
+fn equal_frequency<K: Key>(distinct: &Distinct<K>, mut start: usize, end: usize, bins: usize, cuts: &mut Vec<usize>) {
     for bins in (2..=bins).rev() {
-        let before = &distinct.rows_before;
+        let before = |i: usize| distinct.rows_before(i);
         // The ideal cut, times `bins`: each remaining bin has the same share of what is left.
-        let ideal = before[start] * bins + (before[end] - before[start]);
-        // Each remaining bin needs a value.
-        let (first, last) = (start + 1, end - (bins - 1));
-        let above = first + before[first..last].partition_point(|&rows| rows * bins < ideal);
-        let nearer_below = above > first && ideal - before[above - 1] * bins <= (before[above] * bins).abs_diff(ideal);
+        let ideal = before(start) * bins + (before(end) - before(start));
+        // Each remaining bin needs a value: cuts are start + 1 ..= end - (bins - 1).
+        let above = distinct.value_behind((ideal - 1) / bins, start, end - bins) + 1;
+        let nearer_below = above > start + 1 && ideal - before(above - 1) * bins <= (before(above) * bins).abs_diff(ideal);
         start = if nearer_below { above - 1 } else { above };
         cuts.push(start);
     }
@@ -204,12 +212,11 @@ struct Bin {
 
 impl Bin {
     /// The better of the two cuts beside the value that holds the bin's median row.
-    fn new(distinct: &Distinct, penalty: impl Fn(f64) -> f64, start: usize, end: usize) -> Self {
-        let before = &distinct.rows_before;
-        let penalty = |a: usize, b: usize| penalty((before[b] - before[a]) as f64);
-        let median = before[start] + (before[end] - before[start]) / 2;
-        // rows_before[value] <= median < rows_before[value + 1]
-        let value = start + before[start + 1..end].partition_point(|&rows| rows <= median);
+    fn new<K: Key>(distinct: &Distinct<K>, penalty: impl Fn(f64) -> f64, start: usize, end: usize) -> Self {
+        let before = |i: usize| distinct.rows_before(i);
+        let penalty = |a: usize, b: usize| penalty((before(b) - before(a)) as f64);
+        let median = before(start) + (before(end) - before(start)) / 2;
+        let value = distinct.value_behind(median, start, end);
         let mut bin = Bin { start, cut: end, end, gain: f64::NEG_INFINITY };
         for cut in [value, value + 1] {
             if start < cut && cut < end {
@@ -244,7 +251,7 @@ impl Eq for Bin {}
 /// Cuts the bin whose cut at its median row lowers Σ `penalty(rows of the bin)` most, over and
 /// over, even where no cut lowers it. `penalty` is -log(rows) for `greedy_logsum` and
 /// rows · log(rows) for `min_max_entropy`.
-fn greedy(distinct: &Distinct, max_borders: usize, penalty: impl Fn(f64) -> f64) -> Vec<usize> {
+fn greedy<K: Key>(distinct: &Distinct<K>, max_borders: usize, penalty: impl Fn(f64) -> f64) -> Vec<usize> {
     let mut bins = BinaryHeap::from([Bin::new(distinct, &penalty, 0, distinct.len())]);
     let mut cuts = vec![];
     while cuts.len() < max_borders {

@@ -1,6 +1,6 @@
 //! The code of each value: `offset + #(borders < x)`, and 0 for a missing value.
 //!
-//! The search ([`search`](mod@super::search)) has no branches that depend on the data, so that its
+//! The search (`search.rs`) has no branches that depend on the data, so that its
 //! time doesn't either.
 
 use super::search::{Search, Table};

@@ -3,60 +3,76 @@
 //! Floats are sorted as unsigned integers of the same order. A sample whose values are all exact
 //! in f32 (an f32 column, small integers, flags) is sorted as 32-bit keys, in half the time.
 
-/// The distinct values of a sample.
-pub(super) struct Distinct {
+/// The distinct values of a sample, as keys.
+pub(super) struct Distinct<K> {
     /// Ascending; never NaN, never -0.0.
-    pub values: Vec<f64>,
-    /// `rows_before[i]`: the number of rows with a value below `values[i]`; one entry more than
-    /// `values`, the last one being the number of rows that are not NaN.
-    pub rows_before: Vec<usize>,
+    keys: Vec<K>,
+    /// `rows_up_to[i]`: the number of rows with a value of at most `keys[i]`.
+    rows_up_to: Vec<K>,
 }
 
-impl Distinct {
+/// Whether all values are exact in f32, so that `Distinct<u32>` holds them.
+pub(super) fn is_narrow(sample: &[f64]) -> bool {
+    sample.len() < u32::MAX as usize && sample.iter().all(|&x| x.is_nan() || f64::from(x as f32) == x)
+}
+
+impl<K: Key> Distinct<K> {
     /// Sorts and counts `sample`; NaN is skipped, -0.0 and 0.0 are one value.
     pub fn new(sample: &[f64]) -> Self {
-        if sample.iter().all(|&x| x.is_nan() || f64::from(x as f32) == x) {
-            Distinct::from_keys(sample.iter().map(|&x| u32::key(x)).collect())
-        } else {
-            Distinct::from_keys(sample.iter().map(|&x| u64::key(x)).collect())
-        }
-    }
-
-    fn from_keys<K: Key>(mut keys: Vec<K>) -> Self {
-        sort(&mut keys);
+        let mut keys: Vec<K> = sample.iter().map(|&x| K::key(x)).collect();
+        let mut rows_up_to = vec![K::default(); keys.len()];
+        sort(&mut keys, &mut rows_up_to);
         // Every NaN has the largest key of all.
         let rows = keys.partition_point(|&k| k < K::NAN);
-        let keys = &keys[..rows];
-        let (mut values, mut rows_before) = (Vec::with_capacity(rows), Vec::with_capacity(rows + 1));
-        rows_before.push(0);
-        for (i, &k) in keys.iter().enumerate() {
-            if keys.get(i + 1) != Some(&k) {
-                values.push(k.value());
-                rows_before.push(i + 1);
-            }
+        // In place and without branches: a value is written over until the next one comes.
+        let mut count = 0;
+        for i in 0..rows {
+            let key = keys[i];
+            keys[count] = key;
+            rows_up_to[count] = K::from_usize(i + 1);
+            count += usize::from(i + 1 == rows || keys[i + 1] != key);
         }
-        Distinct { values, rows_before }
+        keys.truncate(count);
+        rows_up_to.truncate(count);
+        Distinct { keys, rows_up_to }
     }
 
     /// The number of distinct values.
     pub fn len(&self) -> usize {
-        self.values.len()
+        self.keys.len()
+    }
+
+    /// Value `i`, in ascending order.
+    pub fn value(&self, i: usize) -> f64 {
+        self.keys[i].value()
+    }
+
+    /// The number of rows with a value below value `i`; for `i == len()` of all rows but NaN.
+    pub fn rows_before(&self, i: usize) -> usize {
+        if i == 0 { 0 } else { self.rows_up_to[i - 1].to_usize() }
     }
 
     /// The number of rows that have value `i`.
     pub fn rows(&self, i: usize) -> usize {
-        self.rows_before[i + 1] - self.rows_before[i]
+        self.rows_before(i + 1) - self.rows_before(i)
+    }
+
+    /// The first `i` in `start..end` with `rows_before(i + 1) > rows`, or `end`.
+    pub fn value_behind(&self, rows: usize, start: usize, end: usize) -> usize {
+        start + self.rows_up_to[start..end].partition_point(|r| r.to_usize() <= rows)
     }
 }
 
 /// An unsigned integer that orders as the float it stands for.
-trait Key: Copy + Ord + Default {
+pub(super) trait Key: Copy + Ord + Default {
     const BITS: u32;
     /// Above the key of +∞.
     const NAN: Self;
     fn key(x: f64) -> Self;
     fn value(self) -> f64;
     fn digit(self, shift: u32) -> usize;
+    fn from_usize(x: usize) -> Self;
+    fn to_usize(self) -> usize;
 }
 
 macro_rules! key {
@@ -85,6 +101,16 @@ macro_rules! key {
             fn digit(self, shift: u32) -> usize {
                 (self >> shift) as usize & (RADIX - 1)
             }
+
+            #[inline(always)]
+            fn from_usize(x: usize) -> Self {
+                x as $key
+            }
+
+            #[inline(always)]
+            fn to_usize(self) -> usize {
+                self as usize
+            }
         }
     };
 }
@@ -96,8 +122,8 @@ const RADIX: usize = 1 << RADIX_BITS;
 /// Below this many keys a comparison sort is faster than filling the digits' counters.
 const RADIX_MIN: usize = 2_000;
 
-/// Sorts ascending: radix sort from the lowest digit up, skipping digits in which all keys agree.
-fn sort<K: Key>(keys: &mut Vec<K>) {
+/// Sorts ascending, with a second buffer as long: radix sort from the lowest digit up, skipping digits in which all keys agree.
+fn sort<K: Key>(keys: &mut Vec<K>, other: &mut Vec<K>) {
     if keys.len() < RADIX_MIN {
         return keys.sort_unstable();
     }
@@ -108,7 +134,6 @@ fn sort<K: Key>(keys: &mut Vec<K>) {
             counts[k.digit(pass as u32 * RADIX_BITS)] += 1;
         }
     }
-    let mut other = vec![K::default(); keys.len()];
     for (pass, counts) in counts.iter_mut().enumerate() {
         let shift = pass as u32 * RADIX_BITS;
         if counts[keys[0].digit(shift)] == keys.len() {
@@ -123,7 +148,7 @@ fn sort<K: Key>(keys: &mut Vec<K>) {
             other[*at] = k;
             *at += 1;
         }
-        std::mem::swap(keys, &mut other);
+        std::mem::swap(keys, other);
     }
 }
 
@@ -153,14 +178,24 @@ mod tests {
             let sample = sample(n, seed, kind);
             let mut plain: Vec<f64> = sample.iter().copied().filter(|x| !x.is_nan()).collect();
             plain.sort_by(|a, b| a.partial_cmp(b).unwrap());
-            let d = Distinct::new(&sample);
-            prop_assert_eq!(d.rows_before[d.len()], plain.len());
-            prop_assert!(d.values.windows(2).all(|w| w[0] < w[1]));
-            for i in 0..d.len() {
-                prop_assert!(d.rows(i) > 0);
-                prop_assert!(plain[d.rows_before[i]..d.rows_before[i + 1]].iter().all(|&x| x == d.values[i]));
-                prop_assert!(d.values[i] != 0.0 || d.values[i].is_sign_positive());
+            check(&Distinct::<u64>::new(&sample), &plain)?;
+            if is_narrow(&sample) {
+                check(&Distinct::<u32>::new(&sample), &plain)?;
+            } else {
+                prop_assert!(kind == 0 || kind >= 3);
             }
         }
+    }
+
+    fn check<K: Key>(d: &Distinct<K>, plain: &[f64]) -> Result<(), TestCaseError> {
+        prop_assert_eq!(d.rows_before(d.len()), plain.len());
+        prop_assert!((1..d.len()).all(|i| d.value(i - 1) < d.value(i)));
+        for i in 0..d.len() {
+            prop_assert!(d.rows(i) > 0);
+            prop_assert!(plain[d.rows_before(i)..d.rows_before(i + 1)].iter().all(|&x| x == d.value(i)));
+            prop_assert!(d.value(i) != 0.0 || d.value(i).is_sign_positive());
+            prop_assert_eq!(d.value_behind(d.rows_before(i), 0, d.len()), i);
+        }
+        Ok(())
     }
 }
