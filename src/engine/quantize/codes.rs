@@ -1,7 +1,7 @@
 //! The code of each value: `offset + #(borders < x)`, and 0 for a missing value.
 //!
-//! The search (`search.rs`) has no branches that depend on the data, so that its
-//! time doesn't either.
+//! The search (`search.rs`) has no branches that depend on the data, so that its time doesn't
+//! either.
 
 use super::search::{Search, Table};
 use crate::column::Column;

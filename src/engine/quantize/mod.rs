@@ -21,6 +21,7 @@
 
 pub mod borders;
 pub mod codes;
+mod greedy;
 mod search;
 mod sort;
 

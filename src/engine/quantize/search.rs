@@ -10,6 +10,10 @@
 //!
 //! Elsewhere by bisection of the block in nine steps. Neither has branches that depend on the
 //! data. Up to 256 borders, that is for every u8 code, there is one block.
+//!
+//! A f32 value takes 1.9 ns with AVX-512, 2.5 ns with AVX2, 8 ns by bisection (Zen 4, stride 32).
+//! The same counting as a plain loop, compiled for AVX-512, stays scalar and takes 26 ns: hence
+//! the intrinsics.
 
 use super::codes::Code;
 
