@@ -39,7 +39,7 @@ pub enum BorderMethod {
     Uniform,
     /// Greedy splits that raise `Σ log(rows of the bin)` most (CatBoost's default).
     GreedyLogsum,
-    /// Greedy splits of the bin with the largest `rows · log(rows)` (CatBoost's MinEntropy
-    /// criterion, solved greedily).
+    /// Greedy splits that lower `Σ rows · log(rows)` most (CatBoost's MinEntropy criterion, solved
+    /// greedily).
     MinMaxEntropy,
 }
