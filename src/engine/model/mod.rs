@@ -5,6 +5,7 @@ pub mod apply;
 pub mod envelope;
 pub mod explain;
 pub mod json;
+pub mod validate;
 
 use crate::boosting::params::{BoostingParams, LossKind, MetricKind};
 use crate::column::FeatureType;
