@@ -5,6 +5,8 @@ pub mod apply;
 pub mod envelope;
 pub mod explain;
 pub mod json;
+mod plan;
+mod search;
 pub mod validate;
 
 use crate::boosting::params::{BoostingParams, LossKind, MetricKind};
