@@ -169,7 +169,7 @@ impl Predictor {
         let mut out = vec![0; rows * trees];
         self.for_leaves(columns, |start, n, tree, leaves| {
             for row in 0..n {
-                out[(start + row) * trees + tree] = leaves.get(row);
+                out[(start + row) * trees + tree] = self.plan.leaf(tree, leaves, row);
             }
         });
         out
@@ -209,4 +209,14 @@ fn link_of(loss: LossKind) -> Link {
 /// e to the power of `x`, the same on every platform.
 fn exp64(x: f64) -> f64 {
     libm::exp(x)
+}
+impl Predictor {
+    /// TEMP
+    pub fn codes_only(&self, columns: &[&Column<'_>]) {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let mut block = Block::default();
+        for start in (0..rows).step_by(BLOCK) {
+            self.plan.read(columns, start, BLOCK.min(rows - start), &mut block);
+        }
+    }
 }

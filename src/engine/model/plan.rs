@@ -11,11 +11,11 @@
 //!
 //! A split is then one test of bytes, `code.wrapping_sub(shift) > above`, in which a missing
 //! value's 0 stays the smallest code (`shift` 0: it goes left) or becomes the largest (`shift` 1: it
-//! goes right). Tests run on 64 rows at once. A slot is a feature, or a part of the borders of a
+//! goes right). Tests run on many rows at once. A slot is a feature, or a part of the borders of a
 //! feature with more of them than a byte can count.
 
 use super::Model;
-use super::search::{LANES, MAX_SLOT_BORDERS, Scratch, Search};
+use super::search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::column::Column;
 use crate::tree::model::{Child, Node, Split, Tree};
 use multiversion::multiversion;
@@ -23,8 +23,12 @@ use multiversion::multiversion;
 /// Rows a block: codes of some dozens of features fit into the first cache.
 pub(super) const BLOCK: usize = 512;
 
-/// The most nodes of a tree whose nodes and leaves one byte can number.
-const MAX_NARROW_NODES: usize = 127;
+/// Rows are tested in groups of this many: two of the widest registers, so that two chains of
+/// operations are under way at once.
+const LANES: usize = 128;
+
+/// The most leaves of a tree whose leaves one byte can number.
+const MAX_NARROW_LEAVES: usize = 256;
 
 /// Goes the row right? `code.wrapping_sub(shift) > above`.
 #[derive(Clone, Copy)]
@@ -49,11 +53,11 @@ struct Slot {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
-    /// A test a level; the leaf's index in a byte where there are at most 8 levels.
+    /// A test a level, which gives a bit of the leaf's index.
     Symmetric,
-    /// At most [`MAX_NARROW_NODES`] nodes: every test is made for every row.
+    /// At most [`MAX_NARROW_LEAVES`] leaves: every row makes every test.
     Narrow,
-    /// More nodes: every row walks from the root to its leaf.
+    /// More leaves: every row walks from the root to its leaf.
     Walk,
 }
 
@@ -70,9 +74,13 @@ struct Compiled {
 pub(super) struct Plan {
     slots: Vec<Slot>,
     tests: Vec<Test>,
-    /// Of each test of a branching tree: the states left and right of it. State `k` is node `k` of
-    /// the tree, state `nodes + k` its leaf `k`.
+    /// Of each test of a branching tree: where it leads. In a [`Shape::Walk`] tree the states left
+    /// and right of it: `k` is node `k` of the tree, `nodes + k` its leaf `k`. In a
+    /// [`Shape::Narrow`] one the label of the rows that it is for, and the new label of those that
+    /// go right: see [`branching_narrow`].
     children: Vec<[u32; 2]>,
+    /// Of each value: its leaf in the model's own order, where that differs.
+    leaf_of: Vec<u32>,
     values: Vec<f64>,
     trees: Vec<Compiled>,
 }
@@ -93,13 +101,6 @@ pub(super) struct LeafIndices {
     narrow: Vec<u8>,
     wide: Vec<u32>,
     is_narrow: bool,
-}
-
-impl LeafIndices {
-    /// The leaf of a row of the block.
-    pub fn get(&self, row: usize) -> u32 {
-        if self.is_narrow { self.narrow[row] as u32 } else { self.wide[row] }
-    }
 }
 
 impl Plan {
@@ -143,21 +144,32 @@ impl Plan {
             // Right of the border of rank r are the codes above r + 1; at most 255 in all.
             Test { slot, shift, above: rank + 1 - shift }
         };
-        let mut plan = Plan { slots, tests: vec![], children: vec![], values: vec![], trees: Vec::with_capacity(model.trees.len()) };
+        let mut plan = Plan { slots, tests: vec![], children: vec![], leaf_of: vec![], values: vec![], trees: Vec::with_capacity(model.trees.len()) };
         for tree in &model.trees {
             let (first_test, first_value) = (plan.tests.len(), plan.values.len());
             plan.tests.extend(tree.splits().map(test));
-            plan.values.extend(tree.leaves().iter().map(|l| l.value as f64));
             let shape = match tree {
                 Tree::Symmetric { .. } => Shape::Symmetric,
                 Tree::Branching { nodes, .. } if nodes.is_empty() => Shape::Symmetric,
-                Tree::Branching { nodes, .. } if nodes.len() <= MAX_NARROW_NODES => Shape::Narrow,
+                Tree::Branching { leaves, .. } if leaves.len() <= MAX_NARROW_LEAVES => Shape::Narrow,
                 Tree::Branching { .. } => Shape::Walk,
             };
-            if let Tree::Branching { nodes, .. } = tree {
-                plan.children.resize(first_test, [0; 2]);
-                plan.children.extend(nodes.iter().map(|n| states(n, nodes.len())));
-            }
+            let order: Vec<u32> = match tree {
+                Tree::Branching { nodes, .. } if shape == Shape::Narrow => {
+                    let (steps, order) = labels(nodes);
+                    plan.children.resize(first_test, [0; 2]);
+                    plan.children.extend(steps);
+                    order
+                }
+                Tree::Branching { nodes, .. } => {
+                    plan.children.resize(first_test, [0; 2]);
+                    plan.children.extend(nodes.iter().map(|n| states(n, nodes.len())));
+                    (0..tree.leaves().len() as u32).collect()
+                }
+                Tree::Symmetric { leaves, .. } => (0..leaves.len() as u32).collect(),
+            };
+            plan.values.extend(order.iter().map(|k| tree.leaves()[*k as usize].value as f64));
+            plan.leaf_of.extend(order);
             plan.trees.push(Compiled {
                 shape,
                 first_test,
@@ -184,18 +196,25 @@ impl Plan {
     pub fn leaves(&self, index: usize, block: &Block, out: &mut LeafIndices) {
         let tree = &self.trees[index];
         let range = tree.first_test..tree.first_test + tree.tests;
-        let tests = &self.tests[range.clone()];
-        out.is_narrow = tree.shape == Shape::Narrow || tree.leaves <= 256 && tree.shape == Shape::Symmetric;
-        out.narrow.resize(block.stride, 0);
-        if !out.is_narrow {
-            out.wide.resize(block.stride, 0);
+        let (tests, codes, stride) = (&self.tests[range.clone()], block.codes.as_slice(), block.stride);
+        out.is_narrow = tree.shape != Shape::Walk && tree.leaves <= MAX_NARROW_LEAVES;
+        if out.is_narrow {
+            out.narrow.resize(stride, 0);
+        } else {
+            out.wide.resize(stride, 0);
         }
         match tree.shape {
-            Shape::Symmetric if out.is_narrow => symmetric_narrow(tests, &block.codes, block.stride, &mut out.narrow),
-            Shape::Symmetric => symmetric_wide(tests, &block.codes, block.stride, &mut out.wide),
-            Shape::Narrow => branching_narrow(tests, &self.children[range], &block.codes, block.stride, &mut out.narrow),
-            Shape::Walk => branching_walk(tests, &self.children[range], &block.codes, block.stride, &mut out.wide),
+            Shape::Symmetric if out.is_narrow => symmetric_narrow(tests, codes, stride, &mut out.narrow),
+            Shape::Symmetric => symmetric_wide(tests, codes, stride, &mut out.wide),
+            Shape::Narrow => branching_narrow(tests, &self.children[range], codes, stride, &mut out.narrow),
+            Shape::Walk => branching_walk(tests, &self.children[range], codes, stride, &mut out.wide),
         }
+    }
+
+    /// The leaf of a row of the block that `leaves` came from, as the model counts.
+    pub fn leaf(&self, index: usize, leaves: &LeafIndices, row: usize) -> u32 {
+        let at = if leaves.is_narrow { leaves.narrow[row] as usize } else { leaves.wide[row] as usize };
+        self.leaf_of[self.trees[index].first_value + at]
     }
 
     /// Adds the leaf values of tree `index` to `sums`, one a row.
@@ -212,11 +231,32 @@ impl Plan {
     }
 }
 
+/// The states that a node leads to.
 fn states(node: &Node, nodes: usize) -> [u32; 2] {
     [node.left, node.right].map(|child| match child {
         Child::Node(i) => i,
         Child::Leaf(i) => nodes as u32 + i,
     })
+}
+
+/// Labels for [`branching_narrow`]: of each node its rows' label and the one of those that go
+/// right, and of each label in the end its leaf.
+fn labels(nodes: &[Node]) -> (Vec<[u32; 2]>, Vec<u32>) {
+    let mut label_of = vec![0; nodes.len()];
+    let mut leaf_of = vec![0; nodes.len() + 1];
+    let mut steps = Vec::with_capacity(nodes.len());
+    for (i, node) in nodes.iter().enumerate() {
+        // Children stand behind their parents, so the node has its label by now.
+        let step = [label_of[i], i as u32 + 1];
+        for (child, label) in [node.left, node.right].into_iter().zip(step) {
+            match child {
+                Child::Node(c) => label_of[c as usize] = label,
+                Child::Leaf(c) => leaf_of[label as usize] = c,
+            }
+        }
+        steps.push(step);
+    }
+    (steps, leaf_of)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
@@ -225,7 +265,8 @@ fn symmetric_narrow(tests: &[Test], codes: &[u8], stride: usize, out: &mut [u8])
     for (g, out) in groups.iter_mut().enumerate() {
         let mut index = [0u8; LANES];
         for test in tests {
-            let codes = &codes[test.slot as usize * stride + g * LANES..][..LANES];
+            let (codes, _) = codes[test.slot as usize * stride + g * LANES..].as_chunks::<LANES>();
+            let codes = &codes[0];
             for i in 0..LANES {
                 index[i] = (index[i] << 1) | test.right(codes[i]) as u8;
             }
@@ -244,38 +285,44 @@ fn symmetric_wide(tests: &[Test], codes: &[u8], stride: usize, out: &mut [u32]) 
     }
 }
 
-/// Every row makes every test and moves on where the test is that of its own node. Children
-/// stand behind their parents, so one pass over the nodes leads every row to its leaf.
+/// Every row makes every test, and the rows that a node is for take its answer: those that go left
+/// keep their label, those that go right get a new one. Children stand behind their parents, so
+/// one pass over the nodes gives the rows of each leaf a label of their own.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn branching_narrow(tests: &[Test], children: &[[u32; 2]], codes: &[u8], stride: usize, out: &mut [u8]) {
-    let nodes = tests.len() as u8;
+fn branching_narrow(tests: &[Test], steps: &[[u32; 2]], codes: &[u8], stride: usize, out: &mut [u8]) {
     let (groups, _) = out.as_chunks_mut::<LANES>();
     for (g, out) in groups.iter_mut().enumerate() {
-        let mut state = [0u8; LANES];
-        for (node, (test, [left, right])) in tests.iter().zip(children).enumerate() {
-            let codes = &codes[test.slot as usize * stride + g * LANES..][..LANES];
-            let (left, right) = (*left as u8, *right as u8);
+        let mut label = [0u8; LANES];
+        for (test, [from, to]) in tests.iter().zip(steps) {
+            let (codes, _) = codes[test.slot as usize * stride + g * LANES..].as_chunks::<LANES>();
+            let (from, to, codes) = (*from as u8, *to as u8, &codes[0]);
             for i in 0..LANES {
-                let next = if test.right(codes[i]) { right } else { left };
-                state[i] = if state[i] == node as u8 { next } else { state[i] };
+                label[i] = if test.right(codes[i]) & (label[i] == from) { to } else { label[i] };
             }
         }
-        for i in 0..LANES {
-            out[i] = state[i].wrapping_sub(nodes);
-        }
+        *out = label;
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+/// Rows walk side by side, so that the memory's answers to some overlap with those to others.
 fn branching_walk(tests: &[Test], children: &[[u32; 2]], codes: &[u8], stride: usize, out: &mut [u32]) {
-    let nodes = tests.len() as u32;
-    for (row, out) in out.iter_mut().enumerate() {
-        let mut state = 0;
-        while state < nodes {
-            let test = tests[state as usize];
-            state = children[state as usize][test.right(codes[test.slot as usize * stride + row]) as usize];
+    const SIDE: usize = 16;
+    let nodes = tests.len();
+    let (groups, _) = out.as_chunks_mut::<SIDE>();
+    for (g, out) in groups.iter_mut().enumerate() {
+        let mut state = [0u32; SIDE];
+        while state.iter().any(|s| (*s as usize) < nodes) {
+            for _ in 0..4 {
+                for (i, state) in state.iter_mut().enumerate() {
+                    let at = (*state as usize).min(nodes - 1);
+                    let test = tests[at];
+                    let right = test.right(codes[test.slot as usize * stride + g * SIDE + i]);
+                    let next = children[at][right as usize];
+                    *state = if (*state as usize) < nodes { next } else { *state };
+                }
+            }
         }
-        *out = state - nodes;
+        *out = state.map(|s| s - nodes as u32);
     }
 }
 

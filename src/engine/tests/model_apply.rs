@@ -82,7 +82,59 @@ proptest! {
     }
 }
 
-/// Trees at the edges of what a byte can number: 127 and 128 nodes, 8 and 9 levels, 255 borders.
+/// Tables long enough for grids of cells, with borders that are even, crowded, of all magnitudes,
+/// around zero, or beyond f32: still the definition, for f32 and f64 alike.
+#[test]
+fn long_columns_follow_the_definition() {
+    let dice = &mut Dice(77);
+    let mut borders: Vec<Vec<f64>> = vec![
+        (0..254).map(|i| i as f64 * 0.37 - 50.0).collect(),
+        (0..255).map(|i| (i as f64 * 0.1 - 10.0).exp()).collect(),
+        (-120..120).map(|i| (i as f64 / 2.0).sinh()).collect(),
+        (0..100).map(|i| 1e6 + i as f64 * 1e-9).collect(),
+        (0..60).map(|i| -1e300 * 0.5f64.powi(i * 20)).chain([-0.0]).chain((0..60).map(|i| 1e-300 * 2f64.powi(i * 30))).collect(),
+        [f64::NEG_INFINITY, f64::MIN, f32::MIN as f64, -1.0, 0.0, f32::MAX as f64, f64::MAX].into_iter().collect(),
+        (0..200).map(|i| f64::from_bits(1 + i)).collect(),
+        (0..40).map(|i| f32::from_bits(1 + i) as f64).collect(),
+        (0..150).map(|_| (dice.unit() - 0.5) / (dice.unit() - 0.5)).collect(),
+        (0..20).map(|i| f32::MAX as f64 * (i as f64 - 10.0) / 10.0).collect(),
+    ];
+    borders.iter_mut().for_each(|b| b.sort_by(f64::total_cmp));
+    let mut m = model(Kind { seed: 8, features: borders.len(), trees: 0, outputs: 1, depth: 0, symmetric: 0, borders: 1 });
+    for (f, b) in m.features.iter_mut().zip(borders) {
+        f.borders = b;
+    }
+    let features = m.features.clone();
+    m.trees = (0..40).map(|_| branching(dice, &features, 255)).collect();
+    // A tree of one level for every border, so that each is asked for.
+    let leaves = [1.0, 2.0].map(|value| taiga_engine::tree::Leaf { value, weight: 0.0, count: 0 });
+    for (f, feature) in features.iter().enumerate() {
+        for border in 0..=feature.borders.len() as u32 {
+            let split = taiga_engine::tree::Split { feature: f as u32, border, missing_left: border % 2 == 0, gain: 0.0 };
+            m.trees.push(Tree::Symmetric { splits: vec![split], leaves: leaves.to_vec() });
+        }
+    }
+    m.validate().unwrap();
+    let data = table(&m, 5000, 3);
+    let columns: Vec<_> = data.iter().enumerate().map(|(i, v)| Column::from_f64(format!("f{i}"), v)).collect();
+    let narrow: Vec<Vec<f32>> = data.iter().map(|c| c.iter().map(|x| *x as f32).collect()).collect();
+    let narrow_columns: Vec<_> = narrow.iter().enumerate().map(|(i, v)| Column::from_f32(format!("f{i}"), v)).collect();
+    let widened: Vec<Vec<f64>> = narrow.iter().map(|c| c.iter().map(|x| *x as f64).collect()).collect();
+    for (columns, data) in [(&columns, &data), (&narrow_columns, &widened)] {
+        let predictor = Predictor::new(m.clone());
+        let columns: Vec<&Column<'_>> = columns.iter().collect();
+        let (raw, leaves) = (predictor.raw(&columns), predictor.leaves(&columns));
+        for r in 0..data[0].len() {
+            let row: Vec<f64> = data.iter().map(|c| c[r]).collect();
+            for (t, tree) in m.trees.iter().enumerate() {
+                assert_eq!(leaves[r * m.trees.len() + t], naive_leaf(tree, &m.features, &row), "row {row:?} tree {t}");
+            }
+            assert_eq!(raw[0][r], naive_raw(&m, &row, m.rounds())[0]);
+        }
+    }
+}
+
+/// Trees at the edges of what a byte can number: 256 and 257 leaves, 8 and 9 levels, 255 borders.
 #[test]
 fn the_limits_of_a_byte_are_passed_unharmed() {
     let base = Kind { seed: 5, features: 3, trees: 0, outputs: 1, depth: 0, symmetric: 100, borders: 255 };
@@ -91,16 +143,10 @@ fn the_limits_of_a_byte_are_passed_unharmed() {
         f.borders = (0..255).map(|i| i as f64).collect();
     }
     let dice = &mut Dice(9);
-    for nodes in [0, 1, 2, 126, 127, 128, 129, 2000, 2000] {
+    for nodes in [0, 1, 2, 127, 128, 254, 255, 256, 257, 2000, 2000] {
         m.trees.push(branching(dice, &m.features, nodes));
     }
     for (b, missing_left) in (0..256).flat_map(|b| [(b, false), (b, true)]) {
-        let Tree::Symmetric { .. } = m.trees.iter().find(|t| matches!(t, Tree::Symmetric { .. })).cloned().unwrap_or(Tree::Symmetric {
-            splits: vec![],
-            leaves: vec![],
-        }) else {
-            unreachable!()
-        };
         let split = taiga_engine::tree::Split { feature: 0, border: b, missing_left, gain: 0.0 };
         let depth = 1 + (b as usize) % 16 / 2 * (missing_left as usize);
         let leaves = (0..1 << depth).map(|v| taiga_engine::tree::Leaf { value: v as f32, weight: 0.0, count: 0 }).collect();
