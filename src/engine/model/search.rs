@@ -15,8 +15,9 @@ use std::sync::OnceLock;
 /// The most borders that codes of one byte can tell apart.
 pub(super) const MAX_SLOT_BORDERS: usize = 254;
 
-/// The most borders that are compared one by one (measured: a grid costs as much as this many).
-const MAX_LINEAR: usize = 16;
+/// The most borders that are all compared (measured: about where a grid becomes cheaper, for f32
+/// a little above, for f64 a little below).
+const MAX_LINEAR: usize = 40;
 
 /// The fewest rows a call for which a grid is worth its making.
 const MIN_GRID_ROWS: usize = 4096;
@@ -92,20 +93,19 @@ macro_rules! for_float {
         /// Codes by comparing with every border; those of missing values come out wrong.
         #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
         fn $linear(values: &[$float], borders: &[$float], out: &mut [u8]) {
-            let (groups, rest) = values.as_chunks::<32>();
-            let (out_groups, out_rest) = out.as_chunks_mut::<32>();
-            for (x, out) in groups.iter().zip(out_groups) {
-                let mut count = [1 as $counter; 32];
-                for &b in borders {
-                    for i in 0..32 {
-                        count[i] += (x[i] > b) as $counter;
+            out.fill(1);
+            // Eight borders a pass over the rows, which stay in the first cache.
+            for some in borders.chunks(8) {
+                let mut eight = [<$float>::INFINITY; 8];
+                eight[..some.len()].copy_from_slice(some);
+                for (x, out) in values.iter().zip(&mut *out) {
+                    let mut count = 0 as $counter;
+                    for b in eight {
+                        count += (*x > b) as $counter;
                     }
-                }
-                for i in 0..32 {
-                    out[i] = count[i] as u8;
+                    *out += count as u8;
                 }
             }
-            bisect(rest, borders, out_rest);
         }
 
         #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
