@@ -82,7 +82,9 @@ impl Predictor {
         for (column, f) in found.iter().zip(features) {
             match column {
                 None => missing.push(format!("`{}` ({})", f.name, f.dtype)),
-                Some(c) if *c.dtype() != f.dtype => differing.push(format!("`{}` is {}, the model was fitted on {}", f.name, c.dtype(), f.dtype)),
+                Some(c) if *c.dtype() != f.dtype => {
+                    differing.push(format!("`{}` is {}, the model was fitted on {}", f.name, c.dtype(), f.dtype))
+                }
                 Some(_) => {}
             }
         }
@@ -209,14 +211,4 @@ fn link_of(loss: LossKind) -> Link {
 /// e to the power of `x`, the same on every platform.
 fn exp64(x: f64) -> f64 {
     libm::exp(x)
-}
-impl Predictor {
-    /// TEMP
-    pub fn codes_only(&self, columns: &[&Column<'_>]) {
-        let rows = columns.first().map_or(0, |c| c.len());
-        let mut block = Block::default();
-        for start in (0..rows).step_by(BLOCK) {
-            self.plan.read(columns, start, BLOCK.min(rows - start), &mut block);
-        }
-    }
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Numbers are little-endian. The checksum is XXH3-64 of everything before it. The payload is
-//! [postcard](https://postcard.jamesmunns.com)'s encoding of [`Payload`]; parameters, the loss and
+//! [postcard](https://postcard.jamesmunns.com)'s encoding of the `Payload` below; parameters, the loss and
 //! the metric stand in it as text, so that their order in the source may change.
 //!
 //! Versions: whatever a build writes that an older one can't read (a new parameter included, because

@@ -53,7 +53,12 @@ pub struct NodeRow {
 /// A tree of either kind, seen as a branching one, breadth-first.
 enum Below<'a> {
     /// The split, whether its gain is told here, and the children as indices into the list.
-    Inner { split: &'a Split, first: bool, left: u32, right: u32 },
+    Inner {
+        split: &'a Split,
+        first: bool,
+        left: u32,
+        right: u32,
+    },
     Leaf(u32),
 }
 

@@ -1,5 +1,6 @@
-//! A fitted model: what it holds ([`Model`]), its bytes ([`envelope`]), how it is applied
-//! ([`apply`]), and how it explains itself ([`explain`], [`json`]).
+//! A fitted model: what it holds ([`Model`]), its bytes ([`envelope`]) and what they must keep to
+//! ([`validate`]), how it is applied ([`apply`], by a compiled `plan` that starts with a `search`
+//! for the code of each value), and how it explains itself ([`explain`], [`json`]).
 
 pub mod apply;
 pub mod envelope;

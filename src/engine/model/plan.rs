@@ -144,7 +144,8 @@ impl Plan {
             // Right of the border of rank r are the codes above r + 1; at most 255 in all.
             Test { slot, shift, above: rank + 1 - shift }
         };
-        let mut plan = Plan { slots, tests: vec![], children: vec![], leaf_of: vec![], values: vec![], trees: Vec::with_capacity(model.trees.len()) };
+        let mut plan =
+            Plan { slots, tests: vec![], children: vec![], leaf_of: vec![], values: vec![], trees: Vec::with_capacity(model.trees.len()) };
         for tree in &model.trees {
             let (first_test, first_value) = (plan.tests.len(), plan.values.len());
             plan.tests.extend(tree.splits().map(test));
@@ -170,13 +171,7 @@ impl Plan {
             };
             plan.values.extend(order.iter().map(|k| tree.leaves()[*k as usize].value as f64));
             plan.leaf_of.extend(order);
-            plan.trees.push(Compiled {
-                shape,
-                first_test,
-                tests: plan.tests.len() - first_test,
-                first_value,
-                leaves: tree.leaves().len(),
-            });
+            plan.trees.push(Compiled { shape, first_test, tests: plan.tests.len() - first_test, first_value, leaves: tree.leaves().len() });
         }
         plan
     }

@@ -205,7 +205,8 @@ impl Grid {
             f64s.chunk_by(|a, b| of(a) == of(b)).map(<[f64]>::len).max().unwrap_or(0)
         };
         let trials = [1024, MAX_CELLS as u32].into_iter().flat_map(|cells| [(linear(cells), cells), (bits(cells), cells)]);
-        let (crowd, scale, cells) = trials.filter(|(s, _)| usable(s)).map(|(s, cells)| (crowd(s, cells), s, cells)).min_by_key(|t| t.0.max(2))?;
+        let (crowd, scale, cells) =
+            trials.filter(|(s, _)| usable(s)).map(|(s, cells)| (crowd(s, cells), s, cells)).min_by_key(|t| t.0.max(2))?;
         if crowd > MAX_CROWD {
             return None;
         }

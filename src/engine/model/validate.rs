@@ -38,9 +38,7 @@ impl Model {
         }
         let Some(h) = &self.history else { return Ok(()) };
         check(h.values.len() >= self.rounds(), || format!("{} metric values for {} rounds", h.values.len(), self.rounds()))?;
-        check(h.values.is_empty() || (h.best as usize) < h.values.len(), || {
-            format!("the best round is {} of {}", h.best, h.values.len())
-        })
+        check(h.values.is_empty() || (h.best as usize) < h.values.len(), || format!("the best round is {} of {}", h.best, h.values.len()))
     }
 
     fn validate_outputs(&self) -> Result<()> {
@@ -50,7 +48,7 @@ impl Model {
         // A positive, normal power of two: no sign, no mantissa.
         let power_of_two = self.scale.is_normal() && self.scale > 0.0 && self.scale.to_bits() << 12 == 0;
         check(power_of_two, || format!("its scale {:?} is not a power of two", self.scale))?;
-        check(self.trees.len() % outputs == 0, || format!("{} trees for {outputs} outputs", self.trees.len()))?;
+        check(self.trees.len().is_multiple_of(outputs), || format!("{} trees for {outputs} outputs", self.trees.len()))?;
         let classes = self.labels.as_ref().map(Labels::len);
         let fits = match self.loss {
             LossKind::Auto => false,
@@ -63,7 +61,9 @@ impl Model {
         let distinct = match labels {
             Labels::Boolean => true,
             Labels::Integer(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
-            Labels::Float(v) => v.iter().all(|x| x.is_finite()) && v.iter().map(|x| (x + 0.0).to_bits()).collect::<HashSet<_>>().len() == v.len(),
+            Labels::Float(v) => {
+                v.iter().all(|x| x.is_finite()) && v.iter().map(|x| (x + 0.0).to_bits()).collect::<HashSet<_>>().len() == v.len()
+            }
             Labels::Text(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
         };
         check(distinct, || "a class label stands twice, or is not finite".into())
