@@ -2,10 +2,10 @@
 
 use super::Model;
 use super::plan::{BLOCK, Block, LeafIndices, Plan};
-use crate::boosting::loss::Link;
-use crate::boosting::params::LossKind;
+use crate::boosting::loss::{Link, loss};
 use crate::column::Column;
 use crate::error::{Error, Result};
+use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
 
 /// A model made ready to be applied many times: its splits become tests of bytes, which run on
 /// many rows at once (the idea of CatBoost's evaluator of oblivious trees, for both kinds of tree).
@@ -43,6 +43,7 @@ use crate::error::{Error, Result};
 pub struct Predictor {
     model: Model,
     plan: Plan,
+    link: Link,
 }
 
 impl Predictor {
@@ -52,7 +53,9 @@ impl Predictor {
     /// May panic for a model for which [`Model::validate`] fails; a fitted or parsed one is valid.
     pub fn new(model: Model) -> Self {
         let plan = Plan::new(&model);
-        Predictor { model, plan }
+        // A valid model names its loss.
+        let link = loss(model.loss, &model.params, model.outputs(), 1.0).map_or(Link::Identity, |l| l.link());
+        Predictor { model, plan, link }
     }
 
     /// The model.
@@ -130,25 +133,11 @@ impl Predictor {
     /// Turns raw scores into predictions in place: the identity, probabilities (of the second
     /// class, or one for each class) or the exponential, by the loss's link.
     pub fn link(&self, raw: &mut [Vec<f64>]) {
-        match link_of(self.model.loss) {
+        match self.link {
             Link::Identity => {}
-            Link::Exp => raw.iter_mut().flatten().for_each(|x| *x = exp64(*x)),
-            Link::Sigmoid => raw.iter_mut().flatten().for_each(|x| *x = 1.0 / (1.0 + exp64(-*x))),
-            Link::Softmax => {
-                let rows = raw.first().map_or(0, |r| r.len());
-                for row in 0..rows {
-                    // The largest score becomes 0, so that no exponential overflows.
-                    let largest = raw.iter().map(|r| r[row]).fold(f64::NEG_INFINITY, f64::max);
-                    let mut sum = 0.0;
-                    for r in raw.iter_mut() {
-                        r[row] = exp64(r[row] - largest);
-                        sum += r[row];
-                    }
-                    for r in raw.iter_mut() {
-                        r[row] /= sum;
-                    }
-                }
-            }
+            Link::Exp => raw.iter_mut().for_each(|r| exp_in_place(r)),
+            Link::Sigmoid => raw.iter_mut().for_each(|r| sigmoid_in_place(r)),
+            Link::Softmax => softmax_in_place(raw),
         }
     }
 
@@ -196,19 +185,4 @@ impl Predictor {
         });
         out
     }
-}
-
-/// How a loss's scores become predictions.
-fn link_of(loss: LossKind) -> Link {
-    match loss {
-        LossKind::Auto | LossKind::Rmse | LossKind::Mae | LossKind::Quantile | LossKind::Huber => Link::Identity,
-        LossKind::Logloss | LossKind::CrossEntropy => Link::Sigmoid,
-        LossKind::Multiclass => Link::Softmax,
-        LossKind::Poisson | LossKind::Gamma | LossKind::Tweedie => Link::Exp,
-    }
-}
-
-/// e to the power of `x`, the same on every platform.
-fn exp64(x: f64) -> f64 {
-    libm::exp(x)
 }
