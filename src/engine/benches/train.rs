@@ -1,4 +1,4 @@
-//! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policy] [threads] [loss] [kind]`.
+//! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policy] [threads] [loss] [repeat]`.
 
 use std::time::Instant;
 use taiga_engine::boosting::{BoostingParams, Input, Monitor, Target, fit};
@@ -54,6 +54,15 @@ fn main() {
         "trees": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": if policy == "leafwise" { Some(64) } else { None }
     }))
     .unwrap();
+    let repeat: u32 = arg(6, "1").parse().unwrap();
+    if repeat > 1 {
+        let start = Instant::now();
+        for _ in 0..repeat {
+            fit(&input, &params, &taiga_engine::boosting::Quiet).unwrap();
+        }
+        println!("{:.1} us a fit", start.elapsed().as_secs_f64() / repeat as f64 * 1e6);
+        return;
+    }
     let clock = Clock(Default::default(), Instant::now());
     let model = fit(&input, &params, &clock).unwrap();
     let total = clock.1.elapsed().as_secs_f64();

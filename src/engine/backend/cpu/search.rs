@@ -62,33 +62,55 @@ pub fn best_of(a: Option<Found>, b: Option<Found>) -> Option<Found> {
 /// The most bins a feature has.
 const MAX_BINS: usize = 257;
 
-/// Sums from the first bin up to each one.
-struct Prefix {
+/// Sums from the first bin up to each bin that has any rows: behind an empty bin a candidate
+/// would only repeat the one before, and at a tie the lower border is taken anyway. The bin of
+/// the first border always has an entry, which may put nothing but missing values to the left.
+struct Steps {
+    len: usize,
+    bin: [u32; MAX_BINS],
     gradient: [i64; MAX_BINS],
     hessian: [i64; MAX_BINS],
     count: [i64; MAX_BINS],
 }
 
-impl Prefix {
-    fn new() -> Prefix {
-        Prefix { gradient: [0; MAX_BINS], hessian: [0; MAX_BINS], count: [0; MAX_BINS] }
+impl Steps {
+    fn new() -> Steps {
+        Steps { len: 0, bin: [0; MAX_BINS], gradient: [0; MAX_BINS], hessian: [0; MAX_BINS], count: [0; MAX_BINS] }
     }
 
-    fn fill(&mut self, bins: &Bins<'_>) {
-        fn scan(values: &[i64], out: &mut [i64; MAX_BINS]) {
-            let mut sum = 0;
-            for (v, o) in values.iter().zip(out) {
-                sum += v;
-                *o = sum;
-            }
+    /// From the bins of a feature whose values start at bin `first`.
+    fn fill(&mut self, bins: &Bins<'_>, first: usize) {
+        let n = bins.gradient.len();
+        let (gradient, hessian) = (&bins.gradient[..n], &bins.hessian[..n]);
+        let mut sum = Sums::default();
+        let mut len = 0;
+        if first > 0 {
+            sum = Sums { gradient: gradient[0], hessian: hessian[0], count: bins.count.first().copied().unwrap_or(0) };
         }
-        scan(bins.gradient, &mut self.gradient);
-        scan(bins.hessian, &mut self.hessian);
-        scan(bins.count, &mut self.count);
+        for i in first..n {
+            sum.gradient += gradient[i];
+            sum.hessian += hessian[i];
+            let mut any = gradient[i] | hessian[i];
+            if !bins.count.is_empty() {
+                sum.count += bins.count[i];
+                any |= bins.count[i];
+                self.count[len] = sum.count;
+            }
+            self.bin[len] = i as u32;
+            self.gradient[len] = sum.gradient;
+            self.hessian[len] = sum.hessian;
+            len += (any != 0 || i == first) as usize;
+        }
+        self.len = len;
     }
 
-    fn at(&self, bin: usize) -> Sums {
-        Sums { gradient: self.gradient[bin], hessian: self.hessian[bin], count: self.count[bin] }
+    fn at(&self, step: usize) -> Sums {
+        Sums { gradient: self.gradient[step], hessian: self.hessian[step], count: self.count[step] }
+    }
+
+    /// The number of steps that lie before bin `end`.
+    fn before(&self, end: usize) -> usize {
+        self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
     }
 }
 
@@ -102,16 +124,15 @@ struct Context<'a> {
     too_small: f64,
 }
 
-/// Scores of the candidates that put the bins up to each of `prefix[from..to]`, less `missing`,
-/// to the left: the sum of both children's scores.
-fn scores(prefix: &Prefix, from: usize, to: usize, missing: Sums, c: &Context<'_>, out: &mut [f64]) {
-    let out = &mut out[..to - from];
-    let counts = (c.rules.min_data_in_leaf > 0).then_some(&prefix.count[from..to]);
-    if c.rules.monotone.is_empty() && c.rules.l1 == 0.0 && counts.is_none() {
-        plain_scores(&prefix.gradient[from..to], &prefix.hessian[from..to], missing, c.total, c.rules, c.too_small, out);
+/// Scores of the candidates that put the bins up to each of the first `out.len()` steps, less
+/// `missing`, to the left: the sum of both children's scores.
+fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64]) {
+    let n = out.len();
+    if c.rules.monotone.is_empty() && c.rules.l1 == 0.0 && c.rules.min_data_in_leaf == 0 {
+        plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, c.too_small, out);
     } else {
         for (i, o) in out.iter_mut().enumerate() {
-            *o = score(prefix.at(from + i) - missing, c);
+            *o = score(steps.at(i) - missing, c);
         }
     }
 }
@@ -280,7 +301,7 @@ impl FeatureShare {
     /// The best split of each node among this share's features. `slots[i]` is node `i`'s.
     pub fn find_splits(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Vec<Option<Found>> {
         let mut found = vec![None; nodes.len()];
-        let mut prefix = Prefix::new();
+        let mut steps = Steps::new();
         let mut out = [0.0; MAX_BINS];
         for (i, node) in nodes.iter().enumerate() {
             let parent = rules.node_score(node.sums, node.bounds);
@@ -289,22 +310,23 @@ impl FeatureShare {
                     continue;
                 }
                 let bins = self.bins(slots[i], k);
-                prefix.fill(&bins);
                 let c = self.context(node, *f, rules, f64::NEG_INFINITY);
                 let feature = &features[*f];
                 let (first, borders) = (feature.first(), feature.borders.len());
+                steps.fill(&bins, first);
                 let mut consider = |missing: Sums, candidates: usize, missing_left: bool| {
-                    scores(&prefix, first, first + candidates, missing, &c, &mut out);
-                    let (largest, border) = first_largest(&out[..candidates]);
-                    let candidate = Candidate { feature: *f as u32, border: border as u32, missing_left, gain: largest - parent };
+                    scores(&steps, missing, &c, &mut out[..candidates]);
+                    let (largest, step) = first_largest(&out[..candidates]);
+                    let border = steps.bin[step] - first as u32;
+                    let candidate = Candidate { feature: *f as u32, border, missing_left, gain: largest - parent };
                     if candidate.gain > rules.min_gain {
-                        found[i] = best_of(found[i], Some(Found { candidate, left: prefix.at(first + border) - missing }));
+                        found[i] = best_of(found[i], Some(Found { candidate, left: steps.at(step) - missing }));
                     }
                 };
-                consider(Sums::default(), borders, true);
+                consider(Sums::default(), steps.before(first + borders), true);
                 let missing = self.missing(&bins, feature);
                 if missing != Sums::default() {
-                    consider(missing, borders + 1, false);
+                    consider(missing, steps.len, false);
                 }
             }
         }
@@ -312,15 +334,9 @@ impl FeatureShare {
     }
 
     /// The split among this share's features with the largest gain summed over all nodes.
-    pub fn find_level_split(
-        &self,
-        nodes: &[SearchNode],
-        slots: &[usize],
-        features: &[CodedFeature],
-        rules: &SplitRules,
-    ) -> Option<Candidate> {
+    pub fn find_level_split(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
-        let mut prefix = Prefix::new();
+        let mut steps = Steps::new();
         let mut out = [0.0; MAX_BINS];
         let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
         let parent: f64 = parents.iter().sum();
@@ -334,14 +350,16 @@ impl FeatureShare {
             let mut sums = [[0.0; MAX_BINS]; 2];
             for (i, node) in nodes.iter().enumerate() {
                 let bins = self.bins(slots[i], k);
-                prefix.fill(&bins);
+                steps.fill(&bins, first);
                 // A node that a candidate would leave a child too small in counts as not split.
                 let c = self.context(node, *f, rules, parents[i]);
-                scores(&prefix, first, first + borders, Sums::default(), &c, &mut out);
-                add(&mut sums[0][..borders], &out[..borders]);
+                let mut consider = |missing: Sums, candidates: usize, sums: &mut [f64]| {
+                    scores(&steps, missing, &c, &mut out[..candidates]);
+                    add_steps(sums, &out[..candidates], &steps, first);
+                };
+                consider(Sums::default(), steps.before(first + borders), &mut sums[0][..borders]);
                 if any_missing {
-                    scores(&prefix, first, first + borders + 1, self.missing(&bins, feature), &c, &mut out);
-                    add(&mut sums[1][..borders + 1], &out[..borders + 1]);
+                    consider(self.missing(&bins, feature), steps.len, &mut sums[1][..borders + 1]);
                 }
             }
             for (side, candidates) in [(0, borders), (1, if any_missing { borders + 1 } else { 0 })] {
@@ -365,6 +383,19 @@ impl FeatureShare {
             return Sums::default();
         }
         Sums { gradient: bins.gradient[0], hessian: bins.hessian[0], count: bins.count.first().copied().unwrap_or(0) }
+    }
+}
+
+/// Adds each step's score to the candidates from its bin up to the next step's.
+fn add_steps(sums: &mut [f64], scores: &[f64], steps: &Steps, first: usize) {
+    if scores.len() == sums.len() {
+        return add(sums, scores);
+    }
+    for (i, score) in scores.iter().enumerate() {
+        let end = if i + 1 < scores.len() { steps.bin[i + 1] as usize - first } else { sums.len() };
+        for s in &mut sums[steps.bin[i] as usize - first..end] {
+            *s += score;
+        }
     }
 }
 

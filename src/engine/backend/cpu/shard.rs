@@ -201,13 +201,13 @@ impl Shard {
                         drawn += (bag[row] != 0.0) as usize;
                     }
                 }
-                None => self.accumulate(&mut partial, planes, Source::All, 0, range.start, n, Some(&first[..n])),
+                None => self.accumulate(&mut partial, tree, Source::All, 0, range.start, n, Some(&first[..n])),
             }
         }
         self.nodes.clear();
         self.nodes.push(NodeRows { list: 0, start: 0, len: if listed { drawn } else { self.rows }, all: !listed });
         if listed {
-            self.accumulate(&mut partial, planes, Source::List, 0, 0, drawn, None);
+            self.accumulate(&mut partial, tree, Source::List, 0, 0, drawn, None);
         }
         self.partials.push(partial);
     }
@@ -215,8 +215,21 @@ impl Shard {
     fn new_partial(&mut self) -> Partial {
         let mut partial = self.spare.pop().unwrap_or_default();
         partial.segments = 0;
-        partial.bins.clear();
         partial
+    }
+
+    /// Sets the bins that codes can reach to zero in one segment.
+    fn clear_segment(&self, bins: &mut [u64], features: &[CodedFeature]) {
+        for plane in bins.chunks_exact_mut(self.plane_bins()) {
+            let mut at = 0;
+            for block in &self.blocks {
+                for f in block.features.clone() {
+                    let start = at + (f - block.features.start) * STRIDE;
+                    plane[start..start + features[f].bins()].fill(0);
+                }
+                at += block.width * STRIDE;
+            }
+        }
     }
 
     /// Bins of all features in one plane.
@@ -230,19 +243,24 @@ impl Shard {
     fn accumulate(
         &mut self,
         partial: &mut Partial,
-        planes: &[Plane],
+        tree: &TreeContext<'_>,
         source: Source,
         list: usize,
         mut start: usize,
         mut len: usize,
         first: Option<&[u32]>,
     ) {
+        let (planes, features) = (&tree.encoding.planes, tree.features);
         let plane_bins = self.plane_bins();
         let segment_bins = plane_bins * planes.len();
         let mut first = first;
         while len > 0 {
             if partial.segments == 0 || partial.filled == MAX_ROWS {
-                partial.bins.resize((partial.segments + 1) * segment_bins, 0);
+                let start = partial.segments * segment_bins;
+                if partial.bins.len() < start + segment_bins {
+                    partial.bins.resize(start + segment_bins, 0);
+                }
+                self.clear_segment(&mut partial.bins[start..start + segment_bins], features);
                 partial.segments += 1;
                 partial.filled = 0;
             }
@@ -369,7 +387,7 @@ impl Shard {
                 } else {
                     (from, before.right, done.right - before.right)
                 };
-                self.accumulate(partial, &tree.encoding.planes, Source::List, list, start + first, n, None);
+                self.accumulate(partial, tree, Source::List, list, start + first, n, None);
             }
             at_row = end;
         }
