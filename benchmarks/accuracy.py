@@ -60,7 +60,9 @@ def report(name: str, metric: str, scores: Scores) -> str:
                     mean, error = worse_by(values, scores[peer], metric)
                     row[column] = f"{mean:+.3f} % ± {error:.3f} ({peer})"
         body.append(row)
-    return f"\n{name}: {metric}\n\n" + table(["library, policy", metric, "worse than the same policy", "worse than the best"], body)
+    return f"\n{name}: {metric}\n\n" + table(
+        ["library, policy", metric, "worse than the same policy", "worse than the best"], body
+    )
 
 
 def main() -> None:
@@ -84,7 +86,9 @@ def main() -> None:
         scores: dict[str, Scores] = {}
         for seed in range(args.seeds):
             train, test, task = files(name, seed, args.synthetic_rows)
-            settings = Settings(task, args.trees, args.learning_rate, args.depth, args.leaves, args.l2, threads=args.threads, seed=seed)
+            settings = Settings(
+                task, args.trees, args.learning_rate, args.depth, args.leaves, args.l2, threads=args.threads, seed=seed
+            )
             metrics = ["auc", "logloss"] if task == "binary" else ["rmse"]
             for entry in entries:
                 job = {"job": "train", "entry": entry.name, "settings": dataclasses.asdict(for_entry(settings, entry))}

@@ -47,7 +47,9 @@ def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     model = re.search(r"model name\s*: (.*)", info)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return {
         "date": datetime.date.today().isoformat(),
         "cpu": model.group(1) if model else platform.processor(),
@@ -73,6 +75,10 @@ class Results:
     """A file of JSON lines; the first line of a run describes the machine."""
 
     def __init__(self, path: Path) -> None:
+        if (load := os.getloadavg()[0]) > 0.5:
+            progress(
+                f"The machine is busy (load {load:.1f}): times will mislead, those of OpenMP libraries most of all."
+            )
         self.path = path
         self.lines: list[dict[str, Any]] = []
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +95,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table, padded so that it reads well as plain text too."""
     cells = [list(header), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in cells]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in cells
+    ]
     lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
     return "\n".join(lines)
 

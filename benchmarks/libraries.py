@@ -81,7 +81,8 @@ SAME_POLICY = {"symmetric": "catboost symmetric", "depthwise": "xgboost depthwis
 
 
 def _numbers(frame: pl.DataFrame) -> npt.NDArray[np.float32]:
-    return frame[TARGET].cast(pl.Float32).to_numpy()
+    numbers: npt.NDArray[np.float32] = frame[TARGET].cast(pl.Float32).to_numpy()
+    return numbers
 
 
 def _taiga(entry: Entry, s: Settings) -> Callable[[pl.DataFrame], Predict]:

@@ -62,7 +62,9 @@ def write_parquet(path: Path, rows: int, features: int) -> None:
         for part, first in enumerate(range(0, rows, step)):
             frame = synthetic(min(step, rows - first), features, first_row=first).drop(TARGET)
             frame.write_parquet(Path(folder) / f"{part:05}.parquet", compression="uncompressed")
-        pl.scan_parquet(Path(folder) / "*.parquet").sink_parquet(path, compression="uncompressed", row_group_size=BLOCK * 2)
+        pl.scan_parquet(Path(folder) / "*.parquet").sink_parquet(
+            path, compression="uncompressed", row_group_size=BLOCK * 2
+        )
 
 
 def score(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -100,9 +102,10 @@ def score_table(rows: int, features: int, limit: int, settings: Settings, result
     assert scored == rows, f"{scored} rows came out of {rows}"
     larger = "larger" if size > limit else "NOT larger"
     return (
-        f"\nScoring {rows:,} x {features}: a Parquet file of {size / MIB:.0f} MiB ({larger} than the limit of {limit / MIB:.0f} MiB"
-        f" on private memory) in {answer['seconds']:.1f} s, resident memory grew by {answer['peak_bytes'] / MIB:.0f} MiB"
-        f" ({answer['method']}; pages of the mapped file count in it)"
+        f"\nScoring {rows:,} x {features} in {answer['seconds']:.1f} s: a Parquet file of {size / MIB:.0f} MiB,"
+        f" {larger} than the limit of {limit / MIB:.0f} MiB on private memory;"
+        f" resident memory grew by {answer['peak_bytes'] / MIB:.0f} MiB"
+        f" ({answer['method']}; pages of a mapped file count in it)"
     )
 
 

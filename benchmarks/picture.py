@@ -47,7 +47,11 @@ def chart(best: pl.DataFrame, metric: str, caption: str) -> alt.FacetChart:
     libraries = ["polars-taiga", "catboost", "lightgbm", "xgboost", "sklearn"]
     colours = ["#1b7837", "#e6a532", "#7b61c9", "#c0504d", "#7f7f7f"]
     base = alt.Chart(best).encode(
-        x=alt.X("seconds:Q", scale=alt.Scale(type="log"), title="seconds to train, from a Polars frame (log)"),
+        x=alt.X(
+            "seconds:Q",
+            scale=alt.Scale(type="log", nice=False, padding=20),
+            title="seconds to train, from a Polars frame (log)",
+        ),
         y=alt.Y("metric:Q", scale=alt.Scale(zero=False), title=f"held-out {metric} (lower is better)"),
         color=alt.Color("library:N", scale=alt.Scale(domain=libraries, range=colours), title="library"),
         detail="entry:N",
@@ -56,9 +60,10 @@ def chart(best: pl.DataFrame, metric: str, caption: str) -> alt.FacetChart:
     dots = base.mark_point(filled=True, size=70).encode(shape=alt.Shape("policy:N", title="policy"))
     panel = alt.layer(lines, dots).properties(width=460, height=320)
     tables = best["table"].unique(maintain_order=True).to_list()
-    return panel.facet(column=alt.Column("table:N", title=None, sort=tables)).properties(
+    facets: alt.FacetChart = panel.facet(column=alt.Column("table:N", title=None, sort=tables)).properties(
         title=alt.TitleParams("Time against accuracy", subtitle=caption)
     )
+    return facets
 
 
 def main() -> None:

@@ -51,7 +51,9 @@ def main() -> None:
         ratios = ""
         if ENTRIES[name].ours:
             ratios = ", ".join(
-                f"{peers[peer] / answer['best_s']:.1f} x {peer}" for peer in ("catboost symmetric", "xgboost depthwise") if peer in peers
+                f"{peers[peer] / answer['best_s']:.1f} x {peer}"
+                for peer in ("catboost symmetric", "xgboost depthwise")
+                if peer in peers
             )
         speed = f"{args.rows / answer['best_s'] / 1e6:.2f}"
         body.append([name, number(answer["best_s"], 4), speed, number(answer["auc"], 5), ratios])

@@ -24,7 +24,9 @@ def size(text: str) -> tuple[int, int]:
     return int(rows), int(features)
 
 
-def run(rows: int, features: int, trees: int, entries: list[Entry], settings: Settings, repeats: int, results: Results) -> Best:
+def run(
+    rows: int, features: int, trees: int, entries: list[Entry], settings: Settings, repeats: int, results: Results
+) -> Best:
     """Measures one size: the best of each entry by name, or its error."""
     train, test = synthetic_files(rows, features, test_rows=max(5_000, min(200_000, rows // 5)), task=settings.task)
     settings = dataclasses.replace(settings, trees=trees)
