@@ -26,7 +26,7 @@ from sklearn import datasets
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score, root_mean_squared_error
 
 TREES, LEARNING_RATE, LEAVES, L2, PATIENCE = 500, 0.05, 31, 1.0, 30
-SPLIT = "split"
+SPLIT = "_split"
 
 Loss = Literal["logloss", "multiclass", "rmse"]
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A Parquet file with features, a target and a column `split`: train, eval or test."""
+    """A Parquet file with features, a target and a column `_split`: train, eval or test."""
 
     name: str
     path: Path
