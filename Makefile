@@ -1,0 +1,102 @@
+# polars-taiga. `make help` lists what there is to make.
+#
+# Everything Python lives in .venv, everything built in target/ and build/. A step that is done
+# leaves a stamp, so repeating a target is quick. One Cargo profile (release) serves the wheel, the
+# tests and the lints.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo examples test test-rust test-python test-oldest bench lint docs clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OLDEST := build/oldest
+unexport DATA TARGET
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+
+ENGINE := --release -p taiga-engine -p taiga-kernels
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src kernels -type f -not -path '*/tests/*')
+PYTHON_SOURCES := $(shell find python -type f -name '*.py*' 2>/dev/null)
+
+help: ## List the targets
+	@echo 'polars-taiga: gradient-boosted trees as Polars expressions. Targets:'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup: $(VENV)/.setup ## Make .venv with everything that building, testing and comparing needs
+
+$(VENV)/.setup: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "$(PYTHON) is older than 3.10; name another one: make setup PYTHON=python3.12" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'   # the first that knows dependency groups
+	$(BIN)/python -m pip install --quiet --upgrade polars --group build --group test --group bench --group lint
+	@touch $@
+
+build: $(VENV)/.build ## Build the plugin and install it into .venv
+
+$(VENV)/.build: $(VENV)/.setup $(SOURCES)
+	$(BIN)/maturin develop --release --strip
+	@touch $@
+
+demo: build ## Run the main job on real data; your own: make demo DATA=file.csv TARGET=column
+	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(TARGET),--target '$(TARGET)')
+
+examples: build ## Run the numbered examples
+	@set -e; for example in examples/[0-9]*.py; do echo "== $$example"; $(BIN)/python $$example; done
+
+test: lint test-rust test-python test-oldest ## Lint, and run every test
+
+test-rust: ## Test the engine and the kernels, doctests included; no Python, no Polars
+	cargo test $(ENGINE)
+
+test-python: build ## Test the expressions with the newest Polars, and run the docstrings and the examples
+	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest --doctest-modules --pyargs polars_taiga
+	$(MAKE) --no-print-directory examples > /dev/null
+
+test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pyproject.toml names
+	$(OLDEST)/bin/python -c 'import polars, polars_taiga as tg; print("Polars", polars.__version__, "with", tg.__file__)'
+	$(OLDEST)/bin/python -m pytest tests
+
+# The wheel goes into a second environment with the lower bound of the dependency on Polars.
+$(OLDEST)/.setup: $(VENV)/.build $(PYTHON_SOURCES)
+	rm -rf build/wheel
+	$(BIN)/maturin build --release --strip --interpreter $(BIN)/python --out build/wheel
+	test -x $(OLDEST)/bin/python || $(BIN)/python -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	oldest="$$(sed -nE 's/.*"polars *>= *([0-9.]+).*/\1/p' pyproject.toml | head -n 1)" && test -n "$$oldest" \
+		&& $(OLDEST)/bin/python -m pip install --quiet --group test "polars==$$oldest"
+	$(OLDEST)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
+	@touch $@
+
+# Quick checks first. Clippy's artifacts are not the build's: the first run checks Polars once more.
+lint: setup ## Formatting, clippy, ruff and mypy
+	cargo fmt --all -- --check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict python
+	PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo clippy --release --workspace --all-targets -- -D warnings
+
+bench: build ## Measure side by side with the peers (about half an hour; see benchmarks/README.md)
+	$(BIN)/python -m benchmarks.train --trees 25,50,100,200
+	$(BIN)/python -m benchmarks.train --sizes 100000x200,5000x20 --out build/benchmarks/train-sizes.jsonl
+	$(BIN)/python -m benchmarks.predict
+	$(BIN)/python -m benchmarks.groups
+	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.picture
+
+docs: build ## Reference pages into build/docs: python/ (pdoc) and rust/ (rustdoc)
+	@$(BIN)/python -m pdoc --version > /dev/null 2>&1 || $(BIN)/python -m pip install --quiet 'pdoc>=15'
+	rm -rf build/docs
+	mkdir -p build/docs
+	$(BIN)/python -m pdoc --docformat numpy --output-directory build/docs/python polars_taiga
+	RUSTDOCFLAGS='-D warnings' cargo doc --release --no-deps -p taiga-engine --target-dir build/doc-target
+	cp -r build/doc-target/doc build/docs/rust
+	echo 'build/docs/python/index.html, build/docs/rust/taiga_engine/index.html'
+
+clean: ## Remove everything that was built, .venv included
+	rm -rf $(VENV) target build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f python/polars_taiga/*.so

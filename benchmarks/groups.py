@@ -1,0 +1,104 @@
+"""A model per group: `python -m benchmarks.groups [--groups 10000]`.
+
+Ours in one `group_by().agg()`; beside it a Python loop that fits LightGBM on each group's NumPy
+arrays. A sample of the groups is fitted alone as well: the models must be equal, byte for byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from benchmarks.data import TARGET, synthetic
+from benchmarks.harness import RESULTS, Results, version
+
+GROUP = "group"
+
+
+def table_of_groups(groups: int, rows: int, features: int) -> pl.DataFrame:
+    """Synthetic regression rows dealt to groups at random, so that no group is contiguous."""
+    frame = synthetic(groups * rows, features, task="regression")
+    order = np.random.default_rng(3).permutation(np.repeat(np.arange(groups, dtype=np.uint32), rows))
+    return frame.with_columns(pl.Series(GROUP, order))
+
+
+def ours(frame: pl.DataFrame, params: dict[str, Any]) -> tuple[float, pl.DataFrame]:
+    """Seconds and models of one query."""
+    import polars_taiga as tg
+
+    fit = tg.fit_gbdt(TARGET, pl.exclude(TARGET, GROUP), **params)
+    start = time.perf_counter()
+    models = frame.lazy().group_by(GROUP).agg(model=fit).collect()
+    return time.perf_counter() - start, models
+
+
+def check(frame: pl.DataFrame, models: pl.DataFrame, params: dict[str, Any], sample: int) -> int:
+    """Fits a sample of groups alone; the number whose model differs."""
+    import polars_taiga as tg
+
+    fit = tg.fit_gbdt(TARGET, pl.exclude(TARGET, GROUP), **params)
+    different = 0
+    for key, model in models.sort(GROUP).gather_every(max(1, models.height // sample)).iter_rows():
+        alone = frame.lazy().filter(pl.col(GROUP) == key).select(fit).collect().item()
+        different += alone != model
+    return different
+
+
+def lightgbm_loop(frame: pl.DataFrame, trees: int, depth: int) -> float:
+    """Seconds of a loop over the groups; one thread, which is LightGBM's fastest on so few rows."""
+    import lightgbm as lgb
+
+    params = {
+        "objective": "regression",
+        "num_leaves": 2**depth,
+        "max_depth": depth,
+        "learning_rate": 0.1,
+        "lambda_l2": 1.0,
+        "min_data_in_leaf": 1,
+        "min_sum_hessian_in_leaf": 1.0,
+        "min_data_in_bin": 1,
+        "feature_pre_filter": False,
+        "num_threads": 1,
+        "verbose": -1,
+    }
+    start = time.perf_counter()
+    models = {}
+    for (key,), part in frame.partition_by(GROUP, as_dict=True).items():
+        data = lgb.Dataset(part.drop(TARGET, GROUP).to_numpy(), part[TARGET].to_numpy(), params=params)
+        models[key] = lgb.train(params, data, num_boost_round=trees)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Measures both and compares the sample."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--rows", type=int, default=100, help="rows a group")
+    parser.add_argument("--features", type=int, default=8)
+    parser.add_argument("--trees", type=int, default=20)
+    parser.add_argument("--depth", type=int, default=6)
+    parser.add_argument("--policy", choices=["symmetric", "depthwise"], default="depthwise")
+    parser.add_argument("--sample", type=int, default=50)
+    parser.add_argument("--out", type=Path, default=RESULTS / "groups.jsonl")
+    args = parser.parse_args()
+    results = Results(args.out)
+    frame = table_of_groups(args.groups, args.rows, args.features)
+    params = {"loss": "rmse", "trees": args.trees, "depth": args.depth, "policy": args.policy}
+    shape = f"{args.groups:,} groups x {args.rows} rows x {args.features} features, {args.trees} trees"
+    loop = lightgbm_loop(frame, args.trees, args.depth)
+    print(f"{shape}\nLightGBM {version('lightgbm')} in a loop: {loop:.2f} s", flush=True)
+    seconds, models = ours(frame, params)
+    different = check(frame, models, params, args.sample)
+    print(f"polars-taiga, one query ({args.policy}): {seconds:.2f} s, {loop / seconds:.1f} times faster")
+    print(f"models that differ from the group fitted alone, of a sample of {args.sample}: {different}")
+    results.add(vars(args) | {"out": None, "loop_s": loop, "query_s": seconds, "different": different})
+    print(f"\nResults: {args.out}")
+
+
+if __name__ == "__main__":
+    main()
