@@ -77,12 +77,16 @@ def as_exprs(columns: Iterable[IntoColumns], role: str) -> list[pl.Expr]:
     return out
 
 
-def names_of(columns: Iterable[IntoColumns]) -> list[str]:
-    """The columns given by their bare names."""
+def names_of(exprs: Iterable[pl.Expr]) -> list[str]:
+    """The names of those expressions that give one column whose name is known."""
     out: list[str] = []
-    for column in columns:
-        if isinstance(column, str):
-            out.append(column)
-        elif not isinstance(column, pl.Expr):
-            out.extend(names_of(column))
+    for expr in exprs:
+        if not expr.meta.has_multiple_outputs():
+            name = expr.meta.output_name(raise_if_undetermined=False)
+            out.extend([] if name is None else [name])
     return out
+
+
+def bare_names(exprs: Iterable[pl.Expr]) -> set[str]:
+    """The columns that are given as they are, under their own names."""
+    return {name for expr in exprs for name in names_of([expr]) if expr.meta == pl.col(name)}

@@ -111,6 +111,11 @@ def _params_json(params: Mapping[str, object]) -> str:
     return text
 
 
+def _part(role: str, columns: list[pl.Expr]) -> pl.Expr:
+    """The columns of one role as a field of the struct that the plugin reads."""
+    return pl.struct(columns).alias(f"__taiga_{role}")
+
+
 def fit_gbdt(
     target: IntoColumn,
     *features: IntoColumns,
@@ -261,22 +266,22 @@ def fit_gbdt(
         msg = "fit_gbdt: there are no features; name at least one column besides the target"
         raise ValueError(msg)
     seen: set[str] = set()
-    for name in _plugin.names_of(features):
+    for name in _plugin.names_of(columns):
         if name in seen:
             msg = f"fit_gbdt: column `{name}`: this feature is given twice"
             raise ValueError(msg)
-        if name == target:
-            msg = f"fit_gbdt: column `{name}`: the target is among the features"
-            raise ValueError(msg)
         seen.add(name)
+    if isinstance(target, str) and target in _plugin.bare_names(columns):
+        msg = f"fit_gbdt: column `{target}`: the target is among the features"
+        raise ValueError(msg)
 
     kwargs = {"params": _params_json(params), "progress": progress}
-    # One struct of structs: see `Parts` in src/plugin/gbdt.rs.
-    parts = [pl.struct(_plugin.as_expr(target, "the target")).alias("target"), pl.struct(columns).alias("features")]
+    # One struct of everything: see `Parts` in src/plugin/gbdt.rs.
+    parts = [*columns, _part("target", [_plugin.as_expr(target, "the target")])]
     if weight is not None:
-        parts.append(pl.struct(_plugin.as_expr(weight, "weight")).alias("weight"))
+        parts.append(_part("weight", [_plugin.as_expr(weight, "weight")]))
     if baseline is not None:
-        parts.append(pl.struct(_plugin.as_exprs([baseline], "baseline")).alias("baseline"))
+        parts.append(_part("baseline", _plugin.as_exprs([baseline], "baseline")))
     if eval is not None:
-        parts.append(pl.struct(_plugin.as_expr(eval, "eval")).alias("eval"))
+        parts.append(_part("eval", [_plugin.as_expr(eval, "eval")]))
     return _plugin.scalar("fit_gbdt", [pl.struct(parts)], kwargs).alias("model")

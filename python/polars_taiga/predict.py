@@ -129,6 +129,8 @@ def predict(
             msg = f"predict: dtype={dtype} is not what this model gives; leave dtype out"
             raise ValueError(msg)
         model_expr = pl.lit(model.to_bytes(), dtype=pl.Binary)
-        # By selector: in `pl.col` a name like "^x$" would be a pattern.
-        columns = _plugin.as_exprs(features, "a feature") if features else [cs.by_name(*model.features)]
+        # By selector: in `pl.col` a name like "^x$" would be a pattern. Of missing columns the
+        # plugin says more than Polars: which, and all of them.
+        own = [cs.by_name(*model.features, require_all=False)] if model.features else []
+        columns = _plugin.as_exprs(features, "a feature") if features else own
     return _plugin.elementwise("predict", [model_expr, *columns], spec).alias("prediction")

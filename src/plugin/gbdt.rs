@@ -23,14 +23,18 @@ struct FitKwargs {
     progress: Option<bool>,
 }
 
+/// The fields of the input that are not features start with this.
+const ROLE: &str = "__taiga_";
+
 /// The struct that Python makes of everything that a fit reads.
 ///
 /// ```text
-/// { target: {y}, features: {a, b, …}, weight: {w}, baseline: {b0, …}, eval: {e} }
+/// { a, b, …, __taiga_target: {y}, __taiga_weight: {w}, __taiga_baseline: {b0, …}, __taiga_eval: {e} }
 /// ```
 ///
 /// One struct, because Polars then runs the groups of a `group_by` in parallel; structs inside,
-/// because each column then keeps its name and none can meet another's. Nothing is copied.
+/// because target and weight then keep their names and can't meet a feature's. Nothing is copied
+/// as long as the columns have their chunk borders in the same places; else Polars rechunks them.
 struct Parts {
     target: Series,
     features: Vec<Series>,
@@ -41,26 +45,25 @@ struct Parts {
 
 impl Parts {
     fn new(inputs: &[Series]) -> PolarsResult<Self> {
-        let part = |name: &str| -> PolarsResult<Vec<Series>> {
-            match inputs[0].struct_()?.fields_as_series().into_iter().find(|s| s.name() == name) {
-                Some(s) => Ok(s.struct_()?.fields_as_series()),
+        let (mut roles, features): (Vec<Series>, Vec<Series>) =
+            inputs[0].struct_()?.fields_as_series().into_iter().partition(|s| s.name().starts_with(ROLE));
+        let mut part = |name: &str| -> PolarsResult<Vec<Series>> {
+            match roles.iter().position(|s| s.name().strip_prefix(ROLE) == Some(name)) {
+                Some(at) => Ok(roles.swap_remove(at).struct_()?.fields_as_series()),
                 None => Ok(vec![]),
             }
         };
-        let one = |name: &str| -> PolarsResult<Option<Series>> {
-            let mut series = part(name)?;
-            match series.len() {
-                0 => Ok(None),
-                1 => Ok(series.pop()),
-                n => Err(errors::data(format!("`{name}` is one column, not {n}"))),
-            }
+        let one = |name: &str, mut series: Vec<Series>| match series.len() {
+            0 => Ok(None),
+            1 => Ok(series.pop()),
+            n => Err(errors::data(format!("`{name}` is one column, not {n}"))),
         };
         Ok(Parts {
-            target: one("target")?.ok_or_else(|| errors::data("there is no target"))?,
-            features: columns::unnest(&part("features")?)?,
-            weight: one("weight")?,
+            target: one("target", part("target")?)?.ok_or_else(|| errors::data("there is no target"))?,
+            features: columns::unnest(&features)?,
+            weight: one("weight", part("weight")?)?,
             baseline: columns::unnest(&part("baseline")?)?,
-            held_out: one("eval")?,
+            held_out: one("eval", part("eval")?)?,
         })
     }
 
