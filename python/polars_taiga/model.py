@@ -90,7 +90,8 @@ class Model:
     @property
     def features(self) -> dict[str, str]:
         """Name and type of each feature, in the order of fitting. `numeric` stands for any
-        number; a temporal type is itself."""
+        number; a temporal type is itself.
+        """
         return dict(self._inner.features())
 
     @property
@@ -111,7 +112,8 @@ class Model:
     @property
     def history(self) -> pl.DataFrame:
         """The metric of the held-out rows: `round` (from 0), the metric by its name, and whether
-        the round is `best`. No rows without `eval`."""
+        the round is `best`. No rows without `eval`.
+        """
         history = self._inner.history()
         if history is None:
             return pl.DataFrame(schema={"round": pl.UInt32, "metric": pl.Float64, "best": pl.Boolean})
@@ -164,7 +166,9 @@ class Model:
         """One line: what it predicts, from what, and how large it is."""
         features = list(self.features)
         shown = ", ".join(features[:6]) + (f", … ({len(features)})" if len(features) > 6 else "")
-        text = f"Model(target={self.target!r}, loss={self.loss!r}, policy={self.params['policy']!r}, rounds={self.rounds}"
+        text = (
+            f"Model(target={self.target!r}, loss={self.loss!r}, policy={self.params['policy']!r}, rounds={self.rounds}"
+        )
         if (classes := self.classes) is not None:
             text += f", classes={classes if len(classes) <= 6 else f'{len(classes)} labels'}"
         if (history := self._inner.history()) is not None:

@@ -80,13 +80,15 @@ class TaigaLazyFrame:
         **params: Unpack[GbdtParams],
     ) -> Model:
         """Run the query, fit by `tg.fit_gbdt`, and return the model."""
-        expr = fit_gbdt(
-            target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params
-        )
+        expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
         return Model(self._frame.select(expr).collect().item())
 
     def predict(
-        self, model: bytes | Model | pl.Expr | str, *features: IntoColumns, name: str = "prediction", output: Output = "auto"
+        self,
+        model: bytes | Model | pl.Expr | str,
+        *features: IntoColumns,
+        name: str = "prediction",
+        output: Output = "auto",
     ) -> pl.LazyFrame:
         """The frame with the predictions of `tg.predict` as a column more."""
         return self._frame.with_columns(predict(model, *features, output=output).alias(name))
@@ -111,13 +113,15 @@ class TaigaDataFrame:
         **params: Unpack[GbdtParams],
     ) -> Model:
         """Fit by `tg.fit_gbdt`, and return the model."""
-        expr = fit_gbdt(
-            target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params
-        )
+        expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
         return Model(self._frame.select(expr).item())
 
     def predict(
-        self, model: bytes | Model | pl.Expr | str, *features: IntoColumns, name: str = "prediction", output: Output = "auto"
+        self,
+        model: bytes | Model | pl.Expr | str,
+        *features: IntoColumns,
+        name: str = "prediction",
+        output: Output = "auto",
     ) -> pl.DataFrame:
         """The frame with the predictions of `tg.predict` as a column more."""
         return self._frame.with_columns(predict(model, *features, output=output).alias(name))

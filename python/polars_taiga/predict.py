@@ -113,7 +113,7 @@ def predict(
         raise ValueError(msg)
     if isinstance(model, str | pl.Expr):
         if not features:
-            msg = "predict: with a model that is an expression, name the features: tg.predict(pl.col('model'), 'a', 'b')"
+            msg = "predict: with a model that is an expression name the features: tg.predict(pl.col('model'), 'a', 'b')"
             raise ValueError(msg)
         spec = _spec_of_dtype(output, dtype)
         model_expr = _plugin.as_expr(model, "the model")
@@ -125,12 +125,12 @@ def predict(
             msg = f"predict: a model is bytes, a tg.Model or an expression, not {type(model).__name__}"  # type: ignore[unreachable]
             raise TypeError(msg)
         spec = _spec_of_model(model, output)
-        if dtype is not None and _spec_of_dtype(output, dtype) != {**spec, "label": spec["label"] if output == "class" else None}:
-            msg = f"predict: dtype={dtype} is not what this model gives; leave dtype out"
+        if dtype is not None:
+            msg = "predict: leave dtype out; the model says what it gives"
             raise ValueError(msg)
         model_expr = pl.lit(model.to_bytes(), dtype=pl.Binary)
         # By selector: in `pl.col` a name like "^x$" would be a pattern. Of missing columns the
         # plugin says more than Polars: which, and all of them.
-        own = [cs.by_name(*model.features, require_all=False)] if model.features else []
+        own: list[pl.Expr] = [cs.by_name(*model.features, require_all=False)] if model.features else []
         columns = _plugin.as_exprs(features, "a feature") if features else own
     return _plugin.elementwise("predict", [model_expr, *columns], spec).alias("prediction")

@@ -18,7 +18,11 @@ BorderMethod = Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"
 
 
 def _kwargs(bins: int, method: str, sample: int, seed: int) -> dict[str, int | str]:
-    for name, value, least, most in [("bins", bins, 1, 65_535), ("sample", sample, 2, 2**63 - 1), ("seed", seed, 0, 2**63 - 1)]:
+    for name, value, least, most in [
+        ("bins", bins, 1, 65_535),
+        ("sample", sample, 2, 2**63 - 1),
+        ("seed", seed, 0, 2**63 - 1),
+    ]:
         if isinstance(value, bool) or not isinstance(value, int):
             msg = f"parameter `{name}`: {value!r} is not an integer"
             raise TypeError(msg)

@@ -125,9 +125,9 @@ impl Numbers {
     pub fn column(&self) -> Column<'_> {
         macro_rules! primitive {
             ($chunked:ident, $variant:ident) => {
-                self.physical.$chunked().map(|ca| {
-                    ca.downcast_iter().map(|a| Chunk::new(Values::$variant(a.values().as_slice()), bits(a.validity()))).collect()
-                })
+                self.physical
+                    .$chunked()
+                    .map(|ca| ca.downcast_iter().map(|a| Chunk::new(Values::$variant(a.values().as_slice()), bits(a.validity()))).collect())
             };
         }
         let chunks: PolarsResult<Vec<Chunk<'_>>> = match (self.physical.dtype(), self.scale) {

@@ -30,10 +30,7 @@ struct BordersKwargs {
 /// The borders of a column, from a sample of its rows.
 fn fit_borders(numbers: &Numbers, kwargs: &BordersKwargs) -> PolarsResult<Vec<f64>> {
     let method: BorderMethod = serde_json::from_value(serde_json::Value::String(kwargs.method.clone())).map_err(|_| {
-        errors::data(format!(
-            "method={:?} is not \"quantile\", \"uniform\", \"greedy_logsum\" or \"min_max_entropy\"",
-            kwargs.method
-        ))
+        errors::data(format!("method={:?} is not \"quantile\", \"uniform\", \"greedy_logsum\" or \"min_max_entropy\"", kwargs.method))
     })?;
     let rows = sample_rows(numbers.len(), kwargs.sample, kwargs.seed);
     Ok(find_borders(&numbers.column().gather_f64(rows.into_iter()), kwargs.bins, method))
