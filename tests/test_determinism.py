@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -28,7 +29,7 @@ WAYS: dict[str, dict[str, Any]] = {
 def chunked(df: pl.DataFrame, chunks: int) -> pl.DataFrame:
     """The same rows in that many chunks of unequal lengths."""
     cuts = sorted({(i * i * df.height) // (chunks * chunks) for i in range(chunks)} | {0, df.height})
-    out = pl.concat([df[a:b] for a, b in zip(cuts, cuts[1:], strict=False)], rechunk=False)
+    out = pl.concat([df[a:b] for a, b in itertools.pairwise(cuts)], rechunk=False)
     assert out["a"].n_chunks() == len(cuts) - 1
     return out
 
@@ -91,7 +92,7 @@ def test_order_matters_not_for_predictions(df: pl.DataFrame) -> None:
     """Predictions are a function of the row."""
     model = df.taiga.fit_gbdt("y", FEATURES, trees=12)
     p = df.select("y", p=tg.predict(model))
-    for frame in [df.reverse(), chunked(df, 7).reverse(), df.cast({f: pl.Float32 for f in FEATURES}).reverse()]:
+    for frame in [df.reverse(), chunked(df, 7).reverse(), df.cast(dict.fromkeys(FEATURES, pl.Float32)).reverse()]:
         assert frame.select("y", p=tg.predict(model)).reverse().equals(p)
 
 
