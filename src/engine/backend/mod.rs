@@ -1,1 +1,145 @@
-//! The verbs a learner needs, as traits.
+//! The verbs a learner needs, as a trait that every device implements under one contract: the same
+//! rows in the same order give the same integers, whatever the device, its threads or its blocks.
+//!
+//! A verb is a step of the algorithm, not an array operation, so that a device keeps its data
+//! where it is and answers with a few numbers a level. [`cpu`] is the reference; the place where a
+//! device is chosen is [`with_backend`] and no other.
+
+pub mod cpu;
+
+use crate::boosting::loss::Loss;
+use crate::boosting::params::RowSample;
+use crate::column::Column;
+use crate::error::Result;
+use crate::tree::Tree;
+use crate::tree::split::{Scales, SplitRules, Sums};
+
+/// The index of a node inside the tree that grows; the root is 0.
+pub type NodeId = u32;
+
+/// A feature and the borders that its codes are made with.
+#[derive(Clone, Debug)]
+pub struct CodedFeature {
+    /// Index into the features of the model.
+    pub index: u32,
+    /// Ascending; 1 to 255 of them.
+    pub borders: Vec<f64>,
+    /// Whether code 0 is kept for missing values, so that values start at code 1. Always, but for
+    /// a feature with 255 borders and no missing value.
+    pub missing_bin: bool,
+}
+
+impl CodedFeature {
+    /// The code of the smallest values.
+    pub fn first(&self) -> usize {
+        self.missing_bin as usize
+    }
+
+    /// The number of codes: one more than borders, and the missing values'.
+    pub fn bins(&self) -> usize {
+        self.borders.len() + 1 + self.first()
+    }
+}
+
+/// What a backend is given once for a whole fit.
+pub struct TrainingData<'a> {
+    /// Every feature with at least one border.
+    pub features: &'a [CodedFeature],
+    /// The column of each of `features`.
+    pub columns: &'a [&'a Column<'a>],
+    /// The target in the units of the scores (class indices for classifiers).
+    pub target: Vec<f32>,
+    /// Row weights.
+    pub weight: Option<Vec<f32>>,
+    /// Scores to start from, `[output][row]`.
+    pub scores: Vec<Vec<f32>>,
+    /// Rows that are measured on and not trained on.
+    pub held_out: Option<&'a [bool]>,
+    /// How rows are drawn for each tree, and how many.
+    pub row_sample: RowSample,
+    pub row_fraction: f64,
+    /// `l2`, which minimal variance sampling weighs hessians by.
+    pub l2: f64,
+    /// Whether exact row counts are asked for besides the hessian sums.
+    pub count_rows: bool,
+    pub seed: u64,
+}
+
+/// A node whose histogram is searched for a split.
+#[derive(Clone, Debug)]
+pub struct SearchNode {
+    pub id: NodeId,
+    pub sums: Sums,
+    /// Bounds of the node's value under monotone constraints.
+    pub bounds: (f64, f64),
+    /// The features (indices into [`TrainingData::features`], ascending) that may split it; `None`: all.
+    pub features: Option<Vec<u32>>,
+}
+
+/// A split found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// Index into [`TrainingData::features`].
+    pub feature: u32,
+    /// Index into its borders; as many as there are borders means +∞.
+    pub border: u32,
+    pub missing_left: bool,
+    pub gain: f64,
+}
+
+/// A node's split carried out: its rows go to two new nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Division {
+    pub parent: NodeId,
+    pub left: NodeId,
+    pub right: NodeId,
+    pub split: Candidate,
+    /// Whether the left child is the smaller one, whose histogram is summed from its rows.
+    pub left_is_smaller: bool,
+    /// Whether a child will be searched, so that histograms are needed.
+    pub histograms: bool,
+}
+
+/// The sums of a leaf's rows from the unrounded derivatives.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LeafSums {
+    pub gradient: f64,
+    pub hessian: f64,
+    pub count: u64,
+}
+
+/// A device's share of the work of fitting trees to gradients.
+pub trait Backend {
+    /// Starts a tree for `output`: derivatives at the current scores, the rows drawn, their
+    /// rounded statistics, and the root's histogram. `tree` numbers the trees of the fit and keys
+    /// the random choices. Gives the root's sums and the units of all sums of this tree.
+    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> Result<(Sums, Scales)>;
+
+    /// The best split of each node by itself, and the sums of its left child.
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>>;
+
+    /// The one split with the largest gain summed over the nodes, and the sums of each one's left
+    /// child.
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>>;
+
+    /// Sends the rows of each parent to its children, and sums the smaller children's histograms.
+    fn divide(&mut self, divisions: &[Division]) -> Result<()>;
+
+    /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits
+    /// count features as [`TrainingData::features`] does). Every row gets its leaf, rows that were
+    /// not drawn included. Gives each leaf's sums over the rows drawn.
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>>;
+
+    /// For each leaf of the tree just ended the weighted quantile `alpha` of `target - score` over
+    /// the rows drawn; 0 for a leaf without rows.
+    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>>;
+
+    /// Remembers the leaf values of the tree just ended; [`Backend::update_scores`] adds them.
+    fn set_leaf_values(&mut self, values: &[f32]);
+
+    /// Ends a round: adds the leaf values of its trees to the scores, one tree for each output.
+    fn update_scores(&mut self) -> Result<()>;
+
+    /// The scores of the held-out rows in row order, `[output][row]`.
+    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>>;
+}

@@ -1,14 +1,17 @@
 //! Gradient-boosted trees.
 
+mod fit;
 pub mod loss;
 pub mod metric;
+mod monotone;
 pub mod params;
+mod prepare;
 
+pub use fit::fit;
 pub use params::BoostingParams;
 
 use crate::column::Column;
-use crate::error::Result;
-use crate::model::{Labels, Model};
+use crate::model::Labels;
 
 /// What is to be predicted.
 pub enum Target<'a> {
@@ -47,9 +50,3 @@ pub trait Monitor: Sync {
 /// Watches nothing.
 pub struct Quiet;
 impl Monitor for Quiet {}
-
-/// Fits a model.
-pub fn fit(input: &Input<'_>, params: &BoostingParams, monitor: &dyn Monitor) -> Result<Model> {
-    let _ = (input, params, monitor);
-    unimplemented!()
-}

@@ -1,1 +1,337 @@
+//! How a tree grows, in the backend's verbs: the algorithm itself, whatever the device.
 
+use super::model::{Child, Leaf, Node, Split, Tree};
+use super::params::{Policy, TreeParams};
+use super::split::{SplitRules, Sums};
+use crate::backend::{Backend, Candidate, Division, NodeId, SearchNode};
+use crate::boosting::loss::Loss;
+use crate::error::{Error, Result};
+use crate::numerics::random::{Purpose, Random};
+
+/// A tree whose leaves have no values yet.
+pub struct Grown {
+    /// Features counted as in [`crate::backend::TrainingData::features`].
+    pub tree: Tree,
+    /// The node that became each leaf.
+    pub leaves: Vec<NodeId>,
+    /// The bounds of each leaf's value under monotone constraints.
+    pub bounds: Vec<(f64, f64)>,
+    pub rules: SplitRules,
+}
+
+/// A node at the growing end of the tree.
+#[derive(Clone, Debug)]
+struct Open {
+    id: NodeId,
+    sums: Sums,
+    depth: u32,
+    bounds: (f64, f64),
+    /// The features on the path from the root, where interactions are constrained.
+    path: Vec<u32>,
+}
+
+/// Which features may split a node: draws and interaction constraints.
+struct FeatureChoice<'a> {
+    params: &'a TreeParams,
+    all: usize,
+    tree: u64,
+    drawn: Option<Vec<u32>>,
+}
+
+impl<'a> FeatureChoice<'a> {
+    fn new(params: &'a TreeParams, features: usize, tree: u64) -> Self {
+        let drawn = draw(params.feature_fraction, &Random::new(params.seed, Purpose::FeatureTree, tree), None, features);
+        FeatureChoice { params, all: features, tree, drawn }
+    }
+
+    /// The features drawn for a level.
+    fn level(&self, depth: u32) -> Option<Vec<u32>> {
+        let random = Random::new(self.params.seed, Purpose::FeatureLevel, self.tree << 8 | depth as u64);
+        draw(self.params.feature_fraction_level, &random, self.drawn.clone(), self.all)
+    }
+
+    /// Those of the level's features that may split `node`.
+    fn node(&self, level: &Option<Vec<u32>>, node: &Open) -> Option<Vec<u32>> {
+        let random = Random::new(self.params.seed, Purpose::FeatureNode, self.tree << 20 | node.id as u64);
+        let allowed = self.interacting(&node.path, level.clone());
+        draw(self.params.feature_fraction_node, &random, allowed, self.all)
+    }
+
+    /// Those that stand with all of `path` in one of the interaction groups.
+    fn interacting(&self, path: &[u32], features: Option<Vec<u32>>) -> Option<Vec<u32>> {
+        if self.params.interaction.is_empty() || path.is_empty() {
+            return features;
+        }
+        let mut allowed: Vec<u32> =
+            self.params.interaction.iter().filter(|group| path.iter().all(|f| group.contains(f))).flatten().chain(path).copied().collect();
+        allowed.sort_unstable();
+        allowed.dedup();
+        // A feature outside all groups meets none but itself.
+        if let Some(features) = features {
+            allowed.retain(|f| features.binary_search(f).is_ok());
+        }
+        Some(allowed)
+    }
+}
+
+/// At least one of the features, as many as `fraction` of them; `None` stands for all.
+fn draw(fraction: f64, random: &Random, from: Option<Vec<u32>>, all: usize) -> Option<Vec<u32>> {
+    if fraction >= 1.0 {
+        return from;
+    }
+    let from = from.unwrap_or_else(|| (0..all as u32).collect());
+    let count = ((from.len() as f64 * fraction).round() as usize).max(1);
+    Some(random.choose(from.len(), count).into_iter().map(|i| from[i]).collect())
+}
+
+/// Grows one tree for the current derivatives of `output`. `tree` numbers the trees of the fit.
+///
+/// # Errors
+/// What the backend reports, and [`Error::Interrupted`].
+#[allow(clippy::too_many_arguments)]
+pub fn grow(
+    backend: &mut dyn Backend,
+    loss: &dyn Loss,
+    params: &TreeParams,
+    features: usize,
+    tree: u64,
+    output: usize,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Grown> {
+    let (sums, scales) = backend.begin_tree(loss, tree, output)?;
+    let rules = SplitRules {
+        scales,
+        l1: params.l1,
+        l2: params.l2,
+        min_child_weight: params.min_child_weight,
+        min_data_in_leaf: params.min_data_in_leaf as i64,
+        min_gain: params.min_gain,
+        monotone: params.monotone.clone(),
+    };
+    let root = Open { id: 0, sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
+    let mut growth = Growth { backend, params, rules, choice: FeatureChoice::new(params, features, tree), next: 1, interrupted };
+    let (tree, leaves) = match params.policy {
+        Policy::Symmetric => growth.symmetric(root)?,
+        Policy::Depthwise => growth.depthwise(root)?,
+        Policy::Leafwise => growth.leafwise(root)?,
+    };
+    let bounds = leaves.iter().map(|l| l.bounds).collect();
+    Ok(Grown { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules })
+}
+
+struct Growth<'a> {
+    backend: &'a mut dyn Backend,
+    params: &'a TreeParams,
+    rules: SplitRules,
+    choice: FeatureChoice<'a>,
+    /// The next node's number.
+    next: NodeId,
+    interrupted: &'a dyn Fn() -> bool,
+}
+
+type Shape = (Tree, Vec<Open>);
+
+impl Growth<'_> {
+    /// One split for each level, until none gains.
+    fn symmetric(&mut self, root: Open) -> Result<Shape> {
+        let mut splits = vec![];
+        let mut nodes = vec![root];
+        for depth in 0..self.params.depth {
+            self.check()?;
+            let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth));
+            let search: Vec<SearchNode> = nodes.iter().filter(|n| self.rules.divisible(n.sums)).map(|n| self.search_node(n, level.clone())).collect();
+            if search.is_empty() {
+                break;
+            }
+            let Some((candidate, left_sums)) = self.backend.find_level_split(&search, &self.rules)? else { break };
+            splits.push(split(&candidate));
+            let mut left_sums = search.iter().map(|n| n.id).zip(left_sums).peekable();
+            let last = depth + 1 == self.params.depth;
+            let mut divisions = vec![];
+            let mut children = vec![];
+            for node in nodes {
+                // Nodes that were too small to be searched go along; their children are too small too.
+                let left = left_sums.next_if(|(id, _)| *id == node.id).map(|(_, sums)| sums);
+                let (l, r) = self.children(&node, &candidate, left);
+                divisions.push(self.division(&node, &l, &r, candidate, left.is_some() && !last));
+                children.extend([l, r]);
+            }
+            self.backend.divide(&divisions)?;
+            nodes = children;
+        }
+        let leaves = vec![Leaf::default(); nodes.len()];
+        Ok((Tree::Symmetric { splits, leaves }, nodes))
+    }
+
+    /// Every node of a level by its own split.
+    fn depthwise(&mut self, root: Open) -> Result<Shape> {
+        let mut shape = Branches::new(root.id);
+        let mut nodes = vec![root];
+        let mut leaves = vec![];
+        for depth in 0..self.params.depth {
+            self.check()?;
+            let (open, closed): (Vec<Open>, Vec<Open>) = nodes.into_iter().partition(|n| self.rules.divisible(n.sums));
+            leaves.extend(closed);
+            nodes = vec![];
+            if open.is_empty() {
+                break;
+            }
+            let level = self.choice.level(depth);
+            let search: Vec<SearchNode> = open.iter().map(|n| self.search_node(n, self.choice.node(&level, n))).collect();
+            let found = self.backend.find_splits(&search, &self.rules)?;
+            let last = depth + 1 == self.params.depth;
+            let mut divisions = vec![];
+            for (node, found) in open.into_iter().zip(found) {
+                let Some((candidate, left)) = found else {
+                    leaves.push(node);
+                    continue;
+                };
+                let (l, r) = self.children(&node, &candidate, Some(left));
+                let searched = !last && (self.rules.divisible(l.sums) || self.rules.divisible(r.sums));
+                divisions.push(self.division(&node, &l, &r, candidate, searched));
+                shape.divide(node.id, split(&candidate), l.id, r.id);
+                nodes.extend([l, r]);
+            }
+            self.backend.divide(&divisions)?;
+        }
+        leaves.extend(nodes);
+        Ok(shape.finish(leaves))
+    }
+
+    /// The leaf with the largest gain first; at a tie the older one.
+    fn leafwise(&mut self, root: Open) -> Result<Shape> {
+        let mut shape = Branches::new(root.id);
+        let mut closed = vec![];
+        let mut waiting: Vec<(Open, Candidate, Sums)> = vec![];
+        let mut fresh = vec![root];
+        let mut leaves = 1;
+        loop {
+            self.check()?;
+            let (open, small): (Vec<Open>, Vec<Open>) =
+                fresh.into_iter().partition(|n| leaves < self.params.leaves && n.depth < self.params.depth && self.rules.divisible(n.sums));
+            closed.extend(small);
+            if !open.is_empty() {
+                let search: Vec<SearchNode> =
+                    open.iter().map(|n| self.search_node(n, self.choice.node(&self.choice.level(n.depth), n))).collect();
+                let found = self.backend.find_splits(&search, &self.rules)?;
+                for (node, found) in open.into_iter().zip(found) {
+                    match found {
+                        Some((candidate, left)) => waiting.push((node, candidate, left)),
+                        None => closed.push(node),
+                    }
+                }
+            }
+            if leaves >= self.params.leaves {
+                break;
+            }
+            let best = (0..waiting.len()).reduce(|a, b| {
+                let (ga, gb) = (waiting[a].1.gain, waiting[b].1.gain);
+                if gb > ga || (gb == ga && waiting[b].0.id < waiting[a].0.id) { b } else { a }
+            });
+            let Some(best) = best else { break };
+            let (node, candidate, left) = waiting.swap_remove(best);
+            let (l, r) = self.children(&node, &candidate, Some(left));
+            leaves += 1;
+            let deeper = leaves < self.params.leaves && l.depth < self.params.depth;
+            let searched = deeper && (self.rules.divisible(l.sums) || self.rules.divisible(r.sums));
+            let division = self.division(&node, &l, &r, candidate, searched);
+            self.backend.divide(&[division])?;
+            shape.divide(node.id, split(&candidate), l.id, r.id);
+            fresh = vec![l, r];
+        }
+        closed.extend(waiting.into_iter().map(|w| w.0));
+        Ok(shape.finish(closed))
+    }
+
+    fn check(&self) -> Result<()> {
+        if (self.interrupted)() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    fn search_node(&self, node: &Open, features: Option<Vec<u32>>) -> SearchNode {
+        SearchNode { id: node.id, sums: node.sums, bounds: node.bounds, features }
+    }
+
+    /// The two children of a node, numbered next. Where the left one's sums are not known, the
+    /// node is too small for its children to be divided again, and they share its sums.
+    fn children(&mut self, node: &Open, candidate: &Candidate, left: Option<Sums>) -> (Open, Open) {
+        let (left, right) = left.map_or((node.sums, node.sums), |left| (left, node.sums - left));
+        let mut path = node.path.clone();
+        if !self.params.interaction.is_empty() && !path.contains(&candidate.feature) {
+            path.push(candidate.feature);
+        }
+        let (mut left_bounds, mut right_bounds) = (node.bounds, node.bounds);
+        let direction = self.rules.monotone.get(candidate.feature as usize).copied().unwrap_or(0);
+        if direction != 0 {
+            // Values on both sides of a constrained split keep to their side of the middle.
+            let value = |s: Sums| {
+                let (g, h) = self.rules.values(s);
+                self.rules.leaf_value(g, h, node.bounds)
+            };
+            let middle = 0.5 * (value(left) + value(right));
+            if direction > 0 {
+                (left_bounds.1, right_bounds.0) = (middle, middle);
+            } else {
+                (left_bounds.0, right_bounds.1) = (middle, middle);
+            }
+        }
+        let depth = node.depth + 1;
+        let l = Open { id: self.next, sums: left, depth, bounds: left_bounds, path: path.clone() };
+        let r = Open { id: self.next + 1, sums: right, depth, bounds: right_bounds, path };
+        self.next += 2;
+        (l, r)
+    }
+
+    fn division(&self, node: &Open, left: &Open, right: &Open, split: Candidate, histograms: bool) -> Division {
+        let left_is_smaller = left.sums.hessian <= right.sums.hessian;
+        Division { parent: node.id, left: left.id, right: right.id, split, left_is_smaller, histograms }
+    }
+}
+
+fn split(c: &Candidate) -> Split {
+    Split { feature: c.feature, border: c.border, missing_left: c.missing_left, gain: c.gain as f32 }
+}
+
+/// The shape of a branching tree while it grows, by backend node numbers.
+struct Branches {
+    root: NodeId,
+    divided: std::collections::BTreeMap<NodeId, (Split, NodeId, NodeId)>,
+}
+
+impl Branches {
+    fn new(root: NodeId) -> Self {
+        Branches { root, divided: Default::default() }
+    }
+
+    fn divide(&mut self, node: NodeId, split: Split, left: NodeId, right: NodeId) {
+        self.divided.insert(node, (split, left, right));
+    }
+
+    /// Numbers nodes and leaves level by level, from left to right.
+    fn finish(self, open: Vec<Open>) -> Shape {
+        let mut by_id: std::collections::BTreeMap<NodeId, Open> = open.into_iter().map(|o| (o.id, o)).collect();
+        let mut order = vec![self.root];
+        let mut at = 0;
+        while at < order.len() {
+            if let Some((_, l, r)) = self.divided.get(&order[at]) {
+                order.extend([*l, *r]);
+            }
+            at += 1;
+        }
+        let (inner, outer): (Vec<NodeId>, Vec<NodeId>) = order.into_iter().partition(|n| self.divided.contains_key(n));
+        let place: std::collections::BTreeMap<NodeId, Child> = inner
+            .iter()
+            .enumerate()
+            .map(|(i, n)| (*n, Child::Node(i as u32)))
+            .chain(outer.iter().enumerate().map(|(i, n)| (*n, Child::Leaf(i as u32))))
+            .collect();
+        let nodes = inner
+            .iter()
+            .map(|n| {
+                let (split, l, r) = &self.divided[n];
+                Node { split: *split, left: place[l], right: place[r] }
+            })
+            .collect();
+        let leaves: Vec<Open> = outer.iter().filter_map(|n| by_id.remove(n)).collect();
+        (Tree::Branching { nodes, leaves: vec![Leaf::default(); leaves.len()] }, leaves)
+    }
+}

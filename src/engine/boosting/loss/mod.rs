@@ -1,7 +1,23 @@
 //! Losses: one file each, and one line each in [`loss`].
 
+mod cross_entropy;
+mod gamma;
+mod huber;
+mod log_link;
+mod logloss;
+mod mae;
+mod multiclass;
+mod pointwise;
+mod poisson;
+mod quantile;
+mod rmse;
+mod tweedie;
+
+#[cfg(test)]
+mod tests;
+
 use super::params::{BoostingParams, LossKind, MetricKind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How the raw score becomes a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +99,27 @@ pub trait Loss: Send + Sync {
 ///
 /// # Errors
 /// When `kind` is `Auto`: the caller resolves it from the target first.
+///
+/// ```
+/// use taiga_engine::boosting::{loss, BoostingParams, params::LossKind};
+/// let logloss = loss::loss(LossKind::Logloss, &BoostingParams::default(), 2, 1.0).unwrap();
+/// let (mut gradient, mut hessian) = ([0.0; 2], [0.0; 2]);
+/// let rows = loss::Rows { scores: &[&[0.0, 0.0]], target: &[0.0, 1.0], weight: None };
+/// logloss.derivatives(0, rows, &mut gradient, &mut hessian);
+/// assert_eq!((gradient, hessian), ([0.5, -0.5], [0.25, 0.25]));
+/// ```
 pub fn loss(kind: LossKind, params: &BoostingParams, classes: usize, unit: f64) -> Result<Box<dyn Loss>> {
-    let _ = (kind, params, classes, unit);
-    unimplemented!()
+    Ok(match kind {
+        LossKind::Auto => return Err(Error::parameter("loss", "\"auto\" stands for a loss that depends on the target")),
+        LossKind::Rmse => Box::new(rmse::Rmse),
+        LossKind::Logloss => Box::new(logloss::Logloss),
+        LossKind::CrossEntropy => Box::new(cross_entropy::CrossEntropy),
+        LossKind::Multiclass => Box::new(multiclass::Multiclass::new(classes)),
+        LossKind::Mae => Box::new(mae::Mae),
+        LossKind::Quantile => Box::new(quantile::Quantile::new(params.alpha)),
+        LossKind::Huber => Box::new(huber::Huber::new(params.huber_delta / unit)),
+        LossKind::Poisson => Box::new(poisson::Poisson),
+        LossKind::Gamma => Box::new(gamma::Gamma),
+        LossKind::Tweedie => Box::new(tweedie::Tweedie::new(params.tweedie_power)),
+    })
 }

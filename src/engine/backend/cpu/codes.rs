@@ -1,0 +1,112 @@
+//! The codes of a shard's rows, row after row in blocks of features.
+//!
+//! ```text
+//! block 0   | 28 codes ........................ | g h |   32 bytes a row: one cache line serves
+//! block 1   | 32 codes .............................. |   two rows, and the row's statistics
+//! block 2   | 12 codes .. |                               ride in the first block's line
+//! ```
+//!
+//! The first block is 8, 16 or 32 bytes wide, as few features allow.
+
+use super::buffer::Buffer;
+
+/// Bytes of a row's packed statistics in the first block.
+pub const STATISTICS: usize = 4;
+const FIRST_WIDTH: usize = 32 - STATISTICS;
+const WIDTH: usize = 32;
+
+/// Where each feature's codes lie; the same for every shard.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub blocks: Vec<BlockLayout>,
+}
+
+/// A block of neighbouring features.
+#[derive(Clone, Debug)]
+pub struct BlockLayout {
+    /// The first feature and the one behind the last.
+    pub features: std::ops::Range<usize>,
+    /// Bytes from one row to the next.
+    pub stride: usize,
+    /// Codes a row that kernels add: the features, rounded up to a multiple of four.
+    pub width: usize,
+}
+
+impl Layout {
+    /// For `features` features.
+    pub fn new(features: usize) -> Layout {
+        let first = features.min(FIRST_WIDTH);
+        let block = |range: std::ops::Range<usize>, room: usize| {
+            let width = range.len().next_multiple_of(4).max(4);
+            BlockLayout { features: range, stride: (width + room).next_power_of_two(), width }
+        };
+        let mut blocks = vec![block(0..first, STATISTICS)];
+        let mut start = first;
+        while start < features {
+            let end = features.min(start + WIDTH);
+            blocks.push(block(start..end, 0));
+            start = end;
+        }
+        Layout { blocks }
+    }
+
+    /// The block of a feature and the byte inside its row.
+    pub fn place(&self, feature: usize) -> (usize, usize) {
+        if feature < FIRST_WIDTH {
+            return (0, feature);
+        }
+        let behind = feature - FIRST_WIDTH;
+        (1 + behind / WIDTH, behind % WIDTH)
+    }
+}
+
+/// One block of a shard's codes.
+pub struct CodeBlock {
+    pub bytes: Buffer,
+    pub stride: usize,
+    pub width: usize,
+    pub features: std::ops::Range<usize>,
+}
+
+impl CodeBlock {
+    /// Room for `rows` rows.
+    pub fn new(layout: &BlockLayout, rows: usize) -> CodeBlock {
+        CodeBlock {
+            bytes: Buffer::new(rows * layout.stride),
+            stride: layout.stride,
+            width: layout.width,
+            features: layout.features.clone(),
+        }
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.bytes.as_slice().len() / self.stride
+    }
+
+    /// The code of a row at byte `at` of its row.
+    #[inline]
+    pub fn code(&self, row: usize, at: usize) -> u8 {
+        self.bytes.as_slice()[row * self.stride + at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_has_a_place_of_its_own() {
+        for features in [1, 4, 5, 12, 13, 28, 29, 60, 61, 200] {
+            let layout = Layout::new(features);
+            let mut seen = std::collections::HashSet::new();
+            for f in 0..features {
+                let (b, at) = layout.place(f);
+                assert!(layout.blocks[b].features.contains(&f));
+                assert_eq!(at, f - layout.blocks[b].features.start);
+                assert!(at < layout.blocks[b].stride - if b == 0 { STATISTICS } else { 0 });
+                assert!(seen.insert((b, at)));
+            }
+        }
+    }
+}

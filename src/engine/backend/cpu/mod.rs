@@ -1,0 +1,349 @@
+//! The CPU backend: rows dealt to threads for a whole fit, exact packed histograms over rows of
+//! codes, merged and searched by feature.
+//!
+//! Two parallel steps a level: each thread parts its own rows and sums its partial histograms
+//! ([`shard`]); then each merges, subtracts and searches its own features ([`search`]).
+
+mod buffer;
+mod codes;
+mod histogram;
+mod partition;
+mod sample;
+mod search;
+mod shard;
+mod statistics;
+pub mod team;
+
+use super::{Backend, Candidate, CodedFeature, Division, LeafSums, NodeId, SearchNode, TrainingData};
+use crate::boosting::loss::Loss;
+use crate::boosting::params::RowSample;
+use crate::error::{Error, Result};
+use crate::numerics::quantile::weighted_quantile;
+use crate::numerics::random::{Purpose, Random};
+use crate::quantize::codes::{Quantizer, Scratch};
+use crate::tree::Tree;
+use crate::tree::split::{Scales, SplitRules, Sums};
+use codes::Layout;
+use sample::{Draw, KeyCounts};
+use search::{FeatureShare, Pending};
+use shard::{Shard, TreeContext};
+use statistics::{BATCH, Encoding, Magnitudes};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use team::Team;
+
+/// Work on a team's threads.
+pub struct CpuBackend<'a> {
+    team: &'a Team,
+    features: &'a [CodedFeature],
+    layout: Layout,
+    shards: Vec<RwLock<Shard>>,
+    shares: Vec<RwLock<FeatureShare>>,
+    rows: usize,
+    training_rows: usize,
+    row_sample: RowSample,
+    row_fraction: f64,
+    l2: f32,
+    count_rows: bool,
+    weighted: bool,
+    seed: u64,
+    /// The tree that grows.
+    encoding: Option<Encoding>,
+    rounding: Random,
+    output: usize,
+    pending: Vec<Pending>,
+    /// The slot of each node's histogram.
+    slots: Vec<usize>,
+    used_slots: usize,
+    leaves: Vec<NodeId>,
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Histograms may take this much memory.
+const MOST_HISTOGRAM_BYTES: usize = 8 << 30;
+
+impl<'a> CpuBackend<'a> {
+    /// Deals the rows to the team's threads and makes their codes. `most_nodes`: how many nodes'
+    /// histograms may be needed at once.
+    ///
+    /// # Errors
+    /// When histograms would not fit in memory, or on an interrupt.
+    pub fn new(team: &'a Team, data: TrainingData<'a>, most_nodes: usize, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+        let rows = data.target.len();
+        if rows >= u32::MAX as usize {
+            return Err(Error::Data(format!("{rows} rows are more than a fit can hold (4,294,967,294)")));
+        }
+        let bytes = FeatureShare::total_slot_size(data.features, data.count_rows).saturating_mul(most_nodes.min(rows)).saturating_mul(8);
+        if bytes > MOST_HISTOGRAM_BYTES {
+            return Err(Error::Memory(format!(
+                "the histograms of {} features in {} nodes need {:.1} GiB; lower `depth` (or `leaves`) or `bins`",
+                data.features.len(),
+                most_nodes.min(rows),
+                bytes as f64 / (1u64 << 30) as f64
+            )));
+        }
+        let layout = Layout::new(data.features.len());
+        let quantizers: Vec<Quantizer> = data.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
+        let n = team.size();
+        let shards = team.each(|t| {
+            let mut shard = Shard::new(&layout, rows, t, n, data.scores.len());
+            fill_rows(&mut shard, &data);
+            let done = fill_codes(&mut shard, &layout, &data, &quantizers, interrupted);
+            done.map(|()| RwLock::new(shard))
+        });
+        let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
+        let held_out = data.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
+        let shares = (0..n).map(|t| RwLock::new(FeatureShare::new(data.features, data.count_rows, t, n))).collect();
+        Ok(CpuBackend {
+            team,
+            features: data.features,
+            layout,
+            shards,
+            shares,
+            rows,
+            training_rows: rows - held_out,
+            row_sample: data.row_sample,
+            row_fraction: data.row_fraction,
+            l2: data.l2 as f32,
+            count_rows: data.count_rows,
+            weighted: data.weight.is_some(),
+            seed: data.seed,
+            encoding: None,
+            rounding: Random::new(data.seed, Purpose::Rounding, 0),
+            output: 0,
+            pending: vec![],
+            slots: vec![],
+            used_slots: 0,
+            leaves: vec![],
+        })
+    }
+
+    /// Draws the rows of a tree; gives whether all that are drawn count 1.
+    fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> bool {
+        let random = Random::new(self.seed, Purpose::RowSample, tree);
+        let keep_all = self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0);
+        if keep_all {
+            if self.training_rows < self.rows {
+                self.team.each(|t| {
+                    let mut shard = write(&self.shards[t]);
+                    if shard.bag.is_none() {
+                        shard.bag = shard.held_out.as_ref().map(|h| h.iter().map(|x| !x as u8 as f32).collect());
+                    }
+                });
+            }
+            return true;
+        }
+        let counts = match self.row_sample {
+            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.team.each(|t| {
+                let mut shard = write(&self.shards[t]);
+                let mut counts = KeyCounts::default();
+                shard.draw(loss, output, |_, g, h| {
+                    counts.add(sample::key(self.row_sample, self.l2, g, h));
+                    1.0
+                });
+                counts
+            })),
+            _ => KeyCounts::default(),
+        };
+        let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
+        self.team.each(|t| write(&self.shards[t]).draw(loss, output, |row, g, h| draw.weight(random, row, g, h)));
+        draw.unit()
+    }
+
+    fn tree_context<'b>(&'b self, encoding: &'b Encoding) -> TreeContext<'b> {
+        TreeContext { output: self.output, encoding, rounding: self.rounding, features: self.features, layout: &self.layout }
+    }
+
+    fn encoding(&self) -> Result<&Encoding> {
+        self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
+    }
+
+    /// Runs `visit` for each thread's features, with what is pending merged first.
+    fn search<R: Send>(&mut self, visit: impl Fn(&FeatureShare) -> R + Sync) -> Result<Vec<R>> {
+        let pending = std::mem::take(&mut self.pending);
+        let encoding = self.encoding()?;
+        Ok(self.team.each(|t| {
+            if !pending.is_empty() {
+                let shards: Vec<_> = self.shards.iter().map(read).collect();
+                write(&self.shares[t]).merge(&pending, self.used_slots, &shards, encoding);
+            }
+            visit(&read(&self.shares[t]))
+        }))
+    }
+
+    fn slots_of(&self, nodes: &[SearchNode]) -> Vec<usize> {
+        nodes.iter().map(|n| self.slots[n.id as usize]).collect()
+    }
+}
+
+/// Copies the shard's rows of target, weights, scores and marks.
+fn fill_rows(shard: &mut Shard, data: &TrainingData<'_>) {
+    let rows = data.target.len();
+    let batches: Vec<std::ops::Range<usize>> = (0..shard.batches())
+        .map(|b| {
+            let first = shard.first_row(b);
+            first..rows.min(first + BATCH)
+        })
+        .collect();
+    fn take<T: Copy>(batches: &[std::ops::Range<usize>], values: &[T], rows: usize) -> Vec<T> {
+        let mut out = Vec::with_capacity(rows);
+        batches.iter().for_each(|b| out.extend_from_slice(&values[b.clone()]));
+        out
+    }
+    shard.target = take(&batches, &data.target, shard.rows);
+    shard.weight = data.weight.as_ref().map(|w| take(&batches, w, shard.rows));
+    shard.scores = data.scores.iter().map(|s| take(&batches, s, shard.rows)).collect();
+    shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows));
+}
+
+/// Makes the codes of the shard's rows.
+fn fill_codes(shard: &mut Shard, layout: &Layout, data: &TrainingData<'_>, quantizers: &[Quantizer], interrupted: &(dyn Fn() -> bool + Sync)) -> Result<()> {
+    let mut scratch = Scratch::default();
+    for batch in 0..shard.batches() {
+        if batch % 64 == 0 && interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let (start, first) = (batch * BATCH, shard.first_row(batch));
+        let len = BATCH.min(shard.rows - start);
+        for (f, quantizer) in quantizers.iter().enumerate() {
+            let (b, at) = layout.place(f);
+            let block = &mut shard.blocks[b];
+            let out = &mut block.bytes.as_mut_slice()[start * block.stride + at..];
+            quantizer.codes::<u8>(data.columns[f], first, len, data.features[f].first(), out, block.stride, &mut scratch);
+        }
+    }
+    Ok(())
+}
+
+impl Backend for CpuBackend<'_> {
+    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> Result<(Sums, Scales)> {
+        self.output = output;
+        self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
+        let unit = self.draw(loss, tree, output) && loss.constant_hessian() && !self.weighted;
+        let magnitudes = Magnitudes::merge(self.team.each(|t| write(&self.shards[t]).magnitudes(loss, output)));
+        if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
+            return Err(Error::Data("the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range".into()));
+        }
+        self.encoding = Some(Encoding::new(&magnitudes, self.rows, unit, self.count_rows));
+        let encoding = self.encoding()?;
+        let context = self.tree_context(encoding);
+        self.team.each(|t| write(&self.shards[t]).root(loss, &context));
+        let scales = encoding.scales();
+        self.slots = vec![0];
+        self.used_slots = 1;
+        self.pending = vec![Pending { partial: 0, smaller: 0, larger: None }];
+        let sums = self.search(|share| share.node_sums(0))?.into_iter().flatten().next().unwrap_or_default();
+        Ok((sums, scales))
+    }
+
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
+        let (slots, features) = (self.slots_of(nodes), self.features);
+        let found = self.search(|share| share.find_splits(nodes, &slots, features, rules))?;
+        let best = |i: usize| found.iter().map(|f| f[i]).fold(None, search::best_of);
+        Ok((0..nodes.len()).map(|i| best(i).map(|f| (f.candidate, f.left))).collect())
+    }
+
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        let (slots, features) = (self.slots_of(nodes), self.features);
+        let found = self.search(|share| share.find_level_split(nodes, &slots, features, rules))?;
+        let best = found.into_iter().flatten().fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if search::better(&b, &a) { b } else { a })));
+        Ok(best.map(|candidate| {
+            let feature = &features[candidate.feature as usize];
+            let shares: Vec<_> = self.shares.iter().map(read).collect();
+            let left = |slot: &usize| shares.iter().find_map(|s| s.left_sums(*slot, &candidate, feature)).unwrap_or_default();
+            (candidate, slots.iter().map(left).collect())
+        }))
+    }
+
+    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
+        let encoding = self.encoding()?;
+        let context = self.tree_context(encoding);
+        self.team.each(|t| write(&self.shards[t]).divide(divisions, &context));
+        let mut partial = 0;
+        for d in divisions {
+            let last = d.left.max(d.right) as usize;
+            if self.slots.len() <= last {
+                self.slots.resize(last + 1, usize::MAX);
+            }
+            if d.histograms {
+                let parent = self.slots[d.parent as usize];
+                let (smaller, larger) = if d.left_is_smaller { (d.left, d.right) } else { (d.right, d.left) };
+                self.slots[smaller as usize] = self.used_slots;
+                self.slots[larger as usize] = parent;
+                self.pending.push(Pending { partial, smaller: self.used_slots, larger: Some(parent) });
+                self.used_slots += 1;
+                partial += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+        self.leaves = leaves.to_vec();
+        let encoding = self.encoding()?;
+        let context = self.tree_context(encoding);
+        let sums = self.team.each(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
+        Ok((0..leaves.len())
+            .map(|i| {
+                let (mut total, mut count) = ((0, 0), 0);
+                for s in &sums {
+                    total.0 += s[i].0.0;
+                    total.1 += s[i].0.1;
+                    count += s[i].1;
+                }
+                let (gradient, hessian) = encoding.leaf_numbers(total);
+                LeafSums { gradient, hessian, count }
+            })
+            .collect())
+    }
+
+    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
+        let shards: Vec<_> = self.shards.iter().map(read).collect();
+        let n = self.team.size();
+        let leaves = &self.leaves;
+        let shares = self.team.each(|t| {
+            let mut rows = vec![];
+            (t..leaves.len())
+                .step_by(n)
+                .map(|i| {
+                    rows.clear();
+                    shards.iter().for_each(|s| s.residuals(self.output, leaves[i], &mut rows));
+                    weighted_quantile(&mut rows, alpha)
+                })
+                .collect::<Vec<f64>>()
+        });
+        Ok((0..leaves.len()).map(|i| shares[i % n][i / n]).collect())
+    }
+
+    fn set_leaf_values(&mut self, values: &[f32]) {
+        for shard in &self.shards {
+            write(shard).set_leaf_values(self.output, values);
+        }
+    }
+
+    fn update_scores(&mut self) -> Result<()> {
+        self.team.each(|t| write(&self.shards[t]).update_scores());
+        Ok(())
+    }
+
+    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+        let shards: Vec<_> = self.shards.iter().map(read).collect();
+        let outputs = shards[0].scores.len();
+        let mut out = vec![Vec::with_capacity(self.rows - self.training_rows); outputs];
+        for batch in 0..self.rows.div_ceil(BATCH) {
+            let (shard, local) = (&shards[batch % shards.len()], batch / shards.len());
+            let range = local * BATCH..shard.rows.min((local + 1) * BATCH);
+            let Some(held_out) = &shard.held_out else { continue };
+            for (o, scores) in out.iter_mut().zip(&shard.scores) {
+                o.extend(scores[range.clone()].iter().zip(&held_out[range.clone()]).filter(|(_, h)| **h).map(|(s, _)| *s));
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,235 @@
+//! Sends row numbers left or right by one code.
+
+use super::codes::CodeBlock;
+
+/// Which codes go right: `code > threshold`, where `wrap` first turns code 0, the missing values',
+/// into the largest, so that they go right too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Test {
+    wrap: u8,
+    threshold: u8,
+}
+
+impl Test {
+    /// Values up to code `last_left` go left; missing ones (code 0) where `missing_left` says.
+    pub fn new(last_left: usize, missing_left: bool) -> Test {
+        if missing_left {
+            Test { wrap: 0, threshold: last_left as u8 }
+        } else {
+            Test { wrap: 1, threshold: (last_left as u8).wrapping_sub(1) }
+        }
+    }
+
+    /// Whether a row with this code goes right.
+    #[inline(always)]
+    pub fn right(self, code: u8) -> bool {
+        code.wrapping_sub(self.wrap) > self.threshold
+    }
+}
+
+/// Rows ahead whose codes are asked from memory.
+const AHEAD: usize = 64;
+
+/// Where the rows of a division come from.
+#[derive(Clone, Copy)]
+pub enum Source {
+    /// The row numbers in the list handed over.
+    List,
+    /// Rows `0 .. len` themselves.
+    All,
+}
+
+/// Splits rows by the code at byte `at` of their row in `block`: those that go left are written to
+/// `left` from its start, the others to the start of `list`, where rows already read make room.
+/// Both stay in order. Reads `list[from .. to]`; `done` counts what was written before and is
+/// moved on.
+///
+/// # Panics
+/// When a slice is too short, or a row number too large for the block.
+#[allow(clippy::too_many_arguments)]
+pub fn divide(block: &CodeBlock, at: usize, test: Test, source: Source, list: &mut [u32], from: usize, to: usize, left: &mut [u32], done: &mut Done) {
+    assert!(at < block.stride && from <= to && to <= list.len() && list.len() <= left.len());
+    assert!(done.left + done.right == from);
+    match source {
+        Source::List => assert!(list[from..to].iter().fold(0, |m, r| m.max(*r)) < block.rows().max(1) as u32),
+        Source::All => assert!(to <= block.rows()),
+    }
+    let job = Job { codes: block.bytes.as_slice()[at..].as_ptr(), stride: block.stride, test, list: list.as_mut_ptr(), len: list.len(), from, to, left: left.as_mut_ptr() };
+    // SAFETY: row numbers are smaller than the block's rows and `at` than its stride, so that
+    // every code read lies inside the block (the vector version reads three bytes more, which the
+    // buffer has); `done.left <= from` and `done.right <= from` at every step, so that writes stay
+    // inside `left` and, in `list`, behind what was read.
+    *done = unsafe {
+        match source {
+            Source::List => divide_list(job, *done),
+            Source::All => divide_generic::<true>(job, *done),
+        }
+    };
+}
+
+/// How many rows have gone each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    pub left: usize,
+    pub right: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Job {
+    codes: *const u8,
+    stride: usize,
+    test: Test,
+    list: *mut u32,
+    len: usize,
+    from: usize,
+    to: usize,
+    left: *mut u32,
+}
+
+/// # Safety
+/// See [`divide`].
+unsafe fn divide_list(job: Job, done: Done) -> Done {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+        // SAFETY: the features were found.
+        return unsafe { x86::divide_avx512(job, done) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { divide_generic::<false>(job, done) }
+}
+
+/// # Safety
+/// See [`divide`].
+#[inline(always)]
+unsafe fn divide_generic<const ALL: bool>(job: Job, mut done: Done) -> Done {
+    // SAFETY: by the caller's promise; both writes land at or before position `i`, which has been read.
+    unsafe {
+        for i in job.from..job.to {
+            let row = if ALL { i as u32 } else { *job.list.add(i) };
+            if !ALL && i + AHEAD < job.len {
+                prefetch(job.codes.wrapping_add(*job.list.add(i + AHEAD) as usize * job.stride));
+            }
+            let right = job.test.right(*job.codes.add(row as usize * job.stride)) as usize;
+            *job.left.add(done.left) = row;
+            *job.list.add(done.right) = row;
+            done.left += 1 - right;
+            done.right += right;
+        }
+    }
+    done
+}
+
+#[inline(always)]
+fn prefetch(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing; any address is allowed.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p as *const i8)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{AHEAD, Done, Job, divide_generic, prefetch};
+    use std::arch::x86_64::*;
+
+    /// Sixteen rows at a time: codes as single bytes, one vector compare, the row numbers
+    /// compressed in registers.
+    ///
+    /// # Safety
+    /// See [`super::divide`]; the processor has AVX-512 F, BW and VL.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
+    pub unsafe fn divide_avx512(mut job: Job, mut done: Done) -> Done {
+        let wrap = _mm_set1_epi8(job.test.wrap as i8);
+        let threshold = _mm_set1_epi8(job.test.threshold as i8);
+        let mut codes = [0u8; 16];
+        // SAFETY: as in `divide_generic`. A store of sixteen numbers at `done.left` or
+        // `done.right`, of which the first few count, ends at or before `i + 16 <= to`: inside
+        // both slices, and in `list` only over numbers that have been read.
+        unsafe {
+            let mut i = job.from;
+            while i + 16 <= job.to {
+                let rows = _mm512_loadu_si512(job.list.add(i) as *const __m512i);
+                if i + 16 + AHEAD <= job.len {
+                    for k in 0..16 {
+                        prefetch(job.codes.wrapping_add(*job.list.add(i + AHEAD + k) as usize * job.stride));
+                    }
+                }
+                for (k, code) in codes.iter_mut().enumerate() {
+                    *code = *job.codes.add(*job.list.add(i + k) as usize * job.stride);
+                }
+                let code = _mm_sub_epi8(_mm_loadu_si128(codes.as_ptr() as *const __m128i), wrap);
+                let right = _mm_cmpgt_epu8_mask(code, threshold);
+                _mm512_storeu_si512(job.left.add(done.left) as *mut __m512i, _mm512_maskz_compress_epi32(!right, rows));
+                _mm512_storeu_si512(job.list.add(done.right) as *mut __m512i, _mm512_maskz_compress_epi32(right, rows));
+                let count = right.count_ones() as usize;
+                done.right += count;
+                done.left += 16 - count;
+                i += 16;
+            }
+            job.from = i;
+            divide_generic::<false>(job, done)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::codes::Layout;
+    use super::*;
+    use crate::numerics::random::{Purpose, Random};
+
+    #[test]
+    fn a_test_sends_values_and_missing_ones_to_their_sides() {
+        for last_left in 0..=255usize {
+            for code in 1..=255u8 {
+                for missing_left in [false, true] {
+                    if missing_left || last_left > 0 {
+                        assert_eq!(Test::new(last_left, missing_left).right(code), code as usize > last_left);
+                    }
+                }
+            }
+            assert!(!Test::new(last_left, true).right(0));
+            if last_left > 0 && last_left < 256 {
+                assert_eq!(Test::new(last_left, false).right(0), true);
+            }
+        }
+    }
+
+    /// In one go or in pieces, from a list or from all rows: the same as filtering twice.
+    #[test]
+    fn rows_part_as_by_filtering() {
+        let random = Random::new(1, Purpose::RowSample, 0);
+        for rows in [0usize, 1, 15, 16, 17, 100, 5000] {
+            for features in [3, 20, 40] {
+                let layout = Layout::new(features);
+                let (b, at) = layout.place(features - 1);
+                let mut block = CodeBlock::new(&layout.blocks[b], rows);
+                for (i, x) in block.bytes.as_mut_slice().iter_mut().enumerate() {
+                    *x = random.u64(i as u64) as u8;
+                }
+                for (last_left, missing_left) in [(100, true), (100, false), (255, false), (1, false), (0, true), (255, true)] {
+                    let test = Test::new(last_left, missing_left);
+                    for source in [Source::List, Source::All] {
+                        let step = if matches!(source, Source::All) { 1 } else { 2 };
+                        let original: Vec<u32> = (0..rows as u32).step_by(step).collect();
+                        let (r, l): (Vec<u32>, Vec<u32>) = original.iter().partition(|r| test.right(block.code(**r as usize, at)));
+                        for piece in [7, 256, 10_000] {
+                            let mut list = original.clone();
+                            let mut left = vec![0; list.len()];
+                            let mut done = Done::default();
+                            for from in (0..original.len()).step_by(piece) {
+                                let to = original.len().min(from + piece);
+                                divide(&block, at, test, source, &mut list, from, to, &mut left, &mut done);
+                            }
+                            assert_eq!((done.left, done.right), (l.len(), r.len()));
+                            assert_eq!((&left[..done.left], &list[..done.right]), (&l[..], &r[..]));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

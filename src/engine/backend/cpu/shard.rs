@@ -1,0 +1,442 @@
+//! The rows that one thread owns for a whole fit, and what it does with them.
+
+use super::codes::{CodeBlock, Layout, STATISTICS};
+use super::histogram::{self, MAX_ROWS, Rows, STRIDE};
+use super::partition::{self, Done, Source, Test};
+use super::statistics::{BATCH, Encoding, Magnitudes, Plane};
+use crate::backend::{CodedFeature, Division, NodeId};
+use crate::boosting::loss::{self, Loss};
+use crate::numerics::random::Random;
+use crate::tree::{Tree, model::Child};
+
+/// Where a node's rows stand in a shard's lists.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeRows {
+    /// Which of the two lists.
+    list: u8,
+    start: usize,
+    pub len: usize,
+    /// All rows of the shard in order, written to no list.
+    all: bool,
+}
+
+/// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
+/// with all planes, each of these with all features.
+#[derive(Default)]
+pub struct Partial {
+    bins: Vec<u64>,
+    segments: usize,
+    /// Rows in the last segment.
+    filled: usize,
+}
+
+/// A share of the rows. Row `r` of the table is in batch `r / BATCH`, which is dealt to shard
+/// `batch % shards`, so that sorted tables leave no thread idle.
+pub struct Shard {
+    index: usize,
+    shards: usize,
+    pub rows: usize,
+    pub blocks: Vec<CodeBlock>,
+    pub target: Vec<f32>,
+    pub weight: Option<Vec<f32>>,
+    /// `[output][row]`
+    pub scores: Vec<Vec<f32>>,
+    /// `true` for rows that are not trained on.
+    pub held_out: Option<Vec<bool>>,
+    /// What a row counts in this tree; 0 for one that was not drawn.
+    pub bag: Option<Vec<f32>>,
+    /// `[output][row]`: the leaf of the output's last tree.
+    leaf: Vec<Vec<u16>>,
+    /// `[output][leaf]`
+    leaf_values: Vec<Vec<f32>>,
+    lists: [Vec<u32>; 2],
+    nodes: Vec<NodeRows>,
+    /// Planes behind the first one, by row; empty for planes of ones.
+    planes: Vec<Vec<u32>>,
+    /// Statistics in the order of a list.
+    ordered: Vec<u32>,
+    pub partials: Vec<Partial>,
+    spare: Vec<Partial>,
+    gradient: Vec<f32>,
+    hessian: Vec<f32>,
+}
+
+/// The tree that grows.
+pub struct TreeContext<'a> {
+    pub output: usize,
+    pub encoding: &'a Encoding,
+    pub rounding: Random,
+    pub features: &'a [CodedFeature],
+    pub layout: &'a Layout,
+}
+
+/// The rows that a table of `rows` rows gives to shard `index`.
+pub fn share(rows: usize, index: usize, shards: usize) -> usize {
+    let (full, rest) = (rows / BATCH, rows % BATCH);
+    let batches = full / shards + (index < full % shards) as usize;
+    batches * BATCH + if index == full % shards { rest } else { 0 }
+}
+
+/// The test that sends a row's code left or right.
+pub fn code_test(feature: &CodedFeature, border: u32, missing_left: bool) -> Test {
+    Test::new(feature.first() + border as usize, missing_left || !feature.missing_bin)
+}
+
+impl Shard {
+    /// An empty shard with room for its share of `rows` rows.
+    pub fn new(layout: &Layout, rows: usize, index: usize, shards: usize, outputs: usize) -> Shard {
+        let own = share(rows, index, shards);
+        Shard {
+            index,
+            shards,
+            rows: own,
+            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, own)).collect(),
+            target: Vec::with_capacity(own),
+            weight: None,
+            scores: vec![],
+            held_out: None,
+            bag: None,
+            leaf: vec![vec![0; own]; outputs],
+            leaf_values: vec![vec![]; outputs],
+            lists: [vec![0; own], vec![0; own]],
+            nodes: vec![],
+            planes: vec![],
+            ordered: vec![],
+            partials: vec![],
+            spare: vec![],
+            gradient: vec![0.0; BATCH],
+            hessian: vec![0.0; BATCH],
+        }
+    }
+
+    /// The table's row of the first row of local batch `batch`.
+    pub fn first_row(&self, batch: usize) -> usize {
+        (batch * self.shards + self.index) * BATCH
+    }
+
+    /// The number of batches.
+    pub fn batches(&self) -> usize {
+        self.rows.div_ceil(BATCH)
+    }
+
+    /// Writes the derivatives of batch `batch` to `self.gradient` and `self.hessian`, rows not
+    /// drawn with zeros; gives the range of rows.
+    fn derive(&mut self, loss: &dyn Loss, output: usize, batch: usize, bagged: bool) -> std::ops::Range<usize> {
+        let range = batch * BATCH..self.rows.min((batch + 1) * BATCH);
+        let scores: Vec<&[f32]> = self.scores.iter().map(|s| &s[range.clone()]).collect();
+        let rows = loss::Rows { scores: &scores, target: &self.target[range.clone()], weight: self.weight.as_ref().map(|w| &w[range.clone()]) };
+        let (g, h) = (&mut self.gradient[..range.len()], &mut self.hessian[..range.len()]);
+        loss.derivatives(output, rows, g, h);
+        if bagged && let Some(bag) = &self.bag {
+            for (i, b) in bag[range.clone()].iter().enumerate() {
+                g[i] *= b;
+                h[i] *= b;
+            }
+        }
+        range
+    }
+
+    /// Exact maxima and sums of the derivatives of the rows drawn.
+    pub fn magnitudes(&mut self, loss: &dyn Loss, output: usize) -> Magnitudes {
+        let mut magnitudes = Magnitudes::default();
+        for batch in 0..self.batches() {
+            let n = self.derive(loss, output, batch, true).len();
+            magnitudes.add_batch(&self.gradient[..n], &self.hessian[..n]);
+        }
+        magnitudes
+    }
+
+    /// Calls `visit(row, first row of the table's batch + offset, gradient, hessian)` for the
+    /// derivatives of every row before drawing; what it gives becomes the row's bag weight.
+    pub fn draw(&mut self, loss: &dyn Loss, output: usize, mut visit: impl FnMut(usize, f32, f32) -> f32) {
+        let mut bag = self.bag.take().unwrap_or_else(|| vec![0.0; self.rows]);
+        for batch in 0..self.batches() {
+            let first = self.first_row(batch);
+            let range = self.derive(loss, output, batch, false);
+            for (i, row) in range.enumerate() {
+                let held_out = self.held_out.as_ref().is_some_and(|h| h[row]);
+                bag[row] = if held_out { 0.0 } else { visit(first + i, self.gradient[i], self.hessian[i]) };
+            }
+        }
+        self.bag = Some(bag);
+    }
+
+    /// Starts a tree: rounds the derivatives and sums the root's histogram.
+    pub fn root(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>) {
+        for p in self.partials.drain(..) {
+            self.spare.push(p);
+        }
+        let mut partial = self.new_partial();
+        let planes = &tree.encoding.planes;
+        self.planes.resize_with(planes.len() - 1, Vec::new);
+        for (p, values) in self.planes.iter_mut().enumerate() {
+            values.resize(if planes[p + 1] == Plane::Hessian { self.rows } else { 0 }, 0);
+        }
+        let listed = self.bag.is_some();
+        let mut drawn = 0;
+        let stride = self.blocks[0].stride;
+        let mut first = vec![0u32; BATCH];
+        for batch in 0..self.batches() {
+            let range = self.derive(loss, tree.output, batch, true);
+            let n = range.len();
+            let first_row = self.first_row(batch);
+            {
+                let mut out: Vec<&mut [u32]> = vec![&mut first[..n]];
+                out.extend(self.planes.iter_mut().filter(|p| !p.is_empty()).map(|p| &mut p[range.clone()]));
+                tree.encoding.pack(&self.gradient[..n], &self.hessian[..n], tree.rounding, first_row, &mut out);
+            }
+            let rows = &mut self.blocks[0].bytes.as_mut_slice()[range.start * stride..range.end * stride];
+            for (row, packed) in rows.chunks_exact_mut(stride).zip(&first[..n]) {
+                row[stride - STATISTICS..].copy_from_slice(&packed.to_le_bytes());
+            }
+            match &self.bag {
+                Some(bag) => {
+                    for row in range {
+                        self.lists[0][drawn] = row as u32;
+                        drawn += (bag[row] != 0.0) as usize;
+                    }
+                }
+                None => self.accumulate(&mut partial, planes, Source::All, 0, range.start, n, Some(&first[..n])),
+            }
+        }
+        self.nodes.clear();
+        self.nodes.push(NodeRows { list: 0, start: 0, len: if listed { drawn } else { self.rows }, all: !listed });
+        if listed {
+            self.accumulate(&mut partial, planes, Source::List, 0, 0, drawn, None);
+        }
+        self.partials.push(partial);
+    }
+
+    fn new_partial(&mut self) -> Partial {
+        let mut partial = self.spare.pop().unwrap_or_default();
+        partial.segments = 0;
+        partial.bins.clear();
+        partial
+    }
+
+    /// Bins of all features in one plane.
+    fn plane_bins(&self) -> usize {
+        self.blocks.iter().map(|b| b.width * STRIDE).sum()
+    }
+
+    /// Adds rows to a partial histogram: `start .. start + len` of list `list`, or those rows
+    /// themselves. `first`: the first plane's statistics, where they are at hand in this order.
+    #[allow(clippy::too_many_arguments)]
+    fn accumulate(&mut self, partial: &mut Partial, planes: &[Plane], source: Source, list: usize, mut start: usize, mut len: usize, first: Option<&[u32]>) {
+        let plane_bins = self.plane_bins();
+        let segment_bins = plane_bins * planes.len();
+        let mut first = first;
+        while len > 0 {
+            if partial.segments == 0 || partial.filled == MAX_ROWS {
+                partial.bins.resize((partial.segments + 1) * segment_bins, 0);
+                partial.segments += 1;
+                partial.filled = 0;
+            }
+            let n = len.min(MAX_ROWS - partial.filled);
+            let segment = (partial.segments - 1) * segment_bins;
+            let numbers = match source {
+                Source::All => &[][..],
+                Source::List => &self.lists[list][start..start + len],
+            };
+            let rows = match source {
+                Source::All => Rows::Range(start, n),
+                Source::List => Rows::List(numbers, n),
+            };
+            for (p, plane) in planes.iter().enumerate() {
+                // In the first block the first plane's statistics ride along; elsewhere they are
+                // brought into the list's order first.
+                let embedded = p == 0 && self.blocks.len() == 1 && first.is_none();
+                let statistics: Option<&[u32]> = match (plane, first) {
+                    (Plane::UnitHessian | Plane::Count, _) => {
+                        self.ordered.clear();
+                        self.ordered.resize(n, 1);
+                        Some(&self.ordered)
+                    }
+                    (_, Some(first)) if p == 0 => Some(&first[..n]),
+                    _ if embedded => None,
+                    _ => {
+                        let values = (p > 0).then(|| &self.planes[p - 1]);
+                        let block = &self.blocks[0];
+                        let bytes = block.bytes.as_slice();
+                        let of_row = |row: usize| match values {
+                            Some(values) => values[row],
+                            None => {
+                                let at = (row + 1) * block.stride - STATISTICS;
+                                u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+                            }
+                        };
+                        self.ordered.clear();
+                        match source {
+                            Source::All => self.ordered.extend((start..start + n).map(of_row)),
+                            Source::List => self.ordered.extend(numbers[..n].iter().map(|r| of_row(*r as usize))),
+                        }
+                        Some(&self.ordered)
+                    }
+                };
+                let mut at = segment + p * plane_bins;
+                for block in &self.blocks {
+                    let end = at + block.width * STRIDE;
+                    histogram::add(block, rows, statistics, &mut partial.bins[at..end]);
+                    at = end;
+                }
+            }
+            partial.filled += n;
+            first = first.map(|f| &f[n..]);
+            start += n;
+            len -= n;
+        }
+    }
+
+    /// The packed bins of a feature in each segment of partial `index`, for plane `plane`.
+    pub fn partial_bins(&self, index: usize, planes: usize, plane: usize, feature: usize, bins: usize, mut visit: impl FnMut(&[u64])) {
+        let partial = &self.partials[index];
+        let plane_bins = self.plane_bins();
+        let mut at = 0;
+        for block in &self.blocks {
+            if block.features.contains(&feature) {
+                at += (feature - block.features.start) * STRIDE;
+                break;
+            }
+            at += block.width * STRIDE;
+        }
+        for segment in 0..partial.segments {
+            let start = (segment * planes + plane) * plane_bins + at;
+            visit(&partial.bins[start..start + bins]);
+        }
+    }
+
+    /// Carries out the divisions: parts the rows and sums the smaller children's histograms, one
+    /// partial for each division that asks for histograms, in order.
+    pub fn divide(&mut self, divisions: &[Division], tree: &TreeContext<'_>) {
+        for p in self.partials.drain(..) {
+            self.spare.push(p);
+        }
+        for d in divisions {
+            let partial = self.divide_one(d, tree);
+            self.partials.extend(partial);
+        }
+    }
+
+    fn divide_one(&mut self, d: &Division, tree: &TreeContext<'_>) -> Option<Partial> {
+        let parent = self.nodes[d.parent as usize];
+        let feature = &tree.features[d.split.feature as usize];
+        let test = code_test(feature, d.split.border, d.split.missing_left);
+        let (block, at) = tree.layout.place(d.split.feature as usize);
+        let (from, to) = (parent.list as usize, 1 - parent.list as usize);
+        let (start, len) = (parent.start, parent.len);
+        let source = if parent.all { Source::All } else { Source::List };
+        // With one block, rows are added while their lines are still in the first-level cache.
+        let step = if d.histograms && self.blocks.len() == 1 { 256 } else { len.max(1) };
+        let mut partial = d.histograms.then(|| self.new_partial());
+        let mut done = Done::default();
+        let mut at_row = 0;
+        while at_row < len {
+            let end = len.min(at_row + step);
+            let before = done;
+            {
+                let (low, high) = self.lists.split_at_mut(1);
+                let (source_list, left) = if from == 0 { (&mut low[0], &mut high[0]) } else { (&mut high[0], &mut low[0]) };
+                partition::divide(&self.blocks[block], at, test, source, &mut source_list[start..start + len], at_row, end, &mut left[start..start + len], &mut done);
+            }
+            if let Some(partial) = &mut partial {
+                let (list, first, n) =
+                    if d.left_is_smaller { (to, before.left, done.left - before.left) } else { (from, before.right, done.right - before.right) };
+                self.accumulate(partial, &tree.encoding.planes, Source::List, list, start + first, n, None);
+            }
+            at_row = end;
+        }
+        let (low, high) = self.lists.split_at_mut(1);
+        let (source_list, target_list) = if from == 0 { (&low[0], &mut high[0]) } else { (&high[0], &mut low[0]) };
+        target_list[start + done.left..start + len].copy_from_slice(&source_list[start..start + done.right]);
+        let last = d.left.max(d.right) as usize;
+        if self.nodes.len() <= last {
+            self.nodes.resize(last + 1, NodeRows::default());
+        }
+        self.nodes[d.left as usize] = NodeRows { list: to as u8, start, len: done.left, all: false };
+        self.nodes[d.right as usize] = NodeRows { list: to as u8, start: start + done.left, len: done.right, all: false };
+        partial
+    }
+
+    /// The rows of a node that were drawn.
+    fn node_rows(&self, node: NodeId) -> impl Iterator<Item = usize> {
+        let n = self.nodes[node as usize];
+        let list = &self.lists[n.list as usize][if n.all { 0..0 } else { n.start..n.start + n.len }];
+        (0..if n.all { n.len } else { 0 }).chain(list.iter().map(|r| *r as usize))
+    }
+
+    /// Gives every row its leaf and sums the derivatives of the rows drawn: fixed-point gradient
+    /// and hessian, and the count, for each leaf.
+    pub fn end_tree(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, grown: &Tree, leaves: &[NodeId]) -> Vec<((i64, i64), u64)> {
+        let mut leaf = std::mem::take(&mut self.leaf[tree.output]);
+        for (i, node) in leaves.iter().enumerate() {
+            let n = self.nodes[*node as usize];
+            if n.all {
+                leaf.fill(i as u16);
+            } else {
+                for row in &self.lists[n.list as usize][n.start..n.start + n.len] {
+                    leaf[*row as usize] = i as u16;
+                }
+            }
+        }
+        if let Some(bag) = &self.bag {
+            for (row, _) in bag.iter().enumerate().filter(|(_, b)| **b == 0.0) {
+                leaf[row] = self.walk(grown, row, tree) as u16;
+            }
+        }
+        let mut sums = vec![(0i64, 0i64); leaves.len()];
+        for batch in 0..self.batches() {
+            let range = self.derive(loss, tree.output, batch, true);
+            let n = range.len();
+            tree.encoding.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range], &mut sums);
+        }
+        self.leaf[tree.output] = leaf;
+        let count = |node: &NodeId| self.nodes[*node as usize].len as u64;
+        sums.into_iter().zip(leaves.iter().map(count)).collect()
+    }
+
+    /// The leaf of a row, by its codes.
+    fn walk(&self, grown: &Tree, row: usize, tree: &TreeContext<'_>) -> u32 {
+        let right = |split: &crate::tree::Split| {
+            let (block, at) = tree.layout.place(split.feature as usize);
+            code_test(&tree.features[split.feature as usize], split.border, split.missing_left).right(self.blocks[block].code(row, at))
+        };
+        match grown {
+            Tree::Symmetric { splits, .. } => splits.iter().fold(0, |index, s| 2 * index + right(s) as u32),
+            Tree::Branching { nodes, .. } => {
+                let mut child = if nodes.is_empty() { Child::Leaf(0) } else { Child::Node(0) };
+                loop {
+                    match child {
+                        Child::Leaf(leaf) => return leaf,
+                        Child::Node(n) => {
+                            let node = &nodes[n as usize];
+                            child = if right(&node.split) { node.right } else { node.left };
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Residuals `target - score` and weights of the rows of a node that were drawn.
+    pub fn residuals(&self, output: usize, node: NodeId, out: &mut Vec<(f32, f32)>) {
+        for row in self.node_rows(node) {
+            let w = self.weight.as_ref().map_or(1.0, |w| w[row]) * self.bag.as_ref().map_or(1.0, |b| b[row]);
+            out.push((self.target[row] - self.scores[output][row], w));
+        }
+    }
+
+    /// Remembers the values of the leaves of an output's last tree.
+    pub fn set_leaf_values(&mut self, output: usize, values: &[f32]) {
+        self.leaf_values[output].clear();
+        self.leaf_values[output].extend_from_slice(values);
+    }
+
+    /// Adds the leaf values of each output's last tree to the scores.
+    pub fn update_scores(&mut self) {
+        for ((scores, leaf), values) in self.scores.iter_mut().zip(&self.leaf).zip(&self.leaf_values) {
+            for (s, l) in scores.iter_mut().zip(leaf) {
+                *s += values[*l as usize];
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The boosting loop (Friedman, "Greedy function approximation", 2001; second-order as in Chen and
+//! Guestrin, "XGBoost", 2016).
+
+use super::loss::{LeafRule, Loss, loss};
+use super::metric::metric;
+use super::params::{BoostingParams, MetricKind};
+use super::prepare::{self, Start};
+use super::{Input, Monitor, Target};
+use crate::backend::cpu::CpuBackend;
+use crate::backend::cpu::team::Team;
+use crate::backend::{Backend, CodedFeature, TrainingData};
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::model::{Feature, History, Model};
+use crate::tree::grow::{Grown, grow};
+use crate::tree::params::TreeParams;
+use crate::tree::{Leaf, Tree};
+
+/// Fits boosted trees to a table.
+///
+/// The same rows in the same order give an equal model, whatever `n_threads` and the columns'
+/// chunks.
+///
+/// # Errors
+/// What is wrong with the table or the parameters, naming the column or the parameter;
+/// [`Error::Interrupted`] when `monitor` asks to stop.
+///
+/// ```
+/// use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
+/// use taiga_engine::column::Column;
+///
+/// let x: Vec<f64> = (0..100).map(f64::from).collect();
+/// let y: Vec<f64> = x.iter().map(|x| if *x > 30.0 { 5.0 } else { 1.0 }).collect();
+/// let input = Input {
+///     features: vec![Column::from_f64("x", &x)],
+///     target: Target::Numbers(Column::from_f64("y", &y)),
+///     target_name: "y".into(),
+///     weight: None,
+///     baseline: vec![],
+///     held_out: None,
+/// };
+/// let params = BoostingParams { trees: 20, depth: Some(1), ..Default::default() };
+/// let model = fit(&input, &params, &Quiet).unwrap();
+/// assert_eq!(model.rounds(), 20);
+/// assert_eq!(model.features[0].borders, vec![30.5]);
+/// ```
+pub fn fit(input: &Input<'_>, params: &BoostingParams, monitor: &dyn Monitor) -> Result<Model> {
+    params.validate()?;
+    let rows = prepare::check_table(input)?;
+    let team = Team::new(threads(params, rows, input.features.len()))?;
+    team.enter(|| fit_on(&team, input, params, monitor))
+}
+
+/// As many threads as asked for, but no more than the table keeps busy.
+fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
+    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    asked.min(rows.saturating_mul(features.min(256)) / 32_768).max(1)
+}
+
+fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn Monitor) -> Result<Model> {
+    let interrupted = || monitor.interrupted();
+    let kind = prepare::resolve_loss(params.loss, &input.target)?;
+    let (labels, classes) = match &input.target {
+        Target::Classes { labels, .. } => (Some(labels.clone()), labels.len()),
+        Target::Numbers(_) => (None, 0),
+    };
+    let raw_loss = loss(kind, params, classes, 1.0)?;
+    let outputs = raw_loss.outputs();
+    let measure = held_out_metric(input, params, raw_loss.as_ref())?;
+    let target = prepare::target_numbers(input, raw_loss.as_ref())?;
+    let weight = prepare::row_weights(input, params)?;
+    let features = prepare::code_features(input, params, team, &interrupted)?;
+    let tree_params = tree_params(input, params, &features)?;
+
+    let Start { start, unit, target: training_target, scores } =
+        prepare::start(input, raw_loss.as_ref(), &target, weight.as_deref(), outputs)?;
+    let held_out = measure.map(|kind| HeldOut::new(kind, input, raw_loss.location(), &target, weight.as_deref(), &start, unit));
+    drop(target);
+    let loss = loss(kind, params, classes, unit)?;
+    let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
+    let tree_params = TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / (gradient_unit * gradient_unit), ..tree_params };
+
+    let columns: Vec<&Column<'_>> = features.iter().map(|f| &input.features[f.index as usize]).collect();
+    let data = TrainingData {
+        features: &features,
+        columns: &columns,
+        target: training_target,
+        weight,
+        scores,
+        held_out: input.held_out,
+        row_sample: params.row_sample,
+        row_fraction: params.row_fraction(),
+        l2: params.l2,
+        count_rows: params.min_data_in_leaf > 0,
+        seed: params.seed,
+    };
+    let rows = data.target.len();
+    let mut backend = CpuBackend::new(team, data, (params.leaves() as usize / 2).max(1), &interrupted)?;
+
+    let mut trees = Vec::with_capacity(params.trees as usize * outputs);
+    let mut history = measure.map(|metric| History { metric, values: vec![], best: 0 });
+    for round in 0..params.trees {
+        for output in 0..outputs {
+            let number = round as u64 * outputs as u64 + output as u64;
+            let mut grown = grow(&mut backend, loss.as_ref(), &tree_params, features.len(), number, output, &interrupted)?;
+            set_leaves(&mut backend, loss.as_ref(), params.learning_rate, &tree_params, &mut grown)?;
+            for s in grown.tree.splits_mut() {
+                s.gain = (s.gain as f64 * gradient_unit * gradient_unit).min(f32::MAX as f64) as f32;
+            }
+            trees.push(grown.tree);
+        }
+        backend.update_scores()?;
+        let mut value = None;
+        if let (Some(history), Some(held_out)) = (&mut history, &held_out) {
+            let now = held_out.measure(params, loss.as_ref(), &backend.held_out_scores()?);
+            history.values.push(now);
+            if better(history.metric, now, history.values[history.best as usize]) {
+                history.best = round;
+            }
+            value = Some(now);
+        }
+        monitor.round(round + 1, params.trees, value);
+        if let (Some(history), Some(patience)) = (&history, params.early_stopping)
+            && round - history.best >= patience
+        {
+            break;
+        }
+    }
+    if let (Some(history), Some(_)) = (&history, params.early_stopping) {
+        trees.truncate((history.best as usize + 1) * outputs);
+    }
+    let features = prune(&mut trees, input, features);
+    let training_rows = (rows - input.held_out.map_or(0, |h| h.iter().filter(|x| **x).count())) as u64;
+    let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, ..params.clone() };
+    Ok(Model { params, loss: kind, target: input.target_name.clone(), features, labels, start, scale: unit, trees, rows: training_rows, history })
+}
+
+/// Gives the leaves of the tree that has grown their values.
+fn set_leaves(backend: &mut CpuBackend<'_>, loss: &dyn Loss, learning_rate: f64, params: &TreeParams, grown: &mut Grown) -> Result<()> {
+    let sums = backend.end_tree(loss, &grown.tree, &grown.leaves)?;
+    let values: Vec<f64> = match loss.leaf_rule() {
+        LeafRule::Newton => sums.iter().zip(&grown.bounds).map(|(s, b)| grown.rules.leaf_value(s.gradient, s.hessian, *b)).collect(),
+        LeafRule::Quantile(alpha) => {
+            let mut values = backend.leaf_quantiles(alpha)?;
+            super::monotone::enforce(&grown.tree, &params.monotone, &mut values);
+            values
+        }
+    };
+    let values: Vec<f32> = values.into_iter().map(|v| (v * learning_rate) as f32).collect();
+    if values.iter().any(|v| !v.is_finite()) {
+        return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()));
+    }
+    for ((leaf, value), s) in grown.tree.leaves_mut().iter_mut().zip(&values).zip(&sums) {
+        *leaf = Leaf { value: *value, weight: s.hessian.min(f32::MAX as f64) as f32, count: s.count.min(u32::MAX as u64) as u32 };
+    }
+    backend.set_leaf_values(&values);
+    Ok(())
+}
+
+fn better(kind: MetricKind, a: f64, b: f64) -> bool {
+    b.is_nan() && !a.is_nan() || if kind.larger_is_better() { a > b } else { a < b }
+}
+
+/// The metric to measure, where rows are held out.
+fn held_out_metric(input: &Input<'_>, params: &BoostingParams, loss: &dyn Loss) -> Result<Option<MetricKind>> {
+    if input.held_out.is_none() {
+        return match (params.early_stopping, params.metric) {
+            (Some(_), _) => Err(Error::parameter("early_stopping", "needs held-out rows to measure on: mark them with `eval`")),
+            (_, Some(_)) => Err(Error::parameter("metric", "needs held-out rows to measure on: mark them with `eval`")),
+            _ => Ok(None),
+        };
+    }
+    let kind = params.metric.unwrap_or(loss.metric());
+    if !kind.fits(loss.link()) {
+        return Err(Error::parameter("metric", format!("\"{}\" can't be measured on this loss's predictions", kind.name())));
+    }
+    Ok(Some(kind))
+}
+
+/// The held-out rows as the metric sees them.
+struct HeldOut {
+    kind: MetricKind,
+    target: Vec<f64>,
+    weight: Option<Vec<f32>>,
+    /// What is added to the scores, which are in units of `unit`: `[output][row]`.
+    offset: Vec<Vec<f64>>,
+    unit: f64,
+}
+
+impl HeldOut {
+    #[allow(clippy::too_many_arguments)]
+    fn new(kind: MetricKind, input: &Input<'_>, differences: bool, target: &[f64], weight: Option<&[f32]>, start: &[f64], unit: f64) -> HeldOut {
+        let rows: Vec<usize> = (0..target.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
+        // Scores carry the start value and the baseline already, unless they are differences.
+        let baseline = |k: usize| input.baseline.get(k).map(|c| c.gather_f64(rows.iter().copied()));
+        let offset = (0..start.len())
+            .map(|k| match (differences, baseline(k)) {
+                (true, Some(b)) => b.into_iter().map(|b| b + start[k]).collect(),
+                (true, None) => vec![start[k]; rows.len()],
+                (false, _) => vec![0.0; rows.len()],
+            })
+            .collect();
+        HeldOut {
+            kind,
+            target: rows.iter().map(|i| target[*i]).collect(),
+            weight: weight.map(|w| rows.iter().map(|i| w[*i]).collect()),
+            offset,
+            unit,
+        }
+    }
+
+    fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> f64 {
+        let raw: Vec<Vec<f64>> =
+            scores.iter().zip(&self.offset).map(|(s, o)| s.iter().zip(o).map(|(s, o)| o + self.unit * *s as f64).collect()).collect();
+        metric(self.kind, params, loss.link(), &raw, &self.target, self.weight.as_deref())
+    }
+}
+
+/// The growing parameters with names turned into indices of coded features.
+fn tree_params(input: &Input<'_>, params: &BoostingParams, features: &[CodedFeature]) -> Result<TreeParams> {
+    let names: Vec<&str> = input.features.iter().map(|f| f.name()).collect();
+    let index = |parameter: &str, name: &str| -> Result<Option<u32>> {
+        let Some(i) = names.iter().position(|n| *n == name) else {
+            return Err(Error::parameter(parameter, format!("there is no feature `{name}`{}", nearest(name, &names))));
+        };
+        Ok(features.iter().position(|f| f.index as usize == i).map(|i| i as u32))
+    };
+    let mut monotone = vec![];
+    for (name, direction) in &params.monotone {
+        if let Some(i) = index("monotone", name)?
+            && *direction != 0
+        {
+            monotone.resize(features.len(), 0);
+            monotone[i as usize] = *direction;
+        }
+    }
+    let mut interaction = vec![];
+    for group in &params.interaction {
+        let mut members = vec![];
+        for name in group {
+            members.extend(index("interaction", name)?);
+        }
+        members.sort_unstable();
+        members.dedup();
+        interaction.push(members);
+    }
+    Ok(TreeParams {
+        policy: params.policy,
+        depth: params.depth(),
+        leaves: params.leaves(),
+        l1: params.l1,
+        l2: params.l2,
+        min_child_weight: params.min_child_weight,
+        min_data_in_leaf: params.min_data_in_leaf,
+        min_gain: params.min_gain,
+        feature_fraction: params.feature_fraction,
+        feature_fraction_level: params.feature_fraction_level,
+        feature_fraction_node: params.feature_fraction_node,
+        monotone,
+        interaction,
+        seed: params.seed,
+    })
+}
+
+fn nearest(name: &str, names: &[&str]) -> String {
+    let found = names.iter().map(|n| (strsim::damerau_levenshtein(n, name), n)).filter(|(d, n)| *d <= 1 + n.len() / 3).min_by_key(|(d, _)| *d);
+    found.map(|(_, n)| format!("; did you mean `{n}`?")).unwrap_or_default()
+}
+
+/// The model's features, with only those borders that a split uses.
+fn prune(trees: &mut [Tree], input: &Input<'_>, coded: Vec<CodedFeature>) -> Vec<Feature> {
+    let mut used: Vec<Vec<bool>> = coded.iter().map(|f| vec![false; f.borders.len() + 1]).collect();
+    for s in trees.iter().flat_map(|t| t.splits()) {
+        used[s.feature as usize][s.border as usize] = true;
+    }
+    let mut features: Vec<Feature> =
+        input.features.iter().map(|c| Feature { name: c.name().into(), dtype: c.dtype().clone(), borders: vec![] }).collect();
+    let mut places = vec![];
+    for (f, used) in coded.iter().zip(&used) {
+        let mut kept = vec![];
+        let place: Vec<u32> = (0..=f.borders.len())
+            .map(|b| {
+                let place = kept.len() as u32;
+                if b < f.borders.len() && used[b] {
+                    kept.push(f.borders[b]);
+                }
+                place
+            })
+            .collect();
+        features[f.index as usize].borders = kept;
+        places.push(place);
+    }
+    for s in trees.iter_mut().flat_map(|t| t.splits_mut()) {
+        let coded_feature = s.feature as usize;
+        s.border = places[coded_feature][s.border as usize];
+        s.feature = coded[coded_feature].index;
+    }
+    features
+}

@@ -1,0 +1,277 @@
+//! From a table to what a backend trains on: checks, targets, weights, borders.
+
+use super::loss::{LeafRule, Loss};
+use super::params::{BoostingParams, ClassWeight, LossKind};
+use super::{Input, Target};
+use crate::backend::CodedFeature;
+use crate::backend::cpu::team::Team;
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::quantize::borders::{borders, sample_rows};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Checks what can be checked before anything is computed; gives the number of rows.
+pub fn check_table(input: &Input<'_>) -> Result<usize> {
+    if input.features.is_empty() {
+        return Err(Error::Data("no features: name at least one feature column".into()));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for f in &input.features {
+        if !names.insert(f.name()) {
+            return Err(Error::column(f.name(), "is given twice as a feature"));
+        }
+    }
+    let rows = match &input.target {
+        Target::Numbers(column) => column.len(),
+        Target::Classes { codes, .. } => codes.len(),
+    };
+    let columns = input.features.iter().chain(&input.weight).chain(&input.baseline);
+    for c in columns {
+        if c.len() != rows {
+            return Err(Error::column(c.name(), format!("has {} rows where the target `{}` has {rows}", c.len(), input.target_name)));
+        }
+    }
+    if let Some(held_out) = input.held_out
+        && held_out.len() != rows
+    {
+        return Err(Error::Data(format!("`eval` has {} rows where the target `{}` has {rows}", held_out.len(), input.target_name)));
+    }
+    if rows == 0 {
+        return Err(Error::Data("the table has no rows: there is nothing to fit".into()));
+    }
+    let training = rows - input.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
+    if training < 2 {
+        return Err(Error::Data(format!("{training} training row{}: a model needs at least two", if training == 1 { "" } else { "s" })));
+    }
+    if input.held_out.is_some() && training == rows {
+        return Err(Error::Data("`eval` marks no row: there is nothing to measure on".into()));
+    }
+    Ok(rows)
+}
+
+/// The loss that the parameter comes to for this target.
+pub fn resolve_loss(kind: LossKind, target: &Target<'_>) -> Result<LossKind> {
+    match (kind, target) {
+        (LossKind::Auto, Target::Numbers(_)) => Ok(LossKind::Rmse),
+        (LossKind::Auto, Target::Classes { labels, .. }) => Ok(if labels.len() == 2 { LossKind::Logloss } else { LossKind::Multiclass }),
+        (LossKind::Logloss, Target::Classes { labels, .. }) if labels.len() != 2 => {
+            Err(Error::parameter("loss", format!("\"logloss\" needs two classes and the target has {}; use \"multiclass\"", labels.len())))
+        }
+        (LossKind::Logloss | LossKind::Multiclass, Target::Classes { .. }) => Ok(kind),
+        (LossKind::Logloss | LossKind::Multiclass, Target::Numbers(_)) => Err(Error::parameter("loss", "this loss needs a target of classes")),
+        (_, Target::Classes { .. }) => Err(Error::parameter("loss", "this loss needs a numeric target")),
+        (_, Target::Numbers(_)) => Ok(kind),
+    }
+}
+
+/// The target as numbers (class indices for classes), checked against the loss's domain.
+pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
+    let name = &input.target_name;
+    match &input.target {
+        Target::Numbers(column) => {
+            let values = column.to_f64();
+            let missing = values.iter().filter(|x| x.is_nan()).count();
+            if missing > 0 {
+                return Err(Error::column(name, format!("the target is null or NaN in {missing} of {} rows: filter them out, as in .filter(pl.col(\"{name}\").is_not_null() & pl.col(\"{name}\").is_not_nan())", values.len())));
+            }
+            if let Some(x) = values.iter().find(|x| x.is_infinite()) {
+                return Err(Error::column(name, format!("the target is {x} in {} rows: filter them out", values.iter().filter(|x| x.is_infinite()).count())));
+            }
+            if let Some((row, (x, expected))) = values.iter().enumerate().find_map(|(i, x)| loss.check_target(*x).err().map(|e| (i, (*x, e)))) {
+                return Err(Error::column(name, format!("the target is {x} in row {row}, and this loss needs {expected}")));
+            }
+            Ok(values)
+        }
+        Target::Classes { codes, labels } => {
+            let mut counts = vec![0usize; labels.len()];
+            for (i, c) in codes.iter().enumerate() {
+                let count = counts.get_mut(*c as usize).ok_or_else(|| Error::column(name, format!("class {c} of {}", labels.len())))?;
+                *count += !input.held_out.is_some_and(|h| h[i]) as usize;
+            }
+            if counts.iter().filter(|c| **c > 0).count() < 2 {
+                return Err(Error::column(name, "the target has one class only in the training rows: a classifier needs two"));
+            }
+            Ok(codes.iter().map(|c| *c as f64).collect())
+        }
+    }
+}
+
+/// Row weights: the weight column times the class weights; `None` where all are 1.
+pub fn row_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<Vec<f32>>> {
+    let mut weights: Option<Vec<f32>> = None;
+    if let Some(column) = &input.weight {
+        let name = column.name();
+        let values = column.to_f64();
+        let missing = values.iter().filter(|x| x.is_nan()).count();
+        if missing > 0 {
+            return Err(Error::column(name, format!("the weight is null or NaN in {missing} of {} rows: fill or filter them", values.len())));
+        }
+        if let Some((row, x)) = values.iter().enumerate().find(|(_, x)| **x < 0.0 || (**x as f32).is_infinite()) {
+            return Err(Error::column(name, format!("the weight is {x} in row {row}: weights are finite and not negative")));
+        }
+        weights = Some(values.into_iter().map(|x| x as f32).collect());
+    }
+    if let Some(by_class) = class_weights(input, params)?
+        && let Target::Classes { codes, .. } = &input.target
+    {
+        let weights = weights.get_or_insert_with(|| vec![1.0; codes.len()]);
+        for (w, c) in weights.iter_mut().zip(*codes) {
+            *w *= by_class[*c as usize];
+        }
+    }
+    if let Some(w) = &weights
+        && !w.iter().enumerate().any(|(i, w)| *w > 0.0 && !input.held_out.is_some_and(|h| h[i]))
+    {
+        let name = input.weight.as_ref().map_or("class_weight", |c| c.name());
+        return Err(Error::column(name, "all training rows weigh zero"));
+    }
+    Ok(weights)
+}
+
+fn class_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<Vec<f32>>> {
+    let Target::Classes { codes, labels } = &input.target else {
+        return match params.class_weight {
+            ClassWeight::None => Ok(None),
+            _ => Err(Error::parameter("class_weight", "the target has no classes")),
+        };
+    };
+    match &params.class_weight {
+        ClassWeight::None => Ok(None),
+        ClassWeight::Balanced => {
+            let mut counts = vec![0u64; labels.len()];
+            let training = codes.iter().enumerate().filter(|(i, _)| !input.held_out.is_some_and(|h| h[*i]));
+            training.for_each(|(_, c)| counts[*c as usize] += 1);
+            let (rows, classes) = (counts.iter().sum::<u64>() as f64, counts.iter().filter(|c| **c > 0).count() as f64);
+            Ok(Some(counts.into_iter().map(|c| if c > 0 { (rows / (classes * c as f64)) as f32 } else { 1.0 }).collect()))
+        }
+        ClassWeight::ByLabel(by_label) => {
+            let names = labels.names();
+            if let Some(unknown) = by_label.keys().find(|k| !names.contains(k)) {
+                return Err(Error::parameter("class_weight", format!("the target has no class `{unknown}`; its classes are {}", names.join(", "))));
+            }
+            Ok(Some(names.iter().map(|n| by_label.get(n).map_or(1.0, |w| w.0 as f32)).collect()))
+        }
+    }
+}
+
+/// The borders of every feature, fitted on a sample of the training rows by all threads; those of
+/// features that can split come with their index.
+pub fn code_features(input: &Input<'_>, params: &BoostingParams, team: &Team, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Vec<CodedFeature>> {
+    let sample = training_sample(input, params);
+    let next = AtomicUsize::new(0);
+    let mut coded: Vec<CodedFeature> = team
+        .each(|_| {
+            let mut mine = vec![];
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= input.features.len() || interrupted() {
+                    return mine;
+                }
+                mine.extend(code_feature(index, &input.features[index], &sample, params));
+            }
+        })
+        .into_iter()
+        .flatten()
+        .collect();
+    if interrupted() {
+        return Err(Error::Interrupted);
+    }
+    coded.sort_by_key(|f| f.index);
+    if coded.is_empty() {
+        return Err(Error::Data("no feature has two distinct values (constant or all missing): there is nothing to split on".into()));
+    }
+    Ok(coded)
+}
+
+fn code_feature(index: usize, column: &Column<'_>, sample: &[usize], params: &BoostingParams) -> Option<CodedFeature> {
+    let values = column.gather_f64(sample.iter().copied());
+    let missing = values.iter().filter(|x| x.is_nan()).count();
+    let most = params.bins as usize;
+    let mut found = borders(&values, most, params.border_method);
+    let mut missing_bin = true;
+    if found.len() == 255 {
+        // 256 codes of values leave none for missing ones.
+        missing_bin = missing > 0 || has_missing(column);
+        if missing_bin {
+            found = borders(&values, 254, params.border_method);
+        }
+    }
+    let splits = !found.is_empty() || (missing > 0 && missing < values.len());
+    splits.then_some(CodedFeature { index: index as u32, borders: found, missing_bin })
+}
+
+fn has_missing(column: &Column<'_>) -> bool {
+    let mut buffer = [0.0; 1024];
+    (0..column.len()).step_by(1024).any(|start| {
+        let out = &mut buffer[..1024.min(column.len() - start)];
+        column.read_f64(start, out);
+        out.iter().any(|x| x.is_nan())
+    })
+}
+
+/// The rows that borders are fitted on.
+fn training_sample(input: &Input<'_>, params: &BoostingParams) -> Vec<usize> {
+    let rows = input.features[0].len();
+    let size = usize::try_from(params.border_sample).unwrap_or(usize::MAX);
+    let Some(held_out) = input.held_out else { return sample_rows(rows, size, params.seed) };
+    let training = held_out.iter().filter(|x| !**x).count();
+    let mut wanted = sample_rows(training, size, params.seed).into_iter().peekable();
+    (0..rows).filter(|r| !held_out[*r]).enumerate().filter_map(|(i, row)| wanted.next_if_eq(&i).map(|_| row)).collect()
+}
+
+/// Targets and scores as training sees them.
+pub struct Start {
+    /// The score before the first tree.
+    pub start: Vec<f64>,
+    /// What targets and scores are divided by: a power of two.
+    pub unit: f64,
+    pub target: Vec<f32>,
+    pub scores: Vec<Vec<f32>>,
+}
+
+/// The start value from the training rows, and targets and scores relative to it: losses that
+/// only see differences train on `(target - start) / unit`, so that neither a large offset nor a
+/// huge or tiny scale costs precision in f32.
+pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<&[f32]>, outputs: usize) -> Result<Start> {
+    if !input.baseline.is_empty() && input.baseline.len() != outputs {
+        return Err(Error::parameter("baseline", format!("{} columns for a model of {outputs} score{}", input.baseline.len(), if outputs == 1 { "" } else { "s" })));
+    }
+    let baseline: Vec<Vec<f64>> = input.baseline.iter().map(|c| c.to_f64()).collect();
+    for (values, column) in baseline.iter().zip(&input.baseline) {
+        if !values.iter().all(|x| x.is_finite()) {
+            return Err(Error::column(column.name(), "the baseline is null, NaN or infinite in some rows"));
+        }
+    }
+    let start = if baseline.is_empty() {
+        match input.held_out {
+            None => loss.start(target, weight),
+            Some(h) => {
+                let keep = |i: &usize| !h[*i];
+                let rows: Vec<f64> = (0..target.len()).filter(keep).map(|i| target[i]).collect();
+                let weights: Option<Vec<f32>> = weight.map(|w| (0..target.len()).filter(keep).map(|i| w[i]).collect());
+                loss.start(&rows, weights.as_deref())
+            }
+        }
+    } else {
+        vec![0.0; outputs]
+    };
+    if !loss.location() {
+        let scores = (0..outputs).map(|k| (0..target.len()).map(|i| (start[k] + baseline.get(k).map_or(0.0, |b| b[i])) as f32).collect()).collect();
+        return Ok(Start { start, unit: 1.0, target: target.iter().map(|x| *x as f32).collect(), scores });
+    }
+    let difference = |i: usize| target[i] - start[0] - baseline.first().map_or(0.0, |b| b[i]);
+    let largest = (0..target.len()).filter(|i| !input.held_out.is_some_and(|h| h[*i])).fold(0.0f64, |m, i| m.max(difference(i).abs()));
+    if !largest.is_finite() {
+        return Err(Error::column(&input.target_name, "the target's range is larger than a float can hold"));
+    }
+    let unit = if largest > 0.0 { libm::ldexp(1.0, libm::ilogb(largest).clamp(-1000, 1000)) } else { 1.0 };
+    let target = (0..target.len()).map(|i| (difference(i) / unit).clamp(-1e30, 1e30) as f32).collect::<Vec<f32>>();
+    let scores = vec![vec![0.0; target.len()]];
+    Ok(Start { start, unit, target, scores })
+}
+
+/// What gradients are in units of, next to the target's: leaves that are refitted from residuals
+/// have gradients without a unit.
+pub fn gradient_unit(loss: &dyn Loss, unit: f64) -> f64 {
+    if loss.leaf_rule() == LeafRule::Newton { unit } else { 1.0 }
+}
