@@ -142,9 +142,13 @@ def test_no_rows() -> None:
             df.lazy().select(tg.fit_gbdt("y", "a")).collect()
 
 
-def test_one_row_constant_and_missing_features_give_the_start_value() -> None:
+def test_one_row() -> None:
+    with pytest.raises(Compute, match="1 training row"):
+        fit(table().head(1))
+
+
+def test_constant_and_missing_features_give_the_start_value() -> None:
     for df in [
-        table().head(1),
         table(a=[1.5] * 10, b=[7] * 10),
         table(a=[None] * 10, b=pl.Series([None] * 10, dtype=pl.Int8)),
         table(a=[NAN] * 10, b=[None] * 10),

@@ -67,7 +67,8 @@ def test_trees_are_whole(df: pl.DataFrame, policy: str) -> None:
     inner, leaves = trees.filter(pl.col("leaf").is_null()), trees.filter(pl.col("leaf").is_not_null())
     assert set(inner["feature"].unique()) <= set(FEATURES)
     for column in ["left", "right", "feature", "missing_left", "gain"]:
-        assert inner[column].null_count() == 0
+        # The gain of a symmetric tree's split is the level's; the level's first node has it.
+        assert inner[column].null_count() == 0 or (column, policy) == ("gain", "symmetric")
         assert leaves[column].null_count() == leaves.height
     assert leaves["value"].null_count() == 0
     # Two children a node, each of them once; the rows of the children are the parent's.
@@ -87,7 +88,7 @@ def test_importance(df: pl.DataFrame) -> None:
         assert table["feature"].to_list() == [*FEATURES, "noise"]
         assert table["importance"][-1] == 0
         assert table["importance"].sum() > 0
-    assert model.importance().sort("importance")["feature"][-1] == "b"
+    assert set(model.importance().sort("importance")["feature"][-2:]) == {"a", "b"}
     with pytest.raises(ValueError, match="kind"):
         model.importance("shap")  # type: ignore[arg-type]
 

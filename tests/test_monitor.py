@@ -18,13 +18,17 @@ df = pl.DataFrame({"x": range(20_000)}).with_columns(y=(pl.col("x") * 7919 % 100
 fit = tg.fit_gbdt("y", "x", trees=1_000_000, progress=False)
 print("fitting", flush=True)
 try:
-    if "group" in sys.argv:
+    if "frame" in sys.argv:
+        df.taiga.fit_gbdt("y", "x", trees=1_000_000, progress=False)
+    elif "group" in sys.argv:
         df.group_by("g").agg(fit)
     elif "memory" in sys.argv:
         df.lazy().select(fit).collect(engine="in-memory")
     else:
         df.select(fit)
     print("done")
+except pl.exceptions.ComputeError as error:
+    print("interrupted" if "fit_gbdt: interrupted" in str(error) else error, flush=True)
 except KeyboardInterrupt:
     print("KeyboardInterrupt", flush=True)
 # What comes after works as before: a short fit, and another Ctrl-C.
@@ -38,7 +42,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT is sent the POSIX way")
-@pytest.mark.parametrize("how", ["select", "memory", "group", "late"])
+@pytest.mark.parametrize("how", ["select", "memory", "group", "late", "frame"])
 def test_ctrl_c_ends_a_fit(how: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", ENDLESS, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -51,14 +55,14 @@ def test_ctrl_c_ends_a_fit(how: str) -> None:
             out, err = p.communicate(timeout=60)
         finally:
             p.kill()
-    assert out.split() == ["KeyboardInterrupt", "again"], err
+    assert out.split() == ["KeyboardInterrupt" if how == "frame" else "interrupted", "again"], err
     assert p.returncode == 0, err
 
 
 def test_progress_when_asked_for() -> None:
     script = (
         "import polars as pl, polars_taiga as tg;"
-        "df = pl.DataFrame({'x': range(1000), 'y': range(1000)});"
+        "df = pl.select(x=pl.int_range(1000), y=pl.int_range(1000));"
         "df.select(tg.fit_gbdt('y', 'x', trees=7, progress={}))"
     )
     for progress, shown in [(True, True), (False, False), (None, False)]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from polars_taiga.quantize import BorderMethod
 
 __all__ = ["TaigaDataFrame", "TaigaExpr", "TaigaLazyFrame"]
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """Make Ctrl-C during a fit, an error of the query, what it is everywhere else."""
+    try:
+        yield
+    except pl.exceptions.ComputeError as error:
+        if "fit_gbdt: interrupted" in str(error):
+            raise KeyboardInterrupt from None
+        raise
 
 
 @pl.api.register_expr_namespace("taiga")
@@ -81,7 +93,8 @@ class TaigaLazyFrame:
     ) -> Model:
         """Run the query, fit by `tg.fit_gbdt`, and return the model."""
         expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
-        return Model(self._frame.select(expr).collect().item())
+        with _ctrl_c():
+            return Model(self._frame.select(expr).collect().item())
 
     def predict(
         self,
@@ -114,7 +127,8 @@ class TaigaDataFrame:
     ) -> Model:
         """Fit by `tg.fit_gbdt`, and return the model."""
         expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
-        return Model(self._frame.select(expr).item())
+        with _ctrl_c():
+            return Model(self._frame.select(expr).item())
 
     def predict(
         self,

@@ -94,54 +94,54 @@ impl Drop for Watch {
 
 /// Ctrl-C during a fit. Polars and Python each have a handler for SIGINT that only sets a flag
 /// which a plugin can't see, and which nobody reads before the plugin returns. So while a fit
-/// runs, a handler of ours counts the signals and passes each on to the handler before it; the
-/// last fit to end puts that one back. (A handler for good, as the crate signal-hook has it, would
-/// be lost whenever Python sets one of its own, which notebooks do for every cell.)
+/// runs a handler of ours counts the signals, and the last fit to end puts the one before back. (A
+/// handler for good, as the crate signal-hook has it, would be lost whenever Python sets one of
+/// its own, which notebooks do for every cell.)
+///
+/// A signal that ends a fit is not passed on: the query ends with the fit's error, and Python's
+/// `KeyboardInterrupt` would only come on top, in the midst of whatever handles that error. One
+/// that came too late to end a fit is.
 #[cfg(unix)]
 mod sigint {
     use super::Mutex;
-    use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+    /// The signals that came during fits.
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    /// The address and the flags of the handler before ours, as `sigaction` gave them.
-    static PREVIOUS: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
-    static PREVIOUS_FLAGS: AtomicI32 = AtomicI32::new(0);
-    static PASSING_ON: AtomicBool = AtomicBool::new(false);
+    /// Whether one of the fits under way has ended for it.
+    static USED: AtomicBool = AtomicBool::new(false);
 
-    /// The fits under way, and the action to put back when there are none.
-    static STATE: Mutex<(usize, Option<libc::sigaction>)> = Mutex::new((0, None));
-
-    extern "C" fn on_sigint(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        // A handler set during a fit may pass its signals back to us: no going round in circles.
-        if PASSING_ON.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        pass_on(signal, info, context);
-        PASSING_ON.store(false, Ordering::Release);
+    struct State {
+        /// The fits under way.
+        fits: usize,
+        /// What to put back when there are none: the action, and the count when it was replaced.
+        previous: Option<(libc::sigaction, u64)>,
     }
+    static STATE: Mutex<State> = Mutex::new(State { fits: 0, previous: None });
 
-    fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        let previous = PREVIOUS.load(Ordering::Acquire);
-        if previous == libc::SIG_DFL || previous == libc::SIG_IGN {
-            return;
-        }
-        // SAFETY: the address came from `sigaction` as the handler of this very signal, and its
-        // flags say which of the two signatures it has. Only atomics are touched besides.
-        unsafe {
-            if PREVIOUS_FLAGS.load(Ordering::Acquire) & libc::SA_SIGINFO != 0 {
-                let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = std::mem::transmute(previous);
-                handler(signal, info, context);
-            } else {
-                let handler: extern "C" fn(libc::c_int) = std::mem::transmute(previous);
-                handler(signal);
-            }
-        }
+    extern "C" fn on_sigint(_: libc::c_int) {
+        COUNT.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Our handler's address, as `sigaction` holds it.
     fn ours() -> usize {
-        on_sigint as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize
+        on_sigint as extern "C" fn(libc::c_int) as usize
+    }
+
+    /// The action in place.
+    fn current() -> Option<libc::sigaction> {
+        // SAFETY: zeros are a valid `sigaction`, which the call fills.
+        unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            (libc::sigaction(libc::SIGINT, std::ptr::null(), &mut now) == 0).then_some(now)
+        }
+    }
+
+    /// Puts an action in place.
+    fn install(action: &libc::sigaction) -> bool {
+        // SAFETY: the action is what `sigaction` gave before, or that with our handler, which
+        // only touches an atomic.
+        unsafe { libc::sigaction(libc::SIGINT, action, std::ptr::null_mut()) == 0 }
     }
 
     /// Notices SIGINT from its making on.
@@ -152,47 +152,44 @@ mod sigint {
     impl Watch {
         pub fn new() -> Self {
             let mut state = STATE.lock().unwrap_or_else(|e| e.into_inner());
-            state.0 += 1;
-            // SAFETY: plain calls of `sigaction` with whole structs; the handler only touches
-            // atomics and the handler before it, which must be fit for signals itself.
-            unsafe {
-                let mut now: libc::sigaction = std::mem::zeroed();
-                if libc::sigaction(libc::SIGINT, std::ptr::null(), &mut now) == 0 && now.sa_sigaction != ours() {
-                    PREVIOUS.store(now.sa_sigaction, Ordering::Release);
-                    PREVIOUS_FLAGS.store(now.sa_flags, Ordering::Release);
-                    let mut action = now;
-                    action.sa_sigaction = ours();
-                    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | (now.sa_flags & libc::SA_ONSTACK);
-                    if libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut()) == 0 {
-                        state.1 = Some(now);
-                    }
+            let before = COUNT.load(Ordering::Relaxed);
+            state.fits += 1;
+            // Again for a later fit, if the handler has been replaced during an earlier one; a
+            // process that ignores the signal goes on ignoring it.
+            if let Some(now) = current().filter(|now| now.sa_sigaction != ours() && now.sa_sigaction != libc::SIG_IGN) {
+                let mut action = now;
+                action.sa_sigaction = ours();
+                action.sa_flags = libc::SA_RESTART | (now.sa_flags & libc::SA_ONSTACK);
+                if install(&action) {
+                    USED.store(false, Ordering::Relaxed);
+                    state.previous = Some((now, before));
                 }
             }
-            Watch { before: COUNT.load(Ordering::Relaxed) }
+            Watch { before }
         }
 
         /// Whether a signal has come.
         pub fn came(&self) -> bool {
-            COUNT.load(Ordering::Relaxed) != self.before
+            let came = COUNT.load(Ordering::Relaxed) != self.before;
+            if came {
+                USED.store(true, Ordering::Relaxed);
+            }
+            came
         }
     }
 
     impl Drop for Watch {
         fn drop(&mut self) {
             let mut state = STATE.lock().unwrap_or_else(|e| e.into_inner());
-            state.0 -= 1;
-            if state.0 > 0 {
+            state.fits -= 1;
+            if state.fits > 0 {
                 return;
             }
-            if let Some(previous) = state.1.take() {
-                // SAFETY: as above; what is put back is what `sigaction` gave, and only where our
-                // handler is still the one in place.
-                unsafe {
-                    let mut now: libc::sigaction = std::mem::zeroed();
-                    if libc::sigaction(libc::SIGINT, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == ours() {
-                        libc::sigaction(libc::SIGINT, &previous, std::ptr::null_mut());
-                    }
-                }
+            let Some((previous, before)) = state.previous.take() else { return };
+            let in_place = current().is_some_and(|now| now.sa_sigaction == ours());
+            if in_place && install(&previous) && COUNT.load(Ordering::Relaxed) != before && !USED.load(Ordering::Relaxed) {
+                // SAFETY: a signal to this process, handled by the handler just put back.
+                unsafe { libc::raise(libc::SIGINT) };
             }
         }
     }
