@@ -147,15 +147,16 @@ def test_one_row() -> None:
         fit(table().head(1))
 
 
-def test_constant_and_missing_features_give_the_start_value() -> None:
+def test_nothing_to_split_on() -> None:
     for df in [
         table(a=[1.5] * 10, b=[7] * 10),
         table(a=[None] * 10, b=pl.Series([None] * 10, dtype=pl.Int8)),
         table(a=[NAN] * 10, b=[None] * 10),
     ]:
-        model = fit(df)
-        p = df.select(tg.predict(model))["prediction"]
-        assert p.to_list() == pytest.approx([df["y"].mean()] * df.height)
+        with pytest.raises(Compute, match="no feature has two distinct values"):
+            fit(df)
+    # One good feature is enough; the constant ones are kept by name.
+    assert list(fit(table(b=[7] * 10)).features) == ["a", "b"]
 
 
 @pytest.mark.parametrize("policy", ["symmetric", "depthwise", "leafwise"])
