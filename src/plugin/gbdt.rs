@@ -13,7 +13,7 @@ use taiga_engine::boosting::{self, BoostingParams, Input};
 use taiga_engine::model::Model;
 
 /// Below so many values a second thread costs more than it gives. Threads never change a model.
-const SERIAL_BELOW: usize = 1 << 17;
+const SERIAL_BELOW: usize = 1 << 14;
 
 #[derive(Deserialize)]
 struct FitKwargs {
