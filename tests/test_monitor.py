@@ -23,7 +23,8 @@ try:
     elif "group" in sys.argv:
         df.group_by("g").agg(fit)
     elif "memory" in sys.argv:
-        df.lazy().select(fit).collect(engine="in-memory")
+        version = tuple(map(int, pl.__version__.split(".")[:2]))
+        df.lazy().select(fit).collect(**({"engine": "in-memory"} if version >= (1, 23) else {}))
     else:
         df.select(fit)
     print("done")

@@ -12,6 +12,7 @@ import pytest
 from polars.testing import assert_frame_equal, assert_series_equal
 
 FEATURES = list("abcd")
+POLARS = tuple(map(int, pl.__version__.split(".")[:2]))
 
 
 def column(df: pl.DataFrame, model: tg.Model, output: str = "auto") -> pl.Series:
@@ -162,10 +163,7 @@ def test_every_accepted_type_fits_and_predicts() -> None:
     x = pl.DataFrame({"x": range(n)})
     columns = {
         **{str(t): x["x"].cast(t) for t in [pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.Int8, pl.Int16][:4]},
-        **{
-            str(t): (x["x"] - 100).cast(t)
-            for t in [pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Int128, pl.Float32, pl.Float64]
-        },
+        **{str(t): (x["x"] - 100).cast(t) for t in [pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Float32, pl.Float64]},
         "bool": x["x"] >= 100,
         "decimal": pl.Series([Decimal(i) / 8 for i in range(n)]),
         "date": day,
@@ -176,7 +174,7 @@ def test_every_accepted_type_fits_and_predicts() -> None:
         "time": pl.Series([time(i // 60, i % 60) for i in range(n)]),
         "null": pl.Series([None] * n),
     }
-    for name in ["Float16", "UInt128"]:
+    for name in ["Float16", "Int128", "UInt128"]:
         if hasattr(pl, name):
             columns[name] = x["x"].cast(getattr(pl, name))
     df = pl.DataFrame(columns).with_columns(y=x["x"] >= 100)
@@ -212,6 +210,7 @@ def test_model_expressions_announce_their_type(df: pl.DataFrame, multiclass: tg.
         tg.predict(binary, output="probability")  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif(POLARS < (1, 36), reason="older versions take some names for patterns everywhere")
 def test_names_that_look_like_patterns(df: pl.DataFrame) -> None:
     odd = {"a": "^a.*$", "b": "*", "c": "ü ", "d": ""}
     renamed = df.rename(odd)

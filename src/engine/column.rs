@@ -67,17 +67,50 @@ pub enum Values<'a> {
 macro_rules! with_values {
     ($self:expr, |$values:ident, $to_f64:ident| $body:expr, bool |$bits:ident| $bool_body:expr) => {
         match $self {
-            Values::F32($values) => { let $to_f64 = |x: f32| x as f64; $body }
-            Values::F64($values) => { let $to_f64 = |x: f64| x; $body }
-            Values::I8($values) => { let $to_f64 = |x: i8| x as f64; $body }
-            Values::I16($values) => { let $to_f64 = |x: i16| x as f64; $body }
-            Values::I32($values) => { let $to_f64 = |x: i32| x as f64; $body }
-            Values::I64($values) => { let $to_f64 = |x: i64| x as f64; $body }
-            Values::I128($values) => { let $to_f64 = |x: i128| x as f64; $body }
-            Values::U8($values) => { let $to_f64 = |x: u8| x as f64; $body }
-            Values::U16($values) => { let $to_f64 = |x: u16| x as f64; $body }
-            Values::U32($values) => { let $to_f64 = |x: u32| x as f64; $body }
-            Values::U64($values) => { let $to_f64 = |x: u64| x as f64; $body }
+            Values::F32($values) => {
+                let $to_f64 = |x: f32| x as f64;
+                $body
+            }
+            Values::F64($values) => {
+                let $to_f64 = |x: f64| x;
+                $body
+            }
+            Values::I8($values) => {
+                let $to_f64 = |x: i8| x as f64;
+                $body
+            }
+            Values::I16($values) => {
+                let $to_f64 = |x: i16| x as f64;
+                $body
+            }
+            Values::I32($values) => {
+                let $to_f64 = |x: i32| x as f64;
+                $body
+            }
+            Values::I64($values) => {
+                let $to_f64 = |x: i64| x as f64;
+                $body
+            }
+            Values::I128($values) => {
+                let $to_f64 = |x: i128| x as f64;
+                $body
+            }
+            Values::U8($values) => {
+                let $to_f64 = |x: u8| x as f64;
+                $body
+            }
+            Values::U16($values) => {
+                let $to_f64 = |x: u16| x as f64;
+                $body
+            }
+            Values::U32($values) => {
+                let $to_f64 = |x: u32| x as f64;
+                $body
+            }
+            Values::U64($values) => {
+                let $to_f64 = |x: u64| x as f64;
+                $body
+            }
             Values::Bool($bits) => $bool_body,
             Values::Decimal($values, scale) => {
                 let divisor = 10f64.powi(*scale as i32);
@@ -91,7 +124,7 @@ macro_rules! with_values {
 impl Values<'_> {
     /// The number of values.
     pub fn len(&self) -> usize {
-        with_values!(self, |v, _to_f64| v.len(), bool |b| b.len())
+        with_values!(self, |v, _to_f64| v.len(), bool | b | b.len())
     }
 
     /// Whether there are no values.
@@ -100,12 +133,20 @@ impl Values<'_> {
     }
 
     fn read(&self, start: usize, out: &mut [f64]) {
-        with_values!(self, |v, to_f64| for (o, x) in out.iter_mut().zip(&v[start..]) { *o = to_f64(*x) },
-            bool |b| for (i, o) in out.iter_mut().enumerate() { *o = b.get(start + i) as u8 as f64 })
+        with_values!(
+            self,
+            |v, to_f64| for (o, x) in out.iter_mut().zip(&v[start..]) {
+                *o = to_f64(*x)
+            },
+            bool | b
+                | for (i, o) in out.iter_mut().enumerate() {
+                    *o = b.get(start + i) as u8 as f64
+                }
+        )
     }
 
     fn get(&self, i: usize) -> f64 {
-        with_values!(self, |v, to_f64| to_f64(v[i]), bool |b| b.get(i) as u8 as f64)
+        with_values!(self, |v, to_f64| to_f64(v[i]), bool | b | b.get(i) as u8 as f64)
     }
 }
 

@@ -78,7 +78,8 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     drop(target);
     let loss = loss(kind, params, classes, unit)?;
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
-    let tree_params = TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / (gradient_unit * gradient_unit), ..tree_params };
+    let tree_params =
+        TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / (gradient_unit * gradient_unit), ..tree_params };
 
     let columns: Vec<&Column<'_>> = features.iter().map(|f| &input.features[f.index as usize]).collect();
     let data = TrainingData {
@@ -132,7 +133,18 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let features = prune(&mut trees, input, features);
     let training_rows = (rows - input.held_out.map_or(0, |h| h.iter().filter(|x| **x).count())) as u64;
     let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, ..params.clone() };
-    Ok(Model { params, loss: kind, target: input.target_name.clone(), features, labels, start, scale: unit, trees, rows: training_rows, history })
+    Ok(Model {
+        params,
+        loss: kind,
+        target: input.target_name.clone(),
+        features,
+        labels,
+        start,
+        scale: unit,
+        trees,
+        rows: training_rows,
+        history,
+    })
 }
 
 /// Gives the leaves of the tree that has grown their values.
@@ -189,7 +201,15 @@ struct HeldOut {
 
 impl HeldOut {
     #[allow(clippy::too_many_arguments)]
-    fn new(kind: MetricKind, input: &Input<'_>, differences: bool, target: &[f64], weight: Option<&[f32]>, start: &[f64], unit: f64) -> HeldOut {
+    fn new(
+        kind: MetricKind,
+        input: &Input<'_>,
+        differences: bool,
+        target: &[f64],
+        weight: Option<&[f32]>,
+        start: &[f64],
+        unit: f64,
+    ) -> HeldOut {
         let rows: Vec<usize> = (0..target.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
         // Scores carry the start value and the baseline already, unless they are differences.
         let baseline = |k: usize| input.baseline.get(k).map(|c| c.gather_f64(rows.iter().copied()));
@@ -263,7 +283,8 @@ fn tree_params(input: &Input<'_>, params: &BoostingParams, features: &[CodedFeat
 }
 
 fn nearest(name: &str, names: &[&str]) -> String {
-    let found = names.iter().map(|n| (strsim::damerau_levenshtein(n, name), n)).filter(|(d, n)| *d <= 1 + n.len() / 3).min_by_key(|(d, _)| *d);
+    let found =
+        names.iter().map(|n| (strsim::damerau_levenshtein(n, name), n)).filter(|(d, n)| *d <= 1 + n.len() / 3).min_by_key(|(d, _)| *d);
     found.map(|(_, n)| format!("; did you mean `{n}`?")).unwrap_or_default()
 }
 

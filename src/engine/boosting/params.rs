@@ -308,7 +308,10 @@ impl BoostingParams {
         let cuda = self.device == "cuda" || self.device.strip_prefix("cuda:").is_some_and(|n| n.parse::<u32>().is_ok());
         match self.device.as_str() {
             "auto" | "cpu" => Ok(()),
-            _ if cuda => Err(Error::parameter("device", format!("\"{}\": this build of polars-taiga has no CUDA backend; use \"cpu\" or \"auto\"", self.device))),
+            _ if cuda => Err(Error::parameter(
+                "device",
+                format!("\"{}\": this build of polars-taiga has no CUDA backend; use \"cpu\" or \"auto\"", self.device),
+            )),
             _ => Err(Error::parameter("device", format!("{:?} is not \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"", self.device))),
         }
     }

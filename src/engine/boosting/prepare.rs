@@ -58,7 +58,9 @@ pub fn resolve_loss(kind: LossKind, target: &Target<'_>) -> Result<LossKind> {
             Err(Error::parameter("loss", format!("\"logloss\" needs two classes and the target has {}; use \"multiclass\"", labels.len())))
         }
         (LossKind::Logloss | LossKind::Multiclass, Target::Classes { .. }) => Ok(kind),
-        (LossKind::Logloss | LossKind::Multiclass, Target::Numbers(_)) => Err(Error::parameter("loss", "this loss needs a target of classes")),
+        (LossKind::Logloss | LossKind::Multiclass, Target::Numbers(_)) => {
+            Err(Error::parameter("loss", "this loss needs a target of classes"))
+        }
         (_, Target::Classes { .. }) => Err(Error::parameter("loss", "this loss needs a numeric target")),
         (_, Target::Numbers(_)) => Ok(kind),
     }
@@ -72,12 +74,23 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
             let values = column.to_f64();
             let missing = values.iter().filter(|x| x.is_nan()).count();
             if missing > 0 {
-                return Err(Error::column(name, format!("the target is null or NaN in {missing} of {} rows: filter them out, as in .filter(pl.col(\"{name}\").is_not_null() & pl.col(\"{name}\").is_not_nan())", values.len())));
+                return Err(Error::column(
+                    name,
+                    format!(
+                        "the target is null or NaN in {missing} of {} rows: filter them out, as in .filter(pl.col(\"{name}\").is_not_null() & pl.col(\"{name}\").is_not_nan())",
+                        values.len()
+                    ),
+                ));
             }
             if let Some(x) = values.iter().find(|x| x.is_infinite()) {
-                return Err(Error::column(name, format!("the target is {x} in {} rows: filter them out", values.iter().filter(|x| x.is_infinite()).count())));
+                return Err(Error::column(
+                    name,
+                    format!("the target is {x} in {} rows: filter them out", values.iter().filter(|x| x.is_infinite()).count()),
+                ));
             }
-            if let Some((row, (x, expected))) = values.iter().enumerate().find_map(|(i, x)| loss.check_target(*x).err().map(|e| (i, (*x, e)))) {
+            if let Some((row, (x, expected))) =
+                values.iter().enumerate().find_map(|(i, x)| loss.check_target(*x).err().map(|e| (i, (*x, e))))
+            {
                 return Err(Error::column(name, format!("the target is {x} in row {row}, and this loss needs {expected}")));
             }
             Ok(values)
@@ -104,7 +117,10 @@ pub fn row_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<
         let values = column.to_f64();
         let missing = values.iter().filter(|x| x.is_nan()).count();
         if missing > 0 {
-            return Err(Error::column(name, format!("the weight is null or NaN in {missing} of {} rows: fill or filter them", values.len())));
+            return Err(Error::column(
+                name,
+                format!("the weight is null or NaN in {missing} of {} rows: fill or filter them", values.len()),
+            ));
         }
         if let Some((row, x)) = values.iter().enumerate().find(|(_, x)| **x < 0.0 || (**x as f32).is_infinite()) {
             return Err(Error::column(name, format!("the weight is {x} in row {row}: weights are finite and not negative")));
@@ -147,7 +163,10 @@ fn class_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<Ve
         ClassWeight::ByLabel(by_label) => {
             let names = labels.names();
             if let Some(unknown) = by_label.keys().find(|k| !names.contains(k)) {
-                return Err(Error::parameter("class_weight", format!("the target has no class `{unknown}`; its classes are {}", names.join(", "))));
+                return Err(Error::parameter(
+                    "class_weight",
+                    format!("the target has no class `{unknown}`; its classes are {}", names.join(", ")),
+                ));
             }
             Ok(Some(names.iter().map(|n| by_label.get(n).map_or(1.0, |w| w.0 as f32)).collect()))
         }
@@ -156,7 +175,12 @@ fn class_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<Ve
 
 /// The borders of every feature, fitted on a sample of the training rows by all threads; those of
 /// features that can split come with their index.
-pub fn code_features(input: &Input<'_>, params: &BoostingParams, team: &Team, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Vec<CodedFeature>> {
+pub fn code_features(
+    input: &Input<'_>,
+    params: &BoostingParams,
+    team: &Team,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<CodedFeature>> {
     let sample = training_sample(input, params);
     let next = AtomicUsize::new(0);
     let mut coded: Vec<CodedFeature> = team
@@ -234,7 +258,10 @@ pub struct Start {
 /// huge or tiny scale costs precision in f32.
 pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<&[f32]>, outputs: usize) -> Result<Start> {
     if !input.baseline.is_empty() && input.baseline.len() != outputs {
-        return Err(Error::parameter("baseline", format!("{} columns for a model of {outputs} score{}", input.baseline.len(), if outputs == 1 { "" } else { "s" })));
+        return Err(Error::parameter(
+            "baseline",
+            format!("{} columns for a model of {outputs} score{}", input.baseline.len(), if outputs == 1 { "" } else { "s" }),
+        ));
     }
     let baseline: Vec<Vec<f64>> = input.baseline.iter().map(|c| c.to_f64()).collect();
     for (values, column) in baseline.iter().zip(&input.baseline) {
@@ -256,7 +283,8 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
         vec![0.0; outputs]
     };
     if !loss.location() {
-        let scores = (0..outputs).map(|k| (0..target.len()).map(|i| (start[k] + baseline.get(k).map_or(0.0, |b| b[i])) as f32).collect()).collect();
+        let scores =
+            (0..outputs).map(|k| (0..target.len()).map(|i| (start[k] + baseline.get(k).map_or(0.0, |b| b[i])) as f32).collect()).collect();
         return Ok(Start { start, unit: 1.0, target: target.iter().map(|x| *x as f32).collect(), scores });
     }
     let difference = |i: usize| target[i] - start[0] - baseline.first().map_or(0.0, |b| b[i]);

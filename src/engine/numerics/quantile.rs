@@ -49,7 +49,13 @@ mod tests {
                 let mut pairs: Vec<(f32, f32)> =
                     (0..n as u64).map(|i| ((random.u64(i) % 20) as f32, 0.5 * (1 + random.u64(i + 1000) % 3) as f32)).collect();
                 let loss = |q: f64| -> f64 {
-                    pairs.iter().map(|(v, w)| { let e = *v as f64 - q; *w as f64 * if e > 0.0 { alpha * e } else { (alpha - 1.0) * e } }).sum()
+                    pairs
+                        .iter()
+                        .map(|(v, w)| {
+                            let e = *v as f64 - q;
+                            *w as f64 * if e > 0.0 { alpha * e } else { (alpha - 1.0) * e }
+                        })
+                        .sum()
                 };
                 let least = pairs.iter().map(|p| loss(p.0 as f64)).fold(f64::INFINITY, f64::min);
                 let mut reversed: Vec<_> = pairs.iter().rev().copied().collect();

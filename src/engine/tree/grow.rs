@@ -139,7 +139,8 @@ impl Growth<'_> {
         for depth in 0..self.params.depth {
             self.check()?;
             let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth));
-            let search: Vec<SearchNode> = nodes.iter().filter(|n| self.rules.divisible(n.sums)).map(|n| self.search_node(n, level.clone())).collect();
+            let search: Vec<SearchNode> =
+                nodes.iter().filter(|n| self.rules.divisible(n.sums)).map(|n| self.search_node(n, level.clone())).collect();
             if search.is_empty() {
                 break;
             }

@@ -13,11 +13,7 @@ pub struct Sums {
 impl std::ops::Sub for Sums {
     type Output = Sums;
     fn sub(self, other: Sums) -> Sums {
-        Sums {
-            gradient: self.gradient - other.gradient,
-            hessian: self.hessian - other.hessian,
-            count: self.count - other.count,
-        }
+        Sums { gradient: self.gradient - other.gradient, hessian: self.hessian - other.hessian, count: self.count - other.count }
     }
 }
 

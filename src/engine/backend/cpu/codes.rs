@@ -9,6 +9,7 @@
 //! The first block is 8, 16 or 32 bytes wide, as few features allow.
 
 use super::buffer::Buffer;
+use super::partition::FeatureCodes;
 
 /// Bytes of a row's packed statistics in the first block.
 pub const STATISTICS: usize = 4;
@@ -82,6 +83,12 @@ impl CodeBlock {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.bytes.as_slice().len() / self.stride
+    }
+
+    /// The codes at byte `at` of every row.
+    pub fn feature(&self, at: usize) -> FeatureCodes<'_> {
+        assert!(at < self.stride);
+        FeatureCodes { bytes: self.bytes.as_slice().get(at..).unwrap_or_default(), stride: self.stride }
     }
 
     /// The code of a row at byte `at` of its row.

@@ -65,6 +65,9 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The codes are kept a second time, by feature, up to this many bytes.
+const MOST_COLUMN_BYTES: usize = 80 << 20;
+
 /// Histograms may take this much memory.
 const MOST_HISTOGRAM_BYTES: usize = 8 << 30;
 
@@ -203,8 +206,17 @@ fn fill_rows(shard: &mut Shard, data: &TrainingData<'_>) {
 }
 
 /// Makes the codes of the shard's rows.
-fn fill_codes(shard: &mut Shard, layout: &Layout, data: &TrainingData<'_>, quantizers: &[Quantizer], interrupted: &(dyn Fn() -> bool + Sync)) -> Result<()> {
+fn fill_codes(
+    shard: &mut Shard,
+    layout: &Layout,
+    data: &TrainingData<'_>,
+    quantizers: &[Quantizer],
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<()> {
     let mut scratch = Scratch::default();
+    if data.target.len().saturating_mul(quantizers.len()) <= MOST_COLUMN_BYTES {
+        shard.columns = Some(vec![vec![0; shard.rows]; quantizers.len()]);
+    }
     for batch in 0..shard.batches() {
         if batch % 64 == 0 && interrupted() {
             return Err(Error::Interrupted);
@@ -215,7 +227,16 @@ fn fill_codes(shard: &mut Shard, layout: &Layout, data: &TrainingData<'_>, quant
             let (b, at) = layout.place(f);
             let block = &mut shard.blocks[b];
             let out = &mut block.bytes.as_mut_slice()[start * block.stride + at..];
-            quantizer.codes::<u8>(data.columns[f], first, len, data.features[f].first(), out, block.stride, &mut scratch);
+            match &mut shard.columns {
+                None => {
+                    quantizer.codes::<u8>(data.columns[f], first, len, data.features[f].first(), out, block.stride, &mut scratch);
+                }
+                Some(columns) => {
+                    let column = &mut columns[f][start..start + len];
+                    quantizer.codes::<u8>(data.columns[f], first, len, data.features[f].first(), column, 1, &mut scratch);
+                    out.iter_mut().step_by(block.stride).zip(column).for_each(|(o, c)| *o = *c);
+                }
+            }
         }
     }
     Ok(())
@@ -228,7 +249,10 @@ impl Backend for CpuBackend<'_> {
         let unit = self.draw(loss, tree, output) && loss.constant_hessian() && !self.weighted;
         let magnitudes = Magnitudes::merge(self.team.each(|t| write(&self.shards[t]).magnitudes(loss, output)));
         if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
-            return Err(Error::Data("the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range".into()));
+            return Err(Error::Data(
+                "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range"
+                    .into(),
+            ));
         }
         self.encoding = Some(Encoding::new(&magnitudes, self.rows, unit, self.count_rows));
         let encoding = self.encoding()?;
@@ -252,7 +276,10 @@ impl Backend for CpuBackend<'_> {
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
         let (slots, features) = (self.slots_of(nodes), self.features);
         let found = self.search(|share| share.find_level_split(nodes, &slots, features, rules))?;
-        let best = found.into_iter().flatten().fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if search::better(&b, &a) { b } else { a })));
+        let best = found
+            .into_iter()
+            .flatten()
+            .fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if search::better(&b, &a) { b } else { a })));
         Ok(best.map(|candidate| {
             let feature = &features[candidate.feature as usize];
             let shares: Vec<_> = self.shares.iter().map(read).collect();

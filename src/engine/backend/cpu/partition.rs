@@ -1,7 +1,5 @@
 //! Sends row numbers left or right by one code.
 
-use super::codes::CodeBlock;
-
 /// Which codes go right: `code > threshold`, where `wrap` first turns code 0, the missing values',
 /// into the largest, so that they go right too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,30 +37,63 @@ pub enum Source {
     All,
 }
 
-/// Splits rows by the code at byte `at` of their row in `block`: those that go left are written to
-/// `left` from its start, the others to the start of `list`, where rows already read make room.
-/// Both stay in order. Reads `list[from .. to]`; `done` counts what was written before and is
-/// moved on.
+/// The codes of one feature: that of row `r` is `bytes[r * stride]`.
+#[derive(Clone, Copy)]
+pub struct FeatureCodes<'a> {
+    pub bytes: &'a [u8],
+    pub stride: usize,
+}
+
+impl FeatureCodes<'_> {
+    /// The number of rows.
+    fn rows(&self) -> usize {
+        self.bytes.len().div_ceil(self.stride)
+    }
+}
+
+/// Splits rows by a feature's codes: those that go left are written to `left` from its start, the
+/// others to the start of `list`, where rows already read make room. Both stay in order. Reads
+/// `list[from .. to]`; `done` counts what was written before and is moved on.
+///
+/// # Safety
+/// The numbers in `list[from .. to]` are smaller than the codes' rows (under [`Source::List`]).
 ///
 /// # Panics
-/// When a slice is too short, or a row number too large for the block.
+/// When a slice is too short.
 #[allow(clippy::too_many_arguments)]
-pub fn divide(block: &CodeBlock, at: usize, test: Test, source: Source, list: &mut [u32], from: usize, to: usize, left: &mut [u32], done: &mut Done) {
-    assert!(at < block.stride && from <= to && to <= list.len() && list.len() <= left.len());
+pub unsafe fn divide(
+    codes: FeatureCodes<'_>,
+    test: Test,
+    source: Source,
+    list: &mut [u32],
+    from: usize,
+    to: usize,
+    left: &mut [u32],
+    done: &mut Done,
+) {
+    assert!(from <= to && to <= list.len() && list.len() <= left.len());
     assert!(done.left + done.right == from);
-    match source {
-        Source::List => assert!(list[from..to].iter().fold(0, |m, r| m.max(*r)) < block.rows().max(1) as u32),
-        Source::All => assert!(to <= block.rows()),
-    }
-    let job = Job { codes: block.bytes.as_slice()[at..].as_ptr(), stride: block.stride, test, list: list.as_mut_ptr(), len: list.len(), from, to, left: left.as_mut_ptr() };
-    // SAFETY: row numbers are smaller than the block's rows and `at` than its stride, so that
-    // every code read lies inside the block (the vector version reads three bytes more, which the
-    // buffer has); `done.left <= from` and `done.right <= from` at every step, so that writes stay
-    // inside `left` and, in `list`, behind what was read.
+    debug_assert!(list[from..to].iter().all(|r| matches!(source, Source::All) || (*r as usize) < codes.rows()));
+    let job = Job {
+        codes: codes.bytes.as_ptr(),
+        stride: codes.stride,
+        test,
+        list: list.as_mut_ptr(),
+        len: list.len(),
+        from,
+        to,
+        left: left.as_mut_ptr(),
+    };
+    // SAFETY: row numbers are smaller than the codes' rows (the caller's promise, or the assertion
+    // here), so that every code read lies inside the slice; `done.left <= from` and `done.right <=
+    // from` at every step, so that writes stay inside `left` and, in `list`, behind what was read.
     *done = unsafe {
         match source {
-            Source::List => divide_list(job, *done),
-            Source::All => divide_generic::<true>(job, *done),
+            Source::List => divide_with::<false>(job, *done),
+            Source::All => {
+                assert!(to <= codes.rows());
+                divide_with::<true>(job, *done)
+            }
         }
     };
 }
@@ -88,14 +119,14 @@ struct Job {
 
 /// # Safety
 /// See [`divide`].
-unsafe fn divide_list(job: Job, done: Done) -> Done {
+unsafe fn divide_with<const ALL: bool>(job: Job, done: Done) -> Done {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
         // SAFETY: the features were found.
-        return unsafe { x86::divide_avx512(job, done) };
+        return unsafe { x86::divide_avx512::<ALL>(job, done) };
     }
     // SAFETY: the caller's promise.
-    unsafe { divide_generic::<false>(job, done) }
+    unsafe { divide_generic::<ALL>(job, done) }
 }
 
 /// # Safety
@@ -141,9 +172,10 @@ mod x86 {
     /// # Safety
     /// See [`super::divide`]; the processor has AVX-512 F, BW and VL.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
-    pub unsafe fn divide_avx512(mut job: Job, mut done: Done) -> Done {
+    pub unsafe fn divide_avx512<const ALL: bool>(mut job: Job, mut done: Done) -> Done {
         let wrap = _mm_set1_epi8(job.test.wrap as i8);
         let threshold = _mm_set1_epi8(job.test.threshold as i8);
+        let lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
         let mut codes = [0u8; 16];
         // SAFETY: as in `divide_generic`. A store of sixteen numbers at `done.left` or
         // `done.right`, of which the first few count, ends at or before `i + 16 <= to`: inside
@@ -151,17 +183,29 @@ mod x86 {
         unsafe {
             let mut i = job.from;
             while i + 16 <= job.to {
-                let rows = _mm512_loadu_si512(job.list.add(i) as *const __m512i);
-                if i + 16 + AHEAD <= job.len {
-                    for k in 0..16 {
-                        prefetch(job.codes.wrapping_add(*job.list.add(i + AHEAD + k) as usize * job.stride));
+                let (rows, code) = if ALL {
+                    let rows = _mm512_add_epi32(_mm512_set1_epi32(i as i32), lanes);
+                    if job.stride == 1 {
+                        (rows, _mm_loadu_si128(job.codes.add(i) as *const __m128i))
+                    } else {
+                        for (k, code) in codes.iter_mut().enumerate() {
+                            *code = *job.codes.add((i + k) * job.stride);
+                        }
+                        (rows, _mm_loadu_si128(codes.as_ptr() as *const __m128i))
                     }
-                }
-                for (k, code) in codes.iter_mut().enumerate() {
-                    *code = *job.codes.add(*job.list.add(i + k) as usize * job.stride);
-                }
-                let code = _mm_sub_epi8(_mm_loadu_si128(codes.as_ptr() as *const __m128i), wrap);
-                let right = _mm_cmpgt_epu8_mask(code, threshold);
+                } else {
+                    if job.stride > 1 && i + 16 + AHEAD <= job.len {
+                        for k in 0..16 {
+                            prefetch(job.codes.wrapping_add(*job.list.add(i + AHEAD + k) as usize * job.stride));
+                        }
+                    }
+                    for (k, code) in codes.iter_mut().enumerate() {
+                        *code = *job.codes.add(*job.list.add(i + k) as usize * job.stride);
+                    }
+                    let rows = _mm512_loadu_si512(job.list.add(i) as *const __m512i);
+                    (rows, _mm_loadu_si128(codes.as_ptr() as *const __m128i))
+                };
+                let right = _mm_cmpgt_epu8_mask(_mm_sub_epi8(code, wrap), threshold);
                 _mm512_storeu_si512(job.left.add(done.left) as *mut __m512i, _mm512_maskz_compress_epi32(!right, rows));
                 _mm512_storeu_si512(job.list.add(done.right) as *mut __m512i, _mm512_maskz_compress_epi32(right, rows));
                 let count = right.count_ones() as usize;
@@ -170,14 +214,14 @@ mod x86 {
                 i += 16;
             }
             job.from = i;
-            divide_generic::<false>(job, done)
+            divide_generic::<ALL>(job, done)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::codes::Layout;
+    use super::super::codes::{CodeBlock, Layout};
     use super::*;
     use crate::numerics::random::{Purpose, Random};
 
@@ -210,6 +254,7 @@ mod tests {
                 for (i, x) in block.bytes.as_mut_slice().iter_mut().enumerate() {
                     *x = random.u64(i as u64) as u8;
                 }
+                let codes = block.feature(at);
                 for (last_left, missing_left) in [(100, true), (100, false), (255, false), (1, false), (0, true), (255, true)] {
                     let test = Test::new(last_left, missing_left);
                     for source in [Source::List, Source::All] {
@@ -222,7 +267,8 @@ mod tests {
                             let mut done = Done::default();
                             for from in (0..original.len()).step_by(piece) {
                                 let to = original.len().min(from + piece);
-                                divide(&block, at, test, source, &mut list, from, to, &mut left, &mut done);
+                                // SAFETY: the list holds the block's rows.
+                                unsafe { divide(codes, test, source, &mut list, from, to, &mut left, &mut done) };
                             }
                             assert_eq!((done.left, done.right), (l.len(), r.len()));
                             assert_eq!((&left[..done.left], &list[..done.right]), (&l[..], &r[..]));

@@ -40,12 +40,21 @@ impl KeyCounts {
 /// How the rows of one tree are drawn.
 #[derive(Clone, Debug)]
 pub enum Draw {
-    Bernoulli { probability: f64 },
+    Bernoulli {
+        probability: f64,
+    },
     /// Keys in a bucket above `bucket` are kept; in it with probability `share`, else, as all
     /// below, with probability `rest`.
-    Goss { bucket: usize, share: f64, rest: f64 },
+    Goss {
+        bucket: usize,
+        share: f64,
+        rest: f64,
+    },
     /// A key is kept with probability `key / threshold`.
-    Mvs { threshold: f64, l2: f32 },
+    Mvs {
+        threshold: f64,
+        l2: f32,
+    },
 }
 
 /// What a row is ordered by.
@@ -141,7 +150,9 @@ mod tests {
         let tied = vec![0.5f32; n];
         let random = Random::new(9, Purpose::RowSample, 4);
         for keys in [spread, tied] {
-            for (sample, fraction) in [(RowSample::Bernoulli, 0.4), (RowSample::Goss, 0.3), (RowSample::Goss, 0.9), (RowSample::Mvs, 0.2), (RowSample::Mvs, 1.0)] {
+            for (sample, fraction) in
+                [(RowSample::Bernoulli, 0.4), (RowSample::Goss, 0.3), (RowSample::Goss, 0.9), (RowSample::Mvs, 0.2), (RowSample::Mvs, 1.0)]
+            {
                 let mut counts = KeyCounts::default();
                 keys.iter().for_each(|k| counts.add(key(sample, 0.0, *k, 1.0)));
                 let draw = Draw::new(sample, fraction, 0.0, &counts);
@@ -149,7 +160,8 @@ mod tests {
                 let drawn = weights.iter().filter(|w| **w > 0.0).count() as f64;
                 assert!((drawn / n as f64 - fraction).abs() < 0.02, "{sample:?} {fraction}: {drawn}");
                 let scale = if draw.unit() { 1.0 / fraction } else { 1.0 };
-                let (sum, exact): (f64, f64) = (0..n).fold((0.0, 0.0), |a, i| (a.0 + (keys[i] * weights[i]) as f64 * scale, a.1 + keys[i] as f64));
+                let (sum, exact): (f64, f64) =
+                    (0..n).fold((0.0, 0.0), |a, i| (a.0 + (keys[i] * weights[i]) as f64 * scale, a.1 + keys[i] as f64));
                 assert!((sum / exact - 1.0).abs() < 0.03, "{sample:?} {fraction}: {sum} {exact}");
             }
         }

@@ -121,7 +121,9 @@ fn score(left: Sums, c: &Context<'_>) -> f64 {
     let rules = c.rules;
     let right = c.total - left;
     let ((gl, hl), (gr, hr)) = (rules.values(left), rules.values(right));
-    let large = |s: Sums, h: f64| s.hessian > 0 && h >= rules.min_child_weight && (rules.min_data_in_leaf == 0 || s.count >= rules.min_data_in_leaf);
+    let large = |s: Sums, h: f64| {
+        s.hessian > 0 && h >= rules.min_child_weight && (rules.min_data_in_leaf == 0 || s.count >= rules.min_data_in_leaf)
+    };
     if !large(left, hl) || !large(right, hr) {
         return c.too_small;
     }
@@ -310,7 +312,13 @@ impl FeatureShare {
     }
 
     /// The split among this share's features with the largest gain summed over all nodes.
-    pub fn find_level_split(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Option<Candidate> {
+    pub fn find_level_split(
+        &self,
+        nodes: &[SearchNode],
+        slots: &[usize],
+        features: &[CodedFeature],
+        rules: &SplitRules,
+    ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut prefix = Prefix::new();
         let mut out = [0.0; MAX_BINS];

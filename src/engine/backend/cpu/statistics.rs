@@ -165,11 +165,6 @@ impl Encoding {
         Scales { gradient: 1.0 / self.factor.0, hessian: 1.0 / self.factor.1 }
     }
 
-    /// Whether [`Sums::count`] is carried: by a plane of its own or as the hessian.
-    pub fn counts_are_hessians(&self) -> bool {
-        self.unit_hessian
-    }
-
     /// Packs one batch; row `first_row` is its first. `out[p]` receives plane `p`; the planes of
     /// ones are not written.
     pub fn pack(&self, gradient: &[f32], hessian: &[f32], random: Random, first_row: usize, out: &mut [&mut [u32]]) {
@@ -217,10 +212,10 @@ fn round64(x: f64) -> i64 {
     (x + 6_755_399_441_055_744.0).to_bits() as i64 - 0x4338_0000_0000_0000
 }
 
-/// A random number in [-½, ½) from 16 bits.
+/// A random number inside (-½, ½) from 16 bits: what is a whole number already stays as it is.
 #[inline(always)]
 fn dither(bits: u32) -> f32 {
-    (bits & 0xffff) as f32 * (1.0 / 65_536.0) - 0.5
+    ((bits & 0xffff) as f32 + 0.5) * (1.0 / 65_536.0) - 0.5
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
