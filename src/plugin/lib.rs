@@ -1,31 +1,26 @@
-use polars::prelude::*;
+//! polars-taiga's plugin: Arrow in, engine, Arrow out. One file for each family of expressions;
+//! what an expression computes is in the engine.
+
+mod columns;
+mod errors;
+mod gbdt;
+mod model;
+mod monitor;
+mod predict;
+mod quantize;
+mod target;
+mod threads;
+
 use pyo3::prelude::*;
 use pyo3_polars::PolarsAllocator;
-use pyo3_polars::derive::polars_expr;
+
+/// Polars' own allocator, so that either side may free what the other has allocated.
 #[global_allocator]
-static ALLOC: PolarsAllocator = PolarsAllocator::new();
-#[polars_expr(output_type=Float64)]
-fn probe(inputs: &[Series]) -> PolarsResult<Series> {
-    let n: usize = inputs.iter().map(|s| s.n_chunks()).sum();
-    let mut out: Vec<f64> = vec![n as f64];
-    for s in inputs {
-        out.push(s.len() as f64);
-        out.push(s.n_chunks() as f64);
-        if let Ok(st) = s.struct_() {
-            for f in st.fields_as_series() {
-                out.push(f.n_chunks() as f64);
-                if let Ok(c) = f.f32() {
-                    out.push(c.downcast_iter().next().unwrap().values().as_ptr() as usize as f64);
-                }
-            }
-        }
-        if let Ok(c) = s.f32() {
-            out.push(c.downcast_iter().next().unwrap().values().as_ptr() as usize as f64);
-        }
-    }
-    Ok(Series::new("p".into(), [Series::new("".into(), out)]))
-}
+static ALLOCATOR: PolarsAllocator = PolarsAllocator::new();
+
 #[pymodule]
-fn _taiga(_m: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<model::PyModel>()?;
+    module.add_function(wrap_pyfunction!(model::check_gbdt_params, module)?)
 }

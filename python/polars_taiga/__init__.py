@@ -1,0 +1,23 @@
+"""Gradient-boosted trees as Polars expressions: fit, predict and quantise inside lazy queries.
+
+```python
+import polars as pl
+import polars_taiga as tg
+
+lf = pl.LazyFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 3.0, 4.0]})
+model = lf.select(tg.fit_gbdt("y", "x", trees=10, min_child_weight=0)).collect().item()
+lf.with_columns(p=tg.predict(model)).collect()
+```
+"""
+
+from __future__ import annotations
+
+# Imported for the namespaces `.taiga` that it registers.
+from polars_taiga import namespaces as namespaces
+from polars_taiga._taiga import __version__
+from polars_taiga.gbdt import GbdtParams, fit_gbdt
+from polars_taiga.model import Model
+from polars_taiga.predict import predict
+from polars_taiga.quantize import borders, quantize
+
+__all__ = ["GbdtParams", "Model", "__version__", "borders", "fit_gbdt", "predict", "quantize"]

@@ -1,0 +1,92 @@
+"""How the expressions of this package become Polars expressions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+from polars.plugins import register_plugin_function
+
+IntoColumn: TypeAlias = str | pl.Expr
+"""A column's name, or an expression."""
+
+IntoColumns: TypeAlias = str | pl.Expr | Iterable[str | pl.Expr]
+"""A column's name, an expression, a selector, or several of them."""
+
+_PLUGIN = Path(__file__).parent
+# New in Polars 2: the same call written twice is computed once.
+_DETERMINISTIC: dict[str, Any] = (
+    {"is_deterministic": True} if "is_deterministic" in inspect.signature(register_plugin_function).parameters else {}
+)
+
+
+def elementwise(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
+    """An expression whose rows depend on their own row alone; selectors expand inside the call."""
+    return register_plugin_function(
+        plugin_path=_PLUGIN,
+        function_name=function,
+        args=list(args),
+        kwargs=kwargs,
+        is_elementwise=True,
+        input_wildcard_expansion=True,
+        **_DETERMINISTIC,
+    )
+
+
+def per_column(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
+    """An expression that reads a whole column; with a selector, one for each column."""
+    return register_plugin_function(
+        plugin_path=_PLUGIN, function_name=function, args=list(args), kwargs=kwargs, **_DETERMINISTIC
+    )
+
+
+def scalar(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
+    """An expression that makes one value of whole columns."""
+    return register_plugin_function(
+        plugin_path=_PLUGIN,
+        function_name=function,
+        args=list(args),
+        kwargs=kwargs,
+        returns_scalar=True,
+        changes_length=True,
+        **_DETERMINISTIC,
+    )
+
+
+def as_expr(column: object, role: str) -> pl.Expr:
+    """A name or an expression as an expression."""
+    if isinstance(column, str):
+        return pl.col(column)
+    if isinstance(column, pl.Expr):
+        return column
+    msg = f"{role} is a column's name or an expression, not {type(column).__name__}"
+    raise TypeError(msg)
+
+
+def as_exprs(columns: Iterable[IntoColumns], role: str) -> list[pl.Expr]:
+    """Names, expressions, selectors and lists of them as a flat list of expressions."""
+    out: list[pl.Expr] = []
+    for column in columns:
+        if isinstance(column, str | pl.Expr) or not isinstance(column, Iterable):
+            out.append(as_expr(column, role))
+        else:
+            out.extend(as_exprs(column, role))
+    return out
+
+
+def names_of(exprs: Iterable[pl.Expr]) -> list[str]:
+    """The names of those expressions that give one column whose name is known."""
+    out: list[str] = []
+    for expr in exprs:
+        if not expr.meta.has_multiple_outputs():
+            name = expr.meta.output_name(raise_if_undetermined=False)
+            out.extend([] if name is None else [name])
+    return out
+
+
+def bare_names(exprs: Iterable[pl.Expr]) -> set[str]:
+    """The columns that are given as they are, under their own names."""
+    return {name for expr in exprs for name in names_of([expr]) if expr.meta == pl.col(name)}

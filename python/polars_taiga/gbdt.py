@@ -1,0 +1,288 @@
+"""Fitting gradient-boosted trees."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import polars as pl
+
+from polars_taiga import _plugin, _taiga
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from polars_taiga._plugin import IntoColumn, IntoColumns
+
+__all__ = ["GbdtParams", "fit_gbdt"]
+
+Loss = Literal[
+    "auto", "rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"
+]
+Metric = Literal[
+    "rmse",
+    "mae",
+    "r2",
+    "quantile",
+    "huber",
+    "logloss",
+    "cross_entropy",
+    "auc",
+    "accuracy",
+    "multiclass",
+    "poisson",
+    "gamma",
+    "tweedie",
+]
+
+
+class GbdtParams(TypedDict, total=False):
+    """The parameters of `fit_gbdt`; what each means, its default and its name elsewhere: see there."""
+
+    loss: Loss
+    alpha: float
+    huber_delta: float
+    tweedie_power: float
+    trees: int
+    learning_rate: float
+    policy: Literal["symmetric", "depthwise", "leafwise"]
+    depth: int | None
+    leaves: int | None
+    bins: int
+    border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"]
+    border_sample: int
+    l2: float
+    l1: float
+    min_child_weight: float
+    min_data_in_leaf: int
+    min_gain: float
+    row_sample: Literal["none", "bernoulli", "goss", "mvs"] | None
+    row_fraction: float | None
+    feature_fraction: float
+    feature_fraction_level: float
+    feature_fraction_node: float
+    monotone: Mapping[str, int]
+    interaction: Sequence[Sequence[str]]
+    class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
+    metric: Metric | None
+    early_stopping: int | None
+    seed: int
+    n_threads: int | None
+    device: str
+
+
+def _label(label: object) -> str:
+    """A class label as the model writes it."""
+    if isinstance(label, bool):
+        return "true" if label else "false"
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label)
+
+
+def _plain(name: str, value: object) -> object:
+    """A value as JSON has it; numbers of NumPy become Python's."""
+    if isinstance(value, Mapping):
+        key = _label if name == "class_weight" else str
+        return {key(_plain(name, k)): _plain(name, v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(name, v) for v in value]
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            msg = f"parameter `{name}`: {value} is not a finite number"
+            raise ValueError(msg)
+        return value
+    if hasattr(value, "item"):
+        return _plain(name, value.item())
+    msg = f"parameter `{name}`: can't be of type {type(value).__name__}"
+    raise TypeError(msg)
+
+
+def _params_json(params: Mapping[str, object]) -> str:
+    """The parameters as JSON, checked by the engine; `None` stands for the default."""
+    known = GbdtParams.__annotations__
+    plain = {k: _plain(k, v) for k, v in params.items() if v is not None or k not in known}
+    text = json.dumps(plain)
+    _taiga.check_gbdt_params(text)
+    return text
+
+
+def _part(role: str, columns: list[pl.Expr]) -> pl.Expr:
+    """The columns of one role as a field of the struct that the plugin reads."""
+    return pl.struct(columns).alias(f"__taiga_{role}")
+
+
+def fit_gbdt(
+    target: IntoColumn,
+    *features: IntoColumns,
+    weight: IntoColumn | None = None,
+    baseline: IntoColumns | None = None,
+    eval: IntoColumn | None = None,
+    progress: bool | None = None,
+    **params: Unpack[GbdtParams],
+) -> pl.Expr:
+    """Fit gradient-boosted trees; the expression gives the model, one `Binary` value.
+
+    It sits in `select`, `with_columns`, `group_by().agg()` (a model for each group) and `over`.
+    The same rows in the same order with the same parameters give the same bytes, whatever the
+    number of threads and the chunks of the columns.
+
+    The expression's name is `model` unless you give it another.
+
+    Parameters
+    ----------
+    target
+        What to predict: a column's name, or an expression. Numbers for a regression. For a
+        classification a Boolean, String, Categorical or Enum column, or an integer one with
+        `loss="logloss"` or `"multiclass"`; labels are sorted, and the second of two is the one
+        whose probability is predicted. Neither null nor NaN nor infinite.
+    features
+        Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
+        Boolean, Decimal and temporal types. Null and NaN are the same: missing. Missing values
+        have a bin of their own, and every split learns the side they go to.
+    weight
+        A weight for each row: not negative, not all zero.
+    baseline
+        Raw scores to start from, a column for each output (XGBoost's `base_margin`, LightGBM's
+        `init_score`). `predict` does not know them: add them to its `output="raw"`.
+    eval
+        A Boolean column or expression: rows on which it is true are held out. The metric is
+        measured on them after each round, and they train nothing.
+    progress
+        Show a progress bar on standard error. By default only on a terminal, in long fits.
+    loss
+        Default `"auto"`: `"rmse"` for numbers, `"logloss"` for two classes, `"multiclass"`
+        (softmax) for more. Besides, for numbers: `"mae"`, `"quantile"`, `"huber"`, `"poisson"`,
+        `"gamma"`, `"tweedie"`, and `"cross_entropy"` for probabilities. (XGBoost, LightGBM:
+        `objective`; CatBoost: `loss_function`.)
+    alpha
+        The quantile that `loss="quantile"` estimates, inside (0, 1); default 0.5, the median.
+    huber_delta
+        Where `loss="huber"` turns from squared to absolute, in units of the target; default 1.
+    tweedie_power
+        The variance power of `loss="tweedie"`, inside (1, 2); default 1.5.
+    trees
+        Rounds of boosting, 1 to 1,000,000; default 100. Multiclass fits a tree for each class and
+        round. (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
+    learning_rate
+        What each leaf's value is multiplied by, positive; default 0.1. (XGBoost: `eta`.)
+    policy
+        How a tree grows. Default `"symmetric"`: one split for all nodes of a level (CatBoost's
+        oblivious trees). `"depthwise"`: a split for every node, level by level (XGBoost).
+        `"leafwise"`: the leaf with the largest gain first (LightGBM).
+    depth
+        The largest depth, 1 to 16; default 6. Under `"leafwise"` 1 to 63, default without limit.
+        (XGBoost, LightGBM: `max_depth`.)
+    leaves
+        The largest number of leaves under `"leafwise"`; default 31. (LightGBM: `num_leaves`;
+        XGBoost: `max_leaves`.)
+    bins
+        The largest number of borders a feature, 1 to 255; default 254. Fewer are faster. (XGBoost,
+        LightGBM: `max_bin`; CatBoost: `border_count`.)
+    border_method
+        How borders are chosen: `"quantile"` (default; as LightGBM), `"uniform"`,
+        `"greedy_logsum"` (CatBoost's default, `feature_border_type`) or `"min_max_entropy"`.
+    border_sample
+        Rows that borders are fitted on, a seeded sample; default 200,000. (LightGBM:
+        `bin_construct_sample_cnt`.)
+    l2
+        L2 regularisation of leaf values, not negative; default 1. (XGBoost, LightGBM: `lambda`;
+        CatBoost: `l2_leaf_reg`.)
+    l1
+        L1 regularisation of leaf values, not negative; default 0. (XGBoost: `alpha`; LightGBM:
+        `lambda_l1`.)
+    min_child_weight
+        The smallest sum of hessians in a child; default 1. (LightGBM:
+        `min_sum_hessian_in_leaf`.)
+    min_data_in_leaf
+        The smallest number of rows in a child; default 0: no rule.
+    min_gain
+        The smallest gain of a split; default 0. (XGBoost: `gamma`; LightGBM:
+        `min_gain_to_split`.)
+    row_sample
+        How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
+        `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others
+        (LightGBM). `"mvs"`: minimal variance sampling (CatBoost).
+    row_fraction
+        The share of rows drawn, inside (0, 1]; default 0.8, and 0.3 for `"goss"`. (XGBoost,
+        CatBoost: `subsample`; LightGBM: `bagging_fraction`.)
+    feature_fraction
+        The share of features drawn for each tree, inside (0, 1]; default 1. (XGBoost:
+        `colsample_bytree`.)
+    feature_fraction_level
+        The share of the tree's features drawn for each level; default 1. (XGBoost:
+        `colsample_bylevel`; CatBoost: `rsm`.)
+    feature_fraction_node
+        The share of the level's features drawn for each node, not under `"symmetric"`; default 1.
+        (XGBoost: `colsample_bynode`; LightGBM: `feature_fraction_bynode`.)
+    monotone
+        `{"name": 1}`: predictions never fall where the feature rises; -1: never rise. (XGBoost,
+        LightGBM, CatBoost: `monotone_constraints`.)
+    interaction
+        Groups of feature names that may meet on one path, `[["a", "b"], ["c"]]`; default: all
+        may. (XGBoost, LightGBM: `interaction_constraints`.)
+    class_weight
+        `"balanced"`: rows of a class weigh `rows / (classes * rows of the class)`; or a dict of a
+        weight for each label. Default: all weigh 1. (CatBoost: `auto_class_weights`,
+        `class_weights`; scikit-learn: the same name.)
+    metric
+        What is measured on the held-out rows: `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`,
+        `"logloss"`, `"cross_entropy"`, `"auc"`, `"accuracy"`, `"multiclass"`, `"poisson"`,
+        `"gamma"`, `"tweedie"`; default the loss itself. (XGBoost, CatBoost: `eval_metric`.)
+    early_stopping
+        Stop after this many rounds without a better metric, and keep the best length. Needs
+        `eval`. Default: never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`.)
+    seed
+        The seed of every random choice, a non-negative integer; default 0.
+    n_threads
+        Threads; default as many as Polars has. Never changes the model. (XGBoost: `nthread`.)
+    device
+        `"auto"` (default) or `"cpu"`; there is no `"cuda"` in this build. Never changes the model.
+
+    Raises
+    ------
+    TypeError
+        For a parameter that does not exist.
+    ValueError
+        For a parameter that can't have its value, no features, or a name given twice.
+    polars.exceptions.ComputeError
+        When the query runs: for columns that can't be used, naming them; and "interrupted" after
+        Ctrl-C, within a round. (The methods of `.taiga` raise `KeyboardInterrupt` then.)
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
+    >>> model = df.select(tg.fit_gbdt("y", "x", trees=10)).item()
+    >>> df.with_columns(p=tg.predict(model)).filter(pl.col("p") > 0.5).height
+    50
+    """
+    columns = _plugin.as_exprs(features, "a feature")
+    if not columns:
+        msg = "fit_gbdt: there are no features; name at least one column besides the target"
+        raise ValueError(msg)
+    seen: set[str] = set()
+    for name in _plugin.names_of(columns):
+        if name in seen:
+            msg = f"fit_gbdt: column `{name}`: this feature is given twice"
+            raise ValueError(msg)
+        seen.add(name)
+    if isinstance(target, str) and target in _plugin.bare_names(columns):
+        msg = f"fit_gbdt: column `{target}`: the target is among the features"
+        raise ValueError(msg)
+
+    kwargs = {"params": _params_json(params), "progress": progress}
+    # One struct of everything: see `Parts` in src/plugin/gbdt.rs.
+    parts = [*columns, _part("target", [_plugin.as_expr(target, "the target")])]
+    if weight is not None:
+        parts.append(_part("weight", [_plugin.as_expr(weight, "weight")]))
+    if baseline is not None:
+        parts.append(_part("baseline", _plugin.as_exprs([baseline], "baseline")))
+    if eval is not None:
+        parts.append(_part("eval", [_plugin.as_expr(eval, "eval")]))
+    return _plugin.scalar("fit_gbdt", [pl.struct(parts)], kwargs).alias("model")

@@ -1,0 +1,190 @@
+"""A fitted model as a Python value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+from polars_taiga import _taiga
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["Model"]
+
+
+class Model:
+    """A fitted model: what it was fitted with, what it learned, and its bytes.
+
+    The bytes are what `fit_gbdt` gives and what a file written by `save` holds. Equal models have
+    equal bytes. A model can't be changed; it can be hashed, compared and pickled.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
+    >>> model = df.taiga.fit_gbdt("y", "x", trees=3)
+    >>> model.features
+    {'x': 'numeric'}
+    >>> model.classes
+    [False, True]
+    >>> tg.Model.from_bytes(model.to_bytes()) == model
+    True
+    """
+
+    __slots__ = ("_inner",)
+    _inner: _taiga.Model
+
+    def __init__(self, data: bytes) -> None:
+        """The model of these bytes; the same as `from_bytes`."""
+        self._inner = _taiga.Model.from_bytes(bytes(data))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Model:
+        """The model of these bytes.
+
+        Raises
+        ------
+        ValueError
+            For anything but the whole, undamaged bytes of a model that this version can read.
+        """
+        return cls(data)
+
+    def to_bytes(self) -> bytes:
+        """The model's bytes."""
+        return self._inner.to_bytes()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Model:
+        """The model of a file that `save` wrote."""
+        return cls(Path(path).read_bytes())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model's bytes to a file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    def to_json(self) -> str:
+        """The whole model as JSON: parameters, features, borders, trees."""
+        return self._inner.to_json()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters that it was fitted with."""
+        params: dict[str, Any] = json.loads(self._inner.params())
+        return params
+
+    @property
+    def loss(self) -> str:
+        """The loss; what `"auto"` came to."""
+        return self._inner.loss()
+
+    @property
+    def target(self) -> str:
+        """The target's name."""
+        return self._inner.target()
+
+    @property
+    def features(self) -> dict[str, str]:
+        """Name and type of each feature, in the order of fitting. `numeric` stands for any
+        number; a temporal type is itself.
+        """
+        return dict(self._inner.features())
+
+    @property
+    def borders(self) -> dict[str, list[float]]:
+        """The borders of each feature: a split sends `x > border` right."""
+        return dict(zip(self.features, self._inner.borders(), strict=True))
+
+    @property
+    def classes(self) -> list[bool] | list[int] | list[float] | list[str] | None:
+        """The class labels, sorted; `None` for a regression."""
+        return self._inner.classes()
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds of boosting that are kept."""
+        return self._inner.rounds()
+
+    @property
+    def history(self) -> pl.DataFrame:
+        """The metric of the held-out rows: `round` (from 0), the metric by its name, and whether
+        the round is `best`. No rows without `eval`.
+        """
+        history = self._inner.history()
+        if history is None:
+            return pl.DataFrame(schema={"round": pl.UInt32, "metric": pl.Float64, "best": pl.Boolean})
+        metric, values, best = history
+        return pl.DataFrame(
+            {"round": pl.Series(range(len(values)), dtype=pl.UInt32), metric: pl.Series(values, dtype=pl.Float64)}
+        ).with_columns(best=pl.col("round") == best)
+
+    def trees(self) -> pl.DataFrame:
+        """Every node and leaf of every tree, one row each.
+
+        Symmetric trees are written out as branching ones. `left`, `right`, `feature`, `border`,
+        `missing_left` and `gain` are null in leaves; `value` (in units of the score, the learning
+        rate included) and `leaf` in inner nodes. `weight` is the sum of hessians and `count` the
+        number of the training rows that came by.
+        """
+        return pl.DataFrame(
+            self._inner.nodes(),
+            schema={
+                "tree": pl.UInt32,
+                "round": pl.UInt32,
+                "output": pl.UInt32,
+                "node": pl.UInt32,
+                "depth": pl.UInt32,
+                "left": pl.UInt32,
+                "right": pl.UInt32,
+                "feature": pl.String,
+                "border": pl.Float64,
+                "missing_left": pl.Boolean,
+                "gain": pl.Float64,
+                "value": pl.Float64,
+                "leaf": pl.UInt32,
+                "weight": pl.Float64,
+                "count": pl.UInt64,
+            },
+        )
+
+    def importance(self, kind: Literal["gain", "split", "cover"] = "gain") -> pl.DataFrame:
+        """How much each feature matters: `feature`, `importance`, in the order of fitting.
+
+        `"gain"`: the total gain of its splits; `"split"`: their number; `"cover"`: the sum of
+        hessians of the rows that met them.
+        """
+        return pl.DataFrame(
+            {"feature": list(self.features), "importance": self._inner.importance(kind)},
+            schema={"feature": pl.String, "importance": pl.Float64},
+        )
+
+    def __repr__(self) -> str:
+        """One line: what it predicts, from what, and how large it is."""
+        features = list(self.features)
+        shown = ", ".join(features[:6]) + (f", … ({len(features)})" if len(features) > 6 else "")
+        text = (
+            f"Model(target={self.target!r}, loss={self.loss!r}, policy={self.params['policy']!r}, rounds={self.rounds}"
+        )
+        if (classes := self.classes) is not None:
+            text += f", classes={classes if len(classes) <= 6 else f'{len(classes)} labels'}"
+        if (history := self._inner.history()) is not None:
+            metric, values, best = history
+            if best < len(values):
+                text += f", best {metric}={values[best]:.6g} at round {best}"
+        return f"{text}, features=[{shown}], rows={self._inner.rows():,}, {len(self.to_bytes()) / 1000:,.1f} kB)"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a model of the same bytes."""
+        return isinstance(other, Model) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        """A hash of the bytes."""
+        return hash(self.to_bytes())
+
+    def __reduce__(self) -> tuple[type[Model], tuple[bytes]]:
+        """Pickled as its bytes."""
+        return (type(self), (self.to_bytes(),))

@@ -1,0 +1,141 @@
+"""The namespace `.taiga` of expressions and frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_taiga.gbdt import fit_gbdt
+from polars_taiga.model import Model
+from polars_taiga.predict import predict
+from polars_taiga.quantize import borders, quantize
+
+if TYPE_CHECKING:
+    from polars.datatypes import DataType, DataTypeClass
+    from typing_extensions import Unpack
+
+    from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.gbdt import GbdtParams
+    from polars_taiga.predict import Output
+    from polars_taiga.quantize import BorderMethod
+
+__all__ = ["TaigaDataFrame", "TaigaExpr", "TaigaLazyFrame"]
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """Make Ctrl-C during a fit, an error of the query, what it is everywhere else."""
+    try:
+        yield
+    except pl.exceptions.ComputeError as error:
+        if "fit_gbdt: interrupted" in str(error):
+            raise KeyboardInterrupt from None
+        raise
+
+
+@pl.api.register_expr_namespace("taiga")
+class TaigaExpr:
+    """`expr.taiga`: the expression is the target, the model, or the column of values."""
+
+    def __init__(self, expr: pl.Expr) -> None:
+        """Of this expression."""
+        self._expr = expr
+
+    def fit_gbdt(self, *features: IntoColumns, **params: Any) -> pl.Expr:
+        """`tg.fit_gbdt` with this expression as the target."""
+        return fit_gbdt(self._expr, *features, **params)
+
+    def predict(
+        self, *features: IntoColumns, output: Output = "auto", dtype: DataType | DataTypeClass | None = None
+    ) -> pl.Expr:
+        """`tg.predict` with this expression as the model."""
+        return predict(self._expr, *features, output=output, dtype=dtype)
+
+    def borders(
+        self, bins: int = 254, *, method: BorderMethod = "quantile", sample: int = 200_000, seed: int = 0
+    ) -> pl.Expr:
+        """`tg.borders` of this expression."""
+        return borders(self._expr, bins, method=method, sample=sample, seed=seed)
+
+    def quantize(
+        self,
+        bins: int = 254,
+        *,
+        method: BorderMethod = "quantile",
+        borders: Sequence[float] | pl.Series | pl.Expr | None = None,
+        sample: int = 200_000,
+        seed: int = 0,
+    ) -> pl.Expr:
+        """`tg.quantize` of this expression."""
+        return quantize(self._expr, bins, method=method, borders=borders, sample=sample, seed=seed)
+
+
+@pl.api.register_lazyframe_namespace("taiga")
+class TaigaLazyFrame:
+    """`lf.taiga`: fit on this query's result, or add predictions to it."""
+
+    def __init__(self, frame: pl.LazyFrame) -> None:
+        """Of this frame."""
+        self._frame = frame
+
+    def fit_gbdt(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        baseline: IntoColumns | None = None,
+        eval: IntoColumn | None = None,
+        progress: bool | None = None,
+        **params: Unpack[GbdtParams],
+    ) -> Model:
+        """Run the query, fit by `tg.fit_gbdt`, and return the model."""
+        expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
+        with _ctrl_c():
+            return Model(self._frame.select(expr).collect().item())
+
+    def predict(
+        self,
+        model: bytes | Model | pl.Expr | str,
+        *features: IntoColumns,
+        name: str = "prediction",
+        output: Output = "auto",
+    ) -> pl.LazyFrame:
+        """The frame with the predictions of `tg.predict` as a column more."""
+        return self._frame.with_columns(predict(model, *features, output=output).alias(name))
+
+
+@pl.api.register_dataframe_namespace("taiga")
+class TaigaDataFrame:
+    """`df.taiga`: fit on this frame, or add predictions to it."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        """Of this frame."""
+        self._frame = frame
+
+    def fit_gbdt(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        baseline: IntoColumns | None = None,
+        eval: IntoColumn | None = None,
+        progress: bool | None = None,
+        **params: Unpack[GbdtParams],
+    ) -> Model:
+        """Fit by `tg.fit_gbdt`, and return the model."""
+        expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
+        with _ctrl_c():
+            return Model(self._frame.select(expr).item())
+
+    def predict(
+        self,
+        model: bytes | Model | pl.Expr | str,
+        *features: IntoColumns,
+        name: str = "prediction",
+        output: Output = "auto",
+    ) -> pl.DataFrame:
+        """The frame with the predictions of `tg.predict` as a column more."""
+        return self._frame.with_columns(predict(model, *features, output=output).alias(name))

@@ -1,0 +1,136 @@
+"""Predicting with fitted models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import polars as pl
+import polars.selectors as cs
+
+from polars_taiga import _plugin
+from polars_taiga.model import Model
+
+if TYPE_CHECKING:
+    from polars.datatypes import DataType, DataTypeClass
+
+    from polars_taiga._plugin import IntoColumns
+
+__all__ = ["Output", "predict"]
+
+Output = Literal["auto", "raw", "class", "leaf", "staged"]
+
+_LABELS: dict[Any, str] = {pl.Boolean: "boolean", pl.Int64: "integer", pl.Float64: "float", pl.String: "text"}
+
+
+def _spec_of_model(model: Model, output: Output) -> dict[str, Any]:
+    """What the plugin must know of the model before it sees it."""
+    names = model._inner.class_names() if model._inner.outputs() > 1 else None
+    if output == "class" and model.classes is None:
+        msg = f'predict: output="class": the model of `{model.target}` is a regression and has no classes'
+        raise ValueError(msg)
+    return {"output": output, "classes": names, "label": model._inner.label_kind()}
+
+
+def _spec_of_dtype(output: Output, dtype: DataType | DataTypeClass | None) -> dict[str, Any]:
+    """The same from the type that the user names, for a model that is an expression."""
+    spec: dict[str, Any] = {"output": output, "classes": None, "label": None}
+    if output == "class":
+        if dtype not in _LABELS:
+            msg = (
+                'predict: output="class" of a model that is an expression needs dtype=, the type of the labels: '
+                "pl.Boolean, pl.Int64, pl.Float64 or pl.String"
+            )
+            raise ValueError(msg)
+        spec["label"] = _LABELS[dtype]
+        return spec
+    item: Any = {"leaf": pl.List(pl.UInt32), "staged": pl.List(pl.Float64)}.get(output, pl.Float64)
+    if dtype is None or dtype == item:
+        return spec
+    if output != "leaf" and isinstance(dtype, pl.Struct) and all(f.dtype == item for f in dtype.fields):
+        spec["classes"] = [f.name for f in dtype.fields]
+        return spec
+    msg = f"predict: dtype={dtype} is not what output={output!r} gives: {item}"
+    msg += "" if output == "leaf" else f", or a struct of {item} with a field for each class"
+    raise ValueError(msg)
+
+
+def predict(
+    model: bytes | Model | pl.Expr | str,
+    *features: IntoColumns,
+    output: Output = "auto",
+    dtype: DataType | DataTypeClass | None = None,
+) -> pl.Expr:
+    """Apply a fitted model to every row. Elementwise, so it streams.
+
+    The expression's name is `prediction` unless you give it another.
+
+    Parameters
+    ----------
+    model
+        `bytes`, a `Model`, or a Binary expression or column name with one model for each row
+        (after a join with models fitted by `group_by`, say; each is parsed once). Where it is
+        null the prediction is null.
+    features
+        The columns that the model was fitted on, found by name, in any order; others are
+        ignored. Names, expressions, selectors, or a struct. Without them: the columns that the
+        model names. A model that is an expression needs them.
+    output
+        `"auto"`
+            The value of a regression (Float64), the probability of the second of two classes
+            (Float64), or a struct of the probabilities of more classes, named by their labels.
+        `"raw"`
+            The score before the link: margins, log odds, logarithms of a mean.
+        `"class"`
+            The likeliest class in the labels' own type: Boolean, Int64, Float64 or String.
+        `"leaf"`
+            The leaf of every tree, `List(UInt32)`.
+        `"staged"`
+            `"auto"` after each round, `List(Float64)`; a struct of such lists, one a class, where
+            there are more than two.
+    dtype
+        For a model that is an expression: the type of the result, where that is not the
+        `Float64` (or list) that a regression and two classes give: `pl.Struct({"a": pl.Float64,
+        "b": pl.Float64, "c": pl.Float64})` for three classes, `pl.String` for `output="class"`.
+
+    Raises
+    ------
+    ValueError
+        For bytes that are no model, and for an `output` that the model can't give.
+    polars.exceptions.ColumnNotFoundError, polars.exceptions.ComputeError
+        When the query runs: for columns that are missing, or of another type than the fitted one.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> df = pl.DataFrame({"g": ["a", "b"] * 50, "x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+    >>> models = df.group_by("g").agg(tg.fit_gbdt("y", "x", trees=5))
+    >>> df.join(models, on="g").select(tg.predict("model", "x")).schema
+    Schema([('prediction', Float64)])
+    """
+    if output not in get_args(Output):
+        msg = f"predict: output={output!r} is not one of {', '.join(map(repr, get_args(Output)))}"
+        raise ValueError(msg)
+    if isinstance(model, str | pl.Expr):
+        if not features:
+            msg = "predict: with a model that is an expression name the features: tg.predict(pl.col('model'), 'a', 'b')"
+            raise ValueError(msg)
+        spec = _spec_of_dtype(output, dtype)
+        model_expr = _plugin.as_expr(model, "the model")
+        columns = _plugin.as_exprs(features, "a feature")
+    else:
+        if isinstance(model, bytes | bytearray | memoryview):
+            model = Model.from_bytes(bytes(model))
+        elif not isinstance(model, Model):
+            msg = f"predict: a model is bytes, a tg.Model or an expression, not {type(model).__name__}"  # type: ignore[unreachable]
+            raise TypeError(msg)
+        spec = _spec_of_model(model, output)
+        if dtype is not None:
+            msg = "predict: leave dtype out; the model says what it gives"
+            raise ValueError(msg)
+        model_expr = pl.lit(model.to_bytes(), dtype=pl.Binary)
+        # By selector: in `pl.col` a name like "^x$" would be a pattern. Of missing columns the
+        # plugin says more than Polars: which, and all of them.
+        own: list[pl.Expr] = [cs.by_name(*model.features, require_all=False)] if model.features else []
+        columns = _plugin.as_exprs(features, "a feature") if features else own
+    return _plugin.elementwise("predict", [model_expr, *columns], spec).alias("prediction")

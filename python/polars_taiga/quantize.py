@@ -1,0 +1,115 @@
+"""From values to borders, and to the code of each value among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, get_args
+
+import polars as pl
+
+from polars_taiga import _plugin
+
+if TYPE_CHECKING:
+    from polars_taiga._plugin import IntoColumn
+
+__all__ = ["BorderMethod", "borders", "quantize"]
+
+BorderMethod = Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"]
+
+
+def _kwargs(bins: int, method: str, sample: int, seed: int) -> dict[str, int | str]:
+    for name, value, least, most in [
+        ("bins", bins, 1, 65_535),
+        ("sample", sample, 2, 2**63 - 1),
+        ("seed", seed, 0, 2**63 - 1),
+    ]:
+        if isinstance(value, bool) or not isinstance(value, int):
+            msg = f"parameter `{name}`: {value!r} is not an integer"
+            raise TypeError(msg)
+        if not least <= value <= most:
+            msg = f"parameter `{name}`: {value} is not between {least:,} and {most:,}"
+            raise ValueError(msg)
+    if method not in get_args(BorderMethod):
+        msg = f"parameter `method`: {method!r} is not one of {', '.join(map(repr, get_args(BorderMethod)))}"
+        raise ValueError(msg)
+    return {"bins": bins, "method": method, "sample": sample, "seed": seed}
+
+
+def borders(
+    expr: IntoColumn, bins: int = 254, *, method: BorderMethod = "quantile", sample: int = 200_000, seed: int = 0
+) -> pl.Expr:
+    """The borders between the bins of a column: one ascending `List(Float64)`.
+
+    Parameters
+    ----------
+    expr
+        A column of numbers or of a temporal type (then borders are in its physical unit); several
+        by a selector. Null and NaN are ignored.
+    bins
+        The largest number of borders, 1 to 65,535. All distinct values are kept apart when they
+        fit. None for fewer than two distinct values.
+    method
+        `"quantile"`
+            As many rows in each bin as ties allow (as LightGBM).
+        `"uniform"`
+            Equal steps between the smallest and the largest finite value.
+        `"greedy_logsum"`
+            Greedy splits that raise the sum of log(rows of the bin) most (CatBoost's default).
+        `"min_max_entropy"`
+            Greedy splits of the bin with the largest rows * log(rows).
+    sample
+        The number of rows that borders are fitted on, drawn by `seed`.
+    seed
+        The seed of the sample.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> pl.DataFrame({"x": [1.0, 2.0, 4.0, None]}).select(tg.borders("x")).item().to_list()
+    [1.5, 3.0]
+    """
+    return _plugin.scalar("borders", [_plugin.as_expr(expr, "a column")], _kwargs(bins, method, sample, seed))
+
+
+def quantize(
+    expr: IntoColumn,
+    bins: int = 254,
+    *,
+    method: BorderMethod = "quantile",
+    borders: Sequence[float] | pl.Series | pl.Expr | None = None,
+    sample: int = 200_000,
+    seed: int = 0,
+) -> pl.Expr:
+    """The bin of each value: the number of borders below it, `border < x`; null where it is missing.
+
+    UInt8 for up to 255 borders, UInt16 for more.
+
+    Parameters
+    ----------
+    expr
+        As in `borders`.
+    bins, method, sample, seed
+        As in `borders`, where the borders are to be fitted here.
+    borders
+        Given borders instead: ascending numbers, or an expression of one list such as
+        `tg.borders(...)` (then `bins` is how many there may be, which decides the type).
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> pl.DataFrame({"x": [1.0, 2.0, 4.0, None]}).select(tg.quantize("x", borders=[1.5, 3.0]))["x"].to_list()
+    [0, 1, 2, None]
+    """
+    args = [_plugin.as_expr(expr, "a column")]
+    if isinstance(borders, pl.Expr):
+        args.append(borders)
+    elif borders is not None:
+        values = pl.Series(borders, dtype=pl.Float64)
+        if len(values) > 65_535:
+            msg = f"parameter `borders`: {len(values):,} are more than 65,535"
+            raise ValueError(msg)
+        bins = max(1, len(values))
+        args.append(pl.lit(pl.Series([values], dtype=pl.List(pl.Float64))))
+    return _plugin.per_column("quantize", args, _kwargs(bins, method, sample, seed))

@@ -1,0 +1,184 @@
+//! From Polars' series to the engine's columns: the Arrow chunks are borrowed as they are, and
+//! only types that the engine has no word for are cast.
+
+use crate::errors;
+use arrow2::bitmap::Bitmap;
+use polars::prelude::*;
+use taiga_engine::column::{Bits, Chunk, Column, FeatureType, TimeUnit, Values};
+
+/// A series that is read as numbers. It owns (shares with the query, that is) the arrays that
+/// [`Numbers::column`] borrows.
+#[derive(Clone)]
+pub struct Numbers {
+    dtype: FeatureType,
+    /// In a physical type that [`Values`] knows.
+    physical: Series,
+    /// Decimal's digits behind the point.
+    scale: Option<u32>,
+}
+
+impl Numbers {
+    /// A feature: any numeric or temporal type.
+    ///
+    /// # Errors
+    /// For other types, naming the column and its type.
+    pub fn feature(series: &Series) -> PolarsResult<Self> {
+        let unit = |u: &polars::prelude::TimeUnit| match u {
+            polars::prelude::TimeUnit::Milliseconds => TimeUnit::Milliseconds,
+            polars::prelude::TimeUnit::Microseconds => TimeUnit::Microseconds,
+            polars::prelude::TimeUnit::Nanoseconds => TimeUnit::Nanoseconds,
+        };
+        let dtype = match series.dtype() {
+            DataType::Date => FeatureType::Date,
+            DataType::Time => FeatureType::Time,
+            DataType::Datetime(u, _) => FeatureType::Datetime(unit(u)),
+            DataType::Duration(u) => FeatureType::Duration(unit(u)),
+            dtype if dtype.is_numeric() || matches!(dtype, DataType::Boolean | DataType::Null) => FeatureType::Numeric,
+            dtype @ (DataType::String | DataType::Categorical(..) | DataType::Enum(..)) => {
+                return Err(errors::column(
+                    series.name(),
+                    format!(
+                        "its type is {dtype}, and categorical features are not supported yet in this version; leave it out \
+                         (pl.exclude({:?})) or turn it into numbers first, for example with .to_physical() or .to_dummies()",
+                        series.name().as_str()
+                    ),
+                ));
+            }
+            dtype => {
+                return Err(errors::column(
+                    series.name(),
+                    format!("its type is {dtype}; a feature is an integer, a float, a Boolean, a Decimal or temporal"),
+                ));
+            }
+        };
+        let scale = match series.dtype() {
+            DataType::Decimal(_, scale) => Some(*scale as u32),
+            _ => None,
+        };
+        let physical = series.to_physical_repr();
+        let physical = match physical.dtype() {
+            DataType::Float16 | DataType::Null => physical.cast(&DataType::Float32)?,
+            DataType::UInt128 => physical.cast(&DataType::Float64)?,
+            _ => physical.into_owned(),
+        };
+        Ok(Numbers { dtype, physical, scale })
+    }
+
+    /// A target, weight or baseline: numeric or Boolean, and every value finite.
+    ///
+    /// # Errors
+    /// For other types, nulls, NaN and infinite values; says how many, and the filter that leaves
+    /// them out.
+    pub fn finite(series: &Series, role: &str) -> PolarsResult<Self> {
+        let dtype = series.dtype();
+        if !dtype.is_numeric() && *dtype != DataType::Boolean {
+            return Err(errors::column(series.name(), format!("its type is {dtype}; {role} is a number: cast it first")));
+        }
+        let numbers = Numbers::feature(series)?;
+        let nulls = series.null_count();
+        let (mut nan, mut infinite) = (0usize, 0usize);
+        if matches!(numbers.physical.dtype(), DataType::Float32 | DataType::Float64) {
+            let column = numbers.column();
+            let mut block = vec![0.0; 1 << 14];
+            for start in (0..column.len()).step_by(block.len()) {
+                let n = block.len().min(column.len() - start);
+                column.read_f64(start, &mut block[..n]);
+                for x in &block[..n] {
+                    nan += x.is_nan() as usize;
+                    infinite += x.is_infinite() as usize;
+                }
+            }
+            nan -= nulls;
+        }
+        let name = series.name().as_str();
+        for (n, what, filter) in [(nulls, "null", "is_not_null"), (nan, "NaN", "is_not_nan"), (infinite, "infinite", "is_finite")] {
+            if n > 0 {
+                return Err(errors::column(
+                    name,
+                    format!(
+                        "{} of {} {what}, which {role} can't be; leave those rows out first with .filter(pl.col({name:?}).{filter}())",
+                        n,
+                        errors::count(series.len(), "value is", "values are"),
+                    ),
+                ));
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// The column's name.
+    pub fn name(&self) -> &str {
+        self.physical.name()
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.physical.len()
+    }
+
+    /// Rows `start .. start + len`, not copied.
+    pub fn slice(&self, start: usize, len: usize) -> Self {
+        Numbers { dtype: self.dtype.clone(), physical: self.physical.slice(start as i64, len), scale: self.scale }
+    }
+
+    /// The engine's view of the chunks.
+    pub fn column(&self) -> Column<'_> {
+        macro_rules! primitive {
+            ($chunked:ident, $variant:ident) => {
+                self.physical
+                    .$chunked()
+                    .map(|ca| ca.downcast_iter().map(|a| Chunk::new(Values::$variant(a.values().as_slice()), bits(a.validity()))).collect())
+            };
+        }
+        let chunks: PolarsResult<Vec<Chunk<'_>>> = match (self.physical.dtype(), self.scale) {
+            (DataType::Float32, _) => primitive!(f32, F32),
+            (DataType::Float64, _) => primitive!(f64, F64),
+            (DataType::Int8, _) => primitive!(i8, I8),
+            (DataType::Int16, _) => primitive!(i16, I16),
+            (DataType::Int32, _) => primitive!(i32, I32),
+            (DataType::Int64, _) => primitive!(i64, I64),
+            (DataType::UInt8, _) => primitive!(u8, U8),
+            (DataType::UInt16, _) => primitive!(u16, U16),
+            (DataType::UInt32, _) => primitive!(u32, U32),
+            (DataType::UInt64, _) => primitive!(u64, U64),
+            (DataType::Int128, None) => primitive!(i128, I128),
+            (DataType::Int128, Some(scale)) => self.physical.i128().map(|ca| {
+                ca.downcast_iter().map(|a| Chunk::new(Values::Decimal(a.values().as_slice(), scale), bits(a.validity()))).collect()
+            }),
+            (DataType::Boolean, _) => self.physical.bool().map(|ca| {
+                ca.downcast_iter()
+                    .map(|a| {
+                        let (bytes, offset, len) = a.values().as_slice();
+                        Chunk::new(Values::Bool(Bits::new(bytes, offset, len)), bits(a.validity()))
+                    })
+                    .collect()
+            }),
+            (dtype, _) => Err(errors::column(self.name(), format!("physical type {dtype}"))),
+        };
+        // `feature` has seen to it that the type is one of the above.
+        Column::new(self.name(), self.dtype.clone(), chunks.unwrap_or_default())
+    }
+}
+
+/// A validity that says something; all valid is none.
+fn bits(validity: Option<&Bitmap>) -> Option<Bits<'_>> {
+    let validity = validity.filter(|v| v.unset_bits() > 0)?;
+    let (bytes, offset, len) = validity.as_slice();
+    Some(Bits::new(bytes, offset, len))
+}
+
+/// The series with every struct among them replaced by its fields, and theirs; a null struct is
+/// null in each of its fields.
+pub fn unnest(series: &[Series]) -> PolarsResult<Vec<Series>> {
+    let mut out = vec![];
+    for s in series {
+        match s.dtype() {
+            DataType::Struct(_) => {
+                let s = s.propagate_nulls().unwrap_or_else(|| s.clone());
+                out.extend(unnest(&s.struct_()?.fields_as_series())?);
+            }
+            _ => out.push(s.clone()),
+        }
+    }
+    Ok(out)
+}

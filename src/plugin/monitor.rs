@@ -1,0 +1,210 @@
+//! What watches a fit: a progress bar, and Ctrl-C.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use taiga_engine::boosting::Monitor;
+
+/// A bar appears by itself once a fit has taken this long and as much again is left.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One bar at a time: the fits of a `group_by` run side by side.
+static BAR_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Watches one fit. See [`Watch::new`].
+pub struct Watch {
+    /// Whether a bar is wanted; by the terminal and the time it takes where nobody said.
+    progress: Option<bool>,
+    terminal: bool,
+    started: Instant,
+    bar: OnceLock<ProgressBar>,
+    sigint: sigint::Watch,
+}
+
+impl Watch {
+    /// Begins to watch. `progress`: a bar always, never, or (`None`) when standard error is a
+    /// terminal and the fit is long.
+    pub fn new(progress: Option<bool>) -> Self {
+        Watch {
+            progress,
+            terminal: std::io::stderr().is_terminal(),
+            started: Instant::now(),
+            bar: OnceLock::new(),
+            sigint: sigint::Watch::new(),
+        }
+    }
+
+    fn wants_bar(&self, done: u32, total: u32) -> bool {
+        match self.progress {
+            Some(wanted) => wanted,
+            None if !self.terminal => false,
+            None => {
+                let spent = self.started.elapsed();
+                let left = spent.mul_f64((total - done.min(total)) as f64 / done.max(1) as f64);
+                spent > PATIENCE && left > PATIENCE
+            }
+        }
+    }
+
+    fn make_bar(&self, total: u32) {
+        if BAR_TAKEN.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let bar = ProgressBar::new(total as u64).with_elapsed(self.started.elapsed());
+        let style = ProgressStyle::with_template("fit_gbdt {bar:30} {pos}/{len} trees, {elapsed} of {duration} {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        if self.bar.set(bar).is_err() {
+            BAR_TAKEN.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Monitor for Watch {
+    fn round(&self, done: u32, total: u32, metric: Option<f64>) {
+        if self.bar.get().is_none() && self.wants_bar(done, total) {
+            self.make_bar(total);
+        }
+        if let Some(bar) = self.bar.get() {
+            if let Some(metric) = metric {
+                bar.set_message(format!("(held out: {metric:.6})"));
+            }
+            bar.set_position(done as u64);
+            // Where standard error is no terminal nothing is drawn but what is asked for: the end.
+            if !self.terminal && done == total {
+                eprintln!("fit_gbdt {done}/{total} trees in {:.1} s", self.started.elapsed().as_secs_f64());
+            }
+        }
+    }
+
+    fn interrupted(&self) -> bool {
+        self.sigint.came()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+            BAR_TAKEN.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// Ctrl-C during a fit. Polars and Python each have a handler for SIGINT that only sets a flag
+/// which a plugin can't see, and which nobody reads before the plugin returns. So while a fit
+/// runs a handler of ours counts the signals, and the last fit to end puts the one before back. (A
+/// handler for good, as the crate signal-hook has it, would be lost whenever Python sets one of
+/// its own, which notebooks do for every cell.)
+///
+/// A signal that ends a fit is not passed on: the query ends with the fit's error, and Python's
+/// `KeyboardInterrupt` would only come on top, in the midst of whatever handles that error. One
+/// that came too late to end a fit is.
+#[cfg(unix)]
+mod sigint {
+    use super::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    /// The signals that came during fits.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    /// Whether one of the fits under way has ended for it.
+    static USED: AtomicBool = AtomicBool::new(false);
+
+    struct State {
+        /// The fits under way.
+        fits: usize,
+        /// What to put back when there are none: the action, and the count when it was replaced.
+        previous: Option<(libc::sigaction, u64)>,
+    }
+    static STATE: Mutex<State> = Mutex::new(State { fits: 0, previous: None });
+
+    extern "C" fn on_sigint(_: libc::c_int) {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Our handler's address, as `sigaction` holds it.
+    fn ours() -> usize {
+        on_sigint as extern "C" fn(libc::c_int) as usize
+    }
+
+    /// The action in place.
+    fn current() -> Option<libc::sigaction> {
+        // SAFETY: zeros are a valid `sigaction`, which the call fills.
+        unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            (libc::sigaction(libc::SIGINT, std::ptr::null(), &mut now) == 0).then_some(now)
+        }
+    }
+
+    /// Puts an action in place.
+    fn install(action: &libc::sigaction) -> bool {
+        // SAFETY: the action is what `sigaction` gave before, or that with our handler, which
+        // only touches an atomic.
+        unsafe { libc::sigaction(libc::SIGINT, action, std::ptr::null_mut()) == 0 }
+    }
+
+    /// Notices SIGINT from its making on.
+    pub struct Watch {
+        before: u64,
+    }
+
+    impl Watch {
+        pub fn new() -> Self {
+            let mut state = STATE.lock().unwrap_or_else(|e| e.into_inner());
+            let before = COUNT.load(Ordering::Relaxed);
+            state.fits += 1;
+            // Again for a later fit, if the handler has been replaced during an earlier one; a
+            // process that ignores the signal goes on ignoring it.
+            if let Some(now) = current().filter(|now| now.sa_sigaction != ours() && now.sa_sigaction != libc::SIG_IGN) {
+                let mut action = now;
+                action.sa_sigaction = ours();
+                action.sa_flags = libc::SA_RESTART | (now.sa_flags & libc::SA_ONSTACK);
+                if install(&action) {
+                    USED.store(false, Ordering::Relaxed);
+                    state.previous = Some((now, before));
+                }
+            }
+            Watch { before }
+        }
+
+        /// Whether a signal has come.
+        pub fn came(&self) -> bool {
+            let came = COUNT.load(Ordering::Relaxed) != self.before;
+            if came {
+                USED.store(true, Ordering::Relaxed);
+            }
+            came
+        }
+    }
+
+    impl Drop for Watch {
+        fn drop(&mut self) {
+            let mut state = STATE.lock().unwrap_or_else(|e| e.into_inner());
+            state.fits -= 1;
+            if state.fits > 0 {
+                return;
+            }
+            let Some((previous, before)) = state.previous.take() else { return };
+            let in_place = current().is_some_and(|now| now.sa_sigaction == ours());
+            if in_place && install(&previous) && COUNT.load(Ordering::Relaxed) != before && !USED.load(Ordering::Relaxed) {
+                // SAFETY: a signal to this process, handled by the handler just put back.
+                unsafe { libc::raise(libc::SIGINT) };
+            }
+        }
+    }
+}
+
+/// Elsewhere Ctrl-C is noticed when the fit has ended.
+#[cfg(not(unix))]
+mod sigint {
+    pub struct Watch;
+    impl Watch {
+        pub fn new() -> Self {
+            Watch
+        }
+        pub fn came(&self) -> bool {
+            false
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `predict`: a model (or one a row) and columns in, predictions out; elementwise, so it streams.
+
+mod cache;
+mod output;
+
+use crate::columns::{self, Numbers};
+use crate::errors::{self, guarded};
+use crate::threads::for_blocks;
+use output::{Output, PredictKwargs};
+use polars::prelude::*;
+use pyo3_polars::derive::polars_expr;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use taiga_engine::column::{Chunk, Column as EngineColumn, Values};
+use taiga_engine::model::apply::Predictor;
+
+/// A streaming query calls with about 100,000 rows at a time on all threads; whoever calls with
+/// more than this does not, so the rows are dealt to threads here, in blocks of [`BLOCK`].
+const PARALLEL_ABOVE: usize = 1 << 18;
+const BLOCK: usize = 1 << 16;
+
+/// The columns of one call, by name; all of the same length.
+struct Table {
+    columns: Vec<Series>,
+    by_name: HashMap<PlSmallStr, usize>,
+    rows: usize,
+}
+
+impl Table {
+    fn new(model: &Series, features: &[Series]) -> PolarsResult<Self> {
+        let mut columns = columns::unnest(features)?;
+        let lengths = || std::iter::once(model.len()).chain(columns.iter().map(|s| s.len()));
+        let rows = lengths().find(|n| *n != 1).unwrap_or(1);
+        if lengths().any(|n| n != 1 && n != rows) {
+            return Err(errors::data(format!("the inputs differ in length: {:?}", lengths().collect::<Vec<_>>())));
+        }
+        let mut by_name = HashMap::new();
+        for (i, column) in columns.iter_mut().enumerate() {
+            if column.len() != rows {
+                *column = column.new_from_index(0, rows);
+            }
+            if by_name.insert(column.name().clone(), i).is_some() {
+                return Err(errors::column(column.name(), "this column is given twice"));
+            }
+        }
+        Ok(Table { columns, by_name, rows })
+    }
+
+    /// The columns that the model names, as far as they are here; `bind` complains of the others.
+    /// What the model does not name is not looked at.
+    fn of(&self, predictor: &Predictor) -> PolarsResult<Vec<Numbers>> {
+        let found = predictor.model().features.iter().filter_map(|f| Some((f, &self.columns[*self.by_name.get(f.name.as_str())?])));
+        found
+            .map(|(feature, series)| {
+                Numbers::feature(series).map_err(|_| {
+                    errors::column(&feature.name, format!("its type is {}; the model was fitted on {}", series.dtype(), feature.dtype))
+                })
+            })
+            .collect()
+    }
+}
+
+/// The distinct models of a column, and the rows of each; rows whose model is null are in none.
+fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) {
+    let mut distinct: Vec<&[u8]> = vec![];
+    let mut rows: Vec<Vec<usize>> = vec![];
+    let mut by_content: HashMap<&[u8], usize> = HashMap::new();
+    let mut row = 0;
+    for chunk in models.downcast_iter() {
+        // Rows that a join or a gather made equal share the view; only then is content compared.
+        let mut by_view: HashMap<u128, usize> = HashMap::new();
+        let mut last: Option<(u128, usize)> = None;
+        for (i, view) in chunk.views().iter().enumerate() {
+            if let Some(bytes) = chunk.get(i) {
+                let view = view.as_u128();
+                let k = match last {
+                    Some((v, k)) if v == view => k,
+                    _ => *by_view.entry(view).or_insert_with(|| {
+                        *by_content.entry(bytes).or_insert_with(|| {
+                            distinct.push(bytes);
+                            rows.push(vec![]);
+                            distinct.len() - 1
+                        })
+                    }),
+                };
+                last = Some((view, k));
+                rows[k].push(row);
+            }
+            row += 1;
+        }
+    }
+    (distinct, rows)
+}
+
+/// One model for all rows.
+fn predict_all(predictor: &Predictor, table: &Table, output: &Output) -> PolarsResult<Series> {
+    output.check(predictor.model())?;
+    let numbers = table.of(predictor)?;
+    let block = if table.rows > PARALLEL_ABOVE { BLOCK } else { table.rows.max(1) };
+    let work = |start: usize, len: usize| {
+        let slices: Vec<Numbers> = numbers.iter().map(|n| n.slice(start, len)).collect();
+        let columns: Vec<_> = slices.iter().map(Numbers::column).collect();
+        output.apply(predictor, &columns, len)
+    };
+    // At least one block, so that no rows give an empty series of the right type.
+    let mut parts = if table.rows == 0 { vec![work(0, 0)] } else { for_blocks(table.rows, block, work) }.into_iter();
+    let mut out = parts.next().ok_or_else(|| errors::data("no rows"))??;
+    for part in parts {
+        out.append(&part?)?;
+    }
+    Ok(out)
+}
+
+/// A model for each row: rows are gathered by model, predicted, and put back in their order.
+fn predict_each(models: &BinaryChunked, table: &Table, output: &Output) -> PolarsResult<Series> {
+    let (distinct, rows) = distinct_models(models);
+    let work = |first: usize, count: usize| -> PolarsResult<Vec<Series>> {
+        (first..first + count)
+            .map(|k| {
+                let predictor = cache::predictor(distinct[k])?;
+                output.check(predictor.model())?;
+                let numbers = table.of(&predictor)?;
+                let values: Vec<Vec<f64>> = numbers.iter().map(|n| n.column().gather_f64(rows[k].iter().copied())).collect();
+                let columns: Vec<_> = numbers
+                    .iter()
+                    .zip(&values)
+                    .map(|(n, v)| EngineColumn::new(n.name(), n.column().dtype().clone(), vec![Chunk::new(Values::F64(v), None)]))
+                    .collect();
+                output.apply(&predictor, &columns, rows[k].len())
+            })
+            .collect()
+    };
+    let block = if table.rows > PARALLEL_ABOVE { distinct.len().div_ceil(64).max(1) } else { distinct.len().max(1) };
+    let mut parts = Series::new_empty(output::NAME.into(), &output.dtype());
+    for block in for_blocks(distinct.len(), block, work) {
+        for part in block? {
+            parts.append(&part)?;
+        }
+    }
+    let mut place: Vec<Option<IdxSize>> = vec![None; table.rows];
+    for (at, row) in rows.iter().flatten().enumerate() {
+        place[*row] = Some(at as IdxSize);
+    }
+    parts.rechunk().take(&IdxCa::new("".into(), place))
+}
+
+/// The models as a Binary column; a column of nothing but nulls is one as well.
+fn models_of(series: &Series) -> PolarsResult<Cow<'_, BinaryChunked>> {
+    match series.dtype() {
+        DataType::Binary => Ok(Cow::Borrowed(series.binary()?)),
+        DataType::Null => Ok(Cow::Owned(series.cast(&DataType::Binary)?.binary()?.clone())),
+        dtype => Err(errors::column(series.name(), format!("its type is {dtype}; a model is Binary, as fit_gbdt gives it"))),
+    }
+}
+
+fn prediction_field(_: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
+    Ok(Field::new(output::NAME.into(), guarded("predict", || Output::new(&kwargs))?.dtype()))
+}
+
+/// `inputs`: the model (one, or one a row), then the columns.
+#[polars_expr(output_type_func_with_kwargs=prediction_field)]
+fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
+    guarded("predict", || {
+        let output = Output::new(&kwargs)?;
+        let models = models_of(&inputs[0])?;
+        let table = Table::new(&inputs[0], &inputs[1..])?;
+        let single = (models.len() == 1).then(|| models.get(0)).flatten();
+        match single {
+            Some(bytes) => {
+                let predictor: Arc<Predictor> = cache::predictor(bytes)?;
+                predict_all(&predictor, &table, &output)
+            }
+            None if models.len() == 1 => Ok(Series::full_null(output::NAME.into(), table.rows, &output.dtype())),
+            None => predict_each(&models, &table, &output),
+        }
+    })
+}

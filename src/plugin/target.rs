@@ -1,0 +1,180 @@
+//! The target column: numbers for a regression, class codes and labels for a classification.
+
+use crate::columns::Numbers;
+use crate::errors;
+use polars::prelude::*;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use taiga_engine::boosting::Target;
+use taiga_engine::boosting::params::LossKind;
+use taiga_engine::model::Labels;
+
+/// More classes than this are a mistake (an identifier for a target, say) and not a task.
+const MAX_CLASSES: usize = 10_000;
+
+/// What [`Target`] borrows from.
+pub enum TargetData {
+    Numbers(Numbers),
+    Classes { codes: Vec<u32>, labels: Labels },
+}
+
+impl TargetData {
+    /// The target of `loss`. Booleans, strings, categories and enums are classes unless the loss
+    /// is a regression's (then only Booleans will do, as 0 and 1); numbers are classes only for a
+    /// classification loss. Labels are sorted: false before true, numbers ascending, text by its
+    /// bytes; the codes of a categorical type never matter.
+    ///
+    /// # Errors
+    /// For missing and infinite values, fewer than two classes, more than two for `logloss`, and
+    /// types that the loss can't use.
+    pub fn new(series: &Series, loss: LossKind) -> PolarsResult<Self> {
+        let name = series.name().as_str();
+        let dtype = series.dtype();
+        let text = matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..));
+        let classes = match loss {
+            LossKind::Logloss | LossKind::Multiclass => true,
+            LossKind::Auto => text || *dtype == DataType::Boolean,
+            _ => false,
+        };
+        if !classes {
+            if text {
+                let loss = serde_json::to_string(&loss).unwrap_or_default();
+                return Err(errors::column(name, format!("its type is {dtype}, which loss={loss} can't use; it needs numbers")));
+            }
+            return Ok(TargetData::Numbers(Numbers::finite(series, "a target")?));
+        }
+
+        let (codes, labels) = if text {
+            nulls(series)?;
+            text_classes(series)?
+        } else if *dtype == DataType::Boolean {
+            nulls(series)?;
+            boolean_classes(series)?
+        } else if dtype.is_integer() {
+            nulls(series)?;
+            let integers = series.cast_with_options(&DataType::Int64, polars::chunked_array::cast::CastOptions::Strict).map_err(|_| {
+                errors::column(name, format!("a class label of type {dtype} does not fit into 64 bits; use text labels instead"))
+            })?;
+            let (codes, labels) = classes_of(name, integers.i64()?.iter().flatten())?;
+            (codes, Labels::Integer(labels))
+        } else {
+            float_classes(series, loss)?
+        };
+        if labels.len() < 2 {
+            let only = labels.names();
+            return Err(errors::column(
+                name,
+                format!("all {} rows are of one class, {:?}; a classifier needs two", series.len(), only.first().map_or("", |s| s)),
+            ));
+        }
+        if loss == LossKind::Logloss && labels.len() > 2 {
+            return Err(errors::column(
+                name,
+                format!("it has {} classes ({}); loss=\"logloss\" is for two, loss=\"multiclass\" for more", labels.len(), listed(&labels)),
+            ));
+        }
+        Ok(TargetData::Classes { codes, labels })
+    }
+
+    /// The engine's view.
+    pub fn target(&self) -> Target<'_> {
+        match self {
+            TargetData::Numbers(numbers) => Target::Numbers(numbers.column()),
+            TargetData::Classes { codes, labels } => Target::Classes { codes, labels: labels.clone() },
+        }
+    }
+}
+
+/// The first few labels.
+fn listed(labels: &Labels) -> String {
+    let names = labels.names();
+    let mut text = names.iter().take(5).map(|s| s.as_str()).collect::<Vec<_>>().join(", ");
+    if names.len() > 5 {
+        text.push_str(", …");
+    }
+    text
+}
+
+fn nulls(series: &Series) -> PolarsResult<()> {
+    let (n, name) = (series.null_count(), series.name().as_str());
+    if n == 0 {
+        return Ok(());
+    }
+    Err(errors::column(
+        name,
+        format!(
+            "{n} of {} null, which a target can't be; leave those rows out first with .filter(pl.col({name:?}).is_not_null())",
+            errors::count(series.len(), "value is", "values are")
+        ),
+    ))
+}
+
+/// Ascending distinct values, and the index of each value among them.
+fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item = T>) -> PolarsResult<(Vec<u32>, Vec<T>)> {
+    let mut seen: HashMap<T, u32> = HashMap::new();
+    let mut distinct = vec![];
+    let mut codes = Vec::with_capacity(values.size_hint().0);
+    let mut last: Option<(T, u32)> = None;
+    for value in values {
+        let code = match last {
+            Some((v, code)) if v == value => code,
+            _ => *seen.entry(value).or_insert_with(|| {
+                distinct.push(value);
+                distinct.len() as u32 - 1
+            }),
+        };
+        last = Some((value, code));
+        if distinct.len() > MAX_CLASSES {
+            return Err(errors::column(name, format!("it has more than {MAX_CLASSES} distinct values; is it a class label?")));
+        }
+        codes.push(code);
+    }
+    let order: BTreeMap<T, u32> = distinct.iter().copied().zip(0..).collect();
+    let mut rank = vec![0u32; distinct.len()];
+    for (r, first) in order.values().enumerate() {
+        rank[*first as usize] = r as u32;
+    }
+    for code in &mut codes {
+        *code = rank[*code as usize];
+    }
+    Ok((codes, order.into_keys().collect()))
+}
+
+fn boolean_classes(series: &Series) -> PolarsResult<(Vec<u32>, Labels)> {
+    let codes: Vec<u32> = series.bool()?.iter().map(|b| b.unwrap_or(false) as u32).collect();
+    let ones = codes.iter().filter(|c| **c == 1).count();
+    if !codes.is_empty() && (ones == 0 || ones == codes.len()) {
+        return Err(errors::column(
+            series.name(),
+            format!("all {} rows are of one class, \"{}\"; a classifier needs two", codes.len(), ones > 0),
+        ));
+    }
+    Ok((codes, Labels::Boolean))
+}
+
+fn text_classes(series: &Series) -> PolarsResult<(Vec<u32>, Labels)> {
+    let strings = series.cast(&DataType::String)?;
+    let (codes, labels) = classes_of(series.name(), strings.str()?.iter().flatten())?;
+    Ok((codes, Labels::Text(labels.into_iter().map(|s| s.to_string()).collect())))
+}
+
+fn float_classes(series: &Series, loss: LossKind) -> PolarsResult<(Vec<u32>, Labels)> {
+    let name = series.name().as_str();
+    let numbers = Numbers::finite(series, "a target")?;
+    let values = numbers.column().to_f64();
+    let unfit = |x: f64| if loss == LossKind::Logloss { x != 0.0 && x != 1.0 } else { x != x.trunc() || x.abs() > 1e15 };
+    if let Some(x) = values.iter().find(|x| unfit(**x)) {
+        return Err(errors::column(
+            name,
+            match loss {
+                LossKind::Logloss => format!(
+                    "{x} is no label of loss=\"logloss\": a float target holds 0 and 1 (cast labels to integers or text, and take \
+                     loss=\"cross_entropy\" for probabilities)"
+                ),
+                _ => format!("{x} is no class label: it is not a whole number (cast labels to integers or text)"),
+            },
+        ));
+    }
+    let (codes, labels) = classes_of(name, values.iter().map(|x| *x as i64))?;
+    Ok((codes, Labels::Float(labels.into_iter().map(|x| x as f64).collect())))
+}

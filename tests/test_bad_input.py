@@ -1,0 +1,252 @@
+"""What can't be fitted: a clear error and nothing else (issue 2, item 7)."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from typing import Any
+
+import polars as pl
+import polars.selectors as cs
+import polars_taiga as tg
+import pytest
+
+Compute = pl.exceptions.ComputeError
+NAN, INF = math.nan, math.inf
+
+
+def table(**columns: Any) -> pl.DataFrame:
+    """Ten rows of two good features and a good target, but for what is given."""
+    good: dict[str, Any] = {"a": [float(i) for i in range(10)], "b": [i % 3 for i in range(10)], "y": list(range(10))}
+    return pl.DataFrame({**good, **columns})
+
+
+def fit(df: pl.DataFrame, target: Any = "y", *features: Any, **params: Any) -> tg.Model:
+    """A small fit in both engines; the eager one's model."""
+    expr = tg.fit_gbdt(target, *(features or ("a", "b")), **{"trees": 2, **params})
+    return tg.Model(df.select(expr).item())
+
+
+def text(**values: Any) -> list[Any]:
+    """Ten target values: whole numbers, but for those given as `_<row>=`."""
+    return [values.get(f"_{i}", float(i % 2)) for i in range(10)]
+
+
+def test_the_good_table_is_good() -> None:
+    assert fit(table()).rounds == 2
+
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    # name: (columns, parameters, what the error says)
+    "string feature": ({"a": ["x"] * 10}, {}, "column `a`.*categorical features are not supported yet"),
+    "categorical feature": ({"a": pl.Series(["x"] * 10, dtype=pl.Categorical)}, {}, "column `a`.*categorical features"),
+    "enum feature": ({"a": pl.Series(["x"] * 10, dtype=pl.Enum(["x"]))}, {}, "column `a`.*categorical features"),
+    "list feature": ({"a": [[1]] * 10}, {}, "column `a`: its type is list"),
+    "binary feature": ({"a": [b"x"] * 10}, {}, "column `a`: its type is binary"),
+    "null target": (
+        {"y": text(_3=None)},
+        {},
+        r'column `y`: 1 of 10 values are null.*filter\(pl.col\("y"\).is_not_null',
+    ),
+    "NaN target": ({"y": text(_3=NAN, _5=NAN)}, {}, r"column `y`: 2 of 10 values are NaN.*is_not_nan"),
+    "infinite target": ({"y": text(_3=-INF)}, {}, r"column `y`: 1 of 10 values are infinite.*is_finite"),
+    "null label": ({"y": ["u", "v", None, "u", "v"] * 2}, {}, "column `y`: 2 of 10 values are null"),
+    "NaN label": ({"y": text(_3=NAN)}, {"loss": "logloss"}, "column `y`: 1 of 10 values are NaN"),
+    "one Boolean class": ({"y": [True] * 10}, {}, "column `y`: all 10 rows are of one class"),
+    "one text class": ({"y": ["u"] * 10}, {}, "column `y`: all 10 rows are of one class"),
+    "one integer class": ({"y": [3] * 10}, {"loss": "multiclass"}, "column `y`: all 10 rows are of one class"),
+    "one float class": ({"y": [1.0] * 10}, {"loss": "logloss"}, "column `y`: all 10 rows are of one class"),
+    "1.5 for log loss": ({"y": text(_3=1.5)}, {"loss": "logloss"}, "column `y`: 1.5 is no label"),
+    "2 for log loss": ({"y": text(_3=2.0)}, {"loss": "logloss"}, "column `y`: 2 is no label"),
+    "three labels for log loss": ({}, {"loss": "logloss"}, "column `y`: it has 10 classes"),
+    "fractions as classes": ({"y": text(_3=1.5)}, {"loss": "multiclass"}, "column `y`: 1.5 is no class label"),
+    "text for a regression": ({"y": ["u", "v"] * 5}, {"loss": "mae"}, 'column `y`.*loss="mae" can\'t use'),
+    "date target": ({"y": [date(2024, 1, 1)] * 10}, {}, "column `y`: its type is date"),
+    "negative for Poisson": ({"y": text(_3=-1.0)}, {"loss": "poisson"}, "column `y`"),
+    "zero for gamma": ({"y": text(_3=0.0)}, {"loss": "gamma"}, "column `y`"),
+    "negative for Tweedie": ({"y": text(_3=-1.0)}, {"loss": "tweedie"}, "column `y`"),
+    "1.5 for cross entropy": ({"y": text(_3=1.5)}, {"loss": "cross_entropy"}, "column `y`"),
+    "negative weight": ({"w": text(_3=-1.0)}, {"weight": "w"}, "column `w`"),
+    "null weight": ({"w": text(_3=None)}, {"weight": "w"}, "column `w`: 1 of 10 values are null"),
+    "NaN weight": ({"w": text(_3=NAN)}, {"weight": "w"}, "column `w`: 1 of 10 values are NaN"),
+    "infinite weight": ({"w": text(_3=INF)}, {"weight": "w"}, "column `w`: 1 of 10 values are infinite"),
+    "all weights zero": ({"w": [0.0] * 10}, {"weight": "w"}, "column `w`"),
+    "text weight": ({"w": ["u"] * 10}, {"weight": "w"}, "column `w`: its type is str"),
+    "NaN baseline": ({"w": text(_3=NAN)}, {"baseline": "w"}, "column `w`: 1 of 10 values are NaN"),
+    "two baselines for one output": ({}, {"baseline": ["a", "b"]}, "baseline"),
+    "numbers for eval": ({}, {"eval": "b"}, "column `b`.*Boolean"),
+    "null in eval": ({"e": [True, False, None, True, False] * 2}, {"eval": "e"}, "column `e`.*null in 2 of 10"),
+    "all held out": ({"e": [True] * 10}, {"eval": "e"}, "column `e`.*holds out all 10 rows"),
+    "none held out": ({"e": [False] * 10}, {"eval": "e", "early_stopping": 3}, "column `e`.*holds out no row"),
+    "early stopping without eval": ({}, {"early_stopping": 3}, "early_stopping"),
+    "metric of another loss": ({"e": [True, False] * 5}, {"eval": "e", "metric": "auc"}, "metric"),
+    "monotone of an unknown feature": ({}, {"monotone": {"nope": 1}}, "nope"),
+    "interaction of an unknown feature": ({}, {"interaction": [["a", "nope"]]}, "nope"),
+    "class weight of an unknown label": ({"y": [True, False] * 5}, {"class_weight": {"nope": 1.0}}, "nope"),
+    "class weight of a regression": ({}, {"class_weight": "balanced"}, "class_weight"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_columns_that_cannot_be_used(case: str) -> None:
+    columns, params, message = CASES[case]
+    df = table(**columns)
+    with pytest.raises(Compute, match=f"(?s)fit_gbdt: .*{message}") as eager:
+        fit(df, **params)
+    assert "bug" not in str(eager.value)
+    with pytest.raises(Compute, match=f"(?s)fit_gbdt: .*{message}"):
+        df.lazy().select(tg.fit_gbdt("y", "a", "b", **{"trees": 2, **params})).collect()
+
+
+def test_no_features() -> None:
+    with pytest.raises(ValueError, match="no features"):
+        tg.fit_gbdt("y")
+    with pytest.raises(ValueError, match="no features"):
+        tg.fit_gbdt("y", [])
+    with pytest.raises(Compute, match="no features"):
+        fit(table(), "y", cs.date())
+
+
+def test_a_feature_twice() -> None:
+    with pytest.raises(ValueError, match="`a`: this feature is given twice"):
+        fit(table(), "y", "a", "b", pl.col("a"))
+    with pytest.raises(pl.exceptions.DuplicateError, match="a"):
+        fit(table(), "y", "a", cs.float())
+    with pytest.raises(Compute, match="`a`: this feature is given twice"):
+        fit(table(), "y", "a", pl.struct(cs.float()).alias("s"))
+
+
+def test_the_target_among_the_features() -> None:
+    with pytest.raises(ValueError, match="`y`: the target is among"):
+        fit(table(), "y", "a", "y")
+    with pytest.raises(Compute, match="`y`: the target is among"):
+        fit(table(), "y", pl.all())
+    with pytest.raises(Compute, match="`y`: the target is among"):
+        fit(table(), pl.col("y"), cs.numeric())
+    # A column of the target's name with other values is a feature like any other.
+    assert list(fit(table(), "y", "a", pl.col("y").shift(1)).features) == ["a", "y"]
+
+
+def test_lengths_that_differ() -> None:
+    with pytest.raises(pl.exceptions.PolarsError):
+        fit(table(), "y", "a", pl.col("b").head(3))
+    with pytest.raises(pl.exceptions.PolarsError):
+        table().lazy().select(tg.fit_gbdt("y", "a", pl.col("b").head(3))).collect()
+
+
+def test_no_rows() -> None:
+    for df in [table().clear(), table().clear().with_columns(pl.col("y") > 1)]:
+        with pytest.raises(Compute, match="no rows"):
+            fit(df)
+        with pytest.raises(Compute, match="no rows"):
+            df.lazy().select(tg.fit_gbdt("y", "a")).collect()
+
+
+def test_one_row() -> None:
+    with pytest.raises(Compute, match="1 training row"):
+        fit(table().head(1))
+
+
+def test_nothing_to_split_on() -> None:
+    for df in [
+        table(a=[1.5] * 10, b=[7] * 10),
+        table(a=[None] * 10, b=pl.Series([None] * 10, dtype=pl.Int8)),
+        table(a=[NAN] * 10, b=[None] * 10),
+    ]:
+        with pytest.raises(Compute, match="no feature has two distinct values"):
+            fit(df)
+    # One good feature is enough; the constant ones are kept by name.
+    assert list(fit(table(b=[7] * 10)).features) == ["a", "b"]
+
+
+@pytest.mark.parametrize("policy", ["symmetric", "depthwise", "leafwise"])
+def test_infinite_and_extreme_features(policy: str) -> None:
+    df = table(a=[-INF, -1e300, -1.0, -1e-300, 0.0, 1e-300, 1.0, 1e300, INF, NAN])
+    model = fit(df, trees=100, policy=policy, min_child_weight=0, l2=0, learning_rate=0.5)
+    p = df.select(tg.predict(model))["prediction"]
+    assert p.to_list() == pytest.approx(df["y"].to_list(), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"treees": 1}, TypeError, "`treees`; did you mean `trees`"),
+        ({"max_dept": None}, TypeError, "max_dept"),
+        ({"num_leaves": 31}, TypeError, "num_leaves"),
+        ({"trees": 0}, ValueError, "`trees`: 0 is not between"),
+        ({"trees": 1.5}, ValueError, "`trees`: 1.5"),
+        ({"trees": "many"}, ValueError, "`trees`"),
+        ({"trees": -1}, ValueError, "`trees`"),
+        ({"learning_rate": 0}, ValueError, "`learning_rate`"),
+        ({"learning_rate": NAN}, ValueError, "`learning_rate`: nan"),
+        ({"depth": 17}, ValueError, "`depth`: 17"),
+        ({"leaves": 8}, ValueError, "`leaves`"),
+        ({"leaves": 1, "policy": "leafwise"}, ValueError, "`leaves`: 1"),
+        ({"policy": "lossguide"}, ValueError, "`policy`"),
+        ({"loss": "mse"}, ValueError, "`loss`"),
+        ({"metric": "mape"}, ValueError, "`metric`"),
+        ({"bins": 256}, ValueError, "`bins`: 256"),
+        ({"border_method": "median"}, ValueError, "`border_method`"),
+        ({"l2": -1}, ValueError, "`l2`"),
+        ({"min_gain": INF}, ValueError, "`min_gain`: inf"),
+        ({"alpha": 1.0}, ValueError, "`alpha`"),
+        ({"row_fraction": 0.5}, ValueError, "`row_fraction`"),
+        ({"row_fraction": 1.5, "row_sample": "mvs"}, ValueError, "`row_fraction`"),
+        ({"feature_fraction": 0}, ValueError, "`feature_fraction`"),
+        ({"monotone": {"a": 2}}, ValueError, "`monotone`: 2"),
+        ({"monotone": [1, 0]}, ValueError, "`monotone`"),
+        ({"class_weight": {"u": -1.0}}, ValueError, "`class_weight`"),
+        ({"seed": -1}, ValueError, "`seed`"),
+        ({"n_threads": 0}, ValueError, "`n_threads`"),
+        ({"device": "cuda"}, ValueError, "no CUDA"),
+        ({"device": "cuda:1"}, ValueError, "no CUDA"),
+        ({"device": "tpu"}, ValueError, "`device`"),
+        ({"monotone": object()}, TypeError, "`monotone`"),
+    ],
+)
+def test_parameters(params: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        tg.fit_gbdt("y", "a", **params)
+
+
+def test_none_is_the_default_and_numpy_numbers_are_numbers() -> None:
+    import numpy as np
+
+    plain = fit(table())
+    assert fit(table(), depth=None, metric=None, class_weight=None, row_sample=None) == plain
+    assert fit(table(), trees=np.int64(2), l2=np.float32(1), seed=np.uint8(0)) == plain
+
+
+def test_class_weights_by_any_label() -> None:
+    flags = table(y=[True, False] * 5)
+    by_bool = fit(flags, class_weight={True: 2.0, False: 1.0})
+    assert by_bool == fit(flags, class_weight={"true": 2, "false": 1})
+    assert fit(table(y=[1, 2] * 5), loss="logloss", class_weight={1: 2.0, 2: 1.0}) is not None
+    assert fit(table(y=[0.0, 1.0] * 5), loss="logloss", class_weight={0.0: 2.0, 1.0: 1.0}) is not None
+
+
+def test_types_of_arguments() -> None:
+    with pytest.raises(TypeError, match="target"):
+        tg.fit_gbdt(3, "a")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="feature"):
+        tg.fit_gbdt("y", 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="weight"):
+        tg.fit_gbdt("y", "a", weight=2.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: tg.borders("a", 0), ValueError),
+        (lambda: tg.borders("a", 70_000), ValueError),
+        (lambda: tg.borders("a", 2.5), TypeError),
+        (lambda: tg.borders("a", method="mean"), ValueError),
+        (lambda: table(a=["u"] * 10).select(tg.quantize("a")), Compute),
+        (lambda: table().select(tg.quantize("a", borders=[2.0, 1.0])), Compute),
+        (lambda: table().select(tg.quantize("a", borders=[NAN])), Compute),
+        (lambda: table().select(tg.quantize("a", 1, borders=pl.lit([1.0, 2.0]).implode())), Compute),
+    ],
+)
+def test_quantize(call: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        call()
