@@ -81,27 +81,43 @@ impl Steps {
     /// From the bins of a feature whose values start at bin `first`.
     fn fill(&mut self, bins: &Bins<'_>, first: usize) {
         let n = bins.gradient.len();
-        let (gradient, hessian) = (&bins.gradient[..n], &bins.hessian[..n]);
         let mut sum = Sums::default();
-        let mut len = 0;
         if first > 0 {
-            sum = Sums { gradient: gradient[0], hessian: hessian[0], count: bins.count.first().copied().unwrap_or(0) };
+            sum = Sums { gradient: bins.gradient[0], hessian: bins.hessian[0], count: bins.count.first().copied().unwrap_or(0) };
         }
-        for i in first..n {
-            sum.gradient += gradient[i];
-            sum.hessian += hessian[i];
-            let mut any = gradient[i] | hessian[i];
+        self.len = 0;
+        for start in (first..n).step_by(64) {
+            let end = n.min(start + 64);
+            let mut occupied = occupied(&bins.gradient[start..end], &bins.hessian[start..end]);
             if !bins.count.is_empty() {
-                sum.count += bins.count[i];
-                any |= bins.count[i];
-                self.count[len] = sum.count;
+                occupied |= self::occupied(&bins.count[start..end], &bins.count[start..end]);
             }
-            self.bin[len] = i as u32;
-            self.gradient[len] = sum.gradient;
-            self.hessian[len] = sum.hessian;
-            len += (any != 0 || i == first) as usize;
+            if start == first {
+                occupied |= 1;
+            }
+            if occupied == u64::MAX >> (64 - (end - start)) {
+                (start..end).for_each(|i| self.push(i, bins, &mut sum));
+            } else {
+                while occupied != 0 {
+                    self.push(start + occupied.trailing_zeros() as usize, bins, &mut sum);
+                    occupied &= occupied - 1;
+                }
+            }
         }
-        self.len = len;
+    }
+
+    #[inline(always)]
+    fn push(&mut self, bin: usize, bins: &Bins<'_>, sum: &mut Sums) {
+        sum.gradient += bins.gradient[bin];
+        sum.hessian += bins.hessian[bin];
+        if !bins.count.is_empty() {
+            sum.count += bins.count[bin];
+            self.count[self.len] = sum.count;
+        }
+        self.bin[self.len] = bin as u32;
+        self.gradient[self.len] = sum.gradient;
+        self.hessian[self.len] = sum.hessian;
+        self.len += 1;
     }
 
     fn at(&self, step: usize) -> Sums {
@@ -112,6 +128,28 @@ impl Steps {
     fn before(&self, end: usize) -> usize {
         self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
     }
+}
+
+/// A bit for each of up to 64 bins: whether either of its sums is not zero.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn occupied(a: &[i64], b: &[i64]) -> u64 {
+    let mut bits = 0u64;
+    let mut shift = 0;
+    for (a, b) in a.chunks(8).zip(b.chunks(8)) {
+        let mut byte = 0u8;
+        if let (Ok(a), Ok(b)) = (<&[i64; 8]>::try_from(a), <&[i64; 8]>::try_from(b)) {
+            for i in 0..8 {
+                byte |= (((a[i] | b[i]) != 0) as u8) << i;
+            }
+        } else {
+            for (i, (a, b)) in a.iter().zip(b).enumerate() {
+                byte |= (((a | b) != 0) as u8) << i;
+            }
+        }
+        bits |= (byte as u64) << shift;
+        shift += 8;
+    }
+    bits
 }
 
 /// What all candidates of one node and feature share.
