@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 
 import polars as pl
 import polars_taiga as tg
@@ -166,7 +165,7 @@ def test_every_accepted_type_fits_and_predicts() -> None:
         **{str(t): x["x"].cast(t) for t in [pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.Int8, pl.Int16][:4]},
         **{str(t): (x["x"] - 100).cast(t) for t in [pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.Float32, pl.Float64]},
         "bool": x["x"] >= 100,
-        "decimal": pl.Series([Decimal(i) / 8 for i in range(n)]),
+        "decimal": x["x"].cast(pl.Decimal(20, 3)),
         "date": day,
         "datetime_ms": day.cast(pl.Datetime("ms")),
         "datetime_ns": day.cast(pl.Datetime("ns")),

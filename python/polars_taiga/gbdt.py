@@ -129,7 +129,8 @@ def fit_gbdt(
 
     It sits in `select`, `with_columns`, `group_by().agg()` (a model for each group) and `over`.
     The same rows in the same order with the same parameters give the same bytes, whatever the
-    number of threads and the chunks of the columns.
+    number of threads and the chunks of the columns. Columns are not copied; only where their
+    chunks end at different rows, Polars first makes one copy of them.
 
     The expression's name is `model` unless you give it another.
 
