@@ -24,7 +24,7 @@ pub fn expand(packed: u32) -> u64 {
 }
 
 /// A bin's two sums.
-#[cfg(test)]
+#[inline(always)]
 pub fn unpack(bin: u64) -> (i64, i64) {
     // The lower half is never negative, so it borrows nothing from the upper.
     ((bin as i64) >> 32, (bin & 0xffff_ffff) as i64)

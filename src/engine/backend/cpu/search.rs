@@ -2,7 +2,8 @@
 //! Each thread owns some features, with their bins in all nodes.
 
 use super::shard::Shard;
-use super::statistics::{BinsMut, Encoding, Plane, add_plane, totals};
+use super::histogram::{MAX_ROWS, unpack};
+use super::statistics::{BinsMut, Encoding, Plane, add_plane};
 use crate::backend::{Candidate, CodedFeature, SearchNode};
 use crate::tree::split::{SplitRules, Sums};
 use multiversion::multiversion;
@@ -19,10 +20,70 @@ pub struct Pending {
 
 /// A feature's bins in one node.
 #[derive(Clone, Copy)]
-struct Bins<'a> {
-    gradient: &'a [i64],
-    hessian: &'a [i64],
-    count: &'a [i64],
+enum Bins<'a> {
+    /// Sums of their own; no counts where rows are not counted.
+    Wide { gradient: &'a [i64], hessian: &'a [i64], count: &'a [i64] },
+    /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
+    Packed { bins: &'a [u64], counted: bool },
+}
+
+impl Bins<'_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        match self {
+            Bins::Wide { gradient, .. } => gradient.len(),
+            Bins::Packed { bins, .. } => bins.len(),
+        }
+    }
+
+    #[inline(always)]
+    fn at(&self, i: usize) -> Sums {
+        match self {
+            Bins::Wide { gradient, hessian, count } => {
+                Sums { gradient: gradient[i], hessian: hessian[i], count: if count.is_empty() { 0 } else { count[i] } }
+            }
+            Bins::Packed { bins, counted } => {
+                let (gradient, hessian) = unpack(bins[i]);
+                Sums { gradient, hessian, count: if *counted { hessian } else { 0 } }
+            }
+        }
+    }
+
+    /// The sums over a range of bins.
+    fn total(&self, range: std::ops::Range<usize>) -> Sums {
+        range.fold(Sums::default(), |a, i| {
+            let b = self.at(i);
+            Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count }
+        })
+    }
+
+    /// A bit for each of the bins `start .. end` (at most 64): whether it has any rows.
+    #[inline(always)]
+    fn occupied(&self, start: usize, end: usize) -> u64 {
+        match self {
+            Bins::Wide { gradient, hessian, count } => {
+                let bits = bits(start, end, |i| gradient[i] | hessian[i] != 0);
+                if count.is_empty() { bits } else { bits | self::bits(start, end, |i| count[i] != 0) }
+            }
+            Bins::Packed { bins, .. } => bits(start, end, |i| bins[i] != 0),
+        }
+    }
+}
+
+/// A bit for each of `start .. end`.
+#[inline(always)]
+fn bits(start: usize, end: usize, set: impl Fn(usize) -> bool) -> u64 {
+    let mut bits = 0u64;
+    let mut i = start;
+    while i + 8 <= end {
+        let mut byte = 0u8;
+        for j in 0..8 {
+            byte |= (set(i + j) as u8) << j;
+        }
+        bits |= (byte as u64) << (i - start);
+        i += 8;
+    }
+    (i..end).fold(bits, |bits, i| bits | (set(i) as u64) << (i - start))
 }
 
 /// The features of one thread, with their bins in every slot: for each slot, for each feature, the
@@ -35,6 +96,8 @@ pub struct FeatureShare {
     bins: Vec<usize>,
     slot_size: usize,
     counted: bool,
+    /// Whether this tree's slots hold packed bins, one number each.
+    packed: bool,
     slots: Vec<i64>,
 }
 
@@ -79,22 +142,14 @@ impl Steps {
     }
 
     /// From the bins of a feature whose values start at bin `first`.
+    #[inline(always)]
     fn fill(&mut self, bins: &Bins<'_>, first: usize) {
-        let n = bins.gradient.len();
-        let mut sum = Sums::default();
-        if first > 0 {
-            sum = Sums { gradient: bins.gradient[0], hessian: bins.hessian[0], count: bins.count.first().copied().unwrap_or(0) };
-        }
+        let n = bins.len();
+        let mut sum = if first > 0 { bins.at(0) } else { Sums::default() };
         self.len = 0;
         for start in (first..n).step_by(64) {
             let end = n.min(start + 64);
-            let mut occupied = occupied(&bins.gradient[start..end], &bins.hessian[start..end]);
-            if !bins.count.is_empty() {
-                occupied |= self::occupied(&bins.count[start..end], &bins.count[start..end]);
-            }
-            if start == first {
-                occupied |= 1;
-            }
+            let mut occupied = bins.occupied(start, end) | (start == first) as u64;
             if occupied == u64::MAX >> (64 - (end - start)) {
                 (start..end).for_each(|i| self.push(i, bins, &mut sum));
             } else {
@@ -108,15 +163,14 @@ impl Steps {
 
     #[inline(always)]
     fn push(&mut self, bin: usize, bins: &Bins<'_>, sum: &mut Sums) {
-        sum.gradient += bins.gradient[bin];
-        sum.hessian += bins.hessian[bin];
-        if !bins.count.is_empty() {
-            sum.count += bins.count[bin];
-            self.count[self.len] = sum.count;
-        }
+        let more = bins.at(bin);
+        sum.gradient += more.gradient;
+        sum.hessian += more.hessian;
+        sum.count += more.count;
         self.bin[self.len] = bin as u32;
         self.gradient[self.len] = sum.gradient;
         self.hessian[self.len] = sum.hessian;
+        self.count[self.len] = sum.count;
         self.len += 1;
     }
 
@@ -128,28 +182,6 @@ impl Steps {
     fn before(&self, end: usize) -> usize {
         self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
     }
-}
-
-/// A bit for each of up to 64 bins: whether either of its sums is not zero.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn occupied(a: &[i64], b: &[i64]) -> u64 {
-    let mut bits = 0u64;
-    let mut shift = 0;
-    for (a, b) in a.chunks(8).zip(b.chunks(8)) {
-        let mut byte = 0u8;
-        if let (Ok(a), Ok(b)) = (<&[i64; 8]>::try_from(a), <&[i64; 8]>::try_from(b)) {
-            for i in 0..8 {
-                byte |= (((a[i] | b[i]) != 0) as u8) << i;
-            }
-        } else {
-            for (i, (a, b)) in a.iter().zip(b).enumerate() {
-                byte |= (((a | b) != 0) as u8) << i;
-            }
-        }
-        bits |= (byte as u64) << shift;
-        shift += 8;
-    }
-    bits
 }
 
 /// What all candidates of one node and feature share.
@@ -164,6 +196,7 @@ struct Context<'a> {
 
 /// Scores of the candidates that put the bins up to each of the first `out.len()` steps, less
 /// `missing`, to the left: the sum of both children's scores.
+#[inline(always)]
 fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64]) {
     let n = out.len();
     if c.rules.monotone.is_empty() && c.rules.l1 == 0.0 && c.rules.min_data_in_leaf == 0 {
@@ -199,7 +232,7 @@ fn score(left: Sums, c: &Context<'_>) -> f64 {
 }
 
 /// [`score`] for many candidates at once, where neither l1 nor counts nor monotone constraints play.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+#[inline(always)]
 fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
     let n = out.len();
     let (gradient, hessian) = (&gradient[..n], &hessian[..n]);
@@ -216,7 +249,7 @@ fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sums, r
 }
 
 /// The largest score and the first place that has it.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+#[inline(always)]
 fn first_largest(scores: &[f64]) -> (f64, usize) {
     const LANES: usize = 16;
     let mut lanes = [f64::NEG_INFINITY; LANES];
@@ -231,12 +264,26 @@ fn first_largest(scores: &[f64]) -> (f64, usize) {
     (largest, scores.iter().position(|s| *s == largest).unwrap_or(0))
 }
 
-/// `a[i] -= b[i]`
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+/// `a[i] -= b[i]`; packed numbers may pass through the sign bit.
+#[inline(always)]
 fn subtract(a: &mut [i64], b: &[i64]) {
     for (a, b) in a.iter_mut().zip(b) {
-        *a -= b;
+        *a = a.wrapping_sub(*b);
     }
+}
+
+/// Adds packed bins to packed numbers.
+#[inline(always)]
+fn add_packed(numbers: &mut [i64], bins: &[u64]) {
+    for (a, b) in numbers.iter_mut().zip(bins) {
+        *a = a.wrapping_add(*b as i64);
+    }
+}
+
+/// The same numbers as packed bins.
+fn as_packed(numbers: &[i64]) -> &[u64] {
+    // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is one of both.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr() as *const u64, numbers.len()) }
 }
 
 impl FeatureShare {
@@ -250,7 +297,7 @@ impl FeatureShare {
             starts.push(slot_size);
             slot_size += b * if counted { 3 } else { 2 };
         }
-        FeatureShare { features: mine, starts, bins, slot_size, counted, slots: vec![] }
+        FeatureShare { features: mine, starts, bins, slot_size, counted, packed: false, slots: vec![] }
     }
 
     /// The number of i64 in a slot over all features.
@@ -272,18 +319,32 @@ impl FeatureShare {
 
     fn bins(&self, slot: usize, k: usize) -> Bins<'_> {
         let n = self.bins[k];
-        let (gradient, rest) = self.slots[self.range(slot, k)].split_at(n);
+        let numbers = &self.slots[self.range(slot, k)];
+        if self.packed {
+            return Bins::Packed { bins: as_packed(&numbers[..n]), counted: self.counted };
+        }
+        let (gradient, rest) = numbers.split_at(n);
         let (hessian, count) = rest.split_at(n);
-        Bins { gradient, hessian, count }
+        Bins::Wide { gradient, hessian, count }
     }
 
     /// Sums the shards' partial bins of own feature `k` into the smaller child's slot, and takes
     /// them from the parent's, which so becomes the larger child's.
-    fn merge_feature<S: Deref<Target = Shard>>(&mut self, k: usize, pending: &Pending, shards: &[S], encoding: &Encoding) {
+    #[inline(always)]
+    fn merge_feature(&mut self, k: usize, pending: &Pending, shards: &[&Shard], encoding: &Encoding) {
         let n = self.bins[k];
-        let range = self.range(pending.smaller, k);
+        let mut range = self.range(pending.smaller, k);
+        if self.packed {
+            range.end = range.start + n;
+        }
         let numbers = &mut self.slots[range.clone()];
         numbers.fill(0);
+        if self.packed {
+            for shard in shards {
+                shard.partial_bins(pending.partial, 1, 0, self.features[k], n, |bins| add_packed(numbers, bins));
+            }
+            return self.take_from_larger(pending, k, range);
+        }
         let (gradient, rest) = numbers.split_at_mut(n);
         let (hessian, count) = rest.split_at_mut(n);
         for shard in shards {
@@ -296,48 +357,55 @@ impl FeatureShare {
         if self.counted && !encoding.planes.contains(&Plane::Count) {
             count.copy_from_slice(hessian);
         }
-        if let Some(larger) = pending.larger {
-            let larger = self.range(larger, k);
-            let (a, b) = if larger.start < range.start {
-                let (low, high) = self.slots.split_at_mut(range.start);
-                (&mut low[larger], &high[..range.len()])
-            } else {
-                let (low, high) = self.slots.split_at_mut(larger.start);
-                (&mut high[..range.len()], &low[range])
-            };
-            subtract(a, b);
-        }
+        self.take_from_larger(pending, k, range);
+    }
+
+    /// Takes the smaller child's numbers, which stand at `range`, from the parent's.
+    #[inline(always)]
+    fn take_from_larger(&mut self, pending: &Pending, k: usize, range: std::ops::Range<usize>) {
+        let Some(larger) = pending.larger else { return };
+        let start = self.range(larger, k).start;
+        let (a, b) = if start < range.start {
+            let (low, high) = self.slots.split_at_mut(range.start);
+            (&mut low[start..start + range.len()], &high[..range.len()])
+        } else {
+            let (low, high) = self.slots.split_at_mut(start);
+            (&mut high[..range.len()], &low[range])
+        };
+        subtract(a, b);
     }
 
     /// Merges what is pending, for `slots` slots in all.
     pub fn merge<S: Deref<Target = Shard>>(&mut self, pending: &[Pending], slots: usize, shards: &[S], encoding: &Encoding) {
         self.reserve(slots);
-        for k in 0..self.features.len() {
-            for p in pending {
-                self.merge_feature(k, p, shards, encoding);
-            }
-        }
+        let rows: usize = shards.iter().map(|s| s.rows).sum();
+        self.packed = rows <= MAX_ROWS && encoding.planes == [Plane::Both];
+        let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
+        merge(self, pending, &shards, encoding);
     }
 
     /// The sums over all rows of the node in a slot; none where this share has no feature.
     pub fn node_sums(&self, slot: usize) -> Option<Sums> {
         (!self.features.is_empty()).then(|| {
             let b = self.bins(slot, 0);
-            totals(b.gradient, b.hessian, b.count)
+            b.total(0..b.len())
         })
     }
 
     /// The sums left of a candidate in the node of a slot, if the feature is one of this share.
     pub fn left_sums(&self, slot: usize, candidate: &Candidate, feature: &CodedFeature) -> Option<Sums> {
         let k = self.features.binary_search(&(candidate.feature as usize)).ok()?;
-        let b = self.bins(slot, k);
         let range = (!candidate.missing_left) as usize * feature.first()..feature.first() + candidate.border as usize + 1;
-        let count = if b.count.is_empty() { &[] } else { &b.count[range.clone()] };
-        Some(totals(&b.gradient[range.clone()], &b.hessian[range], count))
+        Some(self.bins(slot, k).total(range))
     }
 
     /// The best split of each node among this share's features. `slots[i]` is node `i`'s.
     pub fn find_splits(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Vec<Option<Found>> {
+        find_splits(self, nodes, slots, features, rules)
+    }
+
+    #[inline(always)]
+    fn splits_of_nodes(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Vec<Option<Found>> {
         let mut found = vec![None; nodes.len()];
         let mut steps = Steps::new();
         let mut out = [0.0; MAX_BINS];
@@ -373,9 +441,15 @@ impl FeatureShare {
 
     /// The split among this share's features with the largest gain summed over all nodes.
     pub fn find_level_split(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Option<Candidate> {
+        find_level_split(self, nodes, slots, features, rules)
+    }
+
+    #[inline(always)]
+    fn split_of_level(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut steps = Steps::new();
         let mut out = [0.0; MAX_BINS];
+        let mut sums = [[0.0; MAX_BINS]; 2];
         let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
         let parent: f64 = parents.iter().sum();
         for (k, f) in self.features.iter().enumerate() {
@@ -385,7 +459,8 @@ impl FeatureShare {
             let feature = &features[*f];
             let (first, borders) = (feature.first(), feature.borders.len());
             let any_missing = slots.iter().any(|s| self.missing(&self.bins(*s, k), feature) != Sums::default());
-            let mut sums = [[0.0; MAX_BINS]; 2];
+            sums[0][..borders].fill(0.0);
+            sums[1][..borders + 1].fill(0.0);
             for (i, node) in nodes.iter().enumerate() {
                 let bins = self.bins(slots[i], k);
                 steps.fill(&bins, first);
@@ -420,11 +495,12 @@ impl FeatureShare {
         if !feature.missing_bin {
             return Sums::default();
         }
-        Sums { gradient: bins.gradient[0], hessian: bins.hessian[0], count: bins.count.first().copied().unwrap_or(0) }
+        bins.at(0)
     }
 }
 
 /// Adds each step's score to the candidates from its bin up to the next step's.
+#[inline(always)]
 fn add_steps(sums: &mut [f64], scores: &[f64], steps: &Steps, first: usize) {
     if scores.len() == sums.len() {
         return add(sums, scores);
@@ -438,9 +514,31 @@ fn add_steps(sums: &mut [f64], scores: &[f64], steps: &Steps, first: usize) {
 }
 
 /// `a[i] += b[i]`
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+#[inline(always)]
 fn add(a: &mut [f64], b: &[f64]) {
     for (a, b) in a.iter_mut().zip(b) {
         *a += b;
     }
+}
+
+// The loops above are compiled for each kind of processor as wholes, so that what they call in
+// their innermost turns is inlined; the processor is asked once a call of these.
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn merge(share: &mut FeatureShare, pending: &[Pending], shards: &[&Shard], encoding: &Encoding) {
+    for k in 0..share.features.len() {
+        for p in pending {
+            share.merge_feature(k, p, shards, encoding);
+        }
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn find_splits(share: &FeatureShare, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Vec<Option<Found>> {
+    share.splits_of_nodes(nodes, slots, features, rules)
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn find_level_split(share: &FeatureShare, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Option<Candidate> {
+    share.split_of_level(nodes, slots, features, rules)
 }

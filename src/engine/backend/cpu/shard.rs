@@ -321,6 +321,7 @@ impl Shard {
     }
 
     /// The packed bins of a feature in each segment of partial `index`, for plane `plane`.
+    #[inline(always)]
     pub fn partial_bins(&self, index: usize, planes: usize, plane: usize, feature: usize, bins: usize, mut visit: impl FnMut(&[u64])) {
         let partial = &self.partials[index];
         let plane_bins = self.plane_bins();

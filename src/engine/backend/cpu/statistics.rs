@@ -6,7 +6,7 @@
 //! typical one, 32 bits each as two 16-bit limbs, which the same kernels add.
 
 use crate::numerics::random::Random;
-use crate::tree::split::{Scales, Sums};
+use crate::tree::split::Scales;
 use multiversion::multiversion;
 
 /// The rows of a batch: blocks of rows are dealt to threads in these, and sums over rows in f64
@@ -263,6 +263,7 @@ fn to_fixed(gradient: &[f32], hessian: &[f32], factor: (f64, f64), out: &mut [(i
 
 /// Adds one shard's packed bins of a plane to a feature's sums: `gradient`, `hessian` and `count`
 /// have one number a bin.
+#[inline(always)]
 pub fn add_plane(plane: Plane, bins: &[u64], sums: BinsMut<'_>) {
     match plane {
         Plane::Both => add_both(bins, sums.gradient, sums.hessian),
@@ -281,7 +282,7 @@ pub struct BinsMut<'a> {
     pub count: &'a mut [i64],
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+#[inline(always)]
 fn add_both(bins: &[u64], gradient: &mut [i64], hessian: &mut [i64]) {
     let n = bins.len();
     let (gradient, hessian) = (&mut gradient[..n], &mut hessian[..n]);
@@ -291,18 +292,13 @@ fn add_both(bins: &[u64], gradient: &mut [i64], hessian: &mut [i64]) {
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+#[inline(always)]
 fn add_limbs(bins: &[u64], sums: &mut [i64]) {
     let n = bins.len();
     let sums = &mut sums[..n];
     for i in 0..n {
         sums[i] += (((bins[i] as i64) >> 32) << 16) + (bins[i] & 0xffff_ffff) as i64;
     }
-}
-
-/// The sums over all bins: a node's totals, from any of its features.
-pub fn totals(gradient: &[i64], hessian: &[i64], count: &[i64]) -> Sums {
-    Sums { gradient: gradient.iter().sum(), hessian: hessian.iter().sum(), count: count.iter().sum() }
 }
 
 #[cfg(test)]
