@@ -25,7 +25,7 @@ use crate::tree::Tree;
 use crate::tree::split::{Scales, SplitRules, Sums};
 use codes::Layout;
 use sample::{Draw, KeyCounts};
-use search::{FeatureShare, Pending};
+use search::{FeatureShare, Pending, Place};
 use shard::{Shard, TreeContext};
 use statistics::{BATCH, Encoding, Magnitudes};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -67,6 +67,9 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 
 /// The codes are kept a second time, by feature, up to this many bytes.
 const MOST_COLUMN_BYTES: usize = 80 << 20;
+
+/// The slot of a node without a histogram.
+const NO_SLOT: usize = usize::MAX;
 
 /// Histograms may take this much memory.
 const MOST_HISTOGRAM_BYTES: usize = 8 << 30;
@@ -168,8 +171,7 @@ impl<'a> CpuBackend<'a> {
     }
 
     /// Runs `visit` for each thread's features, with what is pending merged first.
-    fn search<R: Send>(&mut self, visit: impl Fn(&FeatureShare) -> R + Sync) -> Result<Vec<R>> {
-        let pending = std::mem::take(&mut self.pending);
+    fn search<R: Send>(&self, pending: Vec<Pending>, visit: impl Fn(&FeatureShare) -> R + Sync) -> Result<Vec<R>> {
         let encoding = self.encoding()?;
         Ok(self.team.each(|t| {
             if !pending.is_empty() {
@@ -180,9 +182,26 @@ impl<'a> CpuBackend<'a> {
         }))
     }
 
-    fn slots_of(&self, nodes: &[SearchNode]) -> Vec<usize> {
-        nodes.iter().map(|n| self.slots[n.id as usize]).collect()
+    /// The packed statistics of the rows of the nodes without histograms, node after node.
+    fn small_statistics(&self, nodes: &[SearchNode]) -> Vec<u32> {
+        let shard = read(&self.shards[0]);
+        let small = nodes.iter().filter(|n| self.slots[n.id as usize] == NO_SLOT);
+        small.flat_map(|n| shard.small_node(n.id)).map(|row| shard.statistic(*row)).collect()
     }
+}
+
+/// Where the search finds each node.
+fn places<'s>(nodes: &[SearchNode], slots: &[usize], shard: &'s Shard, mut statistics: &'s [u32]) -> Vec<Place<'s>> {
+    let place = |n: &SearchNode| match slots[n.id as usize] {
+        NO_SLOT => {
+            let rows = shard.small_node(n.id);
+            let (own, rest) = statistics.split_at(rows.len());
+            statistics = rest;
+            Place::Rows { rows, statistics: own, columns: shard.columns.as_deref().unwrap_or_default() }
+        }
+        slot => Place::Slot(slot),
+    };
+    nodes.iter().map(place).collect()
 }
 
 /// Copies the shard's rows of target, weights, scores and marks.
@@ -262,43 +281,50 @@ impl Backend for CpuBackend<'_> {
         self.slots = vec![0];
         self.used_slots = 1;
         self.pending = vec![Pending { partial: 0, smaller: 0, larger: None }];
-        let sums = self.search(|share| share.node_sums(0))?.into_iter().flatten().next().unwrap_or_default();
+        let pending = std::mem::take(&mut self.pending);
+        let sums = self.search(pending, |share| share.node_sums(0))?.into_iter().flatten().next().unwrap_or_default();
         Ok((sums, scales))
     }
 
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        let (slots, features) = (self.slots_of(nodes), self.features);
-        let found = self.search(|share| share.find_splits(nodes, &slots, features, rules))?;
+        let pending = std::mem::take(&mut self.pending);
+        let statistics = self.small_statistics(nodes);
+        let shard = read(&self.shards[0]);
+        let places = places(nodes, &self.slots, &shard, &statistics);
+        let found = self.search(pending, |share| share.find_splits(nodes, &places, self.features, rules))?;
         let best = |i: usize| found.iter().map(|f| f[i]).fold(None, search::best_of);
         Ok((0..nodes.len()).map(|i| best(i).map(|f| (f.candidate, f.left))).collect())
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        let (slots, features) = (self.slots_of(nodes), self.features);
-        let found = self.search(|share| share.find_level_split(nodes, &slots, features, rules))?;
+        let pending = std::mem::take(&mut self.pending);
+        let statistics = self.small_statistics(nodes);
+        let shard = read(&self.shards[0]);
+        let places = places(nodes, &self.slots, &shard, &statistics);
+        let found = self.search(pending, |share| share.find_level_split(nodes, &places, self.features, rules))?;
         let best = found
             .into_iter()
             .flatten()
             .fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if search::better(&b, &a) { b } else { a })));
         Ok(best.map(|candidate| {
-            let feature = &features[candidate.feature as usize];
+            let feature = &self.features[candidate.feature as usize];
             let shares: Vec<_> = self.shares.iter().map(read).collect();
-            let left = |slot: &usize| shares.iter().find_map(|s| s.left_sums(*slot, &candidate, feature)).unwrap_or_default();
-            (candidate, slots.iter().map(left).collect())
+            let left = |place: &Place<'_>| shares.iter().find_map(|s| s.left_sums(place, &candidate, feature)).unwrap_or_default();
+            (candidate, places.iter().map(left).collect())
         }))
     }
 
     fn divide(&mut self, divisions: &[Division]) -> Result<()> {
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
-        self.team.each(|t| write(&self.shards[t]).divide(divisions, &context));
+        let summed = self.team.each(|t| write(&self.shards[t]).divide(divisions, &context));
         let mut partial = 0;
-        for d in divisions {
+        for (d, summed) in divisions.iter().zip(&summed[0]) {
             let last = d.left.max(d.right) as usize;
             if self.slots.len() <= last {
-                self.slots.resize(last + 1, usize::MAX);
+                self.slots.resize(last + 1, NO_SLOT);
             }
-            if d.histograms {
+            if *summed {
                 let parent = self.slots[d.parent as usize];
                 let (smaller, larger) = if d.left_is_smaller { (d.left, d.right) } else { (d.right, d.left) };
                 self.slots[smaller as usize] = self.used_slots;

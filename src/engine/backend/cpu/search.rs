@@ -1,8 +1,8 @@
 //! The histograms of the nodes, merged from the shards' partial ones, and the search for splits.
 //! Each thread owns some features, with their bins in all nodes.
 
-use super::shard::Shard;
-use super::histogram::{MAX_ROWS, unpack};
+use super::histogram::{MAX_ROWS, expand, unpack};
+use super::shard::{FEW_ROWS, Shard};
 use super::statistics::{BinsMut, Encoding, Plane, add_plane};
 use crate::backend::{Candidate, CodedFeature, SearchNode};
 use crate::tree::split::{SplitRules, Sums};
@@ -25,49 +25,62 @@ enum Bins<'a> {
     Wide { gradient: &'a [i64], hessian: &'a [i64], count: &'a [i64] },
     /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
     Packed { bins: &'a [u64], counted: bool },
+    /// No bins: a few rows by themselves, with their packed statistics and the feature's codes.
+    Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counted: bool },
+}
+
+/// Where a node's histogram stands, or the few rows that make one superfluous.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    Slot(usize),
+    Rows {
+        rows: &'a [u32],
+        statistics: &'a [u32],
+        /// `[feature][row]`
+        columns: &'a [Vec<u8>],
+    },
+}
+
+#[inline(always)]
+fn add_sums(a: Sums, b: Sums) -> Sums {
+    Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count }
+}
+
+/// A packed statistic, or a sum of some, as sums.
+#[inline(always)]
+fn sums(bin: u64, counted: bool) -> Sums {
+    let (gradient, hessian) = unpack(bin);
+    Sums { gradient, hessian, count: if counted { hessian } else { 0 } }
 }
 
 impl Bins<'_> {
+    /// The sums of one bin.
     #[inline(always)]
-    fn len(&self) -> usize {
-        match self {
-            Bins::Wide { gradient, .. } => gradient.len(),
-            Bins::Packed { bins, .. } => bins.len(),
-        }
-    }
-
-    #[inline(always)]
-    fn at(&self, i: usize) -> Sums {
+    fn at(&self, bin: usize) -> Sums {
         match self {
             Bins::Wide { gradient, hessian, count } => {
-                Sums { gradient: gradient[i], hessian: hessian[i], count: if count.is_empty() { 0 } else { count[i] } }
+                Sums { gradient: gradient[bin], hessian: hessian[bin], count: if count.is_empty() { 0 } else { count[bin] } }
             }
-            Bins::Packed { bins, counted } => {
-                let (gradient, hessian) = unpack(bins[i]);
-                Sums { gradient, hessian, count: if *counted { hessian } else { 0 } }
-            }
+            Bins::Packed { bins, counted } => sums(bins[bin], *counted),
+            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
         }
     }
 
     /// The sums over a range of bins.
-    fn total(&self, range: std::ops::Range<usize>) -> Sums {
-        range.fold(Sums::default(), |a, i| {
-            let b = self.at(i);
-            Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count }
-        })
-    }
-
-    /// A bit for each of the bins `start .. end` (at most 64): whether it has any rows.
     #[inline(always)]
-    fn occupied(&self, start: usize, end: usize) -> u64 {
+    fn total(&self, range: std::ops::Range<usize>) -> Sums {
         match self {
-            Bins::Wide { gradient, hessian, count } => {
-                let bits = bits(start, end, |i| gradient[i] | hessian[i] != 0);
-                if count.is_empty() { bits } else { bits | self::bits(start, end, |i| count[i] != 0) }
-            }
-            Bins::Packed { bins, .. } => bits(start, end, |i| bins[i] != 0),
+            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
+            _ => range.fold(Sums::default(), |a, i| add_sums(a, self.at(i))),
         }
     }
+}
+
+/// The sums over the rows with codes inside a range.
+#[inline(always)]
+fn rows_total(rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, range: std::ops::Range<usize>) -> Sums {
+    let inside = rows.iter().zip(statistics).filter(|(r, _)| range.contains(&(codes[**r as usize] as usize)));
+    sums(inside.fold(0, |a, (_, s)| expand(*s).wrapping_add(a)), counted)
 }
 
 /// A bit for each of `start .. end`.
@@ -144,17 +157,32 @@ impl Steps {
     /// From the bins of a feature whose values start at bin `first`.
     #[inline(always)]
     fn fill(&mut self, bins: &Bins<'_>, first: usize) {
-        let n = bins.len();
-        let mut sum = if first > 0 { bins.at(0) } else { Sums::default() };
         self.len = 0;
+        match bins {
+            Bins::Wide { gradient, hessian, count } => self.fill_bins(bins, first, gradient.len(), |start, end| {
+                let any = bits(start, end, |i| gradient[i] | hessian[i] != 0);
+                if count.is_empty() { any } else { any | bits(start, end, |i| count[i] != 0) }
+            }),
+            Bins::Packed { bins: packed, .. } => {
+                self.fill_bins(bins, first, packed.len(), |start, end| bits(start, end, |i| packed[i] != 0))
+            }
+            Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
+        }
+    }
+
+    /// `occupied(start, end)` has a bit for each of at most 64 bins.
+    #[inline(always)]
+    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize, occupied: impl Fn(usize, usize) -> u64) {
+        let mut sum = if first > 0 { bins.at(0) } else { Sums::default() };
         for start in (first..n).step_by(64) {
             let end = n.min(start + 64);
-            let mut occupied = bins.occupied(start, end) | (start == first) as u64;
+            let mut occupied = occupied(start, end) | (start == first) as u64;
             if occupied == u64::MAX >> (64 - (end - start)) {
-                (start..end).for_each(|i| self.push(i, bins, &mut sum));
+                (start..end).for_each(|i| self.push(i, bins.at(i), &mut sum));
             } else {
                 while occupied != 0 {
-                    self.push(start + occupied.trailing_zeros() as usize, bins, &mut sum);
+                    let i = start + occupied.trailing_zeros() as usize;
+                    self.push(i, bins.at(i), &mut sum);
                     occupied &= occupied - 1;
                 }
             }
@@ -162,11 +190,42 @@ impl Steps {
     }
 
     #[inline(always)]
-    fn push(&mut self, bin: usize, bins: &Bins<'_>, sum: &mut Sums) {
-        let more = bins.at(bin);
-        sum.gradient += more.gradient;
-        sum.hessian += more.hessian;
-        sum.count += more.count;
+    fn fill_rows(&mut self, rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, first: usize) {
+        // Rows in the order of their codes: a code above a row's statistic makes a key.
+        let mut keys = [0u64; FEW_ROWS];
+        let n = rows.len().min(FEW_ROWS);
+        for i in 0..n {
+            let key = (codes[rows[i] as usize] as u64) << 32 | statistics[i] as u64;
+            let mut at = i;
+            while at > 0 && keys[at - 1] > key {
+                keys[at] = keys[at - 1];
+                at -= 1;
+            }
+            keys[at] = key;
+        }
+        let mut sum = Sums::default();
+        let mut next = 0;
+        while next < n && ((keys[next] >> 32) as usize) < first {
+            sum = add_sums(sum, sums(expand(keys[next] as u32), counted));
+            next += 1;
+        }
+        if next == n || (keys[next] >> 32) as usize != first {
+            self.push(first, Sums::default(), &mut sum);
+        }
+        while next < n {
+            let code = keys[next] >> 32;
+            let mut packed = 0u64;
+            while next < n && keys[next] >> 32 == code {
+                packed = packed.wrapping_add(expand(keys[next] as u32));
+                next += 1;
+            }
+            self.push(code as usize, sums(packed, counted), &mut sum);
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, bin: usize, more: Sums, sum: &mut Sums) {
+        *sum = add_sums(*sum, more);
         self.bin[self.len] = bin as u32;
         self.gradient[self.len] = sum.gradient;
         self.hessian[self.len] = sum.hessian;
@@ -328,6 +387,17 @@ impl FeatureShare {
         Bins::Wide { gradient, hessian, count }
     }
 
+    /// Own feature `k` at a node's place.
+    #[inline(always)]
+    fn at_place<'a>(&'a self, place: &Place<'a>, k: usize) -> Bins<'a> {
+        match *place {
+            Place::Slot(slot) => self.bins(slot, k),
+            Place::Rows { rows, statistics, columns } => {
+                Bins::Rows { rows, statistics, codes: &columns[self.features[k]], counted: self.counted }
+            }
+        }
+    }
+
     /// Sums the shards' partial bins of own feature `k` into the smaller child's slot, and takes
     /// them from the parent's, which so becomes the larger child's.
     #[inline(always)]
@@ -388,24 +458,36 @@ impl FeatureShare {
     pub fn node_sums(&self, slot: usize) -> Option<Sums> {
         (!self.features.is_empty()).then(|| {
             let b = self.bins(slot, 0);
-            b.total(0..b.len())
+            b.total(0..self.bins[0])
         })
     }
 
-    /// The sums left of a candidate in the node of a slot, if the feature is one of this share.
-    pub fn left_sums(&self, slot: usize, candidate: &Candidate, feature: &CodedFeature) -> Option<Sums> {
+    /// The sums left of a candidate in a node, if the feature is one of this share.
+    pub fn left_sums(&self, place: &Place<'_>, candidate: &Candidate, feature: &CodedFeature) -> Option<Sums> {
         let k = self.features.binary_search(&(candidate.feature as usize)).ok()?;
         let range = (!candidate.missing_left) as usize * feature.first()..feature.first() + candidate.border as usize + 1;
-        Some(self.bins(slot, k).total(range))
+        Some(self.at_place(place, k).total(range))
     }
 
-    /// The best split of each node among this share's features. `slots[i]` is node `i`'s.
-    pub fn find_splits(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Vec<Option<Found>> {
-        find_splits(self, nodes, slots, features, rules)
+    /// The best split of each node among this share's features. `places[i]` is node `i`'s.
+    pub fn find_splits(
+        &self,
+        nodes: &[SearchNode],
+        places: &[Place<'_>],
+        features: &[CodedFeature],
+        rules: &SplitRules,
+    ) -> Vec<Option<Found>> {
+        find_splits(self, nodes, places, features, rules)
     }
 
     #[inline(always)]
-    fn splits_of_nodes(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Vec<Option<Found>> {
+    fn splits_of_nodes(
+        &self,
+        nodes: &[SearchNode],
+        places: &[Place<'_>],
+        features: &[CodedFeature],
+        rules: &SplitRules,
+    ) -> Vec<Option<Found>> {
         let mut found = vec![None; nodes.len()];
         let mut steps = Steps::new();
         let mut out = [0.0; MAX_BINS];
@@ -415,7 +497,7 @@ impl FeatureShare {
                 if node.features.as_ref().is_some_and(|allowed| allowed.binary_search(&(*f as u32)).is_err()) {
                     continue;
                 }
-                let bins = self.bins(slots[i], k);
+                let bins = self.at_place(&places[i], k);
                 let c = self.context(node, *f, rules, f64::NEG_INFINITY);
                 let feature = &features[*f];
                 let (first, borders) = (feature.first(), feature.borders.len());
@@ -440,12 +522,24 @@ impl FeatureShare {
     }
 
     /// The split among this share's features with the largest gain summed over all nodes.
-    pub fn find_level_split(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Option<Candidate> {
-        find_level_split(self, nodes, slots, features, rules)
+    pub fn find_level_split(
+        &self,
+        nodes: &[SearchNode],
+        places: &[Place<'_>],
+        features: &[CodedFeature],
+        rules: &SplitRules,
+    ) -> Option<Candidate> {
+        find_level_split(self, nodes, places, features, rules)
     }
 
     #[inline(always)]
-    fn split_of_level(&self, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Option<Candidate> {
+    fn split_of_level(
+        &self,
+        nodes: &[SearchNode],
+        places: &[Place<'_>],
+        features: &[CodedFeature],
+        rules: &SplitRules,
+    ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut steps = Steps::new();
         let mut out = [0.0; MAX_BINS];
@@ -458,11 +552,11 @@ impl FeatureShare {
             }
             let feature = &features[*f];
             let (first, borders) = (feature.first(), feature.borders.len());
-            let any_missing = slots.iter().any(|s| self.missing(&self.bins(*s, k), feature) != Sums::default());
+            let any_missing = places.iter().any(|p| self.missing(&self.at_place(p, k), feature) != Sums::default());
             sums[0][..borders].fill(0.0);
             sums[1][..borders + 1].fill(0.0);
             for (i, node) in nodes.iter().enumerate() {
-                let bins = self.bins(slots[i], k);
+                let bins = self.at_place(&places[i], k);
                 steps.fill(&bins, first);
                 // A node that a candidate would leave a child too small in counts as not split.
                 let c = self.context(node, *f, rules, parents[i]);
@@ -534,11 +628,23 @@ fn merge(share: &mut FeatureShare, pending: &[Pending], shards: &[&Shard], encod
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn find_splits(share: &FeatureShare, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Vec<Option<Found>> {
-    share.splits_of_nodes(nodes, slots, features, rules)
+fn find_splits<'a>(
+    share: &FeatureShare,
+    nodes: &[SearchNode],
+    places: &[Place<'a>],
+    features: &[CodedFeature],
+    rules: &SplitRules,
+) -> Vec<Option<Found>> {
+    share.splits_of_nodes(nodes, places, features, rules)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn find_level_split(share: &FeatureShare, nodes: &[SearchNode], slots: &[usize], features: &[CodedFeature], rules: &SplitRules) -> Option<Candidate> {
-    share.split_of_level(nodes, slots, features, rules)
+fn find_level_split<'a>(
+    share: &FeatureShare,
+    nodes: &[SearchNode],
+    places: &[Place<'a>],
+    features: &[CodedFeature],
+    rules: &SplitRules,
+) -> Option<Candidate> {
+    share.split_of_level(nodes, places, features, rules)
 }

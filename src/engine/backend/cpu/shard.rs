@@ -9,6 +9,9 @@ use crate::boosting::loss::{self, Loss};
 use crate::numerics::random::Random;
 use crate::tree::{Tree, model::Child};
 
+/// Up to so many rows are searched one by one, where the bins of a histogram would outnumber them.
+pub const FEW_ROWS: usize = 24;
+
 /// Where a node's rows stand in a shard's lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeRows {
@@ -287,21 +290,17 @@ impl Shard {
                     (_, Some(first)) if p == 0 => Some(&first[..n]),
                     _ if embedded => None,
                     _ => {
-                        let values = (p > 0).then(|| &self.planes[p - 1]);
-                        let block = &self.blocks[0];
-                        let bytes = block.bytes.as_slice();
-                        let of_row = |row: usize| match values {
-                            Some(values) => values[row],
-                            None => {
-                                let at = (row + 1) * block.stride - STATISTICS;
-                                u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-                            }
+                        let mut ordered = std::mem::take(&mut self.ordered);
+                        let of_row = |row: usize| match p {
+                            0 => self.statistic(row as u32),
+                            _ => self.planes[p - 1][row],
                         };
-                        self.ordered.clear();
+                        ordered.clear();
                         match source {
-                            Source::All => self.ordered.extend((start..start + n).map(of_row)),
-                            Source::List => self.ordered.extend(numbers[..n].iter().map(|r| of_row(*r as usize))),
+                            Source::All => ordered.extend((start..start + n).map(of_row)),
+                            Source::List => ordered.extend(numbers[..n].iter().map(|r| of_row(*r as usize))),
                         }
+                        self.ordered = ordered;
                         Some(&self.ordered)
                     }
                 };
@@ -341,17 +340,43 @@ impl Shard {
 
     /// Carries out the divisions: parts the rows and sums the smaller children's histograms, one
     /// partial for each division that asks for histograms, in order.
-    pub fn divide(&mut self, divisions: &[Division], tree: &TreeContext<'_>) {
+    /// Gives whether each division has one: none does where the rows of both children are so few
+    /// that they are searched one by one.
+    pub fn divide(&mut self, divisions: &[Division], tree: &TreeContext<'_>) -> Vec<bool> {
         for p in self.partials.drain(..) {
             self.spare.push(p);
         }
-        for d in divisions {
+        let sum = |d: &Division| {
             let partial = self.divide_one(d, tree);
+            let summed = partial.is_some();
             self.partials.extend(partial);
-        }
+            summed
+        };
+        divisions.iter().map(sum).collect()
+    }
+
+    /// Whether nodes of at most [`FEW_ROWS`] rows are searched without histograms: where one shard
+    /// has all of a node's rows and can read their codes by feature.
+    fn searches_rows(&self, tree: &TreeContext<'_>) -> bool {
+        self.shards == 1 && self.columns.is_some() && tree.encoding.planes == [Plane::Both]
+    }
+
+    /// The rows of a small node.
+    pub fn small_node(&self, node: NodeId) -> &[u32] {
+        let n = self.nodes[node as usize];
+        &self.lists[n.list as usize][n.start..n.start + n.len]
+    }
+
+    /// The packed statistic of a row's first plane.
+    pub fn statistic(&self, row: u32) -> u32 {
+        let block = &self.blocks[0];
+        let at = (row as usize + 1) * block.stride - STATISTICS;
+        let bytes = &block.bytes.as_slice()[at..at + STATISTICS];
+        u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }
 
     fn divide_one(&mut self, d: &Division, tree: &TreeContext<'_>) -> Option<Partial> {
+        let few = self.searches_rows(tree) && self.nodes[d.parent as usize].len <= 2 * FEW_ROWS;
         let parent = self.nodes[d.parent as usize];
         let feature = &tree.features[d.split.feature as usize];
         let test = code_test(feature, d.split.border, d.split.missing_left);
@@ -381,6 +406,10 @@ impl Shard {
                 // SAFETY: lists hold nothing but rows of this shard: they are filled in `root` and
                 // by `divide` itself.
                 unsafe { partition::divide(codes, test, source, source_list, at_row, end, left, &mut done) };
+            }
+            if few && done.left.max(done.right) <= FEW_ROWS {
+                // All rows have been parted: `few` goes with codes by feature, which are read in one step.
+                self.spare.extend(partial.take());
             }
             if let Some(partial) = &mut partial {
                 let (list, first, n) = if d.left_is_smaller {
