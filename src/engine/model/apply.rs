@@ -1,17 +1,58 @@
 //! Scores, probabilities, classes and leaves of rows.
-use super::Model;
-use crate::column::Column;
-use crate::error::Result;
 
-/// A model made ready to be applied many times.
+use super::Model;
+use super::plan::{BLOCK, Block, LeafIndices, Plan};
+use crate::boosting::loss::Link;
+use crate::boosting::params::LossKind;
+use crate::column::Column;
+use crate::error::{Error, Result};
+
+/// A model made ready to be applied many times: its splits become tests of bytes, which run on
+/// many rows at once (the idea of CatBoost's evaluator of oblivious trees, for both kinds of tree).
+///
+/// One thread does the work; callers split the rows. The result of a row depends on nothing but
+/// the model and the row.
+///
+/// ```
+/// use taiga_engine::boosting::params::{BoostingParams, LossKind};
+/// use taiga_engine::column::{Column, FeatureType};
+/// use taiga_engine::model::{Feature, Model, apply::Predictor};
+/// use taiga_engine::tree::{Leaf, Split, Tree};
+///
+/// let model = Model {
+///     params: BoostingParams::default(),
+///     loss: LossKind::Rmse,
+///     target: "y".into(),
+///     features: vec![Feature { name: "x".into(), dtype: FeatureType::Numeric, borders: vec![2.5] }],
+///     labels: None,
+///     start: vec![10.0],
+///     scale: 1.0,
+///     trees: vec![Tree::Symmetric {
+///         splits: vec![Split { feature: 0, border: 0, missing_left: false, gain: 1.0 }],
+///         leaves: [-1.0, 1.0].map(|value| Leaf { value, weight: 2.0, count: 2 }).to_vec(),
+///     }],
+///     rows: 4,
+///     history: None,
+/// };
+/// let predictor = Predictor::new(model);
+/// let table = [Column::from_f64("z", &[0.0; 3]), Column::from_f64("x", &[2.5, 3.0, f64::NAN])];
+/// let columns = predictor.bind(&table)?;
+/// assert_eq!(predictor.raw(&columns), [[9.0, 11.0, 11.0]]);
+/// # Ok::<(), taiga_engine::Error>(())
+/// ```
 pub struct Predictor {
     model: Model,
+    plan: Plan,
 }
 
 impl Predictor {
-    /// Prepares `model`.
+    /// Prepares `model`: in time of the order of its splits, borders and leaves.
+    ///
+    /// # Panics
+    /// May panic for a model for which [`Model::validate`] fails; a fitted or parsed one is valid.
     pub fn new(model: Model) -> Self {
-        Predictor { model }
+        let plan = Plan::new(&model);
+        Predictor { model, plan }
     }
 
     /// The model.
@@ -23,40 +64,151 @@ impl Predictor {
     /// ignored.
     ///
     /// # Errors
-    /// Names every column that is missing, or whose type differs from the fitted one.
+    /// Names every column that is missing, or whose type differs from the fitted one; and a name
+    /// of the model's that two columns bear, and columns that differ in length.
     pub fn bind<'c, 'a>(&self, columns: &'c [Column<'a>]) -> Result<Vec<&'c Column<'a>>> {
-        let _ = columns;
-        unimplemented!()
+        let features = &self.model.features;
+        let mut by_name = std::collections::HashMap::with_capacity(features.len());
+        by_name.extend(features.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)));
+        let mut found: Vec<Option<&Column<'a>>> = vec![None; features.len()];
+        for c in columns {
+            if let Some(i) = by_name.get(c.name())
+                && found[*i].replace(c).is_some()
+            {
+                return Err(Error::column(c.name(), "stands twice among the columns to predict from"));
+            }
+        }
+        let (mut missing, mut differing) = (vec![], vec![]);
+        for (column, f) in found.iter().zip(features) {
+            match column {
+                None => missing.push(format!("`{}` ({})", f.name, f.dtype)),
+                Some(c) if *c.dtype() != f.dtype => {
+                    differing.push(format!("`{}` is {}, the model was fitted on {}", f.name, c.dtype(), f.dtype))
+                }
+                Some(_) => {}
+            }
+        }
+        let missing = (!missing.is_empty()).then(|| format!("the model needs columns that are missing: {}", missing.join(", ")));
+        let differing = (!differing.is_empty()).then(|| format!("columns of another type than the model's: {}", differing.join("; ")));
+        let faults: Vec<String> = missing.into_iter().chain(differing).collect();
+        if !faults.is_empty() {
+            return Err(Error::Data(format!("predict: {}", faults.join("; "))));
+        }
+        let found: Vec<&Column<'a>> = found.into_iter().flatten().collect();
+        match found.iter().find(|c| c.len() != found[0].len()) {
+            Some(c) => Err(Error::column(c.name(), format!("has {} rows where `{}` has {}", c.len(), found[0].name(), found[0].len()))),
+            None => Ok(found),
+        }
+    }
+
+    /// Calls `visit(first row, rows, tree, leaves of the rows)` for each tree of each block of rows.
+    fn for_leaves(&self, columns: &[&Column<'_>], mut visit: impl FnMut(usize, usize, usize, &LeafIndices)) {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let (mut block, mut leaves) = (Block::default(), LeafIndices::default());
+        for start in (0..rows).step_by(BLOCK) {
+            let n = BLOCK.min(rows - start);
+            self.plan.read(columns, start, n, &mut block);
+            for tree in 0..self.model.trees.len() {
+                self.plan.leaves(tree, &block, &mut leaves);
+                visit(start, n, tree, &leaves);
+            }
+        }
     }
 
     /// Raw scores of all rows, one vector for each output. `columns` as [`Predictor::bind`] gives them.
     pub fn raw(&self, columns: &[&Column<'_>]) -> Vec<Vec<f64>> {
-        let _ = columns;
-        unimplemented!()
+        let rows = columns.first().map_or(0, |c| c.len());
+        let outputs = self.model.outputs();
+        let mut out = vec![vec![0.0; rows]; outputs];
+        self.for_leaves(columns, |start, n, tree, leaves| self.plan.add(tree, leaves, &mut out[tree % outputs][start..start + n]));
+        for (out, start) in out.iter_mut().zip(&self.model.start) {
+            out.iter_mut().for_each(|x| *x = start + self.model.scale * *x);
+        }
+        out
     }
 
     /// Turns raw scores into predictions in place: the identity, probabilities (of the second
     /// class, or one for each class) or the exponential, by the loss's link.
     pub fn link(&self, raw: &mut [Vec<f64>]) {
-        let _ = raw;
-        unimplemented!()
+        match link_of(self.model.loss) {
+            Link::Identity => {}
+            Link::Exp => raw.iter_mut().flatten().for_each(|x| *x = exp64(*x)),
+            Link::Sigmoid => raw.iter_mut().flatten().for_each(|x| *x = 1.0 / (1.0 + exp64(-*x))),
+            Link::Softmax => {
+                let rows = raw.first().map_or(0, |r| r.len());
+                for row in 0..rows {
+                    // The largest score becomes 0, so that no exponential overflows.
+                    let largest = raw.iter().map(|r| r[row]).fold(f64::NEG_INFINITY, f64::max);
+                    let mut sum = 0.0;
+                    for r in raw.iter_mut() {
+                        r[row] = exp64(r[row] - largest);
+                        sum += r[row];
+                    }
+                    for r in raw.iter_mut() {
+                        r[row] /= sum;
+                    }
+                }
+            }
+        }
     }
 
-    /// The index of the class with the largest raw score, the lower one at a tie.
+    /// The index of the class with the largest raw score, the lower one at a tie. Under one output
+    /// the second class's score is above 0 where its probability is above a half.
     pub fn class(&self, raw: &[Vec<f64>]) -> Vec<u32> {
-        let _ = raw;
-        unimplemented!()
+        match raw {
+            [] => vec![],
+            [score] => score.iter().map(|x| (*x > 0.0) as u32).collect(),
+            _ => (0..raw[0].len())
+                .map(|row| (1..raw.len()).fold(0, |best, k| if raw[k][row] > raw[best][row] { k } else { best }) as u32)
+                .collect(),
+        }
     }
 
     /// The leaf of every row in every tree, row after row: `out[row * trees + tree]`.
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Vec<u32> {
-        let _ = columns;
-        unimplemented!()
+        let rows = columns.first().map_or(0, |c| c.len());
+        let trees = self.model.trees.len();
+        let mut out = vec![0; rows * trees];
+        self.for_leaves(columns, |start, n, tree, leaves| {
+            for row in 0..n {
+                out[(start + row) * trees + tree] = self.plan.leaf(tree, leaves, row);
+            }
+        });
+        out
     }
 
     /// Raw scores after every round: `out[output][row * rounds + round]`.
     pub fn staged(&self, columns: &[&Column<'_>]) -> Vec<Vec<f64>> {
-        let _ = columns;
-        unimplemented!()
+        let rows = columns.first().map_or(0, |c| c.len());
+        let (outputs, rounds) = (self.model.outputs(), self.model.rounds());
+        let mut out = vec![vec![0.0; rows * rounds]; outputs];
+        let mut sums = vec![[0.0; BLOCK]; outputs];
+        self.for_leaves(columns, |start, n, tree, leaves| {
+            let (output, round) = (tree % outputs, tree / outputs);
+            let sums = &mut sums[output][..n];
+            if round == 0 {
+                sums.fill(0.0);
+            }
+            self.plan.add(tree, leaves, sums);
+            for (row, sum) in sums.iter().enumerate() {
+                out[output][(start + row) * rounds + round] = self.model.start[output] + self.model.scale * sum;
+            }
+        });
+        out
     }
+}
+
+/// How a loss's scores become predictions.
+fn link_of(loss: LossKind) -> Link {
+    match loss {
+        LossKind::Auto | LossKind::Rmse | LossKind::Mae | LossKind::Quantile | LossKind::Huber => Link::Identity,
+        LossKind::Logloss | LossKind::CrossEntropy => Link::Sigmoid,
+        LossKind::Multiclass => Link::Softmax,
+        LossKind::Poisson | LossKind::Gamma | LossKind::Tweedie => Link::Exp,
+    }
+}
+
+/// e to the power of `x`, the same on every platform.
+fn exp64(x: f64) -> f64 {
+    libm::exp(x)
 }

@@ -1,48 +1,185 @@
 //! What a model's trees say of its features.
 use super::Model;
+use crate::tree::model::{Child, Leaf, Split, Tree};
 
 /// What importance is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Importance {
     /// The total gain of the feature's splits.
     Gain,
-    /// The number of the feature's splits.
+    /// The number of the feature's splits; a level of a symmetric tree counts as one.
     Split,
-    /// The sum of hessians of the rows that met the feature's splits.
+    /// The sum of hessians of the rows that met the feature's splits, over all splits.
     Cover,
 }
 
 /// One node or leaf of a tree, for a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeRow {
+    /// Index into the model's trees.
     pub tree: u32,
+    /// The boosting round, from 0.
     pub round: u32,
+    /// The output that the tree adds to.
     pub output: u32,
     /// Counted breadth-first inside the tree, the root is 0.
     pub node: u32,
+    /// The root's is 0.
     pub depth: u32,
+    /// The `node` of the left child; none for a leaf.
     pub left: Option<u32>,
+    /// The `node` of the right child; none for a leaf.
     pub right: Option<u32>,
+    /// Index into the model's features; none for a leaf.
     pub feature: Option<u32>,
+    /// Larger values go right; +∞ where only missing values do. None for a leaf.
     pub border: Option<f64>,
+    /// Where a missing value goes; none for a leaf.
     pub missing_left: Option<bool>,
+    /// By how much the split lowered the loss; none for a leaf. The gain of a symmetric tree's
+    /// level stands at the level's first node and nowhere else, so that sums come out right.
     pub gain: Option<f32>,
     /// In units of the target (or of the score), the learning rate included.
+    /// None for an inner node.
     pub value: Option<f64>,
+    /// The leaf's index as `output="leaf"` counts; none for an inner node.
     pub leaf: Option<u32>,
+    /// The sum of hessians of the training rows that came here.
     pub weight: f64,
+    /// The number of training rows that came here.
     pub count: u64,
 }
 
+/// A tree of either kind, seen as a branching one, breadth-first.
+enum Below<'a> {
+    /// The split, whether its gain is told here, and the children as indices into the list.
+    Inner {
+        split: &'a Split,
+        first: bool,
+        left: u32,
+        right: u32,
+    },
+    Leaf(u32),
+}
+
+/// Nodes and leaves breadth-first with their depth; children stand behind their parents.
+fn breadth_first(tree: &Tree) -> Vec<(Below<'_>, u32)> {
+    let mut list = Vec::with_capacity(2 * tree.leaves().len());
+    match tree {
+        Tree::Symmetric { splits, leaves } => {
+            for (depth, split) in splits.iter().enumerate() {
+                let next = (2u32 << depth) - 1;
+                for k in 0..1u32 << depth {
+                    list.push((Below::Inner { split, first: k == 0, left: next + 2 * k, right: next + 2 * k + 1 }, depth as u32));
+                }
+            }
+            list.extend((0..leaves.len() as u32).map(|k| (Below::Leaf(k), splits.len() as u32)));
+        }
+        Tree::Branching { nodes, .. } => {
+            // A queue of children whose own place is the order in which they join it.
+            let mut queue = vec![(if nodes.is_empty() { Child::Leaf(0) } else { Child::Node(0) }, 0u32)];
+            let mut at = 0;
+            while at < queue.len() {
+                let (child, depth) = queue[at];
+                at += 1;
+                list.push(match child {
+                    Child::Leaf(k) => (Below::Leaf(k), depth),
+                    Child::Node(i) => {
+                        let (node, left) = (&nodes[i as usize], queue.len() as u32);
+                        queue.extend([(node.left, depth + 1), (node.right, depth + 1)]);
+                        (Below::Inner { split: &node.split, first: true, left, right: left + 1 }, depth)
+                    }
+                });
+            }
+        }
+    }
+    list
+}
+
+/// The weight and count of each entry of `list`: a leaf's own, an inner node's from its children.
+fn covers(list: &[(Below<'_>, u32)], leaves: &[Leaf]) -> Vec<(f64, u64)> {
+    let mut cover = vec![(0.0, 0); list.len()];
+    for (i, (below, _)) in list.iter().enumerate().rev() {
+        cover[i] = match below {
+            Below::Leaf(k) => (leaves[*k as usize].weight as f64, leaves[*k as usize].count as u64),
+            Below::Inner { left, right, .. } => {
+                let (l, r) = (cover[*left as usize], cover[*right as usize]);
+                (l.0 + r.0, l.1 + r.1)
+            }
+        };
+    }
+    cover
+}
+
 impl Model {
-    /// One number a feature, in the model's order.
+    /// One number a feature, in the model's order; zero for a feature that no split asks about.
+    /// Sums, not shares: divide by the total for shares.
     pub fn importance(&self, kind: Importance) -> Vec<f64> {
-        let _ = kind;
-        unimplemented!()
+        let mut out = vec![0.0; self.features.len()];
+        for tree in &self.trees {
+            match kind {
+                Importance::Gain => tree.splits().for_each(|s| out[s.feature as usize] += s.gain as f64),
+                Importance::Split => tree.splits().for_each(|s| out[s.feature as usize] += 1.0),
+                Importance::Cover => {
+                    let list = breadth_first(tree);
+                    for ((below, _), cover) in list.iter().zip(covers(&list, tree.leaves())) {
+                        if let Below::Inner { split, .. } = below {
+                            out[split.feature as usize] += cover.0;
+                        }
+                    }
+                }
+            }
+        }
+        out
     }
 
-    /// Every node and leaf of every tree; symmetric trees are written out as branching ones.
+    /// Every node and leaf of every tree, tree after tree and breadth-first inside a tree;
+    /// symmetric trees are written out as branching ones.
     pub fn node_table(&self) -> Vec<NodeRow> {
-        unimplemented!()
+        let outputs = self.outputs().max(1);
+        let mut rows = Vec::new();
+        for (t, tree) in self.trees.iter().enumerate() {
+            let list = breadth_first(tree);
+            let covers = covers(&list, tree.leaves());
+            for (node, ((below, depth), (weight, count))) in list.into_iter().zip(covers).enumerate() {
+                let mut row = NodeRow {
+                    tree: t as u32,
+                    round: (t / outputs) as u32,
+                    output: (t % outputs) as u32,
+                    node: node as u32,
+                    depth,
+                    left: None,
+                    right: None,
+                    feature: None,
+                    border: None,
+                    missing_left: None,
+                    gain: None,
+                    value: None,
+                    leaf: None,
+                    weight,
+                    count,
+                };
+                match below {
+                    Below::Leaf(k) => {
+                        row.leaf = Some(k);
+                        row.value = Some(tree.leaves()[k as usize].value as f64 * self.scale);
+                    }
+                    Below::Inner { split, first, left, right } => {
+                        (row.left, row.right) = (Some(left), Some(right));
+                        row.feature = Some(split.feature);
+                        row.border = Some(self.border(split));
+                        row.missing_left = Some(split.missing_left);
+                        row.gain = first.then_some(split.gain);
+                    }
+                }
+                rows.push(row);
+            }
+        }
+        rows
+    }
+
+    /// The border of a split as a number: larger values go right.
+    pub(super) fn border(&self, split: &Split) -> f64 {
+        self.features[split.feature as usize].borders.get(split.border as usize).copied().unwrap_or(f64::INFINITY)
     }
 }

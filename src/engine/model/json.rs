@@ -1,9 +1,115 @@
 //! A model as JSON, to read and to take elsewhere.
-use super::Model;
+//!
+//! ```text
+//! { "format": "polars-taiga gbdt", "version": 1,
+//!   "loss": "logloss", "target": "y", "rows": 48842,
+//!   "labels": [false, true] or null,
+//!   "start": [-1.19], "scale": 1.0,
+//!   "features": [{"name": "age", "type": "numeric", "borders": [17.5, …]}, …],
+//!   "trees": [
+//!     {"kind": "symmetric", "round": 0, "output": 0,
+//!      "splits": [{"feature": 0, "border": 17.5, "missing": "left", "gain": 12.5}, …one a level],
+//!      "leaves": [{"value": 0.02, "weight": 30.0, "count": 31}, …2^splits, from left to right]},
+//!     {"kind": "branching", "round": 1, "output": 0,
+//!      "nodes": [{"feature": 0, …as above, "left": {"node": 1}, "right": {"leaf": 0}}, …],
+//!      "leaves": [… in the order of "leaf"]}, …],
+//!   "history": {"metric": "logloss", "values": [0.61, …], "best": 99} or null,
+//!   "params": {"trees": 100, …} }
+//! ```
+//!
+//! A row starts at node 0 (leaf 0 where there are no nodes) and goes right where its value is
+//! larger than the border, and left else; a missing value goes to the side named. The raw score of
+//! output `k` is `start[k] + scale * Σ value` over the leaves of the trees of that output, in
+//! their order. JSON has no infinities: they are the strings `"-inf"` (a border below every
+//! number), `"inf"` (a border that only separates missing values) and `"nan"` (a metric that was
+//! not defined).
+
+use super::envelope::{FORMAT_VERSION, name_of};
+use super::{Labels, Model};
+use crate::tree::model::{Child, Leaf, Split, Tree};
+use serde_json::{Value, json};
+
+/// A number, or the text that stands for what JSON has no number for.
+fn number(x: f64) -> Value {
+    match x {
+        x if x.is_finite() => json!(x),
+        x if x.is_nan() => json!("nan"),
+        x => json!(if x > 0.0 { "inf" } else { "-inf" }),
+    }
+}
+
+fn numbers(x: &[f64]) -> Value {
+    x.iter().map(|x| number(*x)).collect()
+}
+
+fn leaves(leaves: &[Leaf]) -> Value {
+    leaves.iter().map(|l| json!({"value": number(l.value as f64), "weight": number(l.weight as f64), "count": l.count})).collect()
+}
+
+fn child(child: Child) -> Value {
+    match child {
+        Child::Node(i) => json!({ "node": i }),
+        Child::Leaf(i) => json!({ "leaf": i }),
+    }
+}
 
 impl Model {
-    /// The whole model as a JSON object.
-    pub fn to_json(&self) -> serde_json::Value {
-        unimplemented!()
+    /// The whole model as a JSON object; see the module's text for its fields.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "format": "polars-taiga gbdt",
+            "version": FORMAT_VERSION,
+            "loss": name_of(&self.loss),
+            "target": self.target,
+            "rows": self.rows,
+            "labels": self.labels.as_ref().map(|labels| match labels {
+                Labels::Boolean => json!([false, true]),
+                Labels::Integer(v) => json!(v),
+                Labels::Float(v) => numbers(v),
+                Labels::Text(v) => json!(v),
+            }),
+            "start": numbers(&self.start),
+            "scale": number(self.scale),
+            "features": self.features.iter().map(|f| {
+                json!({"name": f.name, "type": f.dtype.to_string(), "borders": numbers(&f.borders)})
+            }).collect::<Value>(),
+            "trees": self.trees.iter().enumerate().map(|(t, tree)| self.tree_json(t, tree)).collect::<Value>(),
+            "history": self.history.as_ref().map(|h| {
+                json!({"metric": name_of(&h.metric), "values": numbers(&h.values), "best": h.best})
+            }),
+            "params": self.params.to_json(),
+        })
+    }
+
+    fn split_json(&self, split: &Split) -> Value {
+        json!({
+            "feature": split.feature,
+            "border": number(self.border(split)),
+            "missing": if split.missing_left { "left" } else { "right" },
+            "gain": number(split.gain as f64),
+        })
+    }
+
+    fn tree_json(&self, index: usize, tree: &Tree) -> Value {
+        let outputs = self.outputs().max(1);
+        let mut value = match tree {
+            Tree::Symmetric { splits, .. } => json!({
+                "kind": "symmetric",
+                "splits": splits.iter().map(|s| self.split_json(s)).collect::<Value>(),
+            }),
+            Tree::Branching { nodes, .. } => json!({
+                "kind": "branching",
+                "nodes": nodes.iter().map(|n| {
+                    let mut node = self.split_json(&n.split);
+                    node["left"] = child(n.left);
+                    node["right"] = child(n.right);
+                    node
+                }).collect::<Value>(),
+            }),
+        };
+        value["round"] = json!(index / outputs);
+        value["output"] = json!(index % outputs);
+        value["leaves"] = leaves(tree.leaves());
+        value
     }
 }

@@ -1,10 +1,14 @@
-//! A fitted model: what it holds ([`Model`]), its bytes ([`envelope`]), how it is applied
-//! ([`apply`]), and how it explains itself ([`explain`], [`json`]).
+//! A fitted model: what it holds ([`Model`]), its bytes ([`envelope`]) and what they must keep to
+//! ([`validate`]), how it is applied ([`apply`], by a compiled `plan` that starts with a `search`
+//! for the code of each value), and how it explains itself ([`explain`], [`json`]).
 
 pub mod apply;
 pub mod envelope;
 pub mod explain;
 pub mod json;
+mod plan;
+mod search;
+pub mod validate;
 
 use crate::boosting::params::{BoostingParams, LossKind, MetricKind};
 use crate::column::FeatureType;
