@@ -111,7 +111,8 @@ fn the_first_tree_is_the_naive_one() {
                 continue;
             }
             let noise = [0, 3, 100, 900][dice.below(4) as usize];
-            let signal = |i: usize| columns.iter().take(3).map(|c| if c[i].is_finite() && c[i].abs() < 1e6 { c[i] } else { 7.0 }).sum::<f64>();
+            let signal =
+                |i: usize| columns.iter().take(3).map(|c| if c[i].is_finite() && c[i].abs() < 1e6 { c[i] } else { 7.0 }).sum::<f64>();
             let y = (0..rows).map(|i| (4.0 * signal(i)).round() + dice.below(2 * noise + 1) as f64 - noise as f64).collect();
             let mut table = Table::numbers(columns.clone(), y);
             // A baseline takes the place of the start value, so that residuals stay whole.
@@ -233,11 +234,25 @@ impl Booster {
             LossKind::Rmse => r * r / 2.0,
             LossKind::Logloss | LossKind::CrossEntropy => s.max(0.0) + (-s.abs()).exp().ln_1p() - y * s,
             LossKind::Mae => r,
-            LossKind::Quantile => if y > s { self.alpha * r } else { (1.0 - self.alpha) * r },
-            LossKind::Huber => if r <= self.delta { r * r / 2.0 } else { self.delta * (r - self.delta / 2.0) },
+            LossKind::Quantile => {
+                if y > s {
+                    self.alpha * r
+                } else {
+                    (1.0 - self.alpha) * r
+                }
+            }
+            LossKind::Huber => {
+                if r <= self.delta {
+                    r * r / 2.0
+                } else {
+                    self.delta * (r - self.delta / 2.0)
+                }
+            }
             LossKind::Poisson => s.exp() - y * s,
             LossKind::Gamma => s + y * (-s).exp(),
-            LossKind::Tweedie => ((2.0 - self.power) * s).exp() / (2.0 - self.power) - y * ((1.0 - self.power) * s).exp() / (1.0 - self.power),
+            LossKind::Tweedie => {
+                ((2.0 - self.power) * s).exp() / (2.0 - self.power) - y * ((1.0 - self.power) * s).exp() / (1.0 - self.power)
+            }
             LossKind::Multiclass | LossKind::Auto => unreachable!(),
         }
     }
@@ -295,7 +310,13 @@ fn smooth_table(dice: &mut Dice, rows: usize, loss: LossKind) -> Table {
             LossKind::CrossEntropy => p(z + 0.5 * dice.normal()),
             LossKind::Poisson => (0..60).filter(|_| dice.chance((0.5 * z).exp() / 60.0)).count() as f64,
             LossKind::Gamma => (0.5 * z).exp() * -(1.0 - dice.unit()).ln() + 1e-3,
-            LossKind::Tweedie => if dice.chance(0.4) { 0.0 } else { (0.5 * z).exp() * -(1.0 - dice.unit()).ln() },
+            LossKind::Tweedie => {
+                if dice.chance(0.4) {
+                    0.0
+                } else {
+                    (0.5 * z).exp() * -(1.0 - dice.unit()).ln()
+                }
+            }
             _ => z + 0.5 * dice.normal(),
         })
         .collect();

@@ -9,8 +9,7 @@ use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::model::{Labels, Model};
 
-const LOSSES: [&str; 10] =
-    ["rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"];
+const LOSSES: [&str; 10] = ["rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"];
 
 /// Whole numbers from -40 to 40 as features, some missing, and a target that any loss takes.
 fn table(rows: usize, features: usize, loss: &str, seed: u64) -> Table {
@@ -206,8 +205,14 @@ fn types_nulls_and_offsets_change_nothing() {
     let (a, b, c, d) = (integers!(i8, 0), integers!(i16, 1), integers!(i32, 2), integers!(i64, 3));
     let e: Vec<i128> = padded(4).enumerate().map(|(i, x)| rubbish(x, i) as i128 * 1000).collect();
     let g = integers!(f32, 5);
-    let arrays =
-        [Values::I8(&a[3..]), Values::I16(&b[3..]), Values::I32(&c[3..]), Values::I64(&d[3..]), Values::Decimal(&e[3..], 3), Values::F32(&g[3..])];
+    let arrays = [
+        Values::I8(&a[3..]),
+        Values::I16(&b[3..]),
+        Values::I32(&c[3..]),
+        Values::I64(&d[3..]),
+        Values::Decimal(&e[3..], 3),
+        Values::F32(&g[3..]),
+    ];
     let columns = (0..6)
         .map(|f| {
             let chunk = Chunk::new(arrays[f], Some(Bits::new(&validity[f], offset, 20_000)));

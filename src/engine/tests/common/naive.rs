@@ -287,13 +287,30 @@ fn assert_node(m: &Model, tree: &Tree, at: At, naive: &Grown, rules: &Rules, rat
 
 /// Gradient and hessian of a row, in f64, from the losses' definitions.
 pub fn derivatives(loss: LossKind, alpha: f64, delta: f64, power: f64, s: f64, y: f64) -> (f64, f64) {
-    let sign = |r: f64| if r > 0.0 { 1.0 } else if r < 0.0 { -1.0 } else { 0.0 };
+    let sign = |r: f64| {
+        if r > 0.0 {
+            1.0
+        } else if r < 0.0 {
+            -1.0
+        } else {
+            0.0
+        }
+    };
     let p = 1.0 / (1.0 + (-s).exp());
     match loss {
         LossKind::Rmse => (s - y, 1.0),
         LossKind::Logloss | LossKind::CrossEntropy => (p - y, (p * (1.0 - p)).max(1e-16)),
         LossKind::Mae => (sign(s - y), 1.0),
-        LossKind::Quantile => (if s < y { -alpha } else if s > y { 1.0 - alpha } else { 0.0 }, 1.0),
+        LossKind::Quantile => (
+            if s < y {
+                -alpha
+            } else if s > y {
+                1.0 - alpha
+            } else {
+                0.0
+            },
+            1.0,
+        ),
         LossKind::Huber => ((s - y).clamp(-delta, delta), 1.0),
         LossKind::Poisson => (s.exp() - y, 0.5 * (s.exp() + y)),
         LossKind::Gamma => (1.0 - y * (-s).exp(), 0.5 * (1.0 + y * (-s).exp())),
