@@ -156,9 +156,28 @@ pub fn predict(model: &Model, table: &Table) -> Vec<Vec<f64>> {
     scores
 }
 
-/// The area of disagreement: root mean squared error.
+/// Root mean squared error.
 pub fn rmse(a: &[f64], b: &[f64]) -> f64 {
     (a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>() / a.len() as f64).sqrt()
+}
+
+pub const POLICIES: [&str; 3] = ["symmetric", "depthwise", "leafwise"];
+
+/// Normal features, some missing; the target rises with x0, falls with x1, and bends with x2, x3.
+pub fn table(rows: usize, seed: u64) -> Table {
+    let mut dice = Dice::new(seed);
+    let columns: Vec<Vec<f64>> =
+        (0..4).map(|_| (0..rows).map(|_| if dice.chance(0.05) { f64::NAN } else { dice.normal() }).collect()).collect();
+    let x = |f: usize, i: usize| if columns[f][i].is_nan() { 0.5 } else { columns[f][i] };
+    let y = (0..rows).map(|i| x(0, i) - x(1, i) + x(0, i) * x(2, i) + (3.0 * x(3, i)).sin() + 0.5 * dice.normal()).collect();
+    Table::numbers(columns, y)
+}
+
+/// The same as two classes.
+pub fn classes(rows: usize, seed: u64) -> Table {
+    let t = table(rows, seed);
+    let codes = t.y().iter().map(|y| (*y > 0.3) as u32).collect();
+    Table::classes(t.columns, codes, Labels::Boolean)
 }
 
 /// The path of features from the root to each leaf of a tree.
