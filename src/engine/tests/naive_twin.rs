@@ -205,6 +205,24 @@ fn the_first_tree_is_the_naive_one_at_the_edges_of_the_layout() {
     }
 }
 
+/// Proves that sums stay exact where more than 65,536 rows of one thread have the largest gradient
+/// and hessian in one bin, which 32 bits can't hold.
+#[test]
+fn the_first_tree_is_the_naive_one_with_large_statistics_in_one_bin() {
+    let mut dice = Dice::new(3500);
+    let rows = 140_000;
+    let rare: Vec<f64> = (0..rows).map(|_| dice.chance(0.03) as u8 as f64).collect();
+    let other: Vec<f64> = (0..rows).map(|_| dice.below(3) as f64).collect();
+    let y = (0..rows).map(|i| 1023.0 - if rare[i] + other[i] == 3.0 { 9.0 * dice.below(20) as f64 } else { 0.0 }).collect();
+    let mut table = Table::numbers(vec![rare, other], y);
+    table.baseline = vec![vec![0.0; rows]];
+    for (policy, weighted, min_data) in [("symmetric", true, 0), ("depthwise", false, 9), ("leafwise", true, 9)] {
+        table.weight = weighted.then(|| vec![1.75; rows]);
+        let p = json!({ "policy": policy, "trees": 1, "depth": 2, "min_data_in_leaf": min_data, "n_threads": 1, "loss": "rmse" });
+        check_first_tree(&table, &params(p));
+    }
+}
+
 /// Proves that whole-numbered statistics are never moved by the rounding, also odd ones near the
 /// top of their 15 bits: the gain of a split is exact whatever the seed.
 #[test]
