@@ -1,0 +1,323 @@
+//! A grower that anyone can read: f64, one loop over the rows for every candidate, no histograms,
+//! no subtraction, no rounding. What it grows is the definition of a tree.
+
+use taiga_engine::boosting::params::LossKind;
+use taiga_engine::model::Model;
+use taiga_engine::tree::model::Child;
+use taiga_engine::tree::{Policy, Tree};
+
+/// What shapes a tree.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub policy: Policy,
+    pub depth: usize,
+    pub leaves: usize,
+    pub l1: f64,
+    pub l2: f64,
+    pub min_child_weight: f64,
+    pub min_data_in_leaf: usize,
+    pub min_gain: f64,
+}
+
+/// The rows to grow on: features with their borders, and derivatives.
+pub struct Data<'a> {
+    pub columns: &'a [Vec<f64>],
+    pub borders: &'a [Vec<f64>],
+    pub gradient: &'a [f64],
+    pub hessian: &'a [f64],
+}
+
+/// A question. `place == borders.len()`: the border is +∞.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cut {
+    pub feature: usize,
+    pub place: usize,
+    pub border: f64,
+    pub missing_left: bool,
+    pub gain: f64,
+}
+
+impl Cut {
+    pub fn goes_right(&self, x: f64) -> bool {
+        if x.is_nan() { !self.missing_left } else { x > self.border }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Grown {
+    Leaf { rows: Vec<usize>, gradient: f64, hessian: f64 },
+    Inner { cut: Cut, left: Box<Grown>, right: Box<Grown> },
+}
+
+fn threshold(g: f64, l1: f64) -> f64 {
+    (g.abs() - l1).max(0.0) * g.signum()
+}
+
+impl Data<'_> {
+    fn sums(&self, rows: &[usize]) -> (f64, f64) {
+        (rows.iter().map(|r| self.gradient[*r]).sum(), rows.iter().map(|r| self.hessian[*r]).sum())
+    }
+
+    fn parts(&self, rows: &[usize], cut: &Cut) -> (Vec<usize>, Vec<usize>) {
+        rows.iter().partition(|r| !cut.goes_right(self.columns[cut.feature][**r]))
+    }
+
+    /// The score of a node that is not split.
+    fn score(&self, rows: &[usize], rules: &Rules) -> f64 {
+        let (g, h) = self.sums(rows);
+        let t = threshold(g, rules.l1);
+        if h + rules.l2 > 0.0 { t * t / (h + rules.l2) } else { 0.0 }
+    }
+
+    /// The score of both children together; none where one is too small.
+    fn split_score(&self, rows: &[usize], cut: &Cut, rules: &Rules) -> Option<f64> {
+        let (left, right) = self.parts(rows, cut);
+        let ((gl, hl), (gr, hr)) = (self.sums(&left), self.sums(&right));
+        let large = |n: usize, h: f64| h > 0.0 && h >= rules.min_child_weight && n >= rules.min_data_in_leaf;
+        if !large(left.len(), hl) || !large(right.len(), hr) {
+            return None;
+        }
+        let (tl, tr) = (threshold(gl, rules.l1), threshold(gr, rules.l1));
+        let (dl, dr) = (hl + rules.l2, hr + rules.l2);
+        Some((tl * tl * dr + tr * tr * dl) / (dl * dr))
+    }
+
+    /// Whether a node could have two allowed children at all.
+    fn divisible(&self, rows: &[usize], rules: &Rules) -> bool {
+        let h = self.sums(rows).1;
+        rows.len() >= 2 && h > 0.0 && h >= 2.0 * rules.min_child_weight && rows.len() >= 2 * rules.min_data_in_leaf
+    }
+
+    /// The candidates in the order of the tie rule: the lower feature, the lower border, missing
+    /// values to the left. Only where a row is missing can they go elsewhere than the smallest.
+    fn candidates(&self, rows: &[usize]) -> Vec<Cut> {
+        let mut all = vec![];
+        for (feature, borders) in self.borders.iter().enumerate() {
+            let missing = rows.iter().any(|r| self.columns[feature][*r].is_nan());
+            for place in 0..=borders.len() {
+                let border = borders.get(place).copied().unwrap_or(f64::INFINITY);
+                if place < borders.len() {
+                    all.push(Cut { feature, place, border, missing_left: true, gain: 0.0 });
+                }
+                if missing {
+                    all.push(Cut { feature, place, border, missing_left: false, gain: 0.0 });
+                }
+            }
+        }
+        all
+    }
+
+    /// The candidate with the largest gain over all the nodes together; the first of those that
+    /// tie. A node that a candidate would leave a child too small in counts as not split.
+    fn best(&self, nodes: &[&[usize]], rules: &Rules) -> Option<Cut> {
+        let rows: Vec<usize> = nodes.concat();
+        let parent: f64 = nodes.iter().map(|n| self.score(n, rules)).sum();
+        let mut best: Option<Cut> = None;
+        for cut in self.candidates(&rows) {
+            let scores: Vec<Option<f64>> = nodes.iter().map(|n| self.split_score(n, &cut, rules)).collect();
+            if scores.iter().all(|s| s.is_none()) {
+                continue;
+            }
+            let total: f64 = scores.iter().zip(nodes).map(|(s, n)| s.unwrap_or_else(|| self.score(n, rules))).sum();
+            let gain = total - parent;
+            if gain > rules.min_gain && best.is_none_or(|b| gain > b.gain) {
+                best = Some(Cut { gain, ..cut });
+            }
+        }
+        best
+    }
+
+    fn leaf(&self, rows: Vec<usize>) -> Grown {
+        let (gradient, hessian) = self.sums(&rows);
+        Grown::Leaf { rows, gradient, hessian }
+    }
+
+    fn inner(&self, cut: Cut, left: Grown, right: Grown) -> Grown {
+        Grown::Inner { cut, left: Box::new(left), right: Box::new(right) }
+    }
+
+    /// Grows a tree on `rows`.
+    pub fn grow(&self, rows: Vec<usize>, rules: &Rules) -> Grown {
+        match rules.policy {
+            Policy::Symmetric => {
+                let cuts = self.symmetric_cuts(rows.clone(), rules);
+                self.by_cuts(rows, &cuts)
+            }
+            Policy::Depthwise => self.depthwise(rows, rules, 0),
+            Policy::Leafwise => self.leafwise(rows, rules),
+        }
+    }
+
+    fn symmetric_cuts(&self, rows: Vec<usize>, rules: &Rules) -> Vec<Cut> {
+        let (mut nodes, mut cuts) = (vec![rows], vec![]);
+        while cuts.len() < rules.depth {
+            let open: Vec<&[usize]> = nodes.iter().filter(|n| self.divisible(n, rules)).map(|n| &n[..]).collect();
+            let Some(cut) = self.best(&open, rules) else { break };
+            cuts.push(cut);
+            nodes = nodes.iter().flat_map(|n| <[Vec<usize>; 2]>::from(self.parts(n, &cut))).collect();
+        }
+        cuts
+    }
+
+    fn by_cuts(&self, rows: Vec<usize>, cuts: &[Cut]) -> Grown {
+        let Some((cut, rest)) = cuts.split_first() else { return self.leaf(rows) };
+        let (left, right) = self.parts(&rows, cut);
+        self.inner(*cut, self.by_cuts(left, rest), self.by_cuts(right, rest))
+    }
+
+    fn depthwise(&self, rows: Vec<usize>, rules: &Rules, depth: usize) -> Grown {
+        if depth == rules.depth || !self.divisible(&rows, rules) {
+            return self.leaf(rows);
+        }
+        let Some(cut) = self.best(&[&rows], rules) else { return self.leaf(rows) };
+        let (left, right) = self.parts(&rows, &cut);
+        self.inner(cut, self.depthwise(left, rules, depth + 1), self.depthwise(right, rules, depth + 1))
+    }
+
+    /// The open leaf with the largest gain first; at a tie the one that was made first.
+    fn leafwise(&self, rows: Vec<usize>, rules: &Rules) -> Grown {
+        struct Node {
+            rows: Vec<usize>,
+            depth: usize,
+            cut: Option<Cut>,
+            children: Option<(usize, usize)>,
+        }
+        let new = |rows: Vec<usize>, depth: usize| {
+            let cut = if depth < rules.depth && self.divisible(&rows, rules) { self.best(&[&rows], rules) } else { None };
+            Node { rows, depth, cut, children: None }
+        };
+        let mut nodes = vec![new(rows, 0)];
+        let mut leaves = 1;
+        while leaves < rules.leaves {
+            let open = (0..nodes.len()).filter(|i| nodes[*i].children.is_none() && nodes[*i].cut.is_some());
+            let gain = |i: usize| nodes[i].cut.map_or(0.0, |c| c.gain);
+            let Some(best) = open.reduce(|a, b| if gain(b) > gain(a) { b } else { a }) else { break };
+            let (left, right) = self.parts(&nodes[best].rows, &nodes[best].cut.unwrap());
+            let depth = nodes[best].depth + 1;
+            nodes[best].children = Some((nodes.len(), nodes.len() + 1));
+            nodes.push(new(left, depth));
+            nodes.push(new(right, depth));
+            leaves += 1;
+        }
+        fn build(data: &Data<'_>, nodes: &[Node], i: usize) -> Grown {
+            match nodes[i].children {
+                None => data.leaf(nodes[i].rows.clone()),
+                Some((l, r)) => data.inner(nodes[i].cut.unwrap(), build(data, nodes, l), build(data, nodes, r)),
+            }
+        }
+        build(self, &nodes, 0)
+    }
+}
+
+impl Grown {
+    /// `-T(G) / (H + l2)`
+    pub fn newton(gradient: f64, hessian: f64, rules: &Rules) -> f64 {
+        let divisor = hessian + rules.l2;
+        if divisor > 0.0 { -threshold(gradient, rules.l1) / divisor } else { 0.0 }
+    }
+
+    /// Calls `visit` for each leaf, from left to right.
+    pub fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a [usize], f64, f64)) {
+        match self {
+            Grown::Leaf { rows, gradient, hessian } => visit(rows, *gradient, *hessian),
+            Grown::Inner { left, right, .. } => {
+                left.leaves(visit);
+                right.leaves(visit);
+            }
+        }
+    }
+}
+
+/// Holds a fitted tree equal to a naive one: splits and counts exactly (the gain as its f32), leaf
+/// values and weights within 10⁻⁶.
+pub fn assert_equal(model: &Model, tree: &Tree, naive: &Grown, rules: &Rules, learning_rate: f64) {
+    assert_node(model, tree, At::Root, naive, rules, learning_rate, &mut vec![]);
+}
+
+#[derive(Clone, Copy)]
+enum At {
+    Root,
+    /// Level and index of a symmetric tree's node.
+    Level(usize, usize),
+    Child(Child),
+}
+
+fn assert_node(m: &Model, tree: &Tree, at: At, naive: &Grown, rules: &Rules, rate: f64, path: &mut Vec<Cut>) {
+    let at = match (at, tree) {
+        (At::Root, Tree::Symmetric { .. }) => At::Level(0, 0),
+        (At::Root, Tree::Branching { nodes, .. }) => At::Child(if nodes.is_empty() { Child::Leaf(0) } else { Child::Node(0) }),
+        (at, _) => at,
+    };
+    let (split, children, leaf) = match (at, tree) {
+        (At::Level(level, index), Tree::Symmetric { splits, leaves }) => match splits.get(level) {
+            Some(s) => (Some(s), (At::Level(level + 1, 2 * index), At::Level(level + 1, 2 * index + 1)), None),
+            None => {
+                assert_eq!(leaves.len(), 1 << splits.len());
+                (None, (at, at), Some(leaves[index]))
+            }
+        },
+        (At::Child(Child::Node(n)), Tree::Branching { nodes, .. }) => {
+            let n = &nodes[n as usize];
+            (Some(&n.split), (At::Child(n.left), At::Child(n.right)), None)
+        }
+        (At::Child(Child::Leaf(l)), Tree::Branching { leaves, .. }) => (None, (at, at), Some(leaves[l as usize])),
+        _ => unreachable!(),
+    };
+    match (naive, split, leaf) {
+        (Grown::Inner { cut, left, right }, Some(s), None) => {
+            let feature = &m.features[s.feature as usize];
+            let border = feature.borders.get(s.border as usize).copied().unwrap_or(f64::INFINITY);
+            let own = (feature.name.clone(), border, s.missing_left, s.gain);
+            assert_eq!(own, (format!("x{}", cut.feature), cut.border, cut.missing_left, cut.gain as f32), "below {path:?} under {rules:?}");
+            path.push(*cut);
+            assert_node(m, tree, children.0, left, rules, rate, path);
+            assert_node(m, tree, children.1, right, rules, rate, path);
+            path.pop();
+        }
+        (Grown::Leaf { rows, gradient, hessian }, None, Some(leaf)) => {
+            assert_eq!(leaf.count as usize, rows.len(), "below {path:?} under {rules:?}");
+            let close = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
+            let value = rate * Grown::newton(*gradient, *hessian, rules);
+            assert!(close(leaf.value as f64 * m.scale, value), "{} {value} below {path:?} under {rules:?}", leaf.value as f64 * m.scale);
+            assert!(close(leaf.weight as f64, *hessian), "{} {hessian} below {path:?} under {rules:?}", leaf.weight);
+        }
+        _ => panic!("a leaf where the other tree has a split, below {path:?} under {rules:?}: {naive:?} {split:?} {leaf:?}"),
+    }
+}
+
+/// Gradient and hessian of a row, in f64, from the losses' definitions.
+pub fn derivatives(loss: LossKind, alpha: f64, delta: f64, power: f64, s: f64, y: f64) -> (f64, f64) {
+    let sign = |r: f64| {
+        if r > 0.0 {
+            1.0
+        } else if r < 0.0 {
+            -1.0
+        } else {
+            0.0
+        }
+    };
+    let p = 1.0 / (1.0 + (-s).exp());
+    match loss {
+        LossKind::Rmse => (s - y, 1.0),
+        LossKind::Logloss | LossKind::CrossEntropy => (p - y, (p * (1.0 - p)).max(1e-16)),
+        LossKind::Mae => (sign(s - y), 1.0),
+        LossKind::Quantile => (
+            if s < y {
+                -alpha
+            } else if s > y {
+                1.0 - alpha
+            } else {
+                0.0
+            },
+            1.0,
+        ),
+        LossKind::Huber => ((s - y).clamp(-delta, delta), 1.0),
+        LossKind::Poisson => (s.exp() - y, 0.5 * (s.exp() + y)),
+        LossKind::Gamma => (1.0 - y * (-s).exp(), 0.5 * (1.0 + y * (-s).exp())),
+        LossKind::Tweedie => {
+            let (a, b) = (y * ((1.0 - power) * s).exp(), ((2.0 - power) * s).exp());
+            (b - a, 0.5 * (a + b))
+        }
+        LossKind::Multiclass | LossKind::Auto => unreachable!(),
+    }
+}
