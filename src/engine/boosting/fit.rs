@@ -79,7 +79,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let loss = loss(kind, params, classes, unit)?;
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
     let tree_params =
-        TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / (gradient_unit * gradient_unit), ..tree_params };
+        TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / gradient_unit / gradient_unit, ..tree_params };
 
     let columns: Vec<&Column<'_>> = features.iter().map(|f| &input.features[f.index as usize]).collect();
     let data = TrainingData {
@@ -104,7 +104,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         for output in 0..outputs {
             let number = round as u64 * outputs as u64 + output as u64;
             let mut grown = grow(&mut backend, loss.as_ref(), &tree_params, features.len(), number, output, &interrupted)?;
-            set_leaves(&mut backend, loss.as_ref(), params.learning_rate, &tree_params, &mut grown)?;
+            set_leaves(&mut backend, loss.as_ref(), params.learning_rate, unit, &tree_params, &mut grown)?;
             for s in grown.tree.splits_mut() {
                 s.gain = (s.gain as f64 * gradient_unit * gradient_unit).min(f32::MAX as f64) as f32;
             }
@@ -113,7 +113,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         backend.update_scores()?;
         let mut value = None;
         if let (Some(history), Some(held_out)) = (&mut history, &held_out) {
-            let now = held_out.measure(params, loss.as_ref(), &backend.held_out_scores()?);
+            let now = held_out.measure(params, loss.as_ref(), &backend.held_out_scores()?)?;
             history.values.push(now);
             if better(history.metric, now, history.values[history.best as usize]) {
                 history.best = round;
@@ -148,7 +148,14 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
 }
 
 /// Gives the leaves of the tree that has grown their values.
-fn set_leaves(backend: &mut CpuBackend<'_>, loss: &dyn Loss, learning_rate: f64, params: &TreeParams, grown: &mut Grown) -> Result<()> {
+fn set_leaves(
+    backend: &mut CpuBackend<'_>,
+    loss: &dyn Loss,
+    learning_rate: f64,
+    unit: f64,
+    params: &TreeParams,
+    grown: &mut Grown,
+) -> Result<()> {
     let sums = backend.end_tree(loss, &grown.tree, &grown.leaves)?;
     let values: Vec<f64> = match loss.leaf_rule() {
         LeafRule::Newton => sums.iter().zip(&grown.bounds).map(|(s, b)| grown.rules.leaf_value(s.gradient, s.hessian, *b)).collect(),
@@ -159,7 +166,7 @@ fn set_leaves(backend: &mut CpuBackend<'_>, loss: &dyn Loss, learning_rate: f64,
         }
     };
     let values: Vec<f32> = values.into_iter().map(|v| (v * learning_rate) as f32).collect();
-    if values.iter().any(|v| !v.is_finite()) {
+    if values.iter().any(|v| !(*v as f64 * unit).is_finite()) {
         return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()));
     }
     for ((leaf, value), s) in grown.tree.leaves_mut().iter_mut().zip(&values).zip(&sums) {
@@ -229,10 +236,18 @@ impl HeldOut {
         }
     }
 
-    fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> f64 {
+    fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> Result<f64> {
         let raw: Vec<Vec<f64>> =
             scores.iter().zip(&self.offset).map(|(s, o)| s.iter().zip(o).map(|(s, o)| o + self.unit * *s as f64).collect()).collect();
-        metric(self.kind, params, loss.link(), &raw, &self.target, self.weight.as_deref())
+        let value = metric(self.kind, params, loss.link(), &raw, &self.target, self.weight.as_deref());
+        if value.is_nan() {
+            let why = match self.kind {
+                MetricKind::Auc => "the held-out rows are of one class",
+                _ => "the held-out rows have no spread to measure against",
+            };
+            return Err(Error::parameter("metric", format!("\"{}\" is not defined here: {why}", self.kind.name())));
+        }
+        Ok(value)
     }
 }
 

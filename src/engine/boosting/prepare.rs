@@ -135,11 +135,15 @@ pub fn row_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<
             *w *= by_class[*c as usize];
         }
     }
-    if let Some(w) = &weights
-        && !w.iter().enumerate().any(|(i, w)| *w > 0.0 && !input.held_out.is_some_and(|h| h[i]))
-    {
+    if let Some(w) = &weights {
         let name = input.weight.as_ref().map_or("class_weight", |c| c.name());
-        return Err(Error::column(name, "all training rows weigh zero"));
+        let any = |held_out: bool| w.iter().enumerate().any(|(i, w)| *w > 0.0 && input.held_out.is_some_and(|h| h[i]) == held_out);
+        if !any(false) {
+            return Err(Error::column(name, "all training rows weigh zero"));
+        }
+        if input.held_out.is_some() && !any(true) {
+            return Err(Error::column(name, "all held-out rows weigh zero"));
+        }
     }
     Ok(weights)
 }
@@ -288,7 +292,8 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
         return Ok(Start { start, unit: 1.0, target: target.iter().map(|x| *x as f32).collect(), scores });
     }
     let difference = |i: usize| target[i] - start[0] - baseline.first().map_or(0.0, |b| b[i]);
-    let largest = (0..target.len()).filter(|i| !input.held_out.is_some_and(|h| h[*i])).fold(0.0f64, |m, i| m.max(difference(i).abs()));
+    let counts = |i: &usize| !input.held_out.is_some_and(|h| h[*i]) && weight.is_none_or(|w| w[*i] > 0.0);
+    let largest = (0..target.len()).filter(counts).fold(0.0f64, |m, i| m.max(difference(i).abs()));
     if !largest.is_finite() {
         return Err(Error::column(&input.target_name, "the target's range is larger than a float can hold"));
     }

@@ -284,7 +284,6 @@ fn histograms_that_do_not_fit_in_memory_are_refused() {
 /// Proves that a fit whose leaf values no f64 can hold is refused, and gives no model that can't be
 /// read back.
 #[test]
-#[ignore = "fails: leaf values are checked as f32, before the scale that they are in units of"]
 fn leaf_values_stay_finite_in_units_of_the_target() {
     let t = Table::numbers(vec![vec![0.0, 1.0]], vec![1e300, 0.0]);
     if let Ok(model) = fit_of(&t, json!({ "trees": 4, "learning_rate": 1000.0, "l2": 0.0, "min_child_weight": 0.0 })) {
@@ -295,7 +294,6 @@ fn leaf_values_stay_finite_in_units_of_the_target() {
 /// Proves that held-out rows on which no metric can be measured are refused: they all weigh zero,
 /// or AUC finds one class among them.
 #[test]
-#[ignore = "fails: the metric is NaN, and so the history; early stopping keeps one tree"]
 fn held_out_rows_that_cannot_be_measured_on_are_refused() {
     let mut t = good();
     t.held_out = Some((0..20).map(|i| i < 5).collect());
@@ -407,10 +405,6 @@ proptest! {
     fn nothing_panics_and_models_are_valid(case in any_case()) {
         let t = table_of(&case);
         let p = params(case.params.clone());
-        // See `leaf_values_stay_finite_in_units_of_the_target`.
-        if p.learning_rate > 1.0 && case.y.iter().any(|y| y.abs() > 1e200) {
-            return Ok(());
-        }
         match t.try_fit(&p) {
             Err(error) => prop_assert!(error.to_string().len() > 10, "{}", error),
             Ok(model) => {

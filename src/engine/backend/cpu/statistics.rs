@@ -206,6 +206,13 @@ fn round32(x: f32) -> i32 {
     (x + 12_582_912.0).to_bits() as i32 - 0x4B40_0000
 }
 
+/// `round(x + dither)`, the dither added to the fraction alone, where f32 has bits for it.
+#[inline(always)]
+fn round_with(x: f32, dither: f32) -> i32 {
+    let whole = (x + 12_582_912.0) - 12_582_912.0;
+    round32(whole) + round32((x - whole) + dither)
+}
+
 /// `round(x)` for |x| < 2^51, likewise.
 #[inline(always)]
 fn round64(x: f64) -> i64 {
@@ -224,8 +231,8 @@ fn pack_both(gradient: &[f32], hessian: &[f32], factor: (f32, f32), random: Rand
     let (hessian, out) = (&hessian[..n], &mut out[..n]);
     for i in 0..n {
         let bits = random.u32(first_row.wrapping_add(i as u32));
-        let g = round32(gradient[i] * factor.0 + dither(bits));
-        let h = round32(hessian[i] * factor.1 + dither(bits >> 16));
+        let g = round_with(gradient[i] * factor.0, dither(bits));
+        let h = round_with(hessian[i] * factor.1, dither(bits >> 16));
         out[i] = ((g as u32) << 16) | (h as u32 & 0xffff);
     }
 }
@@ -236,7 +243,7 @@ fn pack_unit(gradient: &[f32], hessian: &[f32], factor: f32, random: Random, fir
     let (hessian, out) = (&hessian[..n], &mut out[..n]);
     for i in 0..n {
         let bits = random.u32(first_row.wrapping_add(i as u32));
-        let g = round32(gradient[i] * factor + dither(bits));
+        let g = round_with(gradient[i] * factor, dither(bits));
         out[i] = ((g as u32) << 16) | (hessian[i] != 0.0) as u32;
     }
 }
