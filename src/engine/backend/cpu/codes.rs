@@ -8,7 +8,7 @@
 //!
 //! The first block is 8, 16 or 32 bytes wide, as few features allow.
 
-use super::buffer::Buffer;
+use super::buffer::{self, Buffer};
 use super::partition::FeatureCodes;
 
 /// Bytes of a row's packed statistics in the first block.
@@ -95,6 +95,30 @@ impl CodeBlock {
     #[inline]
     pub fn code(&self, row: usize, at: usize) -> u8 {
         self.bytes.as_slice()[row * self.stride + at]
+    }
+}
+
+/// A shard's codes once more, feature after feature.
+pub struct Columns {
+    bytes: Vec<u8>,
+    rows: usize,
+}
+
+impl Columns {
+    /// Room for `features` features of `rows` rows.
+    pub fn new(features: usize, rows: usize) -> Columns {
+        Columns { bytes: buffer::filled(0, features * rows), rows }
+    }
+
+    /// The codes of a feature, row after row.
+    #[inline(always)]
+    pub fn feature(&self, feature: usize) -> &[u8] {
+        &self.bytes[feature * self.rows..(feature + 1) * self.rows]
+    }
+
+    /// The codes of a feature, to write them.
+    pub fn feature_mut(&mut self, feature: usize) -> &mut [u8] {
+        &mut self.bytes[feature * self.rows..(feature + 1) * self.rows]
     }
 }
 

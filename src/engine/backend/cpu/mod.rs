@@ -23,7 +23,7 @@ use crate::numerics::random::{Purpose, Random};
 use crate::quantize::codes::{Quantizer, Scratch};
 use crate::tree::Tree;
 use crate::tree::split::{Scales, SplitRules, Sums};
-use codes::Layout;
+use codes::{Columns, Layout};
 use sample::{Draw, KeyCounts};
 use search::{FeatureShare, Pending, Place};
 use shard::{Shard, TreeContext};
@@ -192,14 +192,14 @@ impl<'a> CpuBackend<'a> {
 
 /// Where the search finds each node.
 fn places<'s>(nodes: &[SearchNode], slots: &[usize], shard: &'s Shard, mut statistics: &'s [u32]) -> Vec<Place<'s>> {
-    let place = |n: &SearchNode| match slots[n.id as usize] {
-        NO_SLOT => {
+    let place = |n: &SearchNode| match (slots[n.id as usize], &shard.columns) {
+        (NO_SLOT, Some(columns)) => {
             let rows = shard.small_node(n.id);
             let (own, rest) = statistics.split_at(rows.len());
             statistics = rest;
-            Place::Rows { rows, statistics: own, columns: shard.columns.as_deref().unwrap_or_default() }
+            Place::Rows { rows, statistics: own, columns }
         }
-        slot => Place::Slot(slot),
+        (slot, _) => Place::Slot(slot),
     };
     nodes.iter().map(place).collect()
 }
@@ -214,7 +214,7 @@ fn fill_rows(shard: &mut Shard, data: &TrainingData<'_>) {
         })
         .collect();
     fn take<T: Copy>(batches: &[std::ops::Range<usize>], values: &[T], rows: usize) -> Vec<T> {
-        let mut out = Vec::with_capacity(rows);
+        let mut out = buffer::with_capacity(rows);
         batches.iter().for_each(|b| out.extend_from_slice(&values[b.clone()]));
         out
     }
@@ -234,7 +234,7 @@ fn fill_codes(
 ) -> Result<()> {
     let mut scratch = Scratch::default();
     if data.target.len().saturating_mul(quantizers.len()) <= MOST_COLUMN_BYTES {
-        shard.columns = Some(vec![vec![0; shard.rows]; quantizers.len()]);
+        shard.columns = Some(Columns::new(quantizers.len(), shard.rows));
     }
     for batch in 0..shard.batches() {
         if batch % 64 == 0 && interrupted() {
@@ -251,7 +251,7 @@ fn fill_codes(
                     quantizer.codes::<u8>(data.columns[f], first, len, data.features[f].first(), out, block.stride, &mut scratch);
                 }
                 Some(columns) => {
-                    let column = &mut columns[f][start..start + len];
+                    let column = &mut columns.feature_mut(f)[start..start + len];
                     quantizer.codes::<u8>(data.columns[f], first, len, data.features[f].first(), column, 1, &mut scratch);
                     out.iter_mut().step_by(block.stride).zip(column).for_each(|(o, c)| *o = *c);
                 }

@@ -1,8 +1,9 @@
 //! The histograms of the nodes, merged from the shards' partial ones, and the search for splits.
 //! Each thread owns some features, with their bins in all nodes.
 
+use super::codes::Columns;
 use super::histogram::{MAX_ROWS, expand, unpack};
-use super::shard::{FEW_ROWS, Shard};
+use super::shard::Shard;
 use super::statistics::{BinsMut, Encoding, Plane, add_plane};
 use crate::backend::{Candidate, CodedFeature, SearchNode};
 use crate::tree::split::{SplitRules, Sums};
@@ -36,8 +37,7 @@ pub enum Place<'a> {
     Rows {
         rows: &'a [u32],
         statistics: &'a [u32],
-        /// `[feature][row]`
-        columns: &'a [Vec<u8>],
+        columns: &'a Columns,
     },
 }
 
@@ -66,6 +66,19 @@ impl Bins<'_> {
         }
     }
 
+    /// A bit for each of the bins `start .. end` (at most 64): whether it has any rows.
+    #[inline(always)]
+    fn occupied(&self, start: usize, end: usize) -> u64 {
+        match self {
+            Bins::Wide { gradient, hessian, count } => {
+                let any = nonzero(&gradient[start..end]) | nonzero(&hessian[start..end]);
+                if count.is_empty() { any } else { any | nonzero(&count[start..end]) }
+            }
+            Bins::Packed { bins, .. } => nonzero(&bins[start..end]),
+            Bins::Rows { .. } => u64::MAX,
+        }
+    }
+
     /// The sums over a range of bins.
     #[inline(always)]
     fn total(&self, range: std::ops::Range<usize>) -> Sums {
@@ -83,20 +96,24 @@ fn rows_total(rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, ran
     sums(inside.fold(0, |a, (_, s)| expand(*s).wrapping_add(a)), counted)
 }
 
-/// A bit for each of `start .. end`.
+/// A bit for each of up to 64 numbers: whether it is not zero.
 #[inline(always)]
-fn bits(start: usize, end: usize, set: impl Fn(usize) -> bool) -> u64 {
+fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
     let mut bits = 0u64;
-    let mut i = start;
-    while i + 8 <= end {
+    let mut i = 0;
+    while i + 8 <= numbers.len() {
         let mut byte = 0u8;
         for j in 0..8 {
-            byte |= (set(i + j) as u8) << j;
+            byte |= ((numbers[i + j] != T::default()) as u8) << j;
         }
-        bits |= (byte as u64) << (i - start);
+        bits |= (byte as u64) << i;
         i += 8;
     }
-    (i..end).fold(bits, |bits, i| bits | (set(i) as u64) << (i - start))
+    while i < numbers.len() {
+        bits |= ((numbers[i] != T::default()) as u64) << i;
+        i += 1;
+    }
+    bits
 }
 
 /// The features of one thread, with their bins in every slot: for each slot, for each feature, the
@@ -135,8 +152,11 @@ pub fn best_of(a: Option<Found>, b: Option<Found>) -> Option<Found> {
     }
 }
 
-/// The most bins a feature has.
-const MAX_BINS: usize = 257;
+/// Vectors of this many numbers are computed as wholes.
+const LANES: usize = 8;
+
+/// The most bins a feature has, rounded up to whole vectors.
+const MAX_BINS: usize = 264;
 
 /// Sums from the first bin up to each bin that has any rows: behind an empty bin a candidate
 /// would only repeat the one before, and at a tie the lower border is taken anyway. The bin of
@@ -147,11 +167,13 @@ struct Steps {
     gradient: [i64; MAX_BINS],
     hessian: [i64; MAX_BINS],
     count: [i64; MAX_BINS],
+    /// Packed bins, all zero between uses.
+    scratch: [u64; MAX_BINS],
 }
 
 impl Steps {
     fn new() -> Steps {
-        Steps { len: 0, bin: [0; MAX_BINS], gradient: [0; MAX_BINS], hessian: [0; MAX_BINS], count: [0; MAX_BINS] }
+        Steps { len: 0, bin: [0; MAX_BINS], gradient: [0; MAX_BINS], hessian: [0; MAX_BINS], count: [0; MAX_BINS], scratch: [0; MAX_BINS] }
     }
 
     /// From the bins of a feature whose values start at bin `first`.
@@ -159,26 +181,22 @@ impl Steps {
     fn fill(&mut self, bins: &Bins<'_>, first: usize) {
         self.len = 0;
         match bins {
-            Bins::Wide { gradient, hessian, count } => self.fill_bins(bins, first, gradient.len(), |start, end| {
-                let any = bits(start, end, |i| gradient[i] | hessian[i] != 0);
-                if count.is_empty() { any } else { any | bits(start, end, |i| count[i] != 0) }
-            }),
-            Bins::Packed { bins: packed, .. } => {
-                self.fill_bins(bins, first, packed.len(), |start, end| bits(start, end, |i| packed[i] != 0))
-            }
+            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len()),
+            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len()),
             Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
         }
     }
 
-    /// `occupied(start, end)` has a bit for each of at most 64 bins.
     #[inline(always)]
-    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize, occupied: impl Fn(usize, usize) -> u64) {
+    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
         let mut sum = if first > 0 { bins.at(0) } else { Sums::default() };
         for start in (first..n).step_by(64) {
             let end = n.min(start + 64);
-            let mut occupied = occupied(start, end) | (start == first) as u64;
+            let mut occupied = bins.occupied(start, end) | (start == first) as u64;
             if occupied == u64::MAX >> (64 - (end - start)) {
-                (start..end).for_each(|i| self.push(i, bins.at(i), &mut sum));
+                for i in start..end {
+                    self.push(i, bins.at(i), &mut sum);
+                }
             } else {
                 while occupied != 0 {
                     let i = start + occupied.trailing_zeros() as usize;
@@ -191,35 +209,27 @@ impl Steps {
 
     #[inline(always)]
     fn fill_rows(&mut self, rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, first: usize) {
-        // Rows in the order of their codes: a code above a row's statistic makes a key.
-        let mut keys = [0u64; FEW_ROWS];
-        let n = rows.len().min(FEW_ROWS);
-        for i in 0..n {
-            let key = (codes[rows[i] as usize] as u64) << 32 | statistics[i] as u64;
-            let mut at = i;
-            while at > 0 && keys[at - 1] > key {
-                keys[at] = keys[at - 1];
-                at -= 1;
-            }
-            keys[at] = key;
+        // Bins that are only visited where they are occupied, and left empty again.
+        let mut occupied = [0u64; MAX_BINS.div_ceil(64)];
+        let n = rows.len();
+        for (row, statistic) in rows.iter().zip(&statistics[..n]) {
+            let code = codes[*row as usize] as usize;
+            self.scratch[code] = self.scratch[code].wrapping_add(expand(*statistic));
+            occupied[code / 64] |= 1 << (code % 64);
         }
         let mut sum = Sums::default();
-        let mut next = 0;
-        while next < n && ((keys[next] >> 32) as usize) < first {
-            sum = add_sums(sum, sums(expand(keys[next] as u32), counted));
-            next += 1;
+        if first > 0 && occupied[0] & 1 != 0 {
+            sum = sums(std::mem::take(&mut self.scratch[0]), counted);
+            occupied[0] &= !1;
         }
-        if next == n || (keys[next] >> 32) as usize != first {
-            self.push(first, Sums::default(), &mut sum);
-        }
-        while next < n {
-            let code = keys[next] >> 32;
-            let mut packed = 0u64;
-            while next < n && keys[next] >> 32 == code {
-                packed = packed.wrapping_add(expand(keys[next] as u32));
-                next += 1;
+        occupied[0] |= 1 << first;
+        for (word, mut bits) in occupied.into_iter().enumerate() {
+            while bits != 0 {
+                let code = word * 64 + bits.trailing_zeros() as usize;
+                let bin = std::mem::take(&mut self.scratch[code]);
+                self.push(code, sums(bin, counted), &mut sum);
+                bits &= bits - 1;
             }
-            self.push(code as usize, sums(packed, counted), &mut sum);
         }
     }
 
@@ -253,15 +263,15 @@ struct Context<'a> {
     too_small: f64,
 }
 
-/// Scores of the candidates that put the bins up to each of the first `out.len()` steps, less
-/// `missing`, to the left: the sum of both children's scores.
+/// Scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
+/// the left: the sum of both children's scores. What follows in `out` has no meaning.
 #[inline(always)]
-fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64]) {
-    let n = out.len();
+fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
     if c.rules.monotone.is_empty() && c.rules.l1 == 0.0 && c.rules.min_data_in_leaf == 0 {
-        plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, c.too_small, out);
+        let n = n.next_multiple_of(LANES);
+        plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, c.too_small, &mut out[..n]);
     } else {
-        for (i, o) in out.iter_mut().enumerate() {
+        for (i, o) in out[..n].iter_mut().enumerate() {
             *o = score(steps.at(i) - missing, c);
         }
     }
@@ -393,7 +403,7 @@ impl FeatureShare {
         match *place {
             Place::Slot(slot) => self.bins(slot, k),
             Place::Rows { rows, statistics, columns } => {
-                Bins::Rows { rows, statistics, codes: &columns[self.features[k]], counted: self.counted }
+                Bins::Rows { rows, statistics, codes: columns.feature(self.features[k]), counted: self.counted }
             }
         }
     }
@@ -502,19 +512,20 @@ impl FeatureShare {
                 let feature = &features[*f];
                 let (first, borders) = (feature.first(), feature.borders.len());
                 steps.fill(&bins, first);
-                let mut consider = |missing: Sums, candidates: usize, missing_left: bool| {
-                    scores(&steps, missing, &c, &mut out[..candidates]);
+                let missing = self.missing(&bins, feature);
+                for missing_left in [true, false] {
+                    // No closure: it would be compiled for the plainest of processors.
+                    let (aside, candidates) = if missing_left { (Sums::default(), steps.before(first + borders)) } else { (missing, steps.len) };
+                    if !missing_left && missing == Sums::default() {
+                        break;
+                    }
+                    scores(&steps, aside, &c, &mut out, candidates);
                     let (largest, step) = first_largest(&out[..candidates]);
                     let border = steps.bin[step] - first as u32;
                     let candidate = Candidate { feature: *f as u32, border, missing_left, gain: largest - parent };
                     if candidate.gain > rules.min_gain {
-                        found[i] = best_of(found[i], Some(Found { candidate, left: steps.at(step) - missing }));
+                        found[i] = best_of(found[i], Some(Found { candidate, left: steps.at(step) - aside }));
                     }
-                };
-                consider(Sums::default(), steps.before(first + borders), true);
-                let missing = self.missing(&bins, feature);
-                if missing != Sums::default() {
-                    consider(missing, steps.len, false);
                 }
             }
         }
@@ -560,13 +571,11 @@ impl FeatureShare {
                 steps.fill(&bins, first);
                 // A node that a candidate would leave a child too small in counts as not split.
                 let c = self.context(node, *f, rules, parents[i]);
-                let mut consider = |missing: Sums, candidates: usize, sums: &mut [f64]| {
-                    scores(&steps, missing, &c, &mut out[..candidates]);
-                    add_steps(sums, &out[..candidates], &steps, first);
-                };
-                consider(Sums::default(), steps.before(first + borders), &mut sums[0][..borders]);
+                scores(&steps, Sums::default(), &c, &mut out, steps.before(first + borders));
+                add_steps(&mut sums[0][..borders], &out[..steps.before(first + borders)], &steps, first);
                 if any_missing {
-                    consider(self.missing(&bins, feature), steps.len, &mut sums[1][..borders + 1]);
+                    scores(&steps, self.missing(&bins, feature), &c, &mut out, steps.len);
+                    add_steps(&mut sums[1][..borders + 1], &out[..steps.len], &steps, first);
                 }
             }
             for (side, candidates) in [(0, borders), (1, if any_missing { borders + 1 } else { 0 })] {

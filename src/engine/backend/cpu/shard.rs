@@ -1,6 +1,7 @@
 //! The rows that one thread owns for a whole fit, and what it does with them.
 
-use super::codes::{CodeBlock, Layout, STATISTICS};
+use super::buffer;
+use super::codes::{CodeBlock, Columns, Layout, STATISTICS};
 use super::histogram::{self, MAX_ROWS, Rows, STRIDE};
 use super::partition::{self, Done, FeatureCodes, Source, Test};
 use super::statistics::{BATCH, Encoding, Magnitudes, Plane};
@@ -10,7 +11,7 @@ use crate::numerics::random::Random;
 use crate::tree::{Tree, model::Child};
 
 /// Up to so many rows are searched one by one, where the bins of a histogram would outnumber them.
-pub const FEW_ROWS: usize = 24;
+pub const FEW_ROWS: usize = 48;
 
 /// Where a node's rows stand in a shard's lists.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,9 +41,9 @@ pub struct Shard {
     shards: usize,
     pub rows: usize,
     pub blocks: Vec<CodeBlock>,
-    /// `[feature][row]`: the codes once more, feature after feature, where memory allows: parting
-    /// rows by them reads a sixteenth of the memory.
-    pub columns: Option<Vec<Vec<u8>>>,
+    /// The codes by feature, where memory allows: parting rows by them reads a sixteenth of the
+    /// memory.
+    pub columns: Option<Columns>,
     pub target: Vec<f32>,
     pub weight: Option<Vec<f32>>,
     /// `[output][row]`
@@ -103,9 +104,9 @@ impl Shard {
             scores: vec![],
             held_out: None,
             bag: None,
-            leaf: vec![vec![0; own]; outputs],
+            leaf: (0..outputs).map(|_| buffer::filled(0, own)).collect(),
             leaf_values: vec![vec![]; outputs],
-            lists: [vec![0; own], vec![0; own]],
+            lists: [buffer::filled(0, own), buffer::filled(0, own)],
             nodes: vec![],
             planes: vec![],
             ordered: vec![],
@@ -396,7 +397,7 @@ impl Shard {
                 let (low, high) = self.lists.split_at_mut(1);
                 let (source_list, left) = if from == 0 { (&mut low[0], &mut high[0]) } else { (&mut high[0], &mut low[0]) };
                 let codes = match &self.columns {
-                    Some(columns) => FeatureCodes { bytes: &columns[d.split.feature as usize], stride: 1 },
+                    Some(columns) => FeatureCodes { bytes: columns.feature(d.split.feature as usize), stride: 1 },
                     None => {
                         let (block, at) = tree.layout.place(d.split.feature as usize);
                         self.blocks[block].feature(at)
