@@ -9,7 +9,7 @@ namespace taiga {
 constexpr uint64_t GOLDEN = 0x9E3779B97F4A7C15ull;
 
 // SplitMix64's finalizer.
-__host__ __device__ __forceinline__ uint64_t mix64(uint64_t z) {
+__device__ __forceinline__ uint64_t mix64(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
     return z ^ (z >> 31);
@@ -20,7 +20,7 @@ struct Random {
     uint64_t key;
 
     // `purpose` by its number in random.rs.
-    __host__ __device__ __forceinline__ Random(uint64_t seed, uint64_t purpose, uint64_t stream)
+    __device__ __forceinline__ Random(uint64_t seed, uint64_t purpose, uint64_t stream)
         : key(mix64(mix64(mix64(seed + GOLDEN) ^ (purpose * GOLDEN)) ^ ((stream + 1) * GOLDEN))) {}
 
     // 64 random bits.
