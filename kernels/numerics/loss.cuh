@@ -1,0 +1,129 @@
+// Twins of src/engine/boosting/loss: gradient and hessian of a row, one struct a loss, with the
+// parameters as f32 as the Rust constructors derive them. Formulas and sources are told there.
+
+#pragma once
+
+#include <cstdint>
+
+#include "math.cuh"
+
+namespace taiga {
+
+struct Derivatives {
+    float gradient, hessian;
+};
+
+constexpr float LARGEST = 3.40282347e+38f;
+
+// The smallest hessian of a row of weight 1.
+constexpr float SMALLEST_HESSIAN = 1e-16f;
+
+__device__ __forceinline__ float clamp(float x, float low, float high) {
+    return at_most(at_least(x, low), high);
+}
+
+__device__ __forceinline__ float finite(float x) {
+    return clamp(x, -LARGEST, LARGEST);
+}
+
+__device__ __forceinline__ Derivatives weigh(Derivatives d, float weight) {
+    return {finite(d.gradient * weight), finite(d.hessian * weight)};
+}
+
+struct Rmse {
+    __device__ __forceinline__ Derivatives at(float score, float target) const { return {finite(score - target), 1.0f}; }
+};
+
+// Logloss too: there the targets are 0 and 1.
+struct CrossEntropy {
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        Pair s = sigmoid_pair(score);
+        float p = score < 0.0f ? s.low : s.high;
+        float q = score < 0.0f ? s.high : s.low;
+        // p - y without cancellation.
+        return {(1.0f - target) * p - target * q, at_least(s.low * s.high, SMALLEST_HESSIAN)};
+    }
+};
+
+struct Mae {
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        float above = score > target ? 1.0f : 0.0f;
+        return {score < target ? -1.0f : above, 1.0f};
+    }
+};
+
+struct Quantile {
+    // -alpha and 1 - alpha.
+    float below, above;
+
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        float beyond = score > target ? above : 0.0f;
+        return {score < target ? below : beyond, 1.0f};
+    }
+};
+
+struct Huber {
+    // In units of the scores.
+    float delta;
+
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        return {clamp(score - target, -delta, delta), 1.0f};
+    }
+};
+
+// log_link.rs: exp(x), finite and not 0.
+__device__ __forceinline__ float exp_finite(float x) {
+    return exp32(clamp(x, -87.0f, 88.0f));
+}
+
+// log_link.rs: gradient b - a, hessian (a + b) / 2.
+__device__ __forceinline__ Derivatives from_parts(float a, float b) {
+    a = finite(a);
+    b = finite(b);
+    return {b - a, at_least(0.5f * a + 0.5f * b, SMALLEST_HESSIAN)};
+}
+
+struct Poisson {
+    __device__ __forceinline__ Derivatives at(float score, float target) const { return from_parts(target, exp_finite(score)); }
+};
+
+struct Gamma {
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        return from_parts(target * exp_finite(-score), 1.0f);
+    }
+};
+
+struct Tweedie {
+    // 1 - power and 2 - power.
+    float one, two;
+
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        return from_parts(target * exp_finite(one * score), exp_finite(two * score));
+    }
+};
+
+struct Multiclass {
+    uint32_t classes;
+    // classes / (classes - 1).
+    float factor;
+
+    // With respect to score `output` of a row whose scores are `stride` numbers apart. The others'
+    // exponentials are added from the first class to the last.
+    __device__ __forceinline__ Derivatives at(const float* scores, uint64_t stride, uint32_t output, float target) const {
+        float top = -INFINITE, others = 0.0f;
+        for (uint32_t k = 0; k < classes; k++) {
+            float s = scores[k * stride];
+            top = s > top ? s : top;
+        }
+        for (uint32_t k = 0; k < classes; k++) {
+            if (k != output) others += exp32(scores[k * stride] - top);
+        }
+        float own = exp32(scores[output * stride] - top);
+        float scale = 1.0f / (own + others);
+        float p = own * scale, rest = others * scale;
+        float gradient = target == static_cast<float>(output) ? -rest : p;
+        return {gradient, at_least(factor * (p * rest), SMALLEST_HESSIAN)};
+    }
+};
+
+}  // namespace taiga
