@@ -1,4 +1,5 @@
-// Twin of the rounding in src/engine/backend/cpu/statistics.rs: from a row's derivatives to integers.
+// Twin of src/engine/numerics/fixed.rs and of the packing in src/engine/backend/cpu/statistics.rs:
+// from a row's derivatives to integers.
 
 #pragma once
 
@@ -24,18 +25,24 @@ __device__ __forceinline__ float dither(uint32_t bits) {
     return (static_cast<float>(bits & 0xffffu) + 0.5f) * (1.0f / 65536.0f) - 0.5f;
 }
 
+// round(x + dither), the dither added to the fraction alone.
+__device__ __forceinline__ int32_t round_with(float x, float dither) {
+    float whole = (x + 12582912.0f) - 12582912.0f;
+    return round32(whole) + round32((x - whole) + dither);
+}
+
 // Gradient (16 bits, signed) above hessian (16 bits).
 __device__ __forceinline__ uint32_t pack_both(float gradient, float hessian, float gradient_factor, float hessian_factor,
                                               Random random, uint32_t row) {
     uint32_t bits = random.u32(row);
-    int32_t g = round32(gradient * gradient_factor + dither(bits));
-    int32_t h = round32(hessian * hessian_factor + dither(bits >> 16));
+    int32_t g = round_with(gradient * gradient_factor, dither(bits));
+    int32_t h = round_with(hessian * hessian_factor, dither(bits >> 16));
     return (static_cast<uint32_t>(g) << 16) | (static_cast<uint32_t>(h) & 0xffffu);
 }
 
 // Gradient above 1, or above 0 where the row counts for nothing.
 __device__ __forceinline__ uint32_t pack_unit(float gradient, float hessian, float factor, Random random, uint32_t row) {
-    int32_t g = round32(gradient * factor + dither(random.u32(row)));
+    int32_t g = round_with(gradient * factor, dither(random.u32(row)));
     return (static_cast<uint32_t>(g) << 16) | (hessian != 0.0f ? 1u : 0u);
 }
 

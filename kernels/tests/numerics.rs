@@ -12,6 +12,7 @@ use support::{assert_same, patterns};
 use taiga_engine::boosting::BoostingParams;
 use taiga_engine::boosting::loss::{Rows, loss};
 use taiga_engine::boosting::params::LossKind;
+use taiga_engine::numerics::fixed::{dither, round_with, round32, round64};
 use taiga_engine::numerics::math;
 use taiga_engine::numerics::random::{Purpose, Random};
 
@@ -151,21 +152,16 @@ fn random_numbers_have_the_same_bits() {
     say(&format!("random u32, u64, unit: {} numbers each, all equal", keys.len() * n));
 }
 
-/// `dither` of backend/cpu/statistics.rs, which is private there.
-fn dither(bits: u32) -> f32 {
-    ((bits & 0xffff) as f32 + 0.5) / 65_536.0 - 0.5
-}
-
 #[test]
 fn rounding_has_the_same_bits() {
     let Some(gpu) = gpu() else { return };
     let numbers: Vec<f32> = patterns::f32s(N, 4).into_iter().filter(|x| !x.is_nan()).collect();
-    check_map!(gpu, "round32", &numbers[..], |x: f32| ((x + 12_582_912.0).to_bits() as i32).wrapping_sub(0x4B40_0000));
+    check_map!(gpu, "round32", &numbers[..], |x: f32| round32(x));
     let numbers: Vec<f32> =
         patterns::uniform(N, 5, -4_194_303.0, 4_194_303.0).into_iter().chain((-99..99).map(|i| i as f32 / 2.0)).collect();
     check_map!(gpu, "round32", &numbers[..], |x: f32| x.round_ties_even() as i32);
     let numbers: Vec<f64> = patterns::f64s(N, 6).into_iter().filter(|x| !x.is_nan()).collect();
-    check_map!(gpu, "round64", &numbers[..], |x: f64| ((x + 6_755_399_441_055_744.0).to_bits() as i64).wrapping_sub(0x4338 << 48));
+    check_map!(gpu, "round64", &numbers[..], |x: f64| round64(x));
     let numbers: Vec<f64> = numbers.into_iter().filter(|x| x.abs() < 2_251_799_813_685_248.0).collect();
     check_map!(gpu, "round64", &numbers[..], |x: f64| x.round_ties_even() as i64);
     let bits: Vec<u32> = (0..1 << 17).chain((0..N as u64).map(|i| patterns::random(7).u64(i) as u32)).collect();
@@ -176,8 +172,8 @@ fn rounding_has_the_same_bits() {
     say(&format!("dither: {} patterns, all equal", bits.len()));
 }
 
-/// `pack_both`, `pack_unit`, `pack_wide` and `to_fixed` of backend/cpu/statistics.rs, written here
-/// by the standard library's rounding, for values that the factors bring into range.
+/// `pack_both`, `pack_unit`, `pack_wide` and `to_fixed` of backend/cpu/statistics.rs, from the
+/// engine's own rounding, for values that the factors bring into range.
 #[test]
 fn packed_statistics_have_the_same_bits() {
     let Some(gpu) = gpu() else { return };
@@ -201,19 +197,19 @@ fn packed_statistics_have_the_same_bits() {
         let mut out = gpu.poisoned::<u32>(N);
 
         let (f, e) = ((32_000.0 / unit) as f32, (65_000.0 / unit) as f32);
-        let whole = |x: f32| x.round_ties_even() as i32 as u32;
+        let whole = |x: f32, bits: u32| round_with(x, dither(bits)) as u32;
         launch!(gpu, "packed_both", N, &seed, &number, &stream, &first_row, &on_gpu, &hessian_on_gpu, &f, &e, &mut out);
-        let both = |i: usize| whole(gradient[i] * f + dither(bits(i))) << 16 | whole(hessian[i] * e + dither(bits(i) >> 16)) & 0xffff;
+        let both = |i: usize| whole(gradient[i] * f, bits(i)) << 16 | whole(hessian[i] * e, bits(i) >> 16) & 0xffff;
         assert_same("pack_both", &gpu.download(&out), &(0..N).map(both).collect::<Vec<_>>(), row);
 
         launch!(gpu, "packed_unit", N, &seed, &number, &stream, &first_row, &on_gpu, &hessian_on_gpu, &f, &mut out);
-        let counted = |i: usize| whole(gradient[i] * f + dither(bits(i))) << 16 | (hessian[i] != 0.0) as u32;
+        let counted = |i: usize| whole(gradient[i] * f, bits(i)) << 16 | (hessian[i] != 0.0) as u32;
         assert_same("pack_unit", &gpu.download(&out), &(0..N).map(counted).collect::<Vec<_>>(), row);
 
         let f = 2_147_480_000.0 / unit;
         for shift in [0u32, 16] {
             launch!(gpu, "packed_wide", N, &seed, &number, &stream, &first_row, &on_gpu, &f, &shift, &mut out);
-            let wide = |i: usize| (gradient[i] as f64 * f + dither(bits(i) >> shift) as f64).round_ties_even() as i64 as u32;
+            let wide = |i: usize| round64(gradient[i] as f64 * f + dither(bits(i) >> shift) as f64) as u32;
             assert_same("pack_wide", &gpu.download(&out), &(0..N).map(wide).collect::<Vec<_>>(), row);
         }
 

@@ -1,5 +1,6 @@
 //! Numbers that come out the same everywhere: see the contract in `docs/numerics.md`.
 
+pub mod fixed;
 pub mod math;
 pub mod quantile;
 pub mod random;

@@ -34,11 +34,7 @@ enum Bins<'a> {
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
     Slot(usize),
-    Rows {
-        rows: &'a [u32],
-        statistics: &'a [u32],
-        columns: &'a Columns,
-    },
+    Rows { rows: &'a [u32], statistics: &'a [u32], columns: &'a Columns },
 }
 
 #[inline(always)]
@@ -515,7 +511,8 @@ impl FeatureShare {
                 let missing = self.missing(&bins, feature);
                 for missing_left in [true, false] {
                     // No closure: it would be compiled for the plainest of processors.
-                    let (aside, candidates) = if missing_left { (Sums::default(), steps.before(first + borders)) } else { (missing, steps.len) };
+                    let (aside, candidates) =
+                        if missing_left { (Sums::default(), steps.before(first + borders)) } else { (missing, steps.len) };
                     if !missing_left && missing == Sums::default() {
                         break;
                     }

@@ -5,6 +5,7 @@
 //! everywhere. They are 16 bits each in one packed word, or, where the largest value dwarfs the
 //! typical one, 32 bits each as two 16-bit limbs, which the same kernels add.
 
+use crate::numerics::fixed::{dither, factor, round_with, round64, single};
 use crate::numerics::random::Random;
 use crate::tree::split::Scales;
 use multiversion::multiversion;
@@ -105,30 +106,6 @@ pub struct Encoding {
     leaf_factor: (f64, f64),
 }
 
-/// The largest power of two by which a value of these bits stays at or below `2^bits - 2`.
-fn factor(largest: u32, bits: i32) -> f64 {
-    let value = f32::from_bits(largest) as f64;
-    if value == 0.0 {
-        return 1.0;
-    }
-    // value < 2^exponent
-    let exponent = ilogb(value) + 1;
-    let power = bits - exponent;
-    // One step up where the value lies low enough in its binade never happens: it fills at least
-    // half of it. At the very top of it rounding up would overflow by one.
-    let scaled = libm::ldexp(value, power);
-    libm::ldexp(1.0, if scaled > libm::ldexp(1.0, bits) - 2.0 { power - 1 } else { power })
-}
-
-/// The factor, kept where f32 has it as a normal number.
-fn single(factor: f64) -> f64 {
-    factor.clamp(libm::ldexp(1.0, -126), libm::ldexp(1.0, 126))
-}
-
-fn ilogb(value: f64) -> i32 {
-    libm::frexp(value).1 - 1
-}
-
 impl Encoding {
     /// From the magnitudes of `rows` rows. `unit_hessian`: each row's hessian is 1 (or 0 and not
     /// drawn); `count`: rows are counted besides.
@@ -198,31 +175,6 @@ impl Encoding {
     pub fn leaf_numbers(&self, sums: (i64, i64)) -> (f64, f64) {
         (sums.0 as f64 / self.leaf_factor.0, sums.1 as f64 / self.leaf_factor.1)
     }
-}
-
-/// `round(x)` for |x| < 2^22, as the low bits of a float beyond which there are no fractions.
-#[inline(always)]
-fn round32(x: f32) -> i32 {
-    (x + 12_582_912.0).to_bits() as i32 - 0x4B40_0000
-}
-
-/// `round(x + dither)`, the dither added to the fraction alone, where f32 has bits for it.
-#[inline(always)]
-fn round_with(x: f32, dither: f32) -> i32 {
-    let whole = (x + 12_582_912.0) - 12_582_912.0;
-    round32(whole) + round32((x - whole) + dither)
-}
-
-/// `round(x)` for |x| < 2^51, likewise.
-#[inline(always)]
-fn round64(x: f64) -> i64 {
-    (x + 6_755_399_441_055_744.0).to_bits() as i64 - 0x4338_0000_0000_0000
-}
-
-/// A random number inside (-½, ½) from 16 bits: what is a whole number already stays as it is.
-#[inline(always)]
-fn dither(bits: u32) -> f32 {
-    ((bits & 0xffff) as f32 + 0.5) * (1.0 / 65_536.0) - 0.5
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
@@ -319,17 +271,6 @@ mod tests {
             m.add_batch(g, h);
         }
         m
-    }
-
-    #[test]
-    fn factors_fill_the_bits_and_never_overflow() {
-        for value in [1.0f32, 0.99999994, 1e-30, 3e38, f32::MIN_POSITIVE, 1e-45, 0.5, 32767.0, 1.0000001] {
-            for bits in [15, 16, 31, 42] {
-                let scaled = value as f64 * factor(value.to_bits(), bits);
-                assert!(scaled <= (2f64).powi(bits) - 2.0 && scaled >= (2f64).powi(bits - 2), "{value} {bits} {scaled}");
-            }
-        }
-        assert_eq!(factor(0, 15), 1.0);
     }
 
     /// Rounding is off by less than one unit, unbiased, and reaches neither bound.
