@@ -8,7 +8,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo examples test test-rust test-python test-oldest bench lint docs clean
+.PHONY: help setup build demo examples test test-rust test-python test-oldest test-cuda kernels bench lint docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -47,7 +47,7 @@ demo: build ## Run the main job on real data; your own: make demo DATA=file.csv 
 examples: build ## Run the numbered examples
 	@set -e; for example in examples/[0-9]*.py; do echo "== $$example"; $(BIN)/python $$example; done
 
-test: lint test-rust test-python test-oldest ## Lint, and run every test
+test: lint test-rust kernels test-python test-oldest ## Lint, compile the kernels, and run every test
 
 test-rust: ## Test the engine and the kernels, doctests included; no Python, no Polars
 	cargo test $(ENGINE)
@@ -72,13 +72,32 @@ $(OLDEST)/.setup: $(VENV)/.build $(PYTHON_SOURCES)
 	$(OLDEST)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
 	@touch $@
 
-# Quick checks first. Clippy's artifacts are not the build's: the first run checks Polars once more.
-lint: setup ## Formatting, clippy, ruff and mypy
+# Quick checks first. Clippy runs as the compiler's wrapper in an ordinary build, with the settings
+# that maturin gives PyO3, so that it finds the dependencies as the build left them: `cargo clippy`
+# would compile all of Polars once more, and the next build again.
+CLIPPY := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ PYO3_BUILD_EXTENSION_MODULE=1 \
+	PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)" cargo build --quiet --release
+
+lint: build ## Formatting, clippy, ruff and mypy
 	cargo fmt --all -- --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python
-	PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo clippy --release --workspace --all-targets -- -D warnings
+	$(CLIPPY) -p polars-taiga --lib
+	$(CLIPPY) -p taiga-engine -p taiga-kernels --all-targets
+
+# nvcc as NVIDIA's Python packages: 271 MB, so only where no other nvcc is at hand (see kernels/build.rs).
+NVCC_PACKAGES := $(patsubst %,'%==13.0.*',nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl nvidia-cuda-runtime)
+
+$(VENV)/.nvcc: $(VENV)/.setup
+	test -n "$${NVCC:-}" || command -v nvcc > /dev/null || $(BIN)/python -m pip install --quiet $(NVCC_PACKAGES)
+	@touch $@
+
+kernels: $(VENV)/.nvcc ## Compile the GPU kernels and their test (fetches nvcc into .venv); needs no GPU
+	cargo test --release -p taiga-kernels --features cuda --no-run
+
+test-cuda: $(VENV)/.nvcc ## Compare GPU and CPU bit by bit; fails without a GPU
+	TAIGA_REQUIRE_CUDA=1 cargo test --release -p taiga-kernels --features cuda
 
 bench: build ## Measure side by side with the peers (about half an hour; see benchmarks/README.md)
 	$(BIN)/python -m benchmarks.train --trees 25,50,100,200

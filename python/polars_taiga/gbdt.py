@@ -185,8 +185,9 @@ def fit_gbdt(
         The largest number of borders a feature, 1 to 255; default 254. Fewer are faster. (XGBoost,
         LightGBM: `max_bin`; CatBoost: `border_count`.)
     border_method
-        How borders are chosen: `"quantile"` (default; as LightGBM), `"uniform"`,
-        `"greedy_logsum"` (CatBoost's default, `feature_border_type`) or `"min_max_entropy"`.
+        How borders are chosen: `"min_max_entropy"` (default; CatBoost's `feature_border_type`
+        MinEntropy, solved greedily), `"greedy_logsum"` (CatBoost's default), `"quantile"` (as
+        LightGBM) or `"uniform"`.
     border_sample
         Rows that borders are fitted on, a seeded sample; default 200,000. (LightGBM:
         `bin_construct_sample_cnt`.)

@@ -165,7 +165,7 @@ impl Default for BoostingParams {
             depth: None,
             leaves: None,
             bins: 254,
-            border_method: BorderMethod::Quantile,
+            border_method: BorderMethod::MinMaxEntropy,
             border_sample: 200_000,
             l2: 1.0,
             l1: 0.0,

@@ -246,13 +246,13 @@ mod tests {
                 let stats: Vec<u32> = (0..rows).map(|i| random.u32(i as u32)).collect();
                 for (b, l) in layout.blocks.iter().enumerate() {
                     let mut block = CodeBlock::new(l, rows);
-                    for r in 0..rows {
+                    for (r, packed) in stats.iter().enumerate() {
                         for f in 0..l.features.len() {
                             block.bytes.as_mut_slice()[r * l.stride + f] = random.u64((r * 100 + f) as u64) as u8;
                         }
                         if b == 0 {
                             let at = r * l.stride + l.stride - STATISTICS;
-                            block.bytes.as_mut_slice()[at..at + 4].copy_from_slice(&stats[r].to_le_bytes());
+                            block.bytes.as_mut_slice()[at..at + 4].copy_from_slice(&packed.to_le_bytes());
                         }
                     }
                     let list: Vec<u32> = (0..rows as u32).filter(|r| r % 3 != 1).collect();

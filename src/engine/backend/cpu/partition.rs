@@ -237,7 +237,7 @@ mod tests {
             }
             assert!(!Test::new(last_left, true).right(0));
             if last_left > 0 && last_left < 256 {
-                assert_eq!(Test::new(last_left, false).right(0), true);
+                assert!(Test::new(last_left, false).right(0));
             }
         }
     }

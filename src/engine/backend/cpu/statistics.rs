@@ -326,9 +326,9 @@ mod tests {
         let e = Encoding::new(&magnitudes(&g, &h), n, false, false);
         let mut sums = vec![(0, 0); 7];
         e.add_to_leaves(&g, &h, &leaf, &mut sums);
-        for l in 0..7 {
+        for (l, sum) in sums.iter().enumerate() {
             let exact = |v: &[f32]| (0..n).filter(|i| i % 7 == l).map(|i| v[i] as f64).sum::<f64>();
-            let (sg, sh) = e.leaf_numbers(sums[l]);
+            let (sg, sh) = e.leaf_numbers(*sum);
             assert!((sg - exact(&g)).abs() < 1e-9 && (sh - exact(&h)).abs() < 1e-9);
         }
     }
