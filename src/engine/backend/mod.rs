@@ -10,7 +10,7 @@ pub mod cpu;
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
 use crate::column::Column;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::tree::split::{Scales, SplitRules, Sums};
 
@@ -142,4 +142,61 @@ pub trait Backend {
 
     /// The scores of the held-out rows in row order, `[output][row]`.
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>>;
+}
+
+/// Where the work is asked to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// A GPU where there is one and the work is large enough to gain, else the CPU.
+    Auto,
+    Cpu,
+    /// A GPU, by its number where one is named.
+    Cuda(Option<u32>),
+}
+
+impl Device {
+    /// The device that `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"` names.
+    ///
+    /// # Errors
+    /// For any other text, and for a device that this build has no backend for: an explicit
+    /// choice never falls back.
+    pub fn parse(text: &str) -> Result<Device> {
+        let number = text.strip_prefix("cuda:").map(str::parse);
+        match (text, number) {
+            ("auto", _) => Ok(Device::Auto),
+            ("cpu", _) => Ok(Device::Cpu),
+            ("cuda", _) => Device::Cuda(None).available(text),
+            (_, Some(Ok(number))) => Device::Cuda(Some(number)).available(text),
+            _ => Err(Error::parameter("device", format!("{text:?} is not \"auto\", \"cpu\", \"cuda\" or \"cuda:N\""))),
+        }
+    }
+
+    fn available(self, text: &str) -> Result<Device> {
+        match self {
+            Device::Auto | Device::Cpu => Ok(self),
+            Device::Cuda(_) => Err(Error::parameter(
+                "device",
+                format!("{text:?}: this build of polars-taiga has no CUDA backend; use \"cpu\" or \"auto\""),
+            )),
+        }
+    }
+}
+
+/// Runs `body` on the backend that `device` names, with the data brought there. The one place
+/// where a device is chosen.
+///
+/// # Errors
+/// What [`Device::parse`], the backend and `body` report.
+pub fn with_backend<R>(
+    device: &str,
+    team: &cpu::team::Team,
+    data: TrainingData<'_>,
+    most_nodes: usize,
+    interrupted: &(dyn Fn() -> bool + Sync),
+    body: impl FnOnce(&mut dyn Backend) -> Result<R>,
+) -> Result<R> {
+    match Device::parse(device)? {
+        Device::Auto | Device::Cpu => body(&mut cpu::CpuBackend::new(team, data, most_nodes, interrupted)?),
+        other => Err(Error::parameter("device", format!("{other:?} has no backend in this build"))),
+    }
 }

@@ -6,9 +6,8 @@ use super::metric::metric;
 use super::params::{BoostingParams, MetricKind};
 use super::prepare::{self, Start};
 use super::{Input, Monitor, Target};
-use crate::backend::cpu::CpuBackend;
 use crate::backend::cpu::team::Team;
-use crate::backend::{Backend, CodedFeature, TrainingData};
+use crate::backend::{Backend, CodedFeature, TrainingData, with_backend};
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::model::{Feature, History, Model};
@@ -96,40 +95,17 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         seed: params.seed,
     };
     let rows = data.target.len();
-    let mut backend = CpuBackend::new(team, data, (params.leaves() as usize / 2).max(1), &interrupted)?;
-
-    let mut trees = Vec::with_capacity(params.trees as usize * outputs);
-    let mut history = measure.map(|metric| History { metric, values: vec![], best: 0 });
-    for round in 0..params.trees {
-        for output in 0..outputs {
-            let number = round as u64 * outputs as u64 + output as u64;
-            let mut grown = grow(&mut backend, loss.as_ref(), &tree_params, features.len(), number, output, &interrupted)?;
-            set_leaves(&mut backend, loss.as_ref(), params.learning_rate, unit, &tree_params, &mut grown)?;
-            for s in grown.tree.splits_mut() {
-                s.gain = (s.gain as f64 * gradient_unit * gradient_unit).min(f32::MAX as f64) as f32;
-            }
-            trees.push(grown.tree);
-        }
-        backend.update_scores()?;
-        let mut value = None;
-        if let (Some(history), Some(held_out)) = (&mut history, &held_out) {
-            let now = held_out.measure(params, loss.as_ref(), &backend.held_out_scores()?)?;
-            history.values.push(now);
-            if better(history.metric, now, history.values[history.best as usize]) {
-                history.best = round;
-            }
-            value = Some(now);
-        }
-        monitor.round(round + 1, params.trees, value);
-        if let (Some(history), Some(patience)) = (&history, params.early_stopping)
-            && round - history.best >= patience
-        {
-            break;
-        }
-    }
-    if let (Some(history), Some(_)) = (&history, params.early_stopping) {
-        trees.truncate((history.best as usize + 1) * outputs);
-    }
+    let rounds = Rounds {
+        params,
+        tree_params: &tree_params,
+        loss: loss.as_ref(),
+        features: features.len(),
+        units: (unit, gradient_unit),
+        held_out: held_out.as_ref(),
+        monitor,
+    };
+    let most_nodes = (params.leaves() as usize / 2).max(1);
+    let (mut trees, history) = with_backend(&params.device, team, data, most_nodes, &interrupted, |backend| rounds.run(backend))?;
     let features = prune(&mut trees, input, features);
     let training_rows = (rows - input.held_out.map_or(0, |h| h.iter().filter(|x| **x).count())) as u64;
     let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, ..params.clone() };
@@ -147,9 +123,72 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     })
 }
 
+/// What the boosting rounds need beside a backend.
+struct Rounds<'a> {
+    params: &'a BoostingParams,
+    tree_params: &'a TreeParams,
+    loss: &'a dyn Loss,
+    /// The number of coded features.
+    features: usize,
+    /// What scores and what gradients are in units of.
+    units: (f64, f64),
+    held_out: Option<&'a HeldOut>,
+    monitor: &'a dyn Monitor,
+}
+
+impl Rounds<'_> {
+    /// Round after round: a tree for each output, their values added to the scores, the metric of
+    /// the held-out rows; until all trees are grown or the metric no longer improves.
+    fn run(&self, backend: &mut dyn Backend) -> Result<(Vec<Tree>, Option<History>)> {
+        let (params, outputs) = (self.params, self.loss.outputs());
+        let mut trees = Vec::with_capacity(params.trees as usize * outputs);
+        let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
+        for round in 0..params.trees {
+            for output in 0..outputs {
+                let number = round as u64 * outputs as u64 + output as u64;
+                trees.push(self.tree(backend, number, output)?);
+            }
+            backend.update_scores()?;
+            let value = match (&mut history, self.held_out) {
+                (Some(history), Some(held_out)) => {
+                    let value = held_out.measure(params, self.loss, &backend.held_out_scores()?)?;
+                    history.values.push(value);
+                    if better(history.metric, value, history.values[history.best as usize]) {
+                        history.best = round;
+                    }
+                    Some(value)
+                }
+                _ => None,
+            };
+            self.monitor.round(round + 1, params.trees, value);
+            if let (Some(history), Some(patience)) = (&history, params.early_stopping)
+                && round - history.best >= patience
+            {
+                break;
+            }
+        }
+        if let (Some(history), Some(_)) = (&history, params.early_stopping) {
+            trees.truncate((history.best as usize + 1) * outputs);
+        }
+        Ok((trees, history))
+    }
+
+    /// Grows tree `number` of the fit for `output` and gives its leaves their values.
+    fn tree(&self, backend: &mut dyn Backend, number: u64, output: usize) -> Result<Tree> {
+        let (unit, gradient_unit) = self.units;
+        let interrupted = || self.monitor.interrupted();
+        let mut grown = grow(backend, self.loss, self.tree_params, self.features, number, output, &interrupted)?;
+        set_leaves(backend, self.loss, self.params.learning_rate, unit, self.tree_params, &mut grown)?;
+        for s in grown.tree.splits_mut() {
+            s.gain = (s.gain as f64 * gradient_unit * gradient_unit).min(f32::MAX as f64) as f32;
+        }
+        Ok(grown.tree)
+    }
+}
+
 /// Gives the leaves of the tree that has grown their values.
 fn set_leaves(
-    backend: &mut CpuBackend<'_>,
+    backend: &mut dyn Backend,
     loss: &dyn Loss,
     learning_rate: f64,
     unit: f64,

@@ -1,5 +1,6 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
+use crate::backend::Device;
 use crate::error::{Error, Result};
 use crate::quantize::BorderMethod;
 use crate::tree::params::{Monotone, Policy};
@@ -301,19 +302,7 @@ impl BoostingParams {
             check(rounds >= 1, "early_stopping", rounds, "at least 1")?;
         }
         check(self.n_threads.is_none_or(|n| (1..=1024).contains(&n)), "n_threads", self.n_threads, "between 1 and 1,024")?;
-        self.check_device()
-    }
-
-    fn check_device(&self) -> Result<()> {
-        let cuda = self.device == "cuda" || self.device.strip_prefix("cuda:").is_some_and(|n| n.parse::<u32>().is_ok());
-        match self.device.as_str() {
-            "auto" | "cpu" => Ok(()),
-            _ if cuda => Err(Error::parameter(
-                "device",
-                format!("\"{}\": this build of polars-taiga has no CUDA backend; use \"cpu\" or \"auto\"", self.device),
-            )),
-            _ => Err(Error::parameter("device", format!("{:?} is not \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"", self.device))),
-        }
+        Device::parse(&self.device).map(|_| ())
     }
 
     /// The largest depth of a tree.

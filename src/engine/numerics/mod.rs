@@ -2,6 +2,5 @@
 
 pub mod fixed;
 pub mod math;
-pub mod quantile;
 pub mod random;
 pub mod reduce;

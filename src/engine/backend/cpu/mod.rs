@@ -4,11 +4,13 @@
 //! Two parallel steps a level: each thread parts its own rows and sums its partial histograms
 //! ([`shard`]); then each merges, subtracts and searches its own features ([`search`]).
 
+mod bins;
 mod buffer;
 mod codes;
 mod histogram;
 mod partition;
 mod sample;
+mod scores;
 mod search;
 mod shard;
 mod statistics;
@@ -18,14 +20,15 @@ use super::{Backend, Candidate, CodedFeature, Division, LeafSums, NodeId, Search
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
 use crate::error::{Error, Result};
-use crate::numerics::quantile::weighted_quantile;
 use crate::numerics::random::{Purpose, Random};
+use crate::numerics::reduce::weighted_quantile;
 use crate::quantize::codes::{Quantizer, Scratch};
 use crate::tree::Tree;
 use crate::tree::split::{Scales, SplitRules, Sums};
+use bins::Place;
 use codes::{Columns, Layout};
 use sample::{Draw, KeyCounts};
-use search::{FeatureShare, Pending, Place};
+use search::{FeatureShare, Pending};
 use shard::{Shard, TreeContext};
 use statistics::{BATCH, Encoding, Magnitudes};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -361,13 +364,14 @@ impl Backend for CpuBackend<'_> {
         let n = self.team.size();
         let leaves = &self.leaves;
         let shares = self.team.each(|t| {
-            let mut rows = vec![];
+            let (mut values, mut weights) = (vec![], vec![]);
             (t..leaves.len())
                 .step_by(n)
                 .map(|i| {
-                    rows.clear();
-                    shards.iter().for_each(|s| s.residuals(self.output, leaves[i], &mut rows));
-                    weighted_quantile(&mut rows, alpha)
+                    values.clear();
+                    weights.clear();
+                    shards.iter().for_each(|s| s.residuals(self.output, leaves[i], &mut values, &mut weights));
+                    weighted_quantile(&values, (!weights.is_empty()).then_some(&weights), alpha)
                 })
                 .collect::<Vec<f64>>()
         });

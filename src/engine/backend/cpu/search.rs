@@ -1,8 +1,9 @@
 //! The histograms of the nodes, merged from the shards' partial ones, and the search for splits.
 //! Each thread owns some features, with their bins in all nodes.
 
-use super::codes::Columns;
-use super::histogram::{MAX_ROWS, expand, unpack};
+use super::bins::{Bins, MAX_BINS, Place, Steps, as_packed};
+use super::histogram::MAX_ROWS;
+use super::scores::{Context, add_steps, first_largest, scores};
 use super::shard::Shard;
 use super::statistics::{BinsMut, Encoding, Plane, add_plane};
 use crate::backend::{Candidate, CodedFeature, SearchNode};
@@ -17,99 +18,6 @@ pub struct Pending {
     pub smaller: usize,
     /// The slot that holds the parent's histogram and becomes the larger child's; none for a root.
     pub larger: Option<usize>,
-}
-
-/// A feature's bins in one node.
-#[derive(Clone, Copy)]
-enum Bins<'a> {
-    /// Sums of their own; no counts where rows are not counted.
-    Wide { gradient: &'a [i64], hessian: &'a [i64], count: &'a [i64] },
-    /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
-    Packed { bins: &'a [u64], counted: bool },
-    /// No bins: a few rows by themselves, with their packed statistics and the feature's codes.
-    Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counted: bool },
-}
-
-/// Where a node's histogram stands, or the few rows that make one superfluous.
-#[derive(Clone, Copy)]
-pub enum Place<'a> {
-    Slot(usize),
-    Rows { rows: &'a [u32], statistics: &'a [u32], columns: &'a Columns },
-}
-
-#[inline(always)]
-fn add_sums(a: Sums, b: Sums) -> Sums {
-    Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count }
-}
-
-/// A packed statistic, or a sum of some, as sums.
-#[inline(always)]
-fn sums(bin: u64, counted: bool) -> Sums {
-    let (gradient, hessian) = unpack(bin);
-    Sums { gradient, hessian, count: if counted { hessian } else { 0 } }
-}
-
-impl Bins<'_> {
-    /// The sums of one bin.
-    #[inline(always)]
-    fn at(&self, bin: usize) -> Sums {
-        match self {
-            Bins::Wide { gradient, hessian, count } => {
-                Sums { gradient: gradient[bin], hessian: hessian[bin], count: if count.is_empty() { 0 } else { count[bin] } }
-            }
-            Bins::Packed { bins, counted } => sums(bins[bin], *counted),
-            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
-        }
-    }
-
-    /// A bit for each of the bins `start .. end` (at most 64): whether it has any rows.
-    #[inline(always)]
-    fn occupied(&self, start: usize, end: usize) -> u64 {
-        match self {
-            Bins::Wide { gradient, hessian, count } => {
-                let any = nonzero(&gradient[start..end]) | nonzero(&hessian[start..end]);
-                if count.is_empty() { any } else { any | nonzero(&count[start..end]) }
-            }
-            Bins::Packed { bins, .. } => nonzero(&bins[start..end]),
-            Bins::Rows { .. } => u64::MAX,
-        }
-    }
-
-    /// The sums over a range of bins.
-    #[inline(always)]
-    fn total(&self, range: std::ops::Range<usize>) -> Sums {
-        match self {
-            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
-            _ => range.fold(Sums::default(), |a, i| add_sums(a, self.at(i))),
-        }
-    }
-}
-
-/// The sums over the rows with codes inside a range.
-#[inline(always)]
-fn rows_total(rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, range: std::ops::Range<usize>) -> Sums {
-    let inside = rows.iter().zip(statistics).filter(|(r, _)| range.contains(&(codes[**r as usize] as usize)));
-    sums(inside.fold(0, |a, (_, s)| expand(*s).wrapping_add(a)), counted)
-}
-
-/// A bit for each of up to 64 numbers: whether it is not zero.
-#[inline(always)]
-fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
-    let mut bits = 0u64;
-    let mut i = 0;
-    while i + 8 <= numbers.len() {
-        let mut byte = 0u8;
-        for j in 0..8 {
-            byte |= ((numbers[i + j] != T::default()) as u8) << j;
-        }
-        bits |= (byte as u64) << i;
-        i += 8;
-    }
-    while i < numbers.len() {
-        bits |= ((numbers[i] != T::default()) as u64) << i;
-        i += 1;
-    }
-    bits
 }
 
 /// The features of one thread, with their bins in every slot: for each slot, for each feature, the
@@ -148,187 +56,6 @@ pub fn best_of(a: Option<Found>, b: Option<Found>) -> Option<Found> {
     }
 }
 
-/// Vectors of this many numbers are computed as wholes.
-const LANES: usize = 8;
-
-/// The most bins a feature has, rounded up to whole vectors.
-const MAX_BINS: usize = 264;
-
-/// Sums from the first bin up to each bin that has any rows: behind an empty bin a candidate
-/// would only repeat the one before, and at a tie the lower border is taken anyway. The bin of
-/// the first border always has an entry, which may put nothing but missing values to the left.
-struct Steps {
-    len: usize,
-    bin: [u32; MAX_BINS],
-    gradient: [i64; MAX_BINS],
-    hessian: [i64; MAX_BINS],
-    count: [i64; MAX_BINS],
-    /// Packed bins, all zero between uses.
-    scratch: [u64; MAX_BINS],
-}
-
-impl Steps {
-    fn new() -> Steps {
-        Steps { len: 0, bin: [0; MAX_BINS], gradient: [0; MAX_BINS], hessian: [0; MAX_BINS], count: [0; MAX_BINS], scratch: [0; MAX_BINS] }
-    }
-
-    /// From the bins of a feature whose values start at bin `first`.
-    #[inline(always)]
-    fn fill(&mut self, bins: &Bins<'_>, first: usize) {
-        self.len = 0;
-        match bins {
-            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len()),
-            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len()),
-            Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
-        }
-    }
-
-    #[inline(always)]
-    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
-        let mut sum = if first > 0 { bins.at(0) } else { Sums::default() };
-        for start in (first..n).step_by(64) {
-            let end = n.min(start + 64);
-            let mut occupied = bins.occupied(start, end) | (start == first) as u64;
-            if occupied == u64::MAX >> (64 - (end - start)) {
-                for i in start..end {
-                    self.push(i, bins.at(i), &mut sum);
-                }
-            } else {
-                while occupied != 0 {
-                    let i = start + occupied.trailing_zeros() as usize;
-                    self.push(i, bins.at(i), &mut sum);
-                    occupied &= occupied - 1;
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn fill_rows(&mut self, rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, first: usize) {
-        // Bins that are only visited where they are occupied, and left empty again.
-        let mut occupied = [0u64; MAX_BINS.div_ceil(64)];
-        let n = rows.len();
-        for (row, statistic) in rows.iter().zip(&statistics[..n]) {
-            let code = codes[*row as usize] as usize;
-            self.scratch[code] = self.scratch[code].wrapping_add(expand(*statistic));
-            occupied[code / 64] |= 1 << (code % 64);
-        }
-        let mut sum = Sums::default();
-        if first > 0 && occupied[0] & 1 != 0 {
-            sum = sums(std::mem::take(&mut self.scratch[0]), counted);
-            occupied[0] &= !1;
-        }
-        occupied[0] |= 1 << first;
-        for (word, mut bits) in occupied.into_iter().enumerate() {
-            while bits != 0 {
-                let code = word * 64 + bits.trailing_zeros() as usize;
-                let bin = std::mem::take(&mut self.scratch[code]);
-                self.push(code, sums(bin, counted), &mut sum);
-                bits &= bits - 1;
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, bin: usize, more: Sums, sum: &mut Sums) {
-        *sum = add_sums(*sum, more);
-        self.bin[self.len] = bin as u32;
-        self.gradient[self.len] = sum.gradient;
-        self.hessian[self.len] = sum.hessian;
-        self.count[self.len] = sum.count;
-        self.len += 1;
-    }
-
-    fn at(&self, step: usize) -> Sums {
-        Sums { gradient: self.gradient[step], hessian: self.hessian[step], count: self.count[step] }
-    }
-
-    /// The number of steps that lie before bin `end`.
-    fn before(&self, end: usize) -> usize {
-        self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
-    }
-}
-
-/// What all candidates of one node and feature share.
-struct Context<'a> {
-    rules: &'a SplitRules,
-    total: Sums,
-    bounds: (f64, f64),
-    direction: i8,
-    /// The score of a candidate with a child that is too small.
-    too_small: f64,
-}
-
-/// Scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
-/// the left: the sum of both children's scores. What follows in `out` has no meaning.
-#[inline(always)]
-fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
-    if c.rules.monotone.is_empty() && c.rules.l1 == 0.0 && c.rules.min_data_in_leaf == 0 {
-        let n = n.next_multiple_of(LANES);
-        plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, c.too_small, &mut out[..n]);
-    } else {
-        for (i, o) in out[..n].iter_mut().enumerate() {
-            *o = score(steps.at(i) - missing, c);
-        }
-    }
-}
-
-/// One candidate's score, with every rule: the definition.
-fn score(left: Sums, c: &Context<'_>) -> f64 {
-    let rules = c.rules;
-    let right = c.total - left;
-    let ((gl, hl), (gr, hr)) = (rules.values(left), rules.values(right));
-    let large = |s: Sums, h: f64| {
-        s.hessian > 0 && h >= rules.min_child_weight && (rules.min_data_in_leaf == 0 || s.count >= rules.min_data_in_leaf)
-    };
-    if !large(left, hl) || !large(right, hr) {
-        return c.too_small;
-    }
-    if rules.monotone.is_empty() {
-        let (tl, tr) = (crate::tree::split::soft_threshold(gl, rules.l1), crate::tree::split::soft_threshold(gr, rules.l1));
-        let (dl, dr) = (hl + rules.l2, hr + rules.l2);
-        return (tl * tl * dr + tr * tr * dl) / (dl * dr);
-    }
-    let (wl, wr) = (rules.leaf_value(gl, hl, c.bounds), rules.leaf_value(gr, hr, c.bounds));
-    if (wr - wl) * (c.direction as f64) < 0.0 {
-        return f64::NEG_INFINITY;
-    }
-    rules.leaf_score(gl, hl, wl) + rules.leaf_score(gr, hr, wr)
-}
-
-/// [`score`] for many candidates at once, where neither l1 nor counts nor monotone constraints play.
-#[inline(always)]
-fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
-    let n = out.len();
-    let (gradient, hessian) = (&gradient[..n], &hessian[..n]);
-    let (sg, sh, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l2, rules.min_child_weight);
-    for i in 0..n {
-        let (gl, hl) = (gradient[i] - missing.gradient, hessian[i] - missing.hessian);
-        let (gr, hr) = (total.gradient - gl, total.hessian - hl);
-        let some = (hl > 0) & (hr > 0);
-        let (gl, hl, gr, hr) = (gl as f64 * sg, hl as f64 * sh, gr as f64 * sg, hr as f64 * sh);
-        let (dl, dr) = (hl + l2, hr + l2);
-        let v = (gl * gl * dr + gr * gr * dl) / (dl * dr);
-        out[i] = if some & (hl >= least) & (hr >= least) { v } else { too_small };
-    }
-}
-
-/// The largest score and the first place that has it.
-#[inline(always)]
-fn first_largest(scores: &[f64]) -> (f64, usize) {
-    const LANES: usize = 16;
-    let mut lanes = [f64::NEG_INFINITY; LANES];
-    let chunks = scores.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for i in 0..LANES {
-            lanes[i] = if chunk[i] > lanes[i] { chunk[i] } else { lanes[i] };
-        }
-    }
-    let largest = lanes.iter().chain(rest).fold(f64::NEG_INFINITY, |a, b| if *b > a { *b } else { a });
-    (largest, scores.iter().position(|s| *s == largest).unwrap_or(0))
-}
-
 /// `a[i] -= b[i]`; packed numbers may pass through the sign bit.
 #[inline(always)]
 fn subtract(a: &mut [i64], b: &[i64]) {
@@ -343,12 +70,6 @@ fn add_packed(numbers: &mut [i64], bins: &[u64]) {
     for (a, b) in numbers.iter_mut().zip(bins) {
         *a = a.wrapping_add(*b as i64);
     }
-}
-
-/// The same numbers as packed bins.
-fn as_packed(numbers: &[i64]) -> &[u64] {
-    // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is one of both.
-    unsafe { std::slice::from_raw_parts(numbers.as_ptr() as *const u64, numbers.len()) }
 }
 
 impl FeatureShare {
@@ -508,7 +229,7 @@ impl FeatureShare {
                 let feature = &features[*f];
                 let (first, borders) = (feature.first(), feature.borders.len());
                 steps.fill(&bins, first);
-                let missing = self.missing(&bins, feature);
+                let missing = steps.missing;
                 for missing_left in [true, false] {
                     // No closure: it would be compiled for the plainest of processors.
                     let (aside, candidates) =
@@ -571,7 +292,7 @@ impl FeatureShare {
                 scores(&steps, Sums::default(), &c, &mut out, steps.before(first + borders));
                 add_steps(&mut sums[0][..borders], &out[..steps.before(first + borders)], &steps, first);
                 if any_missing {
-                    scores(&steps, self.missing(&bins, feature), &c, &mut out, steps.len);
+                    scores(&steps, steps.missing, &c, &mut out, steps.len);
                     add_steps(&mut sums[1][..borders + 1], &out[..steps.len], &steps, first);
                 }
             }
@@ -596,28 +317,6 @@ impl FeatureShare {
             return Sums::default();
         }
         bins.at(0)
-    }
-}
-
-/// Adds each step's score to the candidates from its bin up to the next step's.
-#[inline(always)]
-fn add_steps(sums: &mut [f64], scores: &[f64], steps: &Steps, first: usize) {
-    if scores.len() == sums.len() {
-        return add(sums, scores);
-    }
-    for (i, score) in scores.iter().enumerate() {
-        let end = if i + 1 < scores.len() { steps.bin[i + 1] as usize - first } else { sums.len() };
-        for s in &mut sums[steps.bin[i] as usize - first..end] {
-            *s += score;
-        }
-    }
-}
-
-/// `a[i] += b[i]`
-#[inline(always)]
-fn add(a: &mut [f64], b: &[f64]) {
-    for (a, b) in a.iter_mut().zip(b) {
-        *a += b;
     }
 }
 

@@ -494,11 +494,13 @@ impl Shard {
         }
     }
 
-    /// Residuals `target - score` and weights of the rows of a node that were drawn.
-    pub fn residuals(&self, output: usize, node: NodeId, out: &mut Vec<(f32, f32)>) {
-        for row in self.node_rows(node) {
-            let w = self.weight.as_ref().map_or(1.0, |w| w[row]) * self.bag.as_ref().map_or(1.0, |b| b[row]);
-            out.push((self.target[row] - self.scores[output][row], w));
+    /// Appends the residuals `target - score` of the rows of a node that were drawn, and their
+    /// weights where rows have any.
+    pub fn residuals(&self, output: usize, node: NodeId, values: &mut Vec<f64>, weights: &mut Vec<f32>) {
+        values.extend(self.node_rows(node).map(|row| (self.target[row] - self.scores[output][row]) as f64));
+        if self.weight.is_some() || self.bag.is_some() {
+            let weight = |row: usize| self.weight.as_ref().map_or(1.0, |w| w[row]) * self.bag.as_ref().map_or(1.0, |b| b[row]);
+            weights.extend(self.node_rows(node).map(weight));
         }
     }
 

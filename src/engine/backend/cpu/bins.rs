@@ -1,0 +1,217 @@
+//! A feature's bins in one node, whatever their form, and the steps that candidates are made of.
+
+use super::codes::Columns;
+use super::histogram::{expand, unpack};
+use crate::tree::split::Sums;
+
+/// A feature's bins in one node.
+#[derive(Clone, Copy)]
+pub enum Bins<'a> {
+    /// Sums of their own; no counts where rows are not counted.
+    Wide { gradient: &'a [i64], hessian: &'a [i64], count: &'a [i64] },
+    /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
+    Packed { bins: &'a [u64], counted: bool },
+    /// No bins: a few rows by themselves, with their packed statistics and the feature's codes.
+    Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counted: bool },
+}
+
+/// Where a node's histogram stands, or the few rows that make one superfluous.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    Slot(usize),
+    Rows { rows: &'a [u32], statistics: &'a [u32], columns: &'a Columns },
+}
+
+#[inline(always)]
+fn add_sums(a: Sums, b: Sums) -> Sums {
+    Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count }
+}
+
+/// A packed statistic, or a sum of some, as sums.
+#[inline(always)]
+fn sums(bin: u64, counted: bool) -> Sums {
+    let (gradient, hessian) = unpack(bin);
+    Sums { gradient, hessian, count: if counted { hessian } else { 0 } }
+}
+
+impl Bins<'_> {
+    /// The sums of one bin.
+    #[inline(always)]
+    pub fn at(&self, bin: usize) -> Sums {
+        match self {
+            Bins::Wide { gradient, hessian, count } => {
+                Sums { gradient: gradient[bin], hessian: hessian[bin], count: if count.is_empty() { 0 } else { count[bin] } }
+            }
+            Bins::Packed { bins, counted } => sums(bins[bin], *counted),
+            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
+        }
+    }
+
+    /// A bit for each of the bins `start .. end` (at most 64): whether it has any rows.
+    #[inline(always)]
+    fn occupied(&self, start: usize, end: usize) -> u64 {
+        match self {
+            Bins::Wide { gradient, hessian, count } => {
+                let any = nonzero(&gradient[start..end]) | nonzero(&hessian[start..end]);
+                if count.is_empty() { any } else { any | nonzero(&count[start..end]) }
+            }
+            Bins::Packed { bins, .. } => nonzero(&bins[start..end]),
+            Bins::Rows { .. } => u64::MAX,
+        }
+    }
+
+    /// The sums over a range of bins.
+    #[inline(always)]
+    pub fn total(&self, range: std::ops::Range<usize>) -> Sums {
+        match self {
+            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
+            _ => range.fold(Sums::default(), |a, i| add_sums(a, self.at(i))),
+        }
+    }
+}
+
+/// The sums over the rows with codes inside a range.
+#[inline(always)]
+fn rows_total(rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, range: std::ops::Range<usize>) -> Sums {
+    let inside = rows.iter().zip(statistics).filter(|(r, _)| range.contains(&(codes[**r as usize] as usize)));
+    sums(inside.fold(0, |a, (_, s)| expand(*s).wrapping_add(a)), counted)
+}
+
+/// A bit for each of up to 64 numbers: whether it is not zero.
+#[inline(always)]
+fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
+    let mut bits = 0u64;
+    let mut i = 0;
+    while i + 8 <= numbers.len() {
+        let mut byte = 0u8;
+        for j in 0..8 {
+            byte |= ((numbers[i + j] != T::default()) as u8) << j;
+        }
+        bits |= (byte as u64) << i;
+        i += 8;
+    }
+    while i < numbers.len() {
+        bits |= ((numbers[i] != T::default()) as u64) << i;
+        i += 1;
+    }
+    bits
+}
+
+/// The same numbers as packed bins.
+pub fn as_packed(numbers: &[i64]) -> &[u64] {
+    // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is one of both.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr() as *const u64, numbers.len()) }
+}
+
+/// Vectors of this many numbers are computed as wholes.
+pub const LANES: usize = 8;
+
+/// The most bins a feature has, rounded up to whole vectors.
+pub const MAX_BINS: usize = 264;
+
+/// Sums from the first bin up to each bin that has any rows: behind an empty bin a candidate
+/// would only repeat the one before, and at a tie the lower border is taken anyway. The bin of
+/// the first border always has an entry, which may put nothing but missing values to the left.
+pub struct Steps {
+    pub len: usize,
+    pub bin: [u32; MAX_BINS],
+    pub gradient: [i64; MAX_BINS],
+    pub hessian: [i64; MAX_BINS],
+    /// The sums of the missing values, which the first step includes.
+    pub missing: Sums,
+    count: [i64; MAX_BINS],
+    /// Packed bins, all zero between uses.
+    scratch: [u64; MAX_BINS],
+}
+
+impl Steps {
+    pub fn new() -> Steps {
+        Steps {
+            len: 0,
+            missing: Sums::default(),
+            bin: [0; MAX_BINS],
+            gradient: [0; MAX_BINS],
+            hessian: [0; MAX_BINS],
+            count: [0; MAX_BINS],
+            scratch: [0; MAX_BINS],
+        }
+    }
+
+    /// From the bins of a feature whose values start at bin `first`.
+    #[inline(always)]
+    pub fn fill(&mut self, bins: &Bins<'_>, first: usize) {
+        self.len = 0;
+        match bins {
+            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len()),
+            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len()),
+            Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
+        }
+    }
+
+    #[inline(always)]
+    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
+        self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
+        let mut sum = self.missing;
+        for start in (first..n).step_by(64) {
+            let end = n.min(start + 64);
+            let mut occupied = bins.occupied(start, end) | (start == first) as u64;
+            if occupied == u64::MAX >> (64 - (end - start)) {
+                for i in start..end {
+                    self.push(i, bins.at(i), &mut sum);
+                }
+            } else {
+                while occupied != 0 {
+                    let i = start + occupied.trailing_zeros() as usize;
+                    self.push(i, bins.at(i), &mut sum);
+                    occupied &= occupied - 1;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fill_rows(&mut self, rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, first: usize) {
+        // Bins that are only visited where they are occupied, and left empty again.
+        let mut occupied = [0u64; MAX_BINS.div_ceil(64)];
+        let n = rows.len();
+        for (row, statistic) in rows.iter().zip(&statistics[..n]) {
+            let code = codes[*row as usize] as usize;
+            self.scratch[code] = self.scratch[code].wrapping_add(expand(*statistic));
+            occupied[code / 64] |= 1 << (code % 64);
+        }
+        let mut sum = Sums::default();
+        if first > 0 && occupied[0] & 1 != 0 {
+            sum = sums(std::mem::take(&mut self.scratch[0]), counted);
+            occupied[0] &= !1;
+        }
+        self.missing = sum;
+        occupied[0] |= 1 << first;
+        for (word, mut bits) in occupied.into_iter().enumerate() {
+            while bits != 0 {
+                let code = word * 64 + bits.trailing_zeros() as usize;
+                let bin = std::mem::take(&mut self.scratch[code]);
+                self.push(code, sums(bin, counted), &mut sum);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, bin: usize, more: Sums, sum: &mut Sums) {
+        *sum = add_sums(*sum, more);
+        self.bin[self.len] = bin as u32;
+        self.gradient[self.len] = sum.gradient;
+        self.hessian[self.len] = sum.hessian;
+        self.count[self.len] = sum.count;
+        self.len += 1;
+    }
+
+    pub fn at(&self, step: usize) -> Sums {
+        Sums { gradient: self.gradient[step], hessian: self.hessian[step], count: self.count[step] }
+    }
+
+    /// The number of steps that lie before bin `end`.
+    pub fn before(&self, end: usize) -> usize {
+        self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
+    }
+}
