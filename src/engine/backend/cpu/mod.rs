@@ -2,7 +2,7 @@
 //! codes, merged and searched by feature.
 //!
 //! Two parallel steps a level: each thread parts its own rows and sums its partial histograms
-//! ([`shard`]); then each merges, subtracts and searches its own features ([`search`]).
+//! (`shard.rs`); then each merges, subtracts and searches its own features (`search.rs`).
 
 mod bins;
 mod buffer;
