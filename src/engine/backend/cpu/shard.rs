@@ -1,14 +1,17 @@
 //! The rows that one thread owns for a whole fit, and what it does with them.
 
+mod partial;
+
 use super::buffer;
 use super::codes::{CodeBlock, Columns, Layout, STATISTICS};
-use super::histogram::{self, MAX_ROWS, Rows, STRIDE};
 use super::partition::{self, Done, FeatureCodes, Source, Test};
 use super::statistics::{BATCH, Encoding, Magnitudes, Plane};
 use crate::backend::{CodedFeature, Division, NodeId};
 use crate::boosting::loss::{self, Loss};
 use crate::numerics::random::Random;
 use crate::tree::{Tree, model::Child};
+
+pub use partial::Partial;
 
 /// Up to so many rows are searched one by one, where the bins of a histogram would outnumber them.
 pub const FEW_ROWS: usize = 48;
@@ -22,16 +25,6 @@ pub struct NodeRows {
     pub len: usize,
     /// All rows of the shard in order, written to no list.
     all: bool,
-}
-
-/// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
-/// with all planes, each of these with all features.
-#[derive(Default)]
-pub struct Partial {
-    bins: Vec<u64>,
-    segments: usize,
-    /// Rows in the last segment.
-    filled: usize,
 }
 
 /// A share of the rows. Row `r` of the table is in batch `r / BATCH`, which is dealt to shard
@@ -214,129 +207,6 @@ impl Shard {
             self.accumulate(&mut partial, tree, Source::List, 0, 0, drawn, None);
         }
         self.partials.push(partial);
-    }
-
-    fn new_partial(&mut self) -> Partial {
-        let mut partial = self.spare.pop().unwrap_or_default();
-        partial.segments = 0;
-        partial
-    }
-
-    /// Sets the bins that codes can reach to zero in one segment.
-    fn clear_segment(&self, bins: &mut [u64], features: &[CodedFeature]) {
-        for plane in bins.chunks_exact_mut(self.plane_bins()) {
-            let mut at = 0;
-            for block in &self.blocks {
-                for f in block.features.clone() {
-                    let start = at + (f - block.features.start) * STRIDE;
-                    plane[start..start + features[f].bins()].fill(0);
-                }
-                at += block.width * STRIDE;
-            }
-        }
-    }
-
-    /// Bins of all features in one plane.
-    fn plane_bins(&self) -> usize {
-        self.blocks.iter().map(|b| b.width * STRIDE).sum()
-    }
-
-    /// Adds rows to a partial histogram: `start .. start + len` of list `list`, or those rows
-    /// themselves. `first`: the first plane's statistics, where they are at hand in this order.
-    #[allow(clippy::too_many_arguments)]
-    fn accumulate(
-        &mut self,
-        partial: &mut Partial,
-        tree: &TreeContext<'_>,
-        source: Source,
-        list: usize,
-        mut start: usize,
-        mut len: usize,
-        first: Option<&[u32]>,
-    ) {
-        let (planes, features) = (&tree.encoding.planes, tree.features);
-        let plane_bins = self.plane_bins();
-        let segment_bins = plane_bins * planes.len();
-        let mut first = first;
-        while len > 0 {
-            if partial.segments == 0 || partial.filled == MAX_ROWS {
-                let start = partial.segments * segment_bins;
-                if partial.bins.len() < start + segment_bins {
-                    partial.bins.resize(start + segment_bins, 0);
-                }
-                self.clear_segment(&mut partial.bins[start..start + segment_bins], features);
-                partial.segments += 1;
-                partial.filled = 0;
-            }
-            let n = len.min(MAX_ROWS - partial.filled);
-            let segment = (partial.segments - 1) * segment_bins;
-            let numbers = match source {
-                Source::All => &[][..],
-                Source::List => &self.lists[list][start..start + len],
-            };
-            let rows = match source {
-                Source::All => Rows::Range(start, n),
-                Source::List => Rows::List(numbers, n),
-            };
-            for (p, plane) in planes.iter().enumerate() {
-                // In the first block the first plane's statistics ride along; elsewhere they are
-                // brought into the list's order first.
-                let embedded = p == 0 && self.blocks.len() == 1 && first.is_none();
-                let statistics: Option<&[u32]> = match (plane, first) {
-                    (Plane::UnitHessian | Plane::Count, _) => {
-                        self.ordered.clear();
-                        self.ordered.resize(n, 1);
-                        Some(&self.ordered)
-                    }
-                    (_, Some(first)) if p == 0 => Some(&first[..n]),
-                    _ if embedded => None,
-                    _ => {
-                        let mut ordered = std::mem::take(&mut self.ordered);
-                        let of_row = |row: usize| match p {
-                            0 => self.statistic(row as u32),
-                            _ => self.planes[p - 1][row],
-                        };
-                        ordered.clear();
-                        match source {
-                            Source::All => ordered.extend((start..start + n).map(of_row)),
-                            Source::List => ordered.extend(numbers[..n].iter().map(|r| of_row(*r as usize))),
-                        }
-                        self.ordered = ordered;
-                        Some(&self.ordered)
-                    }
-                };
-                let mut at = segment + p * plane_bins;
-                for block in &self.blocks {
-                    let end = at + block.width * STRIDE;
-                    // SAFETY: lists hold nothing but rows of this shard.
-                    unsafe { histogram::add(block, rows, statistics, &mut partial.bins[at..end]) };
-                    at = end;
-                }
-            }
-            partial.filled += n;
-            first = first.map(|f| &f[n..]);
-            start += n;
-            len -= n;
-        }
-    }
-
-    /// The packed bins of a feature in each segment of partial `index`, for plane `plane`.
-    #[inline(always)]
-    pub fn partial_bins(&self, index: usize, planes: usize, plane: usize, feature: usize, bins: usize, mut visit: impl FnMut(&[u64])) {
-        let partial = &self.partials[index];
-        let plane_bins = self.plane_bins();
-        let mut at = 0;
-        for block in &self.blocks {
-            if block.features.contains(&feature) {
-                at += (feature - block.features.start) * STRIDE;
-                break;
-            }
-            at += block.width * STRIDE;
-        }
-        for segment in 0..partial.segments {
-            let start = (segment * planes + plane) * plane_bins + at;
-            visit(&partial.bins[start..start + bins]);
-        }
     }
 
     /// Carries out the divisions: parts the rows and sums the smaller children's histograms, one
