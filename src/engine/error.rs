@@ -30,6 +30,12 @@ pub enum Error {
 /// The engine's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// The candidate that `name` was probably meant to be, if any is near.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = candidates.map(|c| (strsim::damerau_levenshtein(c, name), c)).filter(|(distance, c)| *distance <= 1 + c.len() / 3);
+    near.min_by_key(|(distance, _)| *distance).map(|(_, c)| c)
+}
+
 impl Error {
     /// A parameter has a value it can't have.
     pub fn parameter(name: impl Into<String>, message: impl Into<String>) -> Self {

@@ -9,7 +9,7 @@ use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
 use crate::backend::{Backend, CodedFeature, TrainingData, with_backend};
 use crate::column::Column;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, nearest};
 use crate::model::{Feature, History, Model};
 use crate::tree::grow::{Grown, grow};
 use crate::tree::params::TreeParams;
@@ -107,7 +107,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let most_nodes = (params.leaves() as usize / 2).max(1);
     let (mut trees, history) = with_backend(&params.device, team, data, most_nodes, &interrupted, |backend| rounds.run(backend))?;
     let features = prune(&mut trees, input, features);
-    let training_rows = (rows - input.held_out.map_or(0, |h| h.iter().filter(|x| **x).count())) as u64;
+    let training_rows = (rows - input.held_out_rows()) as u64;
     let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, ..params.clone() };
     Ok(Model {
         params,
@@ -295,7 +295,8 @@ fn tree_params(input: &Input<'_>, params: &BoostingParams, features: &[CodedFeat
     let names: Vec<&str> = input.features.iter().map(|f| f.name()).collect();
     let index = |parameter: &str, name: &str| -> Result<Option<u32>> {
         let Some(i) = names.iter().position(|n| *n == name) else {
-            return Err(Error::parameter(parameter, format!("there is no feature `{name}`{}", nearest(name, &names))));
+            let hint = nearest(name, names.iter().copied()).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+            return Err(Error::parameter(parameter, format!("there is no feature `{name}`{hint}")));
         };
         Ok(features.iter().position(|f| f.index as usize == i).map(|i| i as u32))
     };
@@ -334,12 +335,6 @@ fn tree_params(input: &Input<'_>, params: &BoostingParams, features: &[CodedFeat
         interaction,
         seed: params.seed,
     })
-}
-
-fn nearest(name: &str, names: &[&str]) -> String {
-    let found =
-        names.iter().map(|n| (strsim::damerau_levenshtein(n, name), n)).filter(|(d, n)| *d <= 1 + n.len() / 3).min_by_key(|(d, _)| *d);
-    found.map(|(_, n)| format!("; did you mean `{n}`?")).unwrap_or_default()
 }
 
 /// The model's features, with only those borders that a split uses.

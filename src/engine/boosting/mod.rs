@@ -34,6 +34,13 @@ pub struct Input<'a> {
     pub held_out: Option<&'a [bool]>,
 }
 
+impl Input<'_> {
+    /// The number of rows that are measured on and not trained on.
+    pub(crate) fn held_out_rows(&self) -> usize {
+        self.held_out.map_or(0, |h| h.iter().filter(|x| **x).count())
+    }
+}
+
 /// Watches a fit from outside.
 pub trait Monitor: Sync {
     /// Called after each round, with the metric of the held-out rows.

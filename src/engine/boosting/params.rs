@@ -1,7 +1,7 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
 use crate::backend::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, nearest};
 use crate::quantize::BorderMethod;
 use crate::tree::params::{Monotone, Policy};
 use serde::{Deserialize, Serialize};
@@ -210,12 +210,7 @@ impl BoostingParams {
         let known = known.as_object().ok_or_else(|| Error::Data("parameters are no object".into()))?;
         for name in object.keys() {
             if !known.contains_key(name) {
-                let suggestion = known
-                    .keys()
-                    .map(|k| (strsim::damerau_levenshtein(k, name), k))
-                    .filter(|(d, k)| *d <= 1 + k.len() / 3)
-                    .min_by_key(|(d, _)| *d)
-                    .map(|(_, k)| k.clone());
+                let suggestion = nearest(name, known.keys().map(String::as_str)).map(String::from);
                 return Err(Error::UnknownParameter { name: name.clone(), suggestion });
             }
             // One field at a time, so that the error names it.

@@ -39,7 +39,7 @@ pub fn check_table(input: &Input<'_>) -> Result<usize> {
     if rows == 0 {
         return Err(Error::Data("the table has no rows: there is nothing to fit".into()));
     }
-    let training = rows - input.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
+    let training = rows - input.held_out_rows();
     if training < 2 {
         return Err(Error::Data(format!("{training} training row{}: a model needs at least two", if training == 1 { "" } else { "s" })));
     }
