@@ -41,12 +41,24 @@ impl CodedFeature {
     }
 }
 
+/// What a feature's codes are made from.
+#[derive(Clone, Copy)]
+pub enum CodeSource<'a> {
+    /// Values, coded by the feature's borders.
+    Values(&'a Column<'a>),
+    /// The codes themselves, one for each row.
+    Codes(&'a [u8]),
+}
+
+/// The index of a group of features: group 0 are those that a fit starts with.
+pub type GroupId = usize;
+
 /// What a backend is given once for a whole fit.
 pub struct TrainingData<'a> {
-    /// Every feature with at least one border.
+    /// Every feature that can split from the start on.
     pub features: &'a [CodedFeature],
-    /// The column of each of `features`.
-    pub columns: &'a [&'a Column<'a>],
+    /// What the codes of each of `features` come from.
+    pub sources: &'a [CodeSource<'a>],
     /// The target in the units of the scores (class indices for classifiers).
     pub target: Vec<f32>,
     /// Row weights.
@@ -72,14 +84,14 @@ pub struct SearchNode {
     pub sums: Sums,
     /// Bounds of the node's value under monotone constraints.
     pub bounds: (f64, f64),
-    /// The features (indices into [`TrainingData::features`], ascending) that may split it; `None`: all.
+    /// The features (ascending) that may split it; `None`: all of the groups that are open.
     pub features: Option<Vec<u32>>,
 }
 
 /// A split found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// Index into [`TrainingData::features`].
+    /// Index into [`TrainingData::features`], and behind them those of the groups added.
     pub feature: u32,
     /// Index into its borders; as many as there are borders means +∞.
     pub border: u32,
@@ -110,10 +122,19 @@ pub struct LeafSums {
 
 /// A device's share of the work of fitting trees to gradients.
 pub trait Backend {
+    /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
+    /// those there are. It takes part in no tree that does not name or open it.
+    fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId>;
+
     /// Starts a tree for `output`: derivatives at the current scores, the rows drawn, their
     /// rounded statistics, and the root's histogram. `tree` numbers the trees of the fit and keys
-    /// the random choices. Gives the root's sums and the units of all sums of this tree.
-    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> Result<(Sums, Scales)>;
+    /// the random choices. `groups` are open beside group 0: their features may split. Gives the
+    /// root's sums and the units of all sums of this tree.
+    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)>;
+
+    /// Opens one more group in the tree that grows: sums its histograms in `nodes`, which are the
+    /// ones to be searched next.
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()>;
 
     /// The best split of each node by itself, and the sums of its left child.
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>>;

@@ -7,8 +7,7 @@ use super::params::{BoostingParams, MetricKind};
 use super::prepare::{self, Start};
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
-use crate::backend::{Backend, CodedFeature, TrainingData, with_backend};
-use crate::column::Column;
+use crate::backend::{Backend, CodeSource, CodedFeature, TrainingData, with_backend};
 use crate::error::{Error, Result, nearest};
 use crate::model::{Feature, History, Model};
 use crate::tree::grow::{Grown, grow};
@@ -80,10 +79,10 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let tree_params =
         TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / gradient_unit / gradient_unit, ..tree_params };
 
-    let columns: Vec<&Column<'_>> = features.iter().map(|f| &input.features[f.index as usize]).collect();
+    let sources: Vec<CodeSource<'_>> = features.iter().map(|f| CodeSource::Values(&input.features[f.index as usize])).collect();
     let data = TrainingData {
         features: &features,
-        columns: &columns,
+        sources: &sources,
         target: training_target,
         weight,
         scores,

@@ -98,7 +98,7 @@ pub fn grow(
     output: usize,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Grown> {
-    let (sums, scales) = backend.begin_tree(loss, tree, output)?;
+    let (sums, scales) = backend.begin_tree(loss, tree, output, &[])?;
     let rules = SplitRules {
         scales,
         l1: params.l1,

@@ -16,10 +16,13 @@ pub const STATISTICS: usize = 4;
 const FIRST_WIDTH: usize = 32 - STATISTICS;
 const WIDTH: usize = 32;
 
-/// Where each feature's codes lie; the same for every shard.
+/// Where the codes of each feature of a group lie; the same for every shard. Features are counted
+/// inside the group.
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub blocks: Vec<BlockLayout>,
+    /// The codes that the first block has room for.
+    first_width: usize,
 }
 
 /// A block of neighbouring features.
@@ -34,29 +37,30 @@ pub struct BlockLayout {
 }
 
 impl Layout {
-    /// For `features` features.
-    pub fn new(features: usize) -> Layout {
-        let first = features.min(FIRST_WIDTH);
+    /// For `features` features; `statistics`: rows carry their statistics, as those of group 0 do.
+    pub fn new(features: usize, statistics: bool) -> Layout {
+        let first_width = if statistics { FIRST_WIDTH } else { WIDTH };
+        let first = features.min(first_width);
         let block = |range: std::ops::Range<usize>, room: usize| {
             let width = range.len().next_multiple_of(4).max(4);
             BlockLayout { features: range, stride: (width + room).next_power_of_two(), width }
         };
-        let mut blocks = vec![block(0..first, STATISTICS)];
+        let mut blocks = vec![block(0..first, WIDTH - first_width)];
         let mut start = first;
         while start < features {
             let end = features.min(start + WIDTH);
             blocks.push(block(start..end, 0));
             start = end;
         }
-        Layout { blocks }
+        Layout { blocks, first_width }
     }
 
     /// The block of a feature and the byte inside its row.
     pub fn place(&self, feature: usize) -> (usize, usize) {
-        if feature < FIRST_WIDTH {
+        if feature < self.first_width {
             return (0, feature);
         }
-        let behind = feature - FIRST_WIDTH;
+        let behind = feature - self.first_width;
         (1 + behind / WIDTH, behind % WIDTH)
     }
 }
@@ -128,15 +132,17 @@ mod tests {
 
     #[test]
     fn every_feature_has_a_place_of_its_own() {
-        for features in [1, 4, 5, 12, 13, 28, 29, 60, 61, 200] {
-            let layout = Layout::new(features);
-            let mut seen = std::collections::HashSet::new();
-            for f in 0..features {
-                let (b, at) = layout.place(f);
-                assert!(layout.blocks[b].features.contains(&f));
-                assert_eq!(at, f - layout.blocks[b].features.start);
-                assert!(at < layout.blocks[b].stride - if b == 0 { STATISTICS } else { 0 });
-                assert!(seen.insert((b, at)));
+        for features in [1, 4, 5, 12, 13, 28, 29, 32, 33, 60, 61, 200] {
+            for statistics in [true, false] {
+                let layout = Layout::new(features, statistics);
+                let mut seen = std::collections::HashSet::new();
+                for f in 0..features {
+                    let (b, at) = layout.place(f);
+                    assert!(layout.blocks[b].features.contains(&f));
+                    assert_eq!(at, f - layout.blocks[b].features.start);
+                    assert!(at < layout.blocks[b].stride - if b == 0 && statistics { STATISTICS } else { 0 });
+                    assert!(seen.insert((b, at)));
+                }
             }
         }
     }

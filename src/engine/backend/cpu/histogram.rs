@@ -242,7 +242,7 @@ mod tests {
         let random = Random::new(1, Purpose::Rounding, 0);
         for features in [1, 3, 4, 7, 12, 13, 20, 25, 28, 29, 60, 70] {
             for rows in [1usize, 5, 200, 3000] {
-                let layout = Layout::new(features);
+                let layout = Layout::new(features, true);
                 let stats: Vec<u32> = (0..rows).map(|i| random.u32(i as u32)).collect();
                 for (b, l) in layout.blocks.iter().enumerate() {
                     let mut block = CodeBlock::new(l, rows);
@@ -295,7 +295,7 @@ mod tests {
     /// The largest statistics in the largest number of rows stay inside their halves.
     #[test]
     fn the_extremes_do_not_overflow() {
-        let layout = Layout::new(1);
+        let layout = Layout::new(1, true);
         for packed in [0x8001_ffffu32, 0x7fff_ffff, 0x7fff_0000, 0x8001_0000] {
             let mut block = CodeBlock::new(&layout.blocks[0], MAX_ROWS);
             let stats = vec![packed; MAX_ROWS];

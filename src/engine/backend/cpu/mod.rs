@@ -7,6 +7,7 @@
 mod bins;
 mod buffer;
 mod codes;
+mod group;
 mod histogram;
 mod partition;
 mod sample;
@@ -16,7 +17,7 @@ mod shard;
 mod statistics;
 pub mod team;
 
-use super::{Backend, Candidate, CodedFeature, Division, LeafSums, NodeId, SearchNode, TrainingData};
+use super::{Backend, Candidate, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData};
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
 use crate::error::{Error, Result};
@@ -26,10 +27,11 @@ use crate::quantize::codes::{Quantizer, Scratch};
 use crate::tree::Tree;
 use crate::tree::split::{Scales, SplitRules, Sums};
 use bins::Place;
-use codes::{Columns, Layout};
+use codes::Layout;
+use group::{Group, group_of};
 use sample::{Draw, KeyCounts};
 use search::{FeatureShare, Pending};
-use shard::{Shard, TreeContext};
+use shard::{Shard, ShardGroup, TreeContext};
 use statistics::{BATCH, Encoding, Magnitudes};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use team::Team;
@@ -37,10 +39,10 @@ use team::Team;
 /// Work on a team's threads.
 pub struct CpuBackend<'a> {
     team: &'a Team,
-    features: &'a [CodedFeature],
-    layout: Layout,
+    features: Vec<CodedFeature>,
+    groups: Vec<Group>,
     shards: Vec<RwLock<Shard>>,
-    shares: Vec<RwLock<FeatureShare>>,
+    most_nodes: usize,
     rows: usize,
     training_rows: usize,
     row_sample: RowSample,
@@ -53,10 +55,6 @@ pub struct CpuBackend<'a> {
     encoding: Option<Encoding>,
     rounding: Random,
     output: usize,
-    pending: Vec<Pending>,
-    /// The slot of each node's histogram.
-    slots: Vec<usize>,
-    used_slots: usize,
     leaves: Vec<NodeId>,
 }
 
@@ -88,33 +86,25 @@ impl<'a> CpuBackend<'a> {
         if rows >= u32::MAX as usize {
             return Err(Error::Data(format!("{rows} rows are more than a fit can hold (4,294,967,294)")));
         }
-        let bytes = FeatureShare::total_slot_size(data.features, data.count_rows).saturating_mul(most_nodes.min(rows)).saturating_mul(8);
-        if bytes > MOST_HISTOGRAM_BYTES {
-            return Err(Error::Memory(format!(
-                "the histograms of {} features in {} nodes need {:.1} GiB; lower `depth` (or `leaves`) or `bins`",
-                data.features.len(),
-                most_nodes.min(rows),
-                bytes as f64 / (1u64 << 30) as f64
-            )));
-        }
-        let layout = Layout::new(data.features.len());
-        let quantizers: Vec<Quantizer> = data.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
         let n = team.size();
+        let most_nodes = most_nodes.min(rows);
+        let group = Group::new(data.features, 0, 0, data.count_rows, n);
+        check_memory(data.features, data.count_rows, most_nodes)?;
+        let quantizers: Vec<Quantizer> = data.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
         let shards = team.each(|t| {
-            let mut shard = Shard::new(&layout, rows, t, n, data.scores.len());
+            let mut shard = Shard::new(rows, t, n, data.scores.len());
             fill_rows(&mut shard, &data);
-            let done = fill_codes(&mut shard, &layout, &data, &quantizers, interrupted);
+            let done = fill_codes(&mut shard, &group.layout, &data, &quantizers, interrupted);
             done.map(|()| RwLock::new(shard))
         });
         let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
         let held_out = data.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
-        let shares = (0..n).map(|t| RwLock::new(FeatureShare::new(data.features, data.count_rows, t, n))).collect();
         Ok(CpuBackend {
             team,
-            features: data.features,
-            layout,
+            features: data.features.to_vec(),
+            groups: vec![group],
             shards,
-            shares,
+            most_nodes,
             rows,
             training_rows: rows - held_out,
             row_sample: data.row_sample,
@@ -126,9 +116,6 @@ impl<'a> CpuBackend<'a> {
             encoding: None,
             rounding: Random::new(data.seed, Purpose::Rounding, 0),
             output: 0,
-            pending: vec![],
-            slots: vec![],
-            used_slots: 0,
             leaves: vec![],
         })
     }
@@ -166,36 +153,46 @@ impl<'a> CpuBackend<'a> {
     }
 
     fn tree_context<'b>(&'b self, encoding: &'b Encoding) -> TreeContext<'b> {
-        TreeContext { output: self.output, encoding, rounding: self.rounding, features: self.features, layout: &self.layout }
+        TreeContext { output: self.output, encoding, rounding: self.rounding, features: &self.features, groups: &self.groups }
     }
 
     fn encoding(&self) -> Result<&Encoding> {
         self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
     }
 
-    /// Runs `visit` for each thread's features, with what is pending merged first.
-    fn search<R: Send>(&self, pending: Vec<Pending>, visit: impl Fn(&FeatureShare) -> R + Sync) -> Result<Vec<R>> {
+    /// What is to be merged in each group before the next search.
+    fn take_pending(&mut self) -> Vec<Vec<Pending>> {
+        self.groups.iter_mut().map(|g| std::mem::take(&mut g.pending)).collect()
+    }
+
+    /// Runs `visit` for each open group's features of each thread, with what is pending merged first.
+    fn search<R: Send>(&self, pending: &[Vec<Pending>], visit: impl Fn(&Group, &FeatureShare) -> R + Sync) -> Result<Vec<R>> {
         let encoding = self.encoding()?;
-        Ok(self.team.each(|t| {
-            if !pending.is_empty() {
-                let shards: Vec<_> = self.shards.iter().map(read).collect();
-                write(&self.shares[t]).merge(&pending, self.used_slots, &shards, encoding);
-            }
-            visit(&read(&self.shares[t]))
-        }))
+        let found = self.team.each(|t| {
+            let groups = self.groups.iter().zip(pending).filter(|(g, _)| g.open);
+            let search = |(group, pending): (&Group, &Vec<_>)| {
+                if !pending.is_empty() {
+                    let shards: Vec<_> = self.shards.iter().map(read).collect();
+                    write(&group.shares[t]).merge(pending, group.used_slots, &shards, encoding);
+                }
+                visit(group, &read(&group.shares[t]))
+            };
+            groups.map(search).collect::<Vec<R>>()
+        });
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// The packed statistics of the rows of the nodes without histograms, node after node.
     fn small_statistics(&self, nodes: &[SearchNode]) -> Vec<u32> {
         let shard = read(&self.shards[0]);
-        let small = nodes.iter().filter(|n| self.slots[n.id as usize] == NO_SLOT);
+        let small = nodes.iter().filter(|n| self.groups[0].slot(n.id) == NO_SLOT);
         small.flat_map(|n| shard.small_node(n.id)).map(|row| shard.statistic(*row)).collect()
     }
 }
 
-/// Where the search finds each node.
-fn places<'s>(nodes: &[SearchNode], slots: &[usize], shard: &'s Shard, mut statistics: &'s [u32]) -> Vec<Place<'s>> {
-    let place = |n: &SearchNode| match (slots[n.id as usize], &shard.columns) {
+/// Where the search finds each node's bins of group `group`.
+fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shard, mut statistics: &'s [u32]) -> Vec<Place<'s>> {
+    let place = |n: &SearchNode| match (group.slot(n.id), &shard.groups[index].columns) {
         (NO_SLOT, Some(columns)) => {
             let rows = shard.small_node(n.id);
             let (own, rest) = statistics.split_at(rows.len());
@@ -205,6 +202,19 @@ fn places<'s>(nodes: &[SearchNode], slots: &[usize], shard: &'s Shard, mut stati
         (slot, _) => Place::Slot(slot),
     };
     nodes.iter().map(place).collect()
+}
+
+/// Checks that the histograms of as many nodes fit in memory.
+fn check_memory(features: &[CodedFeature], count_rows: bool, most_nodes: usize) -> Result<()> {
+    let bytes = FeatureShare::total_slot_size(features, count_rows).saturating_mul(most_nodes).saturating_mul(8);
+    if bytes <= MOST_HISTOGRAM_BYTES {
+        return Ok(());
+    }
+    Err(Error::Memory(format!(
+        "the histograms of {} features in {most_nodes} nodes need {:.1} GiB; lower `depth` (or `leaves`) or `bins`",
+        features.len(),
+        bytes as f64 / (1u64 << 30) as f64
+    )))
 }
 
 /// Copies the shard's rows of target, weights, scores and marks.
@@ -227,7 +237,7 @@ fn fill_rows(shard: &mut Shard, data: &TrainingData<'_>) {
     shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows));
 }
 
-/// Makes the codes of the shard's rows.
+/// Makes the codes of the shard's rows for the features that a fit starts with.
 fn fill_codes(
     shard: &mut Shard,
     layout: &Layout,
@@ -236,9 +246,9 @@ fn fill_codes(
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<()> {
     let mut scratch = Scratch::default();
-    if data.target.len().saturating_mul(quantizers.len()) <= MOST_COLUMN_BYTES {
-        shard.columns = Some(Columns::new(quantizers.len(), shard.rows));
-    }
+    let by_feature = data.target.len().saturating_mul(quantizers.len()) <= MOST_COLUMN_BYTES;
+    let mut group = ShardGroup::new(layout, shard.rows, by_feature);
+    let mut codes = [0; BATCH];
     for batch in 0..shard.batches() {
         if batch % 64 == 0 && interrupted() {
             return Err(Error::Interrupted);
@@ -246,26 +256,52 @@ fn fill_codes(
         let (start, first) = (batch * BATCH, shard.first_row(batch));
         let len = BATCH.min(shard.rows - start);
         for (f, quantizer) in quantizers.iter().enumerate() {
-            let (b, at) = layout.place(f);
-            let block = &mut shard.blocks[b];
-            let out = &mut block.bytes.as_mut_slice()[start * block.stride + at..];
-            match &mut shard.columns {
-                None => {
-                    quantizer.codes::<u8>(data.columns[f], first, len, data.features[f].first(), out, block.stride, &mut scratch);
+            match data.sources[f] {
+                CodeSource::Values(column) => {
+                    quantizer.codes::<u8>(column, first, len, data.features[f].first(), &mut codes, 1, &mut scratch);
+                    group.set_codes(layout, f, start, &codes[..len]);
                 }
-                Some(columns) => {
-                    let column = &mut columns.feature_mut(f)[start..start + len];
-                    quantizer.codes::<u8>(data.columns[f], first, len, data.features[f].first(), column, 1, &mut scratch);
-                    out.iter_mut().step_by(block.stride).zip(column).for_each(|(o, c)| *o = *c);
-                }
+                CodeSource::Codes(codes) => group.set_codes(layout, f, start, &codes[first..first + len]),
             }
         }
     }
+    shard.groups.push(group);
     Ok(())
 }
 
 impl Backend for CpuBackend<'_> {
-    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> Result<(Sums, Scales)> {
+    fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
+        let (id, first) = (self.groups.len(), self.features.len());
+        self.features.extend_from_slice(features);
+        check_memory(features, self.count_rows, self.most_nodes)?;
+        let group = Group::new(features, id, first, self.count_rows, self.team.size());
+        self.team.each(|t| {
+            let mut shard = write(&self.shards[t]);
+            let by_feature = shard.groups[0].columns.is_some();
+            let mut codes_of = ShardGroup::new(&group.layout, shard.rows, by_feature);
+            for batch in 0..shard.batches() {
+                let (start, first) = (batch * BATCH, shard.first_row(batch));
+                let len = BATCH.min(shard.rows - start);
+                for (f, codes) in codes.iter().enumerate() {
+                    codes_of.set_codes(&group.layout, f, start, &codes[first..first + len]);
+                }
+            }
+            shard.groups.push(codes_of);
+        });
+        self.groups.push(group);
+        Ok(id)
+    }
+
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
+        let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| self.groups[0].slot(*n) != NO_SLOT).collect();
+        self.groups[group].reset(true);
+        let context = self.tree_context(self.encoding()?);
+        self.team.each(|t| write(&self.shards[t]).open_group(group, &summed, &context));
+        self.groups[group].open_in(&summed);
+        Ok(())
+    }
+
+    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
         self.output = output;
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
         let unit = self.draw(loss, tree, output) && loss.constant_hessian() && !self.weighted;
@@ -277,41 +313,51 @@ impl Backend for CpuBackend<'_> {
             ));
         }
         self.encoding = Some(Encoding::new(&magnitudes, self.rows, unit, self.count_rows));
+        for (g, group) in self.groups.iter_mut().enumerate() {
+            group.reset(g == 0 || groups.contains(&g));
+            if group.open {
+                group.open_in(&[0]);
+            }
+        }
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
         self.team.each(|t| write(&self.shards[t]).root(loss, &context));
         let scales = encoding.scales();
-        self.slots = vec![0];
-        self.used_slots = 1;
-        self.pending = vec![Pending { partial: 0, smaller: 0, larger: None }];
-        let pending = std::mem::take(&mut self.pending);
-        let sums = self.search(pending, |share| share.node_sums(0))?.into_iter().flatten().next().unwrap_or_default();
+        let pending = self.take_pending();
+        let sums = self.search(&pending, |_, share| share.node_sums(0))?.into_iter().flatten().next().unwrap_or_default();
         Ok((sums, scales))
     }
 
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        let pending = std::mem::take(&mut self.pending);
+        let pending = self.take_pending();
         let statistics = self.small_statistics(nodes);
         let shard = read(&self.shards[0]);
-        let places = places(nodes, &self.slots, &shard, &statistics);
-        let found = self.search(pending, |share| share.find_splits(nodes, &places, self.features, rules))?;
+        let found = self.search(&pending, |group, share| {
+            let places = places(nodes, group, share.group, &shard, &statistics);
+            share.find_splits(nodes, &places, &self.features, rules)
+        })?;
         let best = |i: usize| found.iter().map(|f| f[i]).fold(None, search::best_of);
         Ok((0..nodes.len()).map(|i| best(i).map(|f| (f.candidate, f.left))).collect())
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        let pending = std::mem::take(&mut self.pending);
+        let pending = self.take_pending();
         let statistics = self.small_statistics(nodes);
         let shard = read(&self.shards[0]);
-        let places = places(nodes, &self.slots, &shard, &statistics);
-        let found = self.search(pending, |share| share.find_level_split(nodes, &places, self.features, rules))?;
+        let found = self.search(&pending, |group, share| {
+            let places = places(nodes, group, share.group, &shard, &statistics);
+            share.find_level_split(nodes, &places, &self.features, rules)
+        })?;
         let best = found
             .into_iter()
             .flatten()
             .fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if search::better(&b, &a) { b } else { a })));
         Ok(best.map(|candidate| {
             let feature = &self.features[candidate.feature as usize];
-            let shares: Vec<_> = self.shares.iter().map(read).collect();
+            let (index, _) = group_of(&self.groups, candidate.feature as usize);
+            let group = &self.groups[index];
+            let places = places(nodes, group, index, &shard, &statistics);
+            let shares: Vec<_> = group.shares.iter().map(read).collect();
             let left = |place: &Place<'_>| shares.iter().find_map(|s| s.left_sums(place, &candidate, feature)).unwrap_or_default();
             (candidate, places.iter().map(left).collect())
         }))
@@ -321,20 +367,10 @@ impl Backend for CpuBackend<'_> {
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
         let summed = self.team.each(|t| write(&self.shards[t]).divide(divisions, &context));
-        let mut partial = 0;
-        for (d, summed) in divisions.iter().zip(&summed[0]) {
-            let last = d.left.max(d.right) as usize;
-            if self.slots.len() <= last {
-                self.slots.resize(last + 1, NO_SLOT);
-            }
-            if *summed {
-                let parent = self.slots[d.parent as usize];
-                let (smaller, larger) = if d.left_is_smaller { (d.left, d.right) } else { (d.right, d.left) };
-                self.slots[smaller as usize] = self.used_slots;
-                self.slots[larger as usize] = parent;
-                self.pending.push(Pending { partial, smaller: self.used_slots, larger: Some(parent) });
-                self.used_slots += 1;
-                partial += 1;
+        for group in self.groups.iter_mut().filter(|g| g.open) {
+            let mut partials = 0;
+            for (d, _) in divisions.iter().zip(&summed[0]).filter(|(_, summed)| **summed) {
+                partials += group.divide(d, partials);
             }
         }
         Ok(())

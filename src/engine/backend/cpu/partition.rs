@@ -248,7 +248,7 @@ mod tests {
         let random = Random::new(1, Purpose::RowSample, 0);
         for rows in [0usize, 1, 15, 16, 17, 100, 5000] {
             for features in [3, 20, 40] {
-                let layout = Layout::new(features);
+                let layout = Layout::new(features, true);
                 let (b, at) = layout.place(features - 1);
                 let mut block = CodeBlock::new(&layout.blocks[b], rows);
                 for (i, x) in block.bytes.as_mut_slice().iter_mut().enumerate() {

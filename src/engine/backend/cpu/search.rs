@@ -25,6 +25,9 @@ pub struct Pending {
 pub struct FeatureShare {
     /// Ascending.
     features: Vec<usize>,
+    /// The index of their group, and its first feature.
+    pub group: usize,
+    first: usize,
     /// Of each of `features`, the first of its numbers in a slot.
     starts: Vec<usize>,
     bins: Vec<usize>,
@@ -73,17 +76,19 @@ fn add_packed(numbers: &mut [i64], bins: &[u64]) {
 }
 
 impl FeatureShare {
-    /// The features that fall to member `index` of `members`, neighbours together.
-    pub fn new(features: &[CodedFeature], counted: bool, index: usize, members: usize) -> FeatureShare {
-        let mine: Vec<usize> = (features.len() * index / members..features.len() * (index + 1) / members).collect();
-        let bins: Vec<usize> = mine.iter().map(|f| features[*f].bins()).collect();
+    /// Of the features of group `group`, which are numbered from `first` on, those that fall to
+    /// member `index` of `members`, neighbours together.
+    pub fn new(features: &[CodedFeature], group: usize, first: usize, counted: bool, index: usize, members: usize) -> FeatureShare {
+        let own = features.len() * index / members..features.len() * (index + 1) / members;
+        let bins: Vec<usize> = features[own.clone()].iter().map(CodedFeature::bins).collect();
+        let mine = own.map(|f| first + f).collect();
         let mut starts = vec![];
         let mut slot_size = 0;
         for b in &bins {
             starts.push(slot_size);
             slot_size += b * if counted { 3 } else { 2 };
         }
-        FeatureShare { features: mine, starts, bins, slot_size, counted, packed: false, slots: vec![] }
+        FeatureShare { features: mine, group, first, starts, bins, slot_size, counted, packed: false, slots: vec![] }
     }
 
     /// The number of i64 in a slot over all features.
@@ -120,7 +125,7 @@ impl FeatureShare {
         match *place {
             Place::Slot(slot) => self.bins(slot, k),
             Place::Rows { rows, statistics, columns } => {
-                Bins::Rows { rows, statistics, codes: columns.feature(self.features[k]), counted: self.counted }
+                Bins::Rows { rows, statistics, codes: columns.feature(self.features[k] - self.first), counted: self.counted }
             }
         }
     }
@@ -129,7 +134,7 @@ impl FeatureShare {
     /// them from the parent's, which so becomes the larger child's.
     #[inline(always)]
     fn merge_feature(&mut self, k: usize, pending: &Pending, shards: &[&Shard], encoding: &Encoding) {
-        let n = self.bins[k];
+        let (n, feature) = (self.bins[k], self.features[k] - self.first);
         let mut range = self.range(pending.smaller, k);
         if self.packed {
             range.end = range.start + n;
@@ -138,7 +143,7 @@ impl FeatureShare {
         numbers.fill(0);
         if self.packed {
             for shard in shards {
-                shard.partial_bins(pending.partial, 1, 0, self.features[k], n, |bins| add_packed(numbers, bins));
+                shard.groups[self.group].partial_bins(pending.partial, 1, 0, feature, n, |bins| add_packed(numbers, bins));
             }
             return self.take_from_larger(pending, k, range);
         }
@@ -146,7 +151,7 @@ impl FeatureShare {
         let (hessian, count) = rest.split_at_mut(n);
         for shard in shards {
             for (p, plane) in encoding.planes.iter().enumerate() {
-                shard.partial_bins(pending.partial, encoding.planes.len(), p, self.features[k], n, |bins| {
+                shard.groups[self.group].partial_bins(pending.partial, encoding.planes.len(), p, feature, n, |bins| {
                     add_plane(*plane, bins, BinsMut { gradient, hessian, count });
                 });
             }

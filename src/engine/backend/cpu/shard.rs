@@ -4,6 +4,7 @@ mod partial;
 
 use super::buffer;
 use super::codes::{CodeBlock, Columns, Layout, STATISTICS};
+use super::group::{Group, group_of};
 use super::partition::{self, Done, FeatureCodes, Source, Test};
 use super::statistics::{BATCH, Encoding, Magnitudes, Plane};
 use crate::backend::{CodedFeature, Division, NodeId};
@@ -33,10 +34,8 @@ pub struct Shard {
     index: usize,
     shards: usize,
     pub rows: usize,
-    pub blocks: Vec<CodeBlock>,
-    /// The codes by feature, where memory allows: parting rows by them reads a sixteenth of the
-    /// memory.
-    pub columns: Option<Columns>,
+    /// The codes, group after group.
+    pub groups: Vec<ShardGroup>,
     pub target: Vec<f32>,
     pub weight: Option<Vec<f32>>,
     /// `[output][row]`
@@ -55,10 +54,47 @@ pub struct Shard {
     planes: Vec<Vec<u32>>,
     /// Statistics in the order of a list.
     ordered: Vec<u32>,
-    pub partials: Vec<Partial>,
-    spare: Vec<Partial>,
     gradient: Vec<f32>,
     hessian: Vec<f32>,
+}
+
+/// The codes of a group's features for a shard's rows, and what is summed over them.
+pub struct ShardGroup {
+    pub blocks: Vec<CodeBlock>,
+    /// The codes by feature, where memory allows: parting rows by them reads a sixteenth of the
+    /// memory.
+    pub columns: Option<Columns>,
+    pub partials: Vec<Partial>,
+    spare: Vec<Partial>,
+}
+
+impl ShardGroup {
+    /// Room for the codes of `rows` rows; `columns`: also by feature.
+    pub fn new(layout: &Layout, rows: usize, columns: bool) -> ShardGroup {
+        let features = layout.blocks.last().map_or(0, |b| b.features.end);
+        ShardGroup {
+            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, rows)).collect(),
+            columns: columns.then(|| Columns::new(features, rows)),
+            partials: vec![],
+            spare: vec![],
+        }
+    }
+
+    /// Sets the codes of a feature (counted inside the group) for the rows from `start` on.
+    pub fn set_codes(&mut self, layout: &Layout, feature: usize, start: usize, codes: &[u8]) {
+        let (b, at) = layout.place(feature);
+        let block = &mut self.blocks[b];
+        let out = &mut block.bytes.as_mut_slice()[start * block.stride + at..];
+        out.iter_mut().step_by(block.stride).zip(codes).for_each(|(o, c)| *o = *c);
+        if let Some(columns) = &mut self.columns {
+            columns.feature_mut(feature)[start..start + codes.len()].copy_from_slice(codes);
+        }
+    }
+
+    /// Makes the partial histograms of the last step free for use.
+    fn recycle(&mut self) {
+        self.spare.append(&mut self.partials);
+    }
 }
 
 /// The tree that grows.
@@ -67,7 +103,14 @@ pub struct TreeContext<'a> {
     pub encoding: &'a Encoding,
     pub rounding: Random,
     pub features: &'a [CodedFeature],
-    pub layout: &'a Layout,
+    pub groups: &'a [Group],
+}
+
+impl TreeContext<'_> {
+    /// The groups whose features may split.
+    fn open(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.groups.len()).filter(|g| self.groups[*g].open)
+    }
 }
 
 /// The rows that a table of `rows` rows gives to shard `index`.
@@ -83,15 +126,14 @@ pub fn code_test(feature: &CodedFeature, border: u32, missing_left: bool) -> Tes
 }
 
 impl Shard {
-    /// An empty shard with room for its share of `rows` rows.
-    pub fn new(layout: &Layout, rows: usize, index: usize, shards: usize, outputs: usize) -> Shard {
+    /// An empty shard with room for its share of `rows` rows, without codes.
+    pub fn new(rows: usize, index: usize, shards: usize, outputs: usize) -> Shard {
         let own = share(rows, index, shards);
         Shard {
             index,
             shards,
             rows: own,
-            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, own)).collect(),
-            columns: None,
+            groups: vec![],
             target: vec![],
             weight: None,
             scores: vec![],
@@ -103,8 +145,6 @@ impl Shard {
             nodes: vec![],
             planes: vec![],
             ordered: vec![],
-            partials: vec![],
-            spare: vec![],
             gradient: vec![0.0; BATCH],
             hessian: vec![0.0; BATCH],
         }
@@ -165,10 +205,8 @@ impl Shard {
 
     /// Starts a tree: rounds the derivatives and sums the root's histogram.
     pub fn root(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>) {
-        for p in self.partials.drain(..) {
-            self.spare.push(p);
-        }
-        let mut partial = self.new_partial();
+        self.groups.iter_mut().for_each(ShardGroup::recycle);
+        let mut partials: Vec<(usize, Partial)> = tree.open().map(|g| (g, self.new_partial(g))).collect();
         let planes = &tree.encoding.planes;
         self.planes.resize_with(planes.len() - 1, Vec::new);
         for (p, values) in self.planes.iter_mut().enumerate() {
@@ -176,7 +214,7 @@ impl Shard {
         }
         let listed = self.bag.is_some();
         let mut drawn = 0;
-        let stride = self.blocks[0].stride;
+        let stride = self.groups[0].blocks[0].stride;
         let mut first = vec![0u32; BATCH];
         for batch in 0..self.batches() {
             let range = self.derive(loss, tree.output, batch, true);
@@ -187,7 +225,7 @@ impl Shard {
                 out.extend(self.planes.iter_mut().filter(|p| !p.is_empty()).map(|p| &mut p[range.clone()]));
                 tree.encoding.pack(&self.gradient[..n], &self.hessian[..n], tree.rounding, first_row, &mut out);
             }
-            let rows = &mut self.blocks[0].bytes.as_mut_slice()[range.start * stride..range.end * stride];
+            let rows = &mut self.groups[0].blocks[0].bytes.as_mut_slice()[range.start * stride..range.end * stride];
             for (row, packed) in rows.chunks_exact_mut(stride).zip(&first[..n]) {
                 row[stride - STATISTICS..].copy_from_slice(&packed.to_le_bytes());
             }
@@ -198,38 +236,54 @@ impl Shard {
                         drawn += (bag[row] != 0.0) as usize;
                     }
                 }
-                None => self.accumulate(&mut partial, tree, Source::All, 0, range.start, n, Some(&first[..n])),
+                None => {
+                    for (g, partial) in &mut partials {
+                        self.accumulate(*g, partial, tree, Source::All, 0, range.start, n, Some(&first[..n]));
+                    }
+                }
             }
         }
         self.nodes.clear();
         self.nodes.push(NodeRows { list: 0, start: 0, len: if listed { drawn } else { self.rows }, all: !listed });
-        if listed {
-            self.accumulate(&mut partial, tree, Source::List, 0, 0, drawn, None);
+        for (g, mut partial) in partials {
+            if listed {
+                self.accumulate(g, &mut partial, tree, Source::List, 0, 0, drawn, None);
+            }
+            self.groups[g].partials.push(partial);
         }
-        self.partials.push(partial);
     }
 
-    /// Carries out the divisions: parts the rows and sums the smaller children's histograms, one
-    /// partial for each division that asks for histograms, in order.
-    /// Gives whether each division has one: none does where the rows of both children are so few
+    /// Sums the histograms of a group in nodes, one partial for each.
+    pub fn open_group(&mut self, group: usize, nodes: &[NodeId], tree: &TreeContext<'_>) {
+        self.groups[group].recycle();
+        for node in nodes {
+            let partial = self.sum_node(group, *node, tree);
+            self.groups[group].partials.push(partial);
+        }
+    }
+
+    /// The partial histogram of a node, from its rows.
+    fn sum_node(&mut self, group: usize, node: NodeId, tree: &TreeContext<'_>) -> Partial {
+        let mut partial = self.new_partial(group);
+        let n = self.nodes[node as usize];
+        let source = if n.all { Source::All } else { Source::List };
+        self.accumulate(group, &mut partial, tree, source, n.list as usize, n.start, n.len, None);
+        partial
+    }
+
+    /// Carries out the divisions: parts the rows and sums the smaller children's histograms in the
+    /// open groups, in order for each division that asks for histograms.
+    /// Gives whether each division has any: none does where the rows of both children are so few
     /// that they are searched one by one.
     pub fn divide(&mut self, divisions: &[Division], tree: &TreeContext<'_>) -> Vec<bool> {
-        for p in self.partials.drain(..) {
-            self.spare.push(p);
-        }
-        let sum = |d: &Division| {
-            let partial = self.divide_one(d, tree);
-            let summed = partial.is_some();
-            self.partials.extend(partial);
-            summed
-        };
-        divisions.iter().map(sum).collect()
+        self.groups.iter_mut().for_each(ShardGroup::recycle);
+        divisions.iter().map(|d| self.divide_one(d, tree)).collect()
     }
 
     /// Whether nodes of at most [`FEW_ROWS`] rows are searched without histograms: where one shard
     /// has all of a node's rows and can read their codes by feature.
     fn searches_rows(&self, tree: &TreeContext<'_>) -> bool {
-        self.shards == 1 && self.columns.is_some() && tree.encoding.planes == [Plane::Both]
+        self.shards == 1 && self.groups[0].columns.is_some() && tree.encoding.planes == [Plane::Both]
     }
 
     /// The rows of a small node.
@@ -240,13 +294,13 @@ impl Shard {
 
     /// The packed statistic of a row's first plane.
     pub fn statistic(&self, row: u32) -> u32 {
-        let block = &self.blocks[0];
+        let block = &self.groups[0].blocks[0];
         let at = (row as usize + 1) * block.stride - STATISTICS;
         let bytes = &block.bytes.as_slice()[at..at + STATISTICS];
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }
 
-    fn divide_one(&mut self, d: &Division, tree: &TreeContext<'_>) -> Option<Partial> {
+    fn divide_one(&mut self, d: &Division, tree: &TreeContext<'_>) -> bool {
         let few = self.searches_rows(tree) && self.nodes[d.parent as usize].len <= 2 * FEW_ROWS;
         let parent = self.nodes[d.parent as usize];
         let feature = &tree.features[d.split.feature as usize];
@@ -256,8 +310,15 @@ impl Shard {
         let source = if parent.all { Source::All } else { Source::List };
         // Where the rows' one block is read to part them, they are added while their lines are
         // still in the first-level cache.
-        let step = if d.histograms && self.columns.is_none() && self.blocks.len() == 1 { 256 } else { len.max(1) };
-        let mut partial = d.histograms.then(|| self.new_partial());
+        let (group, inside) = group_of(tree.groups, d.split.feature as usize);
+        let one_block = self.groups[0].columns.is_none() && tree.open().count() == 1 && self.groups[0].blocks.len() == 1;
+        let step = if d.histograms && one_block { 256 } else { len.max(1) };
+        let mut summed = d.histograms;
+        let mut partials: Vec<(usize, Partial)> = vec![];
+        if summed {
+            let smaller = |g: &usize| !tree.groups[*g].sums_both(d);
+            partials.extend(tree.open().filter(smaller).map(|g| (g, self.new_partial(g))));
+        }
         let mut done = Done::default();
         let mut at_row = 0;
         while at_row < len {
@@ -266,11 +327,11 @@ impl Shard {
             {
                 let (low, high) = self.lists.split_at_mut(1);
                 let (source_list, left) = if from == 0 { (&mut low[0], &mut high[0]) } else { (&mut high[0], &mut low[0]) };
-                let codes = match &self.columns {
-                    Some(columns) => FeatureCodes { bytes: columns.feature(d.split.feature as usize), stride: 1 },
+                let codes = match &self.groups[group].columns {
+                    Some(columns) => FeatureCodes { bytes: columns.feature(inside), stride: 1 },
                     None => {
-                        let (block, at) = tree.layout.place(d.split.feature as usize);
-                        self.blocks[block].feature(at)
+                        let (block, at) = tree.groups[group].layout.place(inside);
+                        self.groups[group].blocks[block].feature(at)
                     }
                 };
                 let (source_list, left) = (&mut source_list[start..start + len], &mut left[start..start + len]);
@@ -280,15 +341,16 @@ impl Shard {
             }
             if few && done.left.max(done.right) <= FEW_ROWS {
                 // All rows have been parted: `few` goes with codes by feature, which are read in one step.
-                self.spare.extend(partial.take());
+                partials.drain(..).for_each(|(g, p)| self.groups[g].spare.push(p));
+                summed = false;
             }
-            if let Some(partial) = &mut partial {
+            for (g, partial) in &mut partials {
                 let (list, first, n) = if d.left_is_smaller {
                     (to, before.left, done.left - before.left)
                 } else {
                     (from, before.right, done.right - before.right)
                 };
-                self.accumulate(partial, tree, Source::List, list, start + first, n, None);
+                self.accumulate(*g, partial, tree, Source::List, list, start + first, n, None);
             }
             at_row = end;
         }
@@ -301,7 +363,16 @@ impl Shard {
         }
         self.nodes[d.left as usize] = NodeRows { list: to as u8, start, len: done.left, all: false };
         self.nodes[d.right as usize] = NodeRows { list: to as u8, start: start + done.left, len: done.right, all: false };
-        partial
+        partials.into_iter().for_each(|(g, p)| self.groups[g].partials.push(p));
+        if summed {
+            for g in tree.open().filter(|g| tree.groups[*g].sums_both(d)) {
+                for node in [d.left, d.right] {
+                    let partial = self.sum_node(g, node, tree);
+                    self.groups[g].partials.push(partial);
+                }
+            }
+        }
+        summed
     }
 
     /// The rows of a node that were drawn.
@@ -344,8 +415,10 @@ impl Shard {
     /// The leaf of a row, by its codes.
     fn walk(&self, grown: &Tree, row: usize, tree: &TreeContext<'_>) -> u32 {
         let right = |split: &crate::tree::Split| {
-            let (block, at) = tree.layout.place(split.feature as usize);
-            code_test(&tree.features[split.feature as usize], split.border, split.missing_left).right(self.blocks[block].code(row, at))
+            let (group, inside) = group_of(tree.groups, split.feature as usize);
+            let (block, at) = tree.groups[group].layout.place(inside);
+            let code = self.groups[group].blocks[block].code(row, at);
+            code_test(&tree.features[split.feature as usize], split.border, split.missing_left).right(code)
         };
         match grown {
             Tree::Symmetric { splits, .. } => splits.iter().fold(0, |index, s| 2 * index + right(s) as u32),

@@ -3,7 +3,7 @@
 use super::super::histogram::{self, MAX_ROWS, Rows, STRIDE};
 use super::super::partition::Source;
 use super::super::statistics::Plane;
-use super::{Shard, TreeContext};
+use super::{Shard, ShardGroup, TreeContext};
 use crate::backend::CodedFeature;
 
 /// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
@@ -16,14 +16,9 @@ pub struct Partial {
     filled: usize,
 }
 
-impl Shard {
-    pub(super) fn new_partial(&mut self) -> Partial {
-        let mut partial = self.spare.pop().unwrap_or_default();
-        partial.segments = 0;
-        partial
-    }
-
+impl ShardGroup {
     /// Sets the bins that codes can reach to zero in one segment.
+    /// `features`: from the group's first on.
     fn clear_segment(&self, bins: &mut [u64], features: &[CodedFeature]) {
         for plane in bins.chunks_exact_mut(self.plane_bins()) {
             let mut at = 0;
@@ -42,11 +37,40 @@ impl Shard {
         self.blocks.iter().map(|b| b.width * STRIDE).sum()
     }
 
-    /// Adds rows to a partial histogram: `start .. start + len` of list `list`, or those rows
+    /// The packed bins of a feature (counted inside the group) in each segment of partial `index`,
+    /// for plane `plane`.
+    #[inline(always)]
+    pub fn partial_bins(&self, index: usize, planes: usize, plane: usize, feature: usize, bins: usize, mut visit: impl FnMut(&[u64])) {
+        let partial = &self.partials[index];
+        let plane_bins = self.plane_bins();
+        let mut at = 0;
+        for block in &self.blocks {
+            if block.features.contains(&feature) {
+                at += (feature - block.features.start) * STRIDE;
+                break;
+            }
+            at += block.width * STRIDE;
+        }
+        for segment in 0..partial.segments {
+            let start = (segment * planes + plane) * plane_bins + at;
+            visit(&partial.bins[start..start + bins]);
+        }
+    }
+}
+
+impl Shard {
+    pub(super) fn new_partial(&mut self, group: usize) -> Partial {
+        let mut partial = self.groups[group].spare.pop().unwrap_or_default();
+        partial.segments = 0;
+        partial
+    }
+
+    /// Adds rows to a partial histogram of a group: `start .. start + len` of list `list`, or those rows
     /// themselves. `first`: the first plane's statistics, where they are at hand in this order.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn accumulate(
         &mut self,
+        group: usize,
         partial: &mut Partial,
         tree: &TreeContext<'_>,
         source: Source,
@@ -55,8 +79,9 @@ impl Shard {
         mut len: usize,
         first: Option<&[u32]>,
     ) {
-        let (planes, features) = (&tree.encoding.planes, tree.features);
-        let plane_bins = self.plane_bins();
+        let planes = &tree.encoding.planes;
+        let features = &tree.features[tree.groups[group].first..];
+        let plane_bins = self.groups[group].plane_bins();
         let segment_bins = plane_bins * planes.len();
         let mut first = first;
         while len > 0 {
@@ -65,7 +90,7 @@ impl Shard {
                 if partial.bins.len() < start + segment_bins {
                     partial.bins.resize(start + segment_bins, 0);
                 }
-                self.clear_segment(&mut partial.bins[start..start + segment_bins], features);
+                self.groups[group].clear_segment(&mut partial.bins[start..start + segment_bins], features);
                 partial.segments += 1;
                 partial.filled = 0;
             }
@@ -80,9 +105,10 @@ impl Shard {
                 Source::List => Rows::List(numbers, n),
             };
             for (p, plane) in planes.iter().enumerate() {
-                // In the first block the first plane's statistics ride along; elsewhere they are
-                // brought into the list's order first.
-                let embedded = p == 0 && self.blocks.len() == 1 && first.is_none();
+                // In the very first block the first plane's statistics ride along; elsewhere they
+                // are brought into the list's order first.
+                let blocks = &self.groups[group].blocks;
+                let embedded = p == 0 && group == 0 && blocks.len() == 1 && first.is_none();
                 let statistics: Option<&[u32]> = match (plane, first) {
                     (Plane::UnitHessian | Plane::Count, _) => {
                         self.ordered.clear();
@@ -107,7 +133,7 @@ impl Shard {
                     }
                 };
                 let mut at = segment + p * plane_bins;
-                for block in &self.blocks {
+                for block in &self.groups[group].blocks {
                     let end = at + block.width * STRIDE;
                     // SAFETY: lists hold nothing but rows of this shard.
                     unsafe { histogram::add(block, rows, statistics, &mut partial.bins[at..end]) };
@@ -118,25 +144,6 @@ impl Shard {
             first = first.map(|f| &f[n..]);
             start += n;
             len -= n;
-        }
-    }
-
-    /// The packed bins of a feature in each segment of partial `index`, for plane `plane`.
-    #[inline(always)]
-    pub fn partial_bins(&self, index: usize, planes: usize, plane: usize, feature: usize, bins: usize, mut visit: impl FnMut(&[u64])) {
-        let partial = &self.partials[index];
-        let plane_bins = self.plane_bins();
-        let mut at = 0;
-        for block in &self.blocks {
-            if block.features.contains(&feature) {
-                at += (feature - block.features.start) * STRIDE;
-                break;
-            }
-            at += block.width * STRIDE;
-        }
-        for segment in 0..partial.segments {
-            let start = (segment * planes + plane) * plane_bins + at;
-            visit(&partial.bins[start..start + bins]);
         }
     }
 }
