@@ -6,6 +6,7 @@
 pub mod backend;
 pub mod boosting;
 pub mod column;
+pub mod encoding;
 pub mod error;
 pub mod model;
 pub mod numerics;

@@ -1,6 +1,7 @@
 //! polars-taiga's plugin: Arrow in, engine, Arrow out. One file for each family of expressions;
 //! what an expression computes is in the engine.
 
+mod categories;
 mod columns;
 mod errors;
 mod gbdt;

@@ -12,6 +12,8 @@ pub enum Purpose {
     FeatureTree,
     FeatureLevel,
     FeatureNode,
+    Permutation,
+    Folds,
 }
 
 /// SplitMix64's finalizer.

@@ -1,0 +1,91 @@
+//! From labels back to codes: what `encode` and `predict` do with every value.
+
+use super::categories::{Categories, Labels};
+use super::distinct::{Slots, hash_integer};
+use crate::error::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Categories with a table from label to code. Values that are not among them have no code.
+///
+/// ```
+/// use taiga_engine::encoding::{Categories, Labels, Lookup};
+/// let categories = Categories { labels: Labels::Text(vec!["a".into(), "".into()]), null: Some(1) };
+/// let lookup = Lookup::new(categories).unwrap();
+/// assert_eq!((lookup.text("a"), lookup.text(""), lookup.null()), (Some(0), None, Some(1)));
+/// assert_eq!(lookup.integer(7), None);
+/// ```
+#[derive(Debug)]
+pub struct Lookup {
+    categories: Categories,
+    slots: Slots,
+}
+
+impl Lookup {
+    /// The table of these categories.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when a label stands twice, or null's code is not among the codes.
+    pub fn new(categories: Categories) -> Result<Self> {
+        let n = categories.len();
+        if n >= u32::MAX as usize || categories.null.is_some_and(|null| null as usize >= n) {
+            return Err(Error::Data(format!("null is category {:?} of {n}", categories.null)));
+        }
+        let mut slots = Slots::default();
+        for code in (0..n as u32).filter(|c| categories.null != Some(*c)) {
+            let found = match &categories.labels {
+                Labels::Text(v) => {
+                    let hash = |c: u32| xxh3_64(v[c as usize].as_bytes());
+                    slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
+                }
+                Labels::Integer(v) => {
+                    let hash = |c: u32| hash_integer(v[c as usize]);
+                    slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
+                }
+                Labels::Boolean(v) => {
+                    let hash = |c: u32| hash_integer(v[c as usize] as i128);
+                    slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
+                }
+            };
+            if found != code {
+                return Err(Error::Data(format!("the category {:?} stands twice", categories.name(code))));
+            }
+        }
+        Ok(Lookup { categories, slots })
+    }
+
+    /// The categories.
+    pub fn categories(&self) -> &Categories {
+        &self.categories
+    }
+
+    /// The code of a text.
+    #[inline]
+    pub fn text(&self, value: &str) -> Option<u32> {
+        match &self.categories.labels {
+            Labels::Text(v) => self.slots.find(xxh3_64(value.as_bytes()), |c| v[c as usize] == value),
+            _ => None,
+        }
+    }
+
+    /// The code of an integer.
+    #[inline]
+    pub fn integer(&self, value: i128) -> Option<u32> {
+        match &self.categories.labels {
+            Labels::Integer(v) => self.slots.find(hash_integer(value), |c| v[c as usize] == value),
+            _ => None,
+        }
+    }
+
+    /// The code of a Boolean.
+    pub fn boolean(&self, value: bool) -> Option<u32> {
+        match &self.categories.labels {
+            Labels::Boolean(v) => self.slots.find(hash_integer(value as i128), |c| v[c as usize] == value),
+            _ => None,
+        }
+    }
+
+    /// The code of null.
+    pub fn null(&self) -> Option<u32> {
+        self.categories.null
+    }
+}

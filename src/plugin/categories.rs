@@ -1,0 +1,140 @@
+//! From Polars' series to categories: String, Categorical, Enum, integers and Booleans.
+//!
+//! Polars' physical codes never get further than this file: they are not the same in the next
+//! query, so a category is its label.
+
+use crate::errors;
+use polars::prelude::*;
+use taiga_engine::encoding::{CategoryColumn, Labels, Lookup};
+
+/// Calls `$body` with `$get`, a function from (chunk, row in the chunk) to an optional value, for
+/// whichever integer type the series has.
+macro_rules! with_integers {
+    ($series:expr, |$get:ident| $body:expr, else $other:expr) => {
+        with_integers!(@match $series, $get, $body, $other,
+            Int8 i8, Int16 i16, Int32 i32, Int64 i64, Int128 i128, UInt8 u8, UInt16 u16, UInt32 u32, UInt64 u64)
+    };
+    (@match $series:expr, $get:ident, $body:expr, $other:expr, $($dtype:ident $name:ident),*) => {
+        match $series.dtype() {
+            $(DataType::$dtype => {
+                let chunks: Vec<_> = $series.$name()?.downcast_iter().collect();
+                let $get = |chunk: usize, row: usize| chunks[chunk].get(row);
+                $body
+            })*
+            _ => $other,
+        }
+    };
+}
+
+/// Whether a column of this type can be one of categories.
+pub fn is_category(dtype: &DataType) -> bool {
+    let listed = matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..) | DataType::Boolean | DataType::Null);
+    listed || dtype.is_integer()
+}
+
+/// An error for types that categories can't have.
+pub fn check_type(name: &str, dtype: &DataType) -> PolarsResult<()> {
+    if is_category(dtype) {
+        return Ok(());
+    }
+    Err(errors::column(
+        name,
+        format!(
+            "its type is {dtype}; a category is a String, Categorical, Enum, integer or Boolean: cast it first, for example with \
+             pl.col({name:?}).cast(pl.String)"
+        ),
+    ))
+}
+
+fn lengths(series: &Series) -> Vec<usize> {
+    series.chunk_lengths().collect()
+}
+
+/// The codes and labels of a column, on all threads of the pool that this is called in.
+///
+/// # Errors
+/// For other types, naming the column and its type.
+pub fn category_column(series: &Series) -> PolarsResult<CategoryColumn> {
+    let name = series.name().as_str();
+    check_type(name, series.dtype())?;
+    let column = match series.dtype() {
+        DataType::String => {
+            let chunks: Vec<_> = series.str()?.downcast_iter().collect();
+            CategoryColumn::text(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
+        }
+        DataType::Categorical(_, mapping) | DataType::Enum(_, mapping) => {
+            let physical = series.to_physical_repr();
+            let label = |code| mapping.cat_to_str(code);
+            let lengths = lengths(&physical);
+            with_integers!(physical, |get| CategoryColumn::dictionary(name, &lengths, get, label),
+                else return Err(errors::column(name, format!("physical type {}", physical.dtype()))))
+        }
+        DataType::Boolean => {
+            let chunks: Vec<_> = series.bool()?.downcast_iter().collect();
+            CategoryColumn::booleans(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
+        }
+        DataType::Null => CategoryColumn::text(name, &[series.len()], |_, _| None),
+        _ => {
+            let series = narrow(series)?;
+            let lengths = lengths(&series);
+            with_integers!(series, |get| CategoryColumn::integers(name, &lengths, get),
+                else return Err(errors::column(name, format!("type {}", series.dtype()))))
+        }
+    };
+    column.map_err(errors::compute)
+}
+
+/// The one integer type that is wider than what the engine reads.
+fn narrow(series: &Series) -> PolarsResult<Series> {
+    match series.dtype() {
+        DataType::UInt128 => series.strict_cast(&DataType::Int128),
+        _ => Ok(series.clone()),
+    }
+}
+
+/// The code of each value among fitted categories; `unseen` for those that are not among them,
+/// null too where it is not. On the calling thread: a query calls morsel by morsel.
+///
+/// # Errors
+/// When the column is of another kind than the categories, naming both.
+pub fn lookup_codes(series: &Series, lookup: &Lookup, unseen: u32) -> PolarsResult<Vec<u32>> {
+    let name = series.name().as_str();
+    let dtype = series.dtype();
+    let fits = match lookup.categories().labels {
+        Labels::Text(_) => matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..)),
+        Labels::Integer(_) => dtype.is_integer(),
+        Labels::Boolean(_) => *dtype == DataType::Boolean,
+    };
+    if !fits && *dtype != DataType::Null {
+        return Err(errors::column(name, format!("its type is {dtype}; the fitted categories are {}", lookup.categories().kind())));
+    }
+    let null = lookup.null().unwrap_or(unseen);
+    let mut codes = Vec::with_capacity(series.len());
+    let mut add = |code: Option<Option<u32>>| codes.push(code.map_or(null, |c| c.unwrap_or(unseen)));
+    match dtype {
+        DataType::String => series.str()?.downcast_iter().for_each(|chunk| chunk.iter().for_each(|x| add(x.map(|s| lookup.text(s))))),
+        DataType::Categorical(_, mapping) | DataType::Enum(_, mapping) => {
+            // Each physical code is looked up once.
+            let mut found: Vec<Option<Option<u32>>> = vec![None; mapping.num_cats_upper_bound()];
+            let mut of = |code: u32| match found.get_mut(code as usize) {
+                Some(entry) => *entry.get_or_insert_with(|| mapping.cat_to_str(code).and_then(|s| lookup.text(s))),
+                None => mapping.cat_to_str(code).and_then(|s| lookup.text(s)),
+            };
+            let physical = series.to_physical_repr();
+            with_integers!(physical, |get| for (chunk, len) in physical.chunk_lengths().enumerate() {
+                (0..len).for_each(|row| add(get(chunk, row).map(|x| of(x as u32))));
+            }, else return Err(errors::column(name, format!("physical type {}", physical.dtype()))));
+        }
+        DataType::Boolean => {
+            series.bool()?.downcast_iter().for_each(|chunk| chunk.iter().for_each(|x| add(x.map(|b| lookup.boolean(b)))));
+        }
+        DataType::Null => (0..series.len()).for_each(|_| add(None)),
+        _ => {
+            let series = narrow(series)?;
+            with_integers!(series, |get| for (chunk, len) in series.chunk_lengths().enumerate() {
+                (0..len).for_each(|row| add(get(chunk, row).map(|x| lookup.integer(x as i128))));
+            }, else return Err(errors::column(name, format!("type {}", series.dtype()))));
+        }
+    }
+    Ok(codes)
+}
