@@ -4,6 +4,7 @@
 //! above all, which are never copied whole. Missing values are unified here and nowhere else: a
 //! null and a NaN both read as NaN.
 
+use crate::encoding::{Categories, CategoryColumn};
 use serde::{Deserialize, Serialize};
 
 /// A slice of bits, least significant first, as in Arrow's bitmaps.
@@ -185,6 +186,8 @@ pub enum FeatureType {
     Datetime(TimeUnit),
     /// Ticks in the unit named.
     Duration(TimeUnit),
+    /// Categories of text: String, Categorical and Enum alike.
+    Categorical,
 }
 
 /// The unit of a temporal type.
@@ -208,6 +211,7 @@ impl std::fmt::Display for FeatureType {
             FeatureType::Time => write!(f, "time"),
             FeatureType::Datetime(u) => write!(f, "datetime[{}]", unit(u)),
             FeatureType::Duration(u) => write!(f, "duration[{}]", unit(u)),
+            FeatureType::Categorical => write!(f, "categorical"),
         }
     }
 }
@@ -220,6 +224,8 @@ pub struct Column<'a> {
     chunks: Vec<Chunk<'a>>,
     /// The first row of each chunk, and the length behind them.
     starts: Vec<usize>,
+    /// What the codes of a categorical column stand for.
+    categories: Option<&'a Categories>,
 }
 
 impl<'a> Column<'a> {
@@ -230,7 +236,32 @@ impl<'a> Column<'a> {
         for c in &chunks {
             starts.push(starts[starts.len() - 1] + c.values.len());
         }
-        Column { name: name.into(), dtype, chunks, starts }
+        Column { name: name.into(), dtype, chunks, starts, categories: None }
+    }
+
+    /// A categorical column: its values are the codes.
+    pub fn categorical(column: &'a CategoryColumn) -> Self {
+        Column { categories: Some(&column.categories), ..Column::codes(column.name.as_str(), &column.codes) }
+    }
+
+    /// A categorical column by codes into categories known elsewhere (a model's); a code beyond
+    /// them is an unseen category.
+    pub fn codes(name: impl Into<String>, codes: &'a [u32]) -> Self {
+        Column::new(name, FeatureType::Categorical, vec![Chunk::new(Values::U32(codes), None)])
+    }
+
+    /// The codes of a categorical column, one for each row.
+    pub fn category_codes(&self) -> Option<&'a [u32]> {
+        match (&self.dtype, self.chunks.first().map(|c| c.values)) {
+            (FeatureType::Categorical, Some(Values::U32(codes))) => Some(codes),
+            (FeatureType::Categorical, None) => Some(&[]),
+            _ => None,
+        }
+    }
+
+    /// What the codes of a categorical column stand for.
+    pub fn categories(&self) -> Option<&'a Categories> {
+        self.categories
     }
 
     /// A column of one chunk of f32 values.

@@ -1,10 +1,101 @@
 //! From Polars' series to the engine's columns: the Arrow chunks are borrowed as they are, and
 //! only types that the engine has no word for are cast.
 
+use crate::categories::{category_column, lookup_codes};
 use crate::errors;
 use arrow2::bitmap::Bitmap;
 use polars::prelude::*;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, TimeUnit, Values};
+use taiga_engine::encoding::{CategoryColumn, Lookup};
+
+/// A feature: a series of numbers, or of categories.
+pub enum Feature {
+    Numbers(Numbers),
+    Categories(CategoryColumn),
+    /// Codes into the categories of a model.
+    Codes(String, Vec<u32>),
+    /// Values gathered from rows.
+    Values(String, FeatureType, Vec<f64>),
+}
+
+/// The code of categories that a model does not know.
+const UNSEEN: u32 = u32::MAX;
+
+impl Feature {
+    /// A feature to fit on: a numeric, temporal or categorical column.
+    ///
+    /// # Errors
+    /// For other types, naming the column and its type.
+    pub fn new(series: &Series) -> PolarsResult<Self> {
+        match series.dtype() {
+            DataType::String | DataType::Categorical(..) | DataType::Enum(..) => Ok(Feature::Categories(category_column(series)?)),
+            _ => Ok(Feature::Numbers(Numbers::feature(series)?)),
+        }
+    }
+
+    /// A feature to predict from; the categories of a categorical one are looked up.
+    ///
+    /// # Errors
+    /// For a type that can't serve, naming the column.
+    pub fn of_model(series: &Series, dtype: &FeatureType, lookup: Option<&Lookup>) -> PolarsResult<Self> {
+        match (dtype, series.dtype()) {
+            (FeatureType::Categorical, DataType::String | DataType::Categorical(..) | DataType::Enum(..) | DataType::Null) => {
+                let codes = lookup.map_or_else(|| Ok(vec![UNSEEN; series.len()]), |lookup| lookup_codes(series, lookup, UNSEEN))?;
+                Ok(Feature::Codes(series.name().to_string(), codes))
+            }
+            _ => Ok(Feature::Numbers(Numbers::feature(series)?)),
+        }
+    }
+
+    /// The column's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Feature::Numbers(n) => n.name(),
+            Feature::Categories(c) => &c.name,
+            Feature::Codes(name, _) | Feature::Values(name, ..) => name,
+        }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Feature::Numbers(n) => n.len(),
+            Feature::Categories(c) => c.codes.len(),
+            Feature::Codes(_, codes) => codes.len(),
+            Feature::Values(.., values) => values.len(),
+        }
+    }
+
+    /// Rows `start .. start + len` of a feature to predict from; numbers are not copied.
+    pub fn slice(&self, start: usize, len: usize) -> Self {
+        match self {
+            Feature::Numbers(n) => Feature::Numbers(n.slice(start, len)),
+            _ => self.gather(&(start..start + len).collect::<Vec<_>>()),
+        }
+    }
+
+    /// The given rows, ascending, of a feature to predict from.
+    pub fn gather(&self, rows: &[usize]) -> Self {
+        match self {
+            Feature::Codes(name, codes) => Feature::Codes(name.clone(), rows.iter().map(|r| codes[*r]).collect()),
+            Feature::Categories(c) => Feature::Codes(c.name.clone(), rows.iter().map(|r| c.codes[*r]).collect()),
+            _ => {
+                let column = self.column();
+                Feature::Values(self.name().into(), column.dtype().clone(), column.gather_f64(rows.iter().copied()))
+            }
+        }
+    }
+
+    /// The engine's view.
+    pub fn column(&self) -> Column<'_> {
+        match self {
+            Feature::Numbers(n) => n.column(),
+            Feature::Categories(c) => Column::categorical(c),
+            Feature::Codes(name, codes) => Column::codes(name.as_str(), codes),
+            Feature::Values(name, dtype, values) => Column::new(name.as_str(), dtype.clone(), vec![Chunk::new(Values::F64(values), None)]),
+        }
+    }
+}
 
 /// A series that is read as numbers. It owns (shares with the query, that is) the arrays that
 /// [`Numbers::column`] borrows.
@@ -34,20 +125,10 @@ impl Numbers {
             DataType::Datetime(u, _) => FeatureType::Datetime(unit(u)),
             DataType::Duration(u) => FeatureType::Duration(unit(u)),
             dtype if dtype.is_numeric() || matches!(dtype, DataType::Boolean | DataType::Null) => FeatureType::Numeric,
-            dtype @ (DataType::String | DataType::Categorical(..) | DataType::Enum(..)) => {
-                return Err(errors::column(
-                    series.name(),
-                    format!(
-                        "its type is {dtype}, and categorical features are not supported yet in this version; leave it out \
-                         (pl.exclude({:?})) or turn it into numbers first, for example with .to_physical() or .to_dummies()",
-                        series.name().as_str()
-                    ),
-                ));
-            }
             dtype => {
                 return Err(errors::column(
                     series.name(),
-                    format!("its type is {dtype}; a feature is an integer, a float, a Boolean, a Decimal or temporal"),
+                    format!("its type is {dtype}; a feature is a number, a Boolean, temporal, or a String, Categorical or Enum"),
                 ));
             }
         };

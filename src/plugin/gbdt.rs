@@ -1,6 +1,6 @@
 //! `fit_gbdt`: a table in, a model's bytes out.
 
-use crate::columns::{self, Numbers};
+use crate::columns::{self, Feature, Numbers};
 use crate::errors::{self, guarded};
 use crate::monitor::Watch;
 use crate::target::TargetData;
@@ -116,7 +116,7 @@ fn held_out(series: &Series, params: &BoostingParams) -> PolarsResult<Option<Vec
 fn fit(parts: &Parts, params: &BoostingParams, progress: Option<bool>) -> PolarsResult<Model> {
     parts.check()?;
     let target = TargetData::new(&parts.target, params.loss)?;
-    let features = parts.features.iter().map(Numbers::feature).collect::<PolarsResult<Vec<_>>>()?;
+    let features = parts.features.iter().map(Feature::new).collect::<PolarsResult<Vec<_>>>()?;
     let weight = parts.weight.as_ref().map(|s| Numbers::finite(s, "a weight")).transpose()?;
     let baseline = parts.baseline.iter().map(|s| Numbers::finite(s, "a baseline")).collect::<PolarsResult<Vec<_>>>()?;
     let held_out = match &parts.held_out {
@@ -124,8 +124,10 @@ fn fit(parts: &Parts, params: &BoostingParams, progress: Option<bool>) -> Polars
         None => None,
     };
     let rows = parts.target.len();
-    let others = features.iter().chain(&weight).chain(&baseline).map(|c| (c.name(), c.len()));
-    for (name, len) in others.chain(parts.held_out.iter().map(|s| (s.name().as_str(), s.len()))) {
+    let others = weight.iter().chain(&baseline).map(|c| (c.name(), c.len()));
+    for (name, len) in
+        features.iter().map(|f| (f.name(), f.len())).chain(others).chain(parts.held_out.iter().map(|s| (s.name().as_str(), s.len())))
+    {
         if len != rows {
             return Err(errors::column(name, format!("it has {len} rows and the target `{}` has {rows}", parts.target.name())));
         }
@@ -137,7 +139,7 @@ fn fit(parts: &Parts, params: &BoostingParams, progress: Option<bool>) -> Polars
         params.n_threads = Some(threads as u32);
     }
     let input = Input {
-        features: features.iter().map(Numbers::column).collect(),
+        features: features.iter().map(Feature::column).collect(),
         target: target.target(),
         target_name: parts.target.name().to_string(),
         weight: weight.as_ref().map(Numbers::column),

@@ -152,7 +152,7 @@ impl PyModel {
     /// One entry a node in every column.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = guarded(|| Ok(self.model.node_table()))?;
-        let name = |i: u32| self.model.features.get(i as usize).map(|f| f.name.as_str());
+        let name = |i: u32| self.model.feature_name(i);
         let out = PyDict::new(py);
         macro_rules! column {
             ($name:literal, $row:ident => $value:expr) => {
@@ -166,7 +166,7 @@ impl PyModel {
         column!("depth", r => r.depth);
         column!("left", r => r.left);
         column!("right", r => r.right);
-        column!("feature", r => r.feature.and_then(name));
+        column!("feature", r => r.feature.map(name));
         column!("border", r => r.border);
         column!("missing_left", r => r.missing_left);
         column!("gain", r => r.gain);

@@ -3,7 +3,7 @@
 mod cache;
 mod output;
 
-use crate::columns::{self, Numbers};
+use crate::columns::{self, Feature};
 use crate::errors::{self, guarded};
 use crate::threads::for_blocks;
 use output::{Output, PredictKwargs};
@@ -12,7 +12,6 @@ use pyo3_polars::derive::polars_expr;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use taiga_engine::column::{Chunk, Column as EngineColumn, Values};
 use taiga_engine::model::apply::Predictor;
 
 /// A streaming query calls with about 100,000 rows at a time on all threads; whoever calls with
@@ -49,11 +48,12 @@ impl Table {
 
     /// The columns that the model names, as far as they are here; `bind` complains of the others.
     /// What the model does not name is not looked at.
-    fn of(&self, predictor: &Predictor) -> PolarsResult<Vec<Numbers>> {
-        let found = predictor.model().features.iter().filter_map(|f| Some((f, &self.columns[*self.by_name.get(f.name.as_str())?])));
+    fn of(&self, predictor: &Predictor) -> PolarsResult<Vec<Feature>> {
+        let model = predictor.model();
+        let found = model.features.iter().enumerate().filter_map(|(i, f)| Some((i, f, &self.columns[*self.by_name.get(f.name.as_str())?])));
         found
-            .map(|(feature, series)| {
-                Numbers::feature(series).map_err(|_| {
+            .map(|(i, feature, series)| {
+                Feature::of_model(series, &feature.dtype, predictor.lookup(i)).map_err(|_| {
                     errors::column(&feature.name, format!("its type is {}; the model was fitted on {}", series.dtype(), feature.dtype))
                 })
             })
@@ -96,11 +96,11 @@ fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) {
 /// One model for all rows.
 fn predict_all(predictor: &Predictor, table: &Table, output: &Output) -> PolarsResult<Series> {
     output.check(predictor.model())?;
-    let numbers = table.of(predictor)?;
+    let features = table.of(predictor)?;
     let block = if table.rows > PARALLEL_ABOVE { BLOCK } else { table.rows.max(1) };
     let work = |start: usize, len: usize| {
-        let slices: Vec<Numbers> = numbers.iter().map(|n| n.slice(start, len)).collect();
-        let columns: Vec<_> = slices.iter().map(Numbers::column).collect();
+        let slices: Vec<Feature> = features.iter().map(|f| f.slice(start, len)).collect();
+        let columns: Vec<_> = slices.iter().map(Feature::column).collect();
         output.apply(predictor, &columns, len)
     };
     // At least one block, so that no rows give an empty series of the right type.
@@ -120,13 +120,8 @@ fn predict_each(models: &BinaryChunked, table: &Table, output: &Output) -> Polar
             .map(|k| {
                 let predictor = cache::predictor(distinct[k])?;
                 output.check(predictor.model())?;
-                let numbers = table.of(&predictor)?;
-                let values: Vec<Vec<f64>> = numbers.iter().map(|n| n.column().gather_f64(rows[k].iter().copied())).collect();
-                let columns: Vec<_> = numbers
-                    .iter()
-                    .zip(&values)
-                    .map(|(n, v)| EngineColumn::new(n.name(), n.column().dtype().clone(), vec![Chunk::new(Values::F64(v), None)]))
-                    .collect();
+                let gathered: Vec<Feature> = table.of(&predictor)?.iter().map(|f| f.gather(&rows[k])).collect();
+                let columns: Vec<_> = gathered.iter().map(Feature::column).collect();
                 output.apply(&predictor, &columns, rows[k].len())
             })
             .collect()

@@ -20,8 +20,6 @@ pub type NodeId = u32;
 /// A feature and the borders that its codes are made with.
 #[derive(Clone, Debug)]
 pub struct CodedFeature {
-    /// Index into the features of the model.
-    pub index: u32,
     /// Ascending; 1 to 255 of them.
     pub borders: Vec<f64>,
     /// Whether code 0 is kept for missing values, so that values start at code 1. Always, but for
@@ -125,6 +123,9 @@ pub trait Backend {
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
     /// those there are. It takes part in no tree that does not name or open it.
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId>;
+
+    /// Frees what a group takes. It never takes part in a tree again.
+    fn drop_group(&mut self, group: GroupId);
 
     /// Starts a tree for `output`: derivatives at the current scores, the rows drawn, their
     /// rounded statistics, and the root's histogram. `tree` numbers the trees of the fit and keys

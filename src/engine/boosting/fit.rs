@@ -1,15 +1,18 @@
 //! The boosting loop (Friedman, "Greedy function approximation", 2001; second-order as in Chen and
 //! Guestrin, "XGBoost", 2016).
 
+use super::derived::DerivedFeatures;
+use super::finish::{Questions, finish};
 use super::loss::{LeafRule, Loss, loss};
 use super::metric::metric;
 use super::params::{BoostingParams, MetricKind};
 use super::prepare::{self, Start};
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
-use crate::backend::{Backend, CodeSource, CodedFeature, TrainingData, with_backend};
+use crate::backend::{Backend, CodedFeature, TrainingData, with_backend};
+use crate::column::FeatureType;
 use crate::error::{Error, Result, nearest};
-use crate::model::{Feature, History, Model};
+use crate::model::{History, Model};
 use crate::tree::grow::{Grown, grow};
 use crate::tree::params::TreeParams;
 use crate::tree::{Leaf, Tree};
@@ -67,8 +70,10 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let measure = held_out_metric(input, params, raw_loss.as_ref())?;
     let target = prepare::target_numbers(input, raw_loss.as_ref())?;
     let weight = prepare::row_weights(input, params)?;
-    let features = prepare::code_features(input, params, team, &interrupted)?;
-    let tree_params = tree_params(input, params, &features)?;
+    let numeric = prepare::code_features(input, params, team, &interrupted)?;
+    let tree_params = tree_params(input, params, &numeric)?;
+    let (mut features, base) = DerivedFeatures::new(team, input, params, &target, numeric)?;
+    features.constrain(&tree_params.interaction);
 
     let Start { start, unit, target: training_target, scores } =
         prepare::start(input, raw_loss.as_ref(), &target, weight.as_deref(), outputs)?;
@@ -79,9 +84,10 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let tree_params =
         TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / gradient_unit / gradient_unit, ..tree_params };
 
-    let sources: Vec<CodeSource<'_>> = features.iter().map(|f| CodeSource::Values(&input.features[f.index as usize])).collect();
+    let coded = features.coded.clone();
+    let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
     let data = TrainingData {
-        features: &features,
+        features: &coded,
         sources: &sources,
         target: training_target,
         weight,
@@ -98,14 +104,14 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         params,
         tree_params: &tree_params,
         loss: loss.as_ref(),
-        features: features.len(),
         units: (unit, gradient_unit),
         held_out: held_out.as_ref(),
         monitor,
     };
     let most_nodes = (params.leaves() as usize / 2).max(1);
-    let (mut trees, history) = with_backend(&params.device, team, data, most_nodes, &interrupted, |backend| rounds.run(backend))?;
-    let features = prune(&mut trees, input, features);
+    let (mut trees, history) =
+        with_backend(&params.device, team, data, most_nodes, &interrupted, |backend| rounds.run(backend, &mut features))?;
+    let Questions { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
     let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, ..params.clone() };
     Ok(Model {
@@ -113,6 +119,8 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         loss: kind,
         target: input.target_name.clone(),
         features,
+        derived,
+        tables,
         labels,
         start,
         scale: unit,
@@ -127,8 +135,6 @@ struct Rounds<'a> {
     params: &'a BoostingParams,
     tree_params: &'a TreeParams,
     loss: &'a dyn Loss,
-    /// The number of coded features.
-    features: usize,
     /// What scores and what gradients are in units of.
     units: (f64, f64),
     held_out: Option<&'a HeldOut>,
@@ -138,14 +144,14 @@ struct Rounds<'a> {
 impl Rounds<'_> {
     /// Round after round: a tree for each output, their values added to the scores, the metric of
     /// the held-out rows; until all trees are grown or the metric no longer improves.
-    fn run(&self, backend: &mut dyn Backend) -> Result<(Vec<Tree>, Option<History>)> {
+    fn run(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>) -> Result<(Vec<Tree>, Option<History>)> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let mut trees = Vec::with_capacity(params.trees as usize * outputs);
         let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
         for round in 0..params.trees {
             for output in 0..outputs {
                 let number = round as u64 * outputs as u64 + output as u64;
-                trees.push(self.tree(backend, number, output)?);
+                trees.push(self.tree(backend, features, number, output)?);
             }
             backend.update_scores()?;
             let value = match (&mut history, self.held_out) {
@@ -173,10 +179,11 @@ impl Rounds<'_> {
     }
 
     /// Grows tree `number` of the fit for `output` and gives its leaves their values.
-    fn tree(&self, backend: &mut dyn Backend, number: u64, output: usize) -> Result<Tree> {
+    fn tree(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>, number: u64, output: usize) -> Result<Tree> {
         let (unit, gradient_unit) = self.units;
         let interrupted = || self.monitor.interrupted();
-        let mut grown = grow(backend, self.loss, self.tree_params, self.features, number, output, &interrupted)?;
+        let mut grown = grow(backend, self.loss, self.tree_params, features, number, output, &interrupted)?;
+        features.note_used(grown.tree.splits())?;
         set_leaves(backend, self.loss, self.params.learning_rate, unit, self.tree_params, &mut grown)?;
         for s in grown.tree.splits_mut() {
             s.gain = (s.gain as f64 * gradient_unit * gradient_unit).min(f32::MAX as f64) as f32;
@@ -290,29 +297,33 @@ impl HeldOut {
 }
 
 /// The growing parameters with names turned into indices of coded features.
-fn tree_params(input: &Input<'_>, params: &BoostingParams, features: &[CodedFeature]) -> Result<TreeParams> {
+fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, CodedFeature)]) -> Result<TreeParams> {
     let names: Vec<&str> = input.features.iter().map(|f| f.name()).collect();
-    let index = |parameter: &str, name: &str| -> Result<Option<u32>> {
+    let index = |parameter: &str, name: &str| -> Result<u32> {
         let Some(i) = names.iter().position(|n| *n == name) else {
             let hint = nearest(name, names.iter().copied()).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
             return Err(Error::parameter(parameter, format!("there is no feature `{name}`{hint}")));
         };
-        Ok(features.iter().position(|f| f.index as usize == i).map(|i| i as u32))
+        Ok(i as u32)
     };
     let mut monotone = vec![];
     for (name, direction) in &params.monotone {
-        if let Some(i) = index("monotone", name)?
+        let column = index("monotone", name)?;
+        if *input.features[column as usize].dtype() == FeatureType::Categorical {
+            return Err(Error::parameter("monotone", format!("`{name}` is categorical: only numbers rise and fall")));
+        }
+        if let Some(i) = numeric.iter().position(|f| f.0 == column)
             && *direction != 0
         {
-            monotone.resize(features.len(), 0);
-            monotone[i as usize] = *direction;
+            monotone.resize(numeric.len(), 0);
+            monotone[i] = *direction;
         }
     }
     let mut interaction = vec![];
     for group in &params.interaction {
         let mut members = vec![];
         for name in group {
-            members.extend(index("interaction", name)?);
+            members.push(index("interaction", name)?);
         }
         members.sort_unstable();
         members.dedup();
@@ -334,35 +345,4 @@ fn tree_params(input: &Input<'_>, params: &BoostingParams, features: &[CodedFeat
         interaction,
         seed: params.seed,
     })
-}
-
-/// The model's features, with only those borders that a split uses.
-fn prune(trees: &mut [Tree], input: &Input<'_>, coded: Vec<CodedFeature>) -> Vec<Feature> {
-    let mut used: Vec<Vec<bool>> = coded.iter().map(|f| vec![false; f.borders.len() + 1]).collect();
-    for s in trees.iter().flat_map(|t| t.splits()) {
-        used[s.feature as usize][s.border as usize] = true;
-    }
-    let mut features: Vec<Feature> =
-        input.features.iter().map(|c| Feature { name: c.name().into(), dtype: c.dtype().clone(), borders: vec![] }).collect();
-    let mut places = vec![];
-    for (f, used) in coded.iter().zip(&used) {
-        let mut kept = vec![];
-        let place: Vec<u32> = (0..=f.borders.len())
-            .map(|b| {
-                let place = kept.len() as u32;
-                if b < f.borders.len() && used[b] {
-                    kept.push(f.borders[b]);
-                }
-                place
-            })
-            .collect();
-        features[f.index as usize].borders = kept;
-        places.push(place);
-    }
-    for s in trees.iter_mut().flat_map(|t| t.splits_mut()) {
-        let coded_feature = s.feature as usize;
-        s.border = places[coded_feature][s.border as usize];
-        s.feature = coded[coded_feature].index;
-    }
-    features
 }

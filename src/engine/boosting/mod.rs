@@ -1,5 +1,7 @@
 //! Gradient-boosted trees.
 
+mod derived;
+mod finish;
 mod fit;
 pub mod loss;
 pub mod metric;

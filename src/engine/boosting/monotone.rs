@@ -11,7 +11,7 @@ pub fn enforce(tree: &Tree, monotone: &[i8], values: &mut [f64]) {
     match tree {
         Tree::Symmetric { splits, .. } => {
             for (level, split) in splits.iter().enumerate() {
-                let direction = monotone[split.feature as usize];
+                let direction = monotone.get(split.feature as usize).copied().unwrap_or(0);
                 let (size, half) = (values.len() >> level, values.len() >> (level + 1));
                 for node in values.chunks_mut(size) {
                     let (left, right) = node.split_at_mut(half);
@@ -22,7 +22,7 @@ pub fn enforce(tree: &Tree, monotone: &[i8], values: &mut [f64]) {
         Tree::Branching { nodes, .. } => {
             // Children stand behind their parents, so a node is met after all above it.
             for node in nodes {
-                let direction = monotone[node.split.feature as usize];
+                let direction = monotone.get(node.split.feature as usize).copied().unwrap_or(0);
                 if direction == 0 {
                     continue;
                 }

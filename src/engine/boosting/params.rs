@@ -1,6 +1,7 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
 use crate::backend::Device;
+use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result, nearest};
 use crate::quantize::BorderMethod;
 use crate::tree::params::{Monotone, Policy};
@@ -60,7 +61,18 @@ pub enum RowSample {
     Mvs,
 }
 
-/// Where the work is done.
+/// How categorical columns are split.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CatMethod {
+    /// By statistics of the target, ordered by permutations (as in CatBoost).
+    #[default]
+    Ctr,
+    /// By one question for each category.
+    OneHot,
+}
+
+/// Weights of classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClassWeight {
@@ -138,6 +150,26 @@ pub struct BoostingParams {
     /// meets no other.
     pub interaction: Vec<Vec<String>>,
 
+    /// How categorical columns are split.
+    pub cat_method: CatMethod,
+    /// Columns with at most so many categories are split by one question for each of them.
+    pub one_hot_max_size: u32,
+    /// The statistics of categories; by the target's kind unless told otherwise.
+    pub ctr: Option<Vec<CtrKind>>,
+    /// The priors of each statistic; the first one alone for counters.
+    pub ctr_priors: Vec<f64>,
+    /// The largest number of borders of a statistic, 1 to 255.
+    pub ctr_borders: u32,
+    /// The number of borders that cut a numeric target into the classes of `borders`, `buckets`
+    /// and `binarized_target_mean_value`.
+    pub target_borders: u32,
+    /// The number of permutations that statistics are computed under; each tree sees one of them.
+    pub permutations: u32,
+    /// The largest number of columns whose categories are combined; 1: none.
+    pub max_combination: u32,
+    /// The largest number of entries in the model's tables of statistics.
+    pub ctr_table_limit: u64,
+
     /// Class weights.
     pub class_weight: ClassWeight,
     /// What is measured on held-out rows; the loss's own unless told otherwise.
@@ -180,6 +212,15 @@ impl Default for BoostingParams {
             feature_fraction_node: 1.0,
             monotone: Monotone::new(),
             interaction: vec![],
+            cat_method: CatMethod::Ctr,
+            one_hot_max_size: 2,
+            ctr: None,
+            ctr_priors: vec![0.0, 0.5, 1.0],
+            ctr_borders: 15,
+            target_borders: 1,
+            permutations: 4,
+            max_combination: 2,
+            ctr_table_limit: 1 << 24,
             class_weight: ClassWeight::None,
             metric: None,
             early_stopping: None,
@@ -286,6 +327,18 @@ impl BoostingParams {
                 return Err(Error::parameter("monotone", format!("{direction} for `{name}` is not -1, 0 or 1")));
             }
         }
+        if let Some(kinds) = &self.ctr {
+            check(!kinds.is_empty(), "ctr", kinds, "a list of at least one statistic")?;
+            check((1..kinds.len()).all(|i| !kinds[..i].contains(&kinds[i])), "ctr", kinds, "a list of distinct statistics")?;
+        }
+        let priors = &self.ctr_priors;
+        check((1..=16).contains(&priors.len()), "ctr_priors", priors, "a list of 1 to 16 numbers")?;
+        check(priors.iter().all(|p| not_negative(*p)), "ctr_priors", priors, "a list of numbers that are zero or positive")?;
+        check((1..=255).contains(&self.ctr_borders), "ctr_borders", self.ctr_borders, "between 1 and 255")?;
+        check((1..=255).contains(&self.target_borders), "target_borders", self.target_borders, "between 1 and 255")?;
+        check((1..=64).contains(&self.permutations), "permutations", self.permutations, "between 1 and 64")?;
+        check((1..=8).contains(&self.max_combination), "max_combination", self.max_combination, "between 1 and 8")?;
+        check(self.ctr_table_limit >= 1, "ctr_table_limit", self.ctr_table_limit, "at least 1")?;
         if let ClassWeight::ByLabel(weights) = &self.class_weight {
             for (label, w) in weights {
                 if !not_negative(w.0) {
@@ -311,6 +364,12 @@ impl BoostingParams {
             Policy::Leafwise => self.leaves.unwrap_or(31),
             _ => 1 << self.depth(),
         }
+    }
+
+    /// The statistics of categories; `classes`: the target is one of classes.
+    pub fn ctr_kinds(&self, classes: bool) -> Vec<CtrKind> {
+        let standard = if classes { [CtrKind::Borders, CtrKind::Counter] } else { [CtrKind::FloatTargetMeanValue, CtrKind::Counter] };
+        self.ctr.clone().unwrap_or(standard.to_vec())
     }
 
     /// The share of rows drawn for each tree.

@@ -5,7 +5,7 @@ use super::params::{BoostingParams, ClassWeight, LossKind};
 use super::{Input, Target};
 use crate::backend::CodedFeature;
 use crate::backend::cpu::team::Team;
-use crate::column::Column;
+use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
 use crate::quantize::borders::{borders, sample_rows};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -177,17 +177,17 @@ fn class_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<Ve
     }
 }
 
-/// The borders of every feature, fitted on a sample of the training rows by all threads; those of
-/// features that can split come with their index.
+/// The borders of every numeric column, fitted on a sample of the training rows by all threads;
+/// those of columns that can split come with their index.
 pub fn code_features(
     input: &Input<'_>,
     params: &BoostingParams,
     team: &Team,
     interrupted: &(dyn Fn() -> bool + Sync),
-) -> Result<Vec<CodedFeature>> {
+) -> Result<Vec<(u32, CodedFeature)>> {
     let sample = training_sample(input, params);
     let next = AtomicUsize::new(0);
-    let mut coded: Vec<CodedFeature> = team
+    let mut coded: Vec<(u32, CodedFeature)> = team
         .each(|_| {
             let mut mine = vec![];
             loop {
@@ -195,7 +195,10 @@ pub fn code_features(
                 if index >= input.features.len() || interrupted() {
                     return mine;
                 }
-                mine.extend(code_feature(index, &input.features[index], &sample, params));
+                let column = &input.features[index];
+                if *column.dtype() != FeatureType::Categorical {
+                    mine.extend(code_feature(column, &sample, params).map(|f| (index as u32, f)));
+                }
             }
         })
         .into_iter()
@@ -204,14 +207,11 @@ pub fn code_features(
     if interrupted() {
         return Err(Error::Interrupted);
     }
-    coded.sort_by_key(|f| f.index);
-    if coded.is_empty() {
-        return Err(Error::Data("no feature has two distinct values (constant or all missing): there is nothing to split on".into()));
-    }
+    coded.sort_by_key(|f| f.0);
     Ok(coded)
 }
 
-fn code_feature(index: usize, column: &Column<'_>, sample: &[usize], params: &BoostingParams) -> Option<CodedFeature> {
+fn code_feature(column: &Column<'_>, sample: &[usize], params: &BoostingParams) -> Option<CodedFeature> {
     let values = column.gather_f64(sample.iter().copied());
     let missing = values.iter().filter(|x| x.is_nan()).count();
     let most = params.bins as usize;
@@ -225,7 +225,7 @@ fn code_feature(index: usize, column: &Column<'_>, sample: &[usize], params: &Bo
         }
     }
     let splits = !found.is_empty() || (missing > 0 && missing < values.len());
-    splits.then_some(CodedFeature { index: index as u32, borders: found, missing_bin })
+    splits.then_some(CodedFeature { borders: found, missing_bin })
 }
 
 fn has_missing(column: &Column<'_>) -> bool {

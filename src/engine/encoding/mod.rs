@@ -5,6 +5,7 @@
 //! rayon pool that they are called in, and no result depends on how many threads it has.
 
 pub mod categories;
+pub mod ctr;
 mod distinct;
 pub mod lookup;
 pub mod permutation;

@@ -4,6 +4,7 @@ use super::Model;
 use super::plan::{BLOCK, Block, LeafIndices, Plan};
 use crate::boosting::loss::{Link, loss};
 use crate::column::Column;
+use crate::encoding::Lookup;
 use crate::error::{Error, Result};
 use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
 
@@ -23,7 +24,9 @@ use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
 ///     params: BoostingParams::default(),
 ///     loss: LossKind::Rmse,
 ///     target: "y".into(),
-///     features: vec![Feature { name: "x".into(), dtype: FeatureType::Numeric, borders: vec![2.5] }],
+///     features: vec![Feature { name: "x".into(), dtype: FeatureType::Numeric, borders: vec![2.5], categories: None }],
+///     derived: vec![],
+///     tables: vec![],
 ///     labels: None,
 ///     start: vec![10.0],
 ///     scale: 1.0,
@@ -44,6 +47,8 @@ pub struct Predictor {
     model: Model,
     plan: Plan,
     link: Link,
+    /// Of each feature that is asked about by its categories.
+    lookups: Vec<Option<Lookup>>,
 }
 
 impl Predictor {
@@ -55,7 +60,14 @@ impl Predictor {
         let plan = Plan::new(&model);
         // A valid model names its loss.
         let link = loss(model.loss, &model.params, model.outputs(), 1.0).map_or(Link::Identity, |l| l.link());
-        Predictor { model, plan, link }
+        let lookups = model.features.iter().map(|f| f.categories.clone().and_then(|c| Lookup::new(c).ok())).collect();
+        Predictor { model, plan, link, lookups }
+    }
+
+    /// Finds the codes of a feature's categories, where it is asked about by them: what
+    /// [`Column::codes`] takes.
+    pub fn lookup(&self, feature: usize) -> Option<&Lookup> {
+        self.lookups.get(feature)?.as_ref()
     }
 
     /// The model.
@@ -85,6 +97,9 @@ impl Predictor {
         for (column, f) in found.iter().zip(features) {
             match column {
                 None => missing.push(format!("`{}` ({})", f.name, f.dtype)),
+                Some(c) if c.categories().is_some() && c.categories() != f.categories.as_ref() => {
+                    return Err(Error::column(c.name(), "has codes of its own: look them up among the model's categories first"));
+                }
                 Some(c) if *c.dtype() != f.dtype => {
                     differing.push(format!("`{}` is {}, the model was fitted on {}", f.name, c.dtype(), f.dtype))
                 }

@@ -13,11 +13,18 @@
 //! the metric stand in it as text, so that their order in the source may change.
 //!
 //! Versions: whatever a build writes that an older one can't read (a new parameter included, because
-//! unknown ones are refused) raises [`FORMAT_VERSION`]. Magic, version, length and checksum keep
-//! their places in every version, so that an old build can name a newer one.
+//! unknown ones are refused) raises [`FORMAT_VERSION`]; what older builds wrote is still read.
+//! Magic, version, length and checksum keep their places in every version, so that an old build
+//! can name a newer one.
+//!
+//! | version | since | what it brought |
+//! |---|---|---|
+//! | 1 | 0.1 of November 2026 | numeric columns |
+//! | 2 | categorical columns | categories, derived features, tables of statistics |
 
-use super::{Feature, History, Labels, Model};
+use super::{CtrTable, Derived, Feature, History, Labels, Model};
 use crate::boosting::params::{BoostingParams, LossKind};
+use crate::column::FeatureType;
 use crate::error::{Error, Result};
 use crate::tree::Tree;
 use serde::de::DeserializeOwned;
@@ -27,7 +34,7 @@ use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The format version that this build writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: &[u8; 6] = b"TAIGA\0";
 const KIND: &[u8; 2] = b"GB";
@@ -42,12 +49,57 @@ struct Payload<'a> {
     loss: Cow<'a, str>,
     target: Cow<'a, str>,
     features: Cow<'a, [Feature]>,
+    derived: Cow<'a, [Derived]>,
+    tables: Cow<'a, [CtrTable]>,
     labels: Cow<'a, Option<Labels>>,
     start: Cow<'a, [f64]>,
     scale: f64,
     trees: Cow<'a, [Tree]>,
     rows: u64,
     history: Option<Curve<'a>>,
+}
+
+/// The payload of version 1.
+#[derive(Deserialize)]
+struct Payload1<'a> {
+    params: Cow<'a, str>,
+    loss: Cow<'a, str>,
+    target: Cow<'a, str>,
+    features: Vec<Feature1>,
+    labels: Option<Labels>,
+    start: Vec<f64>,
+    scale: f64,
+    trees: Vec<Tree>,
+    rows: u64,
+    history: Option<Curve<'a>>,
+}
+
+/// A feature of version 1.
+#[derive(Deserialize)]
+struct Feature1 {
+    name: String,
+    dtype: FeatureType,
+    borders: Vec<f64>,
+}
+
+impl<'a> From<Payload1<'a>> for Payload<'a> {
+    fn from(p: Payload1<'a>) -> Self {
+        let feature = |f: Feature1| Feature { name: f.name, dtype: f.dtype, borders: f.borders, categories: None };
+        Payload {
+            params: p.params,
+            loss: p.loss,
+            target: p.target,
+            features: p.features.into_iter().map(feature).collect(),
+            derived: Cow::Borrowed(&[]),
+            tables: Cow::Borrowed(&[]),
+            labels: Cow::Owned(p.labels),
+            start: p.start.into(),
+            scale: p.scale,
+            trees: p.trees.into(),
+            rows: p.rows,
+            history: p.history,
+        }
+    }
 }
 
 /// A [`History`] with the metric as text.
@@ -91,8 +143,8 @@ fn params_of(text: &str) -> Result<BoostingParams> {
     BoostingParams::from_json(&value).map_err(|e| invalid(e.to_string()))
 }
 
-/// The payload inside an intact envelope of this build's version.
-fn open(bytes: &[u8]) -> Result<&[u8]> {
+/// The version of an intact envelope that this build can read, and the payload inside.
+fn open(bytes: &[u8]) -> Result<(u32, &[u8])> {
     if bytes.is_empty() {
         return Err(invalid("the value is empty (0 bytes)"));
     }
@@ -124,11 +176,11 @@ fn open(bytes: &[u8]) -> Result<&[u8]> {
     if xxh3_64(body).to_le_bytes() != checksum {
         return Err(invalid("the value is damaged: its checksum does not fit"));
     }
-    if version != FORMAT_VERSION {
+    if !(1..=FORMAT_VERSION).contains(&version) {
         let advice = if version > FORMAT_VERSION { ": upgrade polars-taiga" } else { "" };
         return Err(invalid(format!("this model is of format version {version}, this build reads up to {FORMAT_VERSION}{advice}")));
     }
-    Ok(&body[HEADER..])
+    Ok((version, &body[HEADER..]))
 }
 
 impl Model {
@@ -141,6 +193,8 @@ impl Model {
             loss: name_of(&self.loss).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),
+            derived: self.derived.as_slice().into(),
+            tables: self.tables.as_slice().into(),
             labels: Cow::Borrowed(&self.labels),
             start: self.start.as_slice().into(),
             scale: self.scale,
@@ -180,7 +234,12 @@ impl Model {
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Model> {
         let unreadable = |_| invalid("the value is damaged: its payload can't be read");
-        let (p, rest) = postcard::take_from_bytes::<Payload<'_>>(open(bytes)?).map_err(unreadable)?;
+        let (version, payload) = open(bytes)?;
+        let (p, rest) = match version {
+            1 => postcard::take_from_bytes::<Payload1<'_>>(payload).map(|(p, rest)| (p.into(), rest)),
+            _ => postcard::take_from_bytes::<Payload<'_>>(payload),
+        }
+        .map_err(unreadable)?;
         if !rest.is_empty() {
             return Err(invalid(format!("the value is damaged: {} bytes follow its payload", rest.len())));
         }
@@ -193,6 +252,8 @@ impl Model {
             loss: named::<LossKind>("loss", &p.loss)?,
             target: p.target.into_owned(),
             features: p.features.into_owned(),
+            derived: p.derived.into_owned(),
+            tables: p.tables.into_owned(),
             labels: p.labels.into_owned(),
             start: p.start.into_owned(),
             scale: p.scale,

@@ -30,7 +30,7 @@ pub struct NodeRow {
     pub left: Option<u32>,
     /// The `node` of the right child; none for a leaf.
     pub right: Option<u32>,
-    /// Index into the model's features; none for a leaf.
+    /// Index into the model's features, and behind them its derived ones; none for a leaf.
     pub feature: Option<u32>,
     /// Larger values go right; +∞ where only missing values do. None for a leaf.
     pub border: Option<f64>,
@@ -112,19 +112,27 @@ fn covers(list: &[(Below<'_>, u32)], leaves: &[Leaf]) -> Vec<(f64, u64)> {
 }
 
 impl Model {
-    /// One number a feature, in the model's order; zero for a feature that no split asks about.
+    /// One number a column, in the model's order; zero for a column that no split asks about. A
+    /// split on a combination of columns counts for each of them in equal parts.
     /// Sums, not shares: divide by the total for shares.
     pub fn importance(&self, kind: Importance) -> Vec<f64> {
         let mut out = vec![0.0; self.features.len()];
+        let mut add = |split: &Split, what: f64| match self.derived.is_empty() {
+            true => out[split.feature as usize] += what,
+            false => {
+                let columns = self.columns_of(split.feature);
+                columns.iter().for_each(|c| out[*c as usize] += what / columns.len() as f64);
+            }
+        };
         for tree in &self.trees {
             match kind {
-                Importance::Gain => tree.splits().for_each(|s| out[s.feature as usize] += s.gain as f64),
-                Importance::Split => tree.splits().for_each(|s| out[s.feature as usize] += 1.0),
+                Importance::Gain => tree.splits().for_each(|s| add(s, s.gain as f64)),
+                Importance::Split => tree.splits().for_each(|s| add(s, 1.0)),
                 Importance::Cover => {
                     let list = breadth_first(tree);
                     for ((below, _), cover) in list.iter().zip(covers(&list, tree.leaves())) {
                         if let Below::Inner { split, .. } = below {
-                            out[split.feature as usize] += cover.0;
+                            add(split, cover.0);
                         }
                     }
                 }
@@ -180,6 +188,6 @@ impl Model {
 
     /// The border of a split as a number: larger values go right.
     pub(super) fn border(&self, split: &Split) -> f64 {
-        self.features[split.feature as usize].borders.get(split.border as usize).copied().unwrap_or(f64::INFINITY)
+        self.borders(split.feature).get(split.border as usize).copied().unwrap_or(f64::INFINITY)
     }
 }

@@ -5,7 +5,12 @@
 //!   "loss": "logloss", "target": "y", "rows": 48842,
 //!   "labels": [false, true] or null,
 //!   "start": [-1.19], "scale": 1.0,
-//!   "features": [{"name": "age", "type": "numeric", "borders": [17.5, …]}, …],
+//!   "features": [{"name": "age", "type": "numeric", "borders": [17.5, …]},
+//!                {"name": "job", "type": "categorical", "borders": [], "categories": ["cook", null, …]}, …],
+//!   "derived": [{"kind": "one_of", "feature": 1, "categories": [0, 3]},
+//!               {"kind": "ctr", "table": 0, "statistic": "borders", "class": 0, "prior": 0.5,
+//!                "sums": 0, "unit": 1.0, "borders": [0.3, …]}, …],
+//!   "tables": [{"features": [1, 2], "keys": [17, …] or [], "n": [4, …], "sums": [[3, …], …]}, …],
 //!   "trees": [
 //!     {"kind": "symmetric", "round": 0, "output": 0,
 //!      "splits": [{"feature": 0, "border": 17.5, "missing": "left", "gain": 12.5}, …one a level],
@@ -17,6 +22,12 @@
 //!   "params": {"trees": 100, …} }
 //! ```
 //!
+//! A split's "feature" counts the features and behind them the derived ones. A category is its place
+//! among "categories". "one_of" is 1 for the categories listed and 0 for others. A "ctr" looks up its
+//! table's entry: for one feature the category itself, for several the one with the key
+//! `(first * categories of the second + second) * …`; its value is `(sum * unit + prior) / (n + 1)`,
+//! for a "counter" `(n + prior) / (largest n + 1)`, and n and sum are 0 for what the table lacks.
+//!
 //! A row starts at node 0 (leaf 0 where there are no nodes) and goes right where its value is
 //! larger than the border, and left else; a missing value goes to the side named. The raw score of
 //! output `k` is `start[k] + scale * Σ value` over the leaves of the trees of that output, in
@@ -25,7 +36,7 @@
 //! not defined).
 
 use super::envelope::{FORMAT_VERSION, name_of};
-use super::{Labels, Model};
+use super::{Derived, Labels, Model};
 use crate::tree::model::{Child, Leaf, Split, Tree};
 use serde_json::{Value, json};
 
@@ -53,6 +64,16 @@ fn child(child: Child) -> Value {
     }
 }
 
+fn derived(derived: &Derived) -> Value {
+    match derived {
+        Derived::OneOf { feature, categories } => json!({"kind": "one_of", "feature": feature, "categories": categories}),
+        Derived::Ctr { table, sums, ctr, unit, borders } => json!({
+            "kind": "ctr", "table": table, "statistic": name_of(&ctr.kind), "class": ctr.class, "prior": number(ctr.prior),
+            "sums": sums, "unit": number(*unit), "borders": numbers(borders),
+        }),
+    }
+}
+
 impl Model {
     /// The whole model as a JSON object; see the module's text for its fields.
     pub fn to_json(&self) -> Value {
@@ -71,7 +92,16 @@ impl Model {
             "start": numbers(&self.start),
             "scale": number(self.scale),
             "features": self.features.iter().map(|f| {
-                json!({"name": f.name, "type": f.dtype.to_string(), "borders": numbers(&f.borders)})
+                let mut feature = json!({"name": f.name, "type": f.dtype.to_string(), "borders": numbers(&f.borders)});
+                if let Some(categories) = &f.categories {
+                    let label = |code: u32| if categories.null == Some(code) { Value::Null } else { json!(categories.name(code)) };
+                    feature["categories"] = (0..categories.len() as u32).map(label).collect();
+                }
+                feature
+            }).collect::<Value>(),
+            "derived": self.derived.iter().map(derived).collect::<Value>(),
+            "tables": self.tables.iter().map(|t| {
+                json!({"features": t.features, "keys": t.keys, "n": t.n, "sums": t.sums})
             }).collect::<Value>(),
             "trees": self.trees.iter().enumerate().map(|(t, tree)| self.tree_json(t, tree)).collect::<Value>(),
             "history": self.history.as_ref().map(|h| {

@@ -3,6 +3,7 @@
 //! for the code of each value), and how it explains itself ([`explain`], [`json`]).
 
 pub mod apply;
+mod entries;
 pub mod envelope;
 pub mod explain;
 pub mod json;
@@ -12,6 +13,8 @@ pub mod validate;
 
 use crate::boosting::params::{BoostingParams, LossKind, MetricKind};
 use crate::column::FeatureType;
+use crate::encoding::Categories;
+use crate::encoding::ctr::{Ctr, CtrKind};
 use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +25,59 @@ pub struct Feature {
     pub name: String,
     /// The type that a column must have to serve.
     pub dtype: FeatureType,
-    /// Ascending and finite (or -∞), at most 255: a split sends `x > border` right.
+    /// Ascending and finite (or -∞), at most 255: a split sends `x > border` right. None for a
+    /// categorical column, which only features derived from it ask about.
     pub borders: Vec<f64>,
+    /// The categories of a categorical column that is asked about.
+    pub categories: Option<Categories>,
+}
+
+/// A feature that is derived from categorical columns. Splits number them behind the columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Derived {
+    /// Whether a column's category is one of some: a row goes right where it is.
+    OneOf {
+        /// Index into the model's features.
+        feature: u32,
+        /// Ascending codes.
+        categories: Vec<u32>,
+    },
+    /// A statistic of a category, or of a combination of categories.
+    Ctr {
+        /// Index into the model's tables.
+        table: u32,
+        /// Index into the table's sums; not used by a counter.
+        sums: u32,
+        ctr: Ctr,
+        /// What one unit of a sum is worth.
+        unit: f64,
+        /// Ascending: a split sends `value > border` right.
+        borders: Vec<f64>,
+    },
+}
+
+impl Derived {
+    /// What splits choose from.
+    pub fn borders(&self) -> &[f64] {
+        match self {
+            Derived::OneOf { .. } => &[0.5],
+            Derived::Ctr { borders, .. } => borders,
+        }
+    }
+}
+
+/// Statistics of the categories of a column, or of the combinations of several, over all training rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CtrTable {
+    /// Indices into the model's features, ascending.
+    pub features: Vec<u32>,
+    /// The combinations that occur, ascending: `(code of the first * categories of the second +
+    /// code of the second) * …`. Empty for a single column, whose entries are its codes.
+    pub keys: Vec<u64>,
+    /// Of each entry, the number of training rows.
+    pub n: Vec<u32>,
+    /// Sums over the rows of each entry.
+    pub sums: Vec<Vec<u64>>,
 }
 
 /// Class labels in the order of the outputs, in their own type.
@@ -86,6 +140,10 @@ pub struct Model {
     pub target: String,
     /// The features, in the order of fitting.
     pub features: Vec<Feature>,
+    /// The features derived from categorical columns.
+    pub derived: Vec<Derived>,
+    /// The statistics that derived features look up.
+    pub tables: Vec<CtrTable>,
     /// The labels of a classifier.
     pub labels: Option<Labels>,
     /// The score before the first tree, one for each output.
@@ -104,6 +162,44 @@ impl Model {
     /// The number of scores a row: the number of classes under `multiclass`, else 1.
     pub fn outputs(&self) -> usize {
         self.start.len()
+    }
+
+    /// The borders that splits on a feature choose from: of a column, or of a derived feature.
+    pub fn borders(&self, feature: u32) -> &[f64] {
+        match self.features.get(feature as usize) {
+            Some(f) => &f.borders,
+            None => self.derived[feature as usize - self.features.len()].borders(),
+        }
+    }
+
+    /// The columns that a feature is made of, as indices into the model's features.
+    pub fn columns_of(&self, feature: u32) -> Vec<u32> {
+        match self.derived.get((feature as usize).wrapping_sub(self.features.len())) {
+            Some(Derived::OneOf { feature, .. }) => vec![*feature],
+            Some(Derived::Ctr { table, .. }) => self.tables[*table as usize].features.clone(),
+            None => vec![feature],
+        }
+    }
+
+    /// The name of a feature: a column's own, or what is asked about categories.
+    pub fn feature_name(&self, feature: u32) -> String {
+        let name = |column: &u32| self.features[*column as usize].name.as_str();
+        match self.derived.get((feature as usize).wrapping_sub(self.features.len())) {
+            None => name(&feature).into(),
+            Some(Derived::OneOf { feature, categories }) => {
+                let known = self.features[*feature as usize].categories.as_ref();
+                let labels: Vec<String> = categories.iter().map(|c| known.map_or(c.to_string(), |k| k.name(*c))).collect();
+                format!("{} in {{{}}}", name(feature), labels.join(", "))
+            }
+            Some(Derived::Ctr { table, ctr, .. }) => {
+                let columns: Vec<&str> = self.tables[*table as usize].features.iter().map(name).collect();
+                let class = match ctr.kind {
+                    CtrKind::Borders | CtrKind::Buckets => format!(", class {}", ctr.class),
+                    _ => String::new(),
+                };
+                format!("{}({}{class}, prior {})", envelope::name_of(&ctr.kind), columns.join(", "), ctr.prior)
+            }
+        }
     }
 
     /// The number of boosting rounds kept.

@@ -15,6 +15,7 @@
 //! feature with more of them than a byte can count.
 
 use super::Model;
+use super::entries::Entries;
 use super::search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::column::Column;
 use crate::tree::model::{Child, Node, Split, Tree};
@@ -45,10 +46,12 @@ impl Test {
     }
 }
 
-/// Borders of a feature.
-struct Slot {
-    feature: usize,
-    search: Search,
+/// Borders of a feature, and how a row finds its code among them.
+enum Slot {
+    /// By the values of a column.
+    Column(usize, Search),
+    /// By what the row looks up: the index into the plan's entries, and the code of each entry.
+    Derived(usize, Vec<u8>),
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -72,6 +75,7 @@ struct Compiled {
 
 /// All trees of a model.
 pub(super) struct Plan {
+    entries: Vec<Entries>,
     slots: Vec<Slot>,
     tests: Vec<Test>,
     /// Of each test of a branching tree: where it leads. In a [`Shape::Walk`] tree the states left
@@ -89,6 +93,8 @@ pub(super) struct Plan {
 #[derive(Default)]
 pub(super) struct Block {
     codes: Vec<u8>,
+    /// What the rows look up: `[entries][row]`.
+    entries: Vec<u32>,
     /// Rows, rounded up to whole groups.
     stride: usize,
     rows: usize,
@@ -106,10 +112,10 @@ pub(super) struct LeafIndices {
 impl Plan {
     /// Compiles a valid model.
     pub fn new(model: &Model) -> Self {
-        let mut used: Vec<Vec<bool>> = vec![Vec::new(); model.features.len()];
+        let mut used: Vec<Vec<bool>> = vec![Vec::new(); model.features.len() + model.derived.len()];
         for split in model.trees.iter().flat_map(|t| t.splits()) {
             let feature = split.feature as usize;
-            let borders = &model.features[feature].borders;
+            let borders = model.borders(split.feature);
             let used = &mut used[feature];
             if used.is_empty() {
                 used.resize(borders.len() + 1, false);
@@ -117,10 +123,11 @@ impl Plan {
             used[split.border as usize] = true;
         }
         // Where each border of each feature went: its slot and its rank among the slot's borders.
+        let mut entries = Vec::new();
         let mut slots = Vec::new();
         let mut places: Vec<Vec<(u32, u8)>> = Vec::with_capacity(used.len());
         for (feature, used) in used.iter().enumerate() {
-            let borders = &model.features[feature].borders;
+            let borders = model.borders(feature as u32);
             let kept: Vec<usize> = (0..used.len().min(borders.len())).filter(|b| used[*b]).collect();
             let mut place = vec![(0, 0); used.len()];
             let parts = if used.is_empty() { 0 } else { kept.len().div_ceil(MAX_SLOT_BORDERS).max(1) };
@@ -134,7 +141,10 @@ impl Plan {
                     *end = (slots.len() as u32, kept.len() as u8);
                 }
                 let kept: Vec<f64> = kept.iter().map(|b| borders[*b]).collect();
-                slots.push(Slot { feature, search: Search::new(&kept) });
+                slots.push(match feature.checked_sub(model.features.len()) {
+                    None => Slot::Column(feature, Search::new(&kept)),
+                    Some(derived) => derived_slot(model, derived, &kept, &mut entries),
+                });
             }
             places.push(place);
         }
@@ -144,8 +154,15 @@ impl Plan {
             // Right of the border of rank r are the codes above r + 1; at most 255 in all.
             Test { slot, shift, above: rank + 1 - shift }
         };
-        let mut plan =
-            Plan { slots, tests: vec![], children: vec![], leaf_of: vec![], values: vec![], trees: Vec::with_capacity(model.trees.len()) };
+        let mut plan = Plan {
+            entries,
+            slots,
+            tests: vec![],
+            children: vec![],
+            leaf_of: vec![],
+            values: vec![],
+            trees: Vec::with_capacity(model.trees.len()),
+        };
         for tree in &model.trees {
             let (first_test, first_value) = (plan.tests.len(), plan.values.len());
             plan.tests.extend(tree.splits().map(test));
@@ -182,8 +199,18 @@ impl Plan {
         block.stride = rows.next_multiple_of(LANES);
         block.codes.clear();
         block.codes.resize(self.slots.len() * block.stride, 0);
+        block.entries.resize(self.entries.len() * rows, 0);
+        for (entries, out) in self.entries.iter().zip(block.entries.chunks_exact_mut(rows.max(1))) {
+            entries.read(columns, start, out);
+        }
         for (slot, codes) in self.slots.iter().zip(block.codes.chunks_exact_mut(block.stride)) {
-            slot.search.codes(columns[slot.feature], start, rows, codes, &mut block.scratch);
+            match slot {
+                Slot::Column(feature, search) => search.codes(columns[*feature], start, rows, codes, &mut block.scratch),
+                Slot::Derived(index, of_entry) => {
+                    let entries = &block.entries[index * rows..(index + 1) * rows];
+                    codes.iter_mut().zip(entries).for_each(|(code, entry)| *code = of_entry[*entry as usize]);
+                }
+            }
         }
     }
 
@@ -224,6 +251,18 @@ impl Plan {
             }
         }
     }
+}
+
+/// The slot of some borders of a derived feature, which shares its entries with others.
+fn derived_slot(model: &Model, derived: usize, borders: &[f64], entries: &mut Vec<Entries>) -> Slot {
+    let derived = &model.derived[derived];
+    let own = Entries::new(model, derived);
+    let codes = own.codes(model, derived, borders);
+    let index = entries.iter().position(|e| *e == own).unwrap_or_else(|| {
+        entries.push(own);
+        entries.len() - 1
+    });
+    Slot::Derived(index, codes)
 }
 
 /// The states that a node leads to.

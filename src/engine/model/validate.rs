@@ -1,7 +1,10 @@
 //! Whether a model is one: everything that applying and explaining it relies on.
 
-use super::{Labels, Model};
+use super::{Derived, Labels, Model};
 use crate::boosting::params::LossKind;
+use crate::column::FeatureType;
+use crate::encoding::ctr::CtrKind;
+use crate::encoding::{self, Lookup};
 use crate::error::{Error, Result};
 use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use std::collections::HashSet;
@@ -26,6 +29,7 @@ impl Model {
         self.params.validate()?;
         self.validate_outputs()?;
         self.validate_features()?;
+        self.validate_derived()?;
         for (t, tree) in self.trees.iter().enumerate() {
             let fail = |what: String| Error::Model(format!("the model is not valid: tree {t}: {what}"));
             match tree {
@@ -78,14 +82,64 @@ impl Model {
             check(b.len() <= MAX_BORDERS, || format!("the feature `{}` has {} borders", f.name, b.len()))?;
             let ascending = b.iter().all(|x| *x < f64::INFINITY) && b.windows(2).all(|w| w[0] < w[1]);
             check(ascending, || format!("the borders of `{}` do not ascend", f.name))?;
+            let categorical = f.dtype == FeatureType::Categorical;
+            check(categorical || f.categories.is_none(), || format!("`{}` has categories and is {}", f.name, f.dtype))?;
+            check(!categorical || b.is_empty(), || format!("`{}` has borders and is categorical", f.name))?;
+            if let Some(categories) = &f.categories {
+                let text = matches!(categories.labels, encoding::Labels::Text(_));
+                check(text, || format!("the categories of `{}` are {}", f.name, categories.kind()))?;
+                Lookup::new(categories.clone()).map_err(|e| Error::Model(format!("the model is not valid: `{}`: {e}", f.name)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many categories a feature has; none where it has none at all.
+    fn cardinality(&self, feature: u32) -> Option<u64> {
+        Some(self.features.get(feature as usize)?.categories.as_ref()?.len() as u64)
+    }
+
+    fn validate_derived(&self) -> Result<()> {
+        for (i, t) in self.tables.iter().enumerate() {
+            let ascending = !t.features.is_empty() && t.features.windows(2).all(|w| w[0] < w[1]);
+            check(ascending, || format!("table {i} is of the features {:?}", t.features))?;
+            let cardinalities: Option<Vec<u64>> = t.features.iter().map(|f| self.cardinality(*f)).collect();
+            let space = cardinalities.and_then(|c| c.iter().try_fold(1u64, |product, c| product.checked_mul(*c)));
+            let Some(space) = space else {
+                return check(false, || format!("table {i} has a feature without categories, or too many combinations"));
+            };
+            let entries = t.n.len();
+            let keyed = match t.features.len() {
+                1 => t.keys.is_empty() && entries as u64 == space,
+                _ => t.keys.len() == entries && t.keys.windows(2).all(|w| w[0] < w[1]) && t.keys.last().is_none_or(|k| *k < space),
+            };
+            check(keyed, || format!("the entries of table {i} are not those of its features"))?;
+            check(t.sums.iter().all(|s| s.len() == entries), || format!("a sum of table {i} has not {entries} entries"))?;
+        }
+        for (i, d) in self.derived.iter().enumerate() {
+            let valid = match d {
+                Derived::OneOf { feature, categories } => {
+                    let known = self.cardinality(*feature).unwrap_or(0);
+                    categories.windows(2).all(|w| w[0] < w[1]) && categories.last().is_some_and(|c| (*c as u64) < known)
+                }
+                Derived::Ctr { table, sums, ctr, unit, borders } => {
+                    let table = self.tables.get(*table as usize);
+                    let found = table.is_some_and(|t| ctr.kind == CtrKind::Counter || (*sums as usize) < t.sums.len());
+                    let ascending = borders.iter().all(|x| x.is_finite()) && borders.windows(2).all(|w| w[0] < w[1]);
+                    found && ascending && borders.len() <= MAX_BORDERS && unit.is_finite() && ctr.prior.is_finite()
+                }
+            };
+            check(valid, || format!("derived feature {i}: {d:?}"))?;
         }
         Ok(())
     }
 
     fn validate_split(&self, split: &Split) -> std::result::Result<(), String> {
-        let feature = self.features.get(split.feature as usize).ok_or_else(|| format!("there is no feature {}", split.feature))?;
-        if split.border as usize > feature.borders.len() {
-            return Err(format!("`{}` has no border {}", feature.name, split.border));
+        if split.feature as usize >= self.features.len() + self.derived.len() {
+            return Err(format!("there is no feature {}", split.feature));
+        }
+        if split.border as usize > self.borders(split.feature).len() {
+            return Err(format!("feature {} has no border {}", split.feature, split.border));
         }
         // A gain is only told, never computed with: an infinite one is no reason to refuse a model.
         if split.gain.is_nan() { Err("a gain is NaN".into()) } else { Ok(()) }

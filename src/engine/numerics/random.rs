@@ -13,6 +13,7 @@ pub enum Purpose {
     FeatureLevel,
     FeatureNode,
     Permutation,
+    TreePermutation,
     Folds,
 }
 

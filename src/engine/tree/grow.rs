@@ -3,7 +3,7 @@
 use super::model::{Child, Leaf, Node, Split, Tree};
 use super::params::{Policy, TreeParams};
 use super::split::{SplitRules, Sums};
-use crate::backend::{Backend, Candidate, Division, NodeId, SearchNode};
+use crate::backend::{Backend, Candidate, Division, GroupId, NodeId, SearchNode};
 use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
@@ -26,62 +26,92 @@ struct Open {
     sums: Sums,
     depth: u32,
     bounds: (f64, f64),
-    /// The features on the path from the root, where interactions are constrained.
+    /// The columns on the path from the root, where interactions are constrained.
     path: Vec<u32>,
+}
+
+/// The features of a fit, of which some come into being while trees grow.
+pub trait Features {
+    /// The groups that are open in `tree` from its start, beside group 0.
+    ///
+    /// # Errors
+    /// What the backend reports, and [`Error::Memory`].
+    fn begin_tree(&mut self, backend: &mut dyn Backend, tree: u64) -> Result<Vec<GroupId>>;
+
+    /// Opens the groups that the splits on `used` make possible, for the search of `nodes`.
+    ///
+    /// # Errors
+    /// As above.
+    fn open(&mut self, backend: &mut dyn Backend, used: &[u32], nodes: &[SearchNode]) -> Result<()>;
+
+    /// The features that may split now: those of the tree's start first, ascending; behind them
+    /// those opened since.
+    fn open_features(&self) -> &[u32];
+
+    /// The table's columns that a feature is made of, as interaction constraints count them.
+    fn columns(&self, feature: u32) -> &[u32];
 }
 
 /// Which features may split a node: draws and interaction constraints.
 struct FeatureChoice<'a> {
     params: &'a TreeParams,
-    all: usize,
     tree: u64,
+    /// Drawn for the tree, among those that were open at its start.
     drawn: Option<Vec<u32>>,
+    first: usize,
 }
 
 impl<'a> FeatureChoice<'a> {
-    fn new(params: &'a TreeParams, features: usize, tree: u64) -> Self {
-        let drawn = draw(params.feature_fraction, &Random::new(params.seed, Purpose::FeatureTree, tree), None, features);
-        FeatureChoice { params, all: features, tree, drawn }
+    fn new(params: &'a TreeParams, features: &dyn Features, tree: u64) -> Self {
+        let random = Random::new(params.seed, Purpose::FeatureTree, tree);
+        let drawn = draw(params.feature_fraction, &random, None, features.open_features());
+        FeatureChoice { params, tree, drawn, first: features.open_features().len() }
     }
 
-    /// The features drawn for a level.
-    fn level(&self, depth: u32) -> Option<Vec<u32>> {
+    /// The features drawn for a level; those that came into being in this tree are among them.
+    fn level(&self, depth: u32, features: &dyn Features) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureLevel, self.tree << 8 | depth as u64);
-        draw(self.params.feature_fraction_level, &random, self.drawn.clone(), self.all)
+        let open = features.open_features();
+        let mut drawn = draw(self.params.feature_fraction_level, &random, self.drawn.clone(), &open[..self.first])?;
+        drawn.extend_from_slice(&open[self.first..]);
+        drawn.sort_unstable();
+        Some(drawn)
     }
 
-    /// Those of the level's features that may split `node`.
-    fn node(&self, level: &Option<Vec<u32>>, node: &Open) -> Option<Vec<u32>> {
+    /// Those of the level's features that may split a node.
+    fn node(&self, level: &Option<Vec<u32>>, node: &Open, features: &dyn Features) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureNode, self.tree << 20 | node.id as u64);
-        let allowed = self.interacting(&node.path, level.clone());
-        draw(self.params.feature_fraction_node, &random, allowed, self.all)
+        let allowed = self.interacting(&node.path, level.clone(), features);
+        draw(self.params.feature_fraction_node, &random, allowed, features.open_features())
     }
 
-    /// Those that stand with all of `path` in one of the interaction groups.
-    fn interacting(&self, path: &[u32], features: Option<Vec<u32>>) -> Option<Vec<u32>> {
+    /// Those whose columns stand with all columns of `path` in one of the interaction groups. A
+    /// column outside all groups meets none but itself.
+    fn interacting(&self, path: &[u32], among: Option<Vec<u32>>, features: &dyn Features) -> Option<Vec<u32>> {
         if self.params.interaction.is_empty() || path.is_empty() {
-            return features;
+            return among;
         }
-        let mut allowed: Vec<u32> =
-            self.params.interaction.iter().filter(|group| path.iter().all(|f| group.contains(f))).flatten().chain(path).copied().collect();
+        let alone = |columns: &[u32]| columns.iter().chain(path).all(|c| *c == path[0]);
+        let together = |columns: &[u32]| {
+            self.params.interaction.iter().any(|group| columns.iter().chain(path).all(|c| group.contains(c))) || alone(columns)
+        };
+        let mut allowed = among.unwrap_or_else(|| features.open_features().to_vec());
+        allowed.retain(|f| features.columns(*f).iter().all(|c| path.contains(c)) || together(features.columns(*f)));
         allowed.sort_unstable();
-        allowed.dedup();
-        // A feature outside all groups meets none but itself.
-        if let Some(features) = features {
-            allowed.retain(|f| features.binary_search(f).is_ok());
-        }
         Some(allowed)
     }
 }
 
 /// At least one of the features, as many as `fraction` of them; `None` stands for all.
-fn draw(fraction: f64, random: &Random, from: Option<Vec<u32>>, all: usize) -> Option<Vec<u32>> {
+fn draw(fraction: f64, random: &Random, from: Option<Vec<u32>>, all: &[u32]) -> Option<Vec<u32>> {
     if fraction >= 1.0 {
         return from;
     }
-    let from = from.unwrap_or_else(|| (0..all as u32).collect());
+    let from = from.unwrap_or_else(|| all.to_vec());
     let count = ((from.len() as f64 * fraction).round() as usize).max(1);
-    Some(random.choose(from.len(), count).into_iter().map(|i| from[i]).collect())
+    let mut drawn: Vec<u32> = random.choose(from.len(), count).into_iter().map(|i| from[i]).collect();
+    drawn.sort_unstable();
+    Some(drawn)
 }
 
 /// Grows one tree for the current derivatives of `output`. `tree` numbers the trees of the fit.
@@ -93,12 +123,13 @@ pub fn grow(
     backend: &mut dyn Backend,
     loss: &dyn Loss,
     params: &TreeParams,
-    features: usize,
+    features: &mut dyn Features,
     tree: u64,
     output: usize,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Grown> {
-    let (sums, scales) = backend.begin_tree(loss, tree, output, &[])?;
+    let groups = features.begin_tree(backend, tree)?;
+    let (sums, scales) = backend.begin_tree(loss, tree, output, &groups)?;
     let rules = SplitRules {
         scales,
         l1: params.l1,
@@ -109,7 +140,8 @@ pub fn grow(
         monotone: params.monotone.clone(),
     };
     let root = Open { id: 0, sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
-    let mut growth = Growth { backend, params, rules, choice: FeatureChoice::new(params, features, tree), next: 1, interrupted };
+    let choice = FeatureChoice::new(params, features, tree);
+    let mut growth = Growth { backend, params, rules, features, choice, used: vec![], next: 1, interrupted };
     let (tree, leaves) = match params.policy {
         Policy::Symmetric => growth.symmetric(root)?,
         Policy::Depthwise => growth.depthwise(root)?,
@@ -123,7 +155,10 @@ struct Growth<'a> {
     backend: &'a mut dyn Backend,
     params: &'a TreeParams,
     rules: SplitRules,
+    features: &'a mut dyn Features,
     choice: FeatureChoice<'a>,
+    /// The features that nodes of this tree are split by.
+    used: Vec<u32>,
     /// The next node's number.
     next: NodeId,
     interrupted: &'a dyn Fn() -> bool,
@@ -138,12 +173,13 @@ impl Growth<'_> {
         let mut nodes = vec![root];
         for depth in 0..self.params.depth {
             self.check()?;
-            let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth));
-            let search: Vec<SearchNode> =
-                nodes.iter().filter(|n| self.rules.divisible(n.sums)).map(|n| self.search_node(n, level.clone())).collect();
+            let mut search: Vec<SearchNode> = nodes.iter().filter(|n| self.rules.divisible(n.sums)).map(|n| self.search_node(n)).collect();
             if search.is_empty() {
                 break;
             }
+            self.features.open(self.backend, &self.used, &search)?;
+            let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features);
+            search.iter_mut().for_each(|n| n.features.clone_from(&level));
             let Some((candidate, left_sums)) = self.backend.find_level_split(&search, &self.rules)? else { break };
             splits.push(split(&candidate));
             let mut left_sums = search.iter().map(|n| n.id).zip(left_sums).peekable();
@@ -177,8 +213,10 @@ impl Growth<'_> {
             if open.is_empty() {
                 break;
             }
-            let level = self.choice.level(depth);
-            let search: Vec<SearchNode> = open.iter().map(|n| self.search_node(n, self.choice.node(&level, n))).collect();
+            let mut search: Vec<SearchNode> = open.iter().map(|n| self.search_node(n)).collect();
+            self.features.open(self.backend, &self.used, &search)?;
+            let level = self.choice.level(depth, self.features);
+            search.iter_mut().zip(&open).for_each(|(s, n)| s.features = self.choice.node(&level, n, self.features));
             let found = self.backend.find_splits(&search, &self.rules)?;
             let last = depth + 1 == self.params.depth;
             let mut divisions = vec![];
@@ -212,8 +250,11 @@ impl Growth<'_> {
                 fresh.into_iter().partition(|n| leaves < self.params.leaves && n.depth < self.params.depth && self.rules.divisible(n.sums));
             closed.extend(small);
             if !open.is_empty() {
-                let search: Vec<SearchNode> =
-                    open.iter().map(|n| self.search_node(n, self.choice.node(&self.choice.level(n.depth), n))).collect();
+                let mut search: Vec<SearchNode> = open.iter().map(|n| self.search_node(n)).collect();
+                self.features.open(self.backend, &self.used, &search)?;
+                for (s, n) in search.iter_mut().zip(&open) {
+                    s.features = self.choice.node(&self.choice.level(n.depth, self.features), n, self.features);
+                }
                 let found = self.backend.find_splits(&search, &self.rules)?;
                 for (node, found) in open.into_iter().zip(found) {
                     match found {
@@ -248,17 +289,21 @@ impl Growth<'_> {
         if (self.interrupted)() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    fn search_node(&self, node: &Open, features: Option<Vec<u32>>) -> SearchNode {
-        SearchNode { id: node.id, sums: node.sums, bounds: node.bounds, features }
+    fn search_node(&self, node: &Open) -> SearchNode {
+        SearchNode { id: node.id, sums: node.sums, bounds: node.bounds, features: None }
     }
 
     /// The two children of a node, numbered next. Where the left one's sums are not known, the
     /// node is too small for its children to be divided again, and they share its sums.
     fn children(&mut self, node: &Open, candidate: &Candidate, left: Option<Sums>) -> (Open, Open) {
         let (left, right) = left.map_or((node.sums, node.sums), |left| (left, node.sums - left));
+        if !self.used.contains(&candidate.feature) {
+            self.used.push(candidate.feature);
+        }
         let mut path = node.path.clone();
-        if !self.params.interaction.is_empty() && !path.contains(&candidate.feature) {
-            path.push(candidate.feature);
+        if !self.params.interaction.is_empty() {
+            let new = self.features.columns(candidate.feature).iter().filter(|c| !node.path.contains(c));
+            path.extend(new);
         }
         let (mut left_bounds, mut right_bounds) = (node.bounds, node.bounds);
         let direction = self.rules.monotone.get(candidate.feature as usize).copied().unwrap_or(0);

@@ -33,7 +33,7 @@ pub struct TreeParams {
     pub feature_fraction_node: f64,
     /// -1, 0 or 1 for each feature; empty where nothing is constrained.
     pub monotone: Vec<i8>,
-    /// Groups of feature indices that may meet on one path; empty where all may.
+    /// Groups of the table's columns that may meet on one path; empty where all may.
     pub interaction: Vec<Vec<u32>>,
     pub seed: u64,
 }

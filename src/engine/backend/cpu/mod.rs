@@ -292,6 +292,14 @@ impl Backend for CpuBackend<'_> {
         Ok(id)
     }
 
+    fn drop_group(&mut self, group: GroupId) {
+        for shard in &self.shards {
+            write(shard).groups[group].clear();
+        }
+        self.groups[group].shares.iter().for_each(|s| write(s).clear());
+        self.groups[group].reset(false);
+    }
+
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
         let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| self.groups[0].slot(*n) != NO_SLOT).collect();
         self.groups[group].reset(true);

@@ -96,6 +96,11 @@ impl FeatureShare {
         features.iter().map(|f| f.bins() * if counted { 3 } else { 2 }).sum()
     }
 
+    /// Frees the histograms.
+    pub fn clear(&mut self) {
+        self.slots = vec![];
+    }
+
     /// Makes room for `slots` slots.
     fn reserve(&mut self, slots: usize) {
         if self.slots.len() < slots * self.slot_size {

@@ -91,6 +91,11 @@ impl ShardGroup {
         }
     }
 
+    /// Frees everything.
+    pub fn clear(&mut self) {
+        *self = ShardGroup { blocks: vec![], columns: None, partials: vec![], spare: vec![] };
+    }
+
     /// Makes the partial histograms of the last step free for use.
     fn recycle(&mut self) {
         self.spare.append(&mut self.partials);

@@ -111,7 +111,12 @@ pub fn model(kind: Kind) -> Model {
     let dice = &mut Dice(kind.seed);
     let types = [FeatureType::Numeric, FeatureType::Date];
     let features: Vec<Feature> = (0..kind.features)
-        .map(|i| Feature { name: format!("f{i}"), dtype: types[(i == 3) as usize].clone(), borders: borders(dice, kind.borders) })
+        .map(|i| Feature {
+            name: format!("f{i}"),
+            dtype: types[(i == 3) as usize].clone(),
+            borders: borders(dice, kind.borders),
+            categories: None,
+        })
         .collect();
     let trees = (0..kind.trees)
         .map(|_| {
@@ -146,6 +151,8 @@ pub fn model(kind: Kind) -> Model {
         loss,
         target: "y".into(),
         features,
+        derived: vec![],
+        tables: vec![],
         labels,
         start: (0..kind.outputs).map(|_| dice.unit() - 0.5).collect(),
         scale: [1.0, 0.5, 1024.0][dice.below(3)],

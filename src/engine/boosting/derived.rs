@@ -1,0 +1,567 @@
+//! Features that are derived from categorical columns: one-hot questions, statistics of
+//! categories, and statistics of combinations, which come into being while a tree grows.
+//!
+//! ```text
+//! from the start   numeric columns, one-hot questions, counters              group 0
+//! each permutation the statistics of each column                             a group for each
+//! when a tree      the statistics of pairs (triples, …) of a column that     a group for each such
+//! has split on     the tree has split on with every other column             column and permutation
+//! ```
+//!
+//! A tree sees one of the permutations. The codes of combinations are kept for the trees to come, as
+//! long as memory allows; what is dropped is computed again when it is needed, so that how much is
+//! kept never changes a model.
+
+use super::Input;
+use super::params::{BoostingParams, CatMethod};
+use crate::backend::cpu::team::Team;
+use crate::backend::{Backend, CodeSource, CodedFeature, GroupId, SearchNode};
+use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget, Prefix, combine_pair, ctr_borders, ctr_codes};
+use crate::encoding::permutation::permutation;
+use crate::error::{Error, Result};
+use crate::model::CtrTable;
+use crate::numerics::random::{Purpose, Random};
+use crate::quantize::BorderMethod;
+use crate::quantize::borders::borders;
+use crate::tree::Split;
+use crate::tree::grow::Features;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a backend's feature is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// The values of a column.
+    Column(u32),
+    /// Whether a column's category is this one.
+    OneHot { column: u32, category: u32 },
+    /// A statistic of the categories of a column, or of the combinations of several.
+    Ctr { columns: Vec<u32>, ctr: usize },
+}
+
+/// A categorical column.
+struct CategoryCodes<'a> {
+    column: u32,
+    codes: &'a [u32],
+    cardinality: usize,
+    /// Whether its own statistics are features (else its one-hot questions are).
+    ctr: bool,
+}
+
+/// The features of a group that was added, and when it was last open.
+struct Kept {
+    group: GroupId,
+    features: std::ops::Range<u32>,
+    bytes: usize,
+    last_tree: u64,
+}
+
+/// Combinations may take so much memory; the longest unused are dropped first.
+const MOST_COMBINATION_BYTES: usize = 2 << 30;
+
+/// Borders of a statistic are found from so many rows.
+const BORDER_SAMPLE: usize = 20_000;
+
+/// All features of a fit.
+pub struct DerivedFeatures<'a> {
+    team: &'a Team,
+    params: &'a BoostingParams,
+    rows: usize,
+    categories: Vec<CategoryCodes<'a>>,
+    /// The statistics of each column and each combination.
+    ctrs: Vec<Ctr>,
+    target: CtrTarget,
+    /// The training rows, in order and in each permutation.
+    training: Vec<u32>,
+    orders: Vec<Vec<u32>>,
+    /// Of each feature, by its number at the backend.
+    pub origins: Vec<Origin>,
+    pub coded: Vec<CodedFeature>,
+    /// What each feature is made of.
+    columns: Vec<Vec<u32>>,
+    /// The borders of each statistic; empty for one that is constant.
+    borders: BTreeMap<Vec<u32>, Vec<Vec<f64>>>,
+    /// The columns' own statistics under each permutation.
+    simple: Vec<Option<Kept>>,
+    /// By a column (or a combination) and a permutation: its combinations with every other column.
+    combinations: BTreeMap<(Vec<u32>, usize), Kept>,
+    /// How many categories, or combinations, occur.
+    cardinalities: BTreeMap<Vec<u32>, usize>,
+    /// The tree that grows: its number, its permutation, the features that are open, and what has
+    /// been combined with every other column.
+    tree: u64,
+    order: usize,
+    open: Vec<u32>,
+    combined: BTreeSet<Vec<u32>>,
+    /// The features of group 0.
+    base: usize,
+    /// Columns and combinations whose statistics splits use.
+    pub tables: BTreeSet<Vec<u32>>,
+    interaction: Vec<Vec<u32>>,
+}
+
+/// The features that are there from the start: their codes are made by the backend, or given.
+pub enum BaseCodes {
+    Column(u32),
+    Codes(Vec<u8>),
+}
+
+impl BaseCodes {
+    /// As the backend takes it.
+    pub fn source<'s>(&'s self, input: &'s Input<'_>) -> CodeSource<'s> {
+        match self {
+            BaseCodes::Column(index) => CodeSource::Values(&input.features[*index as usize]),
+            BaseCodes::Codes(codes) => CodeSource::Codes(codes),
+        }
+    }
+}
+
+/// `make(i)` for `0..n` on all threads, in order.
+fn on_team<R: Send>(team: &Team, n: usize, make: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let mut made: Vec<(usize, R)> = team
+        .each(|_| {
+            let mut mine = vec![];
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= n {
+                    return mine;
+                }
+                mine.push((i, make(i)));
+            }
+        })
+        .into_iter()
+        .flatten()
+        .collect();
+    made.sort_by_key(|m| m.0);
+    made.into_iter().map(|m| m.1).collect()
+}
+
+impl<'a> DerivedFeatures<'a> {
+    /// The features of a table: `numeric` are those of its numeric columns that can split. Gives
+    /// also what the codes of group 0 are made from.
+    ///
+    /// # Errors
+    /// When no feature can split.
+    pub fn new(
+        team: &'a Team,
+        input: &Input<'a>,
+        params: &'a BoostingParams,
+        target: &[f64],
+        numeric: Vec<(u32, CodedFeature)>,
+    ) -> Result<(Self, Vec<BaseCodes>)> {
+        let rows = target.len();
+        let training: Vec<u32> = (0..rows as u32).filter(|r| !input.held_out.is_some_and(|h| h[*r as usize])).collect();
+        let mut categories = vec![];
+        for (i, column) in input.features.iter().enumerate() {
+            let (Some(codes), Some(labels)) = (column.category_codes(), column.categories()) else { continue };
+            let mut seen = vec![false; labels.len()];
+            training.iter().for_each(|r| seen[codes[*r as usize] as usize] = true);
+            let distinct = seen.iter().filter(|s| **s).count();
+            if distinct < 2 {
+                continue;
+            }
+            let ctr = params.cat_method == CatMethod::Ctr && distinct > params.one_hot_max_size as usize;
+            categories.push(CategoryCodes { column: i as u32, codes, cardinality: labels.len(), ctr });
+        }
+        let (ctrs, target) = statistics(input, params, target, &training, !categories.is_empty());
+        let mut features = DerivedFeatures {
+            team,
+            params,
+            rows,
+            categories,
+            ctrs,
+            target,
+            orders: vec![],
+            training,
+            origins: vec![],
+            coded: vec![],
+            columns: vec![],
+            borders: BTreeMap::new(),
+            simple: vec![],
+            combinations: BTreeMap::new(),
+            cardinalities: BTreeMap::new(),
+            tree: 0,
+            order: 0,
+            open: vec![],
+            combined: BTreeSet::new(),
+            base: 0,
+            tables: BTreeSet::new(),
+            interaction: vec![],
+        };
+        let base = features.base(numeric);
+        let any_ctr = features.categories.iter().any(|c| c.ctr);
+        if base.is_empty() && !any_ctr {
+            return Err(Error::Data("no feature has two distinct values (constant or all missing): there is nothing to split on".into()));
+        }
+        if any_ctr || (params.max_combination > 1 && features.categories.len() > 1 && params.cat_method == CatMethod::Ctr) {
+            features.orders = (0..params.permutations as u64)
+                .map(|p| {
+                    let order = permutation(features.training.len(), Random::new(params.seed, Purpose::Permutation, p));
+                    order.into_iter().map(|i| features.training[i as usize]).collect()
+                })
+                .collect();
+        }
+        features.simple.resize_with(features.orders.len(), || None);
+        Ok((features, base))
+    }
+
+    /// Which columns may meet, for the combinations that are tried.
+    pub fn constrain(&mut self, interaction: &[Vec<u32>]) {
+        self.interaction = interaction.to_vec();
+    }
+
+    /// Group 0: numeric columns, one-hot questions and counters.
+    fn base(&mut self, numeric: Vec<(u32, CodedFeature)>) -> Vec<BaseCodes> {
+        let mut base = vec![];
+        for (column, coded) in numeric {
+            self.push(Origin::Column(column), coded, vec![column]);
+            base.push(BaseCodes::Column(column));
+        }
+        let mut one_hot = vec![];
+        for c in self.categories.iter().filter(|c| !c.ctr) {
+            let mut counts = vec![0u32; c.cardinality];
+            self.training.iter().for_each(|r| counts[c.codes[*r as usize] as usize] += 1);
+            let present: Vec<u32> = (0..c.cardinality as u32).filter(|k| counts[*k as usize] > 0).collect();
+            // Of two categories one question says all.
+            let asked = if present.len() == 2 { &present[1..] } else { &present[..] };
+            one_hot.extend(asked.iter().map(|k| (c.column, *k, c.codes)));
+        }
+        for (column, category, codes) in one_hot {
+            let coded = CodedFeature { borders: vec![0.5], missing_bin: false };
+            self.push(Origin::OneHot { column, category }, coded, vec![column]);
+            base.push(BaseCodes::Codes(codes.iter().map(|c| (*c == category) as u8).collect()));
+        }
+        let counters: Vec<usize> = (0..self.ctrs.len()).filter(|i| self.ctrs[*i].kind == CtrKind::Counter).collect();
+        let columns: Vec<u32> = self.categories.iter().filter(|c| c.ctr).map(|c| c.column).collect();
+        let made = on_team(self.team, columns.len(), |i| {
+            let c = self.category(columns[i]);
+            counters.iter().map(|k| self.counter(*k, c.codes, c.cardinality)).collect::<Vec<_>>()
+        });
+        for (column, made) in columns.into_iter().zip(made) {
+            self.cardinalities.insert(vec![column], self.category(column).cardinality);
+            for (ctr, (borders, codes)) in counters.iter().zip(made) {
+                if !borders.is_empty() {
+                    let coded = CodedFeature { borders, missing_bin: false };
+                    self.push(Origin::Ctr { columns: vec![column], ctr: *ctr }, coded, vec![column]);
+                    base.push(BaseCodes::Codes(codes));
+                }
+            }
+        }
+        self.base = self.coded.len();
+        self.open = (0..self.base as u32).collect();
+        base
+    }
+
+    fn push(&mut self, origin: Origin, coded: CodedFeature, columns: Vec<u32>) {
+        self.origins.push(origin);
+        self.coded.push(coded);
+        self.columns.push(columns);
+    }
+
+    fn category(&self, column: u32) -> &CategoryCodes<'a> {
+        let at = self.categories.partition_point(|c| c.column < column);
+        &self.categories[at]
+    }
+
+    /// Rows that borders of statistics are found from.
+    fn sample(&self) -> impl Iterator<Item = usize> + '_ {
+        self.training.iter().step_by(self.training.len().div_ceil(BORDER_SAMPLE).max(1)).map(|r| *r as usize)
+    }
+
+    /// The borders and the codes of a counter.
+    fn counter(&self, ctr: usize, codes: &[u32], cardinality: usize) -> (Vec<f64>, Vec<u8>) {
+        let ctr = &self.ctrs[ctr];
+        let totals = ctr.totals(codes, cardinality, &self.training, &self.target);
+        let most = totals.iter().map(|t| t.n).max().unwrap_or(0);
+        let sums: Vec<Prefix> = codes.iter().map(|c| totals[*c as usize]).collect();
+        let borders = ctr_borders(ctr, &sums, self.sample(), 1.0, most, self.params.ctr_borders as usize);
+        let codes = ctr_codes(ctr, &sums, 1.0, most, &borders);
+        (borders, codes)
+    }
+
+    /// The codes of a column, or of a combination, numbered by first appearance, and how many there are.
+    fn projection(&self, columns: &[u32]) -> (Cow<'a, [u32]>, usize) {
+        let first = self.category(columns[0]);
+        let mut codes = Cow::Borrowed(first.codes);
+        let mut cardinality = first.cardinality;
+        for column in &columns[1..] {
+            let next = self.category(*column);
+            let (combined, keys) = combine_pair(&codes, next.codes, next.cardinality);
+            codes = Cow::Owned(combined);
+            cardinality = keys.len();
+        }
+        (codes, cardinality)
+    }
+
+    /// The statistics of a projection under a permutation: for each that is not constant its
+    /// place in the list, its borders and its codes. `counters`: those too.
+    fn codes(&self, columns: &[u32], order: usize, counters: bool) -> Projection {
+        let (codes, cardinality) = self.projection(columns);
+        let known = self.borders.get(columns);
+        let mut found: Vec<Vec<f64>> = vec![vec![]; self.ctrs.len()];
+        let mut made: Vec<Option<Vec<u8>>> = vec![None; self.ctrs.len()];
+        for first in 0..self.ctrs.len() {
+            let ctr = self.ctrs[first];
+            if made[first].is_some() || (0..first).any(|i| self.ctrs[i].same_sums(&ctr)) {
+                continue;
+            }
+            if ctr.kind == CtrKind::Counter {
+                if counters {
+                    let (borders, codes) = self.counter(first, &codes, cardinality);
+                    (found[first], made[first]) = (borders, Some(codes));
+                }
+                continue;
+            }
+            let unit = ctr.unit(self.target.count);
+            let sums = ctr.prefixes(&codes, cardinality, &self.orders[order], &self.target);
+            // The first permutation decides on the borders, whichever is asked for first.
+            let of_first = (known.is_none() && order > 0).then(|| ctr.prefixes(&codes, cardinality, &self.orders[0], &self.target));
+            for i in (first..self.ctrs.len()).filter(|i| self.ctrs[*i].same_sums(&ctr)) {
+                let ctr = &self.ctrs[i];
+                found[i] = match known {
+                    Some(known) => known[i].clone(),
+                    None => {
+                        let sums = of_first.as_ref().unwrap_or(&sums);
+                        ctr_borders(ctr, sums, self.sample(), unit, 0, self.params.ctr_borders as usize)
+                    }
+                };
+                made[i] = Some(ctr_codes(ctr, &sums, unit, 0, &found[i]));
+            }
+        }
+        Projection { columns: columns.to_vec(), cardinality, borders: found, codes: made }
+    }
+
+    /// Adds the statistics of projections to the backend as one group.
+    fn add(&mut self, backend: &mut dyn Backend, projections: Vec<Projection>) -> Result<Kept> {
+        let first = self.coded.len();
+        let mut codes = vec![];
+        for p in projections {
+            for (ctr, (borders, made)) in p.borders.iter().zip(p.codes).enumerate() {
+                let Some(made) = made.filter(|_| !borders.is_empty()) else { continue };
+                let coded = CodedFeature { borders: borders.clone(), missing_bin: false };
+                self.push(Origin::Ctr { columns: p.columns.clone(), ctr }, coded, p.columns.clone());
+                codes.push(made);
+            }
+            self.cardinalities.insert(p.columns.clone(), p.cardinality);
+            self.borders.entry(p.columns).or_insert(p.borders);
+        }
+        let group = backend.add_group(&self.coded[first..], &codes)?;
+        // By row in blocks, and by feature.
+        let bytes = self.rows * (codes.len().next_multiple_of(8) + codes.len());
+        Ok(Kept { group, features: first as u32..self.coded.len() as u32, bytes, last_tree: self.tree })
+    }
+
+    /// The columns and combinations that splits on `used` ask about, as far as they have not been
+    /// combined with others in this tree.
+    fn to_combine(&self, used: &[u32]) -> BTreeSet<Vec<u32>> {
+        let most = self.params.max_combination as usize;
+        let mut out = BTreeSet::new();
+        for feature in used.iter().filter(|_| most > 1 && !self.orders.is_empty()) {
+            let columns = match &self.origins[*feature as usize] {
+                Origin::Column(_) => continue,
+                Origin::OneHot { column, .. } => std::slice::from_ref(column),
+                Origin::Ctr { columns, .. } => columns,
+            };
+            if columns.len() < most && !self.combined.contains(columns) {
+                out.insert(columns.to_vec());
+            }
+        }
+        out
+    }
+
+    /// The combinations of `columns` with every other column.
+    fn combinations_of(&self, columns: &[u32]) -> Vec<Vec<u32>> {
+        let with = |c: &CategoryCodes| {
+            let mut combination = columns.to_vec();
+            combination.push(c.column);
+            combination.sort_unstable();
+            combination
+        };
+        let allowed = |combination: &Vec<u32>| {
+            let together = self.interaction.is_empty() || self.interaction.iter().any(|g| combination.iter().all(|c| g.contains(c)));
+            together && self.key_space(combination).is_some()
+        };
+        self.categories.iter().filter(|c| !columns.contains(&c.column)).map(with).filter(allowed).collect()
+    }
+
+    /// How many tuples of categories there could be, if 64 bits can number them.
+    fn key_space(&self, columns: &[u32]) -> Option<u64> {
+        columns.iter().try_fold(1u64, |product, c| product.checked_mul(self.category(*c).cardinality as u64))
+    }
+
+    /// Drops the combinations that were not open for the longest time, until `more` bytes fit.
+    fn make_room(&mut self, backend: &mut dyn Backend, more: usize) {
+        let mut total: usize = more + self.combinations.values().map(|k| k.bytes).sum::<usize>();
+        while total > MOST_COMBINATION_BYTES {
+            let oldest = self.combinations.iter().filter(|(_, k)| k.last_tree < self.tree).min_by_key(|(_, k)| (k.last_tree, k.group));
+            let Some(key) = oldest.map(|(key, _)| key.clone()) else { return };
+            if let Some(kept) = self.combinations.remove(&key) {
+                backend.drop_group(kept.group);
+                total -= kept.bytes;
+            }
+        }
+    }
+
+    /// A statistic, by its place in the list.
+    pub fn ctr(&self, index: usize) -> &Ctr {
+        &self.ctrs[index]
+    }
+
+    /// What one unit of a statistic's sums is worth.
+    pub fn unit(&self, ctr: &Ctr) -> f64 {
+        ctr.unit(self.target.count)
+    }
+
+    /// The statistics of a column or a combination over all training rows.
+    pub fn table(&self, columns: &[u32], sums: &[Ctr]) -> CtrTable {
+        let (codes, cardinality) = self.projection(columns);
+        let counter = Ctr { kind: CtrKind::Counter, class: 0, prior: 0.0 };
+        let count = counter.totals(&codes, cardinality, &self.training, &self.target);
+        let sums = sums.iter().map(|ctr| ctr.totals(&codes, cardinality, &self.training, &self.target));
+        let sums: Vec<Vec<u64>> = sums.map(|totals| totals.iter().map(|t| t.s).collect()).collect();
+        let n: Vec<u32> = count.iter().map(|t| t.n).collect();
+        if columns.len() == 1 {
+            return CtrTable { features: columns.to_vec(), keys: vec![], n, sums };
+        }
+        let mut keys = vec![None; cardinality];
+        for (row, code) in codes.iter().enumerate().filter(|(_, code)| n[**code as usize] > 0) {
+            if keys[*code as usize].is_none() {
+                let parts = columns.iter().map(|c| self.category(*c));
+                keys[*code as usize] = Some(parts.fold(0, |key, c| key * c.cardinality as u64 + c.codes[row] as u64));
+            }
+        }
+        // Combinations of held-out rows alone are as good as unseen.
+        let mut order: Vec<(u64, usize)> = keys.into_iter().enumerate().filter_map(|(i, key)| key.map(|key| (key, i))).collect();
+        order.sort_unstable();
+        CtrTable {
+            features: columns.to_vec(),
+            keys: order.iter().map(|o| o.0).collect(),
+            n: order.iter().map(|o| n[o.1]).collect(),
+            sums: sums.iter().map(|s| order.iter().map(|o| s[o.1]).collect()).collect(),
+        }
+    }
+
+    /// Notes the statistics that a tree's splits use, whose tables the model will carry.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when they are too large together.
+    pub fn note_used<'s>(&mut self, splits: impl Iterator<Item = &'s Split>) -> Result<()> {
+        let before = self.tables.len();
+        for split in splits {
+            if let Origin::Ctr { columns, .. } = &self.origins[split.feature as usize]
+                && !self.tables.contains(columns)
+            {
+                self.tables.insert(columns.clone());
+            }
+        }
+        if self.tables.len() == before {
+            return Ok(());
+        }
+        let entries: u64 = self.tables.iter().map(|columns| self.cardinalities.get(columns).map_or(0, |c| *c as u64)).sum();
+        if entries <= self.params.ctr_table_limit {
+            return Ok(());
+        }
+        Err(Error::Memory(format!(
+            "the statistics of {} columns and combinations of categories have {entries} entries, more than ctr_table_limit = {}: raise it, or lower `max_combination`",
+            self.tables.len(),
+            self.params.ctr_table_limit
+        )))
+    }
+}
+
+/// The statistics of a projection.
+struct Projection {
+    columns: Vec<u32>,
+    cardinality: usize,
+    /// Of each statistic; empty for a constant one.
+    borders: Vec<Vec<f64>>,
+    codes: Vec<Option<Vec<u8>>>,
+}
+
+/// The statistics that parameters ask for, and what rows add to them.
+fn statistics(input: &Input<'_>, params: &BoostingParams, target: &[f64], training: &[u32], any: bool) -> (Vec<Ctr>, CtrTarget) {
+    if !any || params.cat_method != CatMethod::Ctr {
+        return (vec![], CtrTarget::numbers(&[], &[], false));
+    }
+    let (kinds, target) = match &input.target {
+        super::Target::Classes { codes, labels } => (params.ctr_kinds(true), CtrTarget::classes(codes, labels.len())),
+        super::Target::Numbers(_) => {
+            let step = training.len().div_ceil(params.border_sample.min(usize::MAX as u64) as usize).max(1);
+            let sample: Vec<f64> = training.iter().step_by(step).map(|r| target[*r as usize]).collect();
+            let kinds = params.ctr_kinds(false);
+            let cut = borders(&sample, params.target_borders as usize, BorderMethod::Quantile);
+            let scaled = kinds.contains(&CtrKind::FloatTargetMeanValue);
+            (kinds, CtrTarget::numbers(target, &cut, scaled))
+        }
+    };
+    let mut ctrs = vec![];
+    for kind in kinds {
+        let classes = match kind {
+            CtrKind::Borders => target.count.saturating_sub(1),
+            CtrKind::Buckets => target.count,
+            _ => 1,
+        };
+        for class in 0..classes {
+            // A prior only shifts a counter.
+            let priors = if kind == CtrKind::Counter { &params.ctr_priors[..1] } else { &params.ctr_priors[..] };
+            ctrs.extend(priors.iter().map(|prior| Ctr { kind, class: class as u8, prior: *prior }));
+        }
+    }
+    (ctrs, target)
+}
+
+impl Features for DerivedFeatures<'_> {
+    fn begin_tree(&mut self, backend: &mut dyn Backend, tree: u64) -> Result<Vec<GroupId>> {
+        self.tree = tree;
+        self.combined.clear();
+        self.open.truncate(self.base);
+        if self.orders.is_empty() {
+            return Ok(vec![]);
+        }
+        let random = Random::new(self.params.seed, Purpose::TreePermutation, tree);
+        self.order = (random.u64(0) % self.orders.len() as u64) as usize;
+        if self.simple[self.order].is_none() {
+            let columns: Vec<u32> = self.categories.iter().filter(|c| c.ctr).map(|c| c.column).collect();
+            let made = on_team(self.team, columns.len(), |i| self.codes(&columns[i..i + 1], self.order, false));
+            let kept = self.add(backend, made)?;
+            self.simple[self.order] = Some(kept);
+        }
+        let Some(kept) = &self.simple[self.order] else { return Ok(vec![]) };
+        self.open.extend(kept.features.clone());
+        Ok(vec![kept.group])
+    }
+
+    fn open(&mut self, backend: &mut dyn Backend, used: &[u32], nodes: &[SearchNode]) -> Result<()> {
+        let order = self.order;
+        for columns in self.to_combine(used) {
+            let key = (columns, order);
+            if !self.combinations.contains_key(&key) {
+                let combinations = self.combinations_of(&key.0);
+                let made = on_team(self.team, combinations.len(), |i| self.codes(&combinations[i], order, true));
+                self.make_room(backend, self.rows * 2 * made.len() * self.ctrs.len());
+                let kept = self.add(backend, made)?;
+                self.combinations.insert(key.clone(), kept);
+            }
+            if let Some(kept) = self.combinations.get_mut(&key) {
+                kept.last_tree = self.tree;
+                if !kept.features.is_empty() {
+                    let ids: Vec<u32> = nodes.iter().map(|n| n.id).collect();
+                    backend.open_group(kept.group, &ids)?;
+                    self.open.extend(kept.features.clone());
+                }
+            }
+            self.combined.insert(key.0);
+        }
+        Ok(())
+    }
+
+    fn open_features(&self) -> &[u32] {
+        &self.open
+    }
+
+    fn columns(&self, feature: u32) -> &[u32] {
+        &self.columns[feature as usize]
+    }
+}
