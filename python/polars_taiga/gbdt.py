@@ -38,6 +38,9 @@ Metric = Literal[
 ]
 
 
+Ctr = Literal["borders", "buckets", "binarized_target_mean_value", "float_target_mean_value", "counter"]
+
+
 class GbdtParams(TypedDict, total=False):
     """The parameters of `fit_gbdt`; what each means, its default and its name elsewhere: see there."""
 
@@ -65,6 +68,19 @@ class GbdtParams(TypedDict, total=False):
     feature_fraction_node: float
     monotone: Mapping[str, int]
     interaction: Sequence[Sequence[str]]
+    categorical: Sequence[str]
+    cat_method: Literal["ctr", "one_hot", "partition"]
+    one_hot_max_size: int
+    ctr: Sequence[Ctr] | None
+    ctr_priors: Sequence[float]
+    ctr_borders: int
+    target_borders: int
+    permutations: int
+    max_combination: int
+    ctr_table_limit: int
+    cat_smooth: float
+    cat_l2: float
+    max_cat_threshold: int
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
     metric: Metric | None
     early_stopping: int | None
@@ -145,6 +161,9 @@ def fit_gbdt(
         Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
         Boolean, Decimal and temporal types. Null and NaN are the same: missing. Missing values
         have a bin of their own, and every split learns the side they go to.
+        String, Categorical and Enum columns are categories as they are, and so are the integer and
+        Boolean columns that `categorical` names; null is a category of its own, and `predict` takes
+        what it has not seen for a category without any rows.
     weight
         A weight for each row: not negative, not all zero.
     baseline
@@ -227,6 +246,43 @@ def fit_gbdt(
     interaction
         Groups of feature names that may meet on one path, `[["a", "b"], ["c"]]`; default: all
         may. (XGBoost, LightGBM: `interaction_constraints`.)
+    categorical
+        Names of integer and Boolean features that are categories and not numbers. (LightGBM:
+        `categorical_feature`; CatBoost: `cat_features`.)
+    cat_method
+        How categories are split. Default `"ctr"`: by statistics of the target, each row's from the
+        rows before it in a random permutation, so that no target leaks into its own features
+        (CatBoost). `"one_hot"`: by one question for each category. `"partition"`: by the best
+        subset of the categories of a node, sorted by their gradients (LightGBM); not under
+        `"symmetric"`.
+    one_hot_max_size
+        Columns with at most so many categories are split by one question for each, whatever
+        `cat_method`; default 2. (CatBoost: the same name; LightGBM: `max_cat_to_onehot`.)
+    ctr
+        The statistics: `"borders"` (share of rows above a class), `"buckets"` (share of a class),
+        `"binarized_target_mean_value"`, `"float_target_mean_value"` (mean target, scaled to its
+        range), `"counter"` (how frequent a category is). Default borders and counter for classes,
+        float_target_mean_value and counter for numbers. (CatBoost: `simple_ctr`.)
+    ctr_priors
+        Each statistic is `(sum + prior) / (rows + 1)`, once for each of these; default 0, 0.5, 1.
+        Counters take the first alone.
+    ctr_borders
+        The largest number of borders of a statistic, 1 to 255; default 15.
+    target_borders
+        The number of borders that cut a numeric target into classes for `"borders"`, `"buckets"` and
+        `"binarized_target_mean_value"`; default 1.
+    permutations
+        The number of permutations for statistics, 1 to 64; each tree sees one of them. Default 4.
+    max_combination
+        The largest number of columns whose categories are combined while a tree grows, 1 to 8;
+        default 2, and 1 is none. (CatBoost: `max_ctr_complexity`.)
+    ctr_table_limit
+        The largest number of entries in the tables of statistics that a model carries; beyond it
+        the fit is an error. Default 16,777,216.
+    cat_smooth, cat_l2, max_cat_threshold
+        For `"partition"`: what is added to the hessians by which categories are sorted (default 10),
+        to `l2` (default 10), and the largest number of categories on the smaller side (default
+        32). (LightGBM: the same names.)
     class_weight
         `"balanced"`: rows of a class weigh `rows / (classes * rows of the class)`; or a dict of a
         weight for each label. Default: all weigh 1. (CatBoost: `auto_class_weights`,

@@ -1,7 +1,7 @@
 //! From Polars' series to the engine's columns: the Arrow chunks are borrowed as they are, and
 //! only types that the engine has no word for are cast.
 
-use crate::categories::{category_column, lookup_codes};
+use crate::categories::{category_column, is_category, lookup_codes};
 use crate::errors;
 use arrow2::bitmap::Bitmap;
 use polars::prelude::*;
@@ -22,12 +22,14 @@ pub enum Feature {
 const UNSEEN: u32 = u32::MAX;
 
 impl Feature {
-    /// A feature to fit on: a numeric, temporal or categorical column.
+    /// A feature to fit on: a numeric, temporal or categorical column. `categories`: integers and
+    /// Booleans are categories too.
     ///
     /// # Errors
     /// For other types, naming the column and its type.
-    pub fn new(series: &Series) -> PolarsResult<Self> {
+    pub fn new(series: &Series, categories: bool) -> PolarsResult<Self> {
         match series.dtype() {
+            _ if categories => Ok(Feature::Categories(category_column(series)?)),
             DataType::String | DataType::Categorical(..) | DataType::Enum(..) => Ok(Feature::Categories(category_column(series)?)),
             _ => Ok(Feature::Numbers(Numbers::feature(series)?)),
         }
@@ -39,7 +41,7 @@ impl Feature {
     /// For a type that can't serve, naming the column.
     pub fn of_model(series: &Series, dtype: &FeatureType, lookup: Option<&Lookup>) -> PolarsResult<Self> {
         match (dtype, series.dtype()) {
-            (FeatureType::Categorical, DataType::String | DataType::Categorical(..) | DataType::Enum(..) | DataType::Null) => {
+            (FeatureType::Categorical, dtype) if is_category(dtype) => {
                 let codes = lookup.map_or_else(|| Ok(vec![UNSEEN; series.len()]), |lookup| lookup_codes(series, lookup, UNSEEN))?;
                 Ok(Feature::Codes(series.name().to_string(), codes))
             }

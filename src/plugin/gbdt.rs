@@ -116,7 +116,15 @@ fn held_out(series: &Series, params: &BoostingParams) -> PolarsResult<Option<Vec
 fn fit(parts: &Parts, params: &BoostingParams, progress: Option<bool>) -> PolarsResult<Model> {
     parts.check()?;
     let target = TargetData::new(&parts.target, params.loss)?;
-    let features = parts.features.iter().map(Feature::new).collect::<PolarsResult<Vec<_>>>()?;
+    let names: Vec<&str> = parts.features.iter().map(|s| s.name().as_str()).collect();
+    if let Some(unknown) = params.categorical.iter().find(|c| !names.contains(&c.as_str())) {
+        return Err(errors::data(format!(
+            "parameter `categorical`: there is no feature `{unknown}`; the features are {}",
+            names.join(", ")
+        )));
+    }
+    let feature = |s: &Series| Feature::new(s, params.categorical.iter().any(|c| c == s.name().as_str()));
+    let features = parts.features.iter().map(feature).collect::<PolarsResult<Vec<_>>>()?;
     let weight = parts.weight.as_ref().map(|s| Numbers::finite(s, "a weight")).transpose()?;
     let baseline = parts.baseline.iter().map(|s| Numbers::finite(s, "a baseline")).collect::<PolarsResult<Vec<_>>>()?;
     let held_out = match &parts.held_out {

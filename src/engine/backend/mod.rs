@@ -25,6 +25,26 @@ pub struct CodedFeature {
     /// Whether code 0 is kept for missing values, so that values start at code 1. Always, but for
     /// a feature with 255 borders and no missing value.
     pub missing_bin: bool,
+    /// Whether codes are categories, which a node is divided by in subsets: code 0 stands for rare
+    /// and unknown ones, and borders only count the others.
+    pub categories: bool,
+}
+
+/// A set of codes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodeSet([u64; 4]);
+
+impl CodeSet {
+    /// Adds a code.
+    pub fn insert(&mut self, code: u8) {
+        self.0[code as usize / 64] |= 1 << (code % 64);
+    }
+
+    /// Whether a code is in it.
+    #[inline(always)]
+    pub fn contains(&self, code: u8) -> bool {
+        self.0[code as usize / 64] >> (code % 64) & 1 == 1
+    }
 }
 
 impl CodedFeature {
@@ -91,7 +111,8 @@ pub struct SearchNode {
 pub struct Candidate {
     /// Index into [`TrainingData::features`], and behind them those of the groups added.
     pub feature: u32,
-    /// Index into its borders; as many as there are borders means +∞.
+    /// Index into its borders; as many as there are borders means +∞. Of a feature of categories:
+    /// index into [`Backend::category_sets`], whose codes go right.
     pub border: u32,
     pub missing_left: bool,
     pub gain: f64,
@@ -158,6 +179,9 @@ pub trait Backend {
 
     /// Remembers the leaf values of the tree just ended; [`Backend::update_scores`] adds them.
     fn set_leaf_values(&mut self, values: &[f32]);
+
+    /// The subsets of categories that nodes were divided by since the fit began.
+    fn category_sets(&self) -> &[CodeSet];
 
     /// Ends a round: adds the leaf values of its trees to the scores, one tree for each output.
     fn update_scores(&mut self) -> Result<()>;

@@ -15,7 +15,7 @@
 use super::Input;
 use super::params::{BoostingParams, CatMethod};
 use crate::backend::cpu::team::Team;
-use crate::backend::{Backend, CodeSource, CodedFeature, GroupId, SearchNode};
+use crate::backend::{Backend, CodeSet, CodeSource, CodedFeature, GroupId, SearchNode};
 use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget, Prefix, combine_pair, ctr_borders, ctr_codes};
 use crate::encoding::permutation::permutation;
 use crate::error::{Error, Result};
@@ -36,6 +36,9 @@ pub enum Origin {
     Column(u32),
     /// Whether a column's category is this one.
     OneHot { column: u32, category: u32 },
+    /// The categories of a column, which nodes are divided by in subsets: the category of each
+    /// code from 1 on.
+    Subset { column: u32, categories: Vec<u32> },
     /// A statistic of the categories of a column, or of the combinations of several.
     Ctr { columns: Vec<u32>, ctr: usize },
 }
@@ -45,8 +48,8 @@ struct CategoryCodes<'a> {
     column: u32,
     codes: &'a [u32],
     cardinality: usize,
-    /// Whether its own statistics are features (else its one-hot questions are).
-    ctr: bool,
+    /// How it is split.
+    method: CatMethod,
 }
 
 /// The features of a group that was added, and when it was last open.
@@ -59,6 +62,9 @@ struct Kept {
 
 /// Combinations may take so much memory; the longest unused are dropped first.
 const MOST_COMBINATION_BYTES: usize = 2 << 30;
+
+/// So many categories of a column have codes of their own where nodes are divided by subsets.
+const MOST_SUBSET_CATEGORIES: usize = 254;
 
 /// Borders of a statistic are found from so many rows.
 const BORDER_SAMPLE: usize = 20_000;
@@ -99,6 +105,8 @@ pub struct DerivedFeatures<'a> {
     /// Columns and combinations whose statistics splits use.
     pub tables: BTreeSet<Vec<u32>>,
     interaction: Vec<Vec<u32>>,
+    /// What nodes were divided by.
+    pub subsets: Vec<CodeSet>,
 }
 
 /// The features that are there from the start: their codes are made by the backend, or given.
@@ -162,8 +170,8 @@ impl<'a> DerivedFeatures<'a> {
             if distinct < 2 {
                 continue;
             }
-            let ctr = params.cat_method == CatMethod::Ctr && distinct > params.one_hot_max_size as usize;
-            categories.push(CategoryCodes { column: i as u32, codes, cardinality: labels.len(), ctr });
+            let method = if distinct <= params.one_hot_max_size as usize { CatMethod::OneHot } else { params.cat_method };
+            categories.push(CategoryCodes { column: i as u32, codes, cardinality: labels.len(), method });
         }
         let (ctrs, target) = statistics(input, params, target, &training, !categories.is_empty());
         let mut features = DerivedFeatures {
@@ -189,9 +197,10 @@ impl<'a> DerivedFeatures<'a> {
             base: 0,
             tables: BTreeSet::new(),
             interaction: vec![],
+            subsets: vec![],
         };
         let base = features.base(numeric);
-        let any_ctr = features.categories.iter().any(|c| c.ctr);
+        let any_ctr = features.categories.iter().any(|c| c.method == CatMethod::Ctr);
         if base.is_empty() && !any_ctr {
             return Err(Error::Data("no feature has two distinct values (constant or all missing): there is nothing to split on".into()));
         }
@@ -220,21 +229,37 @@ impl<'a> DerivedFeatures<'a> {
             base.push(BaseCodes::Column(column));
         }
         let mut one_hot = vec![];
-        for c in self.categories.iter().filter(|c| !c.ctr) {
+        let mut subsets = vec![];
+        for c in self.categories.iter().filter(|c| c.method != CatMethod::Ctr) {
             let mut counts = vec![0u32; c.cardinality];
             self.training.iter().for_each(|r| counts[c.codes[*r as usize] as usize] += 1);
-            let present: Vec<u32> = (0..c.cardinality as u32).filter(|k| counts[*k as usize] > 0).collect();
+            let mut present: Vec<u32> = (0..c.cardinality as u32).filter(|k| counts[*k as usize] > 0).collect();
+            if c.method == CatMethod::Partition {
+                // The most frequent ones have codes of their own; at a tie the first to appear.
+                present.sort_by_key(|k| std::cmp::Reverse(counts[*k as usize]));
+                present.truncate(MOST_SUBSET_CATEGORIES);
+                subsets.push((c.column, present, c.codes, c.cardinality));
+                continue;
+            }
             // Of two categories one question says all.
             let asked = if present.len() == 2 { &present[1..] } else { &present[..] };
             one_hot.extend(asked.iter().map(|k| (c.column, *k, c.codes)));
         }
+        for (column, categories, codes, cardinality) in subsets {
+            let mut code_of = vec![0u8; cardinality];
+            categories.iter().zip(1..).for_each(|(category, code)| code_of[*category as usize] = code);
+            let borders = (0..categories.len()).map(|i| i as f64 + 0.5).collect();
+            let coded = CodedFeature { borders, missing_bin: false, categories: true };
+            self.push(Origin::Subset { column, categories }, coded, vec![column]);
+            base.push(BaseCodes::Codes(codes.iter().map(|c| code_of[*c as usize]).collect()));
+        }
         for (column, category, codes) in one_hot {
-            let coded = CodedFeature { borders: vec![0.5], missing_bin: false };
+            let coded = CodedFeature { borders: vec![0.5], missing_bin: false, categories: false };
             self.push(Origin::OneHot { column, category }, coded, vec![column]);
             base.push(BaseCodes::Codes(codes.iter().map(|c| (*c == category) as u8).collect()));
         }
         let counters: Vec<usize> = (0..self.ctrs.len()).filter(|i| self.ctrs[*i].kind == CtrKind::Counter).collect();
-        let columns: Vec<u32> = self.categories.iter().filter(|c| c.ctr).map(|c| c.column).collect();
+        let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
         let made = on_team(self.team, columns.len(), |i| {
             let c = self.category(columns[i]);
             counters.iter().map(|k| self.counter(*k, c.codes, c.cardinality)).collect::<Vec<_>>()
@@ -243,7 +268,7 @@ impl<'a> DerivedFeatures<'a> {
             self.cardinalities.insert(vec![column], self.category(column).cardinality);
             for (ctr, (borders, codes)) in counters.iter().zip(made) {
                 if !borders.is_empty() {
-                    let coded = CodedFeature { borders, missing_bin: false };
+                    let coded = CodedFeature { borders, missing_bin: false, categories: false };
                     self.push(Origin::Ctr { columns: vec![column], ctr: *ctr }, coded, vec![column]);
                     base.push(BaseCodes::Codes(codes));
                 }
@@ -340,7 +365,7 @@ impl<'a> DerivedFeatures<'a> {
         for p in projections {
             for (ctr, (borders, made)) in p.borders.iter().zip(p.codes).enumerate() {
                 let Some(made) = made.filter(|_| !borders.is_empty()) else { continue };
-                let coded = CodedFeature { borders: borders.clone(), missing_bin: false };
+                let coded = CodedFeature { borders: borders.clone(), missing_bin: false, categories: false };
                 self.push(Origin::Ctr { columns: p.columns.clone(), ctr }, coded, p.columns.clone());
                 codes.push(made);
             }
@@ -361,7 +386,7 @@ impl<'a> DerivedFeatures<'a> {
         for feature in used.iter().filter(|_| most > 1 && !self.orders.is_empty()) {
             let columns = match &self.origins[*feature as usize] {
                 Origin::Column(_) => continue,
-                Origin::OneHot { column, .. } => std::slice::from_ref(column),
+                Origin::OneHot { column, .. } | Origin::Subset { column, .. } => std::slice::from_ref(column),
                 Origin::Ctr { columns, .. } => columns,
             };
             if columns.len() < most && !self.combined.contains(columns) {
@@ -483,7 +508,7 @@ struct Projection {
 /// The statistics that parameters ask for, and what rows add to them.
 fn statistics(input: &Input<'_>, params: &BoostingParams, target: &[f64], training: &[u32], any: bool) -> (Vec<Ctr>, CtrTarget) {
     if !any || params.cat_method != CatMethod::Ctr {
-        return (vec![], CtrTarget::numbers(&[], &[], false));
+        return (vec![], CtrTarget::numbers(&[], &[], &[], false));
     }
     let (kinds, target) = match &input.target {
         super::Target::Classes { codes, labels } => (params.ctr_kinds(true), CtrTarget::classes(codes, labels.len())),
@@ -493,7 +518,7 @@ fn statistics(input: &Input<'_>, params: &BoostingParams, target: &[f64], traini
             let kinds = params.ctr_kinds(false);
             let cut = borders(&sample, params.target_borders as usize, BorderMethod::Quantile);
             let scaled = kinds.contains(&CtrKind::FloatTargetMeanValue);
-            (kinds, CtrTarget::numbers(target, &cut, scaled))
+            (kinds, CtrTarget::numbers(target, training, &cut, scaled))
         }
     };
     let mut ctrs = vec![];
@@ -523,7 +548,7 @@ impl Features for DerivedFeatures<'_> {
         let random = Random::new(self.params.seed, Purpose::TreePermutation, tree);
         self.order = (random.u64(0) % self.orders.len() as u64) as usize;
         if self.simple[self.order].is_none() {
-            let columns: Vec<u32> = self.categories.iter().filter(|c| c.ctr).map(|c| c.column).collect();
+            let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
             let made = on_team(self.team, columns.len(), |i| self.codes(&columns[i..i + 1], self.order, false));
             let kept = self.add(backend, made)?;
             self.simple[self.order] = Some(kept);

@@ -5,7 +5,7 @@ use super::Input;
 use super::derived::{DerivedFeatures, Origin};
 use crate::encoding::ctr::{Ctr, CtrKind};
 use crate::model::{CtrTable, Derived, Feature};
-use crate::tree::Tree;
+use crate::tree::{Split, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What splits ask about.
@@ -15,11 +15,22 @@ pub struct Questions {
     pub tables: Vec<CtrTable>,
 }
 
-/// Borders that splits use.
+/// What one split asks about, whichever permutation its codes came from.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Question<'a> {
+    Column(u32),
+    OneOf(u32, Vec<u32>),
+    Ctr(&'a [u32], usize),
+}
+
+/// The borders of a question that splits use, and its number in the model.
 struct Used {
+    /// A feature that asks it.
+    feature: usize,
     borders: Vec<bool>,
     /// Of each border, its place among those that are kept.
     places: Vec<u32>,
+    number: u32,
 }
 
 impl Used {
@@ -38,61 +49,79 @@ impl Used {
     }
 }
 
+fn question<'a>(from: &'a DerivedFeatures<'_>, split: &Split) -> Question<'a> {
+    match &from.origins[split.feature as usize] {
+        Origin::Column(column) => Question::Column(*column),
+        Origin::OneHot { column, category } => Question::OneOf(*column, vec![*category]),
+        Origin::Subset { column, categories } => {
+            let subset = &from.subsets[split.border as usize];
+            let mut inside: Vec<u32> = (1..=categories.len()).filter(|c| subset.contains(*c as u8)).map(|c| categories[c - 1]).collect();
+            inside.sort_unstable();
+            Question::OneOf(*column, inside)
+        }
+        Origin::Ctr { columns, ctr } => Question::Ctr(columns, *ctr),
+    }
+}
+
+/// The statistics that a table's questions need sums for.
+fn sums_of(from: &DerivedFeatures<'_>, ctrs: impl Iterator<Item = usize>) -> Vec<Ctr> {
+    let mut sums: Vec<Ctr> = vec![];
+    for ctr in ctrs.map(|ctr| from.ctr(ctr)) {
+        if ctr.kind != CtrKind::Counter && !sums.iter().any(|s| s.same_sums(ctr)) {
+            sums.push(*ctr);
+        }
+    }
+    sums
+}
+
 /// Renumbers the splits of `trees` for the model.
 pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &DerivedFeatures<'_>) -> Questions {
-    // One derived feature has a number for each permutation.
-    let mut used: BTreeMap<&Origin, (usize, Used)> = BTreeMap::new();
-    for s in trees.iter().flat_map(|t| t.splits()) {
-        let id = s.feature as usize;
-        let of = || (id, Used { borders: vec![false; from.coded[id].borders.len() + 1], places: vec![] });
-        used.entry(&from.origins[id]).or_insert_with(of).1.borders[s.border as usize] = true;
+    let mut used: BTreeMap<Question<'_>, Used> = BTreeMap::new();
+    for split in trees.iter().flat_map(|t| t.splits()) {
+        let question = question(from, split);
+        let feature = split.feature as usize;
+        let borders = match question {
+            Question::OneOf(..) => 2,
+            _ => from.coded[feature].borders.len() + 1,
+        };
+        let border = if matches!(question, Question::OneOf(..)) { 0 } else { split.border as usize };
+        let unused = || Used { feature, borders: vec![false; borders], places: vec![], number: 0 };
+        used.entry(question).or_insert_with(unused).borders[border] = true;
     }
-    let feature =
-        |c: &crate::column::Column<'_>| Feature { name: c.name().into(), dtype: c.dtype().clone(), borders: vec![], categories: None };
-    let mut features: Vec<Feature> = input.features.iter().map(feature).collect();
-    let projections: BTreeSet<&[u32]> =
-        used.keys().filter_map(|o| if let Origin::Ctr { columns, .. } = o { Some(&columns[..]) } else { None }).collect();
-    let mut tables: Vec<CtrTable> = vec![];
-    let mut sums_of: Vec<Vec<Ctr>> = vec![];
-    for columns in &projections {
-        let mut sums: Vec<Ctr> = vec![];
-        for ctr in used.keys().filter_map(|o| match o {
-            Origin::Ctr { columns: c, ctr } if c == columns => Some(from.ctr(*ctr)),
-            _ => None,
-        }) {
-            if ctr.kind != CtrKind::Counter && !sums.iter().any(|s| s.same_sums(ctr)) {
-                sums.push(*ctr);
-            }
-        }
-        tables.push(from.table(columns, &sums));
-        sums_of.push(sums);
-    }
+    let mut features: Vec<Feature> = input
+        .features
+        .iter()
+        .map(|c| Feature { name: c.name().into(), dtype: c.dtype().clone(), borders: vec![], categories: None })
+        .collect();
+    let mut projections: Vec<&[u32]> =
+        used.keys().filter_map(|q| if let Question::Ctr(columns, _) = q { Some(*columns) } else { None }).collect();
+    projections.dedup();
+    let sums: Vec<Vec<Ctr>> = projections
+        .iter()
+        .map(|p| sums_of(from, used.keys().filter_map(|q| if let Question::Ctr(c, ctr) = q { (c == p).then_some(*ctr) } else { None })))
+        .collect();
+    let tables: Vec<CtrTable> = projections.iter().zip(&sums).map(|(columns, sums)| from.table(columns, sums)).collect();
     let mut derived = vec![];
-    let mut numbers = vec![0; from.origins.len()];
-    let mut number_of: BTreeMap<&Origin, u32> = BTreeMap::new();
-    for (origin, (id, used)) in &mut used {
-        let borders = used.kept(&from.coded[*id].borders);
-        let number = match origin {
-            Origin::Column(column) => {
-                features[*column as usize].borders = borders;
+    for (question, used) in &mut used {
+        used.number = match question {
+            Question::Column(column) => {
+                features[*column as usize].borders = used.kept(&from.coded[used.feature].borders);
                 *column
             }
-            Origin::OneHot { column, category } => {
-                derived.push(Derived::OneOf { feature: *column, categories: vec![*category] });
+            Question::OneOf(column, categories) => {
+                used.places = vec![0, 1];
+                derived.push(Derived::OneOf { feature: *column, categories: categories.clone() });
                 (features.len() + derived.len() - 1) as u32
             }
-            Origin::Ctr { columns, ctr } => {
+            Question::Ctr(columns, ctr) => {
+                let borders = used.kept(&from.coded[used.feature].borders);
                 let table = projections.iter().position(|p| p == columns).unwrap_or_default();
                 let ctr = from.ctr(*ctr);
-                let sums = sums_of[table].iter().position(|s| s.same_sums(ctr)).unwrap_or_default() as u32;
+                let sums = sums[table].iter().position(|s| s.same_sums(ctr)).unwrap_or_default() as u32;
                 derived.push(Derived::Ctr { table: table as u32, sums, ctr: *ctr, unit: from.unit(ctr), borders });
                 (features.len() + derived.len() - 1) as u32
             }
         };
-        number_of.insert(origin, number);
-    }
-    for (id, origin) in from.origins.iter().enumerate() {
-        numbers[id] = number_of.get(origin).copied().unwrap_or_default();
     }
     let asked = derived.iter().flat_map(|d| match d {
         Derived::OneOf { feature, .. } => std::slice::from_ref(feature),
@@ -101,12 +130,12 @@ pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &DerivedFeatures<'_>)
     for column in asked.copied().collect::<BTreeSet<u32>>() {
         features[column as usize].categories = input.features[column as usize].categories().cloned();
     }
-    for s in trees.iter_mut().flat_map(|t| t.splits_mut()) {
-        let id = s.feature as usize;
-        s.border = used
-            .get(&from.origins[id])
-            .map_or(s.border, |u| if matches!(from.origins[id], Origin::OneHot { .. }) { s.border } else { u.1.places[s.border as usize] });
-        s.feature = numbers[id];
+    for split in trees.iter_mut().flat_map(|t| t.splits_mut()) {
+        let question = question(from, split);
+        if let Some(used) = used.get(&question) {
+            let border = if matches!(question, Question::OneOf(..)) { 0 } else { split.border as usize };
+            (split.feature, split.border) = (used.number, used.places[border]);
+        }
     }
     Questions { features, derived, tables }
 }

@@ -15,6 +15,7 @@ use crate::error::{Error, Result, nearest};
 use crate::model::{History, Model};
 use crate::tree::grow::{Grown, grow};
 use crate::tree::params::TreeParams;
+use crate::tree::split::CategoryRules;
 use crate::tree::{Leaf, Tree};
 
 /// Fits boosted trees to a table.
@@ -175,6 +176,7 @@ impl Rounds<'_> {
         if let (Some(history), Some(_)) = (&history, params.early_stopping) {
             trees.truncate((history.best as usize + 1) * outputs);
         }
+        features.subsets = backend.category_sets().to_vec();
         Ok((trees, history))
     }
 
@@ -343,6 +345,7 @@ fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, Code
         feature_fraction_node: params.feature_fraction_node,
         monotone,
         interaction,
+        categories: CategoryRules { smooth: params.cat_smooth, l2: params.cat_l2, most: params.max_cat_threshold },
         seed: params.seed,
     })
 }

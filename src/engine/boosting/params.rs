@@ -70,6 +70,8 @@ pub enum CatMethod {
     Ctr,
     /// By one question for each category.
     OneHot,
+    /// By the best subset of a node's categories (as in LightGBM).
+    Partition,
 }
 
 /// Weights of classes.
@@ -150,6 +152,8 @@ pub struct BoostingParams {
     /// meets no other.
     pub interaction: Vec<Vec<String>>,
 
+    /// Names of integer and Boolean features that are categories; whoever makes the table reads it.
+    pub categorical: Vec<String>,
     /// How categorical columns are split.
     pub cat_method: CatMethod,
     /// Columns with at most so many categories are split by one question for each of them.
@@ -169,6 +173,12 @@ pub struct BoostingParams {
     pub max_combination: u32,
     /// The largest number of entries in the model's tables of statistics.
     pub ctr_table_limit: u64,
+    /// Added to the hessians by which `partition` sorts categories.
+    pub cat_smooth: f64,
+    /// Added to `l2` where `partition` divides a node.
+    pub cat_l2: f64,
+    /// The largest number of categories in the subset that `partition` divides a node by.
+    pub max_cat_threshold: u32,
 
     /// Class weights.
     pub class_weight: ClassWeight,
@@ -212,6 +222,7 @@ impl Default for BoostingParams {
             feature_fraction_node: 1.0,
             monotone: Monotone::new(),
             interaction: vec![],
+            categorical: vec![],
             cat_method: CatMethod::Ctr,
             one_hot_max_size: 2,
             ctr: None,
@@ -221,6 +232,9 @@ impl Default for BoostingParams {
             permutations: 4,
             max_combination: 2,
             ctr_table_limit: 1 << 24,
+            cat_smooth: 10.0,
+            cat_l2: 10.0,
+            max_cat_threshold: 32,
             class_weight: ClassWeight::None,
             metric: None,
             early_stopping: None,
@@ -327,6 +341,15 @@ impl BoostingParams {
                 return Err(Error::parameter("monotone", format!("{direction} for `{name}` is not -1, 0 or 1")));
             }
         }
+        if self.cat_method == CatMethod::Partition && self.policy == Policy::Symmetric {
+            return Err(Error::parameter(
+                "cat_method",
+                "\"partition\" divides each node by a subset of its own: use policy=\"depthwise\" or \"leafwise\"",
+            ));
+        }
+        check(not_negative(self.cat_smooth), "cat_smooth", self.cat_smooth, "zero or a positive number")?;
+        check(not_negative(self.cat_l2), "cat_l2", self.cat_l2, "zero or a positive number")?;
+        check((1..=254).contains(&self.max_cat_threshold), "max_cat_threshold", self.max_cat_threshold, "between 1 and 254")?;
         if let Some(kinds) = &self.ctr {
             check(!kinds.is_empty(), "ctr", kinds, "a list of at least one statistic")?;
             check((1..kinds.len()).all(|i| !kinds[..i].contains(&kinds[i])), "ctr", kinds, "a list of distinct statistics")?;

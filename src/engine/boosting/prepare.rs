@@ -225,7 +225,7 @@ fn code_feature(column: &Column<'_>, sample: &[usize], params: &BoostingParams) 
         }
     }
     let splits = !found.is_empty() || (missing > 0 && missing < values.len());
-    splits.then_some(CodedFeature { borders: found, missing_bin })
+    splits.then_some(CodedFeature { borders: found, missing_bin, categories: false })
 }
 
 fn has_missing(column: &Column<'_>) -> bool {

@@ -72,15 +72,17 @@ impl CtrTarget {
         CtrTarget { classes: codes.iter().map(|c| (*c).min(255) as u8).collect(), count: count.min(256), scaled: vec![] }
     }
 
-    /// Of numbers, cut by `borders` (at most 255, ascending).
-    pub fn numbers(target: &[f64], borders: &[f64], scaled: bool) -> CtrTarget {
+    /// Of numbers, cut by `borders` (at most 255, ascending). `training`: the rows that count,
+    /// whose range is scaled to 0 … 1 where that is asked for.
+    pub fn numbers(target: &[f64], training: &[u32], borders: &[f64], scaled: bool) -> CtrTarget {
         let classes = target.iter().map(|y| borders.partition_point(|b| y > b) as u8).collect();
-        let (low, high) = target.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(*y), h.max(*y)));
+        let numbers = training.iter().map(|row| target[*row as usize]);
+        let (low, high) = numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(y), h.max(y)));
         // Halves, so that the range of the largest numbers does not overflow.
         let range = 0.5 * high - 0.5 * low;
         let unit = |y: &f64| {
             let share = if range > 0.0 { (0.5 * y - 0.5 * low) / range } else { 0.0 };
-            (share / FLOAT_UNIT) as u32
+            (share.clamp(0.0, 1.0) / FLOAT_UNIT) as u32
         };
         CtrTarget { classes, count: borders.len() + 1, scaled: if scaled { target.iter().map(unit).collect() } else { vec![] } }
     }
@@ -292,7 +294,7 @@ mod tests {
         let n = 500;
         let codes: Vec<u32> = (0..n).map(|i| (random.u64(i) % 17) as u32).collect();
         let y: Vec<f64> = (0..n).map(|i| random.unit(i + n) * 8.0 - 3.0).collect();
-        let target = CtrTarget::numbers(&y, &[-1.0, 0.5, 2.0], true);
+        let target = CtrTarget::numbers(&y, &(0..n as u32).collect::<Vec<_>>(), &[-1.0, 0.5, 2.0], true);
         let order: Vec<u32> = (0..n as u32).filter(|r| r % 5 != 0).rev().collect();
         let (low, high) = y.iter().fold((f64::MAX, f64::MIN), |(l, h), y| (l.min(*y), h.max(*y)));
         for kind in [CtrKind::Borders, CtrKind::Buckets, CtrKind::BinarizedTargetMeanValue, CtrKind::FloatTargetMeanValue, CtrKind::Counter]

@@ -3,8 +3,8 @@
 use super::{Derived, Labels, Model};
 use crate::boosting::params::LossKind;
 use crate::column::FeatureType;
+use crate::encoding::Lookup;
 use crate::encoding::ctr::CtrKind;
-use crate::encoding::{self, Lookup};
 use crate::error::{Error, Result};
 use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use std::collections::HashSet;
@@ -86,8 +86,6 @@ impl Model {
             check(categorical || f.categories.is_none(), || format!("`{}` has categories and is {}", f.name, f.dtype))?;
             check(!categorical || b.is_empty(), || format!("`{}` has borders and is categorical", f.name))?;
             if let Some(categories) = &f.categories {
-                let text = matches!(categories.labels, encoding::Labels::Text(_));
-                check(text, || format!("the categories of `{}` are {}", f.name, categories.kind()))?;
                 Lookup::new(categories.clone()).map_err(|e| Error::Model(format!("the model is not valid: `{}`: {e}", f.name)))?;
             }
         }

@@ -138,6 +138,7 @@ pub fn grow(
         min_data_in_leaf: params.min_data_in_leaf as i64,
         min_gain: params.min_gain,
         monotone: params.monotone.clone(),
+        categories: params.categories,
     };
     let root = Open { id: 0, sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
     let choice = FeatureChoice::new(params, features, tree);

@@ -1,5 +1,6 @@
 //! What shapes a tree.
 
+use super::split::CategoryRules;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -35,6 +36,7 @@ pub struct TreeParams {
     pub monotone: Vec<i8>,
     /// Groups of the table's columns that may meet on one path; empty where all may.
     pub interaction: Vec<Vec<u32>>,
+    pub categories: CategoryRules,
     pub seed: u64,
 }
 

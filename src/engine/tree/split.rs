@@ -10,6 +10,13 @@ pub struct Sums {
     pub count: i64,
 }
 
+impl std::ops::Add for Sums {
+    type Output = Sums;
+    fn add(self, other: Sums) -> Sums {
+        Sums { gradient: self.gradient + other.gradient, hessian: self.hessian + other.hessian, count: self.count + other.count }
+    }
+}
+
 impl std::ops::Sub for Sums {
     type Output = Sums;
     fn sub(self, other: Sums) -> Sums {
@@ -37,6 +44,25 @@ pub struct SplitRules {
     pub min_gain: f64,
     /// -1, 0 or 1 for each coded feature; empty: no constraints.
     pub monotone: Vec<i8>,
+    pub categories: CategoryRules,
+}
+
+/// What divisions of a node by a subset of categories keep to (LightGBM's `cat_smooth`, `cat_l2`
+/// and `max_cat_threshold`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CategoryRules {
+    /// Added to the hessians that categories are sorted by.
+    pub smooth: f64,
+    /// Added to `l2`.
+    pub l2: f64,
+    /// The largest number of categories in the subset.
+    pub most: u32,
+}
+
+impl Default for CategoryRules {
+    fn default() -> Self {
+        CategoryRules { smooth: 10.0, l2: 10.0, most: 32 }
+    }
 }
 
 /// `gradient` with its absolute value lowered by `l1`, but not through zero.

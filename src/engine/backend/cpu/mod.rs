@@ -15,9 +15,10 @@ mod scores;
 mod search;
 mod shard;
 mod statistics;
+mod subset;
 pub mod team;
 
-use super::{Backend, Candidate, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData};
+use super::{Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData};
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
 use crate::error::{Error, Result};
@@ -30,7 +31,7 @@ use bins::Place;
 use codes::Layout;
 use group::{Group, group_of};
 use sample::{Draw, KeyCounts};
-use search::{FeatureShare, Pending};
+use search::{FeatureShare, Found, Pending};
 use shard::{Shard, ShardGroup, TreeContext};
 use statistics::{BATCH, Encoding, Magnitudes};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -56,6 +57,8 @@ pub struct CpuBackend<'a> {
     rounding: Random,
     output: usize,
     leaves: Vec<NodeId>,
+    /// What nodes were divided by, or could have been.
+    subsets: Vec<CodeSet>,
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
@@ -116,6 +119,7 @@ impl<'a> CpuBackend<'a> {
             encoding: None,
             rounding: Random::new(data.seed, Purpose::Rounding, 0),
             output: 0,
+            subsets: vec![],
             leaves: vec![],
         })
     }
@@ -153,7 +157,14 @@ impl<'a> CpuBackend<'a> {
     }
 
     fn tree_context<'b>(&'b self, encoding: &'b Encoding) -> TreeContext<'b> {
-        TreeContext { output: self.output, encoding, rounding: self.rounding, features: &self.features, groups: &self.groups }
+        TreeContext {
+            output: self.output,
+            encoding,
+            rounding: self.rounding,
+            features: &self.features,
+            groups: &self.groups,
+            subsets: &self.subsets,
+        }
     }
 
     fn encoding(&self) -> Result<&Encoding> {
@@ -345,7 +356,15 @@ impl Backend for CpuBackend<'_> {
             share.find_splits(nodes, &places, &self.features, rules)
         })?;
         let best = |i: usize| found.iter().map(|f| f[i]).fold(None, search::best_of);
-        Ok((0..nodes.len()).map(|i| best(i).map(|f| (f.candidate, f.left))).collect())
+        let found: Vec<Option<Found>> = (0..nodes.len()).map(best).collect();
+        let mut keep = |mut f: Found| {
+            if let Some(subset) = f.subset {
+                f.candidate.border = self.subsets.len() as u32;
+                self.subsets.push(subset);
+            }
+            (f.candidate, f.left)
+        };
+        Ok(found.into_iter().map(|f| f.map(&mut keep)).collect())
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
@@ -426,6 +445,10 @@ impl Backend for CpuBackend<'_> {
         for shard in &self.shards {
             write(shard).set_leaf_values(self.output, values);
         }
+    }
+
+    fn category_sets(&self) -> &[CodeSet] {
+        &self.subsets
     }
 
     fn update_scores(&mut self) -> Result<()> {

@@ -6,7 +6,8 @@ use super::histogram::MAX_ROWS;
 use super::scores::{Context, add_steps, first_largest, scores};
 use super::shard::Shard;
 use super::statistics::{BinsMut, Encoding, Plane, add_plane};
-use crate::backend::{Candidate, CodedFeature, SearchNode};
+use super::subset::best_subset;
+use crate::backend::{Candidate, CodeSet, CodedFeature, SearchNode};
 use crate::tree::split::{SplitRules, Sums};
 use multiversion::multiversion;
 use std::ops::Deref;
@@ -43,6 +44,8 @@ pub struct FeatureShare {
 pub struct Found {
     pub candidate: Candidate,
     pub left: Sums,
+    /// Of a feature of categories, those that go right.
+    pub subset: Option<CodeSet>,
 }
 
 /// Whether `a` goes before `b`: the larger gain; at a tie the lower feature, then the lower
@@ -238,6 +241,13 @@ impl FeatureShare {
                 let c = self.context(node, *f, rules, f64::NEG_INFINITY);
                 let feature = &features[*f];
                 let (first, borders) = (feature.first(), feature.borders.len());
+                if feature.categories {
+                    if let Some((gain, left, subset)) = best_subset(&bins, borders + 1, node, rules) {
+                        let candidate = Candidate { feature: *f as u32, border: 0, missing_left: true, gain };
+                        found[i] = best_of(found[i], Some(Found { candidate, left, subset: Some(subset) }));
+                    }
+                    continue;
+                }
                 steps.fill(&bins, first);
                 let missing = steps.missing;
                 for missing_left in [true, false] {
@@ -252,7 +262,7 @@ impl FeatureShare {
                     let border = steps.bin[step] - first as u32;
                     let candidate = Candidate { feature: *f as u32, border, missing_left, gain: largest - parent };
                     if candidate.gain > rules.min_gain {
-                        found[i] = best_of(found[i], Some(Found { candidate, left: steps.at(step) - aside }));
+                        found[i] = best_of(found[i], Some(Found { candidate, left: steps.at(step) - aside, subset: None }));
                     }
                 }
             }

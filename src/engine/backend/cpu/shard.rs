@@ -7,7 +7,7 @@ use super::codes::{CodeBlock, Columns, Layout, STATISTICS};
 use super::group::{Group, group_of};
 use super::partition::{self, Done, FeatureCodes, Source, Test};
 use super::statistics::{BATCH, Encoding, Magnitudes, Plane};
-use crate::backend::{CodedFeature, Division, NodeId};
+use crate::backend::{CodeSet, CodedFeature, Division, NodeId};
 use crate::boosting::loss::{self, Loss};
 use crate::numerics::random::Random;
 use crate::tree::{Tree, model::Child};
@@ -54,6 +54,8 @@ pub struct Shard {
     planes: Vec<Vec<u32>>,
     /// Statistics in the order of a list.
     ordered: Vec<u32>,
+    /// By row, whether its category goes right.
+    in_subset: Vec<u8>,
     gradient: Vec<f32>,
     hessian: Vec<f32>,
 }
@@ -109,6 +111,7 @@ pub struct TreeContext<'a> {
     pub rounding: Random,
     pub features: &'a [CodedFeature],
     pub groups: &'a [Group],
+    pub subsets: &'a [CodeSet],
 }
 
 impl TreeContext<'_> {
@@ -150,6 +153,7 @@ impl Shard {
             nodes: vec![],
             planes: vec![],
             ordered: vec![],
+            in_subset: vec![],
             gradient: vec![0.0; BATCH],
             hessian: vec![0.0; BATCH],
         }
@@ -309,13 +313,19 @@ impl Shard {
         let few = self.searches_rows(tree) && self.nodes[d.parent as usize].len <= 2 * FEW_ROWS;
         let parent = self.nodes[d.parent as usize];
         let feature = &tree.features[d.split.feature as usize];
-        let test = code_test(feature, d.split.border, d.split.missing_left);
+        let test = match feature.categories {
+            true => Test::new(0, true),
+            false => code_test(feature, d.split.border, d.split.missing_left),
+        };
         let (from, to) = (parent.list as usize, 1 - parent.list as usize);
         let (start, len) = (parent.start, parent.len);
         let source = if parent.all { Source::All } else { Source::List };
         // Where the rows' one block is read to part them, they are added while their lines are
         // still in the first-level cache.
         let (group, inside) = group_of(tree.groups, d.split.feature as usize);
+        if feature.categories {
+            self.mark_subset(d, tree);
+        }
         let one_block = self.groups[0].columns.is_none() && tree.open().count() == 1 && self.groups[0].blocks.len() == 1;
         let step = if d.histograms && one_block { 256 } else { len.max(1) };
         let mut summed = d.histograms;
@@ -333,6 +343,7 @@ impl Shard {
                 let (low, high) = self.lists.split_at_mut(1);
                 let (source_list, left) = if from == 0 { (&mut low[0], &mut high[0]) } else { (&mut high[0], &mut low[0]) };
                 let codes = match &self.groups[group].columns {
+                    _ if feature.categories => FeatureCodes { bytes: &self.in_subset, stride: 1 },
                     Some(columns) => FeatureCodes { bytes: columns.feature(inside), stride: 1 },
                     None => {
                         let (block, at) = tree.groups[group].layout.place(inside);
@@ -380,6 +391,19 @@ impl Shard {
         summed
     }
 
+    /// Writes 1 for the rows of a division's parent whose category goes right, and 0 for the others.
+    fn mark_subset(&mut self, d: &Division, tree: &TreeContext<'_>) {
+        let mut marks = std::mem::take(&mut self.in_subset);
+        marks.resize(self.rows, 0);
+        let (group, inside) = group_of(tree.groups, d.split.feature as usize);
+        let (block, at) = tree.groups[group].layout.place(inside);
+        let subset = &tree.subsets[d.split.border as usize];
+        for row in self.node_rows(d.parent) {
+            marks[row] = subset.contains(self.groups[group].blocks[block].code(row, at)) as u8;
+        }
+        self.in_subset = marks;
+    }
+
     /// The rows of a node that were drawn.
     fn node_rows(&self, node: NodeId) -> impl Iterator<Item = usize> {
         let n = self.nodes[node as usize];
@@ -423,7 +447,10 @@ impl Shard {
             let (group, inside) = group_of(tree.groups, split.feature as usize);
             let (block, at) = tree.groups[group].layout.place(inside);
             let code = self.groups[group].blocks[block].code(row, at);
-            code_test(&tree.features[split.feature as usize], split.border, split.missing_left).right(code)
+            match &tree.features[split.feature as usize] {
+                feature if feature.categories => tree.subsets[split.border as usize].contains(code),
+                feature => code_test(feature, split.border, split.missing_left).right(code),
+            }
         };
         match grown {
             Tree::Symmetric { splits, .. } => splits.iter().fold(0, |index, s| 2 * index + right(s) as u32),
