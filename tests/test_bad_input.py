@@ -38,9 +38,6 @@ def test_the_good_table_is_good() -> None:
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     # name: (columns, parameters, what the error says)
-    "string feature": ({"a": ["x"] * 10}, {}, "column `a`.*categorical features are not supported yet"),
-    "categorical feature": ({"a": pl.Series(["x"] * 10, dtype=pl.Categorical)}, {}, "column `a`.*categorical features"),
-    "enum feature": ({"a": pl.Series(["x"] * 10, dtype=pl.Enum(["x"]))}, {}, "column `a`.*categorical features"),
     "list feature": ({"a": [[1]] * 10}, {}, "column `a`: its type is list"),
     "binary feature": ({"a": [b"x"] * 10}, {}, "column `a`: its type is binary"),
     "null target": (

@@ -58,7 +58,7 @@ class GbdtParams(TypedDict, total=False):
     border_sample: int
     l2: float
     l1: float
-    min_child_weight: float
+    min_child_weight: float | None
     min_data_in_leaf: int
     min_gain: float
     row_sample: Literal["none", "bernoulli", "goss", "mvs"] | None
@@ -217,8 +217,8 @@ def fit_gbdt(
         L1 regularisation of leaf values, not negative; default 0. (XGBoost: `alpha`; LightGBM:
         `lambda_l1`.)
     min_child_weight
-        The smallest sum of hessians in a child; default 1. (LightGBM:
-        `min_sum_hessian_in_leaf`.)
+        The smallest sum of hessians in a child; default 1, and 0 under `"symmetric"`, where a split
+        serves a whole level (as in CatBoost). (LightGBM: `min_sum_hessian_in_leaf`.)
     min_data_in_leaf
         The smallest number of rows in a child; default 0: no rule.
     min_gain
@@ -272,7 +272,8 @@ def fit_gbdt(
         The number of borders that cut a numeric target into classes for `"borders"`, `"buckets"` and
         `"binarized_target_mean_value"`; default 1.
     permutations
-        The number of permutations for statistics, 1 to 64; each tree sees one of them. Default 4.
+        The number of permutations for statistics, 1 to 64; each tree sees one of them. Default 1:
+        more of them were no better on the tables of `benchmarks/categories.py`.
     max_combination
         The largest number of columns whose categories are combined while a tree grows, 1 to 8;
         default 2, and 1 is none. (CatBoost: `max_ctr_complexity`.)

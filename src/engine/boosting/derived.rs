@@ -160,7 +160,9 @@ impl<'a> DerivedFeatures<'a> {
         numeric: Vec<(u32, CodedFeature)>,
     ) -> Result<(Self, Vec<BaseCodes>)> {
         let rows = target.len();
-        let training: Vec<u32> = (0..rows as u32).filter(|r| !input.held_out.is_some_and(|h| h[*r as usize])).collect();
+        let any = input.features.iter().any(|c| c.category_codes().is_some());
+        let trains = |r: &u32| !input.held_out.is_some_and(|h| h[*r as usize]);
+        let training: Vec<u32> = if any { (0..rows as u32).filter(trains).collect() } else { vec![] };
         let mut categories = vec![];
         for (i, column) in input.features.iter().enumerate() {
             let (Some(codes), Some(labels)) = (column.category_codes(), column.categories()) else { continue };

@@ -337,7 +337,7 @@ fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, Code
         leaves: params.leaves(),
         l1: params.l1,
         l2: params.l2,
-        min_child_weight: params.min_child_weight,
+        min_child_weight: params.min_child_weight(),
         min_data_in_leaf: params.min_data_in_leaf,
         min_gain: params.min_gain,
         feature_fraction: params.feature_fraction,

@@ -128,8 +128,9 @@ pub struct BoostingParams {
     pub l2: f64,
     /// L1 regularisation of leaf values.
     pub l1: f64,
-    /// The smallest sum of hessians in a child.
-    pub min_child_weight: f64,
+    /// The smallest sum of hessians in a child; unless told otherwise 1, and 0 under `symmetric`,
+    /// whose splits serve a whole level.
+    pub min_child_weight: Option<f64>,
     /// The smallest number of rows in a child; 0: no rule.
     pub min_data_in_leaf: u32,
     /// The smallest gain of a split.
@@ -212,7 +213,7 @@ impl Default for BoostingParams {
             border_sample: 200_000,
             l2: 1.0,
             l1: 0.0,
-            min_child_weight: 1.0,
+            min_child_weight: None,
             min_data_in_leaf: 0,
             min_gain: 0.0,
             row_sample: RowSample::None,
@@ -229,7 +230,7 @@ impl Default for BoostingParams {
             ctr_priors: vec![0.0, 0.5, 1.0],
             ctr_borders: 15,
             target_borders: 1,
-            permutations: 4,
+            permutations: 1,
             max_combination: 2,
             ctr_table_limit: 1 << 24,
             cat_smooth: 10.0,
@@ -322,7 +323,7 @@ impl BoostingParams {
         check(self.border_sample >= 2, "border_sample", self.border_sample, "at least 2")?;
         check(not_negative(self.l2), "l2", self.l2, "zero or a positive number")?;
         check(not_negative(self.l1), "l1", self.l1, "zero or a positive number")?;
-        check(not_negative(self.min_child_weight), "min_child_weight", self.min_child_weight, "zero or a positive number")?;
+        check(not_negative(self.min_child_weight()), "min_child_weight", self.min_child_weight(), "zero or a positive number")?;
         check(not_negative(self.min_gain), "min_gain", self.min_gain, "zero or a positive number")?;
         if let Some(f) = self.row_fraction {
             if self.row_sample == RowSample::None {
@@ -387,6 +388,11 @@ impl BoostingParams {
             Policy::Leafwise => self.leaves.unwrap_or(31),
             _ => 1 << self.depth(),
         }
+    }
+
+    /// The smallest sum of hessians in a child.
+    pub fn min_child_weight(&self) -> f64 {
+        self.min_child_weight.unwrap_or(if self.policy == Policy::Symmetric { 0.0 } else { 1.0 })
     }
 
     /// The statistics of categories; `classes`: the target is one of classes.

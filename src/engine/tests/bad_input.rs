@@ -214,7 +214,7 @@ fn parameters_out_of_range_are_refused() {
             BoostingParams { l2: value, ..p.clone() },
             BoostingParams { l1: value, ..p.clone() },
             BoostingParams { min_gain: value, ..p.clone() },
-            BoostingParams { min_child_weight: value, ..p.clone() },
+            BoostingParams { min_child_weight: Some(value), ..p.clone() },
             BoostingParams { learning_rate: value, ..p.clone() },
             BoostingParams { huber_delta: value, ..p.clone() },
             BoostingParams { feature_fraction: value, ..p.clone() },
