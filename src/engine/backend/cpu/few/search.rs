@@ -200,6 +200,7 @@ fn largest_at_ends(entries: &[u64], scores: &[f64]) -> ([f64; LANES], [u64; LANE
 }
 
 /// The split with the largest gain summed over the nodes.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn find_level_split(
     sorted: &Sorted,
     nodes: &[SearchNode],
@@ -240,7 +241,7 @@ pub fn find_level_split(
 
 /// Sums the nodes' scores at each border of a block's features; gives which of these have missing
 /// values in any of the nodes.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+#[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn level_scores(
     sorted: &Sorted,
@@ -277,7 +278,8 @@ fn level_scores(
                 spread(entries, scores, lane, *parent, &mut level.node[lane], feature.borders.len() + 1);
             }
             for (lane, feature) in features.iter().enumerate() {
-                let n = feature.borders.len() + 1;
+                // In whole vectors; what stands behind the borders is never read.
+                let n = (feature.borders.len() + 1).next_multiple_of(LANES);
                 let (sums, scores) = (&mut level.sums[side][lane][..n], &level.node[lane][..n]);
                 for i in 0..n {
                     sums[i] += scores[i];
@@ -292,21 +294,18 @@ fn level_scores(
 /// the first row there is none.
 #[inline(always)]
 fn spread(entries: &[u64], scores: &[f64], lane: usize, unsplit: f64, out: &mut [f64; MAX_BINS + LANES], end: usize) {
-    let mut at = 0;
-    let mut score = unsplit;
-    let mut position = lane;
-    while position < entries.len() {
-        let next = border(entries[position]);
-        while at < next {
-            out[at..at + LANES].fill(score);
-            at += LANES;
-        }
-        at = next;
-        score = scores[position];
-        position += LANES;
-    }
-    while at < end {
+    let (mut at, mut score, mut position) = (0, unsplit, lane);
+    let mut next = border(entries[lane]);
+    loop {
         out[at..at + LANES].fill(score);
         at += LANES;
+        if at >= next {
+            if position >= entries.len() {
+                break;
+            }
+            (at, score) = (next, scores[position]);
+            position += LANES;
+            next = if position < entries.len() { border(entries[position]) } else { end };
+        }
     }
 }
