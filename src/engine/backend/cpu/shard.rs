@@ -103,7 +103,7 @@ impl ShardGroup {
 
     /// Frees everything.
     pub fn clear(&mut self) {
-        *self = ShardGroup { blocks: vec![], columns: None, partials: vec![], spare: vec![] };
+        *self = ShardGroup { blocks: vec![], columns: None, sorted: None, partials: vec![], spare: vec![] };
     }
 
     /// Makes the partial histograms of the last step free for use.

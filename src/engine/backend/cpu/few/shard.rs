@@ -13,6 +13,7 @@ impl Shard {
     pub fn sort_rows(&mut self, group: usize, features: &[CodedFeature], first: usize, counted: bool) {
         let rows = self.rows;
         if self.alone()
+            && !features.is_empty()
             && rows <= MOST_ROWS
             && let Some(ShardGroup { columns: Some(columns), sorted, .. }) = self.groups.get_mut(group)
         {
