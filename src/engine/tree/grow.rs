@@ -354,7 +354,7 @@ struct Branches {
 
 impl Branches {
     fn new(root: NodeId) -> Self {
-        Branches { root, divided: vec![] }
+        Branches { root, divided: vec![None; root as usize + 1] }
     }
 
     fn divide(&mut self, node: NodeId, split: Split, left: NodeId, right: NodeId) {
@@ -366,19 +366,16 @@ impl Branches {
     }
 
     /// Numbers nodes and leaves level by level, from left to right.
-    fn finish(mut self, open: Vec<Open>) -> Shape {
-        self.divided.resize(self.divided.len().max(self.root as usize + 1), None);
-        let mut by_id: Vec<Option<Open>> = Vec::with_capacity(self.divided.len());
-        by_id.resize_with(self.divided.len(), || None);
-        let most = open.len();
+    fn finish(self, open: Vec<Open>) -> Shape {
+        let mut leaves = Vec::with_capacity(open.len());
+        let mut order = Vec::with_capacity(2 * open.len());
+        let mut by_id: Vec<Option<Open>> = self.divided.iter().map(|_| None).collect();
         for node in open {
             let id = node.id as usize;
             by_id[id] = Some(node);
         }
         let mut places = vec![Child::Leaf(0); self.divided.len()];
-        let mut order = Vec::with_capacity(2 * most);
         order.push(self.root);
-        let mut leaves = Vec::with_capacity(most);
         let (mut at, mut inner) = (0, 0);
         while at < order.len() {
             let id = order[at] as usize;

@@ -11,7 +11,7 @@ pub type Right = [u8; MOST_ROWS / 8];
 /// # Panics
 /// When not `left` entries of each lane go left, or `to` is shorter than `from`.
 pub fn part(from: &[u64], right: &Right, left: usize, to: &mut [u64]) {
-    assert!(from.len() % LANES == 0 && to.len() >= from.len());
+    assert!(from.len().is_multiple_of(LANES) && to.len() >= from.len());
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vbmi") {
         // SAFETY: the features were found.

@@ -258,8 +258,8 @@ fn level_scores(
     if sorted.missing[block] {
         for node in nodes {
             let aside = missing(sorted.entries(places[node.id as usize], block));
-            for lane in 0..LANES {
-                any_missing[lane] |= (aside.0[lane], aside.1[lane]) != (0, 0);
+            for (lane, any) in any_missing.iter_mut().enumerate() {
+                *any |= (aside.0[lane], aside.1[lane]) != (0, 0);
             }
         }
     }
