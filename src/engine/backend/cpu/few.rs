@@ -28,6 +28,9 @@ use super::search::Found;
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster.
 pub const MOST_ROWS: usize = 512;
 
+/// And of up to so many values, each of which takes 20 bytes more.
+const MOST_VALUES: usize = 1 << 20;
+
 /// Features side by side.
 const LANES: usize = 8;
 

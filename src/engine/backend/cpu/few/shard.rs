@@ -3,20 +3,19 @@
 use super::super::group::{Group, group_of};
 use super::super::search::{best_of, better};
 use super::super::shard::{Shard, ShardGroup};
-use super::{MOST_ROWS, Sorted};
+use super::{MOST_ROWS, MOST_VALUES, Sorted};
 use crate::backend::{Candidate, CodedFeature, SearchNode};
 use crate::tree::split::{SplitRules, Sums};
 
 impl Shard {
     /// Sorts the rows of a group whose codes are there, where the table is small enough; its
-    /// features are numbered from `first` on.
+    /// features are numbered from `first` on. Group 0 decides for all: a tree is searched either by
+    /// sorted rows or by histograms.
     pub fn sort_rows(&mut self, group: usize, features: &[CodedFeature], first: usize, counted: bool) {
         let rows = self.rows;
-        if self.alone()
-            && !features.is_empty()
-            && rows <= MOST_ROWS
-            && let Some(ShardGroup { columns: Some(columns), sorted, .. }) = self.groups.get_mut(group)
-        {
+        let small = rows <= MOST_ROWS && rows * features.len() <= MOST_VALUES && self.alone() && !features.is_empty();
+        let sorts = if group == 0 { small } else { self.groups[0].sorted.is_some() };
+        if sorts && let Some(ShardGroup { columns: Some(columns), sorted, .. }) = self.groups.get_mut(group) {
             *sorted = Some(Sorted::new(features, first, columns, rows, counted));
         }
     }
