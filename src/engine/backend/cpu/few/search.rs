@@ -164,7 +164,7 @@ fn find_split(sorted: &Sorted, node: &SearchNode, place: NodeRows, rules: &Split
                 let at = at[lane] as usize * LANES + lane;
                 let (feature, border) = ((context.first + lane) as u32, border(entries[at]) as u32);
                 let candidate = Candidate { feature, border, missing_left, gain: gains[lane] };
-                best = best_of(best, Some(Found { candidate, left: sorted.sums(work.gradient[at], work.hessian[at]) }));
+                best = best_of(best, Some(Found { candidate, left: sorted.sums(work.gradient[at], work.hessian[at]), subset: None }));
             }
         }
     }

@@ -13,7 +13,9 @@ impl Shard {
     /// sorted rows or by histograms.
     pub fn sort_rows(&mut self, group: usize, features: &[CodedFeature], first: usize, counted: bool) {
         let rows = self.rows;
-        let small = rows <= MOST_ROWS && rows * features.len() <= MOST_VALUES && self.alone() && !features.is_empty();
+        // Subsets of categories are searched in histograms.
+        let ordinal = !features.is_empty() && features.iter().all(|f| !f.categories);
+        let small = self.alone() && rows <= MOST_ROWS && rows * features.len() <= MOST_VALUES && ordinal;
         let sorts = if group == 0 { small } else { self.groups[0].sorted.is_some() };
         if sorts && let Some(ShardGroup { columns: Some(columns), sorted, .. }) = self.groups.get_mut(group) {
             *sorted = Some(Sorted::new(features, first, columns, rows, counted));
