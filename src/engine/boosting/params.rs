@@ -262,6 +262,10 @@ impl BoostingParams {
     /// ```
     pub fn from_json(value: &serde_json::Value) -> Result<Self> {
         let object = value.as_object().ok_or_else(|| Error::Data("parameters are an object of names and values".into()))?;
+        if let Ok(params) = BoostingParams::deserialize(value) {
+            params.validate()?;
+            return Ok(params);
+        }
         let known = serde_json::to_value(BoostingParams::default()).map_err(|e| Error::Data(e.to_string()))?;
         let known = known.as_object().ok_or_else(|| Error::Data("parameters are no object".into()))?;
         for name in object.keys() {
@@ -269,15 +273,13 @@ impl BoostingParams {
                 let suggestion = nearest(name, known.keys().map(String::as_str)).map(String::from);
                 return Err(Error::UnknownParameter { name: name.clone(), suggestion });
             }
-            // One field at a time, so that the error names it.
+            // Something is wrong: one field at a time, so that the error names it.
             let single = serde_json::json!({ name.as_str(): object[name] });
             if let Err(e) = serde_json::from_value::<BoostingParams>(single) {
                 return Err(Error::parameter(name, format!("{}: {e}", object[name])));
             }
         }
-        let params: BoostingParams = serde_json::from_value(value.clone()).map_err(|e| Error::Data(e.to_string()))?;
-        params.validate()?;
-        Ok(params)
+        BoostingParams::deserialize(value).map_err(|e| Error::Data(e.to_string()))
     }
 
     /// The parameters as a JSON object, without those that never change the model

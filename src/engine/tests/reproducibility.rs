@@ -108,6 +108,34 @@ fn threads_change_nothing_at_the_edges_of_the_layout() {
     }
 }
 
+/// Proves the same for tables of few rows, which one thread searches in sorted lists and two
+/// threads by histograms: 500 × 140 values are enough for the second one.
+#[test]
+fn sorted_rows_and_histograms_give_the_same_small_models() {
+    let mut case = 0;
+    for loss in ["rmse", "logloss", "multiclass", "quantile"] {
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            for more in [
+                json!({}),
+                json!({ "min_child_weight": 0, "l2": 0.1, "bins": 20, "row_sample": "bernoulli" }),
+                json!({ "l1": 0.3, "min_data_in_leaf": 7, "row_sample": "mvs", "min_gain": 0.01 }),
+                json!({ "monotone": { "x0": 1, "x1": -1 }, "feature_fraction_level": 0.5, "min_child_weight": 0.2 }),
+                json!({ "interaction": [["x0", "x1"], ["x1", "x2", "x130"]], "feature_fraction": 0.8, "bins": 1 }),
+            ] {
+                case += 1;
+                let mut t = table(500, 140, loss, case);
+                let mut dice = Dice::new(case);
+                t.weight = (case % 3 == 0).then(|| (0..500).map(|_| dice.below(4) as f64).collect());
+                t.held_out = (case % 4 == 0).then(|| (0..500).map(|_| dice.chance(0.2)).collect());
+                let base = json!({ "loss": loss, "policy": policy, "trees": 2, "depth": 5, "seed": case, "learning_rate": 0.4 });
+                let p = params_with(base, more);
+                let (one, two) = (t.fit(&with_threads(&p, 1)), t.fit(&with_threads(&p, 2)));
+                assert_same(&one, &two, &format!("{loss}, {policy}, case {case}"));
+            }
+        }
+    }
+}
+
 /// Proves the same with all 255 borders, where missing values take one away, and with continuous
 /// values, whose borders come from a sample.
 #[test]

@@ -185,8 +185,8 @@ impl Growth<'_> {
             splits.push(split(&candidate));
             let mut left_sums = search.iter().map(|n| n.id).zip(left_sums).peekable();
             let last = depth + 1 == self.params.depth;
-            let mut divisions = vec![];
-            let mut children = vec![];
+            let mut divisions = Vec::with_capacity(nodes.len());
+            let mut children = Vec::with_capacity(2 * nodes.len());
             for node in nodes {
                 // Nodes that were too small to be searched go along; their children are too small too.
                 let left = left_sums.next_if(|(id, _)| *id == node.id).map(|(_, sums)| sums);
@@ -208,9 +208,8 @@ impl Growth<'_> {
         let mut leaves = vec![];
         for depth in 0..self.params.depth {
             self.check()?;
-            let (open, closed): (Vec<Open>, Vec<Open>) = nodes.into_iter().partition(|n| self.rules.divisible(n.sums));
-            leaves.extend(closed);
-            nodes = vec![];
+            let open = close(nodes, |n| self.rules.divisible(n.sums), &mut leaves);
+            nodes = Vec::with_capacity(2 * open.len());
             if open.is_empty() {
                 break;
             }
@@ -220,7 +219,7 @@ impl Growth<'_> {
             search.iter_mut().zip(&open).for_each(|(s, n)| s.features = self.choice.node(&level, n, self.features));
             let found = self.backend.find_splits(&search, &self.rules)?;
             let last = depth + 1 == self.params.depth;
-            let mut divisions = vec![];
+            let mut divisions = Vec::with_capacity(open.len());
             for (node, found) in open.into_iter().zip(found) {
                 let Some((candidate, left)) = found else {
                     leaves.push(node);
@@ -247,9 +246,8 @@ impl Growth<'_> {
         let mut leaves = 1;
         loop {
             self.check()?;
-            let (open, small): (Vec<Open>, Vec<Open>) =
-                fresh.into_iter().partition(|n| leaves < self.params.leaves && n.depth < self.params.depth && self.rules.divisible(n.sums));
-            closed.extend(small);
+            let deeper = |n: &Open| leaves < self.params.leaves && n.depth < self.params.depth && self.rules.divisible(n.sums);
+            let open = close(fresh, deeper, &mut closed);
             if !open.is_empty() {
                 let mut search: Vec<SearchNode> = open.iter().map(|n| self.search_node(n)).collect();
                 self.features.open(self.backend, &self.used, &search)?;
@@ -338,47 +336,66 @@ fn split(c: &Candidate) -> Split {
     Split { feature: c.feature, border: c.border, missing_left: c.missing_left, gain: c.gain as f32 }
 }
 
+/// The nodes that stay open; the others go to `closed`.
+fn close(nodes: Vec<Open>, stays: impl Fn(&Open) -> bool, closed: &mut Vec<Open>) -> Vec<Open> {
+    let mut open = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        if stays(&node) { open.push(node) } else { closed.push(node) }
+    }
+    open
+}
+
 /// The shape of a branching tree while it grows, by backend node numbers.
 struct Branches {
     root: NodeId,
-    divided: std::collections::BTreeMap<NodeId, (Split, NodeId, NodeId)>,
+    /// The split and the children of each node that has been divided.
+    divided: Vec<Option<(Split, NodeId, NodeId)>>,
 }
 
 impl Branches {
     fn new(root: NodeId) -> Self {
-        Branches { root, divided: Default::default() }
+        Branches { root, divided: vec![None; root as usize + 1] }
     }
 
     fn divide(&mut self, node: NodeId, split: Split, left: NodeId, right: NodeId) {
-        self.divided.insert(node, (split, left, right));
+        let last = node.max(left).max(right) as usize;
+        if self.divided.len() <= last {
+            self.divided.resize(last + 1, None);
+        }
+        self.divided[node as usize] = Some((split, left, right));
     }
 
     /// Numbers nodes and leaves level by level, from left to right.
     fn finish(self, open: Vec<Open>) -> Shape {
-        let mut by_id: std::collections::BTreeMap<NodeId, Open> = open.into_iter().map(|o| (o.id, o)).collect();
-        let mut order = vec![self.root];
-        let mut at = 0;
+        let mut leaves = Vec::with_capacity(open.len());
+        let mut order = Vec::with_capacity(2 * open.len());
+        let mut by_id: Vec<Option<Open>> = self.divided.iter().map(|_| None).collect();
+        for node in open {
+            let id = node.id as usize;
+            by_id[id] = Some(node);
+        }
+        let mut places = vec![Child::Leaf(0); self.divided.len()];
+        order.push(self.root);
+        let (mut at, mut inner) = (0, 0);
         while at < order.len() {
-            if let Some((_, l, r)) = self.divided.get(&order[at]) {
-                order.extend([*l, *r]);
+            let id = order[at] as usize;
+            match self.divided[id] {
+                Some((_, left, right)) => {
+                    order.extend([left, right]);
+                    places[id] = Child::Node(inner);
+                    inner += 1;
+                }
+                None => {
+                    places[id] = Child::Leaf(leaves.len() as u32);
+                    leaves.extend(by_id[id].take());
+                }
             }
             at += 1;
         }
-        let (inner, outer): (Vec<NodeId>, Vec<NodeId>) = order.into_iter().partition(|n| self.divided.contains_key(n));
-        let place: std::collections::BTreeMap<NodeId, Child> = inner
-            .iter()
-            .enumerate()
-            .map(|(i, n)| (*n, Child::Node(i as u32)))
-            .chain(outer.iter().enumerate().map(|(i, n)| (*n, Child::Leaf(i as u32))))
-            .collect();
-        let nodes = inner
-            .iter()
-            .map(|n| {
-                let (split, l, r) = &self.divided[n];
-                Node { split: *split, left: place[l], right: place[r] }
-            })
-            .collect();
-        let leaves: Vec<Open> = outer.iter().filter_map(|n| by_id.remove(n)).collect();
+        let place = |id: NodeId| places[id as usize];
+        let node = |(split, left, right)| Node { split, left: place(left), right: place(right) };
+        let mut nodes = Vec::with_capacity(inner as usize);
+        nodes.extend(order.into_iter().filter_map(|id| self.divided[id as usize]).map(node));
         (Tree::Branching { nodes, leaves: vec![Leaf::default(); leaves.len()] }, leaves)
     }
 }

@@ -7,6 +7,7 @@
 mod bins;
 mod buffer;
 mod codes;
+mod few;
 mod group;
 mod histogram;
 mod partition;
@@ -98,6 +99,7 @@ impl<'a> CpuBackend<'a> {
             let mut shard = Shard::new(rows, t, n, data.scores.len());
             fill_rows(&mut shard, &data);
             let done = fill_codes(&mut shard, &group.layout, &data, &quantizers, interrupted);
+            shard.sort_rows(0, data.features, 0, data.count_rows);
             done.map(|()| RwLock::new(shard))
         });
         let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
@@ -169,6 +171,11 @@ impl<'a> CpuBackend<'a> {
 
     fn encoding(&self) -> Result<&Encoding> {
         self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
+    }
+
+    /// Whether this tree is searched by sorted rows ([`few`]).
+    fn searches_sorted(&self) -> bool {
+        read(&self.shards[0]).few
     }
 
     /// What is to be merged in each group before the next search.
@@ -298,6 +305,7 @@ impl Backend for CpuBackend<'_> {
                 }
             }
             shard.groups.push(codes_of);
+            shard.sort_rows(id, features, first, self.count_rows);
         });
         self.groups.push(group);
         Ok(id)
@@ -312,11 +320,14 @@ impl Backend for CpuBackend<'_> {
     }
 
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
-        let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| self.groups[0].slot(*n) != NO_SLOT).collect();
+        let few = self.searches_sorted();
+        let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| few || self.groups[0].slot(*n) != NO_SLOT).collect();
         self.groups[group].reset(true);
         let context = self.tree_context(self.encoding()?);
         self.team.each(|t| write(&self.shards[t]).open_group(group, &summed, &context));
-        self.groups[group].open_in(&summed);
+        if !few {
+            self.groups[group].open_in(&summed);
+        }
         Ok(())
     }
 
@@ -343,11 +354,17 @@ impl Backend for CpuBackend<'_> {
         self.team.each(|t| write(&self.shards[t]).root(loss, &context));
         let scales = encoding.scales();
         let pending = self.take_pending();
+        if let Some(sums) = read(&self.shards[0]).sorted_sums() {
+            return Ok((sums, scales));
+        }
         let sums = self.search(&pending, |_, share| share.node_sums(0))?.into_iter().flatten().next().unwrap_or_default();
         Ok((sums, scales))
     }
 
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
+        if self.searches_sorted() {
+            return Ok(write(&self.shards[0]).find_splits(nodes, rules, &self.groups));
+        }
         let pending = self.take_pending();
         let statistics = self.small_statistics(nodes);
         let shard = read(&self.shards[0]);
@@ -368,6 +385,9 @@ impl Backend for CpuBackend<'_> {
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        if self.searches_sorted() {
+            return Ok(write(&self.shards[0]).find_level_split(nodes, rules, &self.groups, &self.features));
+        }
         let pending = self.take_pending();
         let statistics = self.small_statistics(nodes);
         let shard = read(&self.shards[0]);
@@ -394,6 +414,9 @@ impl Backend for CpuBackend<'_> {
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
         let summed = self.team.each(|t| write(&self.shards[t]).divide(divisions, &context));
+        if self.searches_sorted() {
+            return Ok(());
+        }
         for group in self.groups.iter_mut().filter(|g| g.open) {
             let mut partials = 0;
             for (d, _) in divisions.iter().zip(&summed[0]).filter(|(_, summed)| **summed) {

@@ -28,7 +28,7 @@ pub fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX
 }
 
 /// One candidate's score, with every rule: the definition.
-fn score(left: Sums, c: &Context<'_>) -> f64 {
+pub fn score(left: Sums, c: &Context<'_>) -> f64 {
     let rules = c.rules;
     let right = c.total - left;
     let ((gl, hl), (gr, hr)) = (rules.values(left), rules.values(right));

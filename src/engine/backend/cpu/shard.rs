@@ -4,6 +4,7 @@ mod partial;
 
 use super::buffer;
 use super::codes::{CodeBlock, Columns, Layout, STATISTICS};
+use super::few::Sorted;
 use super::group::{Group, group_of};
 use super::partition::{self, Done, FeatureCodes, Source, Test};
 use super::statistics::{BATCH, Encoding, Magnitudes, Plane};
@@ -21,8 +22,8 @@ pub const FEW_ROWS: usize = 48;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeRows {
     /// Which of the two lists.
-    list: u8,
-    start: usize,
+    pub list: u8,
+    pub start: usize,
     pub len: usize,
     /// All rows of the shard in order, written to no list.
     all: bool,
@@ -49,7 +50,11 @@ pub struct Shard {
     /// `[output][leaf]`
     leaf_values: Vec<Vec<f32>>,
     lists: [Vec<u32>; 2],
-    nodes: Vec<NodeRows>,
+    pub nodes: Vec<NodeRows>,
+    /// Whether this tree's nodes are searched by the groups' sorted rows, without histograms.
+    pub few: bool,
+    /// The first plane of a batch.
+    first_plane: Vec<u32>,
     /// Planes behind the first one, by row; empty for planes of ones.
     planes: Vec<Vec<u32>>,
     /// Statistics in the order of a list.
@@ -66,6 +71,8 @@ pub struct ShardGroup {
     /// The codes by feature, where memory allows: parting rows by them reads a sixteenth of the
     /// memory.
     pub columns: Option<Columns>,
+    /// The rows of a small table.
+    pub sorted: Option<Sorted>,
     pub partials: Vec<Partial>,
     spare: Vec<Partial>,
 }
@@ -77,6 +84,7 @@ impl ShardGroup {
         ShardGroup {
             blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, rows)).collect(),
             columns: columns.then(|| Columns::new(features, rows)),
+            sorted: None,
             partials: vec![],
             spare: vec![],
         }
@@ -95,7 +103,7 @@ impl ShardGroup {
 
     /// Frees everything.
     pub fn clear(&mut self) {
-        *self = ShardGroup { blocks: vec![], columns: None, partials: vec![], spare: vec![] };
+        *self = ShardGroup { blocks: vec![], columns: None, sorted: None, partials: vec![], spare: vec![] };
     }
 
     /// Makes the partial histograms of the last step free for use.
@@ -151,17 +159,24 @@ impl Shard {
             leaf_values: vec![vec![]; outputs],
             lists: [buffer::filled(0, own), buffer::filled(0, own)],
             nodes: vec![],
+            few: false,
+            first_plane: vec![0; BATCH.min(own)],
             planes: vec![],
             ordered: vec![],
             in_subset: vec![],
-            gradient: vec![0.0; BATCH],
-            hessian: vec![0.0; BATCH],
+            gradient: vec![0.0; BATCH.min(own)],
+            hessian: vec![0.0; BATCH.min(own)],
         }
     }
 
     /// The table's row of the first row of local batch `batch`.
     pub fn first_row(&self, batch: usize) -> usize {
         (batch * self.shards + self.index) * BATCH
+    }
+
+    /// Whether it has all rows.
+    pub fn alone(&self) -> bool {
+        self.shards == 1
     }
 
     /// The number of batches.
@@ -215,8 +230,11 @@ impl Shard {
     /// Starts a tree: rounds the derivatives and sums the root's histogram.
     pub fn root(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>) {
         self.groups.iter_mut().for_each(ShardGroup::recycle);
-        let mut partials: Vec<(usize, Partial)> = tree.open().map(|g| (g, self.new_partial(g))).collect();
         let planes = &tree.encoding.planes;
+        self.few = self.groups[0].sorted.is_some() && *planes == [Plane::Both];
+        let summed = if self.few { 0..0 } else { 0..self.groups.len() };
+        let summed = summed.filter(|g| tree.groups[*g].open);
+        let mut partials: Vec<(usize, Partial)> = summed.map(|g| (g, self.new_partial(g))).collect();
         self.planes.resize_with(planes.len() - 1, Vec::new);
         for (p, values) in self.planes.iter_mut().enumerate() {
             values.resize(if planes[p + 1] == Plane::Hessian { self.rows } else { 0 }, 0);
@@ -224,7 +242,7 @@ impl Shard {
         let listed = self.bag.is_some();
         let mut drawn = 0;
         let stride = self.groups[0].blocks[0].stride;
-        let mut first = vec![0u32; BATCH];
+        let mut first = std::mem::take(&mut self.first_plane);
         for batch in 0..self.batches() {
             let range = self.derive(loss, tree.output, batch, true);
             let n = range.len();
@@ -260,10 +278,27 @@ impl Shard {
             }
             self.groups[g].partials.push(partial);
         }
+        self.first_plane = first;
+        if self.few {
+            tree.open().for_each(|g| self.sort_node(g, 0));
+        }
+    }
+
+    /// Fills in a node's sorted rows in a group.
+    fn sort_node(&mut self, group: usize, node: NodeId) {
+        let n = self.nodes[node as usize];
+        let drawn = (!n.all).then(|| &self.lists[n.list as usize][n.start..n.start + n.len]);
+        if let Some(sorted) = &mut self.groups[group].sorted {
+            // A table of few rows is one batch.
+            sorted.open(n, drawn, &self.first_plane);
+        }
     }
 
     /// Sums the histograms of a group in nodes, one partial for each.
     pub fn open_group(&mut self, group: usize, nodes: &[NodeId], tree: &TreeContext<'_>) {
+        if self.few {
+            return nodes.iter().for_each(|n| self.sort_node(group, *n));
+        }
         self.groups[group].recycle();
         for node in nodes {
             let partial = self.sum_node(group, *node, tree);
@@ -292,7 +327,7 @@ impl Shard {
     /// Whether nodes of at most [`FEW_ROWS`] rows are searched without histograms: where one shard
     /// has all of a node's rows and can read their codes by feature.
     fn searches_rows(&self, tree: &TreeContext<'_>) -> bool {
-        self.shards == 1 && self.groups[0].columns.is_some() && tree.encoding.planes == [Plane::Both]
+        self.alone() && self.groups[0].columns.is_some() && tree.encoding.planes == [Plane::Both]
     }
 
     /// The rows of a small node.
@@ -328,7 +363,7 @@ impl Shard {
         }
         let one_block = self.groups[0].columns.is_none() && tree.open().count() == 1 && self.groups[0].blocks.len() == 1;
         let step = if d.histograms && one_block { 256 } else { len.max(1) };
-        let mut summed = d.histograms;
+        let mut summed = d.histograms && !self.few;
         let mut partials: Vec<(usize, Partial)> = vec![];
         if summed {
             let smaller = |g: &usize| !tree.groups[*g].sums_both(d);
@@ -373,6 +408,12 @@ impl Shard {
         let (low, high) = self.lists.split_at_mut(1);
         let (source_list, target_list) = if from == 0 { (&low[0], &mut high[0]) } else { (&high[0], &mut low[0]) };
         target_list[start + done.left..start + len].copy_from_slice(&source_list[start..start + done.right]);
+        if self.few && d.histograms {
+            let rows = &self.lists[to][start..start + len];
+            for g in tree.open() {
+                self.groups[g].sorted.iter_mut().for_each(|sorted| sorted.divide(parent, rows, done.left));
+            }
+        }
         let last = d.left.max(d.right) as usize;
         if self.nodes.len() <= last {
             self.nodes.resize(last + 1, NodeRows::default());
