@@ -104,6 +104,7 @@ bench: build ## Measure side by side with the peers (about half an hour; see ben
 	$(BIN)/python -m benchmarks.train --sizes 100000x200,5000x20 --out build/benchmarks/train-sizes.jsonl
 	$(BIN)/python -m benchmarks.predict
 	$(BIN)/python -m benchmarks.groups
+	$(BIN)/python -m benchmarks.histogram
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.picture
 

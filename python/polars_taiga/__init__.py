@@ -1,4 +1,4 @@
-"""Gradient-boosted trees as Polars expressions: fit, predict and quantise inside lazy queries.
+"""Gradient-boosted trees and histograms as Polars expressions, inside lazy queries.
 
 ```python
 import polars as pl
@@ -14,10 +14,24 @@ from __future__ import annotations
 
 # Imported for the namespaces `.taiga` that it registers.
 from polars_taiga import namespaces as namespaces
+from polars_taiga import plot
 from polars_taiga._taiga import __version__
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
+from polars_taiga.statistics import histogram, histogram2d, min_max
 
-__all__ = ["GbdtParams", "Model", "__version__", "borders", "fit_gbdt", "predict", "quantize"]
+__all__ = [
+    "GbdtParams",
+    "Model",
+    "__version__",
+    "borders",
+    "fit_gbdt",
+    "histogram",
+    "histogram2d",
+    "min_max",
+    "plot",
+    "predict",
+    "quantize",
+]

@@ -4,7 +4,10 @@ from typing import Literal
 
 __version__: str
 
+_Axis = tuple[int | None, tuple[float, float] | None, list[float] | None]
+
 def check_gbdt_params(json: str) -> None: ...
+def check_histogram_params(x: _Axis, y: _Axis | None = None) -> None: ...
 
 class Model:
     @staticmethod

@@ -12,6 +12,7 @@ from polars_taiga.gbdt import fit_gbdt
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
+from polars_taiga.statistics import histogram, histogram2d, min_max
 
 if TYPE_CHECKING:
     from polars.datatypes import DataType, DataTypeClass
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from polars_taiga.gbdt import GbdtParams
     from polars_taiga.predict import Output
     from polars_taiga.quantize import BorderMethod
+    from polars_taiga.statistics import Edges, Range
 
 __all__ = ["TaigaDataFrame", "TaigaExpr", "TaigaLazyFrame"]
 
@@ -71,6 +73,35 @@ class TaigaExpr:
     ) -> pl.Expr:
         """`tg.quantize` of this expression."""
         return quantize(self._expr, bins, method=method, borders=borders, sample=sample, seed=seed)
+
+    def min_max(self) -> pl.Expr:
+        """`tg.min_max` of this expression."""
+        return min_max(self._expr)
+
+    def histogram(
+        self,
+        bins: int | None = None,
+        *,
+        range: Range | None = None,
+        edges: Edges | None = None,
+        weights: IntoColumn | None = None,
+        density: bool = False,
+    ) -> pl.Expr:
+        """`tg.histogram` of this expression."""
+        return histogram(self._expr, bins, range=range, edges=edges, weights=weights, density=density)
+
+    def histogram2d(
+        self,
+        y: IntoColumn,
+        bins: int | tuple[int | None, int | None] | None = None,
+        *,
+        range: tuple[Range | None, Range | None] | None = None,
+        edges: tuple[Edges | None, Edges | None] | None = None,
+        weights: IntoColumn | None = None,
+        density: bool = False,
+    ) -> pl.Expr:
+        """`tg.histogram2d` with this expression as x."""
+        return histogram2d(self._expr, y, bins, range=range, edges=edges, weights=weights, density=density)
 
 
 @pl.api.register_lazyframe_namespace("taiga")

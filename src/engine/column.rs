@@ -42,6 +42,23 @@ impl<'a> Bits<'a> {
         let i = self.offset + i;
         self.bytes[i / 8] >> (i % 8) & 1 == 1
     }
+
+    /// Bits `i .. i + 64`, the first in the lowest place; unset behind the end.
+    #[inline]
+    pub fn word(&self, i: usize) -> u64 {
+        debug_assert!(i < self.len);
+        let (byte, shift) = ((self.offset + i) / 8, (self.offset + i) % 8);
+        let bytes = &self.bytes[byte..];
+        let wide = match bytes.first_chunk::<16>() {
+            Some(bytes) => u128::from_le_bytes(*bytes),
+            None => {
+                let mut padded = [0; 16];
+                padded[..bytes.len()].copy_from_slice(bytes);
+                u128::from_le_bytes(padded)
+            }
+        };
+        (wide >> shift) as u64 & (u64::MAX >> 64usize.saturating_sub(self.len - i))
+    }
 }
 
 /// The values of one chunk, in their own type.
@@ -54,6 +71,7 @@ pub enum Values<'a> {
     I32(&'a [i32]),
     I64(&'a [i64]),
     I128(&'a [i128]),
+    U128(&'a [u128]),
     U8(&'a [u8]),
     U16(&'a [u16]),
     U32(&'a [u32]),
@@ -94,6 +112,10 @@ macro_rules! with_values {
             }
             Values::I128($values) => {
                 let $to_f64 = |x: i128| x as f64;
+                $body
+            }
+            Values::U128($values) => {
+                let $to_f64 = |x: u128| x as f64;
                 $body
             }
             Values::U8($values) => {
@@ -169,6 +191,30 @@ impl<'a> Chunk<'a> {
         }
         Chunk { values, validity }
     }
+
+    /// The values; those that are null hold anything.
+    pub fn values(&self) -> Values<'a> {
+        self.values
+    }
+
+    /// Which values are not null; none where no value is.
+    pub fn validity(&self) -> Option<Bits<'a>> {
+        self.validity
+    }
+}
+
+/// Overwrites with NaN those values of `out` whose bit, counted from `start`, is unset.
+macro_rules! blank_nulls {
+    ($float:ty, $validity:expr, $start:expr, $out:expr) => {
+        for (w, out) in $out.chunks_mut(64).enumerate() {
+            let word = $validity.word($start + w * 64);
+            if word != u64::MAX {
+                for (i, o) in out.iter_mut().enumerate() {
+                    *o = if word >> i & 1 == 1 { *o } else { <$float>::NAN };
+                }
+            }
+        }
+    };
 }
 
 /// What a model remembers of a column's type. Any numeric type serves for any other (equal
@@ -226,17 +272,41 @@ pub struct Column<'a> {
     starts: Vec<usize>,
     /// What the codes of a categorical column stand for.
     categories: Option<&'a Categories>,
+    /// Of the chunks, empty ones too.
+    width: Width,
+}
+
+/// How wide a float it takes to hold a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Width {
+    /// Integers up to 16 bits and Booleans: any float holds them.
+    Any,
+    /// f32.
+    Single,
+    /// Everything else is read as f64.
+    Double,
+}
+
+impl Width {
+    fn of(values: &Values<'_>) -> Self {
+        match values {
+            Values::I8(_) | Values::I16(_) | Values::U8(_) | Values::U16(_) | Values::Bool(_) => Width::Any,
+            Values::F32(_) => Width::Single,
+            _ => Width::Double,
+        }
+    }
 }
 
 impl<'a> Column<'a> {
     /// A column of `chunks`; empty ones are dropped.
     pub fn new(name: impl Into<String>, dtype: FeatureType, chunks: Vec<Chunk<'a>>) -> Self {
+        let width = chunks.iter().map(|c| Width::of(&c.values)).max().unwrap_or(Width::Any);
         let chunks: Vec<_> = chunks.into_iter().filter(|c| !c.values.is_empty()).collect();
         let mut starts = vec![0];
         for c in &chunks {
             starts.push(starts[starts.len() - 1] + c.values.len());
         }
-        Column { name: name.into(), dtype, chunks, starts, categories: None }
+        Column { name: name.into(), dtype, chunks, starts, categories: None, width }
     }
 
     /// A categorical column: its values are the codes.
@@ -299,6 +369,11 @@ impl<'a> Column<'a> {
         self.chunks.iter().all(|c| matches!(c.values, Values::F32(_)))
     }
 
+    /// How wide a float it takes to hold the values.
+    pub fn width(&self) -> Width {
+        self.width
+    }
+
     /// The index of the chunk that holds `row`.
     fn chunk_of(&self, row: usize) -> usize {
         self.starts.partition_point(|&s| s <= row) - 1
@@ -306,7 +381,7 @@ impl<'a> Column<'a> {
 
     /// Calls `visit(chunk, row inside the chunk, offset from start, rows)` for each chunk's share
     /// of the rows from `start` on.
-    fn segments(&self, start: usize, len: usize, mut visit: impl FnMut(&Chunk<'a>, usize, usize, usize)) {
+    pub(crate) fn segments(&self, start: usize, len: usize, mut visit: impl FnMut(&Chunk<'a>, usize, usize, usize)) {
         assert!(start + len <= self.len(), "rows {start}..{} of a column of {}", start + len, self.len());
         let mut done = 0;
         if len == 0 {
@@ -329,11 +404,7 @@ impl<'a> Column<'a> {
             let out = &mut out[at..at + n];
             c.values.read(inner, out);
             if let Some(v) = c.validity {
-                for (i, o) in out.iter_mut().enumerate() {
-                    if !v.get(inner + i) {
-                        *o = f64::NAN;
-                    }
-                }
+                blank_nulls!(f64, v, inner, out);
             }
         });
     }
@@ -357,13 +428,23 @@ impl<'a> Column<'a> {
             let out = &mut scratch[at..at + n];
             out.copy_from_slice(&v[inner..inner + n]);
             if let Some(v) = c.validity {
-                for (i, o) in out.iter_mut().enumerate() {
-                    if !v.get(inner + i) {
-                        *o = f32::NAN;
-                    }
-                }
+                blank_nulls!(f32, v, inner, out);
             }
         });
+        scratch
+    }
+
+    /// Rows `start .. start + len` as f64, nulls as NaN: borrowed where one chunk of f64 without
+    /// nulls covers them, else written to `scratch`.
+    pub fn borrow_f64<'s>(&'s self, start: usize, len: usize, scratch: &'s mut Vec<f64>) -> &'s [f64] {
+        if len > 0 {
+            let k = self.chunk_of(start);
+            if let (Values::F64(v), None, true) = (self.chunks[k].values, &self.chunks[k].validity, start + len <= self.starts[k + 1]) {
+                return &v[start - self.starts[k]..][..len];
+            }
+        }
+        scratch.resize(len, 0.0);
+        self.read_f64(start, scratch);
         scratch
     }
 
@@ -419,5 +500,35 @@ mod tests {
         let bits = [0b1010u8];
         let b = Column::new("b", FeatureType::Numeric, vec![Chunk::new(Values::Bool(Bits::new(&bits, 1, 3)), None)]);
         assert_eq!(b.to_f64(), vec![1.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn words_of_bits_are_their_bits() {
+        let bytes: Vec<u8> = (0..40u32).map(|i| (i * 97 + 31) as u8).collect();
+        for (offset, len) in [(0, 320), (3, 317), (5, 64), (7, 65), (250, 70), (313, 7), (319, 1)] {
+            let bits = Bits::new(&bytes, offset, len);
+            for i in 0..len {
+                let naive = (i..len.min(i + 64)).fold(0u64, |word, k| word | (bits.get(k) as u64) << (k - i));
+                assert_eq!(bits.word(i), naive, "{offset} {len} {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_runs_of_nulls_read_as_nan() {
+        let values: Vec<f64> = (0..200).map(f64::from).collect();
+        let single: Vec<f32> = values.iter().map(|&x| x as f32).collect();
+        let validity: Vec<u8> = (0..26u32).map(|i| if i % 9 < 8 { 255 } else { 0b0101_1010 }).collect();
+        let bits = Bits::new(&validity, 5, 200);
+        let (wide, narrow) = (Values::F64(&values), Values::F32(&single));
+        let [wide, narrow] = [wide, narrow].map(|v| Column::new("x", FeatureType::Numeric, vec![Chunk::new(v, Some(bits))]));
+        let (mut a, mut b) = (vec![], vec![]);
+        let (got, got32) = (wide.borrow_f64(3, 190, &mut a), narrow.read_f32(3, 190, &mut b));
+        for i in 0..190 {
+            let expected = if bits.get(i + 3) { values[i + 3] } else { f64::NAN };
+            assert!(got[i] == expected || got[i].is_nan() && expected.is_nan());
+            assert_eq!(got[i].to_bits(), (got32[i] as f64).to_bits());
+        }
+        assert_eq!((wide.width(), narrow.width()), (Width::Double, Width::Single));
     }
 }

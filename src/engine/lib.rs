@@ -1,6 +1,6 @@
 //! The engine of polars-taiga: every algorithm over plain slices; no Polars, no Python.
 //!
-//! Imports point down only: learners ([`boosting`]) → [`tree`] → [`quantize`] → [`numerics`];
+//! Imports point down only: learners ([`boosting`]) → [`tree`], [`encoding`], [`stats`] → [`quantize`] → [`numerics`];
 //! a learner's heavy steps are the verbs of a [`backend`].
 
 pub mod backend;
@@ -11,6 +11,7 @@ pub mod error;
 pub mod model;
 pub mod numerics;
 pub mod quantize;
+pub mod stats;
 pub mod tree;
 
 pub use error::{Error, Result};

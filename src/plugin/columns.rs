@@ -141,7 +141,6 @@ impl Numbers {
         let physical = series.to_physical_repr();
         let physical = match physical.dtype() {
             DataType::Float16 | DataType::Null => physical.cast(&DataType::Float32)?,
-            DataType::UInt128 => physical.cast(&DataType::Float64)?,
             _ => physical.into_owned(),
         };
         Ok(Numbers { dtype, physical, scale })
@@ -224,6 +223,7 @@ impl Numbers {
             (DataType::UInt16, _) => primitive!(u16, U16),
             (DataType::UInt32, _) => primitive!(u32, U32),
             (DataType::UInt64, _) => primitive!(u64, U64),
+            (DataType::UInt128, _) => primitive!(u128, U128),
             (DataType::Int128, None) => primitive!(i128, I128),
             (DataType::Int128, Some(scale)) => self.physical.i128().map(|ca| {
                 ca.downcast_iter().map(|a| Chunk::new(Values::Decimal(a.values().as_slice(), scale), bits(a.validity()))).collect()

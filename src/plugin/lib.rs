@@ -9,6 +9,7 @@ mod model;
 mod monitor;
 mod predict;
 mod quantize;
+mod statistics;
 mod target;
 mod threads;
 
@@ -23,5 +24,6 @@ static ALLOCATOR: PolarsAllocator = PolarsAllocator::new();
 fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<model::PyModel>()?;
-    module.add_function(wrap_pyfunction!(model::check_gbdt_params, module)?)
+    module.add_function(wrap_pyfunction!(model::check_gbdt_params, module)?)?;
+    module.add_function(wrap_pyfunction!(statistics::check_histogram_params, module)?)
 }

@@ -22,6 +22,14 @@ fn pool() -> Option<&'static rayon::ThreadPool> {
     .as_ref()
 }
 
+/// Runs `body` inside the pool, so that what it deals to threads is dealt to these.
+pub fn on_all_threads<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+    match pool() {
+        Some(pool) => pool.install(body),
+        None => body(),
+    }
+}
+
 /// `work(start, len)` for consecutive blocks of `block` of `n` rows, on all threads when there is
 /// more than one block; the results in the order of the rows.
 pub fn for_blocks<T: Send>(n: usize, block: usize, work: impl Fn(usize, usize) -> T + Sync) -> Vec<T> {

@@ -1,0 +1,227 @@
+//! `min_max`, `histogram` and `histogram2d`: each makes one value of whole columns.
+
+use crate::columns::Numbers;
+use crate::errors::{self, guarded};
+use crate::threads::on_all_threads;
+use polars::prelude::*;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3_polars::derive::polars_expr;
+use serde::Deserialize;
+use taiga_engine::stats::{
+    AxisParams, Heights, Histogram2dParams, HistogramParams, Number, PARALLEL_FROM, histogram as histogram_of,
+    histogram2d as histogram2d_of, min_max as min_max_of,
+};
+
+/// A column of numbers.
+fn numbers(series: &Series) -> PolarsResult<Numbers> {
+    let dtype = series.dtype();
+    if dtype.is_numeric() || dtype.is_temporal() || matches!(dtype, DataType::Boolean | DataType::Null) {
+        return Numbers::feature(series);
+    }
+    Err(errors::column(
+        series.name(),
+        format!("its type is {dtype}; it must be an integer, a float, a Boolean, a Decimal or temporal: cast it first, or leave it out"),
+    ))
+}
+
+/// Runs `body` on all threads where the columns are long enough to gain by it.
+fn run<R: Send>(rows: usize, body: impl FnOnce() -> R + Send) -> R {
+    if rows >= PARALLEL_FROM { on_all_threads(body) } else { body() }
+}
+
+fn min_max_type(dtype: &DataType) -> DataType {
+    DataType::Struct(["min", "max"].map(|name| Field::new(name.into(), dtype.clone())).to_vec())
+}
+
+fn min_max_field(inputs: &[Field]) -> PolarsResult<Field> {
+    Ok(Field::new(inputs[0].name().clone(), min_max_type(inputs[0].dtype())))
+}
+
+/// A number in the column's own type; null for none.
+fn value(name: &str, number: Option<Number>, dtype: &DataType) -> PolarsResult<Series> {
+    let name = PlSmallStr::from_str(name);
+    let physical = match number {
+        None => return Ok(Series::full_null(name, 1, dtype)),
+        Some(Number::F32(x)) => Series::new(name, [x]),
+        Some(Number::F64(x)) => Series::new(name, [x]),
+        Some(Number::Integer(x)) if *dtype == DataType::Boolean => Series::new(name, [x != 0]),
+        Some(Number::Integer(x)) => Int128Chunked::from_slice(name, &[x]).into_series().cast(&dtype.to_physical())?,
+        Some(Number::Unsigned(x)) => UInt128Chunked::from_slice(name, &[x]).into_series(),
+        Some(Number::Decimal(x, _)) => match dtype {
+            DataType::Decimal(precision, scale) => {
+                return Ok(Int128Chunked::from_slice(name, &[x]).into_decimal(*precision, *scale)?.into_series());
+            }
+            _ => Int128Chunked::from_slice(name, &[x]).into_series(),
+        },
+    };
+    physical.cast(dtype)
+}
+
+/// The smallest and the largest value of one column.
+#[polars_expr(output_type_func=min_max_field)]
+fn min_max(inputs: &[Series]) -> PolarsResult<Series> {
+    guarded("min_max", || {
+        let numbers = numbers(&inputs[0])?;
+        let found = run(numbers.len(), || min_max_of(&numbers.column()));
+        let dtype = inputs[0].dtype();
+        let fields = [value("min", found.map(|f| f.min), dtype)?, value("max", found.map(|f| f.max), dtype)?];
+        Ok(StructChunked::from_series(inputs[0].name().clone(), 1, fields.iter())?.into_series())
+    })
+}
+
+/// The name of what stands over a bin, and its type.
+fn height(weighted: bool, density: bool) -> Field {
+    match (density, weighted) {
+        (true, _) => Field::new("density".into(), DataType::Float64),
+        (false, true) => Field::new("weight".into(), DataType::Float64),
+        (false, false) => Field::new("count".into(), DataType::UInt64),
+    }
+}
+
+/// One list of structs: `edges` name the float fields, the last field is the height.
+fn list_of(edges: &[&str], weighted: bool, density: bool) -> DataType {
+    let mut fields: Vec<Field> = edges.iter().map(|name| Field::new((*name).into(), DataType::Float64)).collect();
+    fields.push(height(weighted, density));
+    DataType::List(Box::new(DataType::Struct(fields)))
+}
+
+/// The series of a height, named as [`height`] says.
+fn height_series(heights: Heights, weighted: bool, density: bool) -> Series {
+    let name = height(weighted, density).name().clone();
+    match heights {
+        Heights::Counts(counts) => UInt64Chunked::from_vec(name, counts).into_series(),
+        Heights::Values(values) => Float64Chunked::from_vec(name, values).into_series(),
+    }
+}
+
+/// One list that holds a struct for each bin.
+fn as_list(name: &PlSmallStr, fields: &[Series]) -> PolarsResult<Series> {
+    let rows = fields[0].len();
+    let bins = StructChunked::from_series(name.clone(), rows, fields.iter())?.into_series();
+    Ok(bins.implode()?.with_name(name.clone()).into_series())
+}
+
+/// The columns of a call: several inputs, or one struct that holds them, each behind the first in
+/// a struct of its own (which keeps its name where two are called the same). Group by group in
+/// parallel is only a call with one input.
+fn columns_of(inputs: &[Series], expected: usize) -> PolarsResult<Vec<Series>> {
+    let fields = match (inputs, expected) {
+        ([packed], 2..) => packed.struct_()?.fields_as_series(),
+        _ => inputs.to_vec(),
+    };
+    let (first, rest) = fields.split_first().ok_or_else(|| errors::data("no column"))?;
+    let mut columns = vec![first.clone()];
+    for field in rest {
+        columns.push(match field.dtype() {
+            DataType::Struct(inner) if inner.len() == 1 => field.struct_()?.fields_as_series().swap_remove(0),
+            _ => field.clone(),
+        });
+    }
+    let rows = columns.iter().map(|c| c.len()).find(|n| *n != 1).unwrap_or(1);
+    for column in &mut columns {
+        if column.len() == 1 && rows != 1 {
+            *column = column.new_from_index(0, rows);
+        }
+        if column.len() != rows {
+            return Err(errors::column(column.name(), format!("{} rows beside columns of {rows}", column.len())));
+        }
+    }
+    Ok(columns)
+}
+
+/// The name of the result: the first column's.
+fn name_of(inputs: &[Field], expected: usize) -> PlSmallStr {
+    match inputs[0].dtype() {
+        DataType::Struct(fields) if inputs.len() == 1 && expected > 1 && !fields.is_empty() => fields[0].name().clone(),
+        _ => inputs[0].name().clone(),
+    }
+}
+
+#[derive(Deserialize)]
+struct HistogramKwargs {
+    params: HistogramParams,
+    weighted: bool,
+}
+
+fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Field> {
+    let dtype = list_of(&["lower", "upper"], kwargs.weighted, kwargs.params.density);
+    Ok(Field::new(name_of(inputs, 1 + kwargs.weighted as usize), dtype))
+}
+
+/// `inputs`: the values, and the weights where there are any.
+#[polars_expr(output_type_func_with_kwargs=histogram_field)]
+fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series> {
+    guarded("histogram", || {
+        let columns = columns_of(inputs, 1 + kwargs.weighted as usize)?;
+        let values = numbers(&columns[0])?;
+        let weights = columns.get(1).map(|w| Numbers::finite(w, "a weight")).transpose()?;
+        let found = run(values.len(), || {
+            let weights = weights.as_ref().map(Numbers::column);
+            histogram_of(&values.column(), weights.as_ref(), &kwargs.params)
+        });
+        let found = found.map_err(errors::compute)?;
+        let edge = |name: &str, edges: &[f64]| Series::new(name.into(), edges);
+        let fields = [
+            edge("lower", &found.edges[..found.edges.len() - 1]),
+            edge("upper", &found.edges[1..]),
+            height_series(found.heights, kwargs.weighted, kwargs.params.density),
+        ];
+        as_list(columns[0].name(), &fields)
+    })
+}
+
+#[derive(Deserialize)]
+struct Histogram2dKwargs {
+    params: Histogram2dParams,
+    weighted: bool,
+}
+
+fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResult<Field> {
+    let dtype = list_of(&["x_lower", "x_upper", "y_lower", "y_upper"], kwargs.weighted, kwargs.params.density);
+    Ok(Field::new(name_of(inputs, 2), dtype))
+}
+
+/// `inputs`: a struct of the values of x, those of y, and the weights where there are any.
+#[polars_expr(output_type_func_with_kwargs=histogram2d_field)]
+fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> PolarsResult<Series> {
+    guarded("histogram2d", || {
+        let columns = columns_of(inputs, 2 + kwargs.weighted as usize)?;
+        let (x, y) = (numbers(&columns[0])?, numbers(&columns[1])?);
+        let weights = columns.get(2).map(|w| Numbers::finite(w, "a weight")).transpose()?;
+        let found = run(x.len(), || {
+            let weights = weights.as_ref().map(Numbers::column);
+            histogram2d_of(&x.column(), &y.column(), weights.as_ref(), &kwargs.params)
+        });
+        let found = found.map_err(errors::compute)?;
+        let (nx, ny) = (found.x_edges.len() - 1, found.y_edges.len() - 1);
+        let of_x = |name: &str, at: usize| Series::new(name.into(), (0..nx * ny).map(|c| found.x_edges[c / ny + at]).collect::<Vec<_>>());
+        let of_y = |name: &str, at: usize| Series::new(name.into(), (0..nx * ny).map(|c| found.y_edges[c % ny + at]).collect::<Vec<_>>());
+        let fields = [
+            of_x("x_lower", 0),
+            of_x("x_upper", 1),
+            of_y("y_lower", 0),
+            of_y("y_upper", 1),
+            height_series(found.heights, kwargs.weighted, kwargs.params.density),
+        ];
+        as_list(columns[0].name(), &fields)
+    })
+}
+
+/// `bins`, `range` and `edges` of one column.
+type Axis = (Option<i64>, Option<(f64, f64)>, Option<Vec<f64>>);
+
+fn axis((bins, range, edges): Axis) -> AxisParams {
+    AxisParams { bins, range, edges }
+}
+
+/// Checks the parameters of `histogram`, or, where there is a second axis, of `histogram2d`.
+#[pyfunction]
+#[pyo3(signature = (x, y=None))]
+pub fn check_histogram_params(x: Axis, y: Option<Axis>) -> PyResult<()> {
+    let checked = match y {
+        None => HistogramParams { axis: axis(x), density: false }.validate(),
+        Some(y) => Histogram2dParams { x: axis(x), y: axis(y), density: false }.validate(),
+    };
+    checked.map_err(|error| PyValueError::new_err(error.to_string()))
+}
