@@ -18,8 +18,6 @@ from polars.testing import assert_frame_equal, assert_series_equal
 Compute = pl.exceptions.ComputeError
 NAN, INF = math.nan, math.inf
 INTEGERS = [pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64]
-CASES = 10_000
-BATCH = 50
 
 
 # --- against NumPy -----------------------------------------------------------------------------
@@ -87,10 +85,10 @@ def own_range(values: np.ndarray, given: Any) -> Any:
     return given
 
 
-def numpy_histogram(values: np.ndarray, params: dict[str, Any]) -> Any:
+def numpy_histogram(values: np.ndarray, params: dict[str, Any], weights: np.ndarray | None) -> Any:
     """Edges and heights by NumPy; None where it can't make bins."""
     missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-    values, weights = values[~missing], params.get("weights")
+    values = values[~missing]
     weights = None if weights is None else weights[~missing]
     if values.dtype == bool:
         values = values.astype(np.uint8)
@@ -115,47 +113,40 @@ def series(rng: np.random.Generator, values: np.ndarray) -> pl.Series:
     return out.fill_nan(None) if out.dtype.is_float() and rng.random() < 0.5 else out
 
 
-@pytest.mark.parametrize("seed", range(CASES // 1000))
+@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_histogram_equals_numpy(seed: int) -> None:
-    """To the last count, edge, weight and density. A thousand cases for each seed."""
+    """To the last count, edge, weight and density; a thousand random cases for each seed."""
     rng = np.random.default_rng(seed)
-    for _ in range(1000 // BATCH):
-        wanted, exprs, columns = [], [], {}
-        for i in range(BATCH):
-            values = column(rng, int(rng.choice([0, 1, 2, 5, 30, 200, 700])))
-            params = in_bins(rng, values)
-            weighted = rng.random() < 0.3
-            if weighted:
-                params["weights"] = rng.normal(size=len(values)) + 0.5
-            if rng.random() < 0.3:
-                params["density"] = True
-            expected = numpy_histogram(values, params)
-            frame = pl.DataFrame([series(rng, values)])
-            if weighted:
-                frame = frame.with_columns(w=pl.Series(params.pop("weights")))
-            expr = tg.histogram("x", weights="w" if weighted else None, **params)
-            if expected is None:
-                with pytest.raises(Compute, match=r"column `x`: (its values|the range)"):
-                    frame.select(expr)
-                continue
-            columns[f"c{i}"] = frame.select(expr.alias(f"c{i}")).to_series()
-            wanted.append((f"c{i}", *expected, weighted, "edges" in params, params))
-            exprs.append(expr)
-        for name, edges, heights, weighted, by_edges, params in wanted:
-            got = columns[name].explode().struct.unnest()
-            assert got.columns[:2] == ["lower", "upper"]
-            height = "density" if params.get("density") else "weight" if weighted else "count"
-            assert got.columns[2] == height
-            np.testing.assert_array_equal(got["lower"].to_numpy(), edges[:-1], err_msg=str(params))
-            np.testing.assert_array_equal(got["upper"].to_numpy(), edges[1:], err_msg=str(params))
-            found = got[height].to_numpy()
-            if weighted and by_edges:
-                # NumPy takes differences of cumulative sums over sorted values.
-                scale = 1e-12 * max(1.0, np.nansum(np.abs(np.where(np.isfinite(heights), heights, 0))))
-                np.testing.assert_allclose(found, heights, rtol=1e-9, atol=scale, err_msg=str(params))
-            else:
-                np.testing.assert_array_equal(found, heights, err_msg=str(params))
+    compared = 0
+    for _ in range(1000):
+        values = column(rng, int(rng.choice([0, 1, 2, 5, 30, 200, 700])))
+        params = in_bins(rng, values)
+        frame = pl.DataFrame([series(rng, values)])
+        if density := bool(rng.random() < 0.3):
+            params["density"] = True
+        if weighted := bool(rng.random() < 0.3):
+            frame = frame.with_columns(w=pl.Series(rng.normal(size=len(values)) + 0.5))
+        expr = tg.histogram("x", weights="w" if weighted else None, **params)
+        expected = numpy_histogram(values, params, frame["w"].to_numpy() if weighted else None)
+        if expected is None:
+            with pytest.raises(Compute, match=r"column `x`: (its values|the range)"):
+                frame.select(expr)
+            continue
+        edges, heights = expected
+        got = frame.select(expr.explode()).unnest("x")
+        assert got.columns == ["lower", "upper", "density" if density else "weight" if weighted else "count"]
+        lower, upper, found = (got.to_series(i).to_numpy() for i in range(3))
+        assert np.array_equal(lower, edges[:-1]), params
+        assert np.array_equal(upper, edges[1:]), params
+        if weighted and "edges" in params:
+            # NumPy takes differences of cumulative sums over sorted values.
+            largest = np.abs(heights[np.isfinite(heights)]).max(initial=1.0)
+            np.testing.assert_allclose(found, heights, rtol=1e-9, atol=1e-10 * largest, err_msg=str(params))
+        else:
+            assert np.array_equal(found, heights, equal_nan=density), params
+        compared += 1
+    assert compared > 700
 
 
 def test_long_weighted_columns_equal_numpy_to_the_last_bit() -> None:
@@ -173,6 +164,10 @@ def test_long_weighted_columns_equal_numpy_to_the_last_bit() -> None:
             got = frame.select(expr.explode()).unnest("x")
             np.testing.assert_array_equal(got.to_series(2).to_numpy(), expected)
             np.testing.assert_array_equal(got["lower"].to_numpy(), edges[:-1])
+
+
+def has_width(edges: np.ndarray) -> bool:
+    return bool(np.isfinite(edges).all() and (np.diff(edges) > 0).all() and math.isfinite(float(edges[-1]) - edges[0]))
 
 
 def as_array(got: pl.Series, nx: int) -> np.ndarray:
@@ -220,13 +215,11 @@ def test_histogram2d_equals_numpy(seed: int) -> None:
             expected, *numpy_edges = np.histogram2d(
                 a, b, numpy_bins, numpy_ranges, density, None if weights is None else weights[keep]
             )
+            # NumPy goes on with bins without width.
+            cut = all(c is None or has_width(e) for c, e in zip(bins, numpy_edges, strict=True))
         except ValueError:
-            numpy_edges = [np.array([NAN])]
-        widths = [np.diff(e)[0 if bins[k] is None else slice(None)] for k, e in enumerate(numpy_edges)]
-        if any(
-            c is not None and not (np.isfinite(e).all() and (w > 0).all() and np.isfinite(w.sum()))
-            for c, e, w in zip(bins, numpy_edges, widths, strict=False)
-        ):
+            cut = False
+        if not cut:
             with pytest.raises(Compute, match=r"column `[xy]`: (its values|the range)"):
                 frame.select(expr)
             continue
@@ -516,7 +509,7 @@ def test_bad_parameters_of_two_columns() -> None:
         ({"x": [{"a": 1}, {"a": 2}]}, {}, "column `x`: its type is struct"),
         ({"x": [1e300, 1e300]}, {}, "column `x`: its values from 1e300 to 1e300 can't be cut into 10 bins"),
         ({"x": [1.0, 2.0]}, {"range": (-1.7e308, 1.7e308)}, "column `x`: the range .* of a finite width in Float64"),
-        ({"x": [1.0, 2.0], "w": [1.0, None]}, {"weights": "w"}, "column `w`: 1 of 2 values is null, which a weight"),
+        ({"x": [1.0, 2.0], "w": [1.0, None]}, {"weights": "w"}, "column `w`: 1 of 2 values are null, which a weight"),
         ({"x": [1.0, 2.0], "w": [NAN, NAN]}, {"weights": "w"}, "column `w`: 2 of 2 values are NaN"),
         ({"x": [1.0, 2.0], "w": [INF, 1.0]}, {"weights": "w"}, "column `w`: 1 of 2 values .* infinite"),
         ({"x": [1.0, 2.0], "w": ["u", "v"]}, {"weights": "w"}, "column `w`: its type is str; a weight is a number"),

@@ -77,6 +77,11 @@ def _density(value: object) -> bool:
     return value
 
 
+def _name(column: pl.Expr) -> str | None:
+    """The column's name for errors, where it is one column: inside groups Polars does not pass it on."""
+    return next(iter(_plugin.names_of([column])), None)
+
+
 def _together(first: pl.Expr, *rest: pl.Expr) -> list[pl.Expr]:
     """The columns of one call as one struct, with which groups are worked on in parallel.
 
@@ -109,7 +114,8 @@ def min_max(expr: IntoColumn) -> pl.Expr:
     >>> pl.DataFrame({"x": [2, 7, None]}).select(tg.min_max("x")).item()
     {'min': 2, 'max': 7}
     """
-    return _plugin.scalar("min_max", [_plugin.as_expr(expr, "a column")], {})
+    column = _plugin.as_expr(expr, "a column")
+    return _plugin.scalar("min_max", [column], {"name": _name(column)})
 
 
 def histogram(
@@ -180,7 +186,8 @@ def histogram(
     column = _plugin.as_expr(expr, "a column")
     args = [column] if weights is None else _together(column, _plugin.as_expr(weights, "weights"))
     params = {"axis": _params(axis), "density": _density(density)}
-    return _plugin.scalar("histogram", args, {"params": params, "weighted": weights is not None})
+    kwargs = {"params": params, "weighted": weights is not None, "name": _name(column)}
+    return _plugin.scalar("histogram", args, kwargs)
 
 
 def histogram2d(

@@ -13,6 +13,14 @@ use taiga_engine::stats::{
     histogram2d as histogram2d_of, min_max as min_max_of,
 };
 
+/// A column under the name that Python knows it by: inside groups a lone input has none.
+fn named(series: &Series, name: &Option<String>) -> Series {
+    match name {
+        Some(name) if series.name().is_empty() => series.clone().with_name(name.as_str().into()),
+        _ => series.clone(),
+    }
+}
+
 /// A column of numbers.
 fn numbers(series: &Series) -> PolarsResult<Numbers> {
     let dtype = series.dtype();
@@ -34,7 +42,7 @@ fn min_max_type(dtype: &DataType) -> DataType {
     DataType::Struct(["min", "max"].map(|name| Field::new(name.into(), dtype.clone())).to_vec())
 }
 
-fn min_max_field(inputs: &[Field]) -> PolarsResult<Field> {
+fn min_max_field(inputs: &[Field], _: MinMaxKwargs) -> PolarsResult<Field> {
     Ok(Field::new(inputs[0].name().clone(), min_max_type(inputs[0].dtype())))
 }
 
@@ -55,13 +63,23 @@ fn value(name: &str, number: Option<Number>, dtype: &DataType) -> PolarsResult<S
             _ => Int128Chunked::from_slice(name, &[x]).into_series(),
         },
     };
-    physical.cast(dtype)
+    match dtype {
+        // A cast would lose the zone.
+        DataType::Datetime(unit, zone) => Ok(physical.i64()?.clone().into_datetime(*unit, zone.clone()).into_series()),
+        _ => physical.cast(dtype),
+    }
+}
+
+#[derive(Deserialize)]
+struct MinMaxKwargs {
+    name: Option<String>,
 }
 
 /// The smallest and the largest value of one column.
-#[polars_expr(output_type_func=min_max_field)]
-fn min_max(inputs: &[Series]) -> PolarsResult<Series> {
+#[polars_expr(output_type_func_with_kwargs=min_max_field)]
+fn min_max(inputs: &[Series], kwargs: MinMaxKwargs) -> PolarsResult<Series> {
     guarded("min_max", || {
+        let inputs = [named(&inputs[0], &kwargs.name)];
         let numbers = numbers(&inputs[0])?;
         let found = run(numbers.len(), || min_max_of(&numbers.column()));
         let dtype = inputs[0].dtype();
@@ -142,6 +160,7 @@ fn name_of(inputs: &[Field], expected: usize) -> PlSmallStr {
 struct HistogramKwargs {
     params: HistogramParams,
     weighted: bool,
+    name: Option<String>,
 }
 
 fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Field> {
@@ -153,7 +172,8 @@ fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Fi
 #[polars_expr(output_type_func_with_kwargs=histogram_field)]
 fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series> {
     guarded("histogram", || {
-        let columns = columns_of(inputs, 1 + kwargs.weighted as usize)?;
+        let mut columns = columns_of(inputs, 1 + kwargs.weighted as usize)?;
+        columns[0] = named(&columns[0], &kwargs.name);
         let values = numbers(&columns[0])?;
         let weights = columns.get(1).map(|w| Numbers::finite(w, "a weight")).transpose()?;
         let found = run(values.len(), || {

@@ -15,8 +15,8 @@ pub(super) struct Counter {
     totals: Vec<u64>,
 }
 
-/// Indices whose slots are computed at a time, as a vector.
-const LANES: usize = 64;
+/// Indices that are counted in one go.
+const LANES: usize = 8;
 
 impl Counter {
     /// Of indices `0 ..= bins`; the last one is for what no bin holds.
@@ -61,20 +61,16 @@ impl Counter {
     }
 }
 
-#[inline(always)]
 fn count<const COPIES: usize>(slots: &mut [u32], indices: &[u32]) {
+    let (slots, _) = slots.as_chunks_mut::<COPIES>();
     let (lanes, rest) = indices.as_chunks::<LANES>();
     for indices in lanes {
-        let mut at = [0u32; LANES];
         for i in 0..LANES {
-            at[i] = indices[i] * COPIES as u32 + (i % COPIES) as u32;
-        }
-        for at in at {
-            slots[at as usize] += 1;
+            slots[indices[i] as usize][i % COPIES] += 1;
         }
     }
     for &index in rest {
-        slots[index as usize * COPIES] += 1;
+        slots[index as usize][0] += 1;
     }
 }
 

@@ -41,7 +41,7 @@ pub const BLOCK: usize = 65_536;
 pub const PARALLEL_FROM: usize = 4 * BLOCK;
 
 /// Values whose bins are looked up at a time; their indices stay in the L1 cache.
-const BATCH: usize = 4096;
+const BATCH: usize = 1024;
 
 /// Deals the blocks of `rows` rows to threads, as they come for them. `work` gets an iterator of
 /// the blocks that are its own and returns what it made of them; the results are in no order, so
