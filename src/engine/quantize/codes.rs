@@ -41,6 +41,11 @@ impl Code for u16 {
         x as u16
     }
 }
+impl Code for u32 {
+    fn from_usize(x: usize) -> Self {
+        x as u32
+    }
+}
 
 impl Quantizer {
     /// For ascending `borders`, none of them NaN.

@@ -22,7 +22,7 @@
 pub mod borders;
 pub mod codes;
 mod greedy;
-mod search;
+pub(crate) mod search;
 mod sort;
 
 use serde::{Deserialize, Serialize};

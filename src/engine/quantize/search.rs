@@ -34,7 +34,7 @@ struct Block<T> {
 
 /// Borders laid out for the search.
 #[derive(Clone, Debug)]
-pub(super) struct Table<T> {
+pub(crate) struct Table<T> {
     /// At least one.
     blocks: Vec<Block<T>>,
     /// The last border of each block but the last.
@@ -59,7 +59,7 @@ impl<T: Search> Table<T> {
 }
 
 /// A float type that is searched for.
-pub(super) trait Search: Copy + PartialOrd + 'static {
+pub(crate) trait Search: Copy + PartialOrd + 'static {
     const INFINITY: Self;
 
     /// Writes `offset` + the number of borders below `values[i]`, or 0 for NaN, to

@@ -1,6 +1,7 @@
 //! From values to the bins that hold them: bin `i` holds `edge[i] <= x < edge[i + 1]`, the last
 //! one also its upper edge.
 
+use crate::quantize::search::{Search, Table};
 use multiversion::multiversion;
 use std::ops::{Add, Mul, Sub};
 
@@ -55,7 +56,7 @@ impl Locator {
         match self {
             Locator::UniformF32(_) => unreachable!("f64 values for a locator of f32"),
             Locator::UniformF64(uniform) => locate_f64(uniform, values, out),
-            Locator::Edges(edges) => locate_edges(edges, values, out),
+            Locator::Edges(edges) => edges.locate(values, out),
         }
     }
 
@@ -245,7 +246,8 @@ impl<T: Float> Uniform<T> {
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+// 0.28 ns a value; compiled for AVX-512, where f64 gains, it takes 0.40 (Zen 4).
+#[multiversion(targets("x86_64+avx2+bmi1+bmi2"))]
 fn locate_f32(uniform: &Uniform<f32>, values: &[f32], out: &mut [u32]) {
     uniform.locate_all(values, out);
 }
@@ -255,56 +257,38 @@ fn locate_f64(uniform: &Uniform<f64>, values: &[f64], out: &mut [u32]) {
     uniform.locate_all(values, out);
 }
 
-/// Any ascending edges, found by bisection of several values at once.
+/// Any ascending edges.
 pub struct Edges {
-    /// Padded with NaN, which nothing reaches, to a power of two less one.
-    padded: Vec<f64>,
+    /// What is below a value: the largest number below each edge, so that an edge has been reached
+    /// (`edge <= x`) where its entry is `< x`.
+    below: Table<f64>,
+    first: f64,
     last: f64,
+    /// Edges that are -∞, below which there is nothing.
+    bottomless: u32,
     bins: u32,
 }
 
 impl Edges {
     fn new(edges: &[f64]) -> Self {
-        let mut padded = edges.to_vec();
-        padded.resize((edges.len() + 1).next_power_of_two() - 1, f64::NAN);
-        Edges { padded, last: edges[edges.len() - 1], bins: edges.len() as u32 - 1 }
-    }
-
-    /// The bin of each of `values`.
-    #[inline(always)]
-    fn locate<const N: usize>(&self, values: &[f64; N], out: &mut [u32; N]) {
-        // The number of edges that a value has reached: `edge <= x`.
-        let mut reached = [0usize; N];
-        let mut half = self.padded.len().div_ceil(2);
-        while half > 0 {
-            for i in 0..N {
-                reached[i] += if values[i] >= self.padded[reached[i] + half - 1] { half } else { 0 };
-            }
-            half /= 2;
-        }
-        for i in 0..N {
-            let (reached, x) = (reached[i] as u32, values[i]);
-            out[i] = if x == self.last {
-                self.bins - 1
-            } else if reached > 0 && x < self.last {
-                reached - 1
-            } else {
-                self.bins
-            };
+        let below: Vec<f64> = edges.iter().map(|e| e.next_down()).collect();
+        Edges {
+            below: Table::new(&below),
+            first: edges[0],
+            last: edges[edges.len() - 1],
+            bottomless: edges.partition_point(|e| *e == f64::NEG_INFINITY) as u32,
+            bins: edges.len() as u32 - 1,
         }
     }
-}
 
-fn locate_edges(edges: &Edges, values: &[f64], out: &mut [u32]) {
-    const AT_ONCE: usize = 16;
-    let (lanes, rest) = values.as_chunks::<AT_ONCE>();
-    let (out_lanes, out_rest) = out.as_chunks_mut::<AT_ONCE>();
-    for (values, out) in lanes.iter().zip(out_lanes) {
-        edges.locate(values, out);
-    }
-    for (value, out) in rest.iter().zip(out_rest) {
-        let mut found = [0];
-        edges.locate(&[*value], &mut found);
-        *out = found[0];
+    fn locate(&self, values: &[f64], out: &mut [u32]) {
+        // One more than the number of edges reached; 0 for NaN.
+        f64::search(&self.below, values, 1, out, 1);
+        for (&x, out) in values.iter().zip(out) {
+            let reached = if x == f64::NEG_INFINITY { self.bottomless } else { out.saturating_sub(1) };
+            let inside = (x >= self.first) & (x <= self.last);
+            let bin = reached.wrapping_sub(1).min(self.bins - 1);
+            *out = if inside { bin } else { self.bins };
+        }
     }
 }
