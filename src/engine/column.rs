@@ -4,62 +4,12 @@
 //! above all, which are never copied whole. Missing values are unified here and nowhere else: a
 //! null and a NaN both read as NaN.
 
+mod bits;
+
+pub use bits::Bits;
+
 use crate::encoding::{Categories, CategoryColumn};
 use serde::{Deserialize, Serialize};
-
-/// A slice of bits, least significant first, as in Arrow's bitmaps.
-#[derive(Clone, Copy, Debug)]
-pub struct Bits<'a> {
-    bytes: &'a [u8],
-    offset: usize,
-    len: usize,
-}
-
-impl<'a> Bits<'a> {
-    /// `len` bits of `bytes` from bit `offset` on.
-    ///
-    /// # Panics
-    /// When `bytes` is too short for `offset + len` bits.
-    pub fn new(bytes: &'a [u8], offset: usize, len: usize) -> Self {
-        assert!(offset + len <= bytes.len() * 8, "a bitmap of {} bytes can't hold {} bits", bytes.len(), offset + len);
-        Bits { bytes, offset, len }
-    }
-
-    /// The number of bits.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no bits.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Bit `i`.
-    #[inline]
-    pub fn get(&self, i: usize) -> bool {
-        debug_assert!(i < self.len);
-        let i = self.offset + i;
-        self.bytes[i / 8] >> (i % 8) & 1 == 1
-    }
-
-    /// Bits `i .. i + 64`, the first in the lowest place; unset behind the end.
-    #[inline]
-    pub fn word(&self, i: usize) -> u64 {
-        debug_assert!(i < self.len);
-        let (byte, shift) = ((self.offset + i) / 8, (self.offset + i) % 8);
-        let bytes = &self.bytes[byte..];
-        let wide = match bytes.first_chunk::<16>() {
-            Some(bytes) => u128::from_le_bytes(*bytes),
-            None => {
-                let mut padded = [0; 16];
-                padded[..bytes.len()].copy_from_slice(bytes);
-                u128::from_le_bytes(padded)
-            }
-        };
-        (wide >> shift) as u64 & (u64::MAX >> 64usize.saturating_sub(self.len - i))
-    }
-}
 
 /// The values of one chunk, in their own type.
 #[derive(Clone, Copy, Debug)]
@@ -470,5 +420,4 @@ impl<'a> Column<'a> {
 }
 
 #[cfg(test)]
-#[path = "column_tests.rs"]
 mod tests;
