@@ -8,8 +8,11 @@ use proptest::prelude::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use taiga_engine::boosting::params::LossKind;
-use taiga_engine::column::{Chunk, Column, Values};
-use taiga_engine::model::{Labels, Model, apply::Predictor, explain::Importance};
+use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
+use taiga_engine::column::{Chunk, Column, FeatureType, Values};
+use taiga_engine::encoding::ctr::CtrKind;
+use taiga_engine::encoding::{CategoryColumn, Labels as Categorized};
+use taiga_engine::model::{Derived, Labels, Model, apply::Predictor, explain::Importance};
 use taiga_engine::tree::model::{Child, Tree};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -74,11 +77,15 @@ fn exercise(model: &Model) {
     let dice = &mut Dice(3);
     let rows = 70;
     let data: Vec<Vec<f64>> = model.features.iter().map(|f| values(dice, f, rows)).collect();
+    let codes: Vec<u32> = (0..rows).map(|_| dice.below(9) as u32).collect();
     let columns: Vec<Column<'_>> = model
         .features
         .iter()
         .zip(&data)
-        .map(|(f, v)| Column::new(f.name.clone(), f.dtype.clone(), vec![Chunk::new(Values::F64(v), None)]))
+        .map(|(f, v)| match f.dtype {
+            FeatureType::Categorical => Column::codes(f.name.clone(), &codes),
+            _ => Column::new(f.name.clone(), f.dtype.clone(), vec![Chunk::new(Values::F64(v), None)]),
+        })
         .collect();
     let predictor = Predictor::new(model.clone());
     let columns = predictor.bind(&columns).unwrap();
@@ -190,6 +197,111 @@ fn errors_tell_what_the_bytes_are() {
     let mut other = bytes;
     other[6..8].copy_from_slice(b"TE");
     assert!(message(&sealed(other)).contains("not a model of boosted trees"));
+}
+
+/// A model of categories: one-hot questions, statistics, a combination and a subset.
+fn categorical(method: &str) -> Model {
+    let dice = &mut Dice(5);
+    let texts: Vec<Vec<String>> = [6, 4, 2].map(|k| (0..200).map(|_| format!("k{}", dice.below(k))).collect()).to_vec();
+    let y: Vec<f64> = (0..200)
+        .map(|i| (texts[0][i].len() * 7 + texts[0][i].as_bytes()[1] as usize * texts[1][i].as_bytes()[1] as usize) as f64 % 5.0)
+        .collect();
+    let columns: Vec<CategoryColumn> = texts
+        .iter()
+        .enumerate()
+        .map(|(i, t)| CategoryColumn::text(&format!("c{i}"), &[200], |_, r| Some(t[r].as_str())).unwrap())
+        .collect();
+    let input = Input {
+        features: columns.iter().map(Column::categorical).collect(),
+        target: Target::Numbers(Column::from_f64("y", &y)),
+        target_name: "y".into(),
+        weight: None,
+        baseline: vec![],
+        held_out: None,
+    };
+    let params = serde_json::json!({ "trees": 3, "depth": 3, "policy": "depthwise", "cat_method": method });
+    fit(&input, &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap()
+}
+
+/// Cut, flipped, changed and sealed again: tables, keys and derived features are hostile too.
+#[test]
+fn hostile_categories_are_refused_or_harmless() {
+    for method in ["ctr", "partition"] {
+        let m = categorical(method);
+        assert!(!m.derived.is_empty());
+        let bytes = m.to_bytes();
+        assert_eq!(parse(&bytes).unwrap(), m);
+        exercise(&m);
+        for n in 0..bytes.len() {
+            assert!(parse(&bytes[..n]).is_err());
+            assert!(parse(&sealed([&bytes[..n], &[0; 8]].concat())).is_err() || n + 8 >= bytes.len());
+        }
+        for at in 20..bytes.len() - 8 {
+            for value in [0, 1, 0x7F, 0x80, 0xFF, bytes[at] ^ 4] {
+                let mut changed = bytes.clone();
+                changed[at] = value;
+                if let Ok(m) = parse(&sealed(changed)) {
+                    exercise(&m);
+                }
+            }
+        }
+    }
+}
+
+/// Each rule of derived features and tables has a model that breaks it and nothing else.
+#[test]
+fn derived_features_that_do_not_hold_together_are_refused() {
+    type Change = fn(&mut Model);
+    fn table(m: &mut Model) -> &mut taiga_engine::model::CtrTable {
+        m.tables.iter_mut().find(|t| t.features.len() == 2).unwrap()
+    }
+    fn ctr(m: &mut Model) -> (&mut u32, &mut u32, &mut f64, &mut Vec<f64>) {
+        m.derived
+            .iter_mut()
+            .find_map(|d| match d {
+                Derived::Ctr { table, sums, unit, borders, ctr } if ctr.kind != CtrKind::Counter => Some((table, sums, unit, borders)),
+                _ => None,
+            })
+            .unwrap()
+    }
+    let changes: &[(&str, Change)] = &[
+        ("is of the features", |m| table(m).features = vec![1, 0]),
+        ("is of the features", |m| table(m).features.clear()),
+        ("without categories", |m| table(m).features = vec![0, 9]),
+        ("without categories", |m| m.features[0].categories = None),
+        ("not those of its features", |m| drop(table(m).keys.pop())),
+        ("not those of its features", |m| *table(m).keys.last_mut().unwrap() = 1 << 40),
+        ("not those of its features", |m| table(m).keys.swap(0, 1)),
+        ("not those of its features", |m| table(m).n.push(1)),
+        ("a sum of table", |m| m.tables.iter_mut().find(|t| !t.sums.is_empty()).unwrap().sums[0].push(1)),
+        ("derived feature", |m| *ctr(m).0 = 99),
+        ("derived feature", |m| *ctr(m).1 = 99),
+        ("derived feature", |m| *ctr(m).2 = f64::NAN),
+        ("derived feature", |m| *ctr(m).3 = vec![2.0, 1.0]),
+        ("derived feature", |m| *ctr(m).3 = vec![f64::INFINITY]),
+        ("there is no feature", |m| drop(m.derived.pop())),
+        ("stands twice", |m| m.features[0].categories.as_mut().unwrap().null = None),
+        ("has categories and is numeric", |m| m.features[0].dtype = FeatureType::Numeric),
+        ("has borders and is categorical", |m| m.features[0].borders = vec![1.0]),
+    ];
+    let base = categorical("ctr");
+    base.validate().unwrap();
+    for (part, change) in changes {
+        let mut m = base.clone();
+        if *part == "stands twice" {
+            m.features[0].categories.as_mut().unwrap().labels = Categorized::Text(vec!["a".into(); 6]);
+        }
+        change(&mut m);
+        let text = m.validate().unwrap_err().to_string();
+        assert!(text.contains(part), "{part}: {text}");
+        assert!(parse(&m.to_bytes()).is_err(), "{part}");
+    }
+    for categories in [vec![], vec![1, 0], vec![99]] {
+        let mut m = categorical("partition");
+        let at = m.derived.iter().position(|d| matches!(d, Derived::OneOf { .. })).unwrap();
+        m.derived[at] = Derived::OneOf { feature: 0, categories };
+        assert!(m.validate().unwrap_err().to_string().contains("derived feature"));
+    }
 }
 
 /// Lengths that promise more than is there take no memory for it.
