@@ -5,7 +5,7 @@
 
 use crate::errors;
 use polars::prelude::*;
-use taiga_engine::encoding::{CategoryColumn, Labels, Lookup};
+use taiga_engine::encoding::{CategoryColumn, Codes, Labels, Lookup};
 
 /// Calls `$body` with `$get`, a function from (chunk, row in the chunk) to an optional value, for
 /// whichever integer type the series has.
@@ -50,38 +50,46 @@ fn lengths(series: &Series) -> Vec<usize> {
     series.chunk_lengths().collect()
 }
 
-/// The codes and labels of a column, on all threads of the pool that this is called in.
+/// The codes of a column, on all threads of the pool that this is called in.
 ///
 /// # Errors
 /// For other types, naming the column and its type.
-pub fn category_column(series: &Series) -> PolarsResult<CategoryColumn> {
+pub fn codes(series: &Series) -> PolarsResult<Codes<'_>> {
     let name = series.name().as_str();
     check_type(name, series.dtype())?;
-    let column = match series.dtype() {
+    let codes = match series.dtype() {
         DataType::String => {
             let chunks: Vec<_> = series.str()?.downcast_iter().collect();
-            CategoryColumn::text(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
+            Codes::text(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
         }
         DataType::Categorical(_, mapping) | DataType::Enum(_, mapping) => {
             let physical = series.to_physical_repr();
             let label = |code| mapping.cat_to_str(code);
             let lengths = lengths(&physical);
-            with_integers!(physical, |get| CategoryColumn::dictionary(name, &lengths, get, label),
+            with_integers!(physical, |get| Codes::dictionary(name, &lengths, get, label),
                 else return Err(errors::column(name, format!("physical type {}", physical.dtype()))))
         }
         DataType::Boolean => {
             let chunks: Vec<_> = series.bool()?.downcast_iter().collect();
-            CategoryColumn::booleans(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
+            Codes::booleans(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
         }
-        DataType::Null => CategoryColumn::text(name, &[series.len()], |_, _| None),
+        DataType::Null => Codes::text(name, &[series.len()], |_, _| None),
         _ => {
             let series = narrow(series)?;
             let lengths = lengths(&series);
-            with_integers!(series, |get| CategoryColumn::integers(name, &lengths, get),
+            with_integers!(series, |get| Codes::integers(name, &lengths, get),
                 else return Err(errors::column(name, format!("type {}", series.dtype()))))
         }
     };
-    column.map_err(errors::compute)
+    codes.map_err(errors::compute)
+}
+
+/// The codes and labels of a column, likewise.
+///
+/// # Errors
+/// As [`codes`].
+pub fn category_column(series: &Series) -> PolarsResult<CategoryColumn> {
+    Ok(codes(series)?.into_column(series.name()))
 }
 
 /// The one integer type that is wider than what the engine reads.

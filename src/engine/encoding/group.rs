@@ -1,0 +1,208 @@
+//! Sums over the rows of each category: in tables with a cell for each category where these are
+//! small beside the rows, else over rows sorted by category.
+//!
+//! ```text
+//! ordered, by table   shares of the order:  │ 0 │ 1 │ 2 │      each sums its rows by category,
+//!                     before each share:    │ 0 │ +0│+01│      then starts from those before it
+//! ordered, sorted     category 0: rows in order │ category 1: … │    one running sum, from zero
+//! ```
+//!
+//! Sums are integers ([`super::statistic`]), so the two give the same bits.
+
+use super::distinct::shares;
+use super::sort::{pair, shared, sort_pairs};
+use super::statistic::{Moments, Statistic};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Memory of the tables of all threads together, in bytes a row; more and fewer threads get one.
+const TABLE_BYTES: usize = 16;
+/// Tables up to this size are always fine.
+const SMALL: usize = 1 << 20;
+
+/// How much of the prior goes into a value, and the prior.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Smoothing {
+    /// The prior's weight in units of the statistic; `None`: by empirical Bayes.
+    pub weight: Option<f64>,
+    /// In units of the statistic, and so are the others.
+    pub prior: f64,
+    /// The target's variance.
+    pub variance: f64,
+    /// What the squares are distances from.
+    pub centre: f64,
+    /// What a target of 1 is in units, and a weight of 1.
+    pub scale: f64,
+    pub weight_scale: f64,
+}
+
+impl Smoothing {
+    /// The encoded value from sums over a category's rows.
+    #[inline(always)]
+    pub fn value(&self, m: Moments) -> f64 {
+        let value = match self.weight {
+            // Not by the formula, so that what was never seen has the prior to the last bit.
+            _ if m.weight <= 0.0 => self.prior,
+            Some(weight) => (m.target + self.prior * weight) / (m.weight + weight),
+            None => self.empirical_bayes(m),
+        };
+        value / self.scale
+    }
+
+    /// scikit-learn's `smooth="auto"` (Micci-Barreca 2001): the category's mean counts by how
+    /// little its rows differ beside how much all rows do.
+    fn empirical_bayes(&self, m: Moments) -> f64 {
+        let mean = m.target / m.weight;
+        let offset = mean - self.centre;
+        let within = (m.squares / m.weight - offset * offset).max(0.0);
+        let between = self.variance * m.weight / self.weight_scale;
+        if between + within == 0.0 {
+            return self.prior;
+        }
+        let lambda = between / (between + within);
+        lambda * mean + (1.0 - lambda) * self.prior
+    }
+}
+
+/// How many shares of the rows may have a table of `cells` each.
+fn tables_for<S: Statistic>(rows: usize, cells: usize) -> usize {
+    let budget = (rows * TABLE_BYTES).max(SMALL * rayon::current_num_threads());
+    (budget / cells.saturating_mul(size_of::<S::Sum>()).max(1)).clamp(1, rows.div_ceil(shares(rows)).max(1))
+}
+
+/// Whether there is room for a table of `cells` for every thread.
+pub(super) fn is_direct_for<S: Statistic>(_: &S, rows: usize, cells: usize) -> bool {
+    cells <= rows.max(SMALL) && tables_for::<S>(rows, cells) == rows.div_ceil(shares(rows)).max(1)
+}
+
+/// Σ over the rows of each cell.
+pub(super) fn totals<S: Statistic>(statistic: &S, rows: usize, cells: usize, cell: impl Fn(usize) -> usize + Sync) -> Vec<S::Sum> {
+    let share = rows.div_ceil(tables_for::<S>(rows, cells)).max(1);
+    let starts: Vec<usize> = (0..rows).step_by(share).collect();
+    let table = |start: &usize| {
+        let mut table = vec![S::Sum::default(); cells];
+        for row in *start..rows.min(start + share) {
+            table[cell(row)] += statistic.of(row);
+        }
+        table
+    };
+    let mut tables: Vec<Vec<S::Sum>> = starts.par_iter().map(table).collect();
+    let Some(mut first) = tables.pop() else { return vec![S::Sum::default(); cells] };
+    if !tables.is_empty() {
+        const PART: usize = 1 << 12;
+        first.par_chunks_mut(PART).enumerate().for_each(|(i, part)| {
+            for table in &tables {
+                for (sum, other) in part.iter_mut().zip(&table[i * PART..]) {
+                    *sum += *other;
+                }
+            }
+        });
+    }
+    first
+}
+
+/// Adds `value` to what is at `row`; rows are disjoint between threads.
+#[inline(always)]
+fn add(out: &[AtomicU64], row: usize, value: f64) {
+    let before = f64::from_bits(out[row].load(Ordering::Relaxed));
+    out[row].store((before + value).to_bits(), Ordering::Relaxed);
+}
+
+/// Adds to `out` the value of each row from the rows of its category before it in the order, in
+/// which `row(i)` is row `i`; by tables.
+pub(super) fn ordered_direct<S: Statistic>(
+    statistic: &S,
+    codes: &[u32],
+    categories: usize,
+    row: impl Fn(usize) -> usize + Sync,
+    smoothing: &Smoothing,
+    out: &mut [u64],
+) {
+    let rows = codes.len();
+    let share = rows.div_ceil(tables_for::<S>(rows, categories)).max(1);
+    let starts: Vec<usize> = (0..rows).step_by(share).collect();
+    let Some((_, but_last)) = starts.split_last() else { return };
+    let mut tables: Vec<Vec<S::Sum>> = but_last
+        .par_iter()
+        .map(|start| {
+            let mut table = vec![S::Sum::default(); categories];
+            for row in (*start..start + share).map(&row) {
+                table[codes[row] as usize] += statistic.of(row);
+            }
+            table
+        })
+        .collect();
+    // Each share's sums become those of all shares up to it.
+    for i in 1..tables.len() {
+        let (before, behind) = tables.split_at_mut(i);
+        behind[0].par_iter_mut().zip(&before[i - 1]).for_each(|(sum, earlier)| *sum += *earlier);
+    }
+    tables.insert(0, vec![S::Sum::default(); categories]);
+    let out = shared(out);
+    starts.par_iter().zip(tables).for_each(|(start, mut table)| {
+        for row in (*start..rows.min(start + share)).map(&row) {
+            let sum = &mut table[codes[row] as usize];
+            add(out, row, smoothing.value(statistic.read(*sum)));
+            *sum += statistic.of(row);
+        }
+    });
+}
+
+/// Rows by category, inside a category in the order in which `row(i)` is row `i`.
+pub(super) fn sorted_rows(codes: &[u32], categories: usize, row: impl Fn(usize) -> usize + Sync) -> Vec<u64> {
+    let pairs = (0..codes.len()).into_par_iter().map(|i| pair(codes[row(i)], row(i) as u32)).collect();
+    sort_pairs(pairs, categories as u64)
+}
+
+/// Calls `visit` with the rows of each category, on all threads.
+fn for_categories(sorted: &[u64], visit: impl Fn(&[u64]) + Sync) {
+    let parts = 4 * rayon::current_num_threads();
+    // Cut where a category ends.
+    let cut = |i: usize| {
+        let at = i * sorted.len() / parts;
+        let Some(code) = at.checked_sub(1).map(|before| sorted[before] >> 32) else { return 0 };
+        at + sorted[at..].partition_point(|p| p >> 32 == code)
+    };
+    (0..parts).into_par_iter().for_each(|i| sorted[cut(i)..cut(i + 1)].chunk_by(|a, b| a >> 32 == b >> 32).for_each(&visit));
+}
+
+/// [`ordered_direct`] over sorted rows.
+pub(super) fn ordered_sorted<S: Statistic>(statistic: &S, sorted: &[u64], smoothing: &Smoothing, out: &mut [u64]) {
+    let out = shared(out);
+    for_categories(sorted, |rows| {
+        let mut sum = S::Sum::default();
+        for row in rows.iter().map(|p| *p as u32 as usize) {
+            add(out, row, smoothing.value(statistic.read(sum)));
+            sum += statistic.of(row);
+        }
+    });
+}
+
+/// Each row's value from the rows of its category in other folds, over sorted rows; `smoothing` has
+/// an entry for each fold.
+pub(super) fn folds_sorted<S: Statistic>(statistic: &S, sorted: &[u64], folds: &[u32], smoothing: &[Smoothing], out: &mut [u64]) {
+    let out = shared(out);
+    for_categories(sorted, |rows| {
+        let row = |p: &u64| *p as u32 as usize;
+        let mut all = S::Sum::default();
+        // Few rows against many folds, or the other way round: a list in order of the folds.
+        let mut by_fold: Vec<(u32, S::Sum)> = rows.iter().map(|p| (folds[row(p)], statistic.of(row(p)))).collect();
+        by_fold.sort_unstable_by_key(|x| x.0);
+        by_fold.dedup_by(|next, sum| {
+            let same = next.0 == sum.0;
+            if same {
+                sum.1 += next.1;
+            }
+            same
+        });
+        for (_, sum) in &by_fold {
+            all += *sum;
+        }
+        for row in rows.iter().map(row) {
+            let at = by_fold.binary_search_by_key(&folds[row], |x| x.0).unwrap_or_default();
+            let mut others = all;
+            others -= by_fold[at].1;
+            add(out, row, smoothing[folds[row] as usize].value(statistic.read(others)));
+        }
+    });
+}
