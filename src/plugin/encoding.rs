@@ -14,7 +14,7 @@ use pyo3_polars::derive::polars_expr;
 use serde::Deserialize;
 use taiga_engine::encoding::combine::combine as combine_codes;
 use taiga_engine::encoding::count::counts;
-use taiga_engine::encoding::target::{EncodingInput, Kind, Plan, TargetParams, target_encode as encode_target};
+use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams, target_encode as encode_target};
 use taiga_engine::encoding::woe::{Evidence, evidence};
 use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
 use target::{TargetData, classes_of};
@@ -92,7 +92,7 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series
             let target = TargetData::new(target, classes.as_deref())?;
             let weight = weight.map(target::weights).transpose()?;
             let plan = match (params.kind, order_by, folds) {
-                (Kind::Ordered, Some(order_by), _) => Plan::Ordered(vec![target::order(order_by)?]),
+                (Kind::Ordered, Some(order_by), _) => Plan::Ordered(vec![target::order(order_by)?.map_or(Order::Rows, Order::Given)]),
                 (Kind::Kfold, _, Some(folds)) if rows > 0 => {
                     let (folds, count) = target::folds(folds)?;
                     Plan::Folds(folds, count)

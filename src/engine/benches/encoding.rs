@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use taiga_engine::encoding::CategoryColumn;
 use taiga_engine::encoding::permutation::permutation;
-use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Kind, Plan, TargetParams, target_encode};
+use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Kind, Order, Plan, TargetParams, target_encode};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 fn time<T>(what: &str, work: impl Fn() -> T) -> T {
@@ -44,7 +44,7 @@ fn main() {
                 time(&format!("{kind:?}, {what}"), || target_encode(&input, &Plan::random(n, &params).unwrap(), &params).unwrap());
             }
             time(&format!("Ordered as the rows are, {what}"), || {
-                target_encode(&input, &Plan::Ordered(vec![None]), &TargetParams::default()).unwrap()
+                target_encode(&input, &Plan::Ordered(vec![Order::Rows]), &TargetParams::default()).unwrap()
             });
         }
     }

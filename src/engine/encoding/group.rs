@@ -1,19 +1,13 @@
-//! Sums over the rows of each category: in tables with a cell for each category where these are
-//! small beside the rows, else over rows sorted by category.
-//!
-//! ```text
-//! ordered, by table   shares of the order:  │ 0 │ 1 │ 2 │      each sums its rows by category,
-//!                     before each share:    │ 0 │ +0│+01│      then starts from those before it
-//! ordered, sorted     category 0: rows in order │ category 1: … │    one running sum, from zero
-//! ```
+//! Sums over the rows of each category: in tables with a cell for each category (and fold) where
+//! these are small beside the rows, else over rows sorted by category.
 //!
 //! Sums are integers ([`super::statistic`]), so the two give the same bits.
 
+use super::buckets::Word;
 use super::distinct::shares;
-use super::sort::{pair, shared, sort_pairs};
+use super::sort::{pair, sort_pairs};
 use super::statistic::{Moments, Statistic};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Memory of the tables of all threads together, in bytes a row; more and fewer threads get one.
 const TABLE_BYTES: usize = 16;
@@ -65,7 +59,7 @@ impl Smoothing {
 }
 
 /// How many shares of the rows may have a table of `cells` each.
-fn tables_for<S: Statistic>(rows: usize, cells: usize) -> usize {
+pub(super) fn tables_for<S: Statistic>(rows: usize, cells: usize) -> usize {
     let budget = (rows * TABLE_BYTES).max(SMALL * rayon::current_num_threads());
     (budget / cells.saturating_mul(size_of::<S::Sum>()).max(1)).clamp(1, rows.div_ceil(shares(rows)).max(1))
 }
@@ -101,56 +95,9 @@ pub(super) fn totals<S: Statistic>(statistic: &S, rows: usize, cells: usize, cel
     first
 }
 
-/// Adds `value` to what is at `row`; rows are disjoint between threads.
-#[inline(always)]
-fn add(out: &[AtomicU64], row: usize, value: f64) {
-    let before = f64::from_bits(out[row].load(Ordering::Relaxed));
-    out[row].store((before + value).to_bits(), Ordering::Relaxed);
-}
-
-/// Adds to `out` the value of each row from the rows of its category before it in the order, in
-/// which `row(i)` is row `i`; by tables.
-pub(super) fn ordered_direct<S: Statistic>(
-    statistic: &S,
-    codes: &[u32],
-    categories: usize,
-    row: impl Fn(usize) -> usize + Sync,
-    smoothing: &Smoothing,
-    out: &mut [u64],
-) {
-    let rows = codes.len();
-    let share = rows.div_ceil(tables_for::<S>(rows, categories)).max(1);
-    let starts: Vec<usize> = (0..rows).step_by(share).collect();
-    let Some((_, but_last)) = starts.split_last() else { return };
-    let mut tables: Vec<Vec<S::Sum>> = but_last
-        .par_iter()
-        .map(|start| {
-            let mut table = vec![S::Sum::default(); categories];
-            for row in (*start..start + share).map(&row) {
-                table[codes[row] as usize] += statistic.of(row);
-            }
-            table
-        })
-        .collect();
-    // Each share's sums become those of all shares up to it.
-    for i in 1..tables.len() {
-        let (before, behind) = tables.split_at_mut(i);
-        behind[0].par_iter_mut().zip(&before[i - 1]).for_each(|(sum, earlier)| *sum += *earlier);
-    }
-    tables.insert(0, vec![S::Sum::default(); categories]);
-    let out = shared(out);
-    starts.par_iter().zip(tables).for_each(|(start, mut table)| {
-        for row in (*start..rows.min(start + share)).map(&row) {
-            let sum = &mut table[codes[row] as usize];
-            add(out, row, smoothing.value(statistic.read(*sum)));
-            *sum += statistic.of(row);
-        }
-    });
-}
-
-/// Rows by category, inside a category in the order in which `row(i)` is row `i`.
-pub(super) fn sorted_rows(codes: &[u32], categories: usize, row: impl Fn(usize) -> usize + Sync) -> Vec<u64> {
-    let pairs = (0..codes.len()).into_par_iter().map(|i| pair(codes[row(i)], row(i) as u32)).collect();
+/// Rows by category.
+pub(super) fn sorted_rows(codes: &[u32], categories: usize) -> Vec<u64> {
+    let pairs = (0..codes.len()).into_par_iter().map(|row| pair(codes[row], row as u32)).collect();
     sort_pairs(pairs, categories as u64)
 }
 
@@ -166,22 +113,10 @@ fn for_categories(sorted: &[u64], visit: impl Fn(&[u64]) + Sync) {
     (0..parts).into_par_iter().for_each(|i| sorted[cut(i)..cut(i + 1)].chunk_by(|a, b| a >> 32 == b >> 32).for_each(&visit));
 }
 
-/// [`ordered_direct`] over sorted rows.
-pub(super) fn ordered_sorted<S: Statistic>(statistic: &S, sorted: &[u64], smoothing: &Smoothing, out: &mut [u64]) {
-    let out = shared(out);
-    for_categories(sorted, |rows| {
-        let mut sum = S::Sum::default();
-        for row in rows.iter().map(|p| *p as u32 as usize) {
-            add(out, row, smoothing.value(statistic.read(sum)));
-            sum += statistic.of(row);
-        }
-    });
-}
-
 /// Each row's value from the rows of its category in other folds, over sorted rows; `smoothing` has
 /// an entry for each fold.
 pub(super) fn folds_sorted<S: Statistic>(statistic: &S, sorted: &[u64], folds: &[u32], smoothing: &[Smoothing], out: &mut [u64]) {
-    let out = shared(out);
+    let out = u64::shared(out);
     for_categories(sorted, |rows| {
         let row = |p: &u64| *p as u32 as usize;
         let mut all = S::Sum::default();
@@ -202,7 +137,7 @@ pub(super) fn folds_sorted<S: Statistic>(statistic: &S, sorted: &[u64], folds: &
             let at = by_fold.binary_search_by_key(&folds[row], |x| x.0).unwrap_or_default();
             let mut others = all;
             others -= by_fold[at].1;
-            add(out, row, smoothing[folds[row] as usize].value(statistic.read(others)));
+            u64::store(&out[row], smoothing[folds[row] as usize].value(statistic.read(others)).to_bits());
         }
     });
 }

@@ -4,6 +4,7 @@
 //! first appearance, and the labels. Everything else works on codes alone. Functions here use the
 //! rayon pool that they are called in, and no result depends on how many threads it has.
 
+mod buckets;
 pub mod categories;
 pub mod combine;
 pub mod count;
@@ -12,6 +13,7 @@ mod distinct;
 pub mod encoder;
 mod group;
 pub mod lookup;
+mod ordered;
 pub mod permutation;
 pub mod sort;
 mod statistic;

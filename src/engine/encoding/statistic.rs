@@ -64,6 +64,13 @@ pub(super) trait Statistic: Sync {
     fn read(&self, sum: Self::Sum) -> Moments;
     /// What a target of 1 is in units of the statistic, and a weight of 1.
     fn units(&self) -> (f64, f64);
+    /// What a row brings: flags, or numbers in one column or two.
+    fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>);
+    /// The same statistic over these columns in another order.
+    type Over<'b>: Statistic<Sum = Self::Sum>
+    where
+        Self: 'b;
+    fn over<'b>(&'b self, flags: &'b [u8], numbers: &'b [Vec<f64>]) -> Self::Over<'b>;
     /// The point from which squares are measured, in units of the statistic.
     fn centre(&self) -> f64 {
         0.0
@@ -105,6 +112,13 @@ impl Statistic for Rows {
     fn read(&self, sum: u32) -> Moments {
         Moments { weight: sum as f64, target: 0.0, squares: 0.0 }
     }
+    fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>) {
+        (None, vec![])
+    }
+    type Over<'b> = Rows;
+    fn over<'b>(&'b self, _: &'b [u8], _: &'b [Vec<f64>]) -> Rows {
+        Rows
+    }
     fn units(&self) -> (f64, f64) {
         (1.0, 1.0)
     }
@@ -123,6 +137,16 @@ impl Statistic for Flags<'_> {
     fn read(&self, sum: WholeSum) -> Moments {
         Moments { weight: sum.rows as f64, target: sum.target as f64, squares: 0.0 }
     }
+    fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>) {
+        (Some(self.0), vec![])
+    }
+    type Over<'b>
+        = Flags<'b>
+    where
+        Self: 'b;
+    fn over<'b>(&'b self, flags: &'b [u8], _: &'b [Vec<f64>]) -> Flags<'b> {
+        Flags(flags)
+    }
     fn units(&self) -> (f64, f64) {
         (1.0, 1.0)
     }
@@ -140,6 +164,16 @@ impl Statistic for Whole<'_> {
     #[inline(always)]
     fn read(&self, sum: WholeSum) -> Moments {
         Moments { weight: sum.rows as f64, target: sum.target as f64, squares: 0.0 }
+    }
+    fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>) {
+        (None, vec![self.0])
+    }
+    type Over<'b>
+        = Whole<'b>
+    where
+        Self: 'b;
+    fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> Whole<'b> {
+        Whole(&numbers[0])
     }
     fn units(&self) -> (f64, f64) {
         (1.0, 1.0)
@@ -162,6 +196,16 @@ impl Statistic for Real<'_> {
     #[inline(always)]
     fn read(&self, sum: RealSum) -> Moments {
         Moments { weight: sum.rows as f64, target: float(sum.target), squares: 0.0 }
+    }
+    fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>) {
+        (None, vec![self.values])
+    }
+    type Over<'b>
+        = Real<'b>
+    where
+        Self: 'b;
+    fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> Real<'b> {
+        Real { values: &numbers[0], ..*self }
     }
     fn units(&self) -> (f64, f64) {
         (self.scale, 1.0)
@@ -192,6 +236,16 @@ impl Statistic for Full<'_> {
     fn read(&self, sum: FullSum) -> Moments {
         let distance = 1.0 / self.distance_scale;
         Moments { weight: float(sum.weight), target: float(sum.target), squares: float(sum.squares) * distance * distance }
+    }
+    fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>) {
+        (None, std::iter::once(self.values).chain(self.weight).collect())
+    }
+    type Over<'b>
+        = Full<'b>
+    where
+        Self: 'b;
+    fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> Full<'b> {
+        Full { values: &numbers[0], weight: numbers.get(1).map(|w| &w[..]), ..*self }
     }
     fn units(&self) -> (f64, f64) {
         (self.scale, self.weight_scale)

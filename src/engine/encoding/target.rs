@@ -8,8 +8,10 @@
 //! Which rows count is the [`Kind`]: `ordered` as in CatBoost (Prokhorenkova et al. 2018), `kfold`
 //! as in scikit-learn's `TargetEncoder`, `loo` and `full`.
 
+use super::buckets::Word;
 use super::group::{self, Smoothing, totals};
-use super::permutation::permutation;
+use super::ordered;
+use super::permutation::{hash, ranks};
 use super::statistic::{AnyStatistic, Flags, Statistic, check_finite, total, with_statistic};
 use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
@@ -154,11 +156,22 @@ pub struct EncodingInput<'a> {
     pub weight: Option<&'a [f64]>,
 }
 
+/// The order in which rows come.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// As they are.
+    Rows,
+    /// That of [`super::permutation::permutation`].
+    Random(Random),
+    /// The rows in this order.
+    Given(Vec<u32>),
+}
+
 /// Orders and folds, which columns that are encoded together share.
 #[derive(Clone, Debug)]
 pub enum Plan {
-    /// Rows in the order that counts; `None`: as they come. One for each permutation.
-    Ordered(Vec<Option<Vec<u32>>>),
+    /// The orders to average over.
+    Ordered(Vec<Order>),
     /// The fold of each row, and the number of folds.
     Folds(Vec<u32>, usize),
     /// Nothing.
@@ -171,18 +184,19 @@ impl Plan {
     /// # Errors
     /// [`Error::Parameter`] for more folds than rows.
     pub fn random(rows: usize, params: &TargetParams) -> Result<Plan> {
-        let order = |purpose, stream| permutation(rows, Random::new(params.seed, purpose, stream));
+        let random = |purpose, stream| Random::new(params.seed, purpose, stream);
         match params.kind {
-            Kind::Ordered => Ok(Plan::Ordered((0..params.permutations as u64).map(|p| Some(order(Purpose::Permutation, p))).collect())),
+            Kind::Ordered => {
+                let orders = 0..params.permutations as u64;
+                Ok(Plan::Ordered(orders.map(|p| Order::Random(random(Purpose::Permutation, p))).collect()))
+            }
             Kind::Kfold => {
                 let folds = params.folds as usize;
                 if rows > 0 && folds > rows {
                     return Err(Error::parameter("folds", format!("{folds} are more than the {rows} rows")));
                 }
-                let mut fold = vec![0; rows];
-                for (i, row) in order(Purpose::Folds, 0).into_iter().enumerate() {
-                    fold[row as usize] = (i * folds / rows) as u32;
-                }
+                let mut fold = ranks(rows, random(Purpose::Folds, 0));
+                fold.par_iter_mut().for_each(|rank| *rank = (*rank as usize * folds / rows) as u32);
                 Ok(Plan::Folds(fold, folds))
             }
             Kind::Loo | Kind::Full => Ok(Plan::Plain),
@@ -200,10 +214,10 @@ impl Plan {
 /// When a code is not below the number of categories, or a fold not below that of folds.
 ///
 /// ```
-/// use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Plan, TargetParams, target_encode};
+/// use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Order, Plan, TargetParams, target_encode};
 /// let input = EncodingInput { codes: &[0; 4], categories: 1, target: EncodingTarget::Flags(&[0, 1, 1, 0]), weight: None };
 /// let params = TargetParams { prior: Some(0.05), ..Default::default() };
-/// let values = target_encode(&input, &Plan::Ordered(vec![None]), &params).unwrap();
+/// let values = target_encode(&input, &Plan::Ordered(vec![Order::Rows]), &params).unwrap();
 /// assert_eq!(values[0], [0.05, 0.025, 1.05 / 3.0, 2.05 / 4.0]);
 /// ```
 pub fn target_encode(input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
@@ -328,30 +342,27 @@ fn smoothing<S: Statistic>(statistic: &S, all: S::Sum, params: &TargetParams) ->
 fn ordered(
     input: &EncodingInput<'_>,
     prepared: &Prepared<'_>,
-    orders: &[Option<Vec<u32>>],
+    orders: &[Order],
     params: &TargetParams,
     out: &mut [Vec<u64>],
 ) -> Result<()> {
     let (codes, categories) = (input.codes, input.categories);
-    if let Some(order) = orders.iter().flatten().find(|o| o.len() != codes.len()) {
-        return Err(Error::Data(format!("the order has {} rows and the categories have {}", order.len(), codes.len())));
-    }
     let statistics = prepared.statistics();
     for order in orders {
-        let row = |i: usize| order.as_ref().map_or(i, |order| order[i] as usize);
-        let mut sorted: Option<Vec<u64>> = None;
+        // What a row is sorted by, where that is not its number.
+        let places: Vec<u32>;
+        let key: Option<Box<dyn Fn(usize) -> u32 + Sync>> = match order {
+            Order::Rows => None,
+            Order::Random(random) => Some(Box::new(|row| hash(*random, row))),
+            Order::Given(order) => {
+                places = places_in(order, codes.len())?;
+                Some(Box::new(|row| places[row]))
+            }
+        };
         for (statistic, out) in statistics.iter().zip(&mut *out) {
             with_statistic!(statistic, |s| {
                 let smoothing = smoothing(s, total(s, codes.len()), params)?;
-                if group::is_direct_for(s, codes.len(), categories) {
-                    match order {
-                        Some(order) => group::ordered_direct(s, codes, categories, |i| order[i] as usize, &smoothing, out),
-                        None => group::ordered_direct(s, codes, categories, |i| i, &smoothing, out),
-                    }
-                } else {
-                    let sorted = sorted.get_or_insert_with(|| group::sorted_rows(codes, categories, row));
-                    group::ordered_sorted(s, sorted, &smoothing, out);
-                }
+                ordered::add(s, codes, categories, key.as_deref(), &smoothing, out);
             });
         }
     }
@@ -361,6 +372,18 @@ fn ordered(
         out.iter_mut().for_each(|out| out.par_iter_mut().for_each(mean));
     }
     Ok(())
+}
+
+/// The place of each row in an order of all rows, spread over 32 bits as hashes are.
+fn places_in(order: &[u32], rows: usize) -> Result<Vec<u32>> {
+    if order.len() != rows {
+        return Err(Error::Data(format!("the order has {} rows and the categories have {rows}", order.len())));
+    }
+    let mut places = vec![0u32; rows];
+    let shared = u32::shared(&mut places);
+    let place = |i: usize| (((i as u64) << 32) / rows as u64) as u32;
+    order.par_iter().enumerate().for_each(|(i, row)| u32::store(&shared[*row as usize], place(i)));
+    Ok(places)
 }
 
 fn by_fold(
@@ -406,7 +429,7 @@ fn by_fold(
                 let value = |row: usize| values[codes[row] as usize * count + folds[row] as usize];
                 out.par_iter_mut().enumerate().for_each(|(row, out)| *out = value(row).to_bits());
             } else {
-                let sorted = sorted.get_or_insert_with(|| group::sorted_rows(codes, categories, |i| i));
+                let sorted = sorted.get_or_insert_with(|| group::sorted_rows(codes, categories));
                 group::folds_sorted(s, sorted, folds, &smoothings, out);
             }
         });

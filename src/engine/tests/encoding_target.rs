@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use taiga_engine::encoding::permutation::permutation;
 use taiga_engine::encoding::target::{
-    Auto, EncodingInput, EncodingTarget, Kind, Plan, PriorWeight, TargetParams, category_values, target_encode,
+    Auto, EncodingInput, EncodingTarget, Kind, Order, Plan, PriorWeight, TargetParams, category_values, target_encode,
 };
 use taiga_engine::numerics::random::{Purpose, Random};
 
@@ -48,8 +48,13 @@ fn naive(codes: &[u32], y: &[f64], w: &[f64], plan: &Plan, params: &TargetParams
             naive_value(&same(row, &|i| fold[i] != fold[row]), y, w, &others, params)
         }
         (Kind::Ordered, Plan::Ordered(orders)) => {
-            let one = |order: &Option<Vec<u32>>| {
-                let place = |row: usize| order.as_ref().map_or(row, |o| o.iter().position(|r| *r as usize == row).unwrap());
+            let one = |order: &Order| {
+                let order = match order {
+                    Order::Rows => (0..n as u32).collect(),
+                    Order::Random(random) => permutation(n, *random),
+                    Order::Given(order) => order.clone(),
+                };
+                let place = |row: usize| order.iter().position(|r| *r as usize == row).unwrap();
                 let here = place(row);
                 naive_value(&same(row, &|i| place(i) < here), y, w, &all, params)
             };
@@ -164,6 +169,13 @@ fn threads_and_ways_leave_no_trace() {
                 let values =
                     |threads| on_threads(threads, || target_encode(&input, &Plan::random(n as usize, &params).unwrap(), &params).unwrap());
                 let one = values(1);
+                if kind == Kind::Ordered {
+                    // A given order is the random one where it is that, and as they come is as they come.
+                    let given = |order| on_threads(3, || target_encode(&input, &Plan::Ordered(vec![order]), &params).unwrap());
+                    let order = permutation(n as usize, Random::new(0, Purpose::Permutation, 0));
+                    assert!(given(Order::Given(order)) == one, "{categories} given");
+                    assert!(given(Order::Given((0..n as u32).collect())) == given(Order::Rows), "{categories} rows");
+                }
                 for threads in [2, 5, 40] {
                     assert!(values(threads) == one, "{kind:?} {categories} {threads} threads");
                 }
@@ -177,7 +189,7 @@ fn threads_and_ways_leave_no_trace() {
 fn ordered_values_of_catboost() {
     let input = EncodingInput { codes: &[0; 4], categories: 1, target: EncodingTarget::Flags(&[0, 1, 1, 0]), weight: None };
     let params = TargetParams { prior: Some(0.05), ..Default::default() };
-    let values = target_encode(&input, &Plan::Ordered(vec![None]), &params).unwrap();
+    let values = target_encode(&input, &Plan::Ordered(vec![Order::Rows]), &params).unwrap();
     for (value, want) in values[0].iter().zip([0.05, 0.025, 0.35, 0.5125]) {
         assert!((value - want).abs() < 1e-15);
     }
@@ -192,8 +204,12 @@ fn random_folds_are_even_and_orders_differ() {
     }
     let params = TargetParams { permutations: 2, seed: 9, ..Default::default() };
     let Plan::Ordered(orders) = Plan::random(100, &params).unwrap() else { panic!() };
-    assert_ne!(orders[0], orders[1]);
-    assert_eq!(orders[1], Some(permutation(100, Random::new(9, Purpose::Permutation, 1))));
+    let order = |o: &Order| match o {
+        Order::Random(random) => permutation(100, *random),
+        other => panic!("{other:?}"),
+    };
+    assert_ne!(order(&orders[0]), order(&orders[1]));
+    assert_eq!(order(&orders[1]), permutation(100, Random::new(9, Purpose::Permutation, 1)));
 }
 
 #[test]
@@ -224,13 +240,13 @@ fn bad_input_is_named() {
     let message =
         |input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams| target_encode(input, plan, params).unwrap_err().to_string();
     let params = TargetParams::default();
-    let rows = Plan::Ordered(vec![None]);
+    let rows = Plan::Ordered(vec![Order::Rows]);
     assert!(message(&input(EncodingTarget::Flags(&[0]), None), &rows, &params).contains("the target has 1 rows"));
     assert!(message(&input(EncodingTarget::Numbers(&[0.0, f64::NAN, 1.0]), None), &rows, &params).contains("a target is NaN"));
     let flags = EncodingTarget::Flags(&[0, 1, 0]);
     assert!(message(&input(flags, Some(&[1.0, -1.0, 0.0])), &rows, &params).contains("a weight is -1"));
     assert!(message(&input(flags, Some(&[0.0; 3])), &rows, &params).contains("all weights are zero"));
-    assert!(message(&input(flags, None), &Plan::Ordered(vec![Some(vec![0])]), &params).contains("the order has 1 rows"));
+    assert!(message(&input(flags, None), &Plan::Ordered(vec![Order::Given(vec![0])]), &params).contains("the order has 1 rows"));
     assert!(message(&input(flags, None), &Plan::Folds(vec![1, 1, 1], 2), &params).contains("outside fold 1"));
     assert!(message(&input(flags, None), &Plan::Folds(vec![1, 1], 2), &params).contains("the folds have 2 rows"));
     let folds = TargetParams { kind: Kind::Kfold, ..Default::default() };
