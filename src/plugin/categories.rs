@@ -92,6 +92,24 @@ pub fn category_column(series: &Series) -> PolarsResult<CategoryColumn> {
     Ok(codes(series)?.into_column(series.name()))
 }
 
+/// Whether the values of an integer or temporal column ascend, so that nothing needs sorting.
+pub fn ascends(series: &Series) -> PolarsResult<bool> {
+    let physical = series.to_physical_repr();
+    with_integers!(physical, |get| {
+        let mut last = None;
+        for (chunk, len) in physical.chunk_lengths().enumerate() {
+            for row in 0..len {
+                let value = get(chunk, row);
+                if value < last {
+                    return Ok(false);
+                }
+                last = value;
+            }
+        }
+        Ok(true)
+    }, else Ok(false))
+}
+
 /// The one integer type that is wider than what the engine reads.
 fn narrow(series: &Series) -> PolarsResult<Series> {
     match series.dtype() {

@@ -11,6 +11,7 @@ use crate::errors::{self, guarded};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
+use rayon::prelude::*;
 use serde::Deserialize;
 use taiga_engine::encoding::combine::combine as combine_codes;
 use taiga_engine::encoding::count::counts;
@@ -166,25 +167,29 @@ fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<(Vec<u32>,
     let target = &inputs[1];
     let name = target.name();
     let one_or_zero = |x: &f64| *x == 0.0 || *x == 1.0;
-    let flags = match TargetData::new(target, classes_of(name, target.dtype(), None)?.as_deref())? {
-        TargetData::Flags(flags) => flags,
-        TargetData::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
-        _ => {
-            return Err(errors::column(
-                name,
-                format!(
+    let classes = classes_of(name, target.dtype(), None)?;
+    on_all_threads(|| {
+        let flags = match TargetData::new(target, classes.as_deref())? {
+            TargetData::Flags(flags) => flags,
+            TargetData::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
+            _ => {
+                let message = format!(
                     "its type is {}; weight of evidence needs a Boolean (or 0 and 1), for example pl.col({name:?}) == …",
                     target.dtype()
-                ),
-            ));
-        }
-    };
-    on_all_threads(|| {
+                );
+                return Err(errors::column(name, message));
+            }
+        };
         let codes = categories::codes(&inputs[0])?;
         let weight = kwargs.weight.then(|| target::weights(&inputs[2])).transpose()?;
         let evidence = evidence(&codes.codes, codes.categories(), &flags, weight.as_deref(), kwargs.smoothing);
         Ok((codes.codes, evidence.map_err(|e| errors::column(name, e))?))
     })
+}
+
+/// The value of each row's category.
+fn spread<T: Copy + Send + Sync>(codes: &[u32], values: &[T]) -> Vec<T> {
+    codes.par_iter().map(|code| values[*code as usize]).collect()
 }
 
 fn number_field(inputs: &[Field]) -> PolarsResult<Field> {
@@ -195,7 +200,7 @@ fn number_field(inputs: &[Field]) -> PolarsResult<Field> {
 fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     guarded("woe", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
-        let values: Vec<f64> = codes.iter().map(|code| evidence.woe[*code as usize]).collect();
+        let values = on_all_threads(|| spread(&codes, &evidence.woe));
         Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
     })
 }
@@ -230,9 +235,9 @@ fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> 
             let rows = codes.codes.len() as f64;
             Ok(if kwargs.normalize {
                 let shares: Vec<f64> = counts.iter().map(|n| *n as f64 / rows).collect();
-                Float64Chunked::from_vec(name, codes.codes.iter().map(|code| shares[*code as usize]).collect()).into_series()
+                Float64Chunked::from_vec(name, spread(&codes.codes, &shares)).into_series()
             } else {
-                UInt32Chunked::from_vec(name, codes.codes.iter().map(|code| counts[*code as usize]).collect()).into_series()
+                UInt32Chunked::from_vec(name, spread(&codes.codes, &counts)).into_series()
             })
         })
     })

@@ -115,8 +115,8 @@ fn for_categories(sorted: &[u64], visit: impl Fn(&[u64]) + Sync) {
 
 /// Each row's value from the rows of its category in other folds, over sorted rows; `smoothing` has
 /// an entry for each fold.
-pub(super) fn folds_sorted<S: Statistic>(statistic: &S, sorted: &[u64], folds: &[u32], smoothing: &[Smoothing], out: &mut [u64]) {
-    let out = u64::shared(out);
+pub(super) fn folds_sorted<S: Statistic>(statistic: &S, sorted: &[u64], folds: &[u32], smoothing: &[Smoothing], out: &mut [f64]) {
+    let out = f64::shared(out);
     for_categories(sorted, |rows| {
         let row = |p: &u64| *p as u32 as usize;
         let mut all = S::Sum::default();
@@ -137,7 +137,7 @@ pub(super) fn folds_sorted<S: Statistic>(statistic: &S, sorted: &[u64], folds: &
             let at = by_fold.binary_search_by_key(&folds[row], |x| x.0).unwrap_or_default();
             let mut others = all;
             others -= by_fold[at].1;
-            u64::store(&out[row], smoothing[folds[row] as usize].value(statistic.read(others)).to_bits());
+            f64::store(&out[row], smoothing[folds[row] as usize].value(statistic.read(others)));
         }
     });
 }

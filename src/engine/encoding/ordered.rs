@@ -25,7 +25,7 @@ const TABLE_IN_ORDER: usize = 1 << 22;
 /// What a row is sorted by: 32 bits, spread evenly; equal ones in the order of the rows.
 type Key<'a> = &'a (dyn Fn(usize) -> u32 + Sync);
 
-/// Adds to `out` (floats as bits) each row's value from the rows before it, in the order of the keys
+/// Adds to `out` each row's value from the rows before it, in the order of the keys
 /// or, without, of the rows.
 pub(super) fn add<S: Statistic>(
     statistic: &S,
@@ -33,7 +33,7 @@ pub(super) fn add<S: Statistic>(
     categories: usize,
     key: Option<Key<'_>>,
     smoothing: &Smoothing,
-    out: &mut [u64],
+    out: &mut [f64],
 ) {
     let rows = codes.len();
     let bits = bucket_bits(rows);
@@ -72,7 +72,7 @@ fn before<T: Copy + Default + Send + Sync + std::ops::AddAssign>(mut tables: Vec
     tables
 }
 
-fn in_row_order<S: Statistic>(statistic: &S, codes: &[u32], categories: usize, smoothing: &Smoothing, out: &mut [u64]) {
+fn in_row_order<S: Statistic>(statistic: &S, codes: &[u32], categories: usize, smoothing: &Smoothing, out: &mut [f64]) {
     let rows = codes.len();
     let share = rows.div_ceil(tables_for::<S>(rows, categories)).max(1);
     let all_but_last = rows.div_ceil(share).saturating_sub(1);
@@ -87,7 +87,7 @@ fn in_row_order<S: Statistic>(statistic: &S, codes: &[u32], categories: usize, s
     out.par_chunks_mut(share).zip(tables).enumerate().for_each(|(i, (out, mut table))| {
         for (row, out) in (i * share..).zip(out) {
             let sum = &mut table[codes[row] as usize];
-            *out = (f64::from_bits(*out) + smoothing.value(statistic.read(*sum))).to_bits();
+            *out += smoothing.value(statistic.read(*sum));
             *sum += statistic.of(row);
         }
     });
@@ -124,7 +124,7 @@ fn through<S: Statistic, B: Fn(usize) -> usize + Sync>(
     codes: &[u32],
     key: Option<Key<'_>>,
     scan: impl Fn(&Dealt<'_, S::Over<'_>>, &[Range<usize>]),
-    out: &mut [u64],
+    out: &mut [f64],
 ) {
     let rows = codes.len();
     let (flags, numbers) = statistic.columns();
@@ -149,7 +149,7 @@ fn through<S: Statistic, B: Fn(usize) -> usize + Sync>(
     let ranges: Vec<Range<usize>> = (0..buckets.ends.len()).map(|i| buckets.places(i)).collect();
     let dealt = Dealt { statistic: statistic.over(&dealt_flags, &dealt_numbers), rows: u64::shared(&mut dealt_rows) };
     scan(&dealt, &ranges);
-    let out = u64::shared(out);
+    let out = f64::shared(out);
     buckets.for_each(|row, place| add_to(&out[row], f64::from_bits(dealt.rows[place].load(Ordering::Relaxed))));
 }
 

@@ -290,7 +290,7 @@ pub(super) fn total<S: Statistic>(statistic: &S, rows: usize) -> S::Sum {
 /// What [`AnyStatistic::numbers`] is called about: a finite number, and no weight below zero.
 pub(super) fn check_finite(what: &str, values: &[f64], negative: bool) -> Result<()> {
     let bad = |x: &&f64| !x.is_finite() || (!negative && **x < 0.0);
-    match values.iter().find(bad) {
+    match values.par_chunks(BLOCK).find_map_first(|part| part.iter().find(bad)) {
         Some(x) => Err(Error::Data(format!("a {what} is {x}; it must be finite{}", if negative { "" } else { " and not negative" }))),
         None => Ok(()),
     }

@@ -225,7 +225,7 @@ pub fn target_encode(input: &EncodingInput<'_>, plan: &Plan, params: &TargetPara
     check_input(input)?;
     let rows = input.codes.len();
     let prepared = Prepared::new(input, params.prior_weight);
-    let mut out: Vec<Vec<u64>> = vec![vec![0; rows]; input.target.outputs()];
+    let mut out = vec![vec![0.0; rows]; input.target.outputs()];
     if rows > 0 {
         match plan {
             Plan::Ordered(orders) => ordered(input, &prepared, orders, params, &mut out)?,
@@ -237,7 +237,7 @@ pub fn target_encode(input: &EncodingInput<'_>, plan: &Plan, params: &TargetPara
             }
         }
     }
-    Ok(out.into_iter().map(|v| v.into_iter().map(f64::from_bits).collect()).collect())
+    Ok(out)
 }
 
 /// The value of each category from all its rows, category after category with a value for each
@@ -344,7 +344,7 @@ fn ordered(
     prepared: &Prepared<'_>,
     orders: &[Order],
     params: &TargetParams,
-    out: &mut [Vec<u64>],
+    out: &mut [Vec<f64>],
 ) -> Result<()> {
     let (codes, categories) = (input.codes, input.categories);
     let statistics = prepared.statistics();
@@ -368,8 +368,7 @@ fn ordered(
     }
     if orders.len() > 1 {
         let each = 1.0 / orders.len() as f64;
-        let mean = |x: &mut u64| *x = (f64::from_bits(*x) * each).to_bits();
-        out.iter_mut().for_each(|out| out.par_iter_mut().for_each(mean));
+        out.iter_mut().for_each(|out| out.par_iter_mut().for_each(|x| *x *= each));
     }
     Ok(())
 }
@@ -392,7 +391,7 @@ fn by_fold(
     folds: &[u32],
     count: usize,
     params: &TargetParams,
-    out: &mut [Vec<u64>],
+    out: &mut [Vec<f64>],
 ) -> Result<()> {
     let (codes, categories, rows) = (input.codes, input.categories, input.codes.len());
     if folds.len() != rows {
@@ -427,7 +426,7 @@ fn by_fold(
                     }
                 });
                 let value = |row: usize| values[codes[row] as usize * count + folds[row] as usize];
-                out.par_iter_mut().enumerate().for_each(|(row, out)| *out = value(row).to_bits());
+                out.par_iter_mut().enumerate().for_each(|(row, out)| *out = value(row));
             } else {
                 let sorted = sorted.get_or_insert_with(|| group::sorted_rows(codes, categories));
                 group::folds_sorted(s, sorted, folds, &smoothings, out);
@@ -443,19 +442,19 @@ fn full_values<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, smoothing
 }
 
 /// `loo` and `full`.
-fn plain<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, params: &TargetParams, out: &mut [u64]) -> Result<()> {
+fn plain<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, params: &TargetParams, out: &mut [f64]) -> Result<()> {
     let codes = input.codes;
     let smoothing = smoothing(statistic, total(statistic, codes.len()), params)?;
     if params.kind == Kind::Full {
         let values = full_values(statistic, input, &smoothing);
-        out.par_iter_mut().zip(codes).for_each(|(out, code)| *out = values[*code as usize].to_bits());
+        out.par_iter_mut().zip(codes).for_each(|(out, code)| *out = values[*code as usize]);
         return Ok(());
     }
     let sums = totals(statistic, codes.len(), input.categories, |row| codes[row] as usize);
     out.par_iter_mut().enumerate().for_each(|(row, out)| {
         let mut others = sums[codes[row] as usize];
         others -= statistic.of(row);
-        *out = smoothing.value(statistic.read(others)).to_bits();
+        *out = smoothing.value(statistic.read(others));
     });
     Ok(())
 }

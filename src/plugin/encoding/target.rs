@@ -4,6 +4,7 @@ use crate::categories;
 use crate::columns::Numbers;
 use crate::errors;
 use polars::prelude::*;
+use rayon::prelude::*;
 use taiga_engine::encoding::Codes;
 use taiga_engine::encoding::target::EncodingTarget;
 
@@ -59,9 +60,11 @@ impl TargetData {
         }
         let Some(classes) = classes else {
             if *series.dtype() == DataType::Boolean {
-                return Ok(TargetData::Flags(series.bool()?.iter().map(|b| (b == Some(true)) as u8).collect()));
+                let mut flags = Vec::with_capacity(series.len());
+                series.bool()?.downcast_iter().for_each(|chunk| flags.extend(chunk.values().iter().map(u8::from)));
+                return Ok(TargetData::Flags(flags));
             }
-            return Ok(TargetData::Numbers(Numbers::finite(series, "a target")?.column().to_f64()));
+            return Ok(TargetData::Numbers(numbers(series, "a target")?));
         };
         let column = categories::category_column(series)?;
         let place = |code: u32| {
@@ -83,9 +86,19 @@ impl TargetData {
     }
 }
 
+/// Finite numbers, read on all threads.
+fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
+    const BLOCK: usize = 1 << 15;
+    let numbers = Numbers::finite(series, role)?;
+    let column = numbers.column();
+    let mut values = vec![0.0; column.len()];
+    values.par_chunks_mut(BLOCK).enumerate().for_each(|(i, out)| column.read_f64(i * BLOCK, out));
+    Ok(values)
+}
+
 /// Weights: finite, not negative, and not all zero.
 pub fn weights(series: &Series) -> PolarsResult<Vec<f64>> {
-    let values = Numbers::finite(series, "a weight")?.column().to_f64();
+    let values = numbers(series, "a weight")?;
     if let Some(w) = values.iter().find(|w| **w < 0.0) {
         return Err(errors::column(series.name(), format!("the weight {w} is negative")));
     }
@@ -95,8 +108,8 @@ pub fn weights(series: &Series) -> PolarsResult<Vec<f64>> {
     Ok(values)
 }
 
-/// The rows in ascending order of a column, equal values as they come; `None` where that is how
-/// all of them come.
+/// The rows in ascending order of a column, equal values as they come; `None` where integers or
+/// times come that way already.
 pub fn order(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
     let name = series.name();
     let nulls = series.null_count();
@@ -112,10 +125,13 @@ pub fn order(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
     if matches!(series.dtype(), DataType::List(_) | DataType::Array(..) | DataType::Object(_)) {
         return Err(errors::column(name, format!("its type is {}, which has no order", series.dtype())));
     }
+    let own_order = !matches!(series.dtype(), DataType::Categorical(..));
+    if own_order && categories::ascends(series)? {
+        return Ok(None);
+    }
     let options = SortOptions { maintain_order: true, ..Default::default() };
     let order: Vec<u32> = series.arg_sort(options).iter().map(|row| row.unwrap_or_default() as u32).collect();
-    let in_order = order.iter().enumerate().all(|(i, row)| i == *row as usize);
-    Ok((!in_order).then_some(order))
+    Ok(Some(order))
 }
 
 /// The fold of each row, numbered by first appearance, and how many there are.
