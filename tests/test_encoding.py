@@ -356,7 +356,7 @@ def test_models_take_encodings_of_noise_for_what_they_are() -> None:
     from sklearn.metrics import roc_auc_score
 
     rng = np.random.default_rng(11)
-    n = 400_000
+    n = 200_000
     df = pl.DataFrame({"c": rng.integers(0, 100_000, n), "y": rng.random(n) < 0.4, "held": rng.random(n) < 0.5})
     for kind in ["ordered", "kfold", "full"]:
         train = df.filter(~pl.col("held")).with_columns(e=tg.target_encode("c", "y", kind=kind))

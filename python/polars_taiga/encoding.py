@@ -293,7 +293,7 @@ def encode(
         elif dtype is not None and dtype != pl.Float64:
             msg = f"encode: dtype={dtype} is neither Float64 nor a struct of Float64 with a field for each class"
             raise ValueError(msg)
-    return _plugin.elementwise_per_column("encode", [expr, column], {"classes": classes}).name.keep()
+    return _plugin.elementwise_per_column("encode", [column, expr], {"classes": classes})
 
 
 def _evidence_args(

@@ -47,8 +47,7 @@ impl Smoothing {
     /// little its rows differ beside how much all rows do.
     fn empirical_bayes(&self, m: Moments) -> f64 {
         let mean = m.target / m.weight;
-        let offset = mean - self.centre;
-        let within = (m.squares / m.weight - offset * offset).max(0.0);
+        let within = variance(m, self.centre);
         let between = self.variance * m.weight / self.weight_scale;
         if between + within == 0.0 {
             return self.prior;
@@ -56,6 +55,16 @@ impl Smoothing {
         let lambda = between / (between + within);
         lambda * mean + (1.0 - lambda) * self.prior
     }
+}
+
+/// The variance of rows with these sums, in which squares are distances from `centre`; 0 where it
+/// is what rounding makes of equal targets.
+pub(super) fn variance(m: Moments, centre: f64) -> f64 {
+    const NOISE: f64 = 1.0 / (1u64 << 46) as f64;
+    let offset = m.target / m.weight - centre;
+    let square = m.squares / m.weight;
+    let variance = square - offset * offset;
+    if variance > square * NOISE { variance } else { 0.0 }
 }
 
 /// How many shares of the rows may have a table of `cells` each.

@@ -325,14 +325,13 @@ fn smoothing<S: Statistic>(statistic: &S, all: S::Sum, params: &TargetParams) ->
     let m = statistic.read(all);
     let (scale, weight_scale) = statistic.units();
     let mean = if m.weight > 0.0 { m.target / m.weight } else { 0.0 };
-    let offset = mean - statistic.centre();
     Ok(Smoothing {
         weight: match params.prior_weight {
             PriorWeight::Fixed(weight) => Some(weight * weight_scale),
             PriorWeight::Named(Auto::Auto) => None,
         },
         prior: params.prior.map_or(mean, |prior| prior * scale),
-        variance: if m.weight > 0.0 { (m.squares / m.weight - offset * offset).max(0.0) } else { 0.0 },
+        variance: if m.weight > 0.0 { group::variance(m, statistic.centre()) } else { 0.0 },
         centre: statistic.centre(),
         scale,
         weight_scale,

@@ -1,4 +1,4 @@
-//! `encode`: an encoder (or one a row) and a column in, values out; elementwise, so it streams.
+//! `encode`: a column and an encoder (or one a row) in, values out; elementwise, so it streams.
 
 use super::values_type;
 use crate::cache::Cache;
@@ -78,16 +78,16 @@ fn encode_each(encoders: &BinaryChunked, series: &Series, classes: Option<&[Stri
 }
 
 fn encode_field(inputs: &[Field], kwargs: EncodeKwargs) -> PolarsResult<Field> {
-    Ok(Field::new(inputs[1].name().clone(), values_type(kwargs.classes.as_deref())))
+    Ok(Field::new(inputs[0].name().clone(), values_type(kwargs.classes.as_deref())))
 }
 
-/// `inputs`: the encoder (one, or one a row), then the column.
+/// `inputs`: the column, then the encoder (one, or one a row).
 #[polars_expr(output_type_func_with_kwargs=encode_field)]
 fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
     guarded("encode", || {
-        let encoders = models_of(&inputs[0], "an encoder is Binary, as fit_target_encoder")?;
+        let encoders = models_of(&inputs[1], "an encoder is Binary, as fit_target_encoder")?;
         let classes = kwargs.classes.as_deref();
-        let mut series = inputs[1].clone();
+        let mut series = inputs[0].clone();
         if encoders.len() == 1 {
             return match encoders.get(0) {
                 Some(bytes) => encode_all(&*encoder(bytes)?, &series, classes),
