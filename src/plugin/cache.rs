@@ -3,14 +3,12 @@
 use polars::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// What is kept at most: values, and bytes of theirs.
 const VALUES: usize = 64;
-const BYTES: usize = 64 << 20;
+const BYTES: usize = 128 << 20;
 
 struct Entry<T> {
-    hash: u64,
     bytes: Box<[u8]>,
     value: Arc<T>,
 }
@@ -25,12 +23,11 @@ impl<T> Cache<T> {
         Cache { entries: Mutex::new(VecDeque::new()) }
     }
 
-    /// The value of these bytes, parsed if they are not among the last used ones. Bytes are found
-    /// by their hash and then compared whole.
+    /// The value of these bytes, parsed if they are not among the last used ones. Bytes are
+    /// compared whole: most differ soon where they differ, and no hash is faster than a comparison.
     pub fn get(&self, bytes: &[u8], parse: impl FnOnce(&[u8]) -> PolarsResult<T>) -> PolarsResult<Arc<T>> {
-        let hash = xxh3_64(bytes);
         let find = |entries: &mut VecDeque<Entry<T>>| {
-            let at = entries.iter().position(|e| e.hash == hash && *e.bytes == *bytes)?;
+            let at = entries.iter().position(|e| *e.bytes == *bytes)?;
             let entry = entries.remove(at)?;
             let value = entry.value.clone();
             entries.push_front(entry);
@@ -41,10 +38,10 @@ impl<T> Cache<T> {
         }
         // Parsed outside the lock; two threads that do it at once do it twice.
         let value = Arc::new(parse(bytes)?);
-        if bytes.len() <= BYTES / 4 {
+        if bytes.len() <= BYTES {
             let mut entries = self.entries.lock().unwrap_or_else(|e| e.into_inner());
             if find(&mut entries).is_none() {
-                entries.push_front(Entry { hash, bytes: bytes.into(), value: value.clone() });
+                entries.push_front(Entry { bytes: bytes.into(), value: value.clone() });
             }
             while entries.len() > VALUES || entries.iter().map(|e| e.bytes.len()).sum::<usize>() > BYTES {
                 entries.pop_back();

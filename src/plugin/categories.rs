@@ -136,9 +136,19 @@ pub fn lookup_codes(series: &Series, lookup: &Lookup, unseen: u32) -> PolarsResu
     }
     let null = lookup.null().unwrap_or(unseen);
     let mut codes = Vec::with_capacity(series.len());
+    if *dtype == DataType::String {
+        series.str()?.downcast_iter().for_each(|chunk| lookup.extend_texts(chunk.iter(), unseen, &mut codes));
+        return Ok(codes);
+    }
+    if dtype.is_integer() {
+        let series = narrow(series)?;
+        with_integers!(series, |get| for (chunk, len) in series.chunk_lengths().enumerate() {
+            lookup.extend_integers((0..len).map(|row| get(chunk, row).map(|x| x as i128)), unseen, &mut codes);
+        }, else return Err(errors::column(name, format!("type {}", series.dtype()))));
+        return Ok(codes);
+    }
     let mut add = |code: Option<Option<u32>>| codes.push(code.map_or(null, |c| c.unwrap_or(unseen)));
     match dtype {
-        DataType::String => series.str()?.downcast_iter().for_each(|chunk| chunk.iter().for_each(|x| add(x.map(|s| lookup.text(s))))),
         DataType::Categorical(_, mapping) | DataType::Enum(_, mapping) => {
             // Each physical code is looked up once.
             let mut found: Vec<Option<Option<u32>>> = vec![None; mapping.num_cats_upper_bound()];
@@ -154,13 +164,7 @@ pub fn lookup_codes(series: &Series, lookup: &Lookup, unseen: u32) -> PolarsResu
         DataType::Boolean => {
             series.bool()?.downcast_iter().for_each(|chunk| chunk.iter().for_each(|x| add(x.map(|b| lookup.boolean(b)))));
         }
-        DataType::Null => (0..series.len()).for_each(|_| add(None)),
-        _ => {
-            let series = narrow(series)?;
-            with_integers!(series, |get| for (chunk, len) in series.chunk_lengths().enumerate() {
-                (0..len).for_each(|row| add(get(chunk, row).map(|x| lookup.integer(x as i128))));
-            }, else return Err(errors::column(name, format!("type {}", series.dtype()))));
-        }
+        _ => (0..series.len()).for_each(|_| add(None)),
     }
     Ok(codes)
 }

@@ -21,9 +21,9 @@ const ROWS_PER_THREAD: usize = 1 << 15;
 const DIRECT: i128 = 1 << 10;
 
 /// Rows whose hashes are found together.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 /// Tables of more values do not stay in the nearest cache.
-const WARM: usize = 1 << 12;
+pub(super) const WARM: usize = 1 << 12;
 
 /// A value that has a hash.
 pub(super) trait Key: Copy + Eq + Send + Sync {
@@ -157,7 +157,7 @@ impl Slots {
 
     /// The code in the first slot that a search for `hash` looks at.
     #[inline(always)]
-    fn peek(&self, hash: u64) -> Option<u32> {
+    pub fn peek(&self, hash: u64) -> Option<u32> {
         let slot = self.slots.get(hash as usize & self.slots.len().wrapping_sub(1))?;
         (*slot as u32).checked_sub(1)
     }

@@ -73,9 +73,9 @@ pub(super) fn tables_for<S: Statistic>(rows: usize, cells: usize) -> usize {
     (budget / cells.saturating_mul(size_of::<S::Sum>()).max(1)).clamp(1, rows.div_ceil(shares(rows)).max(1))
 }
 
-/// Whether there is room for a table of `cells` for every thread.
-pub(super) fn is_direct_for<S: Statistic>(_: &S, rows: usize, cells: usize) -> bool {
-    cells <= rows.max(SMALL) && tables_for::<S>(rows, cells) == rows.div_ceil(shares(rows)).max(1)
+/// Whether a table of `cells` is small enough to be looked at in any order.
+pub(super) fn is_small<S: Statistic>(_: &S, cells: usize) -> bool {
+    cells.saturating_mul(size_of::<S::Sum>()) <= 4 * SMALL
 }
 
 /// Σ over the rows of each cell.

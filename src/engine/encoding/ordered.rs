@@ -1,4 +1,4 @@
-//! Each row's value from the rows of its category before it in an order.
+//! Each row's value from the rows of its category before it in an order, or in other folds.
 //!
 //! ```text
 //! few categories    rows in order:  │ share 0 │ share 1 │ share 2 │   each sums its rows by category,
@@ -53,6 +53,52 @@ pub(super) fn add<S: Statistic>(
             through(&buckets, statistic, codes, key, scan, out);
         }
     }
+}
+
+/// Writes to `out` each row's value from the rows of its category in other folds, `smoothing` having
+/// an entry for each fold; false, and nothing done, where there are too many folds for that.
+pub(super) fn by_fold<S: Statistic>(
+    statistic: &S,
+    codes: &[u32],
+    categories: usize,
+    folds: &[u32],
+    smoothing: &[Smoothing],
+    out: &mut [f64],
+) -> bool {
+    let rows = codes.len();
+    let bits = bucket_bits(rows);
+    let count = smoothing.len();
+    let cells = ((categories >> bits) + 1).saturating_mul(count);
+    if cells.saturating_mul(size_of::<S::Sum>()) > TABLE {
+        return false;
+    }
+    let buckets = Buckets::new(rows, 1 << bits, |row| codes[row] as usize & ((1 << bits) - 1));
+    let fold = |row: usize| folds[row];
+    let scan = |dealt: &Dealt<S::Over<'_>>, ranges: &[Range<usize>]| {
+        ranges.par_iter().for_each(|places| {
+            let mut table = vec![S::Sum::default(); cells];
+            let mut all = vec![S::Sum::default(); cells / count];
+            let cell = |place: usize| {
+                let row = dealt.rows[place].load(Ordering::Relaxed);
+                ((row as u32 >> bits) as usize, (row >> 32) as usize)
+            };
+            for place in places.clone() {
+                let (category, fold) = cell(place);
+                let sum = dealt.statistic.of(place);
+                table[category * count + fold] += sum;
+                all[category] += sum;
+            }
+            for place in places.clone() {
+                let (category, fold) = cell(place);
+                let mut others = all[category];
+                others -= table[category * count + fold];
+                let value = smoothing[fold].value(dealt.statistic.read(others));
+                dealt.rows[place].store(value.to_bits(), Ordering::Relaxed);
+            }
+        });
+    };
+    through(&buckets, statistic, codes, Some(&fold), scan, out);
+    true
 }
 
 /// Adds `value`; each row is one thread's.

@@ -412,7 +412,7 @@ fn by_fold(
                     smoothing(s, others, params)
                 })
                 .collect::<Result<Vec<Smoothing>>>()?;
-            if group::is_direct_for(s, rows, categories.saturating_mul(count)) {
+            if group::is_small(s, categories.saturating_mul(count)) {
                 let mut cells = totals(s, rows, categories * count, |row| codes[row] as usize * count + folds[row] as usize);
                 let mut values = vec![0f64; cells.len()];
                 cells.par_chunks_mut(count).zip(values.par_chunks_mut(count)).for_each(|(cells, values)| {
@@ -426,7 +426,7 @@ fn by_fold(
                 });
                 let value = |row: usize| values[codes[row] as usize * count + folds[row] as usize];
                 out.par_iter_mut().enumerate().for_each(|(row, out)| *out = value(row));
-            } else {
+            } else if !ordered::by_fold(s, codes, categories, folds, &smoothings, out) {
                 let sorted = sorted.get_or_insert_with(|| group::sorted_rows(codes, categories));
                 group::folds_sorted(s, sorted, folds, &smoothings, out);
             }
