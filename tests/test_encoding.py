@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 Compute = pl.exceptions.ComputeError
 NAN = float("nan")
+# In the first versions of Polars 1 an Enum comes to a plugin as a Categorical.
+ENUMS_REACH_PLUGINS = not pl.__version__.startswith("1.")
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +122,12 @@ def test_classes(cats: pl.DataFrame) -> None:
         alone = cats.select(tg.target_encode("city", pl.col("kind") == name, kind="kfold", folds="fold"))["city"]
         assert got.struct.field(name).to_list() == pytest.approx(alone.to_list())
     enum = cats.with_columns(pl.col("kind").cast(pl.Enum(classes)))
-    assert enum.select(tg.target_encode("city", "kind", kind="kfold", folds="fold"))["city"].equals(got)
-    assert enum.lazy().select(tg.target_encode("city", "kind")).collect_schema()["city"] == got.dtype
+    if ENUMS_REACH_PLUGINS:
+        assert enum.select(tg.target_encode("city", "kind", kind="kfold", folds="fold"))["city"].equals(got)
+        assert enum.lazy().select(tg.target_encode("city", "kind")).collect_schema()["city"] == got.dtype
+    else:
+        with pytest.raises(Compute, match="name the classes"):
+            enum.select(tg.target_encode("city", "kind"))
     numbers = cats.select(tg.target_encode("city", "fold", kind="full", classes=[0, 1, 2, 3]))["city"]
     assert numbers.struct.fields == ["0", "1", "2", "3"]
 

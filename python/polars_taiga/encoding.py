@@ -131,7 +131,8 @@ def target_encode(
         A weight for each row: not negative, not all zero.
     classes
         The labels of a String or Categorical target, which a query must know before it sees the
-        rows. An Enum knows its own. With them, integers and Booleans are classes, too.
+        rows. An Enum knows its own (not in early versions of Polars 1). With them, integers and
+        Booleans are classes, too.
 
     Raises
     ------
