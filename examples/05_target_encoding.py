@@ -6,8 +6,8 @@ import polars_taiga as tg
 
 rng = np.random.default_rng(0)
 n = 50_000
-shop = rng.integers(0, 5_000, n)
-quality = rng.normal(size=5_000)[shop]
+shop = rng.integers(0, 20_000, n)
+quality = rng.normal(size=20_000)[shop]
 df = pl.DataFrame({"shop": shop, "price": rng.random(n)}).with_columns(
     shop=pl.format("shop {}", "shop"), sold=pl.Series(quality - 2 * rng.random(n) + rng.normal(size=n) > 0)
 )

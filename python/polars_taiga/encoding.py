@@ -362,7 +362,7 @@ def information_value(
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": ["a", "a", "b", "b"], "y": [True, False, False, False]})
     >>> round(df.select(tg.information_value("x", "y")).item(), 3)
-    0.683
+    0.604
     """
     args, kwargs = _evidence_args(cat, target, smoothing, weight)
     return _plugin.scalar("information_value", args, kwargs)
