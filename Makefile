@@ -105,6 +105,7 @@ bench: build ## Measure side by side with the peers (about half an hour; see ben
 	$(BIN)/python -m benchmarks.predict
 	$(BIN)/python -m benchmarks.groups
 	$(BIN)/python -m benchmarks.histogram
+	$(BIN)/python -m benchmarks.encoding
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.picture
 

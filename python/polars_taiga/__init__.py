@@ -16,6 +16,15 @@ from __future__ import annotations
 from polars_taiga import namespaces as namespaces
 from polars_taiga import plot
 from polars_taiga._taiga import __version__
+from polars_taiga.encoding import (
+    combine,
+    count_encode,
+    encode,
+    fit_target_encoder,
+    information_value,
+    target_encode,
+    woe,
+)
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
@@ -27,11 +36,18 @@ __all__ = [
     "Model",
     "__version__",
     "borders",
+    "combine",
+    "count_encode",
+    "encode",
     "fit_gbdt",
+    "fit_target_encoder",
     "histogram",
     "histogram2d",
+    "information_value",
     "min_max",
     "plot",
     "predict",
     "quantize",
+    "target_encode",
+    "woe",
 ]

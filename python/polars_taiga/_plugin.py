@@ -36,6 +36,25 @@ def elementwise(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) 
     )
 
 
+def elementwise_per_column(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
+    """As `elementwise`; with a selector, an expression for each column."""
+    return register_plugin_function(
+        plugin_path=_PLUGIN,
+        function_name=function,
+        args=list(args),
+        kwargs=kwargs,
+        is_elementwise=True,
+        **_DETERMINISTIC,
+    )
+
+
+def whole(function: str, args: Sequence[pl.Expr]) -> pl.Expr:
+    """An expression that reads whole columns and makes one; selectors expand inside the call."""
+    return register_plugin_function(
+        plugin_path=_PLUGIN, function_name=function, args=list(args), input_wildcard_expansion=True, **_DETERMINISTIC
+    )
+
+
 def per_column(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
     """An expression that reads a whole column; with a selector, one for each column."""
     return register_plugin_function(

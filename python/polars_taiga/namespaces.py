@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_taiga.encoding import (
+    combine,
+    count_encode,
+    encode,
+    fit_target_encoder,
+    information_value,
+    target_encode,
+    woe,
+)
 from polars_taiga.gbdt import fit_gbdt
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
@@ -40,7 +49,7 @@ def _ctrl_c() -> Iterator[None]:
 
 @pl.api.register_expr_namespace("taiga")
 class TaigaExpr:
-    """`expr.taiga`: the expression is the target, the model, or the column of values."""
+    """`expr.taiga`: the expression is the target, the model, or the column of values or categories."""
 
     def __init__(self, expr: pl.Expr) -> None:
         """Of this expression."""
@@ -103,6 +112,32 @@ class TaigaExpr:
         """`tg.histogram2d` with this expression as x."""
         return histogram2d(self._expr, y, bins, range=range, edges=edges, weights=weights, density=density)
 
+    def target_encode(self, target: IntoColumn, **params: Any) -> pl.Expr:
+        """`tg.target_encode` of this expression."""
+        return target_encode(self._expr, target, **params)
+
+    def encode(self, encoder: bytes | pl.Expr | str, *, dtype: DataType | DataTypeClass | None = None) -> pl.Expr:
+        """`tg.encode` of this expression."""
+        return encode(encoder, self._expr, dtype=dtype)
+
+    def woe(self, target: IntoColumn, *, smoothing: float = 0.5, weight: IntoColumn | None = None) -> pl.Expr:
+        """`tg.woe` of this expression."""
+        return woe(self._expr, target, smoothing=smoothing, weight=weight)
+
+    def information_value(
+        self, target: IntoColumn, *, smoothing: float = 0.5, weight: IntoColumn | None = None
+    ) -> pl.Expr:
+        """`tg.information_value` of this expression."""
+        return information_value(self._expr, target, smoothing=smoothing, weight=weight)
+
+    def count_encode(self, *, normalize: bool = False) -> pl.Expr:
+        """`tg.count_encode` of this expression."""
+        return count_encode(self._expr, normalize=normalize)
+
+    def combine(self, *cats: IntoColumns) -> pl.Expr:
+        """`tg.combine` of this expression and others."""
+        return combine(self._expr, *cats)
+
 
 @pl.api.register_lazyframe_namespace("taiga")
 class TaigaLazyFrame:
@@ -126,6 +161,11 @@ class TaigaLazyFrame:
         expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
         with _ctrl_c():
             return Model(self._frame.select(expr).collect().item())
+
+    def fit_target_encoder(self, cat: IntoColumns, target: IntoColumn, **params: Any) -> bytes:
+        """Run the query, fit by `tg.fit_target_encoder`, and return the encoder's bytes."""
+        encoder: bytes = self._frame.select(fit_target_encoder(cat, target, **params)).collect().item()
+        return encoder
 
     def predict(
         self,
@@ -160,6 +200,11 @@ class TaigaDataFrame:
         expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
         with _ctrl_c():
             return Model(self._frame.select(expr).item())
+
+    def fit_target_encoder(self, cat: IntoColumns, target: IntoColumn, **params: Any) -> bytes:
+        """Fit by `tg.fit_target_encoder`, and return the encoder's bytes."""
+        encoder: bytes = self._frame.select(fit_target_encoder(cat, target, **params)).item()
+        return encoder
 
     def predict(
         self,

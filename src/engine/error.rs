@@ -19,6 +19,9 @@ pub enum Error {
     /// Bytes that are not a model of this version, or a damaged one.
     #[error("model: {0}")]
     Model(String),
+    /// Bytes that are not an encoder of this version, or a damaged one.
+    #[error("encoder: {0}")]
+    Encoder(String),
     /// The work would not fit in memory.
     #[error("not enough memory: {0}")]
     Memory(String),

@@ -5,7 +5,7 @@
 
 use crate::errors;
 use polars::prelude::*;
-use taiga_engine::encoding::{CategoryColumn, Labels, Lookup};
+use taiga_engine::encoding::{CategoryColumn, Codes, Labels, Lookup};
 
 /// Calls `$body` with `$get`, a function from (chunk, row in the chunk) to an optional value, for
 /// whichever integer type the series has.
@@ -50,38 +50,64 @@ fn lengths(series: &Series) -> Vec<usize> {
     series.chunk_lengths().collect()
 }
 
-/// The codes and labels of a column, on all threads of the pool that this is called in.
+/// The codes of a column, on all threads of the pool that this is called in.
 ///
 /// # Errors
 /// For other types, naming the column and its type.
-pub fn category_column(series: &Series) -> PolarsResult<CategoryColumn> {
+pub fn codes(series: &Series) -> PolarsResult<Codes<'_>> {
     let name = series.name().as_str();
     check_type(name, series.dtype())?;
-    let column = match series.dtype() {
+    let codes = match series.dtype() {
         DataType::String => {
             let chunks: Vec<_> = series.str()?.downcast_iter().collect();
-            CategoryColumn::text(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
+            Codes::text(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
         }
         DataType::Categorical(_, mapping) | DataType::Enum(_, mapping) => {
             let physical = series.to_physical_repr();
             let label = |code| mapping.cat_to_str(code);
             let lengths = lengths(&physical);
-            with_integers!(physical, |get| CategoryColumn::dictionary(name, &lengths, get, label),
+            with_integers!(physical, |get| Codes::dictionary(name, &lengths, get, label),
                 else return Err(errors::column(name, format!("physical type {}", physical.dtype()))))
         }
         DataType::Boolean => {
             let chunks: Vec<_> = series.bool()?.downcast_iter().collect();
-            CategoryColumn::booleans(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
+            Codes::booleans(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
         }
-        DataType::Null => CategoryColumn::text(name, &[series.len()], |_, _| None),
+        DataType::Null => Codes::text(name, &[series.len()], |_, _| None),
         _ => {
             let series = narrow(series)?;
             let lengths = lengths(&series);
-            with_integers!(series, |get| CategoryColumn::integers(name, &lengths, get),
+            with_integers!(series, |get| Codes::integers(name, &lengths, get),
                 else return Err(errors::column(name, format!("type {}", series.dtype()))))
         }
     };
-    column.map_err(errors::compute)
+    codes.map_err(errors::compute)
+}
+
+/// The codes and labels of a column, likewise.
+///
+/// # Errors
+/// As [`codes`].
+pub fn category_column(series: &Series) -> PolarsResult<CategoryColumn> {
+    Ok(codes(series)?.into_column(series.name()))
+}
+
+/// Whether the values of an integer or temporal column ascend, so that nothing needs sorting.
+pub fn ascends(series: &Series) -> PolarsResult<bool> {
+    let physical = series.to_physical_repr();
+    with_integers!(physical, |get| {
+        let mut last = None;
+        for (chunk, len) in physical.chunk_lengths().enumerate() {
+            for row in 0..len {
+                let value = get(chunk, row);
+                if value < last {
+                    return Ok(false);
+                }
+                last = value;
+            }
+        }
+        Ok(true)
+    }, else Ok(false))
 }
 
 /// The one integer type that is wider than what the engine reads.
@@ -110,9 +136,19 @@ pub fn lookup_codes(series: &Series, lookup: &Lookup, unseen: u32) -> PolarsResu
     }
     let null = lookup.null().unwrap_or(unseen);
     let mut codes = Vec::with_capacity(series.len());
+    if *dtype == DataType::String {
+        series.str()?.downcast_iter().for_each(|chunk| lookup.extend_texts(chunk.iter(), unseen, &mut codes));
+        return Ok(codes);
+    }
+    if dtype.is_integer() {
+        let series = narrow(series)?;
+        with_integers!(series, |get| for (chunk, len) in series.chunk_lengths().enumerate() {
+            lookup.extend_integers((0..len).map(|row| get(chunk, row).map(|x| x as i128)), unseen, &mut codes);
+        }, else return Err(errors::column(name, format!("type {}", series.dtype()))));
+        return Ok(codes);
+    }
     let mut add = |code: Option<Option<u32>>| codes.push(code.map_or(null, |c| c.unwrap_or(unseen)));
     match dtype {
-        DataType::String => series.str()?.downcast_iter().for_each(|chunk| chunk.iter().for_each(|x| add(x.map(|s| lookup.text(s))))),
         DataType::Categorical(_, mapping) | DataType::Enum(_, mapping) => {
             // Each physical code is looked up once.
             let mut found: Vec<Option<Option<u32>>> = vec![None; mapping.num_cats_upper_bound()];
@@ -128,13 +164,7 @@ pub fn lookup_codes(series: &Series, lookup: &Lookup, unseen: u32) -> PolarsResu
         DataType::Boolean => {
             series.bool()?.downcast_iter().for_each(|chunk| chunk.iter().for_each(|x| add(x.map(|b| lookup.boolean(b)))));
         }
-        DataType::Null => (0..series.len()).for_each(|_| add(None)),
-        _ => {
-            let series = narrow(series)?;
-            with_integers!(series, |get| for (chunk, len) in series.chunk_lengths().enumerate() {
-                (0..len).for_each(|row| add(get(chunk, row).map(|x| lookup.integer(x as i128))));
-            }, else return Err(errors::column(name, format!("type {}", series.dtype()))));
-        }
+        _ => (0..series.len()).for_each(|_| add(None)),
     }
     Ok(codes)
 }

@@ -1,8 +1,10 @@
 //! polars-taiga's plugin: Arrow in, engine, Arrow out. One file for each family of expressions;
 //! what an expression computes is in the engine.
 
+mod cache;
 mod categories;
 mod columns;
+mod encoding;
 mod errors;
 mod gbdt;
 mod model;
@@ -25,5 +27,7 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<model::PyModel>()?;
     module.add_function(wrap_pyfunction!(model::check_gbdt_params, module)?)?;
-    module.add_function(wrap_pyfunction!(statistics::check_histogram_params, module)?)
+    module.add_function(wrap_pyfunction!(statistics::check_histogram_params, module)?)?;
+    module.add_function(wrap_pyfunction!(encoding::python::check_target_params, module)?)?;
+    module.add_function(wrap_pyfunction!(encoding::python::describe_encoder, module)?)
 }

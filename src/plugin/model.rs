@@ -12,19 +12,19 @@ use taiga_engine::model::{Labels, Model};
 
 /// An engine error as Python's: `TypeError` for a parameter that does not exist, as for any
 /// Python function, else `ValueError`.
-fn python_error(error: Error) -> PyErr {
+pub fn python_error(error: Error) -> PyErr {
     match error {
         Error::UnknownParameter { .. } => PyTypeError::new_err(error.to_string()),
         _ => PyValueError::new_err(error.to_string()),
     }
 }
 
-fn value_error(error: impl std::fmt::Display) -> PyErr {
+pub fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
 /// A panic as a `ValueError`; there should be none.
-fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+pub fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|p| Err(value_error(format!("a bug in polars-taiga, please report it: {}", panic_text(p.as_ref())))))
 }

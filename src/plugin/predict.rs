@@ -1,8 +1,8 @@
 //! `predict`: a model (or one a row) and columns in, predictions out; elementwise, so it streams.
 
-mod cache;
 mod output;
 
+use crate::cache::Cache;
 use crate::columns::{self, Feature};
 use crate::errors::{self, guarded};
 use crate::threads::for_blocks;
@@ -12,12 +12,20 @@ use pyo3_polars::derive::polars_expr;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use taiga_engine::model::Model;
 use taiga_engine::model::apply::Predictor;
 
 /// A streaming query calls with about 100,000 rows at a time on all threads; whoever calls with
 /// more than this does not, so the rows are dealt to threads here, in blocks of [`BLOCK`].
 const PARALLEL_ABOVE: usize = 1 << 18;
 const BLOCK: usize = 1 << 16;
+
+static PREDICTORS: Cache<Predictor> = Cache::new();
+
+/// The predictor of a model's bytes.
+fn predictor(bytes: &[u8]) -> PolarsResult<Arc<Predictor>> {
+    PREDICTORS.get(bytes, |bytes| Ok(Predictor::new(Model::from_bytes(bytes).map_err(errors::compute)?)))
+}
 
 /// The columns of one call, by name; all of the same length.
 struct Table {
@@ -62,7 +70,7 @@ impl Table {
 }
 
 /// The distinct models of a column, and the rows of each; rows whose model is null are in none.
-fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) {
+pub fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) {
     let mut distinct: Vec<&[u8]> = vec![];
     let mut rows: Vec<Vec<usize>> = vec![];
     let mut by_content: HashMap<&[u8], usize> = HashMap::new();
@@ -118,7 +126,7 @@ fn predict_each(models: &BinaryChunked, table: &Table, output: &Output) -> Polar
     let work = |first: usize, count: usize| -> PolarsResult<Vec<Series>> {
         (first..first + count)
             .map(|k| {
-                let predictor = cache::predictor(distinct[k])?;
+                let predictor = predictor(distinct[k])?;
                 output.check(predictor.model())?;
                 let gathered: Vec<Feature> = table.of(&predictor)?.iter().map(|f| f.gather(&rows[k])).collect();
                 let columns: Vec<_> = gathered.iter().map(Feature::column).collect();
@@ -140,12 +148,13 @@ fn predict_each(models: &BinaryChunked, table: &Table, output: &Output) -> Polar
     parts.rechunk().take(&IdxCa::new("".into(), place))
 }
 
-/// The models as a Binary column; a column of nothing but nulls is one as well.
-fn models_of(series: &Series) -> PolarsResult<Cow<'_, BinaryChunked>> {
+/// The models (`a model`, or what else is Binary) as a Binary column; a column of nothing but nulls
+/// is one as well.
+pub fn models_of<'a>(series: &'a Series, what: &str) -> PolarsResult<Cow<'a, BinaryChunked>> {
     match series.dtype() {
         DataType::Binary => Ok(Cow::Borrowed(series.binary()?)),
         DataType::Null => Ok(Cow::Owned(series.cast(&DataType::Binary)?.binary()?.clone())),
-        dtype => Err(errors::column(series.name(), format!("its type is {dtype}; a model is Binary, as fit_gbdt gives it"))),
+        dtype => Err(errors::column(series.name(), format!("its type is {dtype}; {what} gives it"))),
     }
 }
 
@@ -158,12 +167,12 @@ fn prediction_field(_: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
     guarded("predict", || {
         let output = Output::new(&kwargs)?;
-        let models = models_of(&inputs[0])?;
+        let models = models_of(&inputs[0], "a model is Binary, as fit_gbdt")?;
         let table = Table::new(&inputs[0], &inputs[1..])?;
         let single = (models.len() == 1).then(|| models.get(0)).flatten();
         match single {
             Some(bytes) => {
-                let predictor: Arc<Predictor> = cache::predictor(bytes)?;
+                let predictor: Arc<Predictor> = predictor(bytes)?;
                 predict_all(&predictor, &table, &output)
             }
             None if models.len() == 1 => Ok(Series::full_null(output::NAME.into(), table.rows, &output.dtype())),

@@ -12,7 +12,7 @@ pub fn default_threads() -> usize {
     })
 }
 
-/// The pool for work on whole columns (quantisation, prediction outside a stream).
+/// The pool for work on whole columns (quantisation, encodings, prediction outside a stream).
 fn pool() -> Option<&'static rayon::ThreadPool> {
     static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
     POOL.get_or_init(|| {

@@ -2,7 +2,8 @@
 
 use crate::backend::Device;
 use crate::encoding::ctr::CtrKind;
-use crate::error::{Error, Result, nearest};
+use crate::error::{Error, Result};
+use crate::params::{check, from_json};
 use crate::quantize::BorderMethod;
 use crate::tree::params::{Monotone, Policy};
 use serde::{Deserialize, Serialize};
@@ -261,25 +262,9 @@ impl BoostingParams {
     /// assert_eq!(error.to_string(), "there is no parameter `treees`; did you mean `trees`?");
     /// ```
     pub fn from_json(value: &serde_json::Value) -> Result<Self> {
-        let object = value.as_object().ok_or_else(|| Error::Data("parameters are an object of names and values".into()))?;
-        if let Ok(params) = BoostingParams::deserialize(value) {
-            params.validate()?;
-            return Ok(params);
-        }
-        let known = serde_json::to_value(BoostingParams::default()).map_err(|e| Error::Data(e.to_string()))?;
-        let known = known.as_object().ok_or_else(|| Error::Data("parameters are no object".into()))?;
-        for name in object.keys() {
-            if !known.contains_key(name) {
-                let suggestion = nearest(name, known.keys().map(String::as_str)).map(String::from);
-                return Err(Error::UnknownParameter { name: name.clone(), suggestion });
-            }
-            // Something is wrong: one field at a time, so that the error names it.
-            let single = serde_json::json!({ name.as_str(): object[name] });
-            if let Err(e) = serde_json::from_value::<BoostingParams>(single) {
-                return Err(Error::parameter(name, format!("{}: {e}", object[name])));
-            }
-        }
-        BoostingParams::deserialize(value).map_err(|e| Error::Data(e.to_string()))
+        let params: BoostingParams = from_json(value)?;
+        params.validate()?;
+        Ok(params)
     }
 
     /// The parameters as a JSON object, without those that never change the model
@@ -298,9 +283,6 @@ impl BoostingParams {
     /// # Errors
     /// [`Error::Parameter`] naming the parameter, its value and what was expected.
     pub fn validate(&self) -> Result<()> {
-        fn check(ok: bool, name: &str, value: impl std::fmt::Debug, expected: &str) -> Result<()> {
-            if ok { Ok(()) } else { Err(Error::parameter(name, format!("{value:?} is not {expected}"))) }
-        }
         let not_negative = |x: f64| x.is_finite() && x >= 0.0;
         let fraction = |x: f64| x > 0.0 && x <= 1.0;
         let inside = |x: f64, a: f64, b: f64| x > a && x < b;

@@ -63,6 +63,103 @@ impl Categories {
     }
 }
 
+/// The codes of a column, with its distinct values still borrowed: all that an encoding of the
+/// column itself needs, which makes no labels.
+pub struct Codes<'a> {
+    /// One for each row, numbered by first appearance.
+    pub codes: Vec<u32>,
+    keys: Keys<'a>,
+    null: Option<u32>,
+}
+
+enum Keys<'a> {
+    Text(Vec<&'a str>),
+    Integer(Vec<i128>),
+    Boolean(Vec<bool>),
+}
+
+impl<'a> Codes<'a> {
+    /// As [`CategoryColumn::text`].
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    pub fn text(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<&'a str> + Sync) -> Result<Self> {
+        let chunks = Chunks::new(lengths.iter().copied());
+        distinct::check_rows(name, chunks.rows())?;
+        let coded = distinct::by_hash(&chunks, get);
+        Ok(Codes { codes: coded.codes, keys: Keys::Text(coded.keys), null: coded.null })
+    }
+
+    /// As [`CategoryColumn::dictionary`].
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number, and for a code without a label.
+    pub fn dictionary<T: Integer>(
+        name: &str,
+        lengths: &[usize],
+        get: impl Fn(usize, usize) -> Option<T> + Sync,
+        label: impl Fn(u32) -> Option<&'a str> + Sync,
+    ) -> Result<Self> {
+        let chunks = Chunks::new(lengths.iter().copied());
+        distinct::check_rows(name, chunks.rows())?;
+        let mut physical = distinct::integers(&chunks, get);
+        let null = physical.null;
+        let texts: Vec<Option<&str>> = physical.keys.iter().map(|code| u32::try_from(code.wide()).ok().and_then(&label)).collect();
+        if let Some(code) = (0..texts.len()).find(|i| texts[*i].is_none() && null != Some(*i as u32)) {
+            return Err(Error::column(name, format!("its code {} has no category", physical.keys[code].wide())));
+        }
+        let is_null = |code: usize| null == Some(code as u32);
+        let coded = distinct::by_hash(&Chunks::new([texts.len()]), |_, i| if is_null(i) { None } else { texts[i] });
+        if coded.keys.len() < texts.len() {
+            physical.codes.par_iter_mut().for_each(|code| *code = coded.codes[*code as usize]);
+        }
+        Ok(Codes { codes: physical.codes, keys: Keys::Text(coded.keys), null: coded.null })
+    }
+
+    /// As [`CategoryColumn::integers`].
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    pub fn integers<T: Integer>(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<T> + Sync) -> Result<Self> {
+        let chunks = Chunks::new(lengths.iter().copied());
+        distinct::check_rows(name, chunks.rows())?;
+        let coded = distinct::integers(&chunks, get);
+        let keys = Keys::Integer(coded.keys.into_iter().map(T::wide).collect());
+        Ok(Codes { codes: coded.codes, keys, null: coded.null })
+    }
+
+    /// As [`CategoryColumn::booleans`].
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    pub fn booleans(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<bool> + Sync) -> Result<Self> {
+        let chunks = Chunks::new(lengths.iter().copied());
+        distinct::check_rows(name, chunks.rows())?;
+        let coded = distinct::integers(&chunks, |chunk, row| get(chunk, row).map(u8::from));
+        let keys = Keys::Boolean(coded.keys.into_iter().map(|x| x != 0).collect());
+        Ok(Codes { codes: coded.codes, keys, null: coded.null })
+    }
+
+    /// The number of categories, null included.
+    pub fn categories(&self) -> usize {
+        match &self.keys {
+            Keys::Text(v) => v.len(),
+            Keys::Integer(v) => v.len(),
+            Keys::Boolean(v) => v.len(),
+        }
+    }
+
+    /// The column, with labels of its own.
+    pub fn into_column(self, name: &str) -> CategoryColumn {
+        let labels = match self.keys {
+            Keys::Text(v) => Labels::Text(v.into_iter().map(str::to_owned).collect()),
+            Keys::Integer(v) => Labels::Integer(v),
+            Keys::Boolean(v) => Labels::Boolean(v),
+        };
+        CategoryColumn { name: name.into(), codes: self.codes, categories: Categories { labels, null: self.null } }
+    }
+}
+
 /// A categorical column: a dense code for each row, numbered by first appearance in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CategoryColumn {
@@ -87,11 +184,7 @@ impl CategoryColumn {
     /// assert_eq!(column.categories.null, Some(1));
     /// ```
     pub fn text<'a>(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<&'a str> + Sync) -> Result<Self> {
-        let chunks = Chunks::new(lengths.iter().copied());
-        distinct::check_rows(name, chunks.rows())?;
-        let coded = distinct::by_hash(&chunks, get);
-        let labels = Labels::Text(coded.keys.into_iter().map(str::to_owned).collect());
-        Ok(CategoryColumn { name: name.into(), codes: coded.codes, categories: Categories { labels, null: coded.null } })
+        Ok(Codes::text(name, lengths, get)?.into_column(name))
     }
 
     /// A column of physical codes with a dictionary: `label(code)`, looked at once for each code
@@ -113,21 +206,7 @@ impl CategoryColumn {
         get: impl Fn(usize, usize) -> Option<T> + Sync,
         label: impl Fn(u32) -> Option<&'a str> + Sync,
     ) -> Result<Self> {
-        let chunks = Chunks::new(lengths.iter().copied());
-        distinct::check_rows(name, chunks.rows())?;
-        let mut physical = distinct::integers(&chunks, get);
-        let null = physical.null;
-        let texts: Vec<Option<&str>> = physical.keys.iter().map(|code| u32::try_from(code.wide()).ok().and_then(&label)).collect();
-        if let Some(code) = (0..texts.len()).find(|i| texts[*i].is_none() && null != Some(*i as u32)) {
-            return Err(Error::column(name, format!("its code {} has no category", physical.keys[code].wide())));
-        }
-        let is_null = |code: usize| null == Some(code as u32);
-        let coded = distinct::by_hash(&Chunks::new([texts.len()]), |_, i| if is_null(i) { None } else { texts[i] });
-        if coded.keys.len() < texts.len() {
-            physical.codes.par_iter_mut().for_each(|code| *code = coded.codes[*code as usize]);
-        }
-        let labels = Labels::Text(coded.keys.into_iter().map(str::to_owned).collect());
-        Ok(CategoryColumn { name: name.into(), codes: physical.codes, categories: Categories { labels, null: coded.null } })
+        Ok(Codes::dictionary(name, lengths, get, label)?.into_column(name))
     }
 
     /// A column of integers, likewise.
@@ -142,11 +221,7 @@ impl CategoryColumn {
     /// assert_eq!(column.categories.labels, Labels::Integer(vec![7, -1]));
     /// ```
     pub fn integers<T: Integer>(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<T> + Sync) -> Result<Self> {
-        let chunks = Chunks::new(lengths.iter().copied());
-        distinct::check_rows(name, chunks.rows())?;
-        let coded = distinct::integers(&chunks, get);
-        let labels = Labels::Integer(coded.keys.into_iter().map(T::wide).collect());
-        Ok(CategoryColumn { name: name.into(), codes: coded.codes, categories: Categories { labels, null: coded.null } })
+        Ok(Codes::integers(name, lengths, get)?.into_column(name))
     }
 
     /// A column of Booleans, likewise.
@@ -154,11 +229,6 @@ impl CategoryColumn {
     /// # Errors
     /// For more rows than 32 bits can number.
     pub fn booleans(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<bool> + Sync) -> Result<Self> {
-        let column = Self::integers(name, lengths, |chunk, row| get(chunk, row).map(u8::from))?;
-        let labels = match column.categories.labels {
-            Labels::Integer(v) => Labels::Boolean(v.into_iter().map(|x| x != 0).collect()),
-            other => other,
-        };
-        Ok(CategoryColumn { categories: Categories { labels, ..column.categories }, ..column })
+        Ok(Codes::booleans(name, lengths, get)?.into_column(name))
     }
 }

@@ -18,13 +18,22 @@ use xxhash_rust::xxh3::xxh3_64;
 const ROWS_PER_THREAD: usize = 1 << 15;
 /// A code for each integer between the smallest and the largest where there are no more than this
 /// many, or not more than there are rows.
-const DIRECT: i128 = 1 << 16;
+const DIRECT: i128 = 1 << 10;
+
+/// Rows whose hashes are found together.
+pub(super) const BATCH: usize = 32;
+/// Tables of more values do not stay in the nearest cache.
+pub(super) const WARM: usize = 1 << 12;
 
 /// A value that has a hash.
 pub(super) trait Key: Copy + Eq + Send + Sync {
     /// What stands in the list of values for null.
     const NULL: Self;
     fn hash(self) -> u64;
+    /// Something read from where a comparison will look.
+    fn touch(self) -> u64 {
+        0
+    }
 }
 
 impl Key for &str {
@@ -32,6 +41,10 @@ impl Key for &str {
     #[inline(always)]
     fn hash(self) -> u64 {
         xxh3_64(self.as_bytes())
+    }
+    #[inline(always)]
+    fn touch(self) -> u64 {
+        self.as_bytes().first().copied().unwrap_or_default().into()
     }
 }
 
@@ -142,10 +155,17 @@ impl Slots {
         }
     }
 
+    /// The code in the first slot that a search for `hash` looks at.
+    #[inline(always)]
+    pub fn peek(&self, hash: u64) -> Option<u32> {
+        let slot = self.slots.get(hash as usize & self.slots.len().wrapping_sub(1))?;
+        (*slot as u32).checked_sub(1)
+    }
+
     #[cold]
     fn grow(&mut self, hash_of: impl Fn(u32) -> u64) {
         let old = std::mem::take(&mut self.slots);
-        self.slots = vec![0; (old.len() * 4).max(64)];
+        self.slots = vec![0; (old.len() * 2).max(64)];
         let mask = self.slots.len() - 1;
         for slot in old.into_iter().filter(|s| *s != 0) {
             let mut at = hash_of((slot as u32).wrapping_sub(1)) as usize & mask;
@@ -180,6 +200,16 @@ impl<K: Key> Table<K> {
             self.hashes.push(hash);
         }
         code
+    }
+
+    /// Reads what the search for these hashes will read. Each search waits for memory three times in
+    /// a row where the table is larger than the caches; the reads of many rows wait together.
+    fn warm(&self, batch: &[Option<(K, u64)>]) {
+        let mut touched = 0;
+        for (_, hash) in batch.iter().flatten() {
+            touched ^= self.slots.peek(*hash).and_then(|code| self.keys.get(code as usize)).map_or(0, |key| key.touch());
+        }
+        std::hint::black_box(touched);
     }
 
     fn null_code(&mut self) -> u32 {
@@ -264,13 +294,23 @@ pub(super) fn by_hash<K: Key>(chunks: &Chunks, get: impl Fn(usize, usize) -> Opt
         .map(|(i, out)| {
             let mut table = Table::new();
             let mut at = 0;
+            let mut batch: [Option<(K, u64)>; BATCH] = [None; BATCH];
             for (chunk, range) in chunks.parts(i * share..i * share + out.len()) {
-                for row in range {
-                    out[at] = match get(chunk, row) {
-                        Some(key) => table.code(key, key.hash()),
-                        None => table.null_code(),
-                    };
-                    at += 1;
+                for start in range.clone().step_by(BATCH) {
+                    let batch = &mut batch[..BATCH.min(range.end - start)];
+                    for (entry, row) in batch.iter_mut().zip(start..) {
+                        *entry = get(chunk, row).map(|key| (key, key.hash()));
+                    }
+                    if table.keys.len() > WARM {
+                        table.warm(batch);
+                    }
+                    for entry in batch {
+                        out[at] = match *entry {
+                            Some((key, hash)) => table.code(key, hash),
+                            None => table.null_code(),
+                        };
+                        at += 1;
+                    }
                 }
             }
             table

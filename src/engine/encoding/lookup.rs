@@ -1,7 +1,7 @@
 //! From labels back to codes: what `encode` and `predict` do with every value.
 
 use super::categories::{Categories, Labels};
-use super::distinct::{Slots, hash_integer};
+use super::distinct::{BATCH, Slots, WARM, hash_integer};
 use crate::error::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -73,6 +73,50 @@ impl Lookup {
         match &self.categories.labels {
             Labels::Integer(v) => self.slots.find(hash_integer(value), |c| v[c as usize] == value),
             _ => None,
+        }
+    }
+
+    /// Appends the code of each text, null's for `None`, `unseen` for what is not among them.
+    pub fn extend_texts<'a>(&self, values: impl Iterator<Item = Option<&'a str>>, unseen: u32, out: &mut Vec<u32>) {
+        let Labels::Text(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
+        let touch = |c: u32| labels[c as usize].as_bytes().first().copied().unwrap_or_default().into();
+        self.extend(values, |value| xxh3_64(value.as_bytes()), touch, |value, c| labels[c as usize] == *value, unseen, out);
+    }
+
+    /// Appends the code of each integer, likewise.
+    pub fn extend_integers(&self, values: impl Iterator<Item = Option<i128>>, unseen: u32, out: &mut Vec<u32>) {
+        let Labels::Integer(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
+        let touch = |c: u32| labels[c as usize] as u64;
+        self.extend(values, |value| hash_integer(*value), touch, |value, c| labels[c as usize] == *value, unseen, out);
+    }
+
+    /// Some rows at a time: all read what their searches will read, so that they wait for memory
+    /// together, then each searches.
+    fn extend<V: Copy>(
+        &self,
+        mut values: impl Iterator<Item = Option<V>>,
+        hash: impl Fn(&V) -> u64,
+        touch: impl Fn(u32) -> u64,
+        same: impl Fn(&V, u32) -> bool,
+        unseen: u32,
+        out: &mut Vec<u32>,
+    ) {
+        let null = self.null().unwrap_or(unseen);
+        let mut batch: Vec<Option<(V, u64)>> = Vec::with_capacity(BATCH);
+        loop {
+            batch.clear();
+            batch.extend(values.by_ref().take(BATCH).map(|value| value.map(|v| (v, hash(&v)))));
+            if batch.is_empty() {
+                return;
+            }
+            if self.categories.len() > WARM {
+                let touched = batch.iter().flatten().fold(0, |touched, (_, hash)| touched ^ self.slots.peek(*hash).map_or(0, &touch));
+                std::hint::black_box(touched);
+            }
+            out.extend(batch.iter().map(|entry| match entry {
+                Some((value, hash)) => self.slots.find(*hash, |c| same(value, c)).unwrap_or(unseen),
+                None => null,
+            }));
         }
     }
 

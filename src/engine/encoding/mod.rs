@@ -4,12 +4,22 @@
 //! first appearance, and the labels. Everything else works on codes alone. Functions here use the
 //! rayon pool that they are called in, and no result depends on how many threads it has.
 
+mod buckets;
 pub mod categories;
+pub mod combine;
+pub mod count;
 pub mod ctr;
 mod distinct;
+pub mod encoder;
+mod group;
 pub mod lookup;
+mod ordered;
 pub mod permutation;
 pub mod sort;
+mod statistic;
+pub mod target;
+pub mod woe;
 
-pub use categories::{Categories, CategoryColumn, Labels};
+pub use categories::{Categories, CategoryColumn, Codes, Labels};
+pub use encoder::TargetEncoder;
 pub use lookup::Lookup;

@@ -1,14 +1,16 @@
-//! Seeded permutations of rows: the rows in ascending order of a hash of (seed, purpose, stream,
-//! row), equal hashes in order of the rows. A sort of keys that are functions of the row alone
-//! comes out the same on any number of threads, and on a GPU.
+//! Seeded permutations of rows: the rows in ascending order of 32 bits of a hash of (seed, purpose,
+//! stream, row), equal hashes in order of the rows. A sort of keys that are functions of the row
+//! alone comes out the same on any number of threads, and on a GPU.
 
-use super::distinct::shares;
-use super::sort::scatter;
+use super::buckets::{Buckets, Scratch, Word, bucket_bits};
 use crate::numerics::random::Random;
 use rayon::prelude::*;
 
-/// Elements of a bucket that is sorted in one go, about.
-const BUCKET: usize = 1 << 13;
+/// What a row is sorted by.
+#[inline(always)]
+pub(super) fn hash(random: Random, row: usize) -> u32 {
+    (random.u64(row as u64) >> 32) as u32
+}
 
 /// The rows `0..rows` in a random order, the one that `random` stands for.
 ///
@@ -25,37 +27,57 @@ const BUCKET: usize = 1 << 13;
 /// assert!(order.iter().copied().eq(0..100));
 /// ```
 pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
-    assert!(rows < u32::MAX as usize, "{rows} rows");
-    let share = shares(rows);
-    let mut keys = vec![0u64; rows];
-    keys.par_chunks_mut(share).enumerate().for_each(|(i, part)| {
-        for (row, key) in (i * share..).zip(part) {
-            *key = random.u64(row as u64) & !0xFFFF_FFFF | row as u64;
-        }
-    });
-    if rows <= BUCKET {
-        keys.sort_unstable();
-        return keys.into_iter().map(|k| k as u32).collect();
-    }
-    // Hashes are uniform: digits from the top cut them into buckets of about the same size, and
-    // an element's whole value, hash above row, orders a bucket.
-    let width = (rows / BUCKET).ilog2().min(10) + 1;
-    let mut sorted = vec![0u64; rows];
-    let ends = scatter(&keys, &mut sorted, u64::BITS - width, width);
-    drop(keys);
+    let dealt = Dealt::new(rows, random);
     let mut out = vec![0u32; rows];
-    let (mut from, mut to, mut done) = (&mut sorted[..], &mut out[..], 0);
-    let mut buckets = vec![];
-    for end in ends {
-        let (a, b) = (from.split_at_mut(end - done), to.split_at_mut(end - done));
-        buckets.push((a.0, b.0));
-        (from, to, done) = (a.1, b.1, end);
-    }
-    buckets.into_par_iter().for_each(|(bucket, out)| {
-        bucket.sort_unstable();
-        for (o, k) in out.iter_mut().zip(bucket) {
-            *o = *k as u32;
-        }
-    });
+    let shared = u32::shared(&mut out);
+    dealt.for_each(|rank, pair| u32::store(&shared[rank], dealt.pairs[pair] as u32));
     out
+}
+
+/// The place of each row in [`permutation`]'s order.
+///
+/// ```
+/// use taiga_engine::encoding::permutation::{permutation, ranks};
+/// use taiga_engine::numerics::random::{Purpose, Random};
+/// let random = Random::new(7, Purpose::Permutation, 0);
+/// let (order, ranks) = (permutation(100, random), ranks(100, random));
+/// assert!((0..100).all(|rank| ranks[order[rank] as usize] as usize == rank));
+/// ```
+pub fn ranks(rows: usize, random: Random) -> Vec<u32> {
+    let dealt = Dealt::new(rows, random);
+    let mut out = vec![0u32; rows];
+    let shared = u32::shared(&mut out);
+    dealt.for_each(|rank, pair| u32::store(&shared[dealt.pairs[pair] as u32 as usize], rank as u32));
+    out
+}
+
+/// Rows in buckets by the upper bits of their hashes.
+struct Dealt {
+    ends: Vec<usize>,
+    bits: u32,
+    /// Hash above row.
+    pairs: Vec<u64>,
+}
+
+impl Dealt {
+    fn new(rows: usize, random: Random) -> Self {
+        assert!(rows < u32::MAX as usize, "{rows} rows");
+        let bits = bucket_bits(rows);
+        let buckets = Buckets::new(rows, 1 << bits, |row| (hash(random, row) as u64 >> (32 - bits)) as usize);
+        let mut pairs = vec![0u64; rows];
+        let shared = u64::shared(&mut pairs);
+        buckets.for_each(|row, place| u64::store(&shared[place], (hash(random, row) as u64) << 32 | row as u64));
+        Dealt { ends: buckets.ends, bits, pairs }
+    }
+
+    /// Calls `visit(rank, place in the pairs)` for each row.
+    fn for_each(&self, visit: impl Fn(usize, usize) + Sync) {
+        (0..self.ends.len()).into_par_iter().for_each_init(Scratch::default, |scratch, i| {
+            let start = i.checked_sub(1).map_or(0, |before| self.ends[before]);
+            let keys = self.pairs[start..self.ends[i]].iter().map(|pair| (pair >> 32) as u32);
+            for (rank, pair) in scratch.order(keys, 32 - self.bits).iter().enumerate() {
+                visit(start + rank, start + *pair as u32 as usize);
+            }
+        });
+    }
 }

@@ -1,13 +1,9 @@
 //! A stable radix sort of 32-bit keys with 32-bit values, on all threads.
 //!
-//! An element is one u64, the key above the value, so that it moves as one store. A pass counts
-//! the digits of each thread's share, lays the shares' runs of a digit one behind the other, and
-//! scatters; shares keep their order inside a digit, so the pass is stable, and the result is the
-//! same for any number of threads.
+//! An element is one u64, the key above the value, so that it moves as one store; a pass deals the
+//! elements to a bucket for each value of a digit, and keeps their order inside it.
 
-use super::distinct::shares;
-use rayon::prelude::*;
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::buckets::{Buckets, Word};
 
 /// Bits of the largest digit: as many open runs as the processor keeps pages for.
 const DIGIT: u32 = 10;
@@ -17,14 +13,6 @@ const DIGIT: u32 = 10;
 pub fn pair(key: u32, value: u32) -> u64 {
     (key as u64) << 32 | value as u64
 }
-
-/// A slice as atomics, for writes of several threads to places that only they know to be disjoint.
-pub(super) fn shared(slice: &mut [u64]) -> &[AtomicU64] {
-    // SAFETY: AtomicU64 has the size and the validity of u64, and its alignment here (checked at
-    // compile time below); the exclusive borrow becomes the only way to the memory.
-    unsafe { &*(std::ptr::from_mut(slice) as *const [AtomicU64]) }
-}
-const _: () = assert!(align_of::<AtomicU64>() == align_of::<u64>());
 
 /// Sorts pairs by their keys, all of which are below `limit`; equal keys keep their order.
 ///
@@ -47,36 +35,9 @@ pub fn sort_pairs(mut pairs: Vec<u64>, limit: u64) -> Vec<u64> {
     pairs
 }
 
-/// Moves `from` to `to` in order of the `width` bits from bit `shift` on; where each digit's run ends.
-pub(super) fn scatter(from: &[u64], to: &mut [u64], shift: u32, width: u32) -> Vec<usize> {
-    let digits = 1usize << width;
-    let mask = digits - 1;
-    let share = shares(from.len());
-    let mut places: Vec<Vec<usize>> = from
-        .par_chunks(share)
-        .map(|part| {
-            let mut counts = vec![0usize; digits];
-            for x in part {
-                counts[(x >> shift) as usize & mask] += 1;
-            }
-            counts
-        })
-        .collect();
-    let mut next = 0;
-    let mut ends = vec![0; digits];
-    for (digit, end) in ends.iter_mut().enumerate() {
-        for counts in &mut places {
-            next += std::mem::replace(&mut counts[digit], next);
-        }
-        *end = next;
-    }
-    let to = shared(to);
-    from.par_chunks(share).zip(places).for_each(|(part, mut place)| {
-        for x in part {
-            let at = &mut place[(x >> shift) as usize & mask];
-            to[*at].store(*x, Ordering::Relaxed);
-            *at += 1;
-        }
-    });
-    ends
+/// Moves `from` to `to` in order of the `width` bits from bit `shift` on.
+fn scatter(from: &[u64], to: &mut [u64], shift: u32, width: u32) {
+    let digit = |i: usize| (from[i] >> shift) as usize & ((1 << width) - 1);
+    let to = u64::shared(to);
+    Buckets::new(from.len(), 1 << width, digit).for_each(|i, place| u64::store(&to[place], from[i]));
 }

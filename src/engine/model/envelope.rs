@@ -1,21 +1,11 @@
-//! A model's bytes: magic, kind, format version, payload, checksum.
+//! A model's bytes: the payload in the common [`crate::envelope`].
 //!
-//! ```text
-//! byte  0        6      8          12           20           20 + n       28 + n
-//!       ├────────┼──────┼──────────┼────────────┼────────────┼────────────┤
-//!       │ TAIGA\0│ kind │ version  │ n: payload │ payload    │ checksum   │
-//!       │        │ "GB" │ u32      │ bytes, u64 │ n bytes    │ u64        │
-//!       └────────┴──────┴──────────┴────────────┴────────────┴────────────┘
-//! ```
-//!
-//! Numbers are little-endian. The checksum is XXH3-64 of everything before it. The payload is
-//! [postcard](https://postcard.jamesmunns.com)'s encoding of the `Payload` below; parameters, the loss and
-//! the metric stand in it as text, so that their order in the source may change.
+//! The payload is [postcard](https://postcard.jamesmunns.com)'s encoding of the `Payload` below;
+//! parameters, the loss and the metric stand in it as text, so that their order in the source may
+//! change.
 //!
 //! Versions: whatever a build writes that an older one can't read (a new parameter included, because
 //! unknown ones are refused) raises [`FORMAT_VERSION`]; what older builds wrote is still read.
-//! Magic, version, length and checksum keep their places in every version, so that an old build
-//! can name a newer one.
 //!
 //! | version | since | what it brought |
 //! |---|---|---|
@@ -25,21 +15,18 @@
 use super::{CtrTable, Derived, Feature, History, Labels, Model};
 use crate::boosting::params::{BoostingParams, LossKind};
 use crate::column::FeatureType;
+use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::tree::Tree;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// The format version that this build writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 2;
 
-const MAGIC: &[u8; 6] = b"TAIGA\0";
-const KIND: &[u8; 2] = b"GB";
-const HEADER: usize = 20;
-const CHECKSUM: usize = 8;
+const ENVELOPE: Envelope = Envelope { kind: b"GB", version: FORMAT_VERSION, noun: "model", description: "a model of boosted trees" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -143,46 +130,6 @@ fn params_of(text: &str) -> Result<BoostingParams> {
     BoostingParams::from_json(&value).map_err(|e| invalid(e.to_string()))
 }
 
-/// The version of an intact envelope that this build can read, and the payload inside.
-fn open(bytes: &[u8]) -> Result<(u32, &[u8])> {
-    if bytes.is_empty() {
-        return Err(invalid("the value is empty (0 bytes)"));
-    }
-    let seen = bytes.len().min(MAGIC.len());
-    if bytes[..seen] != MAGIC[..seen] {
-        return Err(invalid("these bytes are not a polars-taiga model"));
-    }
-    if let Some(kind) = bytes.get(MAGIC.len()..MAGIC.len() + KIND.len())
-        && kind != KIND
-    {
-        return Err(invalid("these bytes come from polars-taiga but are not a model of boosted trees, or they are damaged"));
-    }
-    let cut = |expected: Option<u64>| match expected {
-        Some(n) => invalid(format!("the value is cut: {} of {n} bytes are there", bytes.len())),
-        None => invalid(format!("the value is cut: only {} bytes are there", bytes.len())),
-    };
-    let field = |at: usize, len: usize| bytes.get(at..at + len).ok_or_else(|| cut(None));
-    let version = field(8, 4)?.iter().rev().fold(0u32, |v, b| v << 8 | *b as u32);
-    let payload = field(12, 8)?.iter().rev().fold(0u64, |v, b| v << 8 | *b as u64);
-    let expected = payload.saturating_add((HEADER + CHECKSUM) as u64);
-    let len = bytes.len() as u64;
-    if len < expected {
-        return Err(cut(Some(expected)));
-    }
-    if len > expected {
-        return Err(invalid(format!("the value is damaged: it has {len} bytes where {expected} were written")));
-    }
-    let (body, checksum) = bytes.split_at(bytes.len() - CHECKSUM);
-    if xxh3_64(body).to_le_bytes() != checksum {
-        return Err(invalid("the value is damaged: its checksum does not fit"));
-    }
-    if !(1..=FORMAT_VERSION).contains(&version) {
-        let advice = if version > FORMAT_VERSION { ": upgrade polars-taiga" } else { "" };
-        return Err(invalid(format!("this model is of format version {version}, this build reads up to {FORMAT_VERSION}{advice}")));
-    }
-    Ok((version, &body[HEADER..]))
-}
-
 impl Model {
     /// The model's bytes; equal models have equal bytes.
     ///
@@ -206,18 +153,7 @@ impl Model {
                 best: h.best,
             }),
         };
-        let mut bytes = Vec::with_capacity(HEADER + CHECKSUM + self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>());
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(KIND);
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[0; 8]);
-        // Postcard fails only where a sequence does not know its length; these all do.
-        let mut bytes = postcard::to_extend(&payload, bytes).unwrap_or_default();
-        let n = (bytes.len() - HEADER) as u64;
-        bytes[12..HEADER].copy_from_slice(&n.to_le_bytes());
-        let checksum = xxh3_64(&bytes);
-        bytes.extend_from_slice(&checksum.to_le_bytes());
-        bytes
+        ENVELOPE.seal(&payload, self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>())
     }
 
     /// The model of these bytes. Whatever they hold, the memory taken stays in proportion to their
@@ -233,16 +169,12 @@ impl Model {
     /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Model> {
-        let unreadable = |_| invalid("the value is damaged: its payload can't be read");
-        let (version, payload) = open(bytes)?;
-        let (p, rest) = match version {
-            1 => postcard::take_from_bytes::<Payload1<'_>>(payload).map(|(p, rest)| (p.into(), rest)),
-            _ => postcard::take_from_bytes::<Payload<'_>>(payload),
+        let (version, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
+        let p: Payload<'_> = match version {
+            1 => ENVELOPE.read::<Payload1<'_>>(payload).map(Into::into),
+            _ => ENVELOPE.read(payload),
         }
-        .map_err(unreadable)?;
-        if !rest.is_empty() {
-            return Err(invalid(format!("the value is damaged: {} bytes follow its payload", rest.len())));
-        }
+        .map_err(invalid)?;
         let history = match p.history {
             Some(h) => Some(History { metric: named("metric", &h.metric)?, values: h.values.into_owned(), best: h.best }),
             None => None,

@@ -36,7 +36,7 @@ fn cut<T: Copy>(values: &[T], chunks: usize) -> (Vec<Vec<T>>, Vec<usize>) {
 fn sample(n: usize, distinct: u64, step: i64, seed: u64) -> Vec<Option<i64>> {
     let r = Random::new(seed, Purpose::RowSample, 1);
     let value = |i: u64| (r.u64(i) % distinct) as i64 * step - (distinct as i64 * step / 2);
-    (0..n as u64).map(|i| (r.u64(i + (1 << 40)) % 7 > 0).then(|| value(i))).collect()
+    (0..n as u64).map(|i| (!r.u64(i + (1 << 40)).is_multiple_of(7)).then(|| value(i))).collect()
 }
 
 fn check(column: &CategoryColumn, values: &[Option<i64>]) -> Result<(), TestCaseError> {
@@ -86,6 +86,16 @@ proptest! {
                 };
                 prop_assert_eq!(found, Some(*code));
             }
+            let mut found = vec![];
+            match &column.categories.labels {
+                Labels::Text(_) => lookup.extend_texts(names.iter().flatten().map(|v| v.as_deref()), u32::MAX, &mut found),
+                _ => lookup.extend_integers(values.iter().map(|v| v.map(i128::from)), u32::MAX, &mut found),
+            }
+            prop_assert_eq!(&found, &column.codes);
+            found.clear();
+            lookup.extend_texts([Some("never")].into_iter(), u32::MAX, &mut found);
+            lookup.extend_integers([Some(i128::MAX)].into_iter(), u32::MAX, &mut found);
+            prop_assert_eq!(found, [u32::MAX; 2]);
             prop_assert_eq!(lookup.integer(i128::MAX), None);
             prop_assert_eq!(lookup.text("never"), None);
         }

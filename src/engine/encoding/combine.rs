@@ -1,0 +1,31 @@
+//! One categorical column from several: the tuple of their values as a category.
+
+use super::distinct::{self, Chunks};
+use crate::error::{Error, Result};
+
+/// A dense code for each row, the same for the same tuple of codes, numbered by first appearance;
+/// and how many there are. `columns` are codes and the number that they are below, all of the same
+/// length.
+///
+/// # Errors
+/// [`Error::Data`] when there is no column, or their lengths differ.
+///
+/// ```
+/// use taiga_engine::encoding::combine::combine;
+/// let (codes, count) = combine(&[(&[0, 1, 0, 0], 2), (&[0, 0, 1, 0], 2)]).unwrap();
+/// assert_eq!((codes, count), (vec![0, 1, 2, 0], 3));
+/// ```
+pub fn combine(columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {
+    let Some((first, others)) = columns.split_first() else { return Err(Error::Data("there are no columns to combine".into())) };
+    let (mut codes, mut count) = (first.0.to_vec(), first.1);
+    for (other, other_count) in others {
+        if other.len() != codes.len() {
+            return Err(Error::Data(format!("the columns have {} and {} rows", codes.len(), other.len())));
+        }
+        // A perfect hash of the pair; integers that lie close together need no other.
+        let key = |row: usize| codes[row] as u64 * *other_count as u64 + other[row] as u64;
+        let coded = distinct::integers(&Chunks::new([codes.len()]), |_, row| Some(key(row)));
+        (codes, count) = (coded.codes, coded.keys.len());
+    }
+    Ok((codes, count))
+}

@@ -1,0 +1,189 @@
+//! A fitted target encoder: categories by their labels, the value of each, and the prior for what
+//! was never seen; and its bytes.
+
+use super::categories::{Categories, CategoryColumn};
+use super::lookup::Lookup;
+use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values};
+use crate::envelope::Envelope;
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// The format version that this build writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+const ENVELOPE: Envelope = Envelope { kind: b"TE", version: FORMAT_VERSION, noun: "encoder", description: "a target encoder" };
+
+/// A target encoder of one column or several.
+#[derive(Debug)]
+pub struct TargetEncoder {
+    target: String,
+    /// The labels of a target with several classes, written out; a value for each.
+    classes: Option<Vec<String>>,
+    columns: Vec<EncodedColumn>,
+}
+
+/// What an encoder knows of a column.
+#[derive(Debug)]
+pub struct EncodedColumn {
+    name: String,
+    lookup: Lookup,
+    /// Category after category, the prior behind the last one, with a value for each output.
+    values: Vec<f64>,
+}
+
+/// What the payload holds, in this order.
+#[derive(Serialize, Deserialize)]
+struct Payload<'a> {
+    target: Cow<'a, str>,
+    classes: Cow<'a, Option<Vec<String>>>,
+    columns: Vec<ColumnPayload<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ColumnPayload<'a> {
+    name: Cow<'a, str>,
+    categories: Cow<'a, Categories>,
+    values: Cow<'a, [f64]>,
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::Encoder(message.into())
+}
+
+impl EncodedColumn {
+    /// The column's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The table from labels to codes. The code of what is not in it, the prior's, is the number of
+    /// categories.
+    pub fn lookup(&self) -> &Lookup {
+        &self.lookup
+    }
+}
+
+impl TargetEncoder {
+    /// Fits an encoder of `columns`: the value of each category is that of `kind="full"`.
+    ///
+    /// # Errors
+    /// As [`super::target::target_encode`]; and when there are no columns, no rows, or a name stands
+    /// twice.
+    ///
+    /// ```
+    /// use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
+    /// use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
+    /// let city = CategoryColumn::text("city", &[4], |_, row| Some(["a", "a", "b", "b"][row])).unwrap();
+    /// let target = EncodingTarget::Flags(&[1, 1, 0, 0]);
+    /// let encoder = TargetEncoder::fit(vec![city], "y", target, None, None, &TargetParams::default()).unwrap();
+    /// let encoder = TargetEncoder::from_bytes(&encoder.to_bytes()).unwrap();
+    /// assert_eq!(encoder.values(0, &[0, 1, 2], 0), [2.5 / 3.0, 0.5 / 3.0, 0.5]);
+    /// ```
+    pub fn fit(
+        columns: Vec<CategoryColumn>,
+        target_name: &str,
+        target: EncodingTarget<'_>,
+        classes: Option<Vec<String>>,
+        weight: Option<&[f64]>,
+        params: &TargetParams,
+    ) -> Result<Self> {
+        let mut encoded = vec![];
+        for column in columns {
+            let input = EncodingInput { codes: &column.codes, categories: column.categories.len(), target, weight };
+            if column.codes.is_empty() {
+                return Err(Error::Data("the table has no rows".into()));
+            }
+            let (mut values, priors) = category_values(&input, params)?;
+            values.extend(priors);
+            encoded.push(EncodedColumn { name: column.name, lookup: Lookup::new(column.categories)?, values });
+        }
+        let encoder = TargetEncoder { target: target_name.into(), classes, columns: encoded };
+        encoder.validate()?;
+        Ok(encoder)
+    }
+
+    /// The target's name.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The labels of a target with several classes.
+    pub fn classes(&self) -> Option<&[String]> {
+        self.classes.as_deref()
+    }
+
+    /// The columns, in the order of fitting.
+    pub fn columns(&self) -> &[EncodedColumn] {
+        &self.columns
+    }
+
+    /// The number of values that a row gets.
+    pub fn outputs(&self) -> usize {
+        self.classes.as_ref().map_or(1, Vec::len)
+    }
+
+    /// The values of `codes` (the number of categories for what was never seen) for one output.
+    ///
+    /// # Panics
+    /// When there is no such column, output or code.
+    pub fn values(&self, column: usize, codes: &[u32], output: usize) -> Vec<f64> {
+        let (values, outputs) = (&self.columns[column].values, self.outputs());
+        codes.iter().map(|code| values[*code as usize * outputs + output]).collect()
+    }
+
+    fn validate(&self) -> Result<()> {
+        let outputs = self.outputs();
+        if outputs == 0 || self.columns.is_empty() {
+            return Err(invalid("it has no columns or no classes"));
+        }
+        let mut names = HashSet::new();
+        if let Some(name) = self.classes.iter().flatten().find(|name| !names.insert(name.as_str())) {
+            return Err(invalid(format!("the class {name:?} stands twice")));
+        }
+        names.clear();
+        for column in &self.columns {
+            if !names.insert(&column.name) {
+                return Err(invalid(format!("the column `{}` stands twice", column.name)));
+            }
+            let (n, values) = (column.lookup.categories().len(), column.values.len());
+            if (n + 1).checked_mul(outputs) != Some(values) {
+                return Err(invalid(format!("column `{}`: {values} values for {n} categories and {outputs} outputs", column.name)));
+            }
+            if let Some(value) = column.values.iter().find(|v| !v.is_finite()) {
+                return Err(invalid(format!("column `{}`: the value {value} is not finite", column.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The encoder's bytes; equal encoders have equal bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let columns = self.columns.iter().map(|c| ColumnPayload {
+            name: c.name.as_str().into(),
+            categories: Cow::Borrowed(c.lookup.categories()),
+            values: c.values.as_slice().into(),
+        });
+        let payload = Payload { target: self.target.as_str().into(), classes: Cow::Borrowed(&self.classes), columns: columns.collect() };
+        ENVELOPE.seal(&payload, self.columns.iter().map(|c| 16 * c.values.len()).sum())
+    }
+
+    /// The encoder of these bytes. Whatever they hold, the memory taken stays in proportion to
+    /// their length, and the encoder returned holds together.
+    ///
+    /// # Errors
+    /// [`Error::Encoder`] for anything that is not a whole, undamaged encoder of a version this
+    /// build can read; the text tells which: empty, cut, foreign, damaged, newer.
+    pub fn from_bytes(bytes: &[u8]) -> Result<TargetEncoder> {
+        let payload: Payload<'_> = ENVELOPE.open(bytes).and_then(|(_, payload)| ENVELOPE.read(payload)).map_err(invalid)?;
+        let column = |c: ColumnPayload<'_>| {
+            let lookup = Lookup::new(c.categories.into_owned()).map_err(|e| invalid(format!("column `{}`: {e}", c.name)))?;
+            Ok(EncodedColumn { name: c.name.into_owned(), lookup, values: c.values.into_owned() })
+        };
+        let columns = payload.columns.into_iter().map(column).collect::<Result<Vec<_>>>()?;
+        let encoder = TargetEncoder { target: payload.target.into_owned(), classes: payload.classes.into_owned(), columns };
+        encoder.validate()?;
+        Ok(encoder)
+    }
+}

@@ -1,0 +1,52 @@
+//! What was parsed from bytes, kept for the next morsel of the same query.
+
+use polars::prelude::*;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// What is kept at most: values, and bytes of theirs.
+const VALUES: usize = 64;
+const BYTES: usize = 128 << 20;
+
+struct Entry<T> {
+    bytes: Box<[u8]>,
+    value: Arc<T>,
+}
+
+/// The values last used, the last one first.
+pub struct Cache<T> {
+    entries: Mutex<VecDeque<Entry<T>>>,
+}
+
+impl<T> Cache<T> {
+    pub const fn new() -> Self {
+        Cache { entries: Mutex::new(VecDeque::new()) }
+    }
+
+    /// The value of these bytes, parsed if they are not among the last used ones. Bytes are
+    /// compared whole: most differ soon where they differ, and no hash is faster than a comparison.
+    pub fn get(&self, bytes: &[u8], parse: impl FnOnce(&[u8]) -> PolarsResult<T>) -> PolarsResult<Arc<T>> {
+        let find = |entries: &mut VecDeque<Entry<T>>| {
+            let at = entries.iter().position(|e| *e.bytes == *bytes)?;
+            let entry = entries.remove(at)?;
+            let value = entry.value.clone();
+            entries.push_front(entry);
+            Some(value)
+        };
+        if let Some(found) = find(&mut self.entries.lock().unwrap_or_else(|e| e.into_inner())) {
+            return Ok(found);
+        }
+        // Parsed outside the lock; two threads that do it at once do it twice.
+        let value = Arc::new(parse(bytes)?);
+        if bytes.len() <= BYTES {
+            let mut entries = self.entries.lock().unwrap_or_else(|e| e.into_inner());
+            if find(&mut entries).is_none() {
+                entries.push_front(Entry { bytes: bytes.into(), value: value.clone() });
+            }
+            while entries.len() > VALUES || entries.iter().map(|e| e.bytes.len()).sum::<usize>() > BYTES {
+                entries.pop_back();
+            }
+        }
+        Ok(value)
+    }
+}

@@ -1,0 +1,261 @@
+//! Encodings of categories: `target_encode`, `fit_target_encoder`, `woe`, `information_value`,
+//! `count_encode` and `combine` here, `encode` in [`apply`].
+
+mod apply;
+pub mod python;
+mod target;
+
+use crate::categories;
+use crate::columns;
+use crate::errors::{self, guarded};
+use crate::threads::on_all_threads;
+use polars::prelude::*;
+use pyo3_polars::derive::polars_expr;
+use rayon::prelude::*;
+use serde::Deserialize;
+use taiga_engine::encoding::combine::combine as combine_codes;
+use taiga_engine::encoding::count::counts;
+use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams, target_encode as encode_target};
+use taiga_engine::encoding::woe::{Evidence, evidence};
+use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
+use target::{TargetData, classes_of};
+
+/// One value a row, or a struct of one for each class.
+fn values_type(classes: Option<&[String]>) -> DataType {
+    match classes {
+        None => DataType::Float64,
+        Some(classes) => DataType::Struct(classes.iter().map(|c| Field::new(c.as_str().into(), DataType::Float64)).collect()),
+    }
+}
+
+/// A series of that type from one for each class.
+fn values_series(name: &PlSmallStr, rows: usize, mut values: Vec<Series>, classes: Option<&[String]>) -> PolarsResult<Series> {
+    match classes {
+        None => values.pop().map(|s| s.with_name(name.clone())).ok_or_else(|| errors::data("there is no value")),
+        Some(classes) => {
+            for (series, class) in values.iter_mut().zip(classes) {
+                series.rename(class.as_str().into());
+            }
+            Ok(StructChunked::from_series(name.clone(), rows, values.iter())?.into_series())
+        }
+    }
+}
+
+fn params_of(json: &str) -> PolarsResult<TargetParams> {
+    let value = serde_json::from_str(json).map_err(|e| errors::data(format!("params: {e}")))?;
+    TargetParams::from_json(&value).map_err(errors::compute)
+}
+
+/// The inputs with literals as long as the columns.
+fn broadcast(inputs: &[Series]) -> PolarsResult<Vec<Series>> {
+    let rows = inputs.iter().map(|s| s.len()).find(|n| *n != 1).unwrap_or(1);
+    let widen = |s: &Series| match s.len() {
+        n if n == rows => Ok(s.clone()),
+        1 => Ok(s.new_from_index(0, rows)),
+        n => Err(errors::column(s.name(), format!("it has {n} rows and `{}` has {}", inputs[0].name(), inputs[0].len()))),
+    };
+    inputs.iter().map(widen).collect()
+}
+
+#[derive(Deserialize)]
+struct TargetKwargs {
+    /// [`TargetParams`] as a JSON object.
+    params: String,
+    /// The classes of a target that has several.
+    classes: Option<Vec<String>>,
+    /// Which inputs follow category and target, in this order.
+    weight: bool,
+    order_by: bool,
+    folds: bool,
+}
+
+fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<Field> {
+    guarded("target_encode", || {
+        categories::check_type(inputs[0].name(), inputs[0].dtype())?;
+        let classes = classes_of(inputs[1].name(), inputs[1].dtype(), kwargs.classes.as_deref())?;
+        Ok(Field::new(inputs[0].name().clone(), values_type(classes.as_deref())))
+    })
+}
+
+/// `inputs`: category, target, then weight, order and folds where there are any.
+#[polars_expr(output_type_func_with_kwargs=target_encode_field)]
+fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series> {
+    guarded("target_encode", || {
+        let params = params_of(&kwargs.params)?;
+        let inputs = broadcast(inputs)?;
+        let (category, target) = (&inputs[0], &inputs[1]);
+        let mut others = inputs[2..].iter();
+        let mut next = |given: bool| given.then(|| others.next()).flatten();
+        let (weight, order_by, folds) = (next(kwargs.weight), next(kwargs.order_by), next(kwargs.folds));
+        let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
+        let rows = category.len();
+        let values = on_all_threads(|| -> PolarsResult<Vec<Vec<f64>>> {
+            let target = TargetData::new(target, classes.as_deref())?;
+            let weight = weight.map(target::weights).transpose()?;
+            let plan = match (params.kind, order_by, folds) {
+                (Kind::Ordered, Some(order_by), _) => Plan::Ordered(vec![target::order(order_by)?.map_or(Order::Rows, Order::Given)]),
+                (Kind::Kfold, _, Some(folds)) if rows > 0 => {
+                    let (folds, count) = target::folds(folds)?;
+                    Plan::Folds(folds, count)
+                }
+                _ => Plan::random(rows, &params).map_err(errors::compute)?,
+            };
+            let codes = categories::codes(category)?;
+            let input =
+                EncodingInput { codes: &codes.codes, categories: codes.categories(), target: target.target(), weight: weight.as_deref() };
+            encode_target(&input, &plan, &params).map_err(errors::compute)
+        })?;
+        let values = values.into_iter().map(|v| Float64Chunked::from_vec(PlSmallStr::EMPTY, v).into_series()).collect();
+        values_series(category.name(), rows, values, classes.as_deref())
+    })
+}
+
+#[derive(Deserialize)]
+struct EncoderKwargs {
+    params: String,
+    classes: Option<Vec<String>>,
+}
+
+fn encoder_field(_: &[Field]) -> PolarsResult<Field> {
+    Ok(Field::new("encoder".into(), DataType::Binary))
+}
+
+/// The one input is a struct of the categories and, under the names that start with `ROLE`, of
+/// structs of the target and the weight: see `Parts` in gbdt.rs.
+#[polars_expr(output_type_func=encoder_field)]
+fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<Series> {
+    const ROLE: &str = "__taiga_";
+    guarded("fit_target_encoder", || {
+        let params = params_of(&kwargs.params)?;
+        let (roles, categories): (Vec<Series>, Vec<Series>) =
+            inputs[0].struct_()?.fields_as_series().into_iter().partition(|s| s.name().starts_with(ROLE));
+        let role = |name: &str| -> PolarsResult<Option<Series>> {
+            match roles.iter().find(|s| s.name().strip_prefix(ROLE) == Some(name)) {
+                Some(series) => Ok(series.struct_()?.fields_as_series().into_iter().next()),
+                None => Ok(None),
+            }
+        };
+        let target = role("target")?.ok_or_else(|| errors::data("there is no target"))?;
+        let categories = columns::unnest(&categories)?;
+        if categories.is_empty() {
+            return Err(errors::data("there are no columns to encode"));
+        }
+        let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
+        let weight = role("weight")?;
+        let encoder = on_all_threads(|| {
+            let data = TargetData::new(&target, classes.as_deref())?;
+            let weight = weight.as_ref().map(target::weights).transpose()?;
+            let columns = categories.iter().map(categories::category_column).collect::<PolarsResult<Vec<CategoryColumn>>>()?;
+            TargetEncoder::fit(columns, target.name(), data.target(), classes, weight.as_deref(), &params).map_err(errors::compute)
+        })?;
+        Ok(BinaryChunked::from_slice("encoder".into(), &[encoder.to_bytes()]).into_series())
+    })
+}
+
+#[derive(Deserialize)]
+struct WoeKwargs {
+    smoothing: f64,
+    weight: bool,
+}
+
+/// `inputs`: category, target, then the weight where there is one.
+fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<(Vec<u32>, Evidence)> {
+    if !kwargs.smoothing.is_finite() || kwargs.smoothing < 0.0 {
+        return Err(errors::data(format!("parameter `smoothing`: {} is not zero or a positive number", kwargs.smoothing)));
+    }
+    let inputs = broadcast(inputs)?;
+    let target = &inputs[1];
+    let name = target.name();
+    let one_or_zero = |x: &f64| *x == 0.0 || *x == 1.0;
+    let classes = classes_of(name, target.dtype(), None)?;
+    on_all_threads(|| {
+        let flags = match TargetData::new(target, classes.as_deref())? {
+            TargetData::Flags(flags) => flags,
+            TargetData::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
+            _ => {
+                let message = format!(
+                    "its type is {}; weight of evidence needs a Boolean (or 0 and 1), for example pl.col({name:?}) == …",
+                    target.dtype()
+                );
+                return Err(errors::column(name, message));
+            }
+        };
+        let codes = categories::codes(&inputs[0])?;
+        let weight = kwargs.weight.then(|| target::weights(&inputs[2])).transpose()?;
+        let evidence = evidence(&codes.codes, codes.categories(), &flags, weight.as_deref(), kwargs.smoothing);
+        Ok((codes.codes, evidence.map_err(|e| errors::column(name, e))?))
+    })
+}
+
+/// The value of each row's category.
+fn spread<T: Copy + Send + Sync>(codes: &[u32], values: &[T]) -> Vec<T> {
+    codes.par_iter().map(|code| values[*code as usize]).collect()
+}
+
+fn number_field(inputs: &[Field]) -> PolarsResult<Field> {
+    Ok(Field::new(inputs[0].name().clone(), DataType::Float64))
+}
+
+#[polars_expr(output_type_func=number_field)]
+fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
+    guarded("woe", || {
+        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
+        let values = on_all_threads(|| spread(&codes, &evidence.woe));
+        Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
+    })
+}
+
+#[polars_expr(output_type_func=number_field)]
+fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
+    guarded("information_value", || {
+        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
+        // Of no rows there is none.
+        let value = (!codes.is_empty()).then_some(evidence.information_value);
+        Ok(Series::new(inputs[0].name().clone(), [value]))
+    })
+}
+
+#[derive(Deserialize)]
+struct CountKwargs {
+    normalize: bool,
+}
+
+fn count_field(inputs: &[Field], kwargs: CountKwargs) -> PolarsResult<Field> {
+    let dtype = if kwargs.normalize { DataType::Float64 } else { DataType::UInt32 };
+    Ok(Field::new(inputs[0].name().clone(), dtype))
+}
+
+#[polars_expr(output_type_func_with_kwargs=count_field)]
+fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> {
+    guarded("count_encode", || {
+        let name = inputs[0].name().clone();
+        on_all_threads(|| {
+            let codes = categories::codes(&inputs[0])?;
+            let counts = counts(&codes.codes, codes.categories());
+            let rows = codes.codes.len() as f64;
+            Ok(if kwargs.normalize {
+                let shares: Vec<f64> = counts.iter().map(|n| *n as f64 / rows).collect();
+                Float64Chunked::from_vec(name, spread(&codes.codes, &shares)).into_series()
+            } else {
+                UInt32Chunked::from_vec(name, spread(&codes.codes, &counts)).into_series()
+            })
+        })
+    })
+}
+
+fn combine_field(_: &[Field]) -> PolarsResult<Field> {
+    Ok(Field::new("combination".into(), DataType::UInt32))
+}
+
+#[polars_expr(output_type_func=combine_field)]
+fn combine(inputs: &[Series]) -> PolarsResult<Series> {
+    guarded("combine", || {
+        let columns = columns::unnest(&broadcast(inputs)?)?;
+        let codes = on_all_threads(|| {
+            let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;
+            let views: Vec<(&[u32], usize)> = codes.iter().map(|c| (&c.codes[..], c.categories())).collect();
+            combine_codes(&views).map_err(errors::compute)
+        })?;
+        Ok(UInt32Chunked::from_vec("combination".into(), codes.0).into_series())
+    })
+}

@@ -1,0 +1,105 @@
+//! `encode`: a column and an encoder (or one a row) in, values out; elementwise, so it streams.
+
+use super::values_type;
+use crate::cache::Cache;
+use crate::categories::lookup_codes;
+use crate::errors::{self, guarded};
+use crate::predict::{distinct_models, models_of};
+use crate::threads::for_blocks;
+use polars::prelude::*;
+use pyo3_polars::derive::polars_expr;
+use serde::Deserialize;
+use std::sync::Arc;
+use taiga_engine::encoding::TargetEncoder;
+
+/// As in `predict`: a streaming query calls with fewer rows, and on all threads already.
+const PARALLEL_ABOVE: usize = 1 << 18;
+const BLOCK: usize = 1 << 16;
+
+static ENCODERS: Cache<TargetEncoder> = Cache::new();
+
+#[derive(Deserialize)]
+struct EncodeKwargs {
+    /// The classes that name the fields where there is a value for each.
+    classes: Option<Vec<String>>,
+}
+
+fn encoder(bytes: &[u8]) -> PolarsResult<Arc<TargetEncoder>> {
+    ENCODERS.get(bytes, |bytes| TargetEncoder::from_bytes(bytes).map_err(errors::compute))
+}
+
+/// The values of `series` under one encoder.
+fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String]>) -> PolarsResult<Series> {
+    let name = series.name();
+    if encoder.classes() != classes {
+        let (own, planned) = (values_type(encoder.classes()), values_type(classes));
+        return Err(errors::data(format!(
+            "the encoder of `{}` gives {own}, and the query was planned for {planned}; say so with dtype=, or give the encoder as a value",
+            encoder.target()
+        )));
+    }
+    let Some(at) = encoder.columns().iter().position(|c| c.name() == name.as_str()) else {
+        let known: Vec<String> = encoder.columns().iter().map(|c| format!("`{}`", c.name())).collect();
+        return Err(errors::column(
+            name,
+            format!("the encoder was not fitted on it but on {}; an .alias(…) renames a column", known.join(", ")),
+        ));
+    };
+    let lookup = encoder.columns()[at].lookup();
+    let block = if series.len() > PARALLEL_ABOVE { BLOCK } else { series.len().max(1) };
+    let parts = for_blocks(series.len(), block, |start, len| -> PolarsResult<Vec<Vec<f64>>> {
+        let codes = lookup_codes(&series.slice(start as i64, len), lookup, lookup.categories().len() as u32)?;
+        Ok((0..encoder.outputs()).map(|k| encoder.values(at, &codes, k)).collect())
+    });
+    let mut parts = parts.into_iter().collect::<PolarsResult<Vec<_>>>()?;
+    if parts.is_empty() {
+        parts.push(vec![vec![]; encoder.outputs()]);
+    }
+    let column = |k: usize| {
+        let chunks = parts.iter().map(|part| Float64Chunked::from_slice(PlSmallStr::EMPTY, &part[k]));
+        chunks.reduce(|mut all, part| all.append_owned(part).map(|_| all.clone()).unwrap_or(all)).unwrap_or_default().into_series()
+    };
+    super::values_series(name, series.len(), (0..encoder.outputs()).map(column).collect(), classes)
+}
+
+/// An encoder for each row: rows are gathered by encoder, encoded, and put back in their order.
+fn encode_each(encoders: &BinaryChunked, series: &Series, classes: Option<&[String]>) -> PolarsResult<Series> {
+    let (distinct, rows) = distinct_models(encoders);
+    let mut parts = Series::new_empty(series.name().clone(), &values_type(classes));
+    let mut place: Vec<Option<IdxSize>> = vec![None; series.len()];
+    for (bytes, rows) in distinct.iter().zip(&rows) {
+        for (i, row) in rows.iter().enumerate() {
+            place[*row] = Some((parts.len() + i) as IdxSize);
+        }
+        let own = series.take(&IdxCa::from_vec(PlSmallStr::EMPTY, rows.iter().map(|row| *row as IdxSize).collect()))?;
+        parts.append(&encode_all(&*encoder(bytes)?, &own, classes)?)?;
+    }
+    parts.rechunk().take(&IdxCa::new(PlSmallStr::EMPTY, place))
+}
+
+fn encode_field(inputs: &[Field], kwargs: EncodeKwargs) -> PolarsResult<Field> {
+    Ok(Field::new(inputs[0].name().clone(), values_type(kwargs.classes.as_deref())))
+}
+
+/// `inputs`: the column, then the encoder (one, or one a row).
+#[polars_expr(output_type_func_with_kwargs=encode_field)]
+fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
+    guarded("encode", || {
+        let encoders = models_of(&inputs[1], "an encoder is Binary, as fit_target_encoder")?;
+        let classes = kwargs.classes.as_deref();
+        let mut series = inputs[0].clone();
+        if encoders.len() == 1 {
+            return match encoders.get(0) {
+                Some(bytes) => encode_all(&*encoder(bytes)?, &series, classes),
+                None => Ok(Series::full_null(series.name().clone(), series.len(), &values_type(classes))),
+            };
+        }
+        if series.len() == 1 {
+            series = series.new_from_index(0, encoders.len());
+        }
+        if series.len() != encoders.len() {
+            return Err(errors::column(series.name(), format!("it has {} rows and there are {} encoders", series.len(), encoders.len())));
+        }
+        encode_each(&encoders, &series, classes)
+    })
+}

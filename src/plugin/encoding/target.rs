@@ -1,0 +1,152 @@
+//! The target of an encoding, and what stands beside it: weights, an order, folds.
+
+use crate::categories;
+use crate::columns::Numbers;
+use crate::errors;
+use polars::prelude::*;
+use rayon::prelude::*;
+use taiga_engine::encoding::Codes;
+use taiga_engine::encoding::target::EncodingTarget;
+
+/// What [`EncodingTarget`] borrows from.
+pub enum TargetData {
+    Flags(Vec<u8>),
+    Numbers(Vec<f64>),
+    Classes(Vec<u32>, usize),
+}
+
+/// The classes of a target before there are rows: those that the user names, or those of an Enum;
+/// none for one value a row.
+///
+/// # Errors
+/// For text without either, and for types that are no target.
+pub fn classes_of(name: &str, dtype: &DataType, given: Option<&[String]>) -> PolarsResult<Option<Vec<String>>> {
+    let labelled = categories::is_category(dtype);
+    match (dtype, given) {
+        (_, Some(classes)) if labelled => Ok(Some(classes.to_vec())),
+        (_, Some(_)) => Err(errors::column(name, format!("its type is {dtype}; classes= is for text, integers and Booleans"))),
+        (DataType::Enum(categories, _), None) => Ok(Some(categories.categories().values_iter().map(str::to_owned).collect())),
+        (DataType::String | DataType::Categorical(..), None) => Err(errors::column(
+            name,
+            format!(
+                "its type is {dtype}, and a query must know its columns before it sees the rows: name the classes, classes=[\"…\", \"…\"], \
+                 cast the target to an Enum, or compare it with the one class that counts (pl.col({name:?}) == \"…\")"
+            ),
+        )),
+        _ if dtype.is_numeric() || *dtype == DataType::Boolean => Ok(None),
+        _ => Err(errors::column(
+            name,
+            format!("its type is {dtype}; a target is a number, a Boolean, or (with classes) a String, Categorical or Enum"),
+        )),
+    }
+}
+
+impl TargetData {
+    /// The target of one value a row, or of `classes`.
+    ///
+    /// # Errors
+    /// For nulls, NaN, infinite values, and labels that are not among the classes.
+    pub fn new(series: &Series, classes: Option<&[String]>) -> PolarsResult<Self> {
+        let name = series.name().as_str();
+        let nulls = series.null_count();
+        if nulls > 0 && !series.dtype().is_float() {
+            return Err(errors::column(
+                name,
+                format!(
+                    "{nulls} of {} null, which a target can't be; leave those rows out first with .filter(pl.col({name:?}).is_not_null())",
+                    errors::count(series.len(), "value is", "values are")
+                ),
+            ));
+        }
+        let Some(classes) = classes else {
+            if *series.dtype() == DataType::Boolean {
+                let mut flags = Vec::with_capacity(series.len());
+                series.bool()?.downcast_iter().for_each(|chunk| flags.extend(chunk.values().iter().map(u8::from)));
+                return Ok(TargetData::Flags(flags));
+            }
+            return Ok(TargetData::Numbers(numbers(series, "a target")?));
+        };
+        let column = categories::category_column(series)?;
+        let place = |code: u32| {
+            let label = column.categories.name(code);
+            let unknown = || errors::column(name, format!("{label:?} is not among the classes ({})", classes.join(", ")));
+            classes.iter().position(|c| *c == label).map(|p| p as u32).ok_or_else(unknown)
+        };
+        let places = (0..column.categories.len() as u32).map(place).collect::<PolarsResult<Vec<u32>>>()?;
+        Ok(TargetData::Classes(column.codes.iter().map(|code| places[*code as usize]).collect(), classes.len()))
+    }
+
+    /// The engine's view.
+    pub fn target(&self) -> EncodingTarget<'_> {
+        match self {
+            TargetData::Flags(v) => EncodingTarget::Flags(v),
+            TargetData::Numbers(v) => EncodingTarget::Numbers(v),
+            TargetData::Classes(v, classes) => EncodingTarget::Classes(v, *classes),
+        }
+    }
+}
+
+/// Finite numbers, read on all threads.
+fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
+    const BLOCK: usize = 1 << 15;
+    let numbers = Numbers::finite(series, role)?;
+    let column = numbers.column();
+    let mut values = vec![0.0; column.len()];
+    values.par_chunks_mut(BLOCK).enumerate().for_each(|(i, out)| column.read_f64(i * BLOCK, out));
+    Ok(values)
+}
+
+/// Weights: finite, not negative, and not all zero.
+pub fn weights(series: &Series) -> PolarsResult<Vec<f64>> {
+    let values = numbers(series, "a weight")?;
+    if let Some(w) = values.iter().find(|w| **w < 0.0) {
+        return Err(errors::column(series.name(), format!("the weight {w} is negative")));
+    }
+    if !values.is_empty() && values.iter().all(|w| *w == 0.0) {
+        return Err(errors::column(series.name(), "all weights are zero"));
+    }
+    Ok(values)
+}
+
+/// The rows in ascending order of a column, equal values as they come; `None` where integers or
+/// times come that way already.
+pub fn order(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
+    let name = series.name();
+    let nulls = series.null_count();
+    if nulls > 0 {
+        return Err(errors::column(
+            name,
+            format!("`order_by` is null in {nulls} of {} rows, which then have no place in the order", series.len()),
+        ));
+    }
+    if series.dtype().is_float() {
+        Numbers::finite(series, "`order_by`")?;
+    }
+    if matches!(series.dtype(), DataType::List(_) | DataType::Array(..) | DataType::Object(_)) {
+        return Err(errors::column(name, format!("its type is {}, which has no order", series.dtype())));
+    }
+    let own_order = !matches!(series.dtype(), DataType::Categorical(..));
+    if own_order && categories::ascends(series)? {
+        return Ok(None);
+    }
+    let options = SortOptions { maintain_order: true, ..Default::default() };
+    let order: Vec<u32> = series.arg_sort(options).iter().map(|row| row.unwrap_or_default() as u32).collect();
+    Ok(Some(order))
+}
+
+/// The fold of each row, numbered by first appearance, and how many there are.
+pub fn folds(series: &Series) -> PolarsResult<(Vec<u32>, usize)> {
+    let name = series.name();
+    if !series.dtype().is_integer() {
+        return Err(errors::column(name, format!("its type is {}; folds are numbered by integers", series.dtype())));
+    }
+    if series.null_count() > 0 {
+        return Err(errors::column(name, format!("the fold is null in {} of {} rows", series.null_count(), series.len())));
+    }
+    let codes: Codes<'_> = categories::codes(series)?;
+    let count = codes.categories();
+    if count == 1 {
+        return Err(errors::column(name, "it has one fold for all rows; at least two are needed"));
+    }
+    Ok((codes.codes, count))
+}
