@@ -31,7 +31,8 @@ pub(super) fn heavy_value(sample: &[f64], rest: &mut Vec<f64>) -> Option<(f64, u
     }
     let mut probes: Vec<f64> = (0..PROBES).map(|i| sample[i * (sample.len() / PROBES)] + 0.0).collect();
     probes.sort_unstable_by(f64::total_cmp);
-    let heavy = probes.chunk_by(|a, b| a.total_cmp(b).is_eq()).max_by_key(|run| run.len())?[0];
+    let run = probes.chunk_by(|a, b| a.total_cmp(b).is_eq()).max_by_key(|run| run.len()).filter(|run| run.len() > PROBES / 2)?;
+    let heavy = run[0];
     let few = if heavy.is_nan() { others(sample, rest, |x| !x.is_nan()) } else { others(sample, rest, |x| x != heavy) };
     few.then_some((heavy, if heavy.is_nan() { 0 } else { sample.len() - rest.len() }))
 }
