@@ -38,6 +38,8 @@ class Settings:
     min_child_weight: float = 1.0
     threads: int = 2
     seed: int = 0
+    bundle: bool = True
+    """Of ours; the peers keep to their own default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +100,7 @@ def _taiga(entry: Entry, s: Settings) -> Callable[[pl.DataFrame], Predict]:
         "min_child_weight": s.min_child_weight,
         "seed": s.seed,
         "n_threads": s.threads,
+        "bundle": s.bundle,
     }
     params |= {"leaves": s.leaves} if entry.policy == "leafwise" else {"depth": s.depth}
 

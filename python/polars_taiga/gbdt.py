@@ -86,6 +86,7 @@ class GbdtParams(TypedDict, total=False):
     early_stopping: int | None
     seed: int
     n_threads: int | None
+    bundle: bool
     device: str
 
 
@@ -299,6 +300,10 @@ def fit_gbdt(
         The seed of every random choice, a non-negative integer; default 0.
     n_threads
         Threads; default as many as Polars has. Never changes the model. (XGBoost: `nthread`.)
+    bundle
+        Whether columns that are mostly one value are stored by their other values alone, and those
+        that exclude each other bundled into one; default True. Saves time and memory, and never
+        changes the model. (LightGBM: `enable_bundle`.)
     device
         `"auto"` (default) or `"cpu"`; there is no `"cuda"` in this build. Never changes the model.
 

@@ -92,6 +92,8 @@ pub struct TrainingData<'a> {
     pub l2: f64,
     /// Whether exact row counts are asked for besides the hessian sums.
     pub count_rows: bool,
+    /// Whether sparse features may be stored sparsely and bundled; changes no result.
+    pub bundle: bool,
     pub seed: u64,
 }
 

@@ -98,6 +98,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         row_fraction: params.row_fraction(),
         l2: params.l2,
         count_rows: params.min_data_in_leaf > 0,
+        bundle: params.bundle,
         seed: params.seed,
     };
     let rows = data.target.len();
@@ -114,7 +115,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         with_backend(&params.device, team, data, most_nodes, &interrupted, |backend| rounds.run(backend, &mut features))?;
     let Questions { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
-    let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, ..params.clone() };
+    let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() };
     Ok(Model {
         params,
         loss: kind,

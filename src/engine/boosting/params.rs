@@ -193,6 +193,9 @@ pub struct BoostingParams {
     pub seed: u64,
     /// Threads; as many as Polars uses unless told otherwise. Never changes the model.
     pub n_threads: Option<u32>,
+    /// Whether features that are mostly one value are stored sparsely, and those that exclude each
+    /// other bundled. Never changes the model.
+    pub bundle: bool,
     /// `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the model.
     pub device: String,
 }
@@ -242,6 +245,7 @@ impl Default for BoostingParams {
             early_stopping: None,
             seed: 0,
             n_threads: None,
+            bundle: true,
             device: "auto".into(),
         }
     }
@@ -268,11 +272,12 @@ impl BoostingParams {
     }
 
     /// The parameters as a JSON object, without those that never change the model
-    /// (`n_threads`, `device`).
+    /// (`n_threads`, `bundle`, `device`).
     pub fn to_json(&self) -> serde_json::Value {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         if let Some(object) = value.as_object_mut() {
             object.remove("n_threads");
+            object.remove("bundle");
             object.remove("device");
         }
         value

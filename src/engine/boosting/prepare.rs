@@ -189,7 +189,7 @@ pub fn code_features(
     let next = AtomicUsize::new(0);
     let mut coded: Vec<(u32, CodedFeature)> = team
         .each(|_| {
-            let mut mine = vec![];
+            let (mut mine, mut values) = (vec![], vec![]);
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= input.features.len() || interrupted() {
@@ -197,7 +197,7 @@ pub fn code_features(
                 }
                 let column = &input.features[index];
                 if *column.dtype() != FeatureType::Categorical {
-                    mine.extend(code_feature(column, &sample, params).map(|f| (index as u32, f)));
+                    mine.extend(code_feature(column, &sample, params, &mut values).map(|f| (index as u32, f)));
                 }
             }
         })
@@ -211,17 +211,24 @@ pub fn code_features(
     Ok(coded)
 }
 
-fn code_feature(column: &Column<'_>, sample: &[usize], params: &BoostingParams) -> Option<CodedFeature> {
-    let values = column.gather_f64(sample.iter().copied());
+/// `values`: memory to use.
+fn code_feature(column: &Column<'_>, sample: &[usize], params: &BoostingParams, values: &mut Vec<f64>) -> Option<CodedFeature> {
+    if sample.len() == column.len() {
+        values.resize(sample.len(), 0.0);
+        column.read_f64(0, values);
+    } else {
+        values.clear();
+        values.extend(column.gather_f64(sample.iter().copied()));
+    }
     let missing = values.iter().filter(|x| x.is_nan()).count();
     let most = params.bins as usize;
-    let mut found = borders(&values, most, params.border_method);
+    let mut found = borders(values, most, params.border_method);
     let mut missing_bin = true;
     if found.len() == 255 {
         // 256 codes of values leave none for missing ones.
         missing_bin = missing > 0 || has_missing(column);
         if missing_bin {
-            found = borders(&values, 254, params.border_method);
+            found = borders(values, 254, params.border_method);
         }
     }
     let splits = !found.is_empty() || (missing > 0 && missing < values.len());

@@ -133,7 +133,7 @@ fn params_of(text: &str) -> Result<BoostingParams> {
 impl Model {
     /// The model's bytes; equal models have equal bytes.
     ///
-    /// `params.n_threads` and `params.device` are not kept: they never change a model.
+    /// `params.n_threads`, `params.bundle` and `params.device` are not kept: they never change a model.
     pub fn to_bytes(&self) -> Vec<u8> {
         let payload = Payload {
             params: params_text(&self.params).into(),

@@ -132,7 +132,7 @@ pub struct History {
 /// `k + outputs`, `k + 2 outputs`, …, added in f64 in that order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// What it was fitted with (`n_threads` and `device` at their defaults).
+    /// What it was fitted with (`n_threads`, `bundle` and `device` at their defaults).
     pub params: BoostingParams,
     /// The loss that `params.loss` came to; never `Auto`.
     pub loss: LossKind,

@@ -6,7 +6,7 @@
 
 use super::BorderMethod;
 use super::greedy::greedy;
-use super::sort::{Distinct, Key, is_narrow};
+use super::sort::{Distinct, Key, heavy_value, is_narrow};
 use crate::column::Column;
 use crate::numerics::random::{Purpose, Random};
 
@@ -28,10 +28,14 @@ use crate::numerics::random::{Purpose, Random};
 /// assert!(borders(&[7.0, 7.0], 254, BorderMethod::Quantile).is_empty());
 /// ```
 pub fn borders(sample: &[f64], max_borders: usize, method: BorderMethod) -> Vec<f64> {
-    if is_narrow(sample) {
-        borders_of(&Distinct::<u32>::new(sample), max_borders, method)
+    // Where most rows have one value, the others alone are sorted.
+    let mut rest = vec![];
+    let heavy = heavy_value(sample, &mut rest);
+    let sample = if heavy.is_some() { &rest } else { sample };
+    if is_narrow(sample) && heavy.is_none_or(|(x, _)| is_narrow(&[x])) {
+        borders_of(&Distinct::<u32>::with(sample, heavy), max_borders, method)
     } else {
-        borders_of(&Distinct::<u64>::new(sample), max_borders, method)
+        borders_of(&Distinct::<u64>::with(sample, heavy), max_borders, method)
     }
 }
 

@@ -22,8 +22,8 @@ use crate::column::Column;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Quantizer {
-    f32: Table<f32>,
-    f64: Table<f64>,
+    pub(super) f32: Table<f32>,
+    pub(super) f64: Table<f64>,
 }
 
 /// An unsigned integer that holds codes.

@@ -21,6 +21,7 @@
 
 pub mod borders;
 pub mod codes;
+pub mod exceptions;
 mod greedy;
 pub(crate) mod search;
 mod sort;

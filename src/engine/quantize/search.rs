@@ -56,6 +56,12 @@ impl<T: Search> Table<T> {
         let ends = blocks[..blocks.len() - 1].iter().map(|b| b.fences[BLOCK / ROW - 1]).collect();
         Table { blocks, ends }
     }
+
+    /// The ends of a bin: the border below it, and the one (or +∞) that its values don't pass.
+    pub fn ends_of(&self, bin: usize) -> (Option<T>, T) {
+        let border = |i: usize| self.blocks.get(i / BLOCK).map_or(T::INFINITY, |b| b.borders.as_flattened()[i % BLOCK]);
+        (bin.checked_sub(1).map(border), border(bin))
+    }
 }
 
 /// A float type that is searched for.

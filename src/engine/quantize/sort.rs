@@ -16,7 +16,59 @@ pub(super) fn is_narrow(sample: &[f64]) -> bool {
     sample.len() < u32::MAX as usize && sample.iter().all(|&x| x.is_nan() || f64::from(x as f32) == x)
 }
 
+/// Rows whose values are looked at for one that most rows have.
+const PROBES: usize = 64;
+
+/// Values that are compared at once.
+const LANES: usize = 32;
+
+/// The value that at least three quarters of the rows have, and how many do (none where it is NaN);
+/// the values of the other rows go to `rest`. `None`, and nothing of use in `rest`, where there is
+/// no such value, or the sample is small.
+pub(super) fn heavy_value(sample: &[f64], rest: &mut Vec<f64>) -> Option<(f64, usize)> {
+    if sample.len() < RADIX_MIN {
+        return None;
+    }
+    let mut probes: Vec<f64> = (0..PROBES).map(|i| sample[i * (sample.len() / PROBES)] + 0.0).collect();
+    probes.sort_unstable_by(f64::total_cmp);
+    let run = probes.chunk_by(|a, b| a.total_cmp(b).is_eq()).max_by_key(|run| run.len()).filter(|run| run.len() > PROBES / 2)?;
+    let heavy = run[0];
+    let few = if heavy.is_nan() { others(sample, rest, |x| !x.is_nan()) } else { others(sample, rest, |x| x != heavy) };
+    few.then_some((heavy, if heavy.is_nan() { 0 } else { sample.len() - rest.len() }))
+}
+
+/// Copies the values that are `other` to `rest`; stops, and says so, beyond a quarter of them.
+#[inline(always)]
+fn others(sample: &[f64], rest: &mut Vec<f64>, other: impl Fn(f64) -> bool) -> bool {
+    for chunk in sample.chunks(LANES) {
+        // Without a branch a value, so that vectors are compared.
+        if chunk.iter().fold(false, |any, x| any | other(*x)) {
+            rest.extend(chunk.iter().copied().filter(|x| other(*x)));
+            if rest.len() > sample.len() / 4 {
+                return false;
+            }
+        }
+    }
+    true
+}
+
 impl<K: Key> Distinct<K> {
+    /// [`Distinct::new`] of `sample` and, besides, of a value that `heavy.1` rows have.
+    pub fn with(sample: &[f64], heavy: Option<(f64, usize)>) -> Self {
+        let mut distinct = Distinct::new(sample);
+        if let Some((value, rows)) = heavy
+            && rows > 0
+        {
+            let key = K::key(value);
+            let at = distinct.keys.partition_point(|k| *k < key);
+            let before = distinct.rows_before(at);
+            distinct.keys.insert(at, key);
+            distinct.rows_up_to.insert(at, K::from_usize(before));
+            distinct.rows_up_to[at..].iter_mut().for_each(|r| *r = K::from_usize(r.to_usize() + rows));
+        }
+        distinct
+    }
+
     /// Sorts and counts `sample`; NaN is skipped, -0.0 and 0.0 are one value.
     pub fn new(sample: &[f64]) -> Self {
         let mut keys: Vec<K> = sample.iter().map(|&x| K::key(x)).collect();
@@ -179,6 +231,19 @@ mod tests {
             let mut plain: Vec<f64> = sample.iter().copied().filter(|x| !x.is_nan()).collect();
             plain.sort_by(|a, b| a.partial_cmp(b).unwrap());
             check(&Distinct::<u64>::new(&sample), &plain)?;
+            // A value that most rows have, or NaN, counted apart.
+            for heavy in [sample.first().copied().unwrap_or(0.0), f64::NAN, -0.0] {
+                let mut more = sample.clone();
+                more.extend(vec![heavy; 4 * n]);
+                let mut plain: Vec<f64> = more.iter().copied().filter(|x| !x.is_nan()).collect();
+                plain.sort_by(|a, b| a.partial_cmp(b).unwrap());
+                let mut rest = vec![];
+                let found = heavy_value(&more, &mut rest);
+                prop_assert_eq!(found.is_some(), more.len() >= RADIX_MIN);
+                if found.is_some() {
+                    check(&Distinct::<u64>::with(&rest, found), &plain)?;
+                }
+            }
             if is_narrow(&sample) {
                 check(&Distinct::<u32>::new(&sample), &plain)?;
             } else {

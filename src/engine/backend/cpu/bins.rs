@@ -2,6 +2,8 @@
 
 use super::codes::Columns;
 use super::histogram::{expand, unpack};
+use super::plan::Stored;
+use super::statistics::Plane;
 use crate::tree::split::Sums;
 
 /// A feature's bins in one node.
@@ -13,17 +15,27 @@ pub enum Bins<'a> {
     Packed { bins: &'a [u64], counted: bool },
     /// No bins: a few rows by themselves, with their packed statistics and the feature's codes.
     Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counted: bool },
+    /// Words of all codes but one, whose sums are what these leave of the total.
+    Sparse(SparseBins<'a>),
 }
 
 /// Where a node's histogram stands, or the few rows that make one superfluous.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
-    Slot(usize),
-    Rows { rows: &'a [u32], statistics: &'a [u32], columns: &'a Columns },
+    /// A slot, and the node's sums.
+    Slot {
+        slot: usize,
+        total: Sums,
+    },
+    Rows {
+        rows: &'a [u32],
+        statistics: &'a [u32],
+        columns: &'a Columns,
+    },
 }
 
 #[inline(always)]
-fn add_sums(a: Sums, b: Sums) -> Sums {
+pub fn add_sums(a: Sums, b: Sums) -> Sums {
     Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count }
 }
 
@@ -44,6 +56,7 @@ impl Bins<'_> {
             }
             Bins::Packed { bins, counted } => sums(bins[bin], *counted),
             Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
+            Bins::Sparse(sparse) => sparse.at(bin),
         }
     }
 
@@ -56,7 +69,7 @@ impl Bins<'_> {
                 if count.is_empty() { any } else { any | nonzero(&count[start..end]) }
             }
             Bins::Packed { bins, .. } => nonzero(&bins[start..end]),
-            Bins::Rows { .. } => u64::MAX,
+            Bins::Rows { .. } | Bins::Sparse(_) => u64::MAX,
         }
     }
 
@@ -66,6 +79,82 @@ impl Bins<'_> {
         match self {
             Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
             _ => range.fold(Sums::default(), |a, i| add_sums(a, self.at(i))),
+        }
+    }
+}
+
+/// The words of a sparse feature in one node: packed bins, one for each plane, or, where they are
+/// wide, an upper and a lower half.
+#[derive(Clone, Copy)]
+pub struct SparseBins<'a> {
+    /// From the feature's first word in the first plane on.
+    pub words: &'a [u64],
+    /// Words from one plane (or half) to the next.
+    pub stride: usize,
+    pub planes: &'a [Plane],
+    pub counted: bool,
+    pub wide: bool,
+    pub stored: Stored,
+    /// The node's sums.
+    pub total: Sums,
+}
+
+impl SparseBins<'_> {
+    /// The sums of a word.
+    #[inline(always)]
+    pub fn word(&self, word: usize) -> Sums {
+        self.sums(|plane| self.words[plane * self.stride + word])
+    }
+
+    /// The sums over all words.
+    #[inline(always)]
+    fn stored_sums(&self) -> Sums {
+        let n = self.stored.len();
+        self.sums(|plane| self.words[plane * self.stride..][..n].iter().fold(0, |a, word| word.wrapping_add(a)))
+    }
+
+    #[inline(always)]
+    fn sums(&self, at: impl Fn(usize) -> u64) -> Sums {
+        if let ([Plane::Both], false) = (self.planes, self.wide) {
+            return sums(at(0), self.counted);
+        }
+        let mut out = Sums::default();
+        for (p, plane) in self.planes.iter().enumerate() {
+            let (upper, lower) = if self.wide { (at(2 * p) as i64, at(2 * p + 1) as i64) } else { unpack(at(p)) };
+            // Of a wide plane these are limbs.
+            let whole = (upper << 16) + lower;
+            match plane {
+                Plane::Both => (out.gradient, out.hessian) = (upper, lower),
+                Plane::Gradient => out.gradient = whole,
+                Plane::Hessian | Plane::UnitHessian => out.hessian = whole,
+                Plane::Count => out.count = whole,
+            }
+        }
+        if self.counted && !self.planes.contains(&Plane::Count) {
+            out.count = out.hessian;
+        }
+        out
+    }
+
+    /// A bit for each of the words `start .. end` (at most 64): whether it has any rows.
+    #[inline(always)]
+    fn occupied(&self, start: usize, end: usize) -> u64 {
+        let mut any = nonzero(&self.words[start..end]);
+        for plane in 1..self.planes.len() * if self.wide { 2 } else { 1 } {
+            any |= nonzero(&self.words[plane * self.stride..][start..end]);
+        }
+        any
+    }
+
+    /// The sums of a bin.
+    #[inline(always)]
+    fn at(&self, bin: usize) -> Sums {
+        if bin == self.stored.default {
+            self.total - self.stored_sums()
+        } else if bin < self.stored.low {
+            Sums::default()
+        } else {
+            self.word(self.stored.word(bin))
         }
     }
 }
@@ -145,6 +234,7 @@ impl Steps {
             Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len()),
             Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len()),
             Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
+            Bins::Sparse(sparse) => self.fill_sparse(sparse, first),
         }
     }
 
@@ -193,6 +283,42 @@ impl Steps {
                 self.push(code, sums(bin, counted), &mut sum);
                 bits &= bits - 1;
             }
+        }
+    }
+
+    #[inline(always)]
+    fn fill_sparse(&mut self, bins: &SparseBins<'_>, first: usize) {
+        let stored = bins.stored;
+        let default = bins.total - bins.stored_sums();
+        self.missing = match first {
+            0 => Sums::default(),
+            _ if stored.default == 0 => default,
+            _ => bins.at(0),
+        };
+        let mut sum = self.missing;
+        // The words of values below the default, and of those above.
+        let start = (first > 0 && stored.low == 0) as usize;
+        let middle = if stored.default >= first { stored.default - stored.low } else { start };
+        self.push_words(bins, start, middle, stored.default > first, &mut sum);
+        if stored.default >= first && (stored.default == first || default != Sums::default()) {
+            self.push(stored.default, default, &mut sum);
+        }
+        self.push_words(bins, middle, stored.len(), stored.default < first, &mut sum);
+    }
+
+    /// Steps for the words `start .. end` that have any rows; for the first one even so where `forced`.
+    #[inline(always)]
+    fn push_words(&mut self, bins: &SparseBins<'_>, start: usize, end: usize, forced: bool, sum: &mut Sums) {
+        let mut at = start;
+        while at < end {
+            let to = end.min(at + 64);
+            let mut occupied = bins.occupied(at, to) | (forced && at == start) as u64;
+            while occupied != 0 {
+                let word = at + occupied.trailing_zeros() as usize;
+                self.push(bins.stored.code(word), bins.word(word), sum);
+                occupied &= occupied - 1;
+            }
+            at = to;
         }
     }
 

@@ -3,7 +3,7 @@
 //! of its own, so that a tree pays only for the groups that are open in it.
 
 use super::NO_SLOT;
-use super::codes::Layout;
+use super::plan::Plan;
 use super::search::{FeatureShare, Pending};
 use crate::backend::{CodedFeature, Division, NodeId};
 use std::sync::RwLock;
@@ -12,7 +12,8 @@ use std::sync::RwLock;
 pub struct Group {
     /// Its first feature.
     pub first: usize,
-    pub layout: Layout,
+    /// How its codes are stored.
+    pub plan: Plan,
     /// Whether its features may split the tree that grows.
     pub open: bool,
     /// One for each thread.
@@ -31,17 +32,9 @@ pub fn group_of(groups: &[Group], feature: usize) -> (usize, usize) {
 
 impl Group {
     /// Group `index`, of features that are numbered from `first` on.
-    pub fn new(features: &[CodedFeature], index: usize, first: usize, counted: bool, members: usize) -> Group {
-        let share = |t| RwLock::new(FeatureShare::new(features, index, first, counted, t, members));
-        Group {
-            first,
-            layout: Layout::new(features.len(), index == 0),
-            open: index == 0,
-            shares: (0..members).map(share).collect(),
-            pending: vec![],
-            slots: vec![],
-            used_slots: 0,
-        }
+    pub fn new(features: &[CodedFeature], plan: Plan, index: usize, first: usize, counted: bool, members: usize) -> Group {
+        let share = |t| RwLock::new(FeatureShare::new(features, &plan, index, first, counted, t, members));
+        Group { first, open: index == 0, shares: (0..members).map(share).collect(), plan, pending: vec![], slots: vec![], used_slots: 0 }
     }
 
     /// Forgets the last tree's histograms.

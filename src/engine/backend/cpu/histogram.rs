@@ -30,8 +30,9 @@ pub fn unpack(bin: u64) -> (i64, i64) {
     ((bin as i64) >> 32, (bin & 0xffff_ffff) as i64)
 }
 
+/// Asks for a line that is read soon.
 #[inline(always)]
-fn prefetch_near(p: *const u8) {
+pub fn prefetch_near(p: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing; any address is allowed.
     unsafe {
@@ -202,7 +203,7 @@ pub unsafe fn add(block: &CodeBlock, rows: Rows<'_>, statistics: Option<&[u32]>,
         Rows::Range(first, len) => (&[], first, len),
         Rows::List(list, len) => (list, 0, len),
     };
-    if len == 0 {
+    if len == 0 || block.features.is_empty() {
         return;
     }
     let total = block.rows();

@@ -6,35 +6,40 @@
 
 mod bins;
 mod buffer;
+mod bundle;
 mod codes;
 mod few;
+mod fill;
 mod group;
 mod histogram;
 mod partition;
+mod plan;
 mod sample;
 mod scores;
 mod search;
 mod shard;
+mod sparse;
 mod statistics;
 mod subset;
 pub mod team;
+mod words;
 
-use super::{Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData};
+use super::{Backend, Candidate, CodeSet, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData};
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
 use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
 use crate::numerics::reduce::weighted_quantile;
-use crate::quantize::codes::{Quantizer, Scratch};
+use crate::quantize::codes::Quantizer;
 use crate::tree::Tree;
 use crate::tree::split::{Scales, SplitRules, Sums};
 use bins::Place;
-use codes::Layout;
 use group::{Group, group_of};
+use plan::Plan;
 use sample::{Draw, KeyCounts};
 use search::{FeatureShare, Found, Pending};
 use shard::{Shard, ShardGroup, TreeContext};
-use statistics::{BATCH, Encoding, Magnitudes};
+use statistics::{BATCH, Encoding, Magnitudes, Plane};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use team::Team;
 
@@ -70,8 +75,8 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The codes are kept a second time, by feature, up to this many bytes.
-const MOST_COLUMN_BYTES: usize = 80 << 20;
+/// The partial histograms of a thread that are kept before they are merged, unless one is larger.
+const PARTIAL_BYTES: usize = 8 << 20;
 
 /// The slot of a node without a histogram.
 const NO_SLOT: usize = usize::MAX;
@@ -92,13 +97,18 @@ impl<'a> CpuBackend<'a> {
         }
         let n = team.size();
         let most_nodes = most_nodes.min(rows);
-        let group = Group::new(data.features, 0, 0, data.count_rows, n);
-        check_memory(data.features, data.count_rows, most_nodes)?;
         let quantizers: Vec<Quantizer> = data.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
+        let (plan, exceptions) = if bundle::worthwhile(&data) {
+            bundle::plan(team, &data, &quantizers, interrupted)?
+        } else {
+            (Plan::dense(data.features, true), vec![])
+        };
+        check_memory(data.features, &plan, data.count_rows, most_nodes)?;
+        let group = Group::new(data.features, plan, 0, 0, data.count_rows, n);
         let shards = team.each(|t| {
             let mut shard = Shard::new(rows, t, n, data.scores.len());
-            fill_rows(&mut shard, &data);
-            let done = fill_codes(&mut shard, &group.layout, &data, &quantizers, interrupted);
+            fill::rows(&mut shard, &data);
+            let done = fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, interrupted);
             shard.sort_rows(0, data.features, 0, data.count_rows);
             done.map(|()| RwLock::new(shard))
         });
@@ -178,6 +188,23 @@ impl<'a> CpuBackend<'a> {
         read(&self.shards[0]).few
     }
 
+    /// The root's sums from its rows: where all features are sparse, no feature's bins have them all.
+    fn root_sums(&self) -> Sums {
+        let Some(encoding) = &self.encoding else { return Sums::default() };
+        let add = |a: Sums, b: Sums| Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count };
+        let mut sums = self.team.each(|t| read(&self.shards[t]).root_sums(encoding)).into_iter().fold(Sums::default(), add);
+        if self.count_rows && !encoding.planes.contains(&Plane::Count) {
+            sums.count = sums.hessian;
+        }
+        sums
+    }
+
+    /// How many divisions are summed before they are merged: no more than the cache keeps until then.
+    fn divisions_at_once(&self) -> Result<usize> {
+        let bins: usize = self.groups.iter().filter(|g| g.open).map(|g| g.plan.partial_bins()).sum();
+        Ok((PARTIAL_BYTES / (8 * bins * self.encoding()?.planes.len()).max(1)).max(1))
+    }
+
     /// What is to be merged in each group before the next search.
     fn take_pending(&mut self) -> Vec<Vec<Pending>> {
         self.groups.iter_mut().map(|g| std::mem::take(&mut g.pending)).collect()
@@ -217,14 +244,14 @@ fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shar
             statistics = rest;
             Place::Rows { rows, statistics: own, columns }
         }
-        (slot, _) => Place::Slot(slot),
+        (slot, _) => Place::Slot { slot, total: n.sums },
     };
     nodes.iter().map(place).collect()
 }
 
 /// Checks that the histograms of as many nodes fit in memory.
-fn check_memory(features: &[CodedFeature], count_rows: bool, most_nodes: usize) -> Result<()> {
-    let bytes = FeatureShare::total_slot_size(features, count_rows).saturating_mul(most_nodes).saturating_mul(8);
+fn check_memory(features: &[CodedFeature], plan: &Plan, count_rows: bool, most_nodes: usize) -> Result<()> {
+    let bytes = FeatureShare::total_slot_size(features, plan, count_rows).saturating_mul(most_nodes).saturating_mul(8);
     if bytes <= MOST_HISTOGRAM_BYTES {
         return Ok(());
     }
@@ -235,73 +262,22 @@ fn check_memory(features: &[CodedFeature], count_rows: bool, most_nodes: usize) 
     )))
 }
 
-/// Copies the shard's rows of target, weights, scores and marks.
-fn fill_rows(shard: &mut Shard, data: &TrainingData<'_>) {
-    let rows = data.target.len();
-    let batches: Vec<std::ops::Range<usize>> = (0..shard.batches())
-        .map(|b| {
-            let first = shard.first_row(b);
-            first..rows.min(first + BATCH)
-        })
-        .collect();
-    fn take<T: Copy>(batches: &[std::ops::Range<usize>], values: &[T], rows: usize) -> Vec<T> {
-        let mut out = buffer::with_capacity(rows);
-        batches.iter().for_each(|b| out.extend_from_slice(&values[b.clone()]));
-        out
-    }
-    shard.target = take(&batches, &data.target, shard.rows);
-    shard.weight = data.weight.as_ref().map(|w| take(&batches, w, shard.rows));
-    shard.scores = data.scores.iter().map(|s| take(&batches, s, shard.rows)).collect();
-    shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows));
-}
-
-/// Makes the codes of the shard's rows for the features that a fit starts with.
-fn fill_codes(
-    shard: &mut Shard,
-    layout: &Layout,
-    data: &TrainingData<'_>,
-    quantizers: &[Quantizer],
-    interrupted: &(dyn Fn() -> bool + Sync),
-) -> Result<()> {
-    let mut scratch = Scratch::default();
-    let by_feature = data.target.len().saturating_mul(quantizers.len()) <= MOST_COLUMN_BYTES;
-    let mut group = ShardGroup::new(layout, shard.rows, by_feature);
-    let mut codes = [0; BATCH];
-    for batch in 0..shard.batches() {
-        if batch % 64 == 0 && interrupted() {
-            return Err(Error::Interrupted);
-        }
-        let (start, first) = (batch * BATCH, shard.first_row(batch));
-        let len = BATCH.min(shard.rows - start);
-        for (f, quantizer) in quantizers.iter().enumerate() {
-            match data.sources[f] {
-                CodeSource::Values(column) => {
-                    quantizer.codes::<u8>(column, first, len, data.features[f].first(), &mut codes, 1, &mut scratch);
-                    group.set_codes(layout, f, start, &codes[..len]);
-                }
-                CodeSource::Codes(codes) => group.set_codes(layout, f, start, &codes[first..first + len]),
-            }
-        }
-    }
-    shard.groups.push(group);
-    Ok(())
-}
-
 impl Backend for CpuBackend<'_> {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         let (id, first) = (self.groups.len(), self.features.len());
         self.features.extend_from_slice(features);
-        check_memory(features, self.count_rows, self.most_nodes)?;
-        let group = Group::new(features, id, first, self.count_rows, self.team.size());
+        let plan = Plan::dense(features, false);
+        check_memory(features, &plan, self.count_rows, self.most_nodes)?;
+        let group = Group::new(features, plan, id, first, self.count_rows, self.team.size());
         self.team.each(|t| {
             let mut shard = write(&self.shards[t]);
             let by_feature = shard.groups[0].columns.is_some();
-            let mut codes_of = ShardGroup::new(&group.layout, shard.rows, by_feature);
+            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature);
             for batch in 0..shard.batches() {
                 let (start, first) = (batch * BATCH, shard.first_row(batch));
                 let len = BATCH.min(shard.rows - start);
                 for (f, codes) in codes.iter().enumerate() {
-                    codes_of.set_codes(&group.layout, f, start, &codes[first..first + len]);
+                    codes_of.set_codes(&group.plan.layout, f, start, &codes[first..first + len]);
                 }
             }
             shard.groups.push(codes_of);
@@ -357,8 +333,8 @@ impl Backend for CpuBackend<'_> {
         if let Some(sums) = read(&self.shards[0]).sorted_sums() {
             return Ok((sums, scales));
         }
-        let sums = self.search(&pending, |_, share| share.node_sums(0))?.into_iter().flatten().next().unwrap_or_default();
-        Ok((sums, scales))
+        let sums = self.search(&pending, |_, share| share.node_sums(0))?.into_iter().flatten().next();
+        Ok((sums.unwrap_or_else(|| self.root_sums()), scales))
     }
 
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
@@ -411,16 +387,22 @@ impl Backend for CpuBackend<'_> {
     }
 
     fn divide(&mut self, divisions: &[Division]) -> Result<()> {
-        let encoding = self.encoding()?;
-        let context = self.tree_context(encoding);
-        let summed = self.team.each(|t| write(&self.shards[t]).divide(divisions, &context));
-        if self.searches_sorted() {
-            return Ok(());
-        }
-        for group in self.groups.iter_mut().filter(|g| g.open) {
-            let mut partials = 0;
-            for (d, _) in divisions.iter().zip(&summed[0]).filter(|(_, summed)| **summed) {
-                partials += group.divide(d, partials);
+        let at_once = self.divisions_at_once()?;
+        for (i, divisions) in divisions.chunks(at_once).enumerate() {
+            if i > 0 {
+                let pending = self.take_pending();
+                self.search(&pending, |_, _| ())?;
+            }
+            let context = self.tree_context(self.encoding()?);
+            let summed = self.team.each(|t| write(&self.shards[t]).divide(divisions, &context));
+            if self.searches_sorted() {
+                continue;
+            }
+            for group in self.groups.iter_mut().filter(|g| g.open) {
+                let mut partials = 0;
+                for (d, _) in divisions.iter().zip(&summed[0]).filter(|(_, summed)| **summed) {
+                    partials += group.divide(d, partials);
+                }
             }
         }
         Ok(())

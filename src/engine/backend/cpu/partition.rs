@@ -1,27 +1,49 @@
 //! Sends row numbers left or right by one code.
 
-/// Which codes go right: `code > threshold`, where `wrap` first turns code 0, the missing values',
-/// into the largest, so that they go right too.
+/// Which codes go right: those from `start` on, `span` more of them (counted around), and `odd`; or,
+/// where `flip`, all others. Thresholds with missing values (code 0) on either side are of this
+/// form, and so are the codes that a feature's threshold comes to in a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Test {
-    wrap: u8,
-    threshold: u8,
+    start: u8,
+    span: u8,
+    odd: u8,
+    flip: bool,
 }
 
 impl Test {
     /// Values up to code `last_left` go left; missing ones (code 0) where `missing_left` says.
     pub fn new(last_left: usize, missing_left: bool) -> Test {
-        if missing_left {
-            Test { wrap: 0, threshold: last_left as u8 }
-        } else {
-            Test { wrap: 1, threshold: (last_left as u8).wrapping_sub(1) }
+        match (last_left, missing_left) {
+            (0..255, _) => {
+                let start = last_left as u8 + 1;
+                Test { start, span: 255 - start, odd: if missing_left { start } else { 0 }, flip: false }
+            }
+            (_, true) => Test { start: 0, span: 255, odd: 0, flip: true },
+            (_, false) => Test { start: 0, span: 0, odd: 0, flip: false },
         }
+    }
+
+    /// The codes for which `right` holds.
+    ///
+    /// # Panics
+    /// When neither those nor the others are a range and at most one code below it.
+    pub fn of(right: impl Fn(u8) -> bool) -> Test {
+        let of = |flip: bool| {
+            let inside = |code: &u8| right(*code) != flip;
+            let last = (0..=255).rev().find(inside)?;
+            let start = (0..last).rev().take_while(inside).last().unwrap_or(last);
+            let mut below = (0..start).filter(inside);
+            let odd = below.next().unwrap_or(start);
+            below.next().is_none().then_some(Test { start, span: last - start, odd, flip })
+        };
+        of(false).or_else(|| of(true)).unwrap_or_else(|| unreachable!("no test for these codes"))
     }
 
     /// Whether a row with this code goes right.
     #[inline(always)]
     pub fn right(self, code: u8) -> bool {
-        code.wrapping_sub(self.wrap) > self.threshold
+        ((code.wrapping_sub(self.start) <= self.span) | (code == self.odd)) != self.flip
     }
 }
 
@@ -173,8 +195,9 @@ mod x86 {
     /// See [`super::divide`]; the processor has AVX-512 F, BW and VL.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
     pub unsafe fn divide_avx512<const ALL: bool>(mut job: Job, mut done: Done) -> Done {
-        let wrap = _mm_set1_epi8(job.test.wrap as i8);
-        let threshold = _mm_set1_epi8(job.test.threshold as i8);
+        let (start, span) = (_mm_set1_epi8(job.test.start as i8), _mm_set1_epi8(job.test.span as i8));
+        let odd = _mm_set1_epi8(job.test.odd as i8);
+        let flip: u16 = if job.test.flip { u16::MAX } else { 0 };
         let lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
         let mut codes = [0u8; 16];
         // SAFETY: as in `divide_generic`. A store of sixteen numbers at `done.left` or
@@ -205,7 +228,7 @@ mod x86 {
                     let rows = _mm512_loadu_si512(job.list.add(i) as *const __m512i);
                     (rows, _mm_loadu_si128(codes.as_ptr() as *const __m128i))
                 };
-                let right = _mm_cmpgt_epu8_mask(_mm_sub_epi8(code, wrap), threshold);
+                let right = (_mm_cmple_epu8_mask(_mm_sub_epi8(code, start), span) | _mm_cmpeq_epi8_mask(code, odd)) ^ flip;
                 _mm512_storeu_si512(job.left.add(done.left) as *mut __m512i, _mm512_maskz_compress_epi32(!right, rows));
                 _mm512_storeu_si512(job.list.add(done.right) as *mut __m512i, _mm512_maskz_compress_epi32(right, rows));
                 let count = right.count_ones() as usize;
@@ -242,6 +265,24 @@ mod tests {
         }
     }
 
+    /// Every threshold on a feature's codes is a test of any order-keeping share of a column's codes.
+    #[test]
+    fn thresholds_are_tests_inside_a_bundle() {
+        for test in (0..20).flat_map(|last| [Test::new(last, true), Test::new(last, last == 0)]).chain([Test::new(255, true)]) {
+            let again = Test::of(|code| test.right(code));
+            assert!((0..=255).all(|code| again.right(code) == test.right(code)));
+            for default in 0..=20u8 {
+                for low in 0..2u8 {
+                    let codes: Vec<u8> = (low..=20).filter(|c| *c != default).collect();
+                    let start = 7;
+                    let of_code = |code: u8| codes.get((code as usize).wrapping_sub(start)).copied().unwrap_or(default);
+                    let bundled = Test::of(|code| test.right(of_code(code)));
+                    assert!((0..=255).all(|code| bundled.right(code) == test.right(of_code(code))));
+                }
+            }
+        }
+    }
+
     /// In one go or in pieces, from a list or from all rows: the same as filtering twice.
     #[test]
     fn rows_part_as_by_filtering() {
@@ -255,8 +296,9 @@ mod tests {
                     *x = random.u64(i as u64) as u8;
                 }
                 let codes = block.feature(at);
-                for (last_left, missing_left) in [(100, true), (100, false), (255, false), (1, false), (0, true), (255, true)] {
-                    let test = Test::new(last_left, missing_left);
+                let thresholds = [(100, true), (100, false), (255, false), (1, false), (0, true), (255, true)];
+                let tests = thresholds.into_iter().map(|(last_left, missing_left)| Test::new(last_left, missing_left));
+                for test in tests.chain([Test::of(|c| (40..90).contains(&c) || c == 17), Test::of(|c| c != 3 && !(9..200).contains(&c))]) {
                     for source in [Source::List, Source::All] {
                         let step = if matches!(source, Source::All) { 1 } else { 2 };
                         let original: Vec<u32> = (0..rows as u32).step_by(step).collect();

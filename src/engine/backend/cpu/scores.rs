@@ -13,11 +13,17 @@ pub struct Context<'a> {
     pub too_small: f64,
 }
 
+/// Whether neither l1 nor counts nor monotone constraints play.
+#[inline(always)]
+pub fn plain(rules: &SplitRules) -> bool {
+    rules.monotone.is_empty() && rules.l1 == 0.0 && rules.min_data_in_leaf == 0
+}
+
 /// Scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
 /// the left: the sum of both children's scores. What follows in `out` has no meaning.
 #[inline(always)]
 pub fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
-    if c.rules.monotone.is_empty() && c.rules.l1 == 0.0 && c.rules.min_data_in_leaf == 0 {
+    if plain(c.rules) {
         let n = n.next_multiple_of(LANES);
         plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, c.too_small, &mut out[..n]);
     } else {
@@ -50,9 +56,9 @@ pub fn score(left: Sums, c: &Context<'_>) -> f64 {
     rules.leaf_score(gl, hl, wl) + rules.leaf_score(gr, hr, wr)
 }
 
-/// [`score`] for many candidates at once, where neither l1 nor counts nor monotone constraints play.
+/// [`score`] for many candidates at once, under [`plain`] rules.
 #[inline(always)]
-fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
+pub fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
     let n = out.len();
     let (gradient, hessian) = (&gradient[..n], &hessian[..n]);
     let (sg, sh, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l2, rules.min_child_weight);

@@ -3,10 +3,12 @@
 
 use super::bins::{Bins, MAX_BINS, Place, Steps, as_packed};
 use super::histogram::MAX_ROWS;
+use super::plan::Plan;
 use super::scores::{Context, add_steps, first_largest, scores};
 use super::shard::Shard;
 use super::statistics::{BinsMut, Encoding, Plane, add_plane};
 use super::subset::best_subset;
+use super::words::WordShare;
 use crate::backend::{Candidate, CodeSet, CodedFeature, SearchNode};
 use crate::tree::split::{SplitRules, Sums};
 use multiversion::multiversion;
@@ -24,12 +26,16 @@ pub struct Pending {
 /// The features of one thread, with their bins in every slot: for each slot, for each feature, the
 /// gradients of all bins, then the hessians, then the counts.
 pub struct FeatureShare {
-    /// Ascending.
+    /// Those with columns of their own, ascending, then the sparse ones that are searched by
+    /// themselves, ascending.
     features: Vec<usize>,
+    /// The columns of the former.
+    columns: Vec<usize>,
+    sparse: WordShare,
     /// The index of their group, and its first feature.
     pub group: usize,
     first: usize,
-    /// Of each of `features`, the first of its numbers in a slot.
+    /// Of each of `columns`, the first of its numbers in a slot.
     starts: Vec<usize>,
     bins: Vec<usize>,
     slot_size: usize,
@@ -62,6 +68,17 @@ pub fn best_of(a: Option<Found>, b: Option<Found>) -> Option<Found> {
     }
 }
 
+/// The `n` numbers from `a` on and those from `b` on, which don't overlap.
+pub fn split_pair<T>(numbers: &mut [T], a: usize, b: usize, n: usize) -> (&mut [T], &[T]) {
+    if a < b {
+        let (low, high) = numbers.split_at_mut(b);
+        (&mut low[a..a + n], &high[..n])
+    } else {
+        let (low, high) = numbers.split_at_mut(a);
+        (&mut high[..n], &low[b..b + n])
+    }
+}
+
 /// `a[i] -= b[i]`; packed numbers may pass through the sign bit.
 #[inline(always)]
 fn subtract(a: &mut [i64], b: &[i64]) {
@@ -81,22 +98,34 @@ fn add_packed(numbers: &mut [i64], bins: &[u64]) {
 impl FeatureShare {
     /// Of the features of group `group`, which are numbered from `first` on, those that fall to
     /// member `index` of `members`, neighbours together.
-    pub fn new(features: &[CodedFeature], group: usize, first: usize, counted: bool, index: usize, members: usize) -> FeatureShare {
-        let own = features.len() * index / members..features.len() * (index + 1) / members;
-        let bins: Vec<usize> = features[own.clone()].iter().map(CodedFeature::bins).collect();
-        let mine = own.map(|f| first + f).collect();
+    pub fn new(
+        features: &[CodedFeature],
+        plan: &Plan,
+        group: usize,
+        first: usize,
+        counted: bool,
+        index: usize,
+        members: usize,
+    ) -> FeatureShare {
+        let dense: Vec<(usize, usize)> = plan.dense_features().collect();
+        let own = &dense[dense.len() * index / members..dense.len() * (index + 1) / members];
+        let bins: Vec<usize> = own.iter().map(|(f, _)| features[*f].bins()).collect();
+        let sparse = WordShare::new(features, plan, group, first, counted, index, members);
+        let mine = own.iter().map(|(f, _)| *f).chain(sparse.several.iter().map(|s| s.feature)).map(|f| first + f).collect();
+        let columns = own.iter().map(|(_, column)| *column).collect();
         let mut starts = vec![];
         let mut slot_size = 0;
         for b in &bins {
             starts.push(slot_size);
             slot_size += b * if counted { 3 } else { 2 };
         }
-        FeatureShare { features: mine, group, first, starts, bins, slot_size, counted, packed: false, slots: vec![] }
+        FeatureShare { features: mine, columns, sparse, group, first, starts, bins, slot_size, counted, packed: false, slots: vec![] }
     }
 
-    /// The number of i64 in a slot over all features.
-    pub fn total_slot_size(features: &[CodedFeature], counted: bool) -> usize {
-        features.iter().map(|f| f.bins() * if counted { 3 } else { 2 }).sum()
+    /// The number of 64-bit words in a slot over all features, at most.
+    pub fn total_slot_size(features: &[CodedFeature], plan: &Plan, counted: bool) -> usize {
+        let words = plan.words() * if plan.wide { 2 } else { 1 };
+        (plan.dense_features().map(|(f, _)| features[f].bins()).sum::<usize>() + words) * if counted { 3 } else { 2 }
     }
 
     /// Frees the histograms.
@@ -131,7 +160,10 @@ impl FeatureShare {
     #[inline(always)]
     fn at_place<'a>(&'a self, place: &Place<'a>, k: usize) -> Bins<'a> {
         match *place {
-            Place::Slot(slot) => self.bins(slot, k),
+            Place::Slot { slot, total } => match k.checked_sub(self.columns.len()) {
+                Some(k) => Bins::Sparse(self.sparse.bins(k, slot, total)),
+                None => self.bins(slot, k),
+            },
             Place::Rows { rows, statistics, columns } => {
                 Bins::Rows { rows, statistics, codes: columns.feature(self.features[k] - self.first), counted: self.counted }
             }
@@ -142,7 +174,7 @@ impl FeatureShare {
     /// them from the parent's, which so becomes the larger child's.
     #[inline(always)]
     fn merge_feature(&mut self, k: usize, pending: &Pending, shards: &[&Shard], encoding: &Encoding) {
-        let (n, feature) = (self.bins[k], self.features[k] - self.first);
+        let (n, column) = (self.bins[k], self.columns[k]);
         let mut range = self.range(pending.smaller, k);
         if self.packed {
             range.end = range.start + n;
@@ -151,7 +183,7 @@ impl FeatureShare {
         numbers.fill(0);
         if self.packed {
             for shard in shards {
-                shard.groups[self.group].partial_bins(pending.partial, 1, 0, feature, n, |bins| add_packed(numbers, bins));
+                shard.groups[self.group].partial_bins(pending.partial, 1, 0, column, n, |bins| add_packed(numbers, bins));
             }
             return self.take_from_larger(pending, k, range);
         }
@@ -159,7 +191,7 @@ impl FeatureShare {
         let (hessian, count) = rest.split_at_mut(n);
         for shard in shards {
             for (p, plane) in encoding.planes.iter().enumerate() {
-                shard.groups[self.group].partial_bins(pending.partial, encoding.planes.len(), p, feature, n, |bins| {
+                shard.groups[self.group].partial_bins(pending.partial, encoding.planes.len(), p, column, n, |bins| {
                     add_plane(*plane, bins, BinsMut { gradient, hessian, count });
                 });
             }
@@ -174,14 +206,7 @@ impl FeatureShare {
     #[inline(always)]
     fn take_from_larger(&mut self, pending: &Pending, k: usize, range: std::ops::Range<usize>) {
         let Some(larger) = pending.larger else { return };
-        let start = self.range(larger, k).start;
-        let (a, b) = if start < range.start {
-            let (low, high) = self.slots.split_at_mut(range.start);
-            (&mut low[start..start + range.len()], &high[..range.len()])
-        } else {
-            let (low, high) = self.slots.split_at_mut(start);
-            (&mut high[..range.len()], &low[range])
-        };
+        let (a, b) = split_pair(&mut self.slots, self.slot_size * larger + self.starts[k], range.start, range.len());
         subtract(a, b);
     }
 
@@ -192,11 +217,13 @@ impl FeatureShare {
         self.packed = rows <= MAX_ROWS && encoding.planes == [Plane::Both];
         let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
         merge(self, pending, &shards, encoding);
+        self.sparse.merge(pending, slots, &shards, &encoding.planes);
     }
 
-    /// The sums over all rows of the node in a slot; none where this share has no feature.
+    /// The sums over all rows of the node in a slot; none where this share has no feature with a
+    /// column of its own.
     pub fn node_sums(&self, slot: usize) -> Option<Sums> {
-        (!self.features.is_empty()).then(|| {
+        (!self.columns.is_empty()).then(|| {
             let b = self.bins(slot, 0);
             b.total(0..self.bins[0])
         })
@@ -204,7 +231,10 @@ impl FeatureShare {
 
     /// The sums left of a candidate in a node, if the feature is one of this share.
     pub fn left_sums(&self, place: &Place<'_>, candidate: &Candidate, feature: &CodedFeature) -> Option<Sums> {
-        let k = self.features.binary_search(&(candidate.feature as usize)).ok()?;
+        let (dense, sparse) = self.features.split_at(self.columns.len());
+        let wanted = candidate.feature as usize;
+        let found = dense.binary_search(&wanted).or_else(|_| sparse.binary_search(&wanted).map(|k| dense.len() + k));
+        let Ok(k) = found else { return self.sparse.left_sums(place, candidate) };
         let range = (!candidate.missing_left) as usize * feature.first()..feature.first() + candidate.border as usize + 1;
         Some(self.at_place(place, k).total(range))
     }
@@ -217,7 +247,9 @@ impl FeatureShare {
         features: &[CodedFeature],
         rules: &SplitRules,
     ) -> Vec<Option<Found>> {
-        find_splits(self, nodes, places, features, rules)
+        let mut found = find_splits(self, nodes, places, features, rules);
+        self.sparse.find_splits(nodes, places, rules, &mut found);
+        found
     }
 
     #[inline(always)]
@@ -278,7 +310,12 @@ impl FeatureShare {
         features: &[CodedFeature],
         rules: &SplitRules,
     ) -> Option<Candidate> {
-        find_level_split(self, nodes, places, features, rules)
+        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
+        let best = find_level_split(self, nodes, places, features, rules, &parents);
+        [best, self.sparse.find_level_split(nodes, places, rules, &parents)]
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| if better(&b, &a) { b } else { a })
     }
 
     #[inline(always)]
@@ -288,12 +325,12 @@ impl FeatureShare {
         places: &[Place<'_>],
         features: &[CodedFeature],
         rules: &SplitRules,
+        parents: &[f64],
     ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut steps = Steps::new();
         let mut out = [0.0; MAX_BINS];
         let mut sums = [[0.0; MAX_BINS]; 2];
-        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
         let parent: f64 = parents.iter().sum();
         for (k, f) in self.features.iter().enumerate() {
             if nodes.first().is_some_and(|n| n.features.as_ref().is_some_and(|allowed| allowed.binary_search(&(*f as u32)).is_err())) {
@@ -345,7 +382,7 @@ impl FeatureShare {
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn merge(share: &mut FeatureShare, pending: &[Pending], shards: &[&Shard], encoding: &Encoding) {
-    for k in 0..share.features.len() {
+    for k in 0..share.columns.len() {
         for p in pending {
             share.merge_feature(k, p, shards, encoding);
         }
@@ -370,6 +407,7 @@ fn find_level_split<'a>(
     places: &[Place<'a>],
     features: &[CodedFeature],
     rules: &SplitRules,
+    parents: &[f64],
 ) -> Option<Candidate> {
-    share.split_of_level(nodes, places, features, rules)
+    share.split_of_level(nodes, places, features, rules, parents)
 }

@@ -1,18 +1,22 @@
 //! The rows that one thread owns for a whole fit, and what it does with them.
 
+mod group;
 mod partial;
 
 use super::buffer;
-use super::codes::{CodeBlock, Columns, Layout, STATISTICS};
-use super::few::Sorted;
+use super::codes::STATISTICS;
 use super::group::{Group, group_of};
+use super::histogram::{MAX_ROWS, expand};
 use super::partition::{self, Done, FeatureCodes, Source, Test};
-use super::statistics::{BATCH, Encoding, Magnitudes, Plane};
+use super::plan::Home;
+use super::statistics::{BATCH, BinsMut, Encoding, Magnitudes, Plane, add_plane};
 use crate::backend::{CodeSet, CodedFeature, Division, NodeId};
 use crate::boosting::loss::{self, Loss};
 use crate::numerics::random::Random;
+use crate::tree::split::Sums;
 use crate::tree::{Tree, model::Child};
 
+pub use group::ShardGroup;
 pub use partial::Partial;
 
 /// Up to so many rows are searched one by one, where the bins of a histogram would outnumber them.
@@ -32,8 +36,8 @@ pub struct NodeRows {
 /// A share of the rows. Row `r` of the table is in batch `r / BATCH`, which is dealt to shard
 /// `batch % shards`, so that sorted tables leave no thread idle.
 pub struct Shard {
-    index: usize,
-    shards: usize,
+    pub index: usize,
+    pub shards: usize,
     pub rows: usize,
     /// The codes, group after group.
     pub groups: Vec<ShardGroup>,
@@ -57,59 +61,14 @@ pub struct Shard {
     first_plane: Vec<u32>,
     /// Planes behind the first one, by row; empty for planes of ones.
     planes: Vec<Vec<u32>>,
+    /// The first plane once more, by row, where features are sparse.
+    row_statistics: Vec<u32>,
     /// Statistics in the order of a list.
     ordered: Vec<u32>,
     /// By row, whether its category goes right.
     in_subset: Vec<u8>,
     gradient: Vec<f32>,
     hessian: Vec<f32>,
-}
-
-/// The codes of a group's features for a shard's rows, and what is summed over them.
-pub struct ShardGroup {
-    pub blocks: Vec<CodeBlock>,
-    /// The codes by feature, where memory allows: parting rows by them reads a sixteenth of the
-    /// memory.
-    pub columns: Option<Columns>,
-    /// The rows of a small table.
-    pub sorted: Option<Sorted>,
-    pub partials: Vec<Partial>,
-    spare: Vec<Partial>,
-}
-
-impl ShardGroup {
-    /// Room for the codes of `rows` rows; `columns`: also by feature.
-    pub fn new(layout: &Layout, rows: usize, columns: bool) -> ShardGroup {
-        let features = layout.blocks.last().map_or(0, |b| b.features.end);
-        ShardGroup {
-            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, rows)).collect(),
-            columns: columns.then(|| Columns::new(features, rows)),
-            sorted: None,
-            partials: vec![],
-            spare: vec![],
-        }
-    }
-
-    /// Sets the codes of a feature (counted inside the group) for the rows from `start` on.
-    pub fn set_codes(&mut self, layout: &Layout, feature: usize, start: usize, codes: &[u8]) {
-        let (b, at) = layout.place(feature);
-        let block = &mut self.blocks[b];
-        let out = &mut block.bytes.as_mut_slice()[start * block.stride + at..];
-        out.iter_mut().step_by(block.stride).zip(codes).for_each(|(o, c)| *o = *c);
-        if let Some(columns) = &mut self.columns {
-            columns.feature_mut(feature)[start..start + codes.len()].copy_from_slice(codes);
-        }
-    }
-
-    /// Frees everything.
-    pub fn clear(&mut self) {
-        *self = ShardGroup { blocks: vec![], columns: None, sorted: None, partials: vec![], spare: vec![] };
-    }
-
-    /// Makes the partial histograms of the last step free for use.
-    fn recycle(&mut self) {
-        self.spare.append(&mut self.partials);
-    }
 }
 
 /// The tree that grows.
@@ -162,6 +121,7 @@ impl Shard {
             few: false,
             first_plane: vec![0; BATCH.min(own)],
             planes: vec![],
+            row_statistics: vec![],
             ordered: vec![],
             in_subset: vec![],
             gradient: vec![0.0; BATCH.min(own)],
@@ -239,6 +199,7 @@ impl Shard {
         for (p, values) in self.planes.iter_mut().enumerate() {
             values.resize(if planes[p + 1] == Plane::Hessian { self.rows } else { 0 }, 0);
         }
+        self.row_statistics.resize(if tree.groups[0].plan.sparse.is_empty() { 0 } else { self.rows }, 0);
         let listed = self.bag.is_some();
         let mut drawn = 0;
         let stride = self.groups[0].blocks[0].stride;
@@ -255,6 +216,9 @@ impl Shard {
             let rows = &mut self.groups[0].blocks[0].bytes.as_mut_slice()[range.start * stride..range.end * stride];
             for (row, packed) in rows.chunks_exact_mut(stride).zip(&first[..n]) {
                 row[stride - STATISTICS..].copy_from_slice(&packed.to_le_bytes());
+            }
+            if !self.row_statistics.is_empty() {
+                self.row_statistics[range.clone()].copy_from_slice(&first[..n]);
             }
             match &self.bag {
                 Some(bag) => {
@@ -327,13 +291,39 @@ impl Shard {
     /// Whether nodes of at most [`FEW_ROWS`] rows are searched without histograms: where one shard
     /// has all of a node's rows and can read their codes by feature.
     fn searches_rows(&self, tree: &TreeContext<'_>) -> bool {
-        self.alone() && self.groups[0].columns.is_some() && tree.encoding.planes == [Plane::Both]
+        let codes_at_hand = self.groups[0].columns.is_some() && tree.groups[0].plan.sparse.is_empty();
+        self.alone() && codes_at_hand && tree.encoding.planes == [Plane::Both]
     }
 
     /// The rows of a small node.
     pub fn small_node(&self, node: NodeId) -> &[u32] {
         let n = self.nodes[node as usize];
         &self.lists[n.list as usize][n.start..n.start + n.len]
+    }
+
+    /// A plane's statistics by row; none for a plane of ones. For groups whose features are listed.
+    fn statistics_by_row(&self, p: usize, plane: Plane) -> Option<&[u32]> {
+        match plane {
+            Plane::UnitHessian | Plane::Count => None,
+            _ if p == 0 => Some(&self.row_statistics),
+            _ => Some(&self.planes[p - 1]),
+        }
+    }
+
+    /// The sums over the root's rows. For groups with sparse features.
+    pub fn root_sums(&self, encoding: &Encoding) -> Sums {
+        let (mut gradient, mut hessian, mut count) = ([0], [0], [0]);
+        let rows: Vec<usize> = self.node_rows(0).collect();
+        for rows in rows.chunks(MAX_ROWS) {
+            for (p, plane) in encoding.planes.iter().enumerate() {
+                let word = match self.statistics_by_row(p, *plane) {
+                    Some(statistics) => rows.iter().fold(0, |sum, row| expand(statistics[*row]).wrapping_add(sum)),
+                    None => rows.len() as u64,
+                };
+                add_plane(*plane, &[word], BinsMut { gradient: &mut gradient, hessian: &mut hessian, count: &mut count });
+            }
+        }
+        Sums { gradient: gradient[0], hessian: hessian[0], count: count[0] }
     }
 
     /// The packed statistic of a row's first plane.
@@ -348,7 +338,7 @@ impl Shard {
         let few = self.searches_rows(tree) && self.nodes[d.parent as usize].len <= 2 * FEW_ROWS;
         let parent = self.nodes[d.parent as usize];
         let feature = &tree.features[d.split.feature as usize];
-        let test = match feature.categories {
+        let mut test = match feature.categories {
             true => Test::new(0, true),
             false => code_test(feature, d.split.border, d.split.missing_left),
         };
@@ -363,6 +353,23 @@ impl Shard {
         }
         let one_block = self.groups[0].columns.is_none() && tree.open().count() == 1 && self.groups[0].blocks.len() == 1;
         let step = if d.histograms && one_block { 256 } else { len.max(1) };
+        // The column that parts the rows; none for a listed feature, whose rows are flagged.
+        let plan = &tree.groups[group].plan;
+        let column = match plan.homes[inside] {
+            Home::Column(column) => Some(column),
+            Home::Sparse(k) => {
+                let sparse = &plan.sparse[k];
+                let of_feature = test;
+                match (sparse.column, &mut self.groups[group].sparse) {
+                    (None, Some(rows)) => {
+                        let node = (!parent.all).then(|| &self.lists[from][start..start + len]);
+                        test = rows.flag(k, of_feature, node);
+                    }
+                    _ => test = Test::of(|code| of_feature.right(sparse.code_of(code))),
+                }
+                sparse.column.map(|(column, _)| column)
+            }
+        };
         let mut summed = d.histograms && !self.few;
         let mut partials: Vec<(usize, Partial)> = vec![];
         if summed {
@@ -377,13 +384,10 @@ impl Shard {
             {
                 let (low, high) = self.lists.split_at_mut(1);
                 let (source_list, left) = if from == 0 { (&mut low[0], &mut high[0]) } else { (&mut high[0], &mut low[0]) };
-                let codes = match &self.groups[group].columns {
+                let codes = match (column, &self.groups[group].sparse) {
                     _ if feature.categories => FeatureCodes { bytes: &self.in_subset, stride: 1 },
-                    Some(columns) => FeatureCodes { bytes: columns.feature(inside), stride: 1 },
-                    None => {
-                        let (block, at) = tree.groups[group].layout.place(inside);
-                        self.groups[group].blocks[block].feature(at)
-                    }
+                    (None, Some(rows)) => rows.flags(),
+                    (column, _) => self.groups[group].column(&plan.layout, column.unwrap_or_default()),
                 };
                 let (source_list, left) = (&mut source_list[start..start + len], &mut left[start..start + len]);
                 // SAFETY: lists hold nothing but rows of this shard: they are filled in `root` and
@@ -404,6 +408,9 @@ impl Shard {
                 self.accumulate(*g, partial, tree, Source::List, list, start + first, n, None);
             }
             at_row = end;
+        }
+        if let (None, Some(rows)) = (column, &mut self.groups[group].sparse) {
+            rows.clear();
         }
         let (low, high) = self.lists.split_at_mut(1);
         let (source_list, target_list) = if from == 0 { (&low[0], &mut high[0]) } else { (&high[0], &mut low[0]) };
@@ -437,10 +444,10 @@ impl Shard {
         let mut marks = std::mem::take(&mut self.in_subset);
         marks.resize(self.rows, 0);
         let (group, inside) = group_of(tree.groups, d.split.feature as usize);
-        let (block, at) = tree.groups[group].layout.place(inside);
+        let plan = &tree.groups[group].plan;
         let subset = &tree.subsets[d.split.border as usize];
         for row in self.node_rows(d.parent) {
-            marks[row] = subset.contains(self.groups[group].blocks[block].code(row, at)) as u8;
+            marks[row] = subset.contains(self.groups[group].code(plan, inside, row)) as u8;
         }
         self.in_subset = marks;
     }
@@ -486,8 +493,7 @@ impl Shard {
     fn walk(&self, grown: &Tree, row: usize, tree: &TreeContext<'_>) -> u32 {
         let right = |split: &crate::tree::Split| {
             let (group, inside) = group_of(tree.groups, split.feature as usize);
-            let (block, at) = tree.groups[group].layout.place(inside);
-            let code = self.groups[group].blocks[block].code(row, at);
+            let code = self.groups[group].code(&tree.groups[group].plan, inside, row);
             match &tree.features[split.feature as usize] {
                 feature if feature.categories => tree.subsets[split.border as usize].contains(code),
                 feature => code_test(feature, split.border, split.missing_left).right(code),

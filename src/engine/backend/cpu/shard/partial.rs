@@ -4,28 +4,29 @@ use super::super::histogram::{self, MAX_ROWS, Rows, STRIDE};
 use super::super::partition::Source;
 use super::super::statistics::Plane;
 use super::{Shard, ShardGroup, TreeContext};
-use crate::backend::CodedFeature;
 
 /// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
 /// with all planes, each of these with all features.
 #[derive(Default)]
 pub struct Partial {
     bins: Vec<u64>,
+    /// The words of listed features: all planes, each with all words; in as many segments where
+    /// the plan is wide, else in one, because a word is a sum of at most [`MAX_ROWS`] rows.
+    words: Vec<u64>,
     segments: usize,
     /// Rows in the last segment.
     filled: usize,
 }
 
 impl ShardGroup {
-    /// Sets the bins that codes can reach to zero in one segment.
-    /// `features`: from the group's first on.
-    fn clear_segment(&self, bins: &mut [u64], features: &[CodedFeature]) {
+    /// Sets the bins that codes can reach to zero in one segment. `codes`: of each column.
+    fn clear_segment(&self, bins: &mut [u64], codes: &[usize]) {
         for plane in bins.chunks_exact_mut(self.plane_bins()) {
             let mut at = 0;
             for block in &self.blocks {
-                for f in block.features.clone() {
-                    let start = at + (f - block.features.start) * STRIDE;
-                    plane[start..start + features[f].bins()].fill(0);
+                for column in block.features.clone() {
+                    let start = at + (column - block.features.start) * STRIDE;
+                    plane[start..start + codes[column]].fill(0);
                 }
                 at += block.width * STRIDE;
             }
@@ -37,16 +38,22 @@ impl ShardGroup {
         self.blocks.iter().map(|b| b.width * STRIDE).sum()
     }
 
-    /// The packed bins of a feature (counted inside the group) in each segment of partial `index`,
-    /// for plane `plane`.
+    /// The words of listed features in plane `plane` of partial `index`, in each segment.
+    pub fn partial_words(&self, index: usize, planes: usize, plane: usize, words: usize) -> impl Iterator<Item = &[u64]> {
+        let partial = &self.partials[index];
+        let used = if partial.segments > 0 { &partial.words[..] } else { &[] };
+        used.chunks_exact((planes * words).max(1)).map(move |segment| &segment[plane * words..(plane + 1) * words])
+    }
+
+    /// The packed bins of a column in each segment of partial `index`, for plane `plane`.
     #[inline(always)]
-    pub fn partial_bins(&self, index: usize, planes: usize, plane: usize, feature: usize, bins: usize, mut visit: impl FnMut(&[u64])) {
+    pub fn partial_bins(&self, index: usize, planes: usize, plane: usize, column: usize, bins: usize, mut visit: impl FnMut(&[u64])) {
         let partial = &self.partials[index];
         let plane_bins = self.plane_bins();
         let mut at = 0;
         for block in &self.blocks {
-            if block.features.contains(&feature) {
-                at += (feature - block.features.start) * STRIDE;
+            if block.features.contains(&column) {
+                at += (column - block.features.start) * STRIDE;
                 break;
             }
             at += block.width * STRIDE;
@@ -80,7 +87,7 @@ impl Shard {
         first: Option<&[u32]>,
     ) {
         let planes = &tree.encoding.planes;
-        let features = &tree.features[tree.groups[group].first..];
+        let plan = &tree.groups[group].plan;
         let plane_bins = self.groups[group].plane_bins();
         let segment_bins = plane_bins * planes.len();
         let mut first = first;
@@ -90,7 +97,13 @@ impl Shard {
                 if partial.bins.len() < start + segment_bins {
                     partial.bins.resize(start + segment_bins, 0);
                 }
-                self.groups[group].clear_segment(&mut partial.bins[start..start + segment_bins], features);
+                self.groups[group].clear_segment(&mut partial.bins[start..start + segment_bins], &plan.column_codes);
+                if partial.segments == 0 {
+                    partial.words.clear();
+                }
+                if partial.segments == 0 || plan.wide {
+                    partial.words.resize(partial.words.len() + plan.listed_words * planes.len(), 0);
+                }
                 partial.segments += 1;
                 partial.filled = 0;
             }
@@ -138,6 +151,12 @@ impl Shard {
                     // SAFETY: lists hold nothing but rows of this shard.
                     unsafe { histogram::add(block, rows, statistics, &mut partial.bins[at..end]) };
                     at = end;
+                }
+                if let Some(sparse) = &self.groups[group].sparse {
+                    let n = plan.listed_words;
+                    let start = partial.words.len() - (planes.len() - p) * n;
+                    let words = &mut partial.words[start..start + n];
+                    sparse.add(rows, self.statistics_by_row(p, *plane), words);
                 }
             }
             partial.filled += n;

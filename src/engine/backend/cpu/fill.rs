@@ -1,0 +1,81 @@
+//! What shards are filled with at the start of a fit.
+
+use super::buffer;
+use super::plan::Plan;
+use super::shard::{Shard, ShardGroup};
+use super::sparse::{LocalRows, SparseRows};
+use super::statistics::BATCH;
+use crate::backend::{CodeSource, TrainingData};
+use crate::error::{Error, Result};
+use crate::quantize::codes::{Quantizer, Scratch};
+use crate::quantize::exceptions::Exceptions;
+
+/// The codes are kept a second time, by column, up to this many bytes.
+const MOST_COLUMN_BYTES: usize = 80 << 20;
+
+/// Copies the shard's rows of target, weights, scores and marks.
+pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) {
+    let rows = data.target.len();
+    let batches: Vec<std::ops::Range<usize>> = (0..shard.batches())
+        .map(|b| {
+            let first = shard.first_row(b);
+            first..rows.min(first + BATCH)
+        })
+        .collect();
+    fn take<T: Copy>(batches: &[std::ops::Range<usize>], values: &[T], rows: usize) -> Vec<T> {
+        let mut out = buffer::with_capacity(rows);
+        batches.iter().for_each(|b| out.extend_from_slice(&values[b.clone()]));
+        out
+    }
+    shard.target = take(&batches, &data.target, shard.rows);
+    shard.weight = data.weight.as_ref().map(|w| take(&batches, w, shard.rows));
+    shard.scores = data.scores.iter().map(|s| take(&batches, s, shard.rows)).collect();
+    shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows));
+}
+
+/// Makes the codes of the shard's rows for the features that a fit starts with.
+pub fn codes(
+    shard: &mut Shard,
+    plan: &Plan,
+    data: &TrainingData<'_>,
+    quantizers: &[Quantizer],
+    exceptions: &[Option<Exceptions>],
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<()> {
+    let mut scratch = Scratch::default();
+    let (rows, layout) = (data.target.len(), &plan.layout);
+    let by_column = rows.saturating_mul(plan.column_codes.len()) <= MOST_COLUMN_BYTES;
+    let mut group = ShardGroup::new(layout, shard.rows, by_column);
+    let mut codes = [0; BATCH];
+    for batch in 0..shard.batches() {
+        if batch % 64 == 0 && interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let (start, first) = (batch * BATCH, shard.first_row(batch));
+        let len = BATCH.min(shard.rows - start);
+        for (f, at) in plan.dense_features() {
+            match data.sources[f] {
+                CodeSource::Values(column) => {
+                    quantizers[f].codes::<u8>(column, first, len, data.features[f].first(), &mut codes, 1, &mut scratch);
+                    group.set_codes(layout, at, start, &codes[..len]);
+                }
+                CodeSource::Codes(codes) => group.set_codes(layout, at, start, &codes[first..first + len]),
+            }
+        }
+    }
+    if !plan.sparse.is_empty() {
+        let local = LocalRows::new(rows, shard.index, shard.shards);
+        for feature in &plan.sparse {
+            if let (Some((column, _)), Some(e)) = (feature.column, &exceptions[feature.feature]) {
+                for (row, code) in e.rows.iter().zip(&e.codes) {
+                    if let Some(row) = local.get(*row) {
+                        group.set_codes(layout, column, row as usize, &[feature.bundle_code(*code)]);
+                    }
+                }
+            }
+        }
+        group.sparse = (plan.listed > 0).then(|| SparseRows::new(plan, exceptions, &local, shard.rows));
+    }
+    shard.groups.push(group);
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The codes of a group in a shard.
+
+use super::super::codes::{CodeBlock, Columns, Layout};
+use super::super::few::Sorted;
+use super::super::partition::FeatureCodes;
+use super::super::plan::{Home, Plan};
+use super::super::sparse::SparseRows;
+use super::Partial;
+
+/// The codes of a group's features for a shard's rows, and what is summed over them.
+pub struct ShardGroup {
+    pub blocks: Vec<CodeBlock>,
+    /// The codes by feature, where memory allows: parting rows by them reads a sixteenth of the
+    /// memory.
+    pub columns: Option<Columns>,
+    /// The features that are listed.
+    pub sparse: Option<SparseRows>,
+    /// The rows of a small table.
+    pub sorted: Option<Sorted>,
+    pub partials: Vec<Partial>,
+    pub(super) spare: Vec<Partial>,
+}
+
+impl ShardGroup {
+    /// Room for the codes of `rows` rows; `columns`: also by column.
+    pub fn new(layout: &Layout, rows: usize, columns: bool) -> ShardGroup {
+        let features = layout.blocks.last().map_or(0, |b| b.features.end);
+        ShardGroup {
+            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, rows)).collect(),
+            columns: columns.then(|| Columns::new(features, rows)),
+            sparse: None,
+            sorted: None,
+            partials: vec![],
+            spare: vec![],
+        }
+    }
+
+    /// Sets the codes of a column for the rows from `start` on.
+    pub fn set_codes(&mut self, layout: &Layout, column: usize, start: usize, codes: &[u8]) {
+        let (b, at) = layout.place(column);
+        let block = &mut self.blocks[b];
+        let out = &mut block.bytes.as_mut_slice()[start * block.stride + at..];
+        out.iter_mut().step_by(block.stride).zip(codes).for_each(|(o, c)| *o = *c);
+        if let Some(columns) = &mut self.columns {
+            columns.feature_mut(column)[start..start + codes.len()].copy_from_slice(codes);
+        }
+    }
+
+    /// The codes of a column.
+    pub(super) fn column(&self, layout: &Layout, column: usize) -> FeatureCodes<'_> {
+        match &self.columns {
+            Some(columns) => FeatureCodes { bytes: columns.feature(column), stride: 1 },
+            None => {
+                let (block, at) = layout.place(column);
+                self.blocks[block].feature(at)
+            }
+        }
+    }
+
+    /// The code of a feature (counted inside the group) in a row.
+    pub(super) fn code(&self, plan: &Plan, feature: usize, row: usize) -> u8 {
+        let of_column = |column: usize| {
+            let (block, at) = plan.layout.place(column);
+            self.blocks[block].code(row, at)
+        };
+        match (plan.homes[feature], &self.sparse) {
+            (Home::Column(column), _) => of_column(column),
+            (Home::Sparse(k), sparse) => match (plan.sparse[k].column, sparse) {
+                (Some((column, _)), _) => plan.sparse[k].code_of(of_column(column)),
+                (None, Some(sparse)) => sparse.code(k, row),
+                (None, None) => plan.sparse[k].stored.default as u8,
+            },
+        }
+    }
+
+    /// Frees everything.
+    pub fn clear(&mut self) {
+        *self = ShardGroup { blocks: vec![], columns: None, sparse: None, sorted: None, partials: vec![], spare: vec![] };
+    }
+
+    /// Makes the partial histograms of the last step free for use.
+    pub(super) fn recycle(&mut self) {
+        self.spare.append(&mut self.partials);
+    }
+}
