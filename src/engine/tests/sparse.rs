@@ -243,7 +243,7 @@ fn the_first_tree_of_a_sparse_table_is_the_naive_one() {
                 leaves: p.leaves() as usize,
                 l1: p.l1,
                 l2: p.l2,
-                min_child_weight: p.min_child_weight,
+                min_child_weight: p.min_child_weight(),
                 min_data_in_leaf: p.min_data_in_leaf as usize,
                 min_gain: p.min_gain,
             };
