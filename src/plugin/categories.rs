@@ -123,6 +123,8 @@ fn narrow(series: &Series) -> PolarsResult<Series> {
 ///
 /// # Errors
 /// When the column is of another kind than the categories, naming both.
+// One body for every integer type: for the widest the casts change nothing.
+#[allow(clippy::unnecessary_cast)]
 pub fn lookup_codes(series: &Series, lookup: &Lookup, unseen: u32) -> PolarsResult<Vec<u32>> {
     let name = series.name().as_str();
     let dtype = series.dtype();

@@ -130,7 +130,7 @@ pub fn order(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
         return Ok(None);
     }
     let options = SortOptions { maintain_order: true, ..Default::default() };
-    let order: Vec<u32> = series.arg_sort(options).iter().map(|row| row.unwrap_or_default() as u32).collect();
+    let order: Vec<u32> = series.arg_sort(options).iter().map(Option::unwrap_or_default).collect();
     Ok(Some(order))
 }
 
