@@ -27,7 +27,6 @@ use crate::tree::Split;
 use crate::tree::grow::Features;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a backend's feature is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,7 +102,7 @@ pub struct DerivedFeatures<'a> {
     /// The features of group 0.
     base: usize,
     /// Columns and combinations whose statistics splits use.
-    pub tables: BTreeSet<Vec<u32>>,
+    tables: BTreeSet<Vec<u32>>,
     interaction: Vec<Vec<u32>>,
     /// What nodes were divided by.
     pub subsets: Vec<CodeSet>,
@@ -123,27 +122,6 @@ impl BaseCodes {
             BaseCodes::Codes(codes) => CodeSource::Codes(codes),
         }
     }
-}
-
-/// `make(i)` for `0..n` on all threads, in order.
-fn on_team<R: Send>(team: &Team, n: usize, make: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let mut made: Vec<(usize, R)> = team
-        .each(|_| {
-            let mut mine = vec![];
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                if i >= n {
-                    return mine;
-                }
-                mine.push((i, make(i)));
-            }
-        })
-        .into_iter()
-        .flatten()
-        .collect();
-    made.sort_by_key(|m| m.0);
-    made.into_iter().map(|m| m.1).collect()
 }
 
 impl<'a> DerivedFeatures<'a> {
@@ -262,10 +240,14 @@ impl<'a> DerivedFeatures<'a> {
         }
         let counters: Vec<usize> = (0..self.ctrs.len()).filter(|i| self.ctrs[*i].kind == CtrKind::Counter).collect();
         let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
-        let made = on_team(self.team, columns.len(), |i| {
-            let c = self.category(columns[i]);
-            counters.iter().map(|k| self.counter(*k, c.codes, c.cardinality)).collect::<Vec<_>>()
-        });
+        let made = self.team.deal(
+            columns.len(),
+            || (),
+            |(), i| {
+                let c = self.category(columns[i]);
+                counters.iter().map(|k| self.counter(*k, c.codes, c.cardinality)).collect::<Vec<_>>()
+            },
+        );
         for (column, made) in columns.into_iter().zip(made) {
             self.cardinalities.insert(vec![column], self.category(column).cardinality);
             for (ctr, (borders, codes)) in counters.iter().zip(made) {
@@ -551,7 +533,7 @@ impl Features for DerivedFeatures<'_> {
         self.order = (random.u64(0) % self.orders.len() as u64) as usize;
         if self.simple[self.order].is_none() {
             let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
-            let made = on_team(self.team, columns.len(), |i| self.codes(&columns[i..i + 1], self.order, false));
+            let made = self.team.deal(columns.len(), || (), |(), i| self.codes(&columns[i..i + 1], self.order, false));
             let kept = self.add(backend, made)?;
             self.simple[self.order] = Some(kept);
         }
@@ -566,7 +548,7 @@ impl Features for DerivedFeatures<'_> {
             let key = (columns, order);
             if !self.combinations.contains_key(&key) {
                 let combinations = self.combinations_of(&key.0);
-                let made = on_team(self.team, combinations.len(), |i| self.codes(&combinations[i], order, true));
+                let made = self.team.deal(combinations.len(), || (), |(), i| self.codes(&combinations[i], order, true));
                 self.make_room(backend, self.rows * 2 * made.len() * self.ctrs.len());
                 let kept = self.add(backend, made)?;
                 self.combinations.insert(key.clone(), kept);

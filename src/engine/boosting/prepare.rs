@@ -8,7 +8,6 @@ use crate::backend::cpu::team::Team;
 use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
 use crate::quantize::borders::{borders, sample_rows};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Checks what can be checked before anything is computed; gives the number of rows.
 pub fn check_table(input: &Input<'_>) -> Result<usize> {
@@ -186,29 +185,15 @@ pub fn code_features(
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<(u32, CodedFeature)>> {
     let sample = training_sample(input, params);
-    let next = AtomicUsize::new(0);
-    let mut coded: Vec<(u32, CodedFeature)> = team
-        .each(|_| {
-            let (mut mine, mut values) = (vec![], vec![]);
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= input.features.len() || interrupted() {
-                    return mine;
-                }
-                let column = &input.features[index];
-                if *column.dtype() != FeatureType::Categorical {
-                    mine.extend(code_feature(column, &sample, params, &mut values).map(|f| (index as u32, f)));
-                }
-            }
-        })
-        .into_iter()
-        .flatten()
-        .collect();
+    let coded = team.deal(input.features.len(), Vec::new, |values, index| {
+        let column = &input.features[index];
+        let splits = *column.dtype() != FeatureType::Categorical && !interrupted();
+        splits.then(|| code_feature(column, &sample, params, values).map(|f| (index as u32, f))).flatten()
+    });
     if interrupted() {
         return Err(Error::Interrupted);
     }
-    coded.sort_by_key(|f| f.0);
-    Ok(coded)
+    Ok(coded.into_iter().flatten().collect())
 }
 
 /// `values`: memory to use.

@@ -11,19 +11,6 @@ use taiga_engine::model::Labels;
 use taiga_engine::quantize::{BorderMethod, borders::borders};
 use taiga_engine::tree::Policy;
 
-fn rules(p: &BoostingParams) -> Rules {
-    Rules {
-        policy: p.policy,
-        depth: p.depth() as usize,
-        leaves: p.leaves() as usize,
-        l1: p.l1,
-        l2: p.l2,
-        min_child_weight: p.min_child_weight(),
-        min_data_in_leaf: p.min_data_in_leaf as usize,
-        min_gain: p.min_gain,
-    }
-}
-
 /// The borders of every column, by the engine's own rule (which has tests of its own).
 fn all_borders(table: &Table, p: &BoostingParams) -> Vec<Vec<f64>> {
     table.columns.iter().map(|c| borders(c, p.bins as usize, p.border_method)).collect()
@@ -65,7 +52,7 @@ fn check_first_tree(table: &Table, p: &BoostingParams) {
     let hessian: Vec<f64> = (0..y.len()).map(weight).collect();
     let found = all_borders(table, p);
     let data = Data { columns: &table.columns, borders: &found, gradient: &gradient, hessian: &hessian };
-    let rules = rules(p);
+    let rules = Rules::of(p);
     let training = (0..y.len()).filter(|i| !table.held_out.as_ref().is_some_and(|h| h[*i])).collect();
     let grown = data.grow(training, &rules);
     naive::assert_equal(&model, &model.trees[0], &grown, &rules, p.learning_rate);
@@ -282,7 +269,7 @@ impl Booster {
     fn scores(&self, table: &Table, p: &BoostingParams, start: f64) -> Vec<f64> {
         let y = table.y();
         let found = all_borders(table, p);
-        let rules = rules(p);
+        let rules = Rules::of(p);
         let mut scores = vec![start; y.len()];
         for _ in 0..p.trees {
             let d: Vec<(f64, f64)> =

@@ -237,16 +237,7 @@ fn the_first_tree_of_a_sparse_table_is_the_naive_one() {
             let gradient: Vec<f64> = t.y().iter().map(|y| -y).collect();
             let found: Vec<Vec<f64>> = t.columns.iter().map(|c| borders(c, p.bins as usize, p.border_method)).collect();
             let data = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &vec![1.0; t.rows()] };
-            let rules = Rules {
-                policy: p.policy,
-                depth: p.depth() as usize,
-                leaves: p.leaves() as usize,
-                l1: p.l1,
-                l2: p.l2,
-                min_child_weight: p.min_child_weight(),
-                min_data_in_leaf: p.min_data_in_leaf as usize,
-                min_gain: p.min_gain,
-            };
+            let rules = Rules::of(&p);
             naive::assert_equal(&model, &model.trees[0], &data.grow((0..t.rows()).collect(), &rules), &rules, p.learning_rate);
         }
     }

@@ -12,6 +12,7 @@ pub struct Sums {
 
 impl std::ops::Add for Sums {
     type Output = Sums;
+    #[inline(always)]
     fn add(self, other: Sums) -> Sums {
         Sums { gradient: self.gradient + other.gradient, hessian: self.hessian + other.hessian, count: self.count + other.count }
     }
@@ -19,6 +20,7 @@ impl std::ops::Add for Sums {
 
 impl std::ops::Sub for Sums {
     type Output = Sums;
+    #[inline(always)]
     fn sub(self, other: Sums) -> Sums {
         Sums { gradient: self.gradient - other.gradient, hessian: self.hessian - other.hessian, count: self.count - other.count }
     }

@@ -34,11 +34,6 @@ pub enum Place<'a> {
     },
 }
 
-#[inline(always)]
-pub fn add_sums(a: Sums, b: Sums) -> Sums {
-    Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count }
-}
-
 /// A packed statistic, or a sum of some, as sums.
 #[inline(always)]
 fn sums(bin: u64, counted: bool) -> Sums {
@@ -78,7 +73,7 @@ impl Bins<'_> {
     pub fn total(&self, range: std::ops::Range<usize>) -> Sums {
         match self {
             Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
-            _ => range.fold(Sums::default(), |a, i| add_sums(a, self.at(i))),
+            _ => range.fold(Sums::default(), |a, i| a + self.at(i)),
         }
     }
 }
@@ -324,7 +319,7 @@ impl Steps {
 
     #[inline(always)]
     fn push(&mut self, bin: usize, more: Sums, sum: &mut Sums) {
-        *sum = add_sums(*sum, more);
+        *sum = *sum + more;
         self.bin[self.len] = bin as u32;
         self.gradient[self.len] = sum.gradient;
         self.hessian[self.len] = sum.hessian;

@@ -12,7 +12,6 @@ use crate::backend::{CodeSource, TrainingData};
 use crate::error::{Error, Result};
 use crate::quantize::codes::{Quantizer, Scratch};
 use crate::quantize::exceptions::Exceptions;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows that are looked at first, in runs spread over the table.
 const PROBE_RUNS: usize = 4;
@@ -84,49 +83,36 @@ fn find_exceptions(
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<Option<Exceptions>>> {
     let rows = data.target.len();
-    let next = AtomicUsize::new(0);
     let most = (rows as f64 * BUNDLED_SHARE) as usize;
-    let found = team.each(|_| {
-        let (mut mine, mut scratch) = (vec![], Scratch::default());
-        loop {
-            let f = next.fetch_add(1, Ordering::Relaxed);
-            let Some(source) = data.sources.get(f).filter(|_| !interrupted()) else { return mine };
-            if data.features[f].categories {
-                continue;
-            }
-            let offset = data.features[f].first();
-            let mut counts = [0usize; 256];
-            let mut codes = [0u8; PROBE_RUN];
-            for run in 0..PROBE_RUNS {
-                let start = (rows - PROBE_RUN) * run / (PROBE_RUNS - 1);
-                match source {
-                    CodeSource::Values(column) => {
-                        quantizers[f].codes::<u8>(column, start, PROBE_RUN, offset, &mut codes, 1, &mut scratch);
-                    }
-                    CodeSource::Codes(all) => codes.copy_from_slice(&all[start..start + PROBE_RUN]),
+    let found = team.deal(data.sources.len(), Scratch::default, |scratch, f| {
+        if data.features[f].categories || interrupted() {
+            return None;
+        }
+        let source = &data.sources[f];
+        let offset = data.features[f].first();
+        let mut counts = [0usize; 256];
+        let mut codes = [0u8; PROBE_RUN];
+        for run in 0..PROBE_RUNS {
+            let start = (rows - PROBE_RUN) * run / (PROBE_RUNS - 1);
+            match source {
+                CodeSource::Values(column) => {
+                    quantizers[f].codes::<u8>(column, start, PROBE_RUN, offset, &mut codes, 1, scratch);
                 }
-                codes.iter().for_each(|c| counts[*c as usize] += 1);
+                CodeSource::Codes(all) => codes.copy_from_slice(&all[start..start + PROBE_RUN]),
             }
-            let default = (0..256).fold(0, |best, c| if counts[c] > counts[best] { c } else { best });
-            // A little less than what it takes: the probe may be off.
-            if (counts[default] as f64) < (0.9 - BUNDLED_SHARE) * (PROBE_RUNS * PROBE_RUN) as f64 {
-                continue;
-            }
-            let found = match source {
-                CodeSource::Values(column) => quantizers[f].exceptions(column, offset, default as u8, most, &mut scratch),
-                CodeSource::Codes(codes) => Exceptions::of_codes(codes, default as u8, most),
-            };
-            mine.extend(found.map(|e| (f, e)));
+            codes.iter().for_each(|c| counts[*c as usize] += 1);
+        }
+        let default = (0..256).fold(0, |best, c| if counts[c] > counts[best] { c } else { best });
+        // A little less than what it takes: the probe may be off.
+        if (counts[default] as f64) < (0.9 - BUNDLED_SHARE) * (PROBE_RUNS * PROBE_RUN) as f64 {
+            return None;
+        }
+        match source {
+            CodeSource::Values(column) => quantizers[f].exceptions(column, offset, default as u8, most, scratch),
+            CodeSource::Codes(codes) => Exceptions::of_codes(codes, default as u8, most),
         }
     });
-    if interrupted() {
-        return Err(Error::Interrupted);
-    }
-    let mut exceptions = vec![None; data.features.len()];
-    for (f, e) in found.into_iter().flatten() {
-        exceptions[f] = Some(e);
-    }
-    Ok(exceptions)
+    if interrupted() { Err(Error::Interrupted) } else { Ok(found) }
 }
 
 /// How many columns listing saves.

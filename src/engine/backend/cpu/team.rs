@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A fixed number of threads; member `t` always does share `t`.
@@ -48,6 +49,25 @@ impl Team {
             Some(pool) => pool.install(body),
             None => body(),
         }
+    }
+
+    /// `make(i)` for `0..n`, each by whichever member is free; the results in order. `memory()` is
+    /// what a member uses again from one to the next.
+    pub fn deal<M, R: Send>(&self, n: usize, memory: impl Fn() -> M + Sync, make: impl Fn(&mut M, usize) -> R + Sync) -> Vec<R> {
+        let next = AtomicUsize::new(0);
+        let shares = self.each(|_| {
+            let (mut mine, mut memory) = (vec![], memory());
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= n {
+                    return mine;
+                }
+                mine.push((i, make(&mut memory, i)));
+            }
+        });
+        let mut made: Vec<(usize, R)> = shares.into_iter().flatten().collect();
+        made.sort_unstable_by_key(|m| m.0);
+        made.into_iter().map(|m| m.1).collect()
     }
 
     /// Runs `share(t)` for every member `t` at the same time; the results in their order.

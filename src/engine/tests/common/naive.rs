@@ -1,7 +1,7 @@
 //! A grower that anyone can read: f64, one loop over the rows for every candidate, no histograms,
 //! no subtraction, no rounding. What it grows is the definition of a tree.
 
-use taiga_engine::boosting::params::LossKind;
+use taiga_engine::boosting::params::{BoostingParams, LossKind};
 use taiga_engine::model::Model;
 use taiga_engine::tree::model::Child;
 use taiga_engine::tree::{Policy, Tree};
@@ -17,6 +17,22 @@ pub struct Rules {
     pub min_child_weight: f64,
     pub min_data_in_leaf: usize,
     pub min_gain: f64,
+}
+
+impl Rules {
+    /// What parameters ask of one tree.
+    pub fn of(p: &BoostingParams) -> Rules {
+        Rules {
+            policy: p.policy,
+            depth: p.depth() as usize,
+            leaves: p.leaves() as usize,
+            l1: p.l1,
+            l2: p.l2,
+            min_child_weight: p.min_child_weight(),
+            min_data_in_leaf: p.min_data_in_leaf as usize,
+            min_gain: p.min_gain,
+        }
+    }
 }
 
 /// The rows to grow on: features with their borders, and derivatives.
