@@ -1,0 +1,162 @@
+// What the kernels of boosted trees share: the tables that the host and the kernels read, and the
+// way rows are dealt to blocks. Twins of the structs in src/engine/backend/cuda/trees/tables.rs.
+//
+//   codes      [block of 32 features][row][32]      a row of a block is one 32-byte sector
+//   lists      [position] {row, word}               the rows of each node, next to one another
+//   histogram  [slot][block][bin][32][component]    64-bit sums: gradient, hessian (, count)
+
+#pragma once
+
+#include <cstdint>
+
+#include "../numerics/loss.cuh"
+#include "../numerics/statistics.cuh"
+
+namespace taiga {
+
+// Features of a block of codes: a warp takes a row at a time, a lane a feature.
+constexpr uint32_t LANES = 32;
+
+// The most rows that 32-bit sums of 16-bit statistics can take.
+constexpr uint32_t MOST_ROWS = 65536;
+
+// Where a node's rows stand: in one of two lists, or all rows of the table in order.
+constexpr uint32_t IN_ORDER = 2;
+
+struct Sums {
+    int64_t gradient, hessian, count;
+};
+
+__device__ __forceinline__ Sums operator+(Sums a, Sums b) {
+    return {a.gradient + b.gradient, a.hessian + b.hessian, a.count + b.count};
+}
+
+__device__ __forceinline__ Sums operator-(Sums a, Sums b) {
+    return {a.gradient - b.gradient, a.hessian - b.hessian, a.count - b.count};
+}
+
+// How the derivatives of one tree become integers (backend/cpu/statistics.rs: Encoding).
+struct Encoding {
+    // Before rounding, as f64 and as f32.
+    double gradient, hessian;
+    float gradient32, hessian32;
+    // For the 64-bit sums of leaves.
+    double leaf_gradient, leaf_hessian;
+    // What a unit of the sums is worth.
+    double unit_gradient, unit_hessian;
+    // The largest absolute values, as bits.
+    uint32_t largest_gradient, largest_hessian;
+    uint32_t wide, unit;
+};
+
+// The rows of the table as the losses see them.
+struct Rows {
+    uint64_t rows;
+    const float* target;
+    const float* weight;  // or none
+    const float* bag;     // what a row counts in this tree; or none
+    float* scores;        // [output][row]
+    uint32_t output, loss;
+    float a, b;  // the loss's parameters
+    uint32_t classes, unused;
+};
+
+// Losses by number: `Formula` in boosting/loss/mod.rs.
+enum : uint32_t { RMSE, CROSS_ENTROPY, MAE, QUANTILE, HUBER, POISSON, GAMMA, TWEEDIE, MULTICLASS };
+
+// A row's derivatives, its bag aside.
+__device__ __forceinline__ Derivatives derive(const Rows& r, uint64_t row, float score, float target) {
+    Derivatives d;
+    switch (r.loss) {
+        case RMSE: d = Rmse{}.at(score, target); break;
+        case CROSS_ENTROPY: d = CrossEntropy{}.at(score, target); break;
+        case MAE: d = Mae{}.at(score, target); break;
+        case QUANTILE: d = Quantile{r.a, r.b}.at(score, target); break;
+        case HUBER: d = Huber{r.a}.at(score, target); break;
+        case POISSON: d = Poisson{}.at(score, target); break;
+        case GAMMA: d = Gamma{}.at(score, target); break;
+        case TWEEDIE: d = Tweedie{r.a, r.b}.at(score, target); break;
+        default: d = Multiclass{r.classes, r.a}.at(r.scores + row, r.rows, r.output, target); break;
+    }
+    return r.weight ? weigh(d, r.weight[row]) : d;
+}
+
+// The same with what the row counts in this tree.
+__device__ __forceinline__ Derivatives derive_drawn(const Rows& r, uint64_t row, float score, float target) {
+    Derivatives d = derive(r, row, score, target);
+    if (r.bag) {
+        float bag = r.bag[row];
+        d = {d.gradient * bag, d.hessian * bag};
+    }
+    return d;
+}
+
+// A node's rows.
+struct Node {
+    uint32_t start, len;
+    // The rows that have gone left (lower half) and right (upper half) when it is divided.
+    unsigned long long gone;
+    uint32_t list;
+    // Its parent and its side; no parent for a root.
+    int32_t parent;
+    uint32_t right, unused;
+};
+
+// A division: which codes go right, and whose histogram is summed.
+struct Job {
+    // The codes of the feature: that of row r is `codes[r * 32]`.
+    const uint8_t* codes;
+    uint32_t node;
+    // Codes above `last` go right, and code 0 where `zero_right`.
+    uint32_t last, zero_right;
+    // Or the codes of a set.
+    uint32_t is_set;
+    uint32_t set[8];
+    // Whether the right child is the smaller one, and the slot of its histogram.
+    uint32_t right_is_smaller, slot;
+    // Whether rows are moved at all.
+    uint32_t moves, unused;
+};
+
+__device__ __forceinline__ bool goes_right(const Job& job, uint32_t code) {
+    if (job.is_set) return job.set[code >> 5] >> (code & 31) & 1;
+    return code > job.last || (job.zero_right && code == 0);
+}
+
+// Nodes cut into pieces of rows, one for each block.
+struct Plan {
+    uint32_t pieces, piece;
+};
+
+// The largest k with starts[k] <= at, by a whole warp; starts ascend from 0.
+__device__ __forceinline__ uint32_t locate(const uint32_t* starts, uint32_t count, uint32_t at) {
+    uint32_t low = 0, high = count, lane = threadIdx.x & 31;
+    while (high - low > 1) {
+        uint32_t step = (high - low + 31) / 32, probe = low + lane * step;
+        unsigned below = __ballot_sync(~0u, probe < high && starts[probe] <= at);
+        low += (__popc(below) - 1) * step;
+        high = low + step < high ? low + step : high;
+    }
+    return low;
+}
+
+// Adds to 64-bit totals in global memory.
+__device__ __forceinline__ void add(int64_t* to, int64_t x) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(x));
+}
+
+// Whether a launch is the last block to arrive; `arrived` is zero before, and again after.
+__device__ __forceinline__ bool last_block(uint32_t* arrived, uint32_t blocks) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(arrived, 1) == blocks - 1;
+        if (last) *arrived = 0;
+    }
+    __syncthreads();
+    if (last) __threadfence();
+    return last;
+}
+
+}  // namespace taiga

@@ -1,0 +1,282 @@
+// Passes over all rows: scores, derivatives, draws, rounding. Twins of src/engine/backend/cpu/
+// statistics.rs, sample.rs and shard.rs.
+
+#pragma once
+
+#include "common.cuh"
+
+namespace taiga {
+
+// The rows whose absolute derivatives are added in order; so are then the batches' sums.
+constexpr uint32_t BATCH = 1024;
+constexpr uint32_t BATCH_LANES = 16;
+
+// Adds the values of the last tree's leaves to the scores of one output.
+extern "C" __global__ void __launch_bounds__(256) tree_update(float* scores, const uint16_t* leaf, const float* values, uint64_t rows) {
+    for (uint64_t i = blockIdx.x * 256ull + threadIdx.x; i < rows; i += gridDim.x * 256ull) scores[i] = scores[i] + values[leaf[i]];
+}
+
+// Exact maxima of the derivatives of the rows drawn, and their sums by batch as the CPU adds them:
+// sixteen lanes, each taking every sixteenth row of the batch. A thread is a lane of a batch. Where
+// `leaf` is given, the last tree's values are added to the scores first.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_magnitudes(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest) {
+    uint64_t batch = (blockIdx.x * 256ull + threadIdx.x) / BATCH_LANES;
+    uint32_t lane = threadIdx.x % BATCH_LANES;
+    uint64_t batches = (r.rows + BATCH - 1) / BATCH;
+    float* scores = r.scores + r.output * r.rows;
+    double sum_gradient = 0.0, sum_hessian = 0.0;
+    uint32_t top_gradient = 0, top_hessian = 0;
+    if (batch < batches) {
+        uint64_t end = batch * BATCH + BATCH < r.rows ? batch * BATCH + BATCH : r.rows;
+#pragma unroll 8
+        for (uint64_t row = batch * BATCH + lane; row < end; row += BATCH_LANES) {
+            float score = scores[row];
+            if (leaf) {
+                score = score + values[leaf[row]];
+                scores[row] = score;
+            }
+            Derivatives d = derive_drawn(r, row, score, r.target[row]);
+            uint32_t g = __float_as_uint(d.gradient) & 0x7fffffffu, h = __float_as_uint(d.hessian) & 0x7fffffffu;
+            top_gradient = g > top_gradient ? g : top_gradient;
+            top_hessian = h > top_hessian ? h : top_hessian;
+            sum_gradient = sum_gradient + static_cast<double>(__uint_as_float(g));
+            sum_hessian = sum_hessian + static_cast<double>(__uint_as_float(h));
+        }
+    }
+    // The lanes one after the other.
+    double total_gradient = 0.0, total_hessian = 0.0;
+    for (uint32_t k = 0; k < BATCH_LANES; k++) {
+        total_gradient = total_gradient + __shfl_sync(~0u, sum_gradient, k, BATCH_LANES);
+        total_hessian = total_hessian + __shfl_sync(~0u, sum_hessian, k, BATCH_LANES);
+    }
+    if (lane == 0 && batch < batches) sums[batch] = make_double2(total_gradient, total_hessian);
+    for (int offset = 16; offset; offset >>= 1) {
+        uint32_t g = __shfl_xor_sync(~0u, top_gradient, offset), h = __shfl_xor_sync(~0u, top_hessian, offset);
+        top_gradient = g > top_gradient ? g : top_gradient;
+        top_hessian = h > top_hessian ? h : top_hessian;
+    }
+    if ((threadIdx.x & 31) == 0) {
+        atomicMax(largest, top_gradient);
+        atomicMax(largest + 1, top_hessian);
+    }
+}
+
+// 2^n for n in -1022..=1023.
+__device__ __forceinline__ double power(int32_t n) {
+    return from_bits(static_cast<uint64_t>(n + 1023) << 52);
+}
+
+// numerics/fixed.rs: the largest power of two by which a float of these bits stays below 2^bits.
+__device__ __forceinline__ double factor(uint32_t largest, int32_t bits) {
+    double value = static_cast<double>(__uint_as_float(largest));
+    if (value == 0.0) return 1.0;
+    int32_t exponent = static_cast<int32_t>(bits_of(value) >> 52) - 1023 + 1;
+    int32_t p = bits - exponent;
+    return power(value * power(p) > power(bits) - 2.0 ? p - 1 : p);
+}
+
+__device__ __forceinline__ double single(double factor) {
+    return at_most(at_least(factor, power(-126)), power(126));
+}
+
+// The encoding of a tree from the magnitudes, by one block. `unit`: each row's hessian is 1.
+extern "C" __global__ void __launch_bounds__(1024)
+    tree_encode(const double2* sums, uint64_t rows, uint32_t unit, uint32_t* largest, Encoding* out) {
+    __shared__ double part_gradient[32], part_hessian[32];
+    uint64_t batches = (rows + BATCH - 1) / BATCH;
+    double g = 0.0, h = 0.0;
+    for (uint64_t i = threadIdx.x; i < batches; i += 1024) {
+        g += sums[i].x;
+        h += sums[i].y;
+    }
+    for (int offset = 16; offset; offset >>= 1) {
+        g += __shfl_xor_sync(~0u, g, offset);
+        h += __shfl_xor_sync(~0u, h, offset);
+    }
+    if ((threadIdx.x & 31) == 0) {
+        part_gradient[threadIdx.x / 32] = g;
+        part_hessian[threadIdx.x / 32] = h;
+    }
+    __syncthreads();
+    if (threadIdx.x) return;
+    g = h = 0.0;
+    for (int i = 0; i < 32; i++) {
+        g += part_gradient[i];
+        h += part_hessian[i];
+    }
+    constexpr double WIDE_RATIO = 1024.0;
+    uint32_t top_gradient = largest[0], top_hessian = largest[1];
+    largest[0] = largest[1] = 0;
+    double n = static_cast<double>(rows);
+    double most_gradient = static_cast<double>(__uint_as_float(top_gradient)) * n;
+    double most_hessian = static_cast<double>(__uint_as_float(top_hessian)) * n;
+    // The order of the sums matters only where the comparison is this close: then they are added as
+    // the CPU adds them.
+    auto close = [](double most, double sum) { return fabs(most - WIDE_RATIO * sum) <= 1e-9 * most; };
+    if (close(most_gradient, g) || close(most_hessian, h)) {
+        g = h = 0.0;
+        for (uint64_t i = 0; i < batches; i++) {
+            g = g + sums[i].x;
+            h = h + sums[i].y;
+        }
+    }
+    bool wide = (most_gradient > WIDE_RATIO * g && g > 0.0) || (!unit && most_hessian > WIDE_RATIO * h && h > 0.0);
+    double gradient = single(factor(top_gradient, wide ? 31 : 15));
+    double hessian = unit ? 1.0 : single(factor(top_hessian, wide ? 31 : 16));
+    int32_t leaf_bits = 62 - (64 - __clzll(static_cast<long long>(rows)));
+    out->gradient = gradient;
+    out->hessian = hessian;
+    out->gradient32 = static_cast<float>(gradient);
+    out->hessian32 = static_cast<float>(hessian);
+    out->leaf_gradient = factor(top_gradient, leaf_bits);
+    out->leaf_hessian = factor(top_hessian, leaf_bits);
+    out->unit_gradient = 1.0 / gradient;
+    out->unit_hessian = 1.0 / hessian;
+    out->largest_gradient = top_gradient;
+    out->largest_hessian = top_hessian;
+    out->wide = wide;
+    out->unit = unit;
+}
+
+// The word of a row's first plane.
+__device__ __forceinline__ uint32_t first_word(const Encoding& e, Derivatives d, Random random, uint32_t row) {
+    if (e.wide) return pack_wide(d.gradient, e.gradient, random, row, 0);
+    if (e.unit) return pack_unit(d.gradient, d.hessian, e.gradient32, random, row);
+    return pack_both(d.gradient, d.hessian, e.gradient32, e.hessian32, random, row);
+}
+
+// Rounds the derivatives of all rows: `words`, and where they are wide `hessians`, by row. Where
+// rows were drawn, those drawn become the root's list, in whatever order.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_round(const __grid_constant__ Rows r, const Encoding* encoding, uint64_t seed, uint64_t tree, uint32_t* words,
+               uint32_t* hessians, uint2* list, Node* root) {
+    const Encoding e = *encoding;
+    const Random random(seed, 2, tree);
+    const float* scores = r.scores + r.output * r.rows;
+    for (uint64_t base = blockIdx.x * 256ull; base < r.rows; base += gridDim.x * 256ull) {
+        uint64_t row = base + threadIdx.x;
+        bool drawn = false;
+        uint32_t word = 0;
+        if (row < r.rows) {
+            Derivatives d = derive_drawn(r, row, scores[row], r.target[row]);
+            word = first_word(e, d, random, static_cast<uint32_t>(row));
+            words[row] = word;
+            if (hessians) hessians[row] = pack_wide(d.hessian, e.hessian, random, static_cast<uint32_t>(row), 16);
+            drawn = r.bag && r.bag[row] != 0.0f;
+        }
+        if (r.bag) {
+            __shared__ uint32_t counts[8], start;
+            unsigned mask = __ballot_sync(~0u, drawn);
+            uint32_t warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+            if (lane == 0) counts[warp] = __popc(mask);
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                uint32_t total = 0;
+                for (int i = 0; i < 8; i++) {
+                    uint32_t n = counts[i];
+                    counts[i] = total;
+                    total += n;
+                }
+                start = atomicAdd(&root->len, total);
+            }
+            __syncthreads();
+            if (drawn) list[start + counts[warp] + __popc(mask & ((1u << lane) - 1))] = make_uint2(static_cast<uint32_t>(row), word);
+            __syncthreads();
+        }
+    }
+}
+
+// sample.rs: what rows are ordered by under the ways to draw that look at derivatives.
+enum : uint32_t { BERNOULLI, GOSS, MVS };
+
+__device__ __forceinline__ float draw_key(uint32_t kind, float l2, Derivatives d) {
+    if (kind == MVS) return __fsqrt_rn(d.gradient * d.gradient + l2 * d.hessian * d.hessian);
+    return fabsf(d.gradient);
+}
+
+constexpr uint32_t BUCKETS = 1u << 15;
+
+__device__ __forceinline__ uint32_t draw_bucket(float key) {
+    return (__float_as_uint(key) >> 16) & (BUCKETS - 1);
+}
+
+// Counts the training rows by their keys' upper halves.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_keys(const __grid_constant__ Rows r, const uint8_t* held_out, uint32_t kind, float l2, uint32_t* counts) {
+    const float* scores = r.scores + r.output * r.rows;
+    for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < r.rows; row += gridDim.x * 256ull) {
+        if (held_out && held_out[row]) continue;
+        uint32_t bucket = draw_bucket(draw_key(kind, l2, derive(r, row, scores[row], r.target[row])));
+        // Rows that tie are counted together.
+        unsigned active = __activemask(), same = __match_any_sync(active, bucket);
+        if ((threadIdx.x & 31) == __ffs(same) - 1) atomicAdd(counts + bucket, __popc(same));
+    }
+}
+
+// sample.rs: Draw.
+struct Draw {
+    uint32_t kind, bucket;
+    float l2;
+    uint32_t unused;
+    // Bernoulli: the probability; GOSS: of the bucket, and of the rest; MVS: the threshold.
+    double first, second;
+};
+
+// What each row counts in this tree.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_draw(const __grid_constant__ Rows r, const uint8_t* held_out, const __grid_constant__ Draw draw, uint64_t seed, uint64_t tree, float* bag) {
+    const Random random(seed, 3, tree);
+    const float* scores = r.scores + r.output * r.rows;
+    for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < r.rows; row += gridDim.x * 256ull) {
+        float counts = 0.0f;
+        if (!(held_out && held_out[row])) {
+            double u = random.unit(row);
+            if (draw.kind == BERNOULLI) {
+                counts = u < draw.first ? 1.0f : 0.0f;
+            } else {
+                double probability = 1.0;
+                float key = draw_key(draw.kind, draw.l2, derive(r, row, scores[row], r.target[row]));
+                bool certain;
+                if (draw.kind == GOSS) {
+                    uint32_t bucket = draw_bucket(key);
+                    certain = bucket > draw.bucket;
+                    probability = bucket == draw.bucket ? draw.first : draw.second;
+                } else {
+                    certain = static_cast<double>(key) >= draw.first;
+                    probability = static_cast<double>(key) / draw.first;
+                }
+                counts = certain ? 1.0f : u < probability ? static_cast<float>(1.0 / probability) : 0.0f;
+            }
+        }
+        bag[row] = counts;
+    }
+}
+
+// Values at some rows.
+extern "C" __global__ void __launch_bounds__(256) tree_gather(const float* values, const uint32_t* rows, uint64_t count, float* out) {
+    for (uint64_t i = blockIdx.x * 256ull + threadIdx.x; i < count; i += gridDim.x * 256ull) out[i] = values[rows[i]];
+}
+
+// Codes of up to 32 features, column after column, become rows of a block. A warp takes 32 rows.
+// `columns`: [feature][rows here]; rows go to `first_row` on.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_interleave(const uint8_t* columns, uint64_t rows_here, uint32_t features, uint64_t first_row, uint8_t* block) {
+    uint64_t row = blockIdx.x * 256ull + threadIdx.x;
+    if (row >= rows_here) return;
+    uint32_t words[8];
+#pragma unroll
+    for (uint32_t w = 0; w < 8; w++) {
+        words[w] = 0;
+#pragma unroll
+        for (uint32_t k = 0; k < 4; k++) {
+            uint32_t f = w * 4 + k;
+            if (f < features) words[w] |= static_cast<uint32_t>(columns[f * rows_here + row]) << (8 * k);
+        }
+    }
+    uint4* out = reinterpret_cast<uint4*>(block + (first_row + row) * LANES);
+    out[0] = make_uint4(words[0], words[1], words[2], words[3]);
+    out[1] = make_uint4(words[4], words[5], words[6], words[7]);
+}
+
+}  // namespace taiga
