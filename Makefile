@@ -93,11 +93,11 @@ $(VENV)/.nvcc: $(VENV)/.setup
 	test -n "$${NVCC:-}" || command -v nvcc > /dev/null || $(BIN)/python -m pip install --quiet $(NVCC_PACKAGES)
 	@touch $@
 
-kernels: $(VENV)/.nvcc ## Compile the GPU kernels and their test (fetches nvcc into .venv); needs no GPU
-	cargo test --release -p taiga-kernels --features cuda --no-run
+kernels: $(VENV)/.nvcc ## Compile the GPU kernels, the CUDA backend and their tests (fetches nvcc into .venv); needs no GPU
+	cargo test --release -p taiga-engine --features cuda --no-run
 
 test-cuda: $(VENV)/.nvcc ## Compare GPU and CPU bit by bit; fails without a GPU
-	TAIGA_REQUIRE_CUDA=1 cargo test --release -p taiga-kernels --features cuda
+	TAIGA_REQUIRE_CUDA=1 cargo test --release -p taiga-engine --features cuda --test 'cuda_*'
 
 bench: build ## Measure side by side with the peers (about half an hour; see benchmarks/README.md)
 	$(BIN)/python -m benchmarks.train --trees 25,50,100,200

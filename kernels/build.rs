@@ -1,18 +1,29 @@
-//! Compiles the kernels into fat binaries, where the feature `cuda` asks for them.
+//! Compiles the kernels, where the feature `cuda` asks for them.
+//!
+//! ```text
+//! <name>.cu          ─► OUT_DIR/<name>.fatbin          embedded by lib.rs, loaded by the driver
+//! algorithms/*.cu    ─► OUT_DIR/libtaiga_algorithms.a  CUB's device-wide sorts and scans, with the
+//!                                                      CUDA runtime linked statically
+//! ```
 //!
 //! nvcc is taken from, in this order: the variable `NVCC`; `PATH`; the Python packages
 //! `nvidia-cuda-nvcc` and its companions in `$VIRTUAL_ENV` or in the repository's `.venv`. It calls
-//! the host's C++ compiler to preprocess, so there must be one.
+//! the host's C++ compiler, so there must be one.
 
 use std::env;
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-/// The kernels' sources; each becomes `OUT_DIR/<name>.fatbin`.
-const SOURCES: [&str; 1] = ["numerics.cu"];
+/// Kernels that the driver loads; each source becomes an image of its own.
+const IMAGES: [&str; 1] = ["numerics.cu"];
 
-/// What they include.
-const HEADERS: [&str; 5] = ["numerics.cuh", "numerics/math.cuh", "numerics/random.cuh", "numerics/statistics.cuh", "numerics/loss.cuh"];
+/// Host code over CUB's device-wide algorithms: one static library.
+const ALGORITHMS: [&str; 1] = ["algorithms/sort.cu"];
+
+/// Machine code for fewer architectures than [`ARCHITECTURES`], such as `90` or `90,100`: quicker
+/// while one works on a kernel. GPUs of others compile the PTX when they load it.
+const LIMIT: &str = "TAIGA_CUDA_ARCHITECTURES";
 
 /// Machine code is made for these where nvcc knows them: Turing, Ampere (two), Ada, Hopper,
 /// Blackwell (two). Machine code of a generation runs on its later members too (8.0 on 8.7, 10.0
@@ -34,10 +45,11 @@ const INSTALL: &str = "The feature `cuda` of taiga-kernels needs NVIDIA's compil
 Without the feature nothing here needs CUDA.";
 
 fn main() {
-    for file in SOURCES.iter().chain(&HEADERS).chain(&["build.rs"]) {
-        println!("cargo::rerun-if-changed={file}");
+    // A directory stands for all files in it.
+    for path in ["build.rs", "."] {
+        println!("cargo::rerun-if-changed={path}");
     }
-    for variable in ["NVCC", "VIRTUAL_ENV"] {
+    for variable in ["NVCC", "VIRTUAL_ENV", LIMIT] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
@@ -53,22 +65,84 @@ fn main() {
 
 fn compile() -> Result<(), String> {
     let nvcc = find_nvcc()?;
-    let known = run(Command::new(&nvcc).arg("--list-gpu-code"))?;
+    let targets = targets(&nvcc)?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let headers = headers(Path::new("."))?;
+    for source in IMAGES {
+        let mut command = Command::new(&nvcc);
+        command.args(["-fatbin", "-std=c++17", "-O3", "-Werror=all-warnings", "--threads=0"]);
+        command.args(EXACT).args(&targets).arg(source);
+        make(command, &out.join(source).with_extension("fatbin"), &[source], &headers)?;
+    }
+    let mut command = Command::new(&nvcc);
+    command.args(["-lib", "-std=c++17", "-O3", "-Xcompiler=-fPIC", "--threads=0"]).args(&targets).args(ALGORITHMS);
+    make(command, &out.join("libtaiga_algorithms.a"), &ALGORITHMS, &headers)?;
+    link(&nvcc, &out)
+}
+
+/// The options that say which architectures to compile for.
+fn targets(nvcc: &Path) -> Result<Vec<String>, String> {
+    let known = run(Command::new(nvcc).arg("--list-gpu-code"))?;
+    let limit = env::var(LIMIT).unwrap_or_default();
+    let limit: Vec<&str> = limit.split(',').map(str::trim).filter(|a| !a.is_empty()).collect();
+    if let Some(a) = limit.iter().find(|a| !ARCHITECTURES.contains(a)) {
+        return Err(format!("{LIMIT}: {a:?} is none of {ARCHITECTURES:?}"));
+    }
     let mut targets = vec![format!("-gencode=arch=compute_{PTX},code=compute_{PTX}")];
-    for a in ARCHITECTURES {
+    for a in ARCHITECTURES.into_iter().filter(|a| limit.is_empty() || limit.contains(a)) {
         if known.split_whitespace().any(|k| k == format!("sm_{a}")) {
             targets.push(format!("-gencode=arch=compute_{a},code=sm_{a}"));
         } else {
             println!("cargo::warning={} does not know sm_{a}: such GPUs will compile the kernels when they load them", nvcc.display());
         }
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    for source in SOURCES {
-        let image = out.join(source).with_extension("fatbin");
-        let mut command = Command::new(&nvcc);
-        command.args(["-fatbin", "-std=c++17", "-O3", "-Werror=all-warnings", "--threads=0"]);
-        command.args(EXACT).args(&targets).arg("-o").arg(&image).arg(source);
-        run(&mut command)?;
+    Ok(targets)
+}
+
+/// Every header, since any source may include any.
+fn headers(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    for path in entries.flatten().map(|e| e.path()) {
+        if path.is_dir() {
+            found.extend(headers(&path)?);
+        } else if path.extension().is_some_and(|e| e == "cuh") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Runs `command` for `output`, unless that was made by the same command from the same files.
+fn make(mut command: Command, output: &Path, sources: &[&str], headers: &[PathBuf]) -> Result<(), String> {
+    command.arg("-o").arg(output);
+    let mut hasher = DefaultHasher::new();
+    hasher.write(format!("{command:?}").as_bytes());
+    for file in sources.iter().map(Path::new).chain(headers.iter().map(PathBuf::as_path)) {
+        hasher.write(&std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?);
+    }
+    let (stamp, inputs) = (output.with_extension("inputs"), hasher.finish().to_string());
+    if output.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|s| s == inputs) {
+        return Ok(());
+    }
+    run(&mut command)?;
+    std::fs::write(&stamp, inputs).map_err(|e| format!("{}: {e}", stamp.display()))
+}
+
+/// What the static library needs: the CUDA runtime, which looks for the driver at run time, and
+/// the C++ library.
+fn link(nvcc: &Path, out: &Path) -> Result<(), String> {
+    let root = nvcc.canonicalize().ok().and_then(|p| Some(p.parent()?.parent()?.to_path_buf())).ok_or("nvcc lies in no folder")?;
+    let folders = ["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"].map(|f| root.join(f));
+    let runtime = folders.iter().find(|f| f.join("libcudart_static.a").is_file());
+    let runtime = runtime.ok_or_else(|| format!("no libcudart_static.a was found under {}.\n{INSTALL}", root.display()))?;
+    println!("cargo::rustc-link-search=native={}", out.display());
+    println!("cargo::rustc-link-search=native={}", runtime.display());
+    println!("cargo::rustc-link-lib=static=taiga_algorithms");
+    println!("cargo::rustc-link-lib=static=cudart_static");
+    for library in ["stdc++", "pthread", "dl", "rt"] {
+        println!("cargo::rustc-link-lib=dylib={library}");
     }
     Ok(())
 }

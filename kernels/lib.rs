@@ -1,24 +1,35 @@
-//! The GPU kernels of polars-taiga: `.cuh` and `.cu` files, the build script that compiles them,
-//! and the compiled images for the CUDA driver to load. Nothing links to CUDA.
+//! The GPU kernels of polars-taiga: `.cuh` and `.cu` files, the build script that compiles them, and
+//! what it makes of them: [`images`] for the CUDA driver to load, and CUB's device-wide
+//! [`algorithms`]. Nothing links to the driver, so whatever links to this crate also loads where
+//! there is none.
 //!
 //! With the feature `cuda` off the crate is empty and needs no nvcc; see `build.rs` for where nvcc
 //! is looked for when it is on.
 
 #[cfg(feature = "cuda")]
-mod images {
+pub mod algorithms;
+
+/// Fat binaries with machine code for every GPU from compute capability 7.5 on, and PTX, for the
+/// driver's `cuModuleLoadData`: one for each `.cu`.
+#[cfg(feature = "cuda")]
+pub mod images {
     /// The driver reads an image's header as 64-bit words.
     #[repr(align(16))]
     struct Aligned<T: ?Sized>(T);
 
-    static NUMERICS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/numerics.fatbin")));
+    macro_rules! images {
+        ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
+            $($(#[$doc])*
+            pub fn $name() -> &'static [u8] {
+                static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin")));
+                &IMAGE.0
+            })*
+        };
+    }
 
-    /// The kernels of `numerics.cu`, which apply each elementwise function to an array: a fat
-    /// binary with code for every GPU from compute capability 7.5 on, for the driver's
-    /// `cuModuleLoadData`.
-    pub fn numerics_image() -> &'static [u8] {
-        &NUMERICS.0
+    images! {
+        /// Each elementwise function of `numerics.cuh` over an array, for the test that compares
+        /// them with the engine's.
+        numerics = "numerics";
     }
 }
-
-#[cfg(feature = "cuda")]
-pub use images::numerics_image;

@@ -25,6 +25,9 @@ pub enum Error {
     /// The work would not fit in memory.
     #[error("not enough memory: {0}")]
     Memory(String),
+    /// A GPU, by its number, or the work it was given, failed.
+    #[error("GPU cuda:{number}: {message}")]
+    Device { number: u32, message: String },
     /// The caller asked to stop (Ctrl-C).
     #[error("interrupted")]
     Interrupted,
@@ -48,5 +51,10 @@ impl Error {
     /// A column holds what it can't hold, or is missing.
     pub fn column(name: impl Into<String>, message: impl Into<String>) -> Self {
         Error::Column { name: name.into(), message: message.into() }
+    }
+
+    /// A GPU, or the work it was given, failed.
+    pub fn device(number: u32, message: impl Into<String>) -> Self {
+        Error::Device { number, message: message.into() }
     }
 }

@@ -6,6 +6,8 @@
 //! device is chosen is [`with_backend`] and no other.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
@@ -206,8 +208,7 @@ impl Device {
     /// The device that `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"` names.
     ///
     /// # Errors
-    /// For any other text, and for a device that this build has no backend for: an explicit
-    /// choice never falls back.
+    /// For any other text, and for a device that is not there: an explicit choice never falls back.
     pub fn parse(text: &str) -> Result<Device> {
         let number = text.strip_prefix("cuda:").map(str::parse);
         match (text, number) {
@@ -219,15 +220,58 @@ impl Device {
         }
     }
 
+    /// Opens the GPU that is named, so that its absence is told before any work.
+    #[cfg(feature = "cuda")]
+    fn available(self, _: &str) -> Result<Device> {
+        match self {
+            Device::Auto | Device::Cpu => {}
+            Device::Cuda(number) => drop(cuda::Gpu::get(number)?),
+        }
+        Ok(self)
+    }
+
+    #[cfg(not(feature = "cuda"))]
     fn available(self, text: &str) -> Result<Device> {
         match self {
             Device::Auto | Device::Cpu => Ok(self),
-            Device::Cuda(_) => Err(Error::parameter(
-                "device",
-                format!("{text:?}: this build of polars-taiga has no CUDA backend; use \"cpu\" or \"auto\""),
-            )),
+            Device::Cuda(_) => Err(Error::parameter("device", format!("{text:?}: {NO_CUDA}; use \"cpu\" or \"auto\""))),
         }
     }
+}
+
+#[cfg(not(feature = "cuda"))]
+const NO_CUDA: &str = "this build of polars-taiga has no CUDA backend";
+
+/// The GPUs of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicesInfo {
+    /// The newest CUDA that the NVIDIA driver supports, such as `13.0`; none where there is no driver.
+    pub driver: Option<String>,
+    pub devices: Vec<DeviceInfo>,
+    /// Why there is no GPU to use, or why one of them can't be.
+    pub unavailable: Option<String>,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// `N` of `"cuda:N"`.
+    pub number: u32,
+    pub name: String,
+    /// Compute capability.
+    pub capability: (u32, u32),
+    /// Bytes.
+    pub total_memory: u64,
+    /// Bytes, those that this process keeps for later included.
+    pub free_memory: u64,
+}
+
+/// What GPUs there are, and why they can't be used where they can't.
+pub fn device_info() -> DevicesInfo {
+    #[cfg(feature = "cuda")]
+    return cuda::device::device_info();
+    #[cfg(not(feature = "cuda"))]
+    DevicesInfo { driver: None, devices: vec![], unavailable: Some(NO_CUDA.into()) }
 }
 
 /// Runs `body` on the backend that `device` names, with the data brought there. The one place

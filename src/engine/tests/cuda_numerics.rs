@@ -2,21 +2,36 @@
 //! engine, over millions of bit patterns (docs/numerics.md).
 //!
 //! Without a GPU the tests say so and pass, unless `TAIGA_REQUIRE_CUDA` is set.
-//! `cargo test --release -p taiga-kernels --features cuda -- --include-ignored` tries all 2^32
+//! `cargo test --release -p taiga-engine --features cuda --test cuda_numerics -- --include-ignored` tries all 2^32
 //! patterns where an argument is a single f32.
 
-mod support;
+mod cuda_support;
 
-use support::gpu::{Gpu, gpu, say};
-use support::{assert_same, patterns};
+use cuda_support::gpu::{Gpu, gpu, say};
+use cuda_support::{assert_same, patterns};
+use taiga_engine::backend::cuda::device::NUMERICS;
+use taiga_engine::backend::cuda::grid;
 use taiga_engine::boosting::BoostingParams;
 use taiga_engine::boosting::loss::{Rows, loss};
 use taiga_engine::boosting::params::LossKind;
+use taiga_engine::launch;
 use taiga_engine::numerics::fixed::{dither, round_with, round32, round64};
 use taiga_engine::numerics::math;
 use taiga_engine::numerics::random::{Purpose, Random};
 
 const N: usize = 1 << 22;
+
+/// Launches a kernel of `numerics.cu` over `n` rows with the arguments after them, and waits.
+macro_rules! over_rows {
+    ($gpu:expr, $name:expr, $n:expr $(, $argument:expr)*) => {{
+        let kernel = $gpu.queue.gpu().kernel(NUMERICS, $name).expect("the kernel is there");
+        let rows = $n as u64;
+        // Fewer threads than rows, so that each thread takes several.
+        // SAFETY: the arguments are those of the kernel's signature, and every array has `n` rows.
+        unsafe { launch!($gpu.queue, kernel, grid(1024, 256, 0); &rows $(, $argument)*) }.expect("it is launched");
+        $gpu.queue.synchronize().expect("it runs");
+    }};
+}
 
 /// The kernel `map_<name>` and its twin over `values`.
 macro_rules! check_map {
@@ -25,7 +40,7 @@ macro_rules! check_map {
         let expected: Vec<_> = values.iter().map(|x| $twin(*x)).collect();
         let input = gpu.upload(values);
         let mut output = gpu.poisoned(values.len());
-        launch!(gpu, concat!("map_", $name), values.len(), &input, &mut output);
+        over_rows!(gpu, concat!("map_", $name), values.len(), &input, &mut output);
         assert_same($name, &gpu.download(&output), &expected, |i| format!("{:?} ({:#x})", values[i], values[i].to_bits()));
         say(&format!("{}: {} patterns, all equal", $name, values.len()));
     }};
@@ -35,7 +50,7 @@ fn check_pairs(gpu: &Gpu, values: &[f32]) {
     let expected: Vec<(f32, f32)> = values.iter().map(|x| math::sigmoid_pair(*x)).collect();
     let input = gpu.upload(values);
     let (mut low, mut high) = (gpu.poisoned::<f32>(values.len()), gpu.poisoned::<f32>(values.len()));
-    launch!(gpu, "sigmoid_pairs", values.len(), &input, &mut low, &mut high);
+    over_rows!(gpu, "sigmoid_pairs", values.len(), &input, &mut low, &mut high);
     let row = |i: usize| format!("{:?} ({:#x})", values[i], values[i].to_bits());
     assert_same("sigmoid_pair low", &gpu.download(&low), &expected.iter().map(|e| e.0).collect::<Vec<_>>(), row);
     assert_same("sigmoid_pair high", &gpu.download(&high), &expected.iter().map(|e| e.1).collect::<Vec<_>>(), row);
@@ -84,9 +99,9 @@ fn f32_maths_has_the_same_bits_for_every_argument() {
         let (mut output, mut second) = (gpu.poisoned::<f32>(values.len()), gpu.poisoned::<f32>(values.len()));
         for (t, (kernel, twin)) in twins.into_iter().enumerate() {
             if kernel == "sigmoid_pairs" {
-                launch!(gpu, kernel, values.len(), &input, &mut output, &mut second);
+                over_rows!(gpu, kernel, values.len(), &input, &mut output, &mut second);
             } else {
-                launch!(gpu, kernel, values.len(), &input, &mut output);
+                over_rows!(gpu, kernel, values.len(), &input, &mut output);
             }
             let found = gpu.download(if t == 4 { &second } else { &output });
             let share = values.len().div_ceil(threads);
@@ -115,7 +130,7 @@ fn softmax_has_the_same_bits() {
         scores.iter_mut().for_each(|s| s.iter_mut().skip(n / 4).for_each(|x| *x = x.clamp(-30.0, 30.0)));
         let mut on_gpu = gpu.upload(&scores.concat());
         let k = classes as u32;
-        launch!(gpu, "softmax64", n, &k, &mut on_gpu);
+        over_rows!(gpu, "softmax64", n, &k, &mut on_gpu);
         math::softmax_in_place(&mut scores);
         assert_same("softmax64", &gpu.download(&on_gpu), &scores.concat(), |i| format!("row {} class {}", i % n, i / n));
         say(&format!("softmax64: {n} rows of {classes} classes, all equal"));
@@ -140,13 +155,13 @@ fn random_numbers_have_the_same_bits() {
         let row = |i: usize| format!("index {} of {seed}, {purpose:?}, {stream}", index[i]);
         let purpose = purpose as u64;
         let mut words = gpu.poisoned::<u32>(n);
-        launch!(gpu, "random_u32", n, &seed, &purpose, &stream, &on_gpu, &mut words);
+        over_rows!(gpu, "random_u32", n, &seed, &purpose, &stream, &on_gpu, &mut words);
         assert_same("u32", &gpu.download(&words), &index.iter().map(|i| random.u32(*i as u32)).collect::<Vec<_>>(), row);
         let mut words = gpu.poisoned::<u64>(n);
-        launch!(gpu, "random_u64", n, &seed, &purpose, &stream, &on_gpu, &mut words);
+        over_rows!(gpu, "random_u64", n, &seed, &purpose, &stream, &on_gpu, &mut words);
         assert_same("u64", &gpu.download(&words), &index.iter().map(|i| random.u64(*i)).collect::<Vec<_>>(), row);
         let mut units = gpu.poisoned::<f64>(n);
-        launch!(gpu, "random_unit", n, &seed, &purpose, &stream, &on_gpu, &mut units);
+        over_rows!(gpu, "random_unit", n, &seed, &purpose, &stream, &on_gpu, &mut units);
         assert_same("unit", &gpu.download(&units), &index.iter().map(|i| random.unit(*i)).collect::<Vec<_>>(), row);
     }
     say(&format!("random u32, u64, unit: {} numbers each, all equal", keys.len() * n));
@@ -167,7 +182,7 @@ fn rounding_has_the_same_bits() {
     let bits: Vec<u32> = (0..1 << 17).chain((0..N as u64).map(|i| patterns::random(7).u64(i) as u32)).collect();
     let twins: Vec<f32> = bits.iter().map(|b| dither(*b)).collect();
     let (input, mut output) = (gpu.upload(&bits), gpu.poisoned::<f32>(bits.len()));
-    launch!(gpu, "map_dither", bits.len(), &input, &mut output);
+    over_rows!(gpu, "map_dither", bits.len(), &input, &mut output);
     assert_same("dither", &gpu.download(&output), &twins, |i| format!("{:#x}", bits[i]));
     say(&format!("dither: {} patterns, all equal", bits.len()));
 }
@@ -198,17 +213,17 @@ fn packed_statistics_have_the_same_bits() {
 
         let (f, e) = ((32_000.0 / unit) as f32, (65_000.0 / unit) as f32);
         let whole = |x: f32, bits: u32| round_with(x, dither(bits)) as u32;
-        launch!(gpu, "packed_both", N, &seed, &number, &stream, &first_row, &on_gpu, &hessian_on_gpu, &f, &e, &mut out);
+        over_rows!(gpu, "packed_both", N, &seed, &number, &stream, &first_row, &on_gpu, &hessian_on_gpu, &f, &e, &mut out);
         let both = |i: usize| whole(gradient[i] * f, bits(i)) << 16 | whole(hessian[i] * e, bits(i) >> 16) & 0xffff;
         assert_same("pack_both", &gpu.download(&out), &(0..N).map(both).collect::<Vec<_>>(), row);
 
-        launch!(gpu, "packed_unit", N, &seed, &number, &stream, &first_row, &on_gpu, &hessian_on_gpu, &f, &mut out);
+        over_rows!(gpu, "packed_unit", N, &seed, &number, &stream, &first_row, &on_gpu, &hessian_on_gpu, &f, &mut out);
         let counted = |i: usize| whole(gradient[i] * f, bits(i)) << 16 | (hessian[i] != 0.0) as u32;
         assert_same("pack_unit", &gpu.download(&out), &(0..N).map(counted).collect::<Vec<_>>(), row);
 
         let f = 2_147_480_000.0 / unit;
         for shift in [0u32, 16] {
-            launch!(gpu, "packed_wide", N, &seed, &number, &stream, &first_row, &on_gpu, &f, &shift, &mut out);
+            over_rows!(gpu, "packed_wide", N, &seed, &number, &stream, &first_row, &on_gpu, &f, &shift, &mut out);
             let wide = |i: usize| round64(gradient[i] as f64 * f + dither(bits(i) >> shift) as f64) as u32;
             assert_same("pack_wide", &gpu.download(&out), &(0..N).map(wide).collect::<Vec<_>>(), row);
         }
@@ -217,7 +232,7 @@ fn packed_statistics_have_the_same_bits() {
             patterns::f32s(N / 2, 10).into_iter().filter(|x| !x.is_nan()).chain(gradient[N / 2..].iter().copied()).collect();
         let f = 2f64.powi(41) / unit;
         let (values_on_gpu, mut sums) = (gpu.upload(&values), gpu.poisoned::<i64>(values.len()));
-        launch!(gpu, "fixed", values.len(), &values_on_gpu, &f, &mut sums);
+        over_rows!(gpu, "fixed", values.len(), &values_on_gpu, &f, &mut sums);
         let fixed: Vec<i64> = values.iter().map(|x| (*x as f64 * f) as i64).collect();
         assert_same("to_fixed", &gpu.download(&sums), &fixed, |i| format!("{:?}", values[i]));
     }
@@ -294,9 +309,9 @@ fn derivatives_have_the_same_bits() {
             loss.derivatives(0, Rows { scores: &[&scores], target: &target, weight: weighted.then_some(&weight) }, &mut g, &mut h);
             let (mut gradient, mut hessian) = (gpu.poisoned::<f32>(n), gpu.poisoned::<f32>(n));
             if weighted {
-                launch!(gpu, kernel, n, &on_gpu, &target_on_gpu, &weight_on_gpu, &a, &b, &mut gradient, &mut hessian);
+                over_rows!(gpu, kernel, n, &on_gpu, &target_on_gpu, &weight_on_gpu, &a, &b, &mut gradient, &mut hessian);
             } else {
-                launch!(gpu, kernel, n, &on_gpu, &target_on_gpu, &NONE, &a, &b, &mut gradient, &mut hessian);
+                over_rows!(gpu, kernel, n, &on_gpu, &target_on_gpu, &NONE, &a, &b, &mut gradient, &mut hessian);
             }
             let row = |i: usize| format!("score {:?}, target {:?}, weight {:?} ({weighted})", scores[i], target[i], weight[i]);
             assert_same(&format!("{kind:?} gradient"), &gpu.download(&gradient), &g, row);
@@ -336,7 +351,7 @@ fn multiclass_derivatives_have_the_same_bits() {
                 let (mut gradient, mut hessian) = (gpu.poisoned::<f32>(n), gpu.poisoned::<f32>(n));
                 let (k, o) = (classes as u32, output as u32);
                 if weighted {
-                    launch!(
+                    over_rows!(
                         gpu,
                         "loss_multiclass",
                         n,
@@ -350,7 +365,7 @@ fn multiclass_derivatives_have_the_same_bits() {
                         &mut hessian
                     );
                 } else {
-                    launch!(gpu, "loss_multiclass", n, &on_gpu, &target_on_gpu, &NONE, &k, &o, &factor, &mut gradient, &mut hessian);
+                    over_rows!(gpu, "loss_multiclass", n, &on_gpu, &target_on_gpu, &NONE, &k, &o, &factor, &mut gradient, &mut hessian);
                 }
                 let row = |i: usize| format!("row {i} of {classes} classes, output {output}, weighted {weighted}");
                 assert_same("multiclass gradient", &gpu.download(&gradient), &g, row);

@@ -1,4 +1,5 @@
 //! The GPU, bit patterns to try, and the comparison of bits.
+#![allow(dead_code)] // not every test uses all of it
 
 pub mod gpu;
 pub mod patterns;

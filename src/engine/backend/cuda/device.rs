@@ -1,0 +1,292 @@
+//! The GPUs of this machine: found once, kept for the life of the process.
+
+use super::error::{self, driver};
+use super::upload::Slots;
+use crate::backend::{DeviceInfo, DevicesInfo};
+use crate::error::{Error, Result};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError, result};
+use cudarc::nvrtc::Ptx;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The driver that the kernels' compiler asks for, as `cuDriverGetVersion` counts: CUDA 13.0.
+const OLDEST_DRIVER: i32 = 13_000;
+
+/// The oldest compute capability that the images have code for.
+const OLDEST_CAPABILITY: (i32, i32) = (7, 5);
+
+/// Device memory that freed buffers may keep for the next query, at most: taking it from the
+/// driver again costs milliseconds a gigabyte.
+const KEPT_MEMORY: u64 = 4 << 30;
+
+/// A compiled `.cu` of `kernels/`.
+#[derive(Clone, Copy)]
+pub struct Image {
+    pub name: &'static str,
+    pub bytes: fn() -> &'static [u8],
+}
+
+/// `kernels/numerics.cu`: the elementwise functions, for the tests.
+pub const NUMERICS: Image = Image { name: "numerics", bytes: taiga_kernels::images::numerics };
+
+/// A GPU and what is loaded there.
+pub struct Gpu {
+    number: u32,
+    name: String,
+    capability: (i32, i32),
+    multiprocessors: u32,
+    shared_per_block: u32,
+    pub(super) context: Arc<CudaContext>,
+    modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
+    kernels: Mutex<HashMap<(&'static str, &'static str), Kernel>>,
+    /// Pinned buffers for uploads.
+    pub(super) slots: Slots,
+    /// The error after which the context is of no more use.
+    pub(super) lost: OnceLock<String>,
+}
+
+/// A kernel that is loaded on a GPU.
+#[derive(Clone)]
+pub struct Kernel {
+    pub(super) function: CudaFunction,
+    pub name: &'static str,
+}
+
+/// What the driver offers, or why there is nothing.
+struct Driver {
+    version: i32,
+    devices: u32,
+}
+
+/// Looks for the driver, once.
+fn find_driver() -> &'static std::result::Result<Driver, (Option<i32>, String)> {
+    static DRIVER: OnceLock<std::result::Result<Driver, (Option<i32>, String)>> = OnceLock::new();
+    DRIVER.get_or_init(|| {
+        // SAFETY: looks for the library by name; loading NVIDIA's driver has no other effect.
+        if !unsafe { sys::is_culib_present() } {
+            return Err((None, "no NVIDIA driver was found (looked for the library libcuda)".into()));
+        }
+        let mut version = 0;
+        // SAFETY: the library is there, and the call needs no initialisation.
+        let asked = unsafe { sys::cuDriverGetVersion(&mut version) }.result();
+        if let Err(e) = asked {
+            return Err((None, format!("the NVIDIA driver does not say its version: {}", error::text(e))));
+        }
+        if version < OLDEST_DRIVER {
+            let (is, must) = (version_text(version), version_text(OLDEST_DRIVER));
+            return Err((
+                Some(version),
+                format!("the NVIDIA driver is too old: it supports CUDA {is}, and CUDA {must} or newer is needed"),
+            ));
+        }
+        let devices = result::init().and_then(|()| result::device::get_count());
+        match devices {
+            Ok(0) | Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => {
+                let visible = match std::env::var("CUDA_VISIBLE_DEVICES") {
+                    Ok(list) => format!(" (CUDA_VISIBLE_DEVICES is {list:?})"),
+                    Err(_) => String::new(),
+                };
+                Err((Some(version), format!("the NVIDIA driver finds no GPU{visible}")))
+            }
+            Ok(devices) => Ok(Driver { version, devices: devices as u32 }),
+            Err(e) => Err((Some(version), format!("the NVIDIA driver does not start: {}", error::text(e)))),
+        }
+    })
+}
+
+fn version_text(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What can be said of the GPUs of this machine.
+pub fn device_info() -> DevicesInfo {
+    match find_driver() {
+        Err((version, why)) => DevicesInfo { driver: version.map(version_text), devices: vec![], unavailable: Some(why.clone()) },
+        Ok(driver) => {
+            let mut info = DevicesInfo { driver: Some(version_text(driver.version)), devices: vec![], unavailable: None };
+            for number in 0..driver.devices {
+                match Gpu::get(Some(number)).and_then(Gpu::info) {
+                    Ok(device) => info.devices.push(device),
+                    Err(e) => info.unavailable = Some(e.to_string()),
+                }
+            }
+            info
+        }
+    }
+}
+
+impl Gpu {
+    /// The GPU of that number (0 where none is said), as the driver counts them. Opened on the
+    /// first call, and then kept.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for `device`: no driver, one that is too old, no GPU or none of that number,
+    /// one that is too old; [`Error::Device`] for one that failed before.
+    pub fn get(number: Option<u32>) -> Result<&'static Gpu> {
+        static GPUS: Mutex<Vec<&'static Gpu>> = Mutex::new(Vec::new());
+        let asked = number.map_or("\"cuda\"".into(), |n| format!("\"cuda:{n}\""));
+        let unavailable = |why: &str| Error::parameter("device", format!("{asked}: {why}; use \"cpu\" or \"auto\" to do without"));
+        let driver = find_driver().as_ref().map_err(|(_, why)| unavailable(why))?;
+        let number = number.unwrap_or(0);
+        if number >= driver.devices {
+            let found = if driver.devices == 1 { "1 GPU, cuda:0".into() } else { format!("{} GPUs, from cuda:0 on", driver.devices) };
+            return Err(unavailable(&format!("the NVIDIA driver finds {found}")));
+        }
+        let mut gpus = locked(&GPUS);
+        let gpu = match gpus.iter().find(|g| g.number == number) {
+            Some(gpu) => gpu,
+            None => {
+                let gpu = Gpu::open(number).map_err(|e| unavailable(&format!("the GPU can't be used: {}", error::text(e))))?;
+                if gpu.capability < OLDEST_CAPABILITY {
+                    let ((major, minor), name) = (gpu.capability, gpu.name);
+                    let (least, least_minor) = OLDEST_CAPABILITY;
+                    return Err(unavailable(&format!(
+                        "{name} has compute capability {major}.{minor}, and {least}.{least_minor} or newer is needed"
+                    )));
+                }
+                // For the life of the process: a context that is closed while the process ends would
+                // race with the driver's own end.
+                gpus.push(Box::leak(Box::new(gpu)));
+                gpus[gpus.len() - 1]
+            }
+        };
+        gpu.usable()?;
+        Ok(gpu)
+    }
+
+    fn open(number: u32) -> std::result::Result<Gpu, DriverError> {
+        let context = CudaContext::new(number as usize)?;
+        // SAFETY: cudarc then no longer orders streams by itself; a queue orders its own stream, and
+        // `Queue::wait_for` orders two.
+        unsafe { context.disable_event_tracking() };
+        let attribute = |a| context.attribute(a).map(|x| x as u32);
+        if context.has_async_alloc() {
+            // SAFETY: the device is the context's, and the pool takes a u64 for its threshold.
+            unsafe {
+                let pool = result::device::get_default_mem_pool(context.cu_device())?;
+                let mut kept = KEPT_MEMORY.min(context.total_mem()? as u64 / 8);
+                let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+                result::mem_pool::set_attribute(pool, threshold, &mut kept as *mut u64 as *mut _)?;
+            }
+        }
+        Ok(Gpu {
+            number,
+            name: context.name()?,
+            capability: context.compute_capability()?,
+            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            shared_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            context,
+            modules: Mutex::default(),
+            kernels: Mutex::default(),
+            slots: Slots::default(),
+            lost: OnceLock::new(),
+        })
+    }
+
+    /// Its number, as in `"cuda:0"`.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What NVIDIA calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its compute capability.
+    pub fn capability(&self) -> (i32, i32) {
+        self.capability
+    }
+
+    /// The number of its multiprocessors.
+    pub fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    /// The most shared memory of a block, in bytes ([`Kernel::allow_shared`]).
+    pub fn shared_per_block(&self) -> u32 {
+        self.shared_per_block
+    }
+
+    /// The context, for what this module does not wrap.
+    pub fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    /// An error where an earlier one took the context along.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn usable(&self) -> Result<()> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(why) => Err(Error::device(
+                self.number,
+                format!("{why}; after that this process can't use the GPU any more: restart it, or use device=\"cpu\""),
+            )),
+        }
+    }
+
+    fn info(&'static self) -> Result<DeviceInfo> {
+        let memory = super::memory::of(self)?;
+        Ok(DeviceInfo {
+            number: self.number,
+            name: self.name.clone(),
+            capability: (self.capability.0 as u32, self.capability.1 as u32),
+            total_memory: memory.total,
+            free_memory: memory.free,
+        })
+    }
+
+    /// The kernel `name` of `image`, loaded once.
+    ///
+    /// # Errors
+    /// [`Error::Device`] where the driver can't load the image, or it has no such kernel.
+    pub fn kernel(&self, image: Image, name: &'static str) -> Result<Kernel> {
+        self.usable()?;
+        if let Some(kernel) = locked(&self.kernels).get(&(image.name, name)) {
+            return Ok(kernel.clone());
+        }
+        let module = {
+            let mut modules = locked(&self.modules);
+            match modules.get(image.name) {
+                Some(module) => module.clone(),
+                None => {
+                    let loaded = self.context.load_module(Ptx::from_binary((image.bytes)().to_vec()));
+                    let module = loaded.map_err(|e| driver(self, &format!("loading the kernels of `{}`", image.name), e))?;
+                    modules.insert(image.name, module.clone());
+                    module
+                }
+            }
+        };
+        let function = module.load_function(name).map_err(|e| driver(self, &format!("loading the kernel `{name}`"), e))?;
+        let kernel = Kernel { function, name };
+        locked(&self.kernels).insert((image.name, name), kernel.clone());
+        Ok(kernel)
+    }
+}
+
+impl Kernel {
+    /// Lets launches ask for up to `bytes` of dynamic shared memory; up to 48 KiB need no asking.
+    ///
+    /// # Errors
+    /// [`Error::Device`] where the GPU does not have as much.
+    pub fn allow_shared(&self, gpu: &Gpu, bytes: u32) -> Result<()> {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        self.function.set_attribute(attribute, bytes as i32).map_err(|e| driver(gpu, &format!("shared memory of `{}`", self.name), e))
+    }
+
+    /// How many blocks of so many threads, with so much dynamic shared memory, run on one multiprocessor.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn blocks_per_multiprocessor(&self, gpu: &Gpu, threads: u32, shared: u32) -> Result<u32> {
+        let found = self.function.occupancy_max_active_blocks_per_multiprocessor(threads, shared as usize, None);
+        found.map_err(|e| driver(gpu, &format!("occupancy of `{}`", self.name), e))
+    }
+}

@@ -1,0 +1,21 @@
+//! NVIDIA GPUs, found at run time: the same results as the CPU's, byte for byte.
+//!
+//! - [`device`]: what GPUs there are, or why there is none; one [`Gpu`] a device and process, with
+//!   its context and its loaded kernels.
+//! - [`queue`]: a [`Queue`] is what one query works with: a stream, its allocations, its launches.
+//! - [`memory`]: how much there is, and the check before anything is allocated.
+//! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
+//! - [`error`]: the driver's errors in our words.
+//!
+//! Everything of a query is ordered by its queue's stream; nothing is freed before what was queued
+//! before it has run. Two queues know nothing of each other unless one waits for the other
+//! ([`Queue::wait_for`]).
+
+pub mod device;
+pub mod error;
+pub mod memory;
+pub mod queue;
+pub mod upload;
+
+pub use device::{Gpu, Image, Kernel};
+pub use queue::{Queue, grid};

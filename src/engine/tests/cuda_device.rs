@@ -1,0 +1,54 @@
+//! Devices: found or not, an error in clear words each time; uploads through pinned buffers.
+
+mod cuda_support;
+
+use cuda_support::gpu::{gpu, say};
+use taiga_engine::backend::cuda::upload::PIECE;
+use taiga_engine::backend::{Device, device_info};
+
+#[test]
+fn an_explicit_device_is_there_or_an_error_says_what_was_looked_for() {
+    let info = device_info();
+    say(&format!("{info:?}"));
+    match Device::parse("cuda") {
+        Ok(device) => {
+            assert_eq!(device, Device::Cuda(None));
+            assert!(!info.devices.is_empty() && info.unavailable.is_none());
+            let first = &info.devices[0];
+            assert!(first.free_memory > 0 && first.free_memory <= first.total_memory && first.capability >= (7, 5));
+        }
+        Err(e) => {
+            let why = info.unavailable.expect("a reason");
+            assert!(info.devices.is_empty());
+            assert!(e.to_string().contains("`device`") && e.to_string().contains(&why) && e.to_string().contains("\"cpu\""), "{e}");
+        }
+    }
+    let e = Device::parse("cuda:4000").expect_err("no machine has as many");
+    assert!(e.to_string().contains("cuda:4000"), "{e}");
+    assert_eq!(Device::parse("auto"), Ok(Device::Auto));
+    assert_eq!(Device::parse("cpu"), Ok(Device::Cpu));
+}
+
+#[test]
+fn what_is_uploaded_comes_back() {
+    let Some(gpu) = gpu() else { return };
+    for bytes in [0, 1, 5, 4096, 300_000, PIECE - 1, PIECE, PIECE + 1, 40 * PIECE + 12_345] {
+        let value = |i: usize| (i.wrapping_mul(2_654_435_761) >> 13) as u8;
+        let mut out = gpu.queue.alloc::<u8>("a test", bytes).expect("room");
+        let fill = |from: usize, piece: &mut [u8]| piece.iter_mut().enumerate().for_each(|(i, b)| *b = value(from + i));
+        gpu.queue.upload(&mut out, bytes, &fill).expect("upload");
+        let back = gpu.download(&out);
+        assert!((0..bytes).all(|i| back[i] == value(i)), "{bytes} bytes");
+    }
+}
+
+#[test]
+fn too_much_memory_is_an_error_with_both_figures_and_the_next_query_works() {
+    let Some(gpu) = gpu() else { return };
+    let e = gpu.queue.check_memory("a table", 1 << 50).expect_err("a petabyte").to_string();
+    assert!(e.contains("1125899.91 GB") && e.contains("free of"), "{e}");
+    let e = gpu.queue.alloc::<u64>("a table", 1 << 47).expect_err("a petabyte").to_string();
+    assert!(e.contains("1125899.91 GB") && e.contains("free of"), "{e}");
+    gpu.queue.check_memory("a table", 1 << 20).expect("a megabyte");
+    assert_eq!(gpu.download(&gpu.upload(&[1u32, 2, 3])), [1, 2, 3]);
+}
