@@ -31,5 +31,7 @@ pub mod images {
         /// Each elementwise function of `numerics.cuh` over an array, for the test that compares
         /// them with the engine's.
         numerics = "numerics";
+        /// Boosted trees.
+        trees = "trees";
     }
 }

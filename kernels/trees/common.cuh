@@ -14,6 +14,9 @@
 
 namespace taiga {
 
+// A block's dynamic shared memory.
+extern __shared__ uint4 memory[];
+
 // Features of a block of codes: a warp takes a row at a time, a lane a feature.
 constexpr uint32_t LANES = 32;
 

@@ -143,6 +143,10 @@ pub struct LeafSums {
     pub count: u64,
 }
 
+/// What is said where derivatives overflow.
+pub(crate) const NOT_FINITE: &str =
+    "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range";
+
 /// A device's share of the work of fitting trees to gradients.
 pub trait Backend {
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
@@ -182,7 +186,7 @@ pub trait Backend {
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>>;
 
     /// Remembers the leaf values of the tree just ended; [`Backend::update_scores`] adds them.
-    fn set_leaf_values(&mut self, values: &[f32]);
+    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()>;
 
     /// The subsets of categories that nodes were divided by since the fit began.
     fn category_sets(&self) -> &[CodeSet];
@@ -289,6 +293,9 @@ pub fn with_backend<R>(
 ) -> Result<R> {
     match Device::parse(device)? {
         Device::Auto | Device::Cpu => body(&mut cpu::CpuBackend::new(team, data, most_nodes, interrupted)?),
-        other => Err(Error::parameter("device", format!("{other:?} has no backend in this build"))),
+        #[cfg(feature = "cuda")]
+        Device::Cuda(number) => body(&mut cuda::trees::CudaBackend::new(number, data, most_nodes, interrupted)?),
+        #[cfg(not(feature = "cuda"))]
+        Device::Cuda(_) => Err(Error::parameter("device", NO_CUDA)),
     }
 }

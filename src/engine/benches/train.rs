@@ -1,4 +1,5 @@
-//! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policy] [threads] [loss] [repeat]`.
+//! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policy] [threads] [loss] [repeat]
+//! [device] [depth] [leaves]`.
 
 use std::time::Instant;
 use taiga_engine::boosting::{BoostingParams, Input, Monitor, Target, fit};
@@ -50,8 +51,10 @@ fn main() {
         baseline: vec![],
         held_out: None,
     };
+    let (device, depth) = (arg(7, "cpu"), args.get(8).map(|d| d.parse::<u32>().unwrap()));
+    let leaves = args.get(9).map(|l| l.parse::<u32>().unwrap()).or((policy == "leafwise").then_some(64));
     let params = BoostingParams::from_json(&serde_json::json!({
-        "trees": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": if policy == "leafwise" { Some(64) } else { None }
+        "trees": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": leaves, "depth": depth, "device": device
     }))
     .unwrap();
     let repeat: u32 = arg(6, "1").parse().unwrap();
@@ -70,7 +73,7 @@ fn main() {
     let mut each: Vec<f64> = times.windows(2).map(|w| w[1] - w[0]).collect();
     each.sort_by(f64::total_cmp);
     println!(
-        "{rows} x {features} {policy} {loss} {threads} threads: prepare + first tree {:.3} s, then {:.2} ms a tree (median; min {:.2}), total {total:.3} s, {} leaves",
+        "{rows} x {features} {policy} {loss} {device} {threads} threads: prepare + first tree {:.3} s, then {:.2} ms a tree (median; min {:.2}), total {total:.3} s, {} leaves",
         times[0],
         each[each.len() / 2] * 1e3,
         each[0] * 1e3,

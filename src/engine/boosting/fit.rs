@@ -220,8 +220,7 @@ fn set_leaves(
     for ((leaf, value), s) in grown.tree.leaves_mut().iter_mut().zip(&values).zip(&sums) {
         *leaf = Leaf { value: *value, weight: s.hessian.min(f32::MAX as f64) as f32, count: s.count.min(u32::MAX as u64) as u32 };
     }
-    backend.set_leaf_values(&values);
-    Ok(())
+    backend.set_leaf_values(&values)
 }
 
 fn better(kind: MetricKind, a: f64, b: f64) -> bool {

@@ -14,7 +14,7 @@ mod group;
 mod histogram;
 mod partition;
 mod plan;
-mod sample;
+pub(crate) mod sample;
 mod scores;
 mod search;
 mod shard;
@@ -313,10 +313,7 @@ impl Backend for CpuBackend<'_> {
         let unit = self.draw(loss, tree, output) && loss.constant_hessian() && !self.weighted;
         let magnitudes = Magnitudes::merge(self.team.each(|t| write(&self.shards[t]).magnitudes(loss, output)));
         if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
-            return Err(Error::Data(
-                "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range"
-                    .into(),
-            ));
+            return Err(Error::Data(crate::backend::NOT_FINITE.into()));
         }
         self.encoding = Some(Encoding::new(&magnitudes, self.rows, unit, self.count_rows));
         for (g, group) in self.groups.iter_mut().enumerate() {
@@ -446,10 +443,11 @@ impl Backend for CpuBackend<'_> {
         Ok((0..leaves.len()).map(|i| shares[i % n][i / n]).collect())
     }
 
-    fn set_leaf_values(&mut self, values: &[f32]) {
+    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
         for shard in &self.shards {
             write(shard).set_leaf_values(self.output, values);
         }
+        Ok(())
     }
 
     fn category_sets(&self) -> &[CodeSet] {

@@ -20,6 +20,12 @@ fn bucket(key: f32) -> usize {
 }
 
 impl KeyCounts {
+    /// From the count of each key's upper half.
+    #[cfg(feature = "cuda")]
+    pub fn from_counts(counts: Vec<u64>) -> KeyCounts {
+        KeyCounts(counts)
+    }
+
     /// Counts one row.
     pub fn add(&mut self, key: f32) {
         self.0[bucket(key)] += 1;

@@ -5,6 +5,7 @@
 //! - [`queue`]: a [`Queue`] is what one query works with: a stream, its allocations, its launches.
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
+//! - [`trees`]: boosted trees.
 //! - [`error`]: the driver's errors in our words.
 //!
 //! Everything of a query is ordered by its queue's stream; nothing is freed before what was queued
@@ -15,6 +16,7 @@ pub mod device;
 pub mod error;
 pub mod memory;
 pub mod queue;
+pub mod trees;
 pub mod upload;
 
 pub use device::{Gpu, Image, Kernel};

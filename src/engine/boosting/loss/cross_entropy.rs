@@ -1,7 +1,7 @@
 //! Cross entropy with probabilities as targets.
 
 use super::pointwise::{Pointwise, SMALLEST_HESSIAN};
-use super::{Link, Loss, Rows};
+use super::{Formula, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 use crate::numerics::math;
 use crate::numerics::reduce::weighted_mean;
@@ -27,6 +27,10 @@ impl Pointwise for CrossEntropy {
 impl Loss for CrossEntropy {
     fn derivatives(&self, _output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
         Pointwise::derivatives(self, rows, gradient, hessian);
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::CrossEntropy
     }
 
     /// The log-odds of the mean target, which is kept 10⁻¹⁵ away from 0 and 1.

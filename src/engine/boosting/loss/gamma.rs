@@ -2,7 +2,7 @@
 
 use super::log_link::{self, LARGEST_TARGET};
 use super::pointwise::Pointwise;
-use super::{Link, Loss, Rows};
+use super::{Formula, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 
 /// `score + target · exp(-score)`, the negative log-likelihood of a gamma distribution with mean
@@ -20,6 +20,10 @@ impl Pointwise for Gamma {
 impl Loss for Gamma {
     fn derivatives(&self, _output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
         Pointwise::derivatives(self, rows, gradient, hessian);
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::Gamma
     }
 
     /// The logarithm of the weighted mean.

@@ -1,7 +1,7 @@
 //! Huber's loss.
 
 use super::pointwise::{Pointwise, clamp};
-use super::{Link, Loss, Rows};
+use super::{Formula, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 use crate::numerics::reduce::{sum, weighted_quantile};
 
@@ -31,6 +31,10 @@ impl Pointwise for Huber {
 impl Loss for Huber {
     fn derivatives(&self, _output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
         Pointwise::derivatives(self, rows, gradient, hessian);
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::Huber { delta: self.delta32 }
     }
 
     fn constant_hessian(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::cross_entropy::CrossEntropy;
 use super::pointwise::Pointwise;
-use super::{Link, Loss, Rows};
+use super::{Formula, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 
 /// `-ln p` of the row's class, with `p = 1 / (1 + exp(-score))` the probability of class 1: the
@@ -12,6 +12,10 @@ pub(super) struct Logloss;
 impl Loss for Logloss {
     fn derivatives(&self, _output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
         Pointwise::derivatives(&CrossEntropy, rows, gradient, hessian);
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::CrossEntropy
     }
 
     /// The log-odds of class 1; those of a probability of 10⁻¹⁵ where a class is absent.

@@ -1,7 +1,7 @@
 //! Absolute error.
 
 use super::pointwise::Pointwise;
-use super::{LeafRule, Link, Loss, Rows};
+use super::{Formula, LeafRule, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 use crate::numerics::reduce::weighted_quantile;
 
@@ -21,6 +21,10 @@ impl Pointwise for Mae {
 impl Loss for Mae {
     fn derivatives(&self, _output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
         Pointwise::derivatives(self, rows, gradient, hessian);
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::Mae
     }
 
     fn constant_hessian(&self) -> bool {

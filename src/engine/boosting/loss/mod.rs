@@ -40,6 +40,36 @@ pub enum LeafRule {
     Quantile(f64),
 }
 
+/// What [`Loss::derivatives`] computes, for devices with code of their own: a formula and the
+/// numbers that it reads, in the units of the scores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Formula {
+    Rmse,
+    /// The log loss of two classes too.
+    CrossEntropy,
+    Mae,
+    /// The gradients below and above the target.
+    Quantile {
+        below: f32,
+        above: f32,
+    },
+    Huber {
+        delta: f32,
+    },
+    Poisson,
+    Gamma,
+    /// 1 and 2 less the power.
+    Tweedie {
+        one: f32,
+        two: f32,
+    },
+    /// `factor`: of the hessians.
+    Multiclass {
+        classes: u32,
+        factor: f32,
+    },
+}
+
 /// The rows that derivatives are asked for.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
@@ -62,6 +92,9 @@ pub trait Loss: Send + Sync {
     /// weight, for every row; both finite, the hessian not negative. Elementwise, from plain f32
     /// operations and [`crate::numerics::math`] only, so that every device computes the same bits.
     fn derivatives(&self, output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]);
+
+    /// What [`Loss::derivatives`] computes.
+    fn formula(&self) -> Formula;
 
     /// Whether the hessian of a row of weight 1 is 1, whatever its score.
     fn constant_hessian(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::cross_entropy::SMALLEST_SHARE;
 use super::pointwise::{SMALLEST_HESSIAN, finite};
-use super::{Link, Loss, Rows};
+use super::{Formula, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 use crate::numerics::math;
 use crate::numerics::reduce::{sum, total_weight};
@@ -54,6 +54,10 @@ impl Loss for Multiclass {
                 weigh(&weight[tile], g, h);
             }
         }
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::Multiclass { classes: self.classes as u32, factor: self.factor }
     }
 
     /// The logarithms of the classes' shares of the weight, none below 10⁻¹⁵.

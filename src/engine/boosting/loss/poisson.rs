@@ -2,7 +2,7 @@
 
 use super::log_link::{self, LARGEST_TARGET};
 use super::pointwise::Pointwise;
-use super::{Link, Loss, Rows};
+use super::{Formula, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 
 /// `exp(score) - target · score`, the negative log-likelihood of counts (or of any target that is
@@ -20,6 +20,10 @@ impl Pointwise for Poisson {
 impl Loss for Poisson {
     fn derivatives(&self, _output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
         Pointwise::derivatives(self, rows, gradient, hessian);
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::Poisson
     }
 
     /// The logarithm of the weighted mean.

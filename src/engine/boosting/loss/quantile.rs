@@ -1,7 +1,7 @@
 //! Pinball loss.
 
 use super::pointwise::Pointwise;
-use super::{LeafRule, Link, Loss, Rows};
+use super::{Formula, LeafRule, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 use crate::numerics::reduce::weighted_quantile;
 
@@ -32,6 +32,10 @@ impl Pointwise for Quantile {
 impl Loss for Quantile {
     fn derivatives(&self, _output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
         Pointwise::derivatives(self, rows, gradient, hessian);
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::Quantile { below: self.below, above: self.above }
     }
 
     fn constant_hessian(&self) -> bool {

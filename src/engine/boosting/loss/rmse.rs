@@ -1,7 +1,7 @@
 //! Squared error.
 
 use super::pointwise::{Pointwise, finite};
-use super::{Link, Loss, Rows};
+use super::{Formula, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 use crate::numerics::reduce::weighted_mean;
 
@@ -18,6 +18,10 @@ impl Pointwise for Rmse {
 impl Loss for Rmse {
     fn derivatives(&self, _output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
         Pointwise::derivatives(self, rows, gradient, hessian);
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::Rmse
     }
 
     fn constant_hessian(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::log_link::{self, LARGEST_TARGET};
 use super::pointwise::Pointwise;
-use super::{Link, Loss, Rows};
+use super::{Formula, Link, Loss, Rows};
 use crate::boosting::params::MetricKind;
 
 /// `exp((2-ρ) score) / (2-ρ) - target · exp((1-ρ) score) / (1-ρ)`, half the unit deviance of a
@@ -31,6 +31,10 @@ impl Pointwise for Tweedie {
 impl Loss for Tweedie {
     fn derivatives(&self, _output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
         Pointwise::derivatives(self, rows, gradient, hessian);
+    }
+
+    fn formula(&self) -> Formula {
+        Formula::Tweedie { one: self.power.0, two: self.power.1 }
     }
 
     /// The logarithm of the weighted mean.

@@ -1,0 +1,356 @@
+// Sums of statistics by code, and the rows of nodes sent to their children.
+//
+// A warp takes a row at a time, a lane a feature, and the block's bins lie at `code * 32 + lane`: no
+// two lanes ever meet in a bank of shared memory or in a bin, whatever the data. Blocks add their
+// 32-bit sums over at most 65,536 rows to the 64-bit totals; integers, so in any order.
+
+#pragma once
+
+#include "common.cuh"
+
+namespace taiga {
+
+// What a plane's words are (backend/cpu/statistics.rs: Plane).
+enum : uint32_t { BOTH, LIMBS, ONES };
+
+// Where a kernel's histograms go, of one group of features.
+struct Histograms {
+    const uint8_t* codes;
+    uint64_t rows;  // of the table
+    int64_t* slots;
+    uint64_t slot_size;  // numbers in a slot
+    uint32_t features, bins, components;
+    uint32_t component;  // of a plane of limbs or ones
+};
+
+// Adds a row's word to the bins of its codes.
+template <uint32_t PLANE>
+__device__ __forceinline__ void add_row(uint32_t* shared, uint32_t bins, uint32_t lane, uint32_t code, uint32_t word) {
+    uint32_t* bin = shared + code * LANES + lane;
+    if (PLANE == ONES) {
+        atomicAdd(bin, 1u);
+    } else {
+        atomicAdd(bin, static_cast<uint32_t>(static_cast<int32_t>(word) >> 16));
+        atomicAdd(bin + bins * LANES, word & 0xffffu);
+    }
+}
+
+template <uint32_t PLANE>
+__device__ __forceinline__ void clear_bins(uint32_t* shared, uint32_t bins) {
+    uint4* at = reinterpret_cast<uint4*>(shared);
+    for (uint32_t i = threadIdx.x; i < bins * (PLANE == ONES ? 8 : 16); i += blockDim.x) at[i] = make_uint4(0, 0, 0, 0);
+}
+
+// Adds a block's sums to a slot's block of features.
+template <uint32_t PLANE>
+__device__ __forceinline__ void flush_bins(const uint32_t* shared, const Histograms& h, uint32_t slot, uint32_t block) {
+    uint32_t lanes = h.features - block * LANES, n = h.bins * LANES;
+    int64_t* out = h.slots + slot * h.slot_size + static_cast<uint64_t>(block) * n * h.components;
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
+        if ((i & 31) >= lanes) continue;
+        uint32_t upper = shared[i], lower = PLANE == ONES ? 0 : shared[n + i];
+        if (!(upper | lower)) continue;
+        int64_t* bin = out + static_cast<uint64_t>(i) * h.components;
+        int64_t high = static_cast<int32_t>(upper);
+        if (PLANE == BOTH) {
+            add(bin, high);
+            add(bin + 1, lower);
+        } else {
+            add(bin + h.component, PLANE == LIMBS ? (high << 16) + lower : static_cast<int64_t>(upper));
+        }
+    }
+}
+
+// What is summed: a node's rows, in a slot.
+struct Summed {
+    uint32_t node, slot;
+};
+
+// The node whose rows are read; none where none are.
+__device__ __forceinline__ uint32_t node_of(const Job& job) {
+    return job.moves ? job.node : ~0u;
+}
+
+__device__ __forceinline__ uint32_t node_of(const Summed& summed) {
+    return summed.node;
+}
+
+// Pieces of rows and the nodes they are of, by one block: nodes get their rows' places from their
+// parents, and are cut into pieces, at most `most` in all. Nodes that do not count have no pieces.
+template <typename Of>
+__device__ __forceinline__ void make_plan(Node* nodes, uint32_t count, uint32_t most, uint32_t* starts, Plan* plan, const Of* of) {
+    __shared__ unsigned long long total;
+    __shared__ uint32_t sums[32], carry;
+    if (threadIdx.x == 0) {
+        total = 0;
+        carry = 0;
+    }
+    __syncthreads();
+    uint32_t lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    for (uint32_t base = 0; base < count; base += blockDim.x) {
+        uint32_t k = base + threadIdx.x, len = 0;
+        uint32_t id = k < count ? node_of(of[k]) : ~0u;
+        if (id != ~0u) {
+            Node& n = nodes[id];
+            if (n.parent >= 0) {
+                const Node& p = nodes[n.parent];
+                uint32_t left = static_cast<uint32_t>(p.gone);
+                n.start = n.right ? p.start + left : p.start;
+                n.len = n.right ? p.len - left : left;
+                n.list = p.list == 0 ? 1 : 0;
+            }
+            n.gone = 0;
+            len = n.len;
+        }
+        for (int o = 16; o; o >>= 1) len += __shfl_xor_sync(~0u, len, o);
+        if (lane == 0) atomicAdd(&total, static_cast<unsigned long long>(len));
+    }
+    __syncthreads();
+    // Whole turns of a warp, and no more rows than 32-bit sums take.
+    unsigned long long room = most > count ? most - count : 1;
+    unsigned long long wanted = ((total + room - 1) / room + 127) / 128 * 128;
+    uint32_t piece = wanted < 1024 ? 1024 : wanted > MOST_ROWS ? MOST_ROWS : static_cast<uint32_t>(wanted);
+    for (uint32_t base = 0; base < count; base += blockDim.x) {
+        uint32_t k = base + threadIdx.x;
+        uint32_t id = k < count ? node_of(of[k]) : ~0u;
+        uint32_t own = id != ~0u ? (nodes[id].len + piece - 1) / piece : 0, upto = own;
+        for (int o = 1; o < 32; o <<= 1) {
+            uint32_t before = __shfl_up_sync(~0u, upto, o);
+            if (lane >= o) upto += before;
+        }
+        if (lane == 31) sums[warp] = upto;
+        __syncthreads();
+        if (warp == 0) {
+            uint32_t all = lane < blockDim.x / 32 ? sums[lane] : 0, sum = all;
+            for (int o = 1; o < 32; o <<= 1) {
+                uint32_t before = __shfl_up_sync(~0u, sum, o);
+                if (lane >= o) sum += before;
+            }
+            sums[lane] = sum - all;
+        }
+        __syncthreads();
+        uint32_t start = carry + sums[warp] + upto - own;
+        if (k < count) starts[k] = start;
+        __syncthreads();
+        if (threadIdx.x == blockDim.x - 1) carry = start + own;
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        plan->pieces = carry;
+        plan->piece = piece;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(1024)
+    tree_plan_jobs(Node* nodes, const Job* jobs, uint32_t count, uint32_t most, uint32_t* starts, Plan* plan) {
+    make_plan(nodes, count, most, starts, plan, jobs);
+}
+
+extern "C" __global__ void __launch_bounds__(1024)
+    tree_plan_sums(Node* nodes, const Summed* summed, uint32_t count, uint32_t most, uint32_t* starts, Plan* plan) {
+    make_plan(nodes, count, most, starts, plan, summed);
+}
+
+// The rows of nodes.
+struct Lists {
+    uint2* lists[2];
+    const uint32_t* words;  // by row
+};
+
+// Sums plane `PLANE` of whole nodes; blockIdx.y: the block of features,
+// the first `skip` left out. `words`: by row, or none
+// where those in the lists serve.
+template <uint32_t PLANE>
+__device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, const uint32_t* words, const Node* nodes, const Summed* summed,
+                                          const uint32_t* starts, uint32_t count, const Plan* plan, uint32_t skip) {
+    __shared__ uint32_t which;
+    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
+    if (blockIdx.x >= plan->pieces) return;
+    if (threadIdx.x < 32) {
+        uint32_t k = locate(starts, count, blockIdx.x);
+        if (threadIdx.x == 0) which = k;
+    }
+    clear_bins<PLANE>(shared, h.bins);
+    __syncthreads();
+    const Summed s = summed[which];
+    const Node n = nodes[s.node];
+    uint32_t piece = plan->piece, lane = threadIdx.x & 31;
+    uint32_t from = n.start + (blockIdx.x - starts[which]) * piece;
+    uint32_t to = n.start + n.len - from < piece ? n.start + n.len : from + piece;
+    const uint32_t block = blockIdx.y + skip;
+    const uint8_t* codes = h.codes + block * h.rows * LANES + lane;
+    const uint2* list = l.lists[n.list & 1];
+    for (uint32_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
+        uint32_t i = base + lane, row = i, word = 0;
+        if (i < to) {
+            if (n.list != IN_ORDER) {
+                uint2 entry = list[i];
+                row = entry.x;
+                word = entry.y;
+            }
+            if (PLANE != ONES && (words || n.list == IN_ORDER)) word = (words ? words : l.words)[row];
+        }
+        if (to - base >= 32) {
+#pragma unroll 8
+            for (int k = 0; k < 32; k++) {
+                uint32_t r = __shfl_sync(~0u, row, k), w = __shfl_sync(~0u, word, k);
+                add_row<PLANE>(shared, h.bins, lane, codes[static_cast<uint64_t>(r) * LANES], w);
+            }
+        } else {
+            for (int k = 0; k < static_cast<int>(to - base); k++) {
+                uint32_t r = __shfl_sync(~0u, row, k), w = __shfl_sync(~0u, word, k);
+                add_row<PLANE>(shared, h.bins, lane, codes[static_cast<uint64_t>(r) * LANES], w);
+            }
+        }
+    }
+    __syncthreads();
+    flush_bins<PLANE>(shared, h, s.slot, block);
+}
+
+#define TAIGA_SUM(name, plane)                                                                                          \
+    extern "C" __global__ void __launch_bounds__(1024, 2)                                                               \
+        name(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, const uint32_t* words,              \
+             const Node* nodes, const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan,         \
+             uint32_t skip) {                                                                                           \
+        sum_nodes<plane>(h, l, words, nodes, summed, starts, count, plan, skip);                                              \
+    }
+
+TAIGA_SUM(tree_sum_both, BOTH)
+TAIGA_SUM(tree_sum_limbs, LIMBS)
+TAIGA_SUM(tree_sum_ones, ONES)
+
+// The root's histogram where all rows count, with their rounding: one pass over scores and codes.
+// Block b takes rows b * piece on. For narrow statistics, and the first block of features.
+extern "C" __global__ void __launch_bounds__(1024, 2)
+    tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
+              uint32_t* words, uint32_t slot, uint32_t piece) {
+    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
+    clear_bins<BOTH>(shared, h.bins);
+    __syncthreads();
+    const Random random(seed, 2, tree);
+    const float* scores = r.scores + r.output * r.rows;
+    const bool unit = encoding->unit;
+    const float gradient = encoding->gradient32, hessian = encoding->hessian32;
+    uint32_t lane = threadIdx.x & 31;
+    uint64_t from = static_cast<uint64_t>(blockIdx.x) * piece, to = from + piece < r.rows ? from + piece : r.rows;
+    const uint8_t* codes = h.codes + lane;
+    for (uint64_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
+        uint64_t row = base + lane;
+        uint32_t word = 0;
+        if (row < to) {
+            Derivatives d = derive(r, row, scores[row], r.target[row]);
+            word = unit ? pack_unit(d.gradient, d.hessian, gradient, random, static_cast<uint32_t>(row))
+                        : pack_both(d.gradient, d.hessian, gradient, hessian, random, static_cast<uint32_t>(row));
+            words[row] = word;
+        }
+        if (to - base >= 32) {
+#pragma unroll 8
+            for (int k = 0; k < 32; k++) {
+                add_row<BOTH>(shared, h.bins, lane, codes[(base + k) * LANES], __shfl_sync(~0u, word, k));
+            }
+        } else {
+            for (int k = 0; k < static_cast<int>(to - base); k++) {
+                add_row<BOTH>(shared, h.bins, lane, codes[(base + k) * LANES], __shfl_sync(~0u, word, k));
+            }
+        }
+    }
+    __syncthreads();
+    flush_bins<BOTH>(shared, h, slot, 0);
+}
+
+// Rows that a warp parts at a time, in turns of 32.
+constexpr int TURNS = 4;
+
+// Sends the rows of nodes to their children: those that go left fill the node's place in the other
+// list from its start, the others from its end, in whatever order. Where SUM, the rows of the
+// smaller child are added to its histogram on the way, while their codes are at hand.
+template <bool SUM>
+__device__ __forceinline__ void divide_nodes(const Histograms& h, const Lists& l, Node* nodes, const Job* jobs, const uint32_t* starts,
+                                             uint32_t count, const Plan* plan) {
+    __shared__ uint32_t which;
+    __shared__ Job job;
+    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
+    if (blockIdx.x >= plan->pieces) return;
+    if (threadIdx.x < 32) {
+        uint32_t k = locate(starts, count, blockIdx.x);
+        if (threadIdx.x == 0) which = k;
+        if (threadIdx.x < sizeof(Job) / 4) reinterpret_cast<uint32_t*>(&job)[threadIdx.x] = reinterpret_cast<const uint32_t*>(jobs + k)[threadIdx.x];
+    }
+    if (SUM) clear_bins<BOTH>(shared, h.bins);
+    __syncthreads();
+    Node* node = nodes + job.node;
+    const uint32_t start = node->start, len = node->len, in_list = node->list;
+    const uint32_t piece = plan->piece, lane = threadIdx.x & 31;
+    const uint32_t from = start + (blockIdx.x - starts[which]) * piece;
+    const uint32_t to = start + len - from < piece ? start + len : from + piece;
+    const uint2* list = l.lists[in_list & 1];
+    uint2* out = l.lists[in_list == 0 ? 1 : 0];
+    const uint8_t* codes = h.codes + lane;
+    for (uint32_t base = from + (threadIdx.x / 32) * (32 * TURNS); base < to; base += blockDim.x * TURNS) {
+        uint2 entry[TURNS];
+        unsigned right[TURNS];
+#pragma unroll
+        for (int t = 0; t < TURNS; t++) {
+            uint32_t i = base + t * 32 + lane;
+            entry[t] = make_uint2(0, 0);
+            if (i < to) entry[t] = in_list == IN_ORDER ? make_uint2(i, l.words[i]) : list[i];
+        }
+        uint32_t lefts = 0, rights = 0;
+#pragma unroll
+        for (int t = 0; t < TURNS; t++) {
+            bool inside = base + t * 32 + lane < to;
+            bool goes = inside && goes_right(job, job.codes[static_cast<uint64_t>(entry[t].x) * LANES]);
+            right[t] = __ballot_sync(~0u, goes);
+            rights += __popc(right[t]);
+            lefts += __popc(__ballot_sync(~0u, inside && !goes));
+        }
+        unsigned long long gone = 0;
+        if (lane == 0) gone = atomicAdd(&node->gone, static_cast<unsigned long long>(lefts) | static_cast<unsigned long long>(rights) << 32);
+        gone = __shfl_sync(~0u, gone, 0);
+        uint32_t next_left = start + static_cast<uint32_t>(gone), next_right = start + len - 1 - static_cast<uint32_t>(gone >> 32);
+        const unsigned before = (1u << lane) - 1;
+#pragma unroll
+        for (int t = 0; t < TURNS; t++) {
+            bool inside = base + t * 32 + lane < to;
+            uint32_t rights_before = __popc(right[t] & before);
+            if (inside) out[right[t] >> lane & 1 ? next_right - rights_before : next_left + (lane - rights_before)] = entry[t];
+            uint32_t here = to - base > t * 32u ? (to - base - t * 32u < 32 ? to - base - t * 32u : 32) : 0;
+            next_right -= __popc(right[t]);
+            next_left += here - __popc(right[t]);
+            if (SUM) {
+                unsigned all = here == 32 ? ~0u : (1u << here) - 1;
+                unsigned summed = job.right_is_smaller ? right[t] : all & ~right[t];
+                // Two at a time, so that the loads of one hide behind the other's.
+                while (summed) {
+                    int a = __ffs(summed) - 1;
+                    summed &= summed - 1;
+                    int b = summed ? __ffs(summed) - 1 : a;
+                    uint32_t row_a = __shfl_sync(~0u, entry[t].x, a), word_a = __shfl_sync(~0u, entry[t].y, a);
+                    uint32_t row_b = __shfl_sync(~0u, entry[t].x, b), word_b = __shfl_sync(~0u, entry[t].y, b);
+                    uint32_t code_a = codes[static_cast<uint64_t>(row_a) * LANES], code_b = codes[static_cast<uint64_t>(row_b) * LANES];
+                    add_row<BOTH>(shared, h.bins, lane, code_a, word_a);
+                    if (summed) add_row<BOTH>(shared, h.bins, lane, code_b, word_b);
+                    summed &= summed - 1;
+                }
+            }
+        }
+    }
+    if (SUM) {
+        __syncthreads();
+        flush_bins<BOTH>(shared, h, job.slot, 0);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(1024, 2)
+    tree_divide(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts,
+                uint32_t count, const Plan* plan) {
+    divide_nodes<false>(h, l, nodes, jobs, starts, count, plan);
+}
+
+extern "C" __global__ void __launch_bounds__(1024, 1)
+    tree_divide_sum(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts,
+                    uint32_t count, const Plan* plan) {
+    divide_nodes<true>(h, l, nodes, jobs, starts, count, plan);
+}
+
+}  // namespace taiga

@@ -1,0 +1,525 @@
+// The search for splits: the arithmetic of src/engine/tree/split.rs and backend/cpu/{search,scores,
+// subset}.rs, in their order, from the integer sums. Ties: the lower feature, the lower border,
+// missing values to the left.
+
+#pragma once
+
+#include "divide.cuh"
+
+namespace taiga {
+
+// A block has a thread for each bin.
+constexpr uint32_t BINS = 256;
+
+struct Feature {
+    uint32_t borders, first;  // first: 1 where code 0 is kept for missing values
+    uint32_t categories;
+    int32_t monotone;
+};
+
+// What makes a split good, and what makes it allowed.
+struct Rules {
+    double l1, l2, min_child_weight, min_gain;
+    int64_t min_data_in_leaf;
+    double smooth, category_l2;
+    uint32_t most_categories, constrained;
+};
+
+// How rows are counted: not, in a component of their own, or by hessians that are 1.
+enum : uint32_t { NOT, APART, BY_HESSIAN };
+
+// A node to be searched, or not.
+struct Item {
+    Sums sums;
+    double low, high;  // bounds of its value
+    uint32_t slot;
+    // The slot of its sibling, which is taken from its parent's histogram, which its slot still
+    // holds; none for a node whose own rows were summed.
+    int32_t minus;
+    uint32_t features;  // the first word of the bits of those that may split it; ~0: all may
+    uint32_t state;
+};
+
+constexpr uint32_t EXISTS = 1, SEARCHED = 2;
+
+// What a feature offers a node; nothing at `NO_SIDE`.
+struct Best {
+    double gain;
+    uint32_t border, side;
+    Sums left;
+};
+
+enum : uint32_t { NO_SIDE, MISSING_LEFT, MISSING_RIGHT, SUBSET };
+
+struct Found {
+    double gain;
+    uint32_t feature, border, side, unused;
+    Sums left;
+    uint32_t set[8];
+};
+
+struct Search {
+    Histograms histograms;
+    const Feature* features;  // of all groups
+    uint32_t first_feature;   // of the group
+    uint32_t first_column;    // where its features stand among those that are open
+    uint32_t columns;         // all that are open
+    uint32_t counted;
+    const Item* items;
+    const uint32_t* allowed;  // bits
+    const Encoding* encoding;
+    Best* best;      // [item][column]
+    uint32_t* sets;  // [item][column][8]; where there are categories
+    Rules rules;
+};
+
+struct Values {
+    double gradient, hessian;
+};
+
+__device__ __forceinline__ Values values(const Encoding& e, Sums s) {
+    return {static_cast<double>(s.gradient) * e.unit_gradient, static_cast<double>(s.hessian) * e.unit_hessian};
+}
+
+__device__ __forceinline__ double soft_threshold(double gradient, double l1) {
+    double lowered = fabs(gradient) - l1;
+    lowered = lowered > 0.0 ? lowered : 0.0;
+    return gradient < 0.0 ? -lowered : lowered;
+}
+
+__device__ __forceinline__ double leaf_value(const Rules& r, Values v, double low, double high) {
+    double divisor = v.hessian + r.l2;
+    double value = divisor > 0.0 ? -soft_threshold(v.gradient, r.l1) / divisor : 0.0;
+    return at_most(at_least(value, low), high);
+}
+
+__device__ __forceinline__ double leaf_score(const Rules& r, Values v, double value) {
+    return -(2.0 * (v.gradient * value + r.l1 * fabs(value)) + (v.hessian + r.l2) * value * value);
+}
+
+__device__ __forceinline__ double node_score(const Rules& r, const Encoding& e, const Item& item) {
+    Values v = values(e, item.sums);
+    if (r.constrained) return leaf_score(r, v, leaf_value(r, v, item.low, item.high));
+    double t = soft_threshold(v.gradient, r.l1), divisor = v.hessian + r.l2;
+    return divisor > 0.0 ? t * t / divisor : 0.0;
+}
+
+__device__ __forceinline__ bool large_enough(const Rules& r, Sums s, Values v) {
+    return s.hessian > 0 && v.hessian >= r.min_child_weight && (r.min_data_in_leaf == 0 || s.count >= r.min_data_in_leaf);
+}
+
+__device__ __forceinline__ bool divisible(const Rules& r, const Encoding& e, Sums s) {
+    double h = static_cast<double>(s.hessian) * e.unit_hessian;
+    return s.hessian >= 2 && h >= 2.0 * r.min_child_weight && (r.min_data_in_leaf == 0 || s.count >= 2 * r.min_data_in_leaf);
+}
+
+// scores.rs: what both children of a candidate score.
+__device__ __forceinline__ double score(const Rules& r, const Encoding& e, const Item& item, int32_t direction, Sums left, double too_small) {
+    Sums right = item.sums - left;
+    Values l = values(e, left), g = values(e, right);
+    if (!large_enough(r, left, l) || !large_enough(r, right, g)) return too_small;
+    if (!r.constrained) {
+        double tl = soft_threshold(l.gradient, r.l1), tr = soft_threshold(g.gradient, r.l1);
+        double dl = l.hessian + r.l2, dr = g.hessian + r.l2;
+        return (tl * tl * dr + tr * tr * dl) / (dl * dr);
+    }
+    double wl = leaf_value(r, l, item.low, item.high), wr = leaf_value(r, g, item.low, item.high);
+    if ((wr - wl) * static_cast<double>(direction) < 0.0) return -INFINITE64;
+    return leaf_score(r, l, wl) + leaf_score(r, g, wr);
+}
+
+// A bin's sums, of a slot of a group.
+__device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, uint32_t feature, uint32_t bin) {
+    uint64_t at = (static_cast<uint64_t>(feature / LANES) * h.bins + bin) * LANES + feature % LANES;
+    return h.slots + slot * h.slot_size + at * h.components;
+}
+
+__device__ __forceinline__ Sums read_bin(const int64_t* at, uint32_t components, uint32_t counted) {
+    Sums s = {at[0], at[1], 0};
+    if (counted == APART) s.count = at[2];
+    if (counted == BY_HESSIAN) s.count = s.hessian;
+    (void)components;
+    return s;
+}
+
+// The sums of a thread's bin in a node. A node whose histogram is what its sibling leaves of its
+// parent's gets it written down here.
+__device__ __forceinline__ Sums take_bin(const Search& a, const Item& item, uint32_t feature, uint32_t bins) {
+    const Histograms& h = a.histograms;
+    if (threadIdx.x >= bins) return {0, 0, 0};
+    int64_t* at = bin_of(h, item.slot, feature, threadIdx.x);
+    if (item.minus >= 0) {
+        const int64_t* other = bin_of(h, item.minus, feature, threadIdx.x);
+        for (uint32_t c = 0; c < h.components; c++) at[c] -= other[c];
+    }
+    return read_bin(at, h.components, a.counted);
+}
+
+// Sums over the threads up to each, and those of all warps before.
+__device__ __forceinline__ Sums sums_upto(Sums s, bool counts, int64_t (*parts)[8]) {
+    uint32_t lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    for (int o = 1; o < 32; o <<= 1) {
+        int64_t g = __shfl_up_sync(~0u, s.gradient, o), h = __shfl_up_sync(~0u, s.hessian, o);
+        int64_t c = counts ? __shfl_up_sync(~0u, s.count, o) : 0;
+        if (lane >= o) s = s + Sums{g, h, c};
+    }
+    if (lane == 31) {
+        parts[0][warp] = s.gradient;
+        parts[1][warp] = s.hessian;
+        parts[2][warp] = s.count;
+    }
+    __syncthreads();
+    for (uint32_t w = 0; w < warp; w++) s = s + Sums{parts[0][w], parts[1][w], parts[2][w]};
+    return s;
+}
+
+// The largest value and the lowest place that has it, over a block of 256; known to all threads.
+struct Top {
+    double value;
+    uint32_t place;
+};
+
+__device__ __forceinline__ Top larger(Top a, Top b) {
+    return b.value > a.value || (b.value == a.value && b.place < a.place) ? b : a;
+}
+
+__device__ __forceinline__ Top top_of_block(double value, Top* tops) {
+    // Not a number is larger than nothing.
+    Top top = {value == value ? value : -INFINITE64, threadIdx.x};
+    for (int o = 16; o; o >>= 1) {
+        top = larger(top, {__shfl_xor_sync(~0u, top.value, o), __shfl_xor_sync(~0u, top.place, o)});
+    }
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) tops[threadIdx.x / 32] = top;
+    __syncthreads();
+    top = tops[0];
+    for (int w = 1; w < 8; w++) top = larger(top, tops[w]);
+    return top;
+}
+
+__device__ __forceinline__ bool may_split(const Search& a, const Item& item, uint32_t feature) {
+    return item.features == ~0u || (a.allowed[item.features + feature / 32] >> (feature & 31) & 1);
+}
+
+// subset.rs: the subset of categories that gains most when it goes right. A thread is a category.
+__device__ __forceinline__ void best_subset(const Search& a, const Encoding& e, const Item& item, Sums own, uint32_t count, Best* best,
+                                            uint32_t* set) {
+    __shared__ double keys[BINS];
+    __shared__ Sums sorted[BINS];
+    __shared__ uint8_t codes[BINS];
+    __shared__ Top tops[8];
+    __shared__ int64_t parts[3][8];
+    uint32_t code = threadIdx.x;
+    bool counts = code >= 1 && code < count && own.hessian > 0;
+    Values v = values(e, own);
+    double key = v.gradient / (v.hessian + a.rules.smooth);
+    // In the order of f64::total_cmp.
+    int64_t bits = static_cast<int64_t>(bits_of(key));
+    int64_t order = bits ^ static_cast<int64_t>(static_cast<uint64_t>(bits >> 63) >> 1);
+    int64_t* orders = reinterpret_cast<int64_t*>(keys);
+    orders[code] = order;
+    uint32_t n = __syncthreads_count(counts);
+    __shared__ uint32_t members[8];
+    unsigned mask = __ballot_sync(~0u, counts);
+    if ((code & 31) == 0) members[code / 32] = mask;
+    __syncthreads();
+    if (counts) {
+        uint32_t rank = 0;
+        for (uint32_t other = 1; other < count; other++) {
+            bool in = members[other / 32] >> (other & 31) & 1;
+            rank += in && (orders[other] < order || (orders[other] == order && other < code));
+        }
+        sorted[rank] = own;
+        codes[rank] = static_cast<uint8_t>(code);
+    }
+    __syncthreads();
+    uint32_t half = (n + 1) / 2, most = a.rules.most_categories < half ? a.rules.most_categories : half;
+    double parent = node_score(a.rules, e, item);
+    Top found[2];
+    Sums outside_of[2];
+    for (int reversed = 0; reversed < 2; reversed++) {
+        bool inside_range = code < most;
+        Sums mine = inside_range ? sorted[reversed ? n - 1 - code : code] : Sums{0, 0, 0};
+        __syncthreads();
+        Sums inside = sums_upto(mine, true, parts);
+        Sums outside = item.sums - inside;
+        Values in = values(e, inside), out = values(e, outside);
+        double gain = -INFINITE64;
+        if (inside_range && large_enough(a.rules, inside, in) && large_enough(a.rules, outside, out)) {
+            auto side = [&](Values v) {
+                double t = soft_threshold(v.gradient, a.rules.l1);
+                return t * t / (v.hessian + a.rules.l2 + a.rules.category_l2);
+            };
+            gain = side(in) + side(out) - parent;
+        }
+        found[reversed] = top_of_block(gain, tops);
+        outside_of[reversed] = outside;
+        __syncthreads();
+    }
+    int reversed = found[1].value > found[0].value;
+    Top top = found[reversed];
+    bool any = top.value > a.rules.min_gain;
+    if (code == top.place) {
+        best->gain = top.value;
+        best->border = 0;
+        best->side = any ? SUBSET : NO_SIDE;
+        best->left = reversed ? outside_of[1] : outside_of[0];
+    }
+    __shared__ uint32_t bits_of_set[8];
+    if (code < 8) bits_of_set[code] = 0;
+    __syncthreads();
+    if (any && code <= top.place) {
+        uint32_t c = codes[reversed ? n - 1 - code : code];
+        atomicOr(bits_of_set + c / 32, 1u << (c & 31));
+    }
+    __syncthreads();
+    if (code < 8) set[code] = bits_of_set[code];
+}
+
+// The best split of each node by each feature: blockIdx.x the feature inside the group, blockIdx.y
+// the node.
+extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_constant__ Search a) {
+    __shared__ int64_t parts[3][8];
+    __shared__ Top tops[8];
+    __shared__ Sums missing_sums;
+    const Item item = a.items[blockIdx.y];
+    if (!(item.state & SEARCHED)) return;
+    const Encoding& e = *a.encoding;
+    const uint32_t f = a.first_feature + blockIdx.x;
+    const Feature feature = a.features[f];
+    const uint32_t bins = feature.borders + 1 + feature.first;
+    Best* best = a.best + static_cast<uint64_t>(blockIdx.y) * a.columns + a.first_column + blockIdx.x;
+    Sums own = take_bin(a, item, blockIdx.x, bins);
+    if (!may_split(a, item, f)) {
+        if (threadIdx.x == 0) best->side = NO_SIDE;
+        return;
+    }
+    if (feature.categories) {
+        best_subset(a, e, item, own, feature.borders + 1, best, a.sets + (best - a.best) * 8);
+        return;
+    }
+    if (threadIdx.x == 0) missing_sums = feature.first ? own : Sums{0, 0, 0};
+    Sums left = sums_upto(own, a.counted != NOT, parts);
+    const Sums missing = missing_sums;
+    const uint32_t border = threadIdx.x - feature.first;  // wraps below the first value
+    double parent = node_score(a.rules, e, item);
+    double with = border < feature.borders ? score(a.rules, e, item, feature.monotone, left, -INFINITE64) : -INFINITE64;
+    Top top = top_of_block(with, tops);
+    double gain = top.value - parent;
+    uint32_t side = gain > a.rules.min_gain ? MISSING_LEFT : NO_SIDE;
+    if (missing.gradient | missing.hessian | missing.count) {
+        double without = border <= feature.borders ? score(a.rules, e, item, feature.monotone, left - missing, -INFINITE64) : -INFINITE64;
+        Top other = top_of_block(without, tops);
+        double other_gain = other.value - parent;
+        bool better = other_gain > gain || (other_gain == gain && other.place < top.place);
+        if (other_gain > a.rules.min_gain && (side == NO_SIDE || better)) {
+            gain = other_gain;
+            top = other;
+            side = MISSING_RIGHT;
+        }
+    }
+    if (threadIdx.x == top.place) {
+        best->gain = gain;
+        best->border = border;
+        best->side = side;
+        best->left = side == MISSING_RIGHT ? left - missing : left;
+    }
+}
+
+// The best of a node's columns, by a warp; `columns` are numbered in order of their features.
+__device__ __forceinline__ uint32_t best_column(const Best* best, uint32_t columns) {
+    double gain = -INFINITE64;
+    uint32_t at = ~0u;
+    for (uint32_t c = threadIdx.x & 31; c < columns; c += 32) {
+        if (best[c].side != NO_SIDE && (best[c].gain > gain || at == ~0u)) {
+            gain = best[c].gain;
+            at = c;
+        }
+    }
+    for (int o = 16; o; o >>= 1) {
+        double other = __shfl_xor_sync(~0u, gain, o);
+        uint32_t place = __shfl_xor_sync(~0u, at, o);
+        if (place != ~0u && (at == ~0u || other > gain || (other == gain && place < at))) {
+            gain = other;
+            at = place;
+        }
+    }
+    return at;
+}
+
+// `numbers`: the feature of each column. A warp a node.
+extern "C" __global__ void __launch_bounds__(32)
+    tree_pick(const Best* best, const uint32_t* sets, const uint32_t* numbers, uint32_t columns, Found* found) {
+    uint64_t first = static_cast<uint64_t>(blockIdx.x) * columns;
+    uint32_t c = best_column(best + first, columns);
+    Found* out = found + blockIdx.x;
+    if (c == ~0u) {
+        if (threadIdx.x == 0) out->side = NO_SIDE;
+        return;
+    }
+    const Best b = best[first + c];
+    if (threadIdx.x == 0) {
+        out->gain = b.gain;
+        out->feature = numbers[c];
+        out->border = b.border;
+        out->side = b.side;
+        out->left = b.left;
+    }
+    if (threadIdx.x < 8) out->set[threadIdx.x] = b.side == SUBSET ? sets[(first + c) * 8 + threadIdx.x] : 0;
+}
+
+// What the candidates of a feature score in each node of a level, to be added up in their order.
+struct Level {
+    double* scores;    // [column][side][node][bin]; of `nodes` nodes at a time
+    uint8_t* missing;  // [column][node]: whether the node has missing values there
+    double* parents;   // [node]
+    double* sums;      // [column][side][bin]
+    double* parent;    // Σ parents
+    uint8_t* any;      // [column]
+    uint32_t nodes;
+    uint32_t unused;
+};
+
+// blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
+extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+    __shared__ int64_t parts[3][8];
+    __shared__ Sums missing_sums;
+    const Item item = a.items[blockIdx.y];
+    const Encoding& e = *a.encoding;
+    const uint32_t column = a.first_column + blockIdx.x;
+    const Feature feature = a.features[a.first_feature + blockIdx.x];
+    const bool searched = item.state & SEARCHED;
+    // A node that is not searched counts for nothing.
+    double parent = searched ? node_score(a.rules, e, item) : 0.0;
+    if (column == 0 && threadIdx.x == 0) level.parents[blockIdx.y] = parent;
+    uint8_t* flag = level.missing + static_cast<uint64_t>(column) * level.nodes + blockIdx.y;
+    double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + blockIdx.y) * BINS + threadIdx.x;
+    if (!searched) {
+        if (threadIdx.x == 0) *flag = 2;
+        return;
+    }
+    const uint32_t bins = feature.borders + 1 + feature.first;
+    Sums own = take_bin(a, item, blockIdx.x, bins);
+    if (threadIdx.x == 0) missing_sums = feature.first ? own : Sums{0, 0, 0};
+    Sums left = sums_upto(own, a.counted != NOT, parts);
+    const Sums missing = missing_sums;
+    const uint32_t border = threadIdx.x - feature.first;
+    const bool any = missing.gradient | missing.hessian | missing.count;
+    if (threadIdx.x == 0) *flag = any;
+    if (border > feature.borders) return;
+    // A node that a candidate would leave a child too small in counts as not split; so behind the
+    // last border.
+    out[0] = score(a.rules, e, item, feature.monotone, left, parent);
+    if (any) out[static_cast<uint64_t>(level.nodes) * BINS] = score(a.rules, e, item, feature.monotone, left - missing, parent);
+}
+
+// Adds up the scores of `nodes` more nodes, by column; behind the last ones picks each column's best.
+extern "C" __global__ void __launch_bounds__(BINS)
+    tree_level_sum(const __grid_constant__ Search a, const __grid_constant__ Level level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
+                   uint32_t ends) {
+    __shared__ Top tops[8];
+    const uint32_t column = blockIdx.x;
+    const uint64_t own = static_cast<uint64_t>(column) * 2 * BINS + threadIdx.x;
+    double sums[2] = {0.0, 0.0}, parent = 0.0;
+    bool any = false;
+    if (!begins) {
+        sums[0] = level.sums[own];
+        sums[1] = level.sums[own + BINS];
+        parent = level.parent[column];
+        any = level.any[column];
+    }
+    const double* scores = level.scores + static_cast<uint64_t>(column) * 2 * level.nodes * BINS + threadIdx.x;
+    const uint8_t* missing = level.missing + static_cast<uint64_t>(column) * level.nodes;
+    const Feature feature = a.features[numbers[column]];
+    const bool inside = threadIdx.x - feature.first <= feature.borders;
+#pragma unroll 4
+    for (uint32_t i = 0; i < nodes; i++) {
+        uint8_t flag = missing[i];
+        if (flag == 2) continue;
+        parent = parent + level.parents[i];
+        any |= flag == 1;
+        if (!inside) continue;
+        double left = scores[static_cast<uint64_t>(i) * BINS];
+        sums[0] = sums[0] + left;
+        sums[1] = sums[1] + (flag ? scores[static_cast<uint64_t>(level.nodes + i) * BINS] : left);
+    }
+    if (!ends) {
+        level.sums[own] = sums[0];
+        level.sums[own + BINS] = sums[1];
+        if (threadIdx.x == 0) {
+            level.parent[column] = parent;
+            level.any[column] = any;
+        }
+        return;
+    }
+    const uint32_t border = threadIdx.x - feature.first;
+    Best* best = a.best + column;
+    if (!may_split(a, a.items[0], numbers[column])) {
+        if (threadIdx.x == 0) best->side = NO_SIDE;
+        return;
+    }
+    Top top = top_of_block(border < feature.borders ? sums[0] : -INFINITE64, tops);
+    double gain = top.value - parent;
+    uint32_t side = gain > a.rules.min_gain ? MISSING_LEFT : NO_SIDE;
+    if (any) {
+        Top other = top_of_block(border <= feature.borders ? sums[1] : -INFINITE64, tops);
+        double other_gain = other.value - parent;
+        bool better = other_gain > gain || (other_gain == gain && other.place < top.place);
+        if (other_gain > a.rules.min_gain && (side == NO_SIDE || better)) {
+            gain = other_gain;
+            top = other;
+            side = MISSING_RIGHT;
+        }
+    }
+    if (threadIdx.x == top.place) {
+        best->gain = gain;
+        best->border = border;
+        best->side = side;
+    }
+}
+
+// The sums left of a split in a node's histogram, by a warp.
+__device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32_t inside, uint32_t first, uint32_t border, uint32_t side) {
+    Sums s = {0, 0, 0};
+    uint32_t from = side == MISSING_LEFT ? 0 : first;
+    for (uint32_t bin = from + (threadIdx.x & 31); bin < first + border + 1; bin += 32) {
+        s = s + read_bin(bin_of(a.histograms, slot, inside, bin), a.histograms.components, a.counted);
+    }
+    for (int o = 16; o; o >>= 1) {
+        s = s + Sums{__shfl_xor_sync(~0u, s.gradient, o), __shfl_xor_sync(~0u, s.hessian, o), __shfl_xor_sync(~0u, s.count, o)};
+    }
+    return s;
+}
+
+// The split of a level, and each node's left sums under it: for the features of one group, which may
+// have it or not. A warp a node.
+extern "C" __global__ void __launch_bounds__(32)
+    tree_level_pick(const __grid_constant__ Search a, const uint32_t* numbers, Found* found) {
+    uint32_t c = best_column(a.best, a.columns);
+    Found* out = found + blockIdx.x;
+    if (c == ~0u) {
+        if (threadIdx.x == 0) out->side = NO_SIDE;
+        return;
+    }
+    const Best b = a.best[c];
+    const uint32_t f = numbers[c];
+    if (f < a.first_feature || f >= a.first_feature + a.histograms.features) return;
+    const Item item = a.items[blockIdx.x];
+    if (!(item.state & SEARCHED)) return;
+    Sums left = left_sums(a, item.slot, f - a.first_feature, a.features[f].first, b.border, b.side);
+    if (threadIdx.x == 0) {
+        out->gain = b.gain;
+        out->feature = f;
+        out->border = b.border;
+        out->side = b.side;
+        out->left = left;
+    }
+}
+
+// The sums over a feature's bins in a slot, by one warp.
+extern "C" __global__ void __launch_bounds__(32) tree_total(const __grid_constant__ Search a, uint32_t slot, uint32_t bins, Sums* out) {
+    Sums s = left_sums(a, slot, 0, 0, bins - 1, MISSING_LEFT);
+    if (threadIdx.x == 0) *out = s;
+}
+
+}  // namespace taiga

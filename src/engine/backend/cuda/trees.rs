@@ -1,0 +1,301 @@
+//! Boosted trees on a GPU: the verbs of [`Backend`], with the integers of the CPU's.
+//!
+//! Codes, scores, statistics and the order of rows stay on the device; a level asks it once for what
+//! was found. Kernels are in `kernels/trees/`, the tables they share with us in [`tables`].
+//!
+//! - [`rows`]: targets, weights, scores, draws, rounding;
+//! - [`group`]: groups of features, their codes and histograms;
+//! - [`divide`]: rows sent to children, histograms summed;
+//! - [`search`]: the search for splits;
+//! - [`leaves`]: the end of a tree.
+
+mod divide;
+mod group;
+mod leaves;
+mod memory;
+mod rows;
+mod search;
+mod tables;
+
+use super::{Gpu, Queue};
+use crate::backend::{
+    Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
+};
+use crate::boosting::loss::Loss;
+use crate::error::{Error, Result};
+use crate::tree::Tree;
+use crate::tree::split::{Scales, SplitRules, Sums};
+use group::Group;
+use memory::{Buffer, Kernels};
+use rows::RowData;
+use tables::{Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
+
+/// The most rows that a fit on a GPU takes: row numbers and positions are counted in 32 bits, with
+/// room for a launch's overhang.
+const MOST_ROWS: usize = 1 << 31;
+
+/// What a launch works on, by level: uploaded, or made by kernels.
+struct Work {
+    nodes: Buffer<Node>,
+    jobs: Buffer<Job>,
+    summed: Buffer<Summed>,
+    starts: Buffer<u32>,
+    plan: Buffer<Plan>,
+    items: Buffer<Item>,
+    allowed: Buffer<u32>,
+    best: Buffer<tables::Best>,
+    sets: Buffer<u32>,
+    found: Buffer<tables::Found>,
+    total: Buffer<Total>,
+    level: [Buffer<f64>; 4],
+    level_flags: [Buffer<u8>; 2],
+    walk: Buffer<tables::Walk>,
+    walk_sets: Buffer<u32>,
+    leaf_sums: Buffer<i64>,
+}
+
+/// Work on a GPU.
+pub struct CudaBackend {
+    queue: Queue,
+    kernels: Kernels,
+    features: Vec<CodedFeature>,
+    /// As kernels see them, and whether that is up to date.
+    feature_table: Buffer<Feature>,
+    table_stale: bool,
+    monotone: Vec<i8>,
+    groups: Vec<Group>,
+    data: RowData,
+    /// The rows of nodes: `{row, word}` in one of two lists.
+    lists: [Buffer<u64>; 2],
+    work: Work,
+    count_rows: bool,
+    weighted: bool,
+    components: usize,
+    /// The features of the open groups, in order, as kernels count columns.
+    numbers: Buffer<u32>,
+    columns: usize,
+    /// For leaves that are refitted from residuals.
+    host: leaves::HostRows,
+    /// The tree that grows.
+    encoding: Option<Encoding>,
+    output: usize,
+    next_slot: usize,
+    leaves: Vec<NodeId>,
+    subsets: Vec<CodeSet>,
+}
+
+impl CudaBackend {
+    /// Brings the rows and their codes to the GPU `number`. `most_nodes`: how many nodes' histograms
+    /// may be needed at once.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where they do not fit, before anything is allocated; [`Error::Device`];
+    /// [`Error::Interrupted`].
+    pub fn new(number: Option<u32>, data: TrainingData<'_>, most_nodes: usize, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+        let gpu = Gpu::get(number)?;
+        let queue = Queue::new(gpu)?;
+        let rows = data.target.len();
+        if rows >= MOST_ROWS {
+            return Err(Error::Data(format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)")));
+        }
+        let components = if data.count_rows { 3 } else { 2 };
+        let slots = most_nodes.min(rows).max(1);
+        let slot_bytes = 8 * Group::slot_numbers(data.features, components) as u64;
+        let codes = Group::code_bytes(rows, data.features.len());
+        let staged = (data.features.len().min(tables::LANES) * rows) as u64;
+        let bytes = codes + staged + 16 * rows as u64 + RowData::bytes(&data) + slot_bytes * slots as u64 + (16 << 20);
+        queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)?;
+        let kernels = Kernels::new(gpu)?;
+        let group = Group::new(&queue, &kernels, 0, data.features, data.sources, rows, components, slots, interrupted)?;
+        let row_data = RowData::new(&queue, &data)?;
+        let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
+        let work = Work::new(&queue)?;
+        Ok(CudaBackend {
+            kernels,
+            features: data.features.to_vec(),
+            feature_table: Buffer::new(&queue, "features", data.features.len())?,
+            table_stale: true,
+            monotone: vec![],
+            groups: vec![group],
+            lists,
+            work,
+            count_rows: data.count_rows,
+            weighted: data.weight.is_some(),
+            components,
+            numbers: Buffer::new(&queue, "features", 1)?,
+            columns: 0,
+            host: leaves::HostRows::new(data),
+            data: row_data,
+            encoding: None,
+            output: 0,
+            next_slot: 0,
+            leaves: vec![],
+            subsets: vec![],
+            queue,
+        })
+    }
+
+    fn encoding(&self) -> Result<&Encoding> {
+        self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
+    }
+
+    /// Writes the numbers of the open features, in order.
+    fn list_columns(&mut self) -> Result<()> {
+        let open = self.groups.iter().filter(|g| g.open);
+        let numbers: Vec<u32> = open.flat_map(|g| (g.first..g.first + g.features).map(|f| f as u32)).collect();
+        self.columns = numbers.len();
+        self.numbers.reserve(&self.queue, "features", numbers.len())?;
+        self.numbers.write(&self.queue, &numbers)
+    }
+
+    /// Brings the table of features up to date.
+    fn list_features(&mut self, monotone: &[i8]) -> Result<()> {
+        if !self.table_stale && self.monotone == monotone {
+            return Ok(());
+        }
+        let row = |(i, f): (usize, &CodedFeature)| Feature {
+            borders: f.borders.len() as u32,
+            first: f.first() as u32,
+            categories: f.categories as u32,
+            monotone: monotone.get(i).copied().unwrap_or(0) as i32,
+        };
+        let table: Vec<Feature> = self.features.iter().enumerate().map(row).collect();
+        self.feature_table.reserve(&self.queue, "features", table.len())?;
+        self.feature_table.write(&self.queue, &table)?;
+        (self.table_stale, self.monotone) = (false, monotone.to_vec());
+        Ok(())
+    }
+
+    /// The group of a feature.
+    fn group_of(&self, feature: u32) -> &Group {
+        let index = self.groups.partition_point(|g| g.first <= feature as usize) - 1;
+        &self.groups[index]
+    }
+}
+
+impl Work {
+    fn new(queue: &Queue) -> Result<Work> {
+        Ok(Work {
+            nodes: Buffer::new(queue, "nodes", 1024)?,
+            jobs: Buffer::new(queue, "divisions", 256)?,
+            summed: Buffer::new(queue, "nodes", 256)?,
+            starts: Buffer::new(queue, "nodes", 256)?,
+            plan: Buffer::new(queue, "nodes", 1)?,
+            items: Buffer::new(queue, "nodes", 256)?,
+            allowed: Buffer::new(queue, "features", 256)?,
+            best: Buffer::new(queue, "splits", 256)?,
+            sets: Buffer::new(queue, "splits", 8)?,
+            found: Buffer::new(queue, "splits", 256)?,
+            total: Buffer::new(queue, "sums", 1)?,
+            level: [
+                Buffer::new(queue, "scores of splits", 1)?,
+                Buffer::new(queue, "scores of splits", 1)?,
+                Buffer::new(queue, "scores of splits", 1)?,
+                Buffer::new(queue, "scores of splits", 1)?,
+            ],
+            level_flags: [Buffer::new(queue, "scores of splits", 1)?, Buffer::new(queue, "scores of splits", 1)?],
+            walk: Buffer::new(queue, "a tree", 256)?,
+            walk_sets: Buffer::new(queue, "a tree", 8)?,
+            leaf_sums: Buffer::new(queue, "sums of leaves", 256)?,
+        })
+    }
+
+    /// The scores of a level, for `nodes` nodes at a time of `columns` features.
+    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize) -> Result<Level> {
+        let what = "scores of splits";
+        let sizes = [columns * 2 * nodes * 256, nodes, columns * 2 * 256, columns];
+        for (buffer, size) in self.level.iter_mut().zip(sizes) {
+            buffer.reserve(queue, what, size)?;
+        }
+        for (buffer, size) in self.level_flags.iter_mut().zip([columns * nodes, columns]) {
+            buffer.reserve(queue, what, size)?;
+        }
+        let ([scores, parents, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
+        Ok(Level {
+            scores: scores.address,
+            missing: missing.address,
+            parents: parents.address,
+            sums: sums.address,
+            parent: parent.address,
+            any: any.address,
+            nodes: nodes as u32,
+            unused: 0,
+        })
+    }
+}
+
+impl Backend for CudaBackend {
+    fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
+        let (id, first, rows) = (self.groups.len(), self.features.len(), self.data.rows);
+        let slot = 8 * Group::slot_numbers(features, self.components) as u64;
+        let bytes = Group::code_bytes(rows, features.len()) + (features.len().min(tables::LANES) * rows) as u64 + slot;
+        self.queue.check_memory(&format!("{} more features of {rows} rows", features.len()), bytes)?;
+        let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
+        let group =
+            Group::new(&self.queue, &self.kernels, first, features, &sources, rows, self.components, 1, &|| false)?;
+        self.features.extend_from_slice(features);
+        self.groups.push(group);
+        self.table_stale = true;
+        Ok(id)
+    }
+
+    fn drop_group(&mut self, group: GroupId) {
+        self.groups[group].clear();
+    }
+
+    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
+        self.output = output;
+        for (g, group) in self.groups.iter_mut().enumerate() {
+            group.reset(g == 0 || groups.contains(&g));
+        }
+        self.list_columns()?;
+        let drawn_unit = self.data.draw(&self.queue, &self.kernels, loss, tree, output)?;
+        let unit = drawn_unit && loss.constant_hessian() && !self.weighted;
+        self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+        let sums = self.begin_root(loss, tree)?;
+        let encoding = self.encoding()?;
+        Ok((sums, Scales { gradient: encoding.unit_gradient, hessian: encoding.unit_hessian }))
+    }
+
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
+        self.groups[group].open = true;
+        self.list_columns()?;
+        self.sum_in_group(group, nodes)
+    }
+
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
+        self.search_nodes(nodes, rules)
+    }
+
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        self.search_level(nodes, rules)
+    }
+
+    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
+        self.divide_nodes(divisions)
+    }
+
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+        self.sum_leaves(loss, tree, leaves)
+    }
+
+    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
+        self.quantiles_of_leaves(alpha)
+    }
+
+    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
+        self.data.set_values(&self.queue, self.output, values)
+    }
+
+    fn category_sets(&self) -> &[CodeSet] {
+        &self.subsets
+    }
+
+    fn update_scores(&mut self) -> Result<()> {
+        self.data.update(&self.queue, &self.kernels)
+    }
+
+    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.data.held_out_scores(&self.queue, &self.kernels)
+    }
+}

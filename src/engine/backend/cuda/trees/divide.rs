@@ -1,0 +1,301 @@
+//! Rows sent to children, and histograms summed from rows.
+
+use super::group::State;
+use super::memory::{SUM_THREADS, shared_bins};
+use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Search, Summed};
+use super::{CudaBackend, RowData};
+use crate::backend::cuda::{Kernel, grid};
+use crate::backend::{CodeSet, Division, NodeId};
+use crate::boosting::loss::Loss;
+use crate::error::Result;
+use crate::launch;
+use crate::tree::split::Sums;
+use cudarc::driver::LaunchConfig;
+
+/// What a plane of statistics holds, and where its words are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plane {
+    /// Gradient and hessian, 16 bits each.
+    Both,
+    /// Two limbs of a component; `false`: the first plane's words.
+    Limbs { component: u32, hessians: bool },
+    /// 1 for every row.
+    Ones { component: u32 },
+}
+
+impl CudaBackend {
+    /// The planes of the tree that grows, as in `backend/cpu/statistics.rs`.
+    fn planes(&self, encoding: &Encoding) -> Vec<Plane> {
+        let (wide, unit) = (encoding.wide != 0, encoding.unit != 0);
+        let mut planes = match (wide, unit) {
+            (false, _) => vec![Plane::Both],
+            (true, true) => vec![Plane::Limbs { component: 0, hessians: false }, Plane::Ones { component: 1 }],
+            (true, false) => vec![Plane::Limbs { component: 0, hessians: false }, Plane::Limbs { component: 1, hessians: true }],
+        };
+        if self.count_rows && !unit {
+            planes.push(Plane::Ones { component: 2 });
+        }
+        planes
+    }
+
+    /// How many blocks sum at a time.
+    pub(super) fn sum_blocks(&self) -> u32 {
+        2 * self.queue.gpu().multiprocessors()
+    }
+
+    /// As many pieces as nodes may be cut into.
+    fn most_pieces(&self, nodes: usize) -> u32 {
+        self.sum_blocks().max(self.data.rows.div_ceil(1 << 16) as u32) + nodes as u32
+    }
+
+    fn lists_table(&self) -> Lists {
+        Lists { lists: [self.lists[0].address, self.lists[1].address], words: self.data.words.address }
+    }
+
+    /// Rounds the statistics of a tree and sums the root's histogram; gives the root's sums.
+    pub(super) fn begin_root(&mut self, loss: &dyn Loss, tree: u64) -> Result<Sums> {
+        let queue = &self.queue;
+        let listed = self.data.bag.is_some();
+        let list = if listed { 0 } else { IN_ORDER };
+        let len = if listed { 0 } else { self.data.rows as u32 };
+        self.work.nodes.write(queue, &[Node { len, list, parent: -1, ..Node::default() }])?;
+        self.next_slot = 1;
+        for group in self.groups.iter_mut().filter(|g| g.open) {
+            group.zero(queue, 0..1)?;
+            group.set_state(0, State::Summed);
+        }
+        // Statistics are rarely wide: the root's pass is queued before that is known.
+        let fused = !listed;
+        if fused {
+            self.sum_root(loss, tree)?;
+        }
+        let encoding = self.data.encoding.read(&self.queue, 1)?[0];
+        RowData::check_finite(&encoding)?;
+        let planes = self.planes(&encoding);
+        self.encoding = Some(encoding);
+        if !fused || encoding.wide != 0 {
+            let hessians = planes.contains(&Plane::Limbs { component: 1, hessians: true });
+            let output = self.output;
+            self.data.round(&self.queue, &self.kernels, loss, (tree, output), hessians, self.lists[0].address, &self.work.nodes)?;
+        }
+        let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
+        for g in open {
+            if fused && encoding.wide != 0 && g == 0 {
+                self.groups[0].zero(&self.queue, 0..1)?;
+            }
+            let done = fused && encoding.wide == 0 && g == 0;
+            self.sum(g, &[Summed { node: 0, slot: 0 }], done)?;
+        }
+        self.root_total()
+    }
+
+    /// The first block of group 0 in the root, with the rounding: for narrow statistics of all rows.
+    fn sum_root(&mut self, loss: &dyn Loss, tree: u64) -> Result<()> {
+        let (table, histograms) = (self.data.table(loss, self.output, true), self.groups[0].table(0));
+        let rows = self.data.rows;
+        let piece = (rows.div_ceil(self.sum_blocks() as usize)).next_multiple_of(32).clamp(1024, 1 << 16) as u32;
+        let (seed, slot) = (self.host.seed, 0u32);
+        let config = grid(rows.div_ceil(piece as usize) as u32, SUM_THREADS, shared_bins(self.groups[0].bins));
+        let (encoding, words) = (self.data.encoding.address, self.data.words.address);
+        // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there.
+        unsafe { launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &tree, &words, &slot, &piece) }
+    }
+
+    /// The sums over the root's rows, from the bins of the first feature.
+    fn root_total(&mut self) -> Result<Sums> {
+        let encoding = self.encoding()?;
+        let counted = self.counted(encoding);
+        let Some(group) = self.groups.iter().find(|g| g.open && g.features > 0) else { return Ok(Sums::default()) };
+        let search = Search { histograms: group.table(0), counted, ..Search::default() };
+        let (slot, bins) = (0u32, self.features[group.first].bins() as u32);
+        let out = self.work.total.address;
+        // SAFETY: the arguments are those of `tree_total`: a feature's bins in a slot, and room for the sums.
+        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &out) }?;
+        Ok(self.work.total.read(&self.queue, 1)?[0].into())
+    }
+
+    /// How rows are counted in this tree, as kernels say it.
+    pub(super) fn counted(&self, encoding: &Encoding) -> u32 {
+        match (self.count_rows, encoding.unit != 0) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
+        }
+    }
+
+    /// Sums whole nodes in slots of a group, which are zero; `first_done`: the first plane of the first
+    /// block is already there.
+    fn sum(&mut self, group: usize, summed: &[Summed], first_done: bool) -> Result<()> {
+        let planes = self.planes(self.encoding()?);
+        let (g, blocks) = (&self.groups[group], self.groups[group].blocks() as u32);
+        if summed.is_empty() || blocks == 0 || (first_done && planes.len() == 1 && blocks == 1) {
+            return Ok(());
+        }
+        let queue = &self.queue;
+        self.work.summed.reserve(queue, "nodes", summed.len())?;
+        self.work.summed.write(queue, summed)?;
+        self.work.starts.reserve(queue, "nodes", summed.len() + 1)?;
+        let (count, most) = (summed.len() as u32, self.most_pieces(summed.len()));
+        let (nodes, list, starts, plan) =
+            (self.work.nodes.address, self.work.summed.address, self.work.starts.address, self.work.plan.address);
+        // SAFETY: the arguments are those of `tree_plan_sums`: nodes by number, `count` of them in the list.
+        unsafe { launch!(queue, &self.kernels.plan_sums, grid(1, 1024, 0); &nodes, &list, &count, &most, &starts, &plan) }?;
+        let lists = self.lists_table();
+        for (p, plane) in planes.iter().enumerate() {
+            let skip = (first_done && p == 0) as u32;
+            if skip == blocks {
+                continue;
+            }
+            let (kernel, component, words): (&Kernel, u32, u64) = match plane {
+                Plane::Both => (&self.kernels.sum_both, 0, 0),
+                Plane::Limbs { component, hessians: false } => (&self.kernels.sum_limbs, *component, 0),
+                Plane::Limbs { component, hessians: true } => {
+                    (&self.kernels.sum_limbs, *component, self.data.hessians.as_ref().map_or(0, |h| h.address))
+                }
+                Plane::Ones { component } => (&self.kernels.sum_ones, *component, 0),
+            };
+            let histograms = g.table(component);
+            let shared = shared_bins(g.bins);
+            let config = LaunchConfig { grid_dim: (most, blocks - skip, 1), block_dim: (SUM_THREADS, 1, 1), shared_mem_bytes: shared };
+            // SAFETY: the arguments are those of `tree_sum_*`: the nodes' rows are rows of the table, the
+            // slots are there.
+            unsafe { launch!(queue, kernel, config; &histograms, &lists, &words, &nodes, &list, &starts, &count, &plan, &skip) }?;
+        }
+        Ok(())
+    }
+
+    /// Sums nodes in a group that was opened after their rows were parted.
+    pub(super) fn sum_in_group(&mut self, group: usize, nodes: &[NodeId]) -> Result<()> {
+        let mut summed = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let slot = self.slot_of(*node);
+            self.groups[group].reserve(&self.queue, slot + 1)?;
+            self.groups[group].zero(&self.queue, slot..slot + 1)?;
+            self.groups[group].set_state(*node, State::Summed);
+            summed.push(Summed { node: *node, slot: slot as u32 });
+        }
+        self.sum(group, &summed, false)
+    }
+
+    /// The slot that a node has in all groups.
+    pub(super) fn slot_of(&self, node: NodeId) -> usize {
+        self.host.slots.get(node as usize).copied().unwrap_or(0)
+    }
+
+    fn set_slot(&mut self, node: NodeId, slot: usize) {
+        let slots = &mut self.host.slots;
+        if slots.len() <= node as usize {
+            slots.resize(node as usize + 1, 0);
+        }
+        slots[node as usize] = slot;
+    }
+
+    /// What sends a row to the right by its code.
+    pub(super) fn code_test(&self, feature: u32, border: u32, missing_left: bool) -> (u32, bool) {
+        let f = &self.features[feature as usize];
+        (f.first() as u32 + border, !(missing_left || !f.missing_bin))
+    }
+
+    /// Carries out the divisions whose children, or theirs, will be searched; the others need no rows.
+    pub(super) fn divide_nodes(&mut self, divisions: &[Division]) -> Result<()> {
+        let divisions: Vec<&Division> = divisions.iter().filter(|d| d.histograms).collect();
+        let Some(last) = divisions.iter().map(|d| d.left.max(d.right)).max() else { return Ok(()) };
+        let planes = self.planes(self.encoding()?);
+        let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
+        let first = divisions.iter().map(|d| d.left.min(d.right)).min().unwrap_or(last);
+        let mut nodes = vec![Node { parent: -1, ..Node::default() }; (last - first + 1) as usize];
+        let mut jobs = Vec::with_capacity(divisions.len());
+        let new_slots = self.next_slot..self.next_slot + divisions.len();
+        let mut sums: Vec<Vec<Summed>> = vec![vec![]; self.groups.len()];
+        for (d, slot) in divisions.iter().zip(new_slots.clone()) {
+            let (smaller, larger) = if d.left_is_smaller { (d.left, d.right) } else { (d.right, d.left) };
+            let parent_slot = self.slot_of(d.parent);
+            self.set_slot(smaller, slot);
+            self.set_slot(larger, parent_slot);
+            for g in &open {
+                let group = &mut self.groups[*g];
+                sums[*g].push(Summed { node: smaller, slot: slot as u32 });
+                let rest = if group.state(d.parent) == State::Summed {
+                    State::Rest(slot as u32)
+                } else {
+                    // The group was opened after the parent was divided from its own.
+                    group.reserve(&self.queue, parent_slot + 1)?;
+                    group.zero(&self.queue, parent_slot..parent_slot + 1)?;
+                    sums[*g].push(Summed { node: larger, slot: parent_slot as u32 });
+                    State::Summed
+                };
+                group.set_state(smaller, State::Summed);
+                group.set_state(larger, rest);
+            }
+            let feature = &self.features[d.split.feature as usize];
+            let (last_left, zero_right) = self.code_test(d.split.feature, d.split.border, d.split.missing_left);
+            let set = feature.categories.then(|| self.subsets[d.split.border as usize]);
+            jobs.push(Job {
+                codes: self.group_of(d.split.feature).codes_of(d.split.feature as usize),
+                node: d.parent,
+                last: last_left,
+                zero_right: zero_right as u32,
+                is_set: set.is_some() as u32,
+                set: words(set.unwrap_or_default()),
+                right_is_smaller: !d.left_is_smaller as u32,
+                slot: slot as u32,
+                moves: 1,
+                unused: 0,
+            });
+            for (child, right) in [(d.left, 0), (d.right, 1)] {
+                nodes[(child - first) as usize] = Node { parent: d.parent as i32, right, ..Node::default() };
+            }
+        }
+        self.next_slot = new_slots.end;
+        for g in &open {
+            self.groups[*g].reserve(&self.queue, new_slots.end)?;
+            self.groups[*g].zero(&self.queue, new_slots.clone())?;
+        }
+        self.write_nodes(first as usize, &nodes)?;
+        let queue = &self.queue;
+        let count = jobs.len() as u32;
+        self.work.jobs.reserve(queue, "divisions", jobs.len())?;
+        self.work.jobs.write(queue, &jobs)?;
+        self.work.starts.reserve(queue, "nodes", jobs.len() + 1)?;
+        let most = self.most_pieces(jobs.len());
+        let (nodes, list, starts, plan) =
+            (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
+        // SAFETY: the arguments are those of `tree_plan_jobs`: nodes by number, `count` jobs.
+        unsafe { launch!(queue, &self.kernels.plan_jobs, grid(1, 1024, 0); &nodes, &list, &count, &most, &starts, &plan) }?;
+        // Rows are summed on the way where one block of narrow statistics is all there is to sum.
+        let alone = open.len() == 1 && self.groups[open[0]].blocks() == 1;
+        let all_rest = sums[open[0]].len() == divisions.len();
+        let fused = alone && planes[0] == Plane::Both && all_rest;
+        let (kernel, shared) = match fused {
+            true => (&self.kernels.divide_sum, shared_bins(self.groups[open[0]].bins)),
+            false => (&self.kernels.divide, 0),
+        };
+        let (histograms, lists) = (self.groups[open[0]].table(0), self.lists_table());
+        let config = grid(most, SUM_THREADS, shared);
+        // SAFETY: the arguments are those of `tree_divide*`: the jobs' nodes stand in the lists, their codes
+        // are those of all rows, their slots are there.
+        unsafe { launch!(queue, kernel, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan) }?;
+        for g in open {
+            let summed = std::mem::take(&mut sums[g]);
+            self.sum(g, &summed, fused)?;
+        }
+        Ok(())
+    }
+
+    /// Writes nodes from number `first` on.
+    fn write_nodes(&mut self, first: usize, nodes: &[Node]) -> Result<()> {
+        let (have, need) = (self.work.nodes.slice.len(), first + nodes.len());
+        if have < need {
+            let mut larger = super::Buffer::new(&self.queue, "nodes", need.max(2 * have))?;
+            let copied = self.queue.stream().memcpy_dtod(&self.work.nodes.slice, &mut larger.slice.slice_mut(..have));
+            copied.map_err(|e| crate::backend::cuda::error::driver(self.queue.gpu(), "copying nodes", e))?;
+            self.work.nodes = larger;
+        }
+        self.queue.write(nodes, &mut self.work.nodes.slice.slice_mut(first..need))
+    }
+}
+
+/// A set of codes as kernels see it.
+pub fn words(set: CodeSet) -> [u32; 8] {
+    std::array::from_fn(|i| (0..32).fold(0, |word, bit| word | (set.contains((32 * i + bit) as u8) as u32) << bit))
+}

@@ -1,0 +1,113 @@
+//! Buffers of a fit on the device, and the kernels.
+
+use crate::backend::cuda::{Gpu, Image, Kernel, Queue};
+use crate::error::Result;
+use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
+
+/// `kernels/trees.cu`.
+const TREES: Image = Image { name: "trees", bytes: taiga_kernels::images::trees };
+
+/// An array on the device, and where it is: kernels get addresses in tables.
+pub struct Buffer<T: DeviceRepr> {
+    pub slice: CudaSlice<T>,
+    pub address: u64,
+}
+
+impl<T: DeviceRepr> Buffer<T> {
+    /// Room for `n` values, which hold anything.
+    pub fn new(queue: &Queue, what: &str, n: usize) -> Result<Buffer<T>> {
+        Ok(Buffer::of(queue, queue.alloc(what, n)?))
+    }
+
+    /// A copy of `values`.
+    pub fn copy_of(queue: &Queue, what: &str, values: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = Buffer::new(queue, what, values.len())?;
+        buffer.write(queue, values)?;
+        Ok(buffer)
+    }
+
+    fn of(queue: &Queue, slice: CudaSlice<T>) -> Buffer<T> {
+        let address = slice.device_ptr(queue.stream()).0;
+        Buffer { slice, address }
+    }
+
+    /// Room for `n` values at least; what it held is lost where it grows.
+    pub fn reserve(&mut self, queue: &Queue, what: &str, n: usize) -> Result<()> {
+        if self.slice.len() < n {
+            *self = Buffer::new(queue, what, n.max(self.slice.len() * 3 / 2))?;
+        }
+        Ok(())
+    }
+
+    /// Writes `values` to its beginning.
+    pub fn write(&mut self, queue: &Queue, values: &[T]) -> Result<()> {
+        queue.write(values, &mut self.slice)
+    }
+
+    /// The first `n` values, when all before has run.
+    pub fn read(&self, queue: &Queue, n: usize) -> Result<Vec<T>> {
+        queue.read(&self.slice.slice(..n))
+    }
+}
+
+macro_rules! kernels {
+    ($($name:ident),* $(,)?) => {
+        /// The kernels, loaded once for a fit.
+        pub struct Kernels { $(pub $name: Kernel,)* }
+
+        impl Kernels {
+            fn load(gpu: &Gpu) -> Result<Kernels> {
+                Ok(Kernels { $($name: gpu.kernel(TREES, concat!("tree_", stringify!($name)))?,)* })
+            }
+        }
+    };
+}
+
+kernels!(
+    update,
+    magnitudes,
+    encode,
+    round,
+    root,
+    keys,
+    draw,
+    gather,
+    interleave,
+    plan_jobs,
+    plan_sums,
+    sum_both,
+    sum_limbs,
+    sum_ones,
+    divide,
+    divide_sum,
+    search,
+    pick,
+    level_scores,
+    level_sum,
+    level_pick,
+    total,
+    leaves,
+);
+
+/// Threads of the blocks that sum histograms.
+pub const SUM_THREADS: u32 = 1024;
+
+/// Bytes of shared memory for the sums of a block of features with `bins` bins.
+pub fn shared_bins(bins: usize) -> u32 {
+    (bins * 32 * 8) as u32
+}
+
+impl Kernels {
+    /// Loads the kernels for features of up to `bins` bins.
+    pub fn new(gpu: &Gpu) -> Result<Kernels> {
+        let kernels = Kernels::load(gpu)?;
+        for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.root, &kernels.divide_sum] {
+            kernel.allow_shared(gpu, shared_bins(256))?;
+        }
+        kernels.leaves.allow_shared(gpu, LEAVES_SHARED)?;
+        Ok(kernels)
+    }
+}
+
+/// Bytes of shared memory for the sums of leaves.
+pub const LEAVES_SHARED: u32 = 96 << 10;

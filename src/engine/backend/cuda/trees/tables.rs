@@ -1,0 +1,201 @@
+//! The tables that the host and the kernels share: twins of the structs in `kernels/trees/*.cuh`,
+//! field by field. Addresses are those of the device.
+
+use crate::boosting::loss::Formula;
+use crate::tree::split::{SplitRules, Sums};
+use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
+
+/// Features of a block of codes: a row of a block is one 32-byte sector.
+pub const LANES: usize = 32;
+
+/// The number that stands for "all rows in order" where a list is named.
+pub const IN_ORDER: u32 = 2;
+
+/// Bits of [`Item::state`].
+pub const EXISTS: u32 = 1;
+pub const SEARCHED: u32 = 2;
+
+/// Sides of a found split.
+pub const NO_SIDE: u32 = 0;
+pub const MISSING_LEFT: u32 = 1;
+pub const MISSING_RIGHT: u32 = 2;
+pub const SUBSET: u32 = 3;
+
+/// Bits of [`Walk::kind`].
+pub const DIVIDED: u32 = 1;
+pub const ZERO_RIGHT: u32 = 2;
+pub const BY_SET: u32 = 4;
+
+macro_rules! tables {
+    ($($(#[$doc:meta])* pub struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
+        $($(#[$doc])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
+
+        // SAFETY: plain numbers in C's layout, which is the kernels' own.
+        unsafe impl DeviceRepr for $name {}
+        // SAFETY: zeros are numbers.
+        unsafe impl ValidAsZeroBits for $name {})*
+    };
+}
+
+tables! {
+    /// Sums over rows.
+    pub struct Total { gradient: i64, hessian: i64, count: i64, }
+
+    /// How the derivatives of one tree become integers.
+    pub struct Encoding {
+        gradient: f64, hessian: f64,
+        gradient32: f32, hessian32: f32,
+        leaf_gradient: f64, leaf_hessian: f64,
+        unit_gradient: f64, unit_hessian: f64,
+        largest_gradient: u32, largest_hessian: u32,
+        wide: u32, unit: u32,
+    }
+
+    /// The rows as the losses see them.
+    pub struct Rows {
+        rows: u64,
+        target: u64, weight: u64, bag: u64, scores: u64,
+        output: u32, loss: u32,
+        a: f32, b: f32,
+        classes: u32, unused: u32,
+    }
+
+    /// A node's rows.
+    pub struct Node {
+        start: u32, len: u32,
+        gone: u64,
+        list: u32, parent: i32,
+        right: u32, unused: u32,
+    }
+
+    /// A division.
+    pub struct Job {
+        codes: u64,
+        node: u32, last: u32, zero_right: u32, is_set: u32,
+        set: [u32; 8],
+        right_is_smaller: u32, slot: u32,
+        moves: u32, unused: u32,
+    }
+
+    /// Nodes cut into pieces.
+    pub struct Plan { pieces: u32, piece: u32, }
+
+    /// A node's rows are summed in a slot.
+    pub struct Summed { node: u32, slot: u32, }
+
+    /// Where histograms of a group go.
+    pub struct Histograms {
+        codes: u64, rows: u64, slots: u64, slot_size: u64,
+        features: u32, bins: u32, components: u32, component: u32,
+    }
+
+    /// The lists of rows.
+    pub struct Lists { lists: [u64; 2], words: u64, }
+
+    /// A feature.
+    pub struct Feature { borders: u32, first: u32, categories: u32, monotone: i32, }
+
+    /// What makes a split good and allowed.
+    pub struct Rules {
+        l1: f64, l2: f64, min_child_weight: f64, min_gain: f64,
+        min_data_in_leaf: i64,
+        smooth: f64, category_l2: f64,
+        most_categories: u32, constrained: u32,
+    }
+
+    /// A node to be searched.
+    pub struct Item {
+        sums: Total,
+        low: f64, high: f64,
+        slot: u32, minus: i32,
+        features: u32, state: u32,
+    }
+
+    /// What a feature offers a node.
+    pub struct Best { gain: f64, border: u32, side: u32, left: Total, }
+
+    /// What was found for a node.
+    pub struct Found {
+        gain: f64,
+        feature: u32, border: u32, side: u32, unused: u32,
+        left: Total,
+        set: [u32; 8],
+    }
+
+    /// A search.
+    pub struct Search {
+        histograms: Histograms,
+        features: u64,
+        first_feature: u32, first_column: u32, columns: u32, counted: u32,
+        items: u64, allowed: u64, encoding: u64, best: u64, sets: u64,
+        rules: Rules,
+    }
+
+    /// The scores of a level's candidates.
+    pub struct Level {
+        scores: u64, missing: u64, parents: u64, sums: u64, parent: u64, any: u64,
+        nodes: u32, unused: u32,
+    }
+
+    /// How rows are drawn.
+    pub struct Draw { kind: u32, bucket: u32, l2: f32, unused: u32, first: f64, second: f64, }
+
+    /// A node of a tree as rows walk it.
+    pub struct Walk { codes: u64, last: u32, set: u32, left: u32, right: u32, leaf: u32, kind: u32, }
+
+    /// The sums of leaves.
+    pub struct Leaves {
+        walk: u64, sets: u64, leaf: u64, sums: u64,
+        walks: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
+    }
+}
+
+impl From<Sums> for Total {
+    fn from(s: Sums) -> Total {
+        Total { gradient: s.gradient, hessian: s.hessian, count: s.count }
+    }
+}
+
+impl From<Total> for Sums {
+    fn from(t: Total) -> Sums {
+        Sums { gradient: t.gradient, hessian: t.hessian, count: t.count }
+    }
+}
+
+impl Rules {
+    /// Those of a tree; units come from its encoding, which the device has.
+    pub fn new(rules: &SplitRules) -> Rules {
+        Rules {
+            l1: rules.l1,
+            l2: rules.l2,
+            min_child_weight: rules.min_child_weight,
+            min_gain: rules.min_gain,
+            min_data_in_leaf: rules.min_data_in_leaf,
+            smooth: rules.categories.smooth,
+            category_l2: rules.categories.l2,
+            most_categories: rules.categories.most,
+            constrained: !rules.monotone.is_empty() as u32,
+        }
+    }
+}
+
+impl Rows {
+    /// Names the loss by its number and parameters.
+    pub fn with_formula(mut self, formula: Formula) -> Rows {
+        (self.loss, self.a, self.b, self.classes) = match formula {
+            Formula::Rmse => (0, 0.0, 0.0, 0),
+            Formula::CrossEntropy => (1, 0.0, 0.0, 0),
+            Formula::Mae => (2, 0.0, 0.0, 0),
+            Formula::Quantile { below, above } => (3, below, above, 0),
+            Formula::Huber { delta } => (4, delta, 0.0, 0),
+            Formula::Poisson => (5, 0.0, 0.0, 0),
+            Formula::Gamma => (6, 0.0, 0.0, 0),
+            Formula::Tweedie { one, two } => (7, one, two, 0),
+            Formula::Multiclass { classes, factor } => (8, factor, 0.0, classes),
+        };
+        self
+    }
+}

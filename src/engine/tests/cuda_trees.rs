@@ -1,0 +1,333 @@
+//! A fit on the GPU gives the model of a fit on the CPU, byte for byte: every policy, loss, way to
+//! draw rows, constraint and categorical method, from one row to millions.
+//!
+//! Without a GPU these tests say so and pass, unless `TAIGA_REQUIRE_CUDA` is set.
+
+mod common;
+mod cuda_support;
+
+use common::{Dice, Table, Wanted, params, params_with};
+use cuda_support::gpu::{gpu, say};
+use serde_json::json;
+use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
+use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::encoding::CategoryColumn;
+use taiga_engine::model::{Labels, Model};
+
+const LOSSES: [&str; 10] = ["rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"];
+
+/// Whole numbers from -40 to 40 as features, some missing, and a target that any loss takes.
+fn table(rows: usize, features: usize, loss: &str, seed: u64) -> Table {
+    let mut dice = Dice::new(seed);
+    let columns: Vec<Vec<f64>> = (0..features)
+        .map(|f| {
+            let missing = if f % 3 == 1 { 0.1 } else { 0.0 };
+            (0..rows).map(|_| if dice.chance(missing) { f64::NAN } else { dice.below(81) as f64 - 40.0 }).collect()
+        })
+        .collect();
+    let x = |f: usize, i: usize| if columns[f % features][i].is_nan() { 20.0 } else { columns[f % features][i] };
+    let z: Vec<f64> = (0..rows).map(|i| x(0, i) / 20.0 + x(1, i) * x(2, i) / 800.0 + dice.normal()).collect();
+    match loss {
+        "logloss" => Table::classes(columns, z.iter().map(|z| (*z > 0.0) as u32).collect(), Labels::Boolean),
+        "multiclass" => {
+            let class = |z: &f64| if *z > 0.7 { 2 } else { (*z > -0.7) as u32 };
+            Table::classes(columns, z.iter().map(class).collect(), Labels::Text(vec!["a".into(), "b".into(), "c".into()]))
+        }
+        "cross_entropy" => Table::numbers(columns, z.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect()),
+        "poisson" | "gamma" | "tweedie" => Table::numbers(columns, z.iter().map(|z| (0.5 * z).exp()).collect()),
+        _ => Table::numbers(columns, z),
+    }
+}
+
+/// A fit on each device.
+fn both(t: &Input<'_>, p: &BoostingParams) -> (Model, Model) {
+    let on = |device: &str| {
+        let p = BoostingParams { device: device.into(), ..p.clone() };
+        fit(t, &p, &Quiet).unwrap_or_else(|e| panic!("{e}; {p:?}"))
+    };
+    (on("cpu"), on("cuda"))
+}
+
+/// Panics where the models differ, saying where first.
+fn assert_same((cpu, cuda): &(Model, Model), what: &str) {
+    for (i, (a, b)) in cpu.trees.iter().zip(&cuda.trees).enumerate() {
+        let (mut splits, mut others) = (a.splits(), b.splits());
+        loop {
+            match (splits.next(), others.next()) {
+                (None, None) => break,
+                (a, b) => assert!(a == b, "{what}: tree {i}: splits differ: {a:?} on the CPU, {b:?} on the GPU"),
+            }
+        }
+        for (leaf, (a, b)) in a.leaves().iter().zip(b.leaves()).enumerate() {
+            assert!(a == b, "{what}: tree {i}, leaf {leaf}: {a:?} on the CPU, {b:?} on the GPU");
+        }
+    }
+    assert!(cpu == cuda, "{what}: the models differ");
+    assert!(cpu.to_bytes() == cuda.to_bytes(), "{what}: the models' bytes differ");
+}
+
+fn compare(t: &Table, p: &BoostingParams, what: &str) {
+    assert_same(&both(&t.input(), p), what);
+}
+
+/// Proves equal bytes under every policy for the plainest fits.
+#[test]
+fn plain_fits() {
+    if gpu().is_none() {
+        return;
+    }
+    for loss in ["rmse", "logloss"] {
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            for rows in [2, 10, 1000, 40_000] {
+                let t = table(rows, 6, loss, 1);
+                let p = params(json!({ "loss": loss, "policy": policy, "trees": 5 }));
+                compare(&t, &p, &format!("{loss}, {policy}, {rows} rows"));
+            }
+        }
+    }
+}
+
+/// Proves equal bytes under every policy, loss and way to draw rows, with feature fractions,
+/// weights, constraints, held-out rows and early stopping dealt out over the combinations.
+#[test]
+fn any_policy_loss_and_sample() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut case = 0;
+    for loss in LOSSES {
+        let mut plain = table(20_000, 6, loss, 1);
+        let mut dice = Dice::new(2);
+        let weight: Vec<f64> = (0..plain.rows()).map(|_| 0.1 + dice.unit()).collect();
+        let held_out: Vec<bool> = (0..plain.rows()).map(|_| dice.chance(0.2)).collect();
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            for sample in ["none", "bernoulli", "goss", "mvs"] {
+                case += 1;
+                let mut p = json!({ "loss": loss, "policy": policy, "row_sample": sample, "trees": 3, "seed": case, "learning_rate": 0.3 });
+                p["depth"] = json!(4);
+                if case % 2 == 0 {
+                    p["feature_fraction"] = json!(0.7);
+                    p["feature_fraction_level"] = json!(0.8);
+                    p["feature_fraction_node"] = json!(if policy == "symmetric" { 1.0 } else { 0.6 });
+                }
+                if case % 3 == 0 {
+                    p["min_data_in_leaf"] = json!(50);
+                    p["monotone"] = json!({ "x0": 1 });
+                }
+                if case % 7 < 3 {
+                    p["early_stopping"] = json!(2);
+                    p["trees"] = json!(5);
+                }
+                if case % 11 == 0 {
+                    p["interaction"] = json!([["x0", "x1"], ["x2", "x3", "x4"]]);
+                }
+                plain.held_out = (case % 7 < 3).then(|| held_out.clone());
+                plain.weight = (case % 5 < 2).then(|| weight.clone());
+                compare(&plain, &params(p.clone()), &format!("case {case}: {p}"));
+            }
+        }
+    }
+}
+
+/// Proves equal bytes at the edges of the layout: one border and 255, one block of features and
+/// several, many pieces of rows, deep trees.
+#[test]
+fn edges_of_the_layout() {
+    if gpu().is_none() {
+        return;
+    }
+    for (rows, features, more) in [
+        (40_000, 6, json!({ "trees": 20 })),
+        (40_000, 6, json!({ "trees": 8, "bins": 1, "policy": "depthwise" })),
+        (12_000, 29, json!({ "trees": 4, "policy": "leafwise", "min_data_in_leaf": 9 })),
+        (12_000, 32, json!({ "trees": 4, "policy": "symmetric", "min_child_weight": 3 })),
+        (12_000, 33, json!({ "trees": 4, "policy": "depthwise", "depth": 9 })),
+        (12_000, 61, json!({ "trees": 4, "policy": "depthwise", "row_sample": "mvs" })),
+        (12_000, 125, json!({ "trees": 3 })),
+        (5_000, 10, json!({ "trees": 2, "depth": 12 })),
+        (5_000, 10, json!({ "trees": 2, "depth": 16, "policy": "depthwise", "min_child_weight": 0 })),
+        (30_000, 10, json!({ "trees": 3, "leaves": 700, "depth": 20, "policy": "leafwise", "min_child_weight": 0 })),
+        (300_000, 3, json!({ "trees": 3, "policy": "depthwise", "l1": 0.5 })),
+    ] {
+        let t = table(rows, features, "rmse", 3);
+        compare(&t, &params_with(json!({}), more.clone()), &format!("{rows} x {features}: {more}"));
+    }
+    for missing in [0.0, 0.05] {
+        let mut dice = Dice::new(4);
+        let rows = 120_000;
+        let columns: Vec<Vec<f64>> =
+            (0..3).map(|_| (0..rows).map(|_| if dice.chance(missing) { f64::NAN } else { dice.unit() }).collect()).collect();
+        let y = (0..rows).map(|i| (9.0 * columns[0][i]).sin().max(-0.9) + columns[1][i].max(-3.0)).collect();
+        let t = Table::numbers(columns, y);
+        let p = params(json!({ "bins": 255, "trees": 5, "border_sample": 50_000, "policy": "depthwise" }));
+        compare(&t, &p, &format!("255 borders, missing {missing}"));
+    }
+}
+
+/// Proves equal bytes for small tables, which the CPU searches without histograms.
+#[test]
+fn small_tables() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut case = 0;
+    for loss in ["rmse", "logloss", "multiclass", "quantile"] {
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            for more in [
+                json!({}),
+                json!({ "min_child_weight": 0, "l2": 0.1, "bins": 20, "row_sample": "bernoulli" }),
+                json!({ "l1": 0.3, "min_data_in_leaf": 7, "row_sample": "mvs", "min_gain": 0.01 }),
+                json!({ "monotone": { "x0": 1, "x1": -1 }, "feature_fraction_level": 0.5, "min_child_weight": 0.2 }),
+                json!({ "interaction": [["x0", "x1"], ["x1", "x2", "x130"]], "feature_fraction": 0.8, "bins": 1 }),
+            ] {
+                case += 1;
+                let mut t = table(500, 140, loss, case);
+                let mut dice = Dice::new(case);
+                t.weight = (case % 3 == 0).then(|| (0..500).map(|_| dice.below(4) as f64).collect());
+                t.held_out = (case % 4 == 0).then(|| (0..500).map(|_| dice.chance(0.2)).collect());
+                let base = json!({ "loss": loss, "policy": policy, "trees": 2, "depth": 5, "seed": case, "learning_rate": 0.4 });
+                compare(&t, &params_with(base, more.clone()), &format!("{loss}, {policy}, case {case}: {more}"));
+            }
+        }
+    }
+    for rows in [2, 3, 5, 17, 33] {
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            let t = table(rows, 4, "rmse", rows as u64);
+            compare(&t, &params(json!({ "trees": 4, "policy": policy, "min_child_weight": 0, "l2": 0.0 })), &format!("{rows} rows, {policy}"));
+        }
+    }
+}
+
+/// Proves equal bytes where statistics are wide: a target with an outlier, under constant hessians,
+/// weights and counts.
+#[test]
+fn wide_statistics() {
+    if gpu().is_none() {
+        return;
+    }
+    for policy in ["symmetric", "depthwise", "leafwise"] {
+        for (weighted, min_data) in [(false, 0), (true, 0), (false, 20), (true, 20)] {
+            let mut t = table(40_000, 6, "rmse", 5);
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            y[12_345] = 1e9;
+            let mut dice = Dice::new(6);
+            t.weight = weighted.then(|| (0..40_000).map(|i| if i == 999 { 1e6 } else { dice.unit() }).collect());
+            let p = params(json!({ "trees": 6, "policy": policy, "min_data_in_leaf": min_data, "learning_rate": 0.8 }));
+            compare(&t, &p, &format!("{policy}, weighted {weighted}, {min_data}"));
+        }
+    }
+}
+
+/// Proves equal bytes for columns of categories under every method: statistics under several
+/// permutations, combinations found while trees grow, one-hot questions, subsets.
+#[test]
+fn categories() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut case = 0;
+    for (cardinalities, classes) in [(vec![7, 40], 0), (vec![3, 300, 12], 2), (vec![30, 30, 5], 3)] {
+        for more in [
+            json!({}),
+            json!({ "policy": "depthwise", "max_combination": 3, "permutations": 1 }),
+            json!({ "policy": "leafwise", "max_combination": 2 }),
+            json!({ "policy": "depthwise", "cat_method": "partition", "min_data_in_leaf": 5 }),
+            json!({ "policy": "leafwise", "cat_method": "partition", "row_sample": "mvs" }),
+            json!({ "one_hot_max_size": 50, "max_combination": 1 }),
+        ] {
+            case += 1;
+            let rows = 6000;
+            let mut dice = Dice::new(case);
+            let text: Vec<Vec<Option<String>>> = cardinalities
+                .iter()
+                .map(|k| (0..rows).map(|_| (!dice.chance(0.03)).then(|| format!("k{}", dice.below(*k) * dice.below(*k) / k))).collect())
+                .collect();
+            let columns: Vec<CategoryColumn> = text
+                .iter()
+                .enumerate()
+                .map(|(i, c)| CategoryColumn::text(&format!("c{i}"), &[rows], |_, r| c[r].as_deref()).unwrap())
+                .collect();
+            let number: Vec<f64> = (0..rows).map(|_| dice.normal()).collect();
+            let effect = |t: &Option<String>| t.as_ref().map_or(0.5, |t| (t.len() * 7 + t.as_bytes()[t.len() - 1] as usize * 13) as f64 % 10.0 / 5.0 - 1.0);
+            let y: Vec<f64> = (0..rows).map(|i| text.iter().map(|c| effect(&c[i])).sum::<f64>() + 0.5 * number[i] + 0.3 * dice.normal()).collect();
+            let codes: Vec<u32> = y.iter().map(|y| ((y + 1.5).max(0.0) as u32).min(classes.max(1) - 1)).collect();
+            let mut features: Vec<Column<'_>> = columns.iter().map(Column::categorical).collect();
+            features.push(Column::from_f64("x", &number));
+            let held_out: Vec<bool> = (0..rows).map(|_| dice.chance(0.2)).collect();
+            let labels = if classes == 2 { Labels::Boolean } else { Labels::Integer((0..classes as i64).collect()) };
+            let input = Input {
+                features,
+                target: if classes > 0 { Target::Classes { codes: &codes, labels } } else { Target::Numbers(Column::from_f64("y", &y)) },
+                target_name: "y".into(),
+                weight: None,
+                baseline: vec![],
+                held_out: (case % 2 == 0).then_some(&held_out[..]),
+            };
+            let p = params_with(json!({ "trees": 6, "depth": 5, "seed": case, "learning_rate": 0.3 }), more.clone());
+            assert_same(&both(&input, &p), &format!("{cardinalities:?}, {classes} classes: {more}"));
+        }
+    }
+}
+
+/// Proves equal bytes for sparse features, which the CPU bundles and the GPU does not.
+#[test]
+fn sparse_features() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut dice = Dice::new(8);
+    let (rows, features) = (30_000, 60);
+    let columns: Vec<Vec<f64>> =
+        (0..features).map(|_| (0..rows).map(|_| if dice.chance(0.97) { 0.0 } else { dice.below(9) as f64 - 3.0 }).collect()).collect();
+    let y = (0..rows).map(|i| columns.iter().take(20).map(|c| c[i]).sum::<f64>() + dice.normal()).collect();
+    let t = Table::numbers(columns, y);
+    for policy in ["symmetric", "depthwise", "leafwise"] {
+        compare(&t, &params(json!({ "trees": 4, "policy": policy })), &format!("sparse, {policy}"));
+    }
+}
+
+/// Proves equal bytes from the types of columns that the CPU reads: f32, integers behind bitmaps.
+#[test]
+fn types_of_columns() {
+    if gpu().is_none() {
+        return;
+    }
+    let t = table(20_000, 6, "logloss", 8);
+    let single: Vec<Vec<f32>> = t.columns.iter().map(|c| c.iter().map(|x| *x as f32).collect()).collect();
+    let whole: Vec<i32> = t.columns[1].iter().map(|x| if x.is_nan() { 7 } else { *x as i32 }).collect();
+    let mut valid = vec![0u8; 20_003usize.div_ceil(8)];
+    t.columns[1].iter().enumerate().filter(|(_, x)| !x.is_nan()).for_each(|(i, _)| valid[(i + 3) / 8] |= 1 << ((i + 3) % 8));
+    let mut features: Vec<Column<'_>> = single.iter().enumerate().map(|(i, c)| Column::from_f32(format!("x{i}"), c)).collect();
+    features[1] = Column::new("x1", FeatureType::Numeric, vec![Chunk::new(Values::I32(&whole), Some(Bits::new(&valid, 3, 20_000)))]);
+    let p = params(json!({ "trees": 5, "policy": "depthwise" }));
+    let models = both(&Input { features, ..t.input() }, &p);
+    assert_same(&models, "f32 and integers");
+    assert!(models.0 == t.fit(&p));
+}
+
+/// Proves equal bytes for millions of rows. `TAIGA_CUDA_ROWS` says how many; 2,000,000 unless told.
+#[test]
+fn many_rows() {
+    if gpu().is_none() {
+        return;
+    }
+    let rows: usize = std::env::var("TAIGA_CUDA_ROWS").ok().and_then(|r| r.parse().ok()).unwrap_or(2_000_000);
+    let mut dice = Dice::new(12);
+    let features = 28;
+    // Columns are windows of one vector, so that the test needs little memory.
+    let noise: Vec<f32> = (0..rows + 4 * features).map(|_| dice.unit() as f32).collect();
+    let codes: Vec<u32> = (0..rows).map(|i| (noise[i] * noise[i + 12] + 0.3 * noise[i + 40] * dice.unit() as f32 > 0.35) as u32).collect();
+    let input = Input {
+        features: (0..features).map(|f| Column::from_f32(format!("x{f}"), &noise[4 * f..4 * f + rows])).collect(),
+        target: Target::Classes { codes: &codes, labels: Labels::Boolean },
+        target_name: "y".into(),
+        weight: None,
+        baseline: vec![],
+        held_out: None,
+    };
+    for policy in ["symmetric", "depthwise", "leafwise"] {
+        let p = params(json!({ "trees": 3, "policy": policy }));
+        assert_same(&both(&input, &p), &format!("{rows} rows, {policy}"));
+        say(&format!("{rows} rows, {policy}: equal bytes"));
+    }
+}
