@@ -2,8 +2,10 @@
 //
 //   tree_magnitudes ─► tree_encode ─► tree_root (or tree_round, then tree_sum_*)      once a tree
 //   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_divide_sum                      once a level
+//   tree_search ─► tree_grow ─► tree_divide_sum                                        ahead of the host
 //   tree_leaves, and with the next tree's magnitudes the scores' update               once a tree
 
+#include "trees/ahead.cuh"
 #include "trees/divide.cuh"
 #include "trees/leaves.cuh"
 #include "trees/rows.cuh"

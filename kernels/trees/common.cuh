@@ -126,9 +126,9 @@ __device__ __forceinline__ bool goes_right(const Job& job, uint32_t code) {
     return code > job.last || (job.zero_right && code == 0);
 }
 
-// Nodes cut into pieces of rows, one for each block.
+// The rows of a launch's nodes.
 struct Plan {
-    uint32_t pieces, piece;
+    uint32_t rows, unused;
 };
 
 // The largest k with starts[k] <= at, by a whole warp; starts ascend from 0.

@@ -41,22 +41,27 @@ __device__ __forceinline__ void clear_bins(uint32_t* shared, uint32_t bins) {
     for (uint32_t i = threadIdx.x; i < bins * (PLANE == ONES ? 8 : 16); i += blockDim.x) at[i] = make_uint4(0, 0, 0, 0);
 }
 
-// Adds a block's sums to a slot's block of features.
+// Adds a block's sums to a slot's block of features, and sets them to zero. Neighbouring threads take
+// the components of a bin, so that a warp's additions fill whole sectors.
 template <uint32_t PLANE>
-__device__ __forceinline__ void flush_bins(const uint32_t* shared, const Histograms& h, uint32_t slot, uint32_t block) {
+__device__ __forceinline__ void flush_bins(uint32_t* shared, const Histograms& h, uint32_t slot, uint32_t block) {
     uint32_t lanes = h.features - block * LANES, n = h.bins * LANES;
     int64_t* out = h.slots + slot * h.slot_size + static_cast<uint64_t>(block) * n * h.components;
-    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
-        if ((i & 31) >= lanes) continue;
-        uint32_t upper = shared[i], lower = PLANE == ONES ? 0 : shared[n + i];
-        if (!(upper | lower)) continue;
-        int64_t* bin = out + static_cast<uint64_t>(i) * h.components;
-        int64_t high = static_cast<int32_t>(upper);
+    for (uint32_t j = threadIdx.x; j < (PLANE == BOTH ? 2 * n : n); j += blockDim.x) {
         if (PLANE == BOTH) {
-            add(bin, high);
-            add(bin + 1, lower);
+            uint32_t i = j >> 1, lower = j & 1, x = shared[lower * n + i];
+            shared[lower * n + i] = 0;
+            if (x && (i & 31) < lanes) {
+                add(out + static_cast<uint64_t>(i) * h.components + lower, lower ? static_cast<int64_t>(x) : static_cast<int32_t>(x));
+            }
         } else {
-            add(bin + h.component, PLANE == LIMBS ? (high << 16) + lower : static_cast<int64_t>(upper));
+            uint32_t upper = shared[j], lower = PLANE == LIMBS ? shared[n + j] : 0;
+            shared[j] = 0;
+            if (PLANE == LIMBS) shared[n + j] = 0;
+            if (!(upper | lower) || (j & 31) >= lanes) continue;
+            int64_t high = static_cast<int32_t>(upper);
+            add(out + static_cast<uint64_t>(j) * h.components + h.component,
+                PLANE == LIMBS ? high * 65536 + lower : static_cast<int64_t>(upper));
         }
     }
 }
@@ -68,52 +73,38 @@ struct Summed {
 
 // The node whose rows are read; none where none are.
 __device__ __forceinline__ uint32_t node_of(const Job& job) {
-    return job.moves ? job.node : ~0u;
+    // Past the first-level cache: other blocks of this launch may have written it.
+    return __ldcg(&job.moves) ? __ldcg(&job.node) : ~0u;
 }
 
 __device__ __forceinline__ uint32_t node_of(const Summed& summed) {
     return summed.node;
 }
 
-// Pieces of rows and the nodes they are of, by one block: nodes get their rows' places from their
-// parents, and are cut into pieces, at most `most` in all. Nodes that do not count have no pieces.
+// The rows of all nodes one after the other, by one block: `starts[k]` is where those of node k begin.
+// Nodes get their rows' places from their parents. Those that are not read take none.
 template <typename Of>
-__device__ __forceinline__ void make_plan(Node* nodes, uint32_t count, uint32_t most, uint32_t* starts, Plan* plan, const Of* of) {
-    __shared__ unsigned long long total;
+__device__ __forceinline__ void make_plan(Node* nodes, uint32_t count, uint32_t* starts, Plan* plan, const Of* of) {
     __shared__ uint32_t sums[32], carry;
-    if (threadIdx.x == 0) {
-        total = 0;
-        carry = 0;
-    }
-    __syncthreads();
+    if (threadIdx.x == 0) carry = 0;
     uint32_t lane = threadIdx.x & 31, warp = threadIdx.x / 32;
     for (uint32_t base = 0; base < count; base += blockDim.x) {
-        uint32_t k = base + threadIdx.x, len = 0;
+        uint32_t k = base + threadIdx.x, own = 0;
         uint32_t id = k < count ? node_of(of[k]) : ~0u;
         if (id != ~0u) {
-            Node& n = nodes[id];
+            Node n = nodes[id];
             if (n.parent >= 0) {
-                const Node& p = nodes[n.parent];
+                const Node p = nodes[n.parent];
                 uint32_t left = static_cast<uint32_t>(p.gone);
                 n.start = n.right ? p.start + left : p.start;
                 n.len = n.right ? p.len - left : left;
                 n.list = p.list == 0 ? 1 : 0;
             }
             n.gone = 0;
-            len = n.len;
+            nodes[id] = n;
+            own = n.len;
         }
-        for (int o = 16; o; o >>= 1) len += __shfl_xor_sync(~0u, len, o);
-        if (lane == 0) atomicAdd(&total, static_cast<unsigned long long>(len));
-    }
-    __syncthreads();
-    // Whole turns of a warp, and no more rows than 32-bit sums take.
-    unsigned long long room = most > count ? most - count : 1;
-    unsigned long long wanted = ((total + room - 1) / room + 127) / 128 * 128;
-    uint32_t piece = wanted < 1024 ? 1024 : wanted > MOST_ROWS ? MOST_ROWS : static_cast<uint32_t>(wanted);
-    for (uint32_t base = 0; base < count; base += blockDim.x) {
-        uint32_t k = base + threadIdx.x;
-        uint32_t id = k < count ? node_of(of[k]) : ~0u;
-        uint32_t own = id != ~0u ? (nodes[id].len + piece - 1) / piece : 0, upto = own;
+        uint32_t upto = own;
         for (int o = 1; o < 32; o <<= 1) {
             uint32_t before = __shfl_up_sync(~0u, upto, o);
             if (lane >= o) upto += before;
@@ -135,20 +126,48 @@ __device__ __forceinline__ void make_plan(Node* nodes, uint32_t count, uint32_t 
         if (threadIdx.x == blockDim.x - 1) carry = start + own;
         __syncthreads();
     }
-    if (threadIdx.x == 0) {
-        plan->pieces = carry;
-        plan->piece = piece;
+    if (threadIdx.x == 0) plan->rows = carry;
+}
+
+// A block's share of the planned rows: as many for each block, but not too few to be worth a block's
+// histogram.
+struct Share {
+    uint32_t at, to, which;
+
+    __device__ __forceinline__ Share(const uint32_t* starts, uint32_t count, const Plan* plan) {
+        __shared__ uint32_t first;
+        uint32_t rows = plan->rows, per = ((rows + gridDim.x - 1) / gridDim.x + 127) / 128 * 128;
+        per = per < 1024 ? 1024 : per;
+        at = blockIdx.x * per < rows ? blockIdx.x * per : rows;
+        to = rows - at < per ? rows : at + per;
+        if (at < to && threadIdx.x < 32) {
+            uint32_t k = locate(starts, count, at);
+            if (threadIdx.x == 0) first = k;
+        }
+        __syncthreads();
+        which = at < to ? first : 0;
     }
+
+    // Rows of one node, no more than 32-bit sums take: from `from` (counted inside the node) on. None left: 0.
+    __device__ __forceinline__ uint32_t next(const uint32_t* starts, uint32_t count, uint32_t& from) {
+        if (at >= to) return 0;
+        while (which + 1 < count && starts[which + 1] <= at) which++;
+        uint32_t end = which + 1 < count && starts[which + 1] < to ? starts[which + 1] : to;
+        uint32_t n = end - at < MOST_ROWS ? end - at : MOST_ROWS;
+        from = at - starts[which];
+        at += n;
+        return n;
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(1024)
+    tree_plan_jobs(Node* nodes, const Job* jobs, uint32_t count, uint32_t* starts, Plan* plan) {
+    make_plan(nodes, count, starts, plan, jobs);
 }
 
 extern "C" __global__ void __launch_bounds__(1024)
-    tree_plan_jobs(Node* nodes, const Job* jobs, uint32_t count, uint32_t most, uint32_t* starts, Plan* plan) {
-    make_plan(nodes, count, most, starts, plan, jobs);
-}
-
-extern "C" __global__ void __launch_bounds__(1024)
-    tree_plan_sums(Node* nodes, const Summed* summed, uint32_t count, uint32_t most, uint32_t* starts, Plan* plan) {
-    make_plan(nodes, count, most, starts, plan, summed);
+    tree_plan_sums(Node* nodes, const Summed* summed, uint32_t count, uint32_t* starts, Plan* plan) {
+    make_plan(nodes, count, starts, plan, summed);
 }
 
 // The rows of nodes.
@@ -163,48 +182,46 @@ struct Lists {
 template <uint32_t PLANE>
 __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, const uint32_t* words, const Node* nodes, const Summed* summed,
                                           const uint32_t* starts, uint32_t count, const Plan* plan, uint32_t skip) {
-    __shared__ uint32_t which;
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    if (blockIdx.x >= plan->pieces) return;
-    if (threadIdx.x < 32) {
-        uint32_t k = locate(starts, count, blockIdx.x);
-        if (threadIdx.x == 0) which = k;
-    }
+    Share share(starts, count, plan);
+    if (share.at >= share.to) return;
     clear_bins<PLANE>(shared, h.bins);
-    __syncthreads();
-    const Summed s = summed[which];
-    const Node n = nodes[s.node];
-    uint32_t piece = plan->piece, lane = threadIdx.x & 31;
-    uint32_t from = n.start + (blockIdx.x - starts[which]) * piece;
-    uint32_t to = n.start + n.len - from < piece ? n.start + n.len : from + piece;
-    const uint32_t block = blockIdx.y + skip;
+    const uint32_t block = blockIdx.y + skip, lane = threadIdx.x & 31;
     const uint8_t* codes = h.codes + block * h.rows * LANES + lane;
-    const uint2* list = l.lists[n.list & 1];
-    for (uint32_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
-        uint32_t i = base + lane, row = i, word = 0;
-        if (i < to) {
-            if (n.list != IN_ORDER) {
-                uint2 entry = list[i];
-                row = entry.x;
-                word = entry.y;
+    uint32_t from = 0;
+    while (uint32_t rows = share.next(starts, count, from)) {
+        const Summed s = summed[share.which];
+        const Node n = nodes[s.node];
+        const uint2* list = l.lists[n.list & 1];
+        from += n.start;
+        const uint32_t to = from + rows;
+        __syncthreads();
+        for (uint32_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
+            uint32_t i = base + lane, row = i, word = 0;
+            if (i < to) {
+                if (n.list != IN_ORDER) {
+                    uint2 entry = list[i];
+                    row = entry.x;
+                    word = entry.y;
+                }
+                if (PLANE != ONES && (words || n.list == IN_ORDER)) word = (words ? words : l.words)[row];
             }
-            if (PLANE != ONES && (words || n.list == IN_ORDER)) word = (words ? words : l.words)[row];
-        }
-        if (to - base >= 32) {
+            if (to - base >= 32) {
 #pragma unroll 8
-            for (int k = 0; k < 32; k++) {
-                uint32_t r = __shfl_sync(~0u, row, k), w = __shfl_sync(~0u, word, k);
-                add_row<PLANE>(shared, h.bins, lane, codes[static_cast<uint64_t>(r) * LANES], w);
-            }
-        } else {
-            for (int k = 0; k < static_cast<int>(to - base); k++) {
-                uint32_t r = __shfl_sync(~0u, row, k), w = __shfl_sync(~0u, word, k);
-                add_row<PLANE>(shared, h.bins, lane, codes[static_cast<uint64_t>(r) * LANES], w);
+                for (int k = 0; k < 32; k++) {
+                    uint32_t r = __shfl_sync(~0u, row, k), w = __shfl_sync(~0u, word, k);
+                    add_row<PLANE>(shared, h.bins, lane, codes[static_cast<uint64_t>(r) * LANES], w);
+                }
+            } else {
+                for (int k = 0; k < static_cast<int>(to - base); k++) {
+                    uint32_t r = __shfl_sync(~0u, row, k), w = __shfl_sync(~0u, word, k);
+                    add_row<PLANE>(shared, h.bins, lane, codes[static_cast<uint64_t>(r) * LANES], w);
+                }
             }
         }
+        __syncthreads();
+        flush_bins<PLANE>(shared, h, s.slot, block);
     }
-    __syncthreads();
-    flush_bins<PLANE>(shared, h, s.slot, block);
 }
 
 #define TAIGA_SUM(name, plane)                                                                                          \
@@ -261,85 +278,114 @@ extern "C" __global__ void __launch_bounds__(1024, 2)
 // Rows that a warp parts at a time, in turns of 32.
 constexpr int TURNS = 4;
 
+// Rows of the smaller child that wait until a warp's turn is full.
+constexpr int QUEUE = (TURNS + 1) * 32;
+
+// Adds the rows of `n` entries of a warp's queue to the bins.
+template <bool FULL>
+__device__ __forceinline__ void add_queued(uint32_t* shared, uint32_t bins, uint32_t lane, const uint8_t* codes, const uint2* queue, int n) {
+    if (FULL) {
+#pragma unroll 8
+        for (int k = 0; k < 32; k++) {
+            uint2 e = queue[k];
+            add_row<BOTH>(shared, bins, lane, codes[static_cast<uint64_t>(e.x) * LANES], e.y);
+        }
+    } else {
+        for (int k = 0; k < n; k++) {
+            uint2 e = queue[k];
+            add_row<BOTH>(shared, bins, lane, codes[static_cast<uint64_t>(e.x) * LANES], e.y);
+        }
+    }
+}
+
 // Sends the rows of nodes to their children: those that go left fill the node's place in the other
 // list from its start, the others from its end, in whatever order. Where SUM, the rows of the
-// smaller child are added to its histogram on the way, while their codes are at hand.
+// smaller child are added to its histogram on the way, while their codes are at hand: a warp queues
+// them, so that it always has a full turn to add.
 template <bool SUM>
 __device__ __forceinline__ void divide_nodes(const Histograms& h, const Lists& l, Node* nodes, const Job* jobs, const uint32_t* starts,
                                              uint32_t count, const Plan* plan) {
-    __shared__ uint32_t which;
     __shared__ Job job;
+    Share share(starts, count, plan);
+    if (share.at >= share.to) return;
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    if (blockIdx.x >= plan->pieces) return;
-    if (threadIdx.x < 32) {
-        uint32_t k = locate(starts, count, blockIdx.x);
-        if (threadIdx.x == 0) which = k;
-        if (threadIdx.x < sizeof(Job) / 4) reinterpret_cast<uint32_t*>(&job)[threadIdx.x] = reinterpret_cast<const uint32_t*>(jobs + k)[threadIdx.x];
-    }
+    uint2* queue = reinterpret_cast<uint2*>(shared + 2 * h.bins * LANES) + threadIdx.x / 32 * QUEUE;
     if (SUM) clear_bins<BOTH>(shared, h.bins);
-    __syncthreads();
-    Node* node = nodes + job.node;
-    const uint32_t start = node->start, len = node->len, in_list = node->list;
-    const uint32_t piece = plan->piece, lane = threadIdx.x & 31;
-    const uint32_t from = start + (blockIdx.x - starts[which]) * piece;
-    const uint32_t to = start + len - from < piece ? start + len : from + piece;
-    const uint2* list = l.lists[in_list & 1];
-    uint2* out = l.lists[in_list == 0 ? 1 : 0];
+    const uint32_t lane = threadIdx.x & 31;
+    const unsigned before = (1u << lane) - 1;
     const uint8_t* codes = h.codes + lane;
-    for (uint32_t base = from + (threadIdx.x / 32) * (32 * TURNS); base < to; base += blockDim.x * TURNS) {
-        uint2 entry[TURNS];
-        unsigned right[TURNS];
-#pragma unroll
-        for (int t = 0; t < TURNS; t++) {
-            uint32_t i = base + t * 32 + lane;
-            entry[t] = make_uint2(0, 0);
-            if (i < to) entry[t] = in_list == IN_ORDER ? make_uint2(i, l.words[i]) : list[i];
+    uint32_t from = 0;
+    while (uint32_t rows = share.next(starts, count, from)) {
+        __syncthreads();
+        if (threadIdx.x < sizeof(Job) / 4) {
+            reinterpret_cast<uint32_t*>(&job)[threadIdx.x] = reinterpret_cast<const uint32_t*>(jobs + share.which)[threadIdx.x];
         }
-        uint32_t lefts = 0, rights = 0;
+        __syncthreads();
+        Node* node = nodes + job.node;
+        const uint32_t start = node->start, last = start + node->len - 1, in_list = node->list;
+        const uint2* list = l.lists[in_list & 1];
+        uint2* out = l.lists[in_list == 0 ? 1 : 0];
+        from += start;
+        const uint32_t to = from + rows;
+        int queued = 0;
+        for (uint32_t base = from + (threadIdx.x / 32) * (32 * TURNS); base < to; base += blockDim.x * TURNS) {
+            uint2 entry[TURNS];
+            unsigned right[TURNS];
 #pragma unroll
-        for (int t = 0; t < TURNS; t++) {
-            bool inside = base + t * 32 + lane < to;
-            bool goes = inside && goes_right(job, job.codes[static_cast<uint64_t>(entry[t].x) * LANES]);
-            right[t] = __ballot_sync(~0u, goes);
-            rights += __popc(right[t]);
-            lefts += __popc(__ballot_sync(~0u, inside && !goes));
-        }
-        unsigned long long gone = 0;
-        if (lane == 0) gone = atomicAdd(&node->gone, static_cast<unsigned long long>(lefts) | static_cast<unsigned long long>(rights) << 32);
-        gone = __shfl_sync(~0u, gone, 0);
-        uint32_t next_left = start + static_cast<uint32_t>(gone), next_right = start + len - 1 - static_cast<uint32_t>(gone >> 32);
-        const unsigned before = (1u << lane) - 1;
+            for (int t = 0; t < TURNS; t++) {
+                uint32_t i = base + t * 32 + lane;
+                entry[t] = make_uint2(0, 0);
+                if (i < to) entry[t] = in_list == IN_ORDER ? make_uint2(i, l.words[i]) : list[i];
+            }
+            uint32_t rights = 0, here = to - base < 32 * TURNS ? to - base : 32 * TURNS;
 #pragma unroll
-        for (int t = 0; t < TURNS; t++) {
-            bool inside = base + t * 32 + lane < to;
-            uint32_t rights_before = __popc(right[t] & before);
-            if (inside) out[right[t] >> lane & 1 ? next_right - rights_before : next_left + (lane - rights_before)] = entry[t];
-            uint32_t here = to - base > t * 32u ? (to - base - t * 32u < 32 ? to - base - t * 32u : 32) : 0;
-            next_right -= __popc(right[t]);
-            next_left += here - __popc(right[t]);
+            for (int t = 0; t < TURNS; t++) {
+                bool goes = t * 32 + lane < here && goes_right(job, job.codes[static_cast<uint64_t>(entry[t].x) * LANES]);
+                right[t] = __ballot_sync(~0u, goes);
+                rights += __popc(right[t]);
+            }
+            unsigned long long gone = 0;
+            if (lane == 0) {
+                gone = atomicAdd(&node->gone, static_cast<unsigned long long>(here - rights) | static_cast<unsigned long long>(rights) << 32);
+            }
             if (SUM) {
-                unsigned all = here == 32 ? ~0u : (1u << here) - 1;
-                unsigned summed = job.right_is_smaller ? right[t] : all & ~right[t];
-                // Two at a time, so that the loads of one hide behind the other's.
-                while (summed) {
-                    int a = __ffs(summed) - 1;
-                    summed &= summed - 1;
-                    int b = summed ? __ffs(summed) - 1 : a;
-                    uint32_t row_a = __shfl_sync(~0u, entry[t].x, a), word_a = __shfl_sync(~0u, entry[t].y, a);
-                    uint32_t row_b = __shfl_sync(~0u, entry[t].x, b), word_b = __shfl_sync(~0u, entry[t].y, b);
-                    uint32_t code_a = codes[static_cast<uint64_t>(row_a) * LANES], code_b = codes[static_cast<uint64_t>(row_b) * LANES];
-                    add_row<BOTH>(shared, h.bins, lane, code_a, word_a);
-                    if (summed) add_row<BOTH>(shared, h.bins, lane, code_b, word_b);
-                    summed &= summed - 1;
+                // While the places are on their way.
+#pragma unroll
+                for (int t = 0; t < TURNS; t++) {
+                    unsigned summed = job.right_is_smaller ? right[t] : ~right[t];
+                    if (t * 32 + 32 > here) summed &= here > t * 32 ? (1u << (here - t * 32)) - 1 : 0;
+                    if (summed >> lane & 1) queue[queued + __popc(summed & before)] = entry[t];
+                    queued += __popc(summed);
                 }
+                __syncwarp();
+            }
+            gone = __shfl_sync(~0u, gone, 0);
+            uint32_t next_left = start + static_cast<uint32_t>(gone), next_right = last - static_cast<uint32_t>(gone >> 32);
+#pragma unroll
+            for (int t = 0; t < TURNS; t++) {
+                uint32_t rights_before = __popc(right[t] & before);
+                if (t * 32 + lane < here) out[right[t] >> lane & 1 ? next_right - rights_before : next_left + (lane - rights_before)] = entry[t];
+                next_right -= __popc(right[t]);
+                next_left += 32 - __popc(right[t]);
+            }
+            if (SUM) {
+                while (queued >= 32) {
+                    queued -= 32;
+                    add_queued<true>(shared, h.bins, lane, codes, queue + queued, 32);
+                }
+                __syncwarp();
             }
         }
-    }
-    if (SUM) {
-        __syncthreads();
-        flush_bins<BOTH>(shared, h, job.slot, 0);
+        if (SUM) {
+            add_queued<false>(shared, h.bins, lane, codes, queue, queued);
+            __syncthreads();
+            flush_bins<BOTH>(shared, h, job.slot, 0);
+        }
     }
 }
+
+// Threads of the blocks that part rows and sum them.
+constexpr uint32_t DIVIDE_THREADS = 768;
 
 extern "C" __global__ void __launch_bounds__(1024, 2)
     tree_divide(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts,
@@ -347,7 +393,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2)
     divide_nodes<false>(h, l, nodes, jobs, starts, count, plan);
 }
 
-extern "C" __global__ void __launch_bounds__(1024, 1)
+extern "C" __global__ void __launch_bounds__(DIVIDE_THREADS, 2)
     tree_divide_sum(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts,
                     uint32_t count, const Plan* plan) {
     divide_nodes<true>(h, l, nodes, jobs, starts, count, plan);

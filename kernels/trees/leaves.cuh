@@ -6,37 +6,54 @@
 
 namespace taiga {
 
-// A node of a tree as rows walk it: a question, or a leaf.
+// A question of a tree as rows walk it, in 64 bits: the address of the feature's codes, those up to
+// `last` go left, and what else there is to know; or a leaf's number.
+//
+//   bits 0-48   address: the code of row r is at address + 32 r        0-31  the leaf
+//   bits 49-56  last
+//   bits 57-59  ZERO_RIGHT, BY_SET, LEAF
+//
+// Trees of levels are heaps, the children of entry i being 2i + 1 and 2i + 2; others name them.
+constexpr uint64_t ADDRESS = (1ull << 49) - 1, ZERO_RIGHT = 1ull << 57, BY_SET = 1ull << 58, LEAF = 1ull << 59;
+
+__device__ __forceinline__ uint64_t question(const uint8_t* codes, uint32_t last, bool zero_right) {
+    return reinterpret_cast<uint64_t>(codes) | static_cast<uint64_t>(last < 255 ? last : 255) << 49 | (zero_right ? ZERO_RIGHT : 0);
+}
+
 struct Walk {
-    const uint8_t* codes;  // that of row r is `codes[r * 32]`
-    uint32_t last, set;    // set: its number
-    uint32_t left, right;
-    uint32_t leaf;
-    uint32_t kind;
+    const uint64_t* questions;
+    const uint2* children;  // by entry; none: a heap
+    const uint32_t* sets;   // [entry][8]; where there are some
+    uint32_t entries;
+    uint32_t depth;  // of a heap: its leaves are entry i's less 2^depth - 1
 };
 
-constexpr uint32_t DIVIDED = 1, ZERO_RIGHT = 2, BY_SET = 4;
-
-__device__ __forceinline__ uint32_t leaf_of(const Walk* walk, const uint32_t* sets, uint64_t row) {
+__device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* questions, const uint2* children, uint64_t row) {
     uint32_t at = 0;
-    while (walk[at].kind & DIVIDED) {
-        const Walk& w = walk[at];
-        uint32_t code = w.codes[row * LANES];
-        bool right = w.kind & BY_SET ? sets[w.set * 8 + (code >> 5)] >> (code & 31) & 1 : code > w.last || ((w.kind & ZERO_RIGHT) && code == 0);
-        at = right ? w.right : w.left;
+    for (uint32_t level = 0;; level++) {
+        if (!children && level == w.depth) return at - ((1u << w.depth) - 1);
+        uint64_t q = questions[at];
+        if (q & LEAF) return static_cast<uint32_t>(q);
+        uint32_t code = reinterpret_cast<const uint8_t*>(q & ADDRESS)[row * LANES];
+        bool right = q & BY_SET ? w.sets[at * 8 + (code >> 5)] >> (code & 31) & 1
+                                : code > (static_cast<uint32_t>(q >> 49) & 255) || ((q & ZERO_RIGHT) && code == 0);
+        if (children) {
+            uint2 c = children[at];
+            at = right ? c.y : c.x;
+        } else {
+            at = 2 * at + 1 + right;
+        }
     }
-    return walk[at].leaf;
 }
 
 // Bits of a limb of a 64-bit sum: up to 4,096 of them are added in 32 bits.
 constexpr int LIMB = 20;
 
 struct Leaves {
-    const Walk* walk;
-    const uint32_t* sets;
+    Walk walk;
     uint16_t* leaf;   // [row]
     int64_t* sums;    // [leaf][gradient, hessian, count]
-    uint32_t walks;   // nodes that fit in shared memory; 0: none do
+    uint32_t near;    // whether the questions fit in shared memory
     uint32_t leaves;
     // The sums of a block are kept as 32-bit limbs, in `copies` copies, so that the lanes of a warp
     // do not meet where most rows have one leaf. 0: no room, rows are added to the totals at once.
@@ -57,23 +74,29 @@ __device__ __forceinline__ void add_limbs(uint32_t* cell, uint32_t copies, uint3
 
 extern "C" __global__ void __launch_bounds__(512, 2)
     tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
-    Walk* walk_here = reinterpret_cast<Walk*>(memory);
-    uint32_t* cells = reinterpret_cast<uint32_t*>(walk_here + l.walks);
+    uint64_t* questions_here = reinterpret_cast<uint64_t*>(memory);
+    const uint32_t entries = l.near ? l.walk.entries : 0;
+    uint2* children_here = reinterpret_cast<uint2*>(questions_here + entries);
+    const bool heap = !l.walk.children;
+    uint32_t* cells = reinterpret_cast<uint32_t*>(children_here + (heap ? 0 : entries));
     const uint32_t per_leaf = 2 * l.limbs + 1, n = l.leaves * per_leaf * l.copies;
-    for (uint32_t i = threadIdx.x; i < l.walks * (sizeof(Walk) / 4); i += blockDim.x) {
-        reinterpret_cast<uint32_t*>(walk_here)[i] = reinterpret_cast<const uint32_t*>(l.walk)[i];
+    for (uint32_t i = threadIdx.x; i < entries; i += blockDim.x) {
+        questions_here[i] = l.walk.questions[i];
+        if (!heap) children_here[i] = l.walk.children[i];
     }
     for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) cells[i] = 0;
     __syncthreads();
-    const Walk* walk = l.walks ? walk_here : l.walk;
+    const uint64_t* questions = l.near ? questions_here : l.walk.questions;
+    const uint2* children = heap ? nullptr : l.near ? children_here : l.walk.children;
     const double gradient = encoding->leaf_gradient, hessian = encoding->leaf_hessian;
     const float* scores = r.scores + r.output * r.rows;
     const uint32_t copy = threadIdx.x & (l.copies - 1);
     for (uint64_t from = static_cast<uint64_t>(blockIdx.x) * l.piece; from < r.rows; from += static_cast<uint64_t>(gridDim.x) * l.piece) {
         uint64_t to = from + l.piece < r.rows ? from + l.piece : r.rows;
         for (uint64_t row = from + threadIdx.x; row < to; row += blockDim.x) {
-            uint32_t leaf = leaf_of(walk, l.sets, row);
-            Derivatives d = derive_drawn(r, row, scores[row], r.target[row]);
+            float score = scores[row], target = r.target[row];
+            uint32_t leaf = leaf_of(l.walk, questions, children, row);
+            Derivatives d = derive_drawn(r, row, score, target);
             l.leaf[row] = static_cast<uint16_t>(leaf);
             if (r.bag && r.bag[row] == 0.0f) continue;
             int64_t g = to_fixed(d.gradient, gradient), h = to_fixed(d.hessian, hessian);

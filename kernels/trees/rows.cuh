@@ -17,40 +17,61 @@ extern "C" __global__ void __launch_bounds__(256) tree_update(float* scores, con
 }
 
 // Exact maxima of the derivatives of the rows drawn, and their sums by batch as the CPU adds them:
-// sixteen lanes, each taking every sixteenth row of the batch. A thread is a lane of a batch. Where
+// sixteen lanes, each taking every sixteenth row of the batch. A block takes a batch at a time. Where
 // `leaf` is given, the last tree's values are added to the scores first.
 extern "C" __global__ void __launch_bounds__(256)
     tree_magnitudes(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest) {
-    uint64_t batch = (blockIdx.x * 256ull + threadIdx.x) / BATCH_LANES;
-    uint32_t lane = threadIdx.x % BATCH_LANES;
-    uint64_t batches = (r.rows + BATCH - 1) / BATCH;
+    // Gradients, and from half a turn of the banks on hessians.
+    __shared__ float absolute[2][BATCH + BATCH_LANES];
+    const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
     float* scores = r.scores + r.output * r.rows;
-    double sum_gradient = 0.0, sum_hessian = 0.0;
     uint32_t top_gradient = 0, top_hessian = 0;
-    if (batch < batches) {
-        uint64_t end = batch * BATCH + BATCH < r.rows ? batch * BATCH + BATCH : r.rows;
-#pragma unroll 8
-        for (uint64_t row = batch * BATCH + lane; row < end; row += BATCH_LANES) {
-            float score = scores[row];
-            if (leaf) {
-                score = score + values[leaf[row]];
-                scores[row] = score;
+    for (uint64_t batch = blockIdx.x; batch < batches; batch += gridDim.x) {
+        const uint64_t first = batch * BATCH;
+        const uint32_t n = r.rows - first < BATCH ? static_cast<uint32_t>(r.rows - first) : BATCH;
+        float score[BATCH / 256], target[BATCH / 256];
+#pragma unroll
+        for (int k = 0; k < BATCH / 256; k++) {
+            uint32_t i = k * 256 + threadIdx.x;
+            if (i < n) {
+                score[k] = scores[first + i];
+                target[k] = r.target[first + i];
+                if (leaf) {
+                    score[k] = score[k] + values[leaf[first + i]];
+                    scores[first + i] = score[k];
+                }
             }
-            Derivatives d = derive_drawn(r, row, score, r.target[row]);
-            uint32_t g = __float_as_uint(d.gradient) & 0x7fffffffu, h = __float_as_uint(d.hessian) & 0x7fffffffu;
-            top_gradient = g > top_gradient ? g : top_gradient;
-            top_hessian = h > top_hessian ? h : top_hessian;
-            sum_gradient = sum_gradient + static_cast<double>(__uint_as_float(g));
-            sum_hessian = sum_hessian + static_cast<double>(__uint_as_float(h));
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < BATCH / 256; k++) {
+            uint32_t i = k * 256 + threadIdx.x;
+            if (i < n) {
+                Derivatives d = derive_drawn(r, first + i, score[k], target[k]);
+                uint32_t g = __float_as_uint(d.gradient) & 0x7fffffffu, h = __float_as_uint(d.hessian) & 0x7fffffffu;
+                top_gradient = g > top_gradient ? g : top_gradient;
+                top_hessian = h > top_hessian ? h : top_hessian;
+                absolute[0][i] = __uint_as_float(g);
+                absolute[1][i] = __uint_as_float(h);
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x < 2 * BATCH_LANES) {
+            const uint32_t lane = threadIdx.x % BATCH_LANES;
+            const float* own = absolute[threadIdx.x / BATCH_LANES];
+            double sum = 0.0;
+            if (n == BATCH) {
+#pragma unroll 16
+                for (uint32_t i = lane; i < BATCH; i += BATCH_LANES) sum = sum + static_cast<double>(own[i]);
+            } else {
+                for (uint32_t i = lane; i < n; i += BATCH_LANES) sum = sum + static_cast<double>(own[i]);
+            }
+            // The lanes one after the other.
+            double total = 0.0;
+            for (uint32_t k = 0; k < BATCH_LANES; k++) total = total + __shfl_sync(~0u, sum, k, BATCH_LANES);
+            if (lane == 0) reinterpret_cast<double*>(sums + batch)[threadIdx.x / BATCH_LANES] = total;
         }
     }
-    // The lanes one after the other.
-    double total_gradient = 0.0, total_hessian = 0.0;
-    for (uint32_t k = 0; k < BATCH_LANES; k++) {
-        total_gradient = total_gradient + __shfl_sync(~0u, sum_gradient, k, BATCH_LANES);
-        total_hessian = total_hessian + __shfl_sync(~0u, sum_hessian, k, BATCH_LANES);
-    }
-    if (lane == 0 && batch < batches) sums[batch] = make_double2(total_gradient, total_hessian);
     for (int offset = 16; offset; offset >>= 1) {
         uint32_t g = __shfl_xor_sync(~0u, top_gradient, offset), h = __shfl_xor_sync(~0u, top_hessian, offset);
         top_gradient = g > top_gradient ? g : top_gradient;

@@ -421,12 +421,14 @@ extern "C" __global__ void __launch_bounds__(BINS)
     const uint32_t column = blockIdx.x;
     const uint64_t own = static_cast<uint64_t>(column) * 2 * BINS + threadIdx.x;
     double sums[2] = {0.0, 0.0}, parent = 0.0;
-    bool any = false;
+    // Whether a node has missing values, and whether there is a node at all.
+    bool any = false, found = false;
     if (!begins) {
         sums[0] = level.sums[own];
         sums[1] = level.sums[own + BINS];
         parent = level.parent[column];
-        any = level.any[column];
+        any = level.any[column] & 1;
+        found = level.any[column] & 2;
     }
     const double* scores = level.scores + static_cast<uint64_t>(column) * 2 * level.nodes * BINS + threadIdx.x;
     const uint8_t* missing = level.missing + static_cast<uint64_t>(column) * level.nodes;
@@ -438,6 +440,7 @@ extern "C" __global__ void __launch_bounds__(BINS)
         if (flag == 2) continue;
         parent = parent + level.parents[i];
         any |= flag == 1;
+        found = true;
         if (!inside) continue;
         double left = scores[static_cast<uint64_t>(i) * BINS];
         sums[0] = sums[0] + left;
@@ -448,7 +451,7 @@ extern "C" __global__ void __launch_bounds__(BINS)
         level.sums[own + BINS] = sums[1];
         if (threadIdx.x == 0) {
             level.parent[column] = parent;
-            level.any[column] = any;
+            level.any[column] = any | found << 1;
         }
         return;
     }
@@ -458,7 +461,7 @@ extern "C" __global__ void __launch_bounds__(BINS)
         if (threadIdx.x == 0) best->side = NO_SIDE;
         return;
     }
-    Top top = top_of_block(border < feature.borders ? sums[0] : -INFINITE64, tops);
+    Top top = top_of_block(border < feature.borders && found ? sums[0] : -INFINITE64, tops);
     double gain = top.value - parent;
     uint32_t side = gain > a.rules.min_gain ? MISSING_LEFT : NO_SIDE;
     if (any) {
@@ -514,12 +517,6 @@ extern "C" __global__ void __launch_bounds__(32)
         out->side = b.side;
         out->left = left;
     }
-}
-
-// The sums over a feature's bins in a slot, by one warp.
-extern "C" __global__ void __launch_bounds__(32) tree_total(const __grid_constant__ Search a, uint32_t slot, uint32_t bins, Sums* out) {
-    Sums s = left_sums(a, slot, 0, 0, bins - 1, MISSING_LEFT);
-    if (threadIdx.x == 0) *out = s;
 }
 
 }  // namespace taiga

@@ -14,6 +14,7 @@ use crate::boosting::params::RowSample;
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::tree::Tree;
+use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
 
 /// The index of a node inside the tree that grows; the root is 0.
@@ -155,6 +156,11 @@ pub trait Backend {
 
     /// Frees what a group takes. It never takes part in a tree again.
     fn drop_group(&mut self, group: GroupId);
+
+    /// Told before each tree begins: the policy and the limits it will grow under, where nothing else
+    /// counts (no draws of features, no constraints on how they meet, no groups opened on the way). A
+    /// device may then work ahead of the questions to come.
+    fn expect(&mut self, _plan: Option<&TreeParams>) {}
 
     /// Starts a tree for `output`: derivatives at the current scores, the rows drawn, their
     /// rounded statistics, and the root's histogram. `tree` numbers the trees of the fit and keys

@@ -566,6 +566,10 @@ impl Features for DerivedFeatures<'_> {
         Ok(())
     }
 
+    fn may_open(&self) -> bool {
+        self.params.max_combination > 1 && !self.orders.is_empty()
+    }
+
     fn open_features(&self) -> &[u32] {
         &self.open
     }

@@ -79,6 +79,9 @@ fn plain_fits() {
     for loss in ["rmse", "logloss"] {
         for policy in ["symmetric", "depthwise", "leafwise"] {
             for rows in [2, 10, 1000, 40_000] {
+                if rows < 10 && loss == "logloss" {
+                    continue;
+                }
                 let t = table(rows, 6, loss, 1);
                 let p = params(json!({ "loss": loss, "policy": policy, "trees": 5 }));
                 compare(&t, &p, &format!("{loss}, {policy}, {rows} rows"));

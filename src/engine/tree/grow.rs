@@ -44,6 +44,9 @@ pub trait Features {
     /// As above.
     fn open(&mut self, backend: &mut dyn Backend, used: &[u32], nodes: &[SearchNode]) -> Result<()>;
 
+    /// Whether [`Features::open`] may open anything in this tree.
+    fn may_open(&self) -> bool;
+
     /// The features that may split now: those of the tree's start first, ascending; behind them
     /// those opened since.
     fn open_features(&self) -> &[u32];
@@ -129,6 +132,8 @@ pub fn grow(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Grown> {
     let groups = features.begin_tree(backend, tree)?;
+    let everywhere = params.feature_fraction.min(params.feature_fraction_level).min(params.feature_fraction_node) >= 1.0;
+    backend.expect((everywhere && params.interaction.is_empty() && !features.may_open()).then_some(params));
     let (sums, scales) = backend.begin_tree(loss, tree, output, &groups)?;
     let rules = SplitRules {
         scales,

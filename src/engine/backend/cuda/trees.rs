@@ -7,8 +7,10 @@
 //! - [`group`]: groups of features, their codes and histograms;
 //! - [`divide`]: rows sent to children, histograms summed;
 //! - [`search`]: the search for splits;
-//! - [`leaves`]: the end of a tree.
+//! - [`leaves`]: the end of a tree;
+//! - [`ahead`]: whole trees that grow without asking the host.
 
+mod ahead;
 mod divide;
 mod group;
 mod leaves;
@@ -24,6 +26,7 @@ use crate::backend::{
 use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
 use crate::tree::Tree;
+use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
 use group::Group;
 use memory::{Buffer, Kernels};
@@ -49,8 +52,11 @@ struct Work {
     total: Buffer<Total>,
     level: [Buffer<f64>; 4],
     level_flags: [Buffer<u8>; 2],
-    walk: Buffer<tables::Walk>,
+    questions: Buffer<u64>,
+    children: Buffer<[u32; 2]>,
     walk_sets: Buffer<u32>,
+    codes: Buffer<u64>,
+    arrived: Buffer<u32>,
     leaf_sums: Buffer<i64>,
 }
 
@@ -79,6 +85,14 @@ pub struct CudaBackend {
     /// The tree that grows.
     encoding: Option<Encoding>,
     output: usize,
+    tree: u64,
+    /// What the grower will ask for, where it can be told ahead, and what grew.
+    plan: Option<TreeParams>,
+    grown: Option<ahead::Grown>,
+    pinned: ahead::Pinned,
+    was_wide: bool,
+    /// The group whose addresses `work.codes` has.
+    codes_of: Option<usize>,
     next_slot: usize,
     leaves: Vec<NodeId>,
     subsets: Vec<CodeSet>,
@@ -128,6 +142,12 @@ impl CudaBackend {
             data: row_data,
             encoding: None,
             output: 0,
+            tree: 0,
+            plan: None,
+            grown: None,
+            pinned: ahead::Pinned::default(),
+            was_wide: false,
+            codes_of: None,
             next_slot: 0,
             leaves: vec![],
             subsets: vec![],
@@ -175,6 +195,8 @@ impl CudaBackend {
 
 impl Work {
     fn new(queue: &Queue) -> Result<Work> {
+        let mut arrived = Buffer::new(queue, "counts of blocks", 1)?;
+        queue.clear(&mut arrived.slice)?;
         Ok(Work {
             nodes: Buffer::new(queue, "nodes", 1024)?,
             jobs: Buffer::new(queue, "divisions", 256)?,
@@ -194,7 +216,10 @@ impl Work {
                 Buffer::new(queue, "scores of splits", 1)?,
             ],
             level_flags: [Buffer::new(queue, "scores of splits", 1)?, Buffer::new(queue, "scores of splits", 1)?],
-            walk: Buffer::new(queue, "a tree", 256)?,
+            questions: Buffer::new(queue, "a tree", 256)?,
+            children: Buffer::new(queue, "a tree", 256)?,
+            codes: Buffer::new(queue, "a tree", 1)?,
+            arrived,
             walk_sets: Buffer::new(queue, "a tree", 8)?,
             leaf_sums: Buffer::new(queue, "sums of leaves", 256)?,
         })
@@ -243,6 +268,10 @@ impl Backend for CudaBackend {
         self.groups[group].clear();
     }
 
+    fn expect(&mut self, plan: Option<&TreeParams>) {
+        self.plan = plan.cloned();
+    }
+
     fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
         self.output = output;
         for (g, group) in self.groups.iter_mut().enumerate() {
@@ -251,8 +280,15 @@ impl Backend for CudaBackend {
         self.list_columns()?;
         let drawn_unit = self.data.draw(&self.queue, &self.kernels, loss, tree, output)?;
         let unit = drawn_unit && loss.constant_hessian() && !self.weighted;
-        self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
-        let sums = self.begin_root(loss, tree)?;
+        self.tree = tree;
+        self.grown = None;
+        let sums = match self.grow_ahead(loss, unit)? {
+            Some(sums) => sums,
+            None => {
+                self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+                self.begin_root(loss)?
+            }
+        };
         let encoding = self.encoding()?;
         Ok((sums, Scales { gradient: encoding.unit_gradient, hessian: encoding.unit_hessian }))
     }
@@ -264,19 +300,34 @@ impl Backend for CudaBackend {
     }
 
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        self.search_nodes(nodes, rules)
+        match &self.grown {
+            Some(grown) => grown.splits(nodes),
+            None => self.search_nodes(nodes, rules),
+        }
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        self.search_level(nodes, rules)
+        match &self.grown {
+            Some(grown) => grown.level_split(nodes),
+            None => self.search_level(nodes, rules),
+        }
     }
 
     fn divide(&mut self, divisions: &[Division]) -> Result<()> {
-        self.divide_nodes(divisions)
+        match &mut self.grown {
+            Some(grown) => grown.divide(divisions),
+            None => self.divide_nodes(divisions),
+        }
     }
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
-        self.sum_leaves(loss, tree, leaves)
+        match &self.grown {
+            Some(grown) => {
+                self.leaves = leaves.to_vec();
+                Ok(grown.leaf_sums(leaves, self.encoding()?))
+            }
+            None => self.sum_leaves(loss, tree, leaves),
+        }
     }
 
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
@@ -284,7 +335,10 @@ impl Backend for CudaBackend {
     }
 
     fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
-        self.data.set_values(&self.queue, self.output, values)
+        match &self.grown {
+            Some(grown) => self.data.set_values(&self.queue, self.output, &grown.values(&self.leaves, values)),
+            None => self.data.set_values(&self.queue, self.output, values),
+        }
     }
 
     fn category_sets(&self) -> &[CodeSet] {

@@ -1,7 +1,7 @@
 //! Rows sent to children, and histograms summed from rows.
 
 use super::group::State;
-use super::memory::{SUM_THREADS, shared_bins};
+use super::memory::{DIVIDE_QUEUES, DIVIDE_THREADS, SUM_THREADS, shared_bins};
 use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Search, Summed};
 use super::{CudaBackend, RowData};
 use crate::backend::cuda::{Kernel, grid};
@@ -14,7 +14,7 @@ use cudarc::driver::LaunchConfig;
 
 /// What a plane of statistics holds, and where its words are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Plane {
+pub(super) enum Plane {
     /// Gradient and hessian, 16 bits each.
     Both,
     /// Two limbs of a component; `false`: the first plane's words.
@@ -25,7 +25,7 @@ enum Plane {
 
 impl CudaBackend {
     /// The planes of the tree that grows, as in `backend/cpu/statistics.rs`.
-    fn planes(&self, encoding: &Encoding) -> Vec<Plane> {
+    pub(super) fn planes(&self, encoding: &Encoding) -> Vec<Plane> {
         let (wide, unit) = (encoding.wide != 0, encoding.unit != 0);
         let mut planes = match (wide, unit) {
             (false, _) => vec![Plane::Both],
@@ -43,17 +43,12 @@ impl CudaBackend {
         2 * self.queue.gpu().multiprocessors()
     }
 
-    /// As many pieces as nodes may be cut into.
-    fn most_pieces(&self, nodes: usize) -> u32 {
-        self.sum_blocks().max(self.data.rows.div_ceil(1 << 16) as u32) + nodes as u32
-    }
-
     fn lists_table(&self) -> Lists {
         Lists { lists: [self.lists[0].address, self.lists[1].address], words: self.data.words.address }
     }
 
     /// Rounds the statistics of a tree and sums the root's histogram; gives the root's sums.
-    pub(super) fn begin_root(&mut self, loss: &dyn Loss, tree: u64) -> Result<Sums> {
+    pub(super) fn begin_root(&mut self, loss: &dyn Loss) -> Result<Sums> {
         let queue = &self.queue;
         let listed = self.data.bag.is_some();
         let list = if listed { 0 } else { IN_ORDER };
@@ -67,16 +62,16 @@ impl CudaBackend {
         // Statistics are rarely wide: the root's pass is queued before that is known.
         let fused = !listed;
         if fused {
-            self.sum_root(loss, tree)?;
+            self.sum_root(loss)?;
         }
-        let encoding = self.data.encoding.read(&self.queue, 1)?[0];
+        let encoding = self.data.read_encoding(&self.queue)?;
         RowData::check_finite(&encoding)?;
         let planes = self.planes(&encoding);
         self.encoding = Some(encoding);
         if !fused || encoding.wide != 0 {
             let hessians = planes.contains(&Plane::Limbs { component: 1, hessians: true });
             let output = self.output;
-            self.data.round(&self.queue, &self.kernels, loss, (tree, output), hessians, self.lists[0].address, &self.work.nodes)?;
+            self.data.round(&self.queue, &self.kernels, loss, (self.tree, output), hessians, self.lists[0].address, &self.work.nodes)?;
         }
         let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
         for g in open {
@@ -90,15 +85,15 @@ impl CudaBackend {
     }
 
     /// The first block of group 0 in the root, with the rounding: for narrow statistics of all rows.
-    fn sum_root(&mut self, loss: &dyn Loss, tree: u64) -> Result<()> {
+    pub(super) fn sum_root(&self, loss: &dyn Loss) -> Result<()> {
         let (table, histograms) = (self.data.table(loss, self.output, true), self.groups[0].table(0));
         let rows = self.data.rows;
         let piece = (rows.div_ceil(self.sum_blocks() as usize)).next_multiple_of(32).clamp(1024, 1 << 16) as u32;
         let (seed, slot) = (self.host.seed, 0u32);
         let config = grid(rows.div_ceil(piece as usize) as u32, SUM_THREADS, shared_bins(self.groups[0].bins));
-        let (encoding, words) = (self.data.encoding.address, self.data.words.address);
+        let (encoding, words) = (self.data.log.address, self.data.words.address);
         // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there.
-        unsafe { launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &tree, &words, &slot, &piece) }
+        unsafe { launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &self.tree, &words, &slot, &piece) }
     }
 
     /// The sums over the root's rows, from the bins of the first feature.
@@ -110,7 +105,7 @@ impl CudaBackend {
         let (slot, bins) = (0u32, self.features[group.first].bins() as u32);
         let out = self.work.total.address;
         // SAFETY: the arguments are those of `tree_total`: a feature's bins in a slot, and room for the sums.
-        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &out) }?;
+        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &out, &0u64) }?;
         Ok(self.work.total.read(&self.queue, 1)?[0].into())
     }
 
@@ -127,19 +122,26 @@ impl CudaBackend {
     /// block is already there.
     fn sum(&mut self, group: usize, summed: &[Summed], first_done: bool) -> Result<()> {
         let planes = self.planes(self.encoding()?);
-        let (g, blocks) = (&self.groups[group], self.groups[group].blocks() as u32);
-        if summed.is_empty() || blocks == 0 || (first_done && planes.len() == 1 && blocks == 1) {
+        if summed.is_empty() {
             return Ok(());
         }
-        let queue = &self.queue;
-        self.work.summed.reserve(queue, "nodes", summed.len())?;
-        self.work.summed.write(queue, summed)?;
-        self.work.starts.reserve(queue, "nodes", summed.len() + 1)?;
-        let (count, most) = (summed.len() as u32, self.most_pieces(summed.len()));
+        self.work.summed.reserve(&self.queue, "nodes", summed.len())?;
+        self.work.summed.write(&self.queue, summed)?;
+        self.work.starts.reserve(&self.queue, "nodes", summed.len())?;
+        self.queue_sum(group, summed.len(), &planes, first_done)
+    }
+
+    /// The same for `count` nodes that are listed on the device.
+    pub(super) fn queue_sum(&self, group: usize, count: usize, planes: &[Plane], first_done: bool) -> Result<()> {
+        let (g, blocks) = (&self.groups[group], self.groups[group].blocks() as u32);
+        if blocks == 0 || (first_done && planes.len() == 1 && blocks == 1) {
+            return Ok(());
+        }
+        let (queue, count) = (&self.queue, count as u32);
         let (nodes, list, starts, plan) =
             (self.work.nodes.address, self.work.summed.address, self.work.starts.address, self.work.plan.address);
         // SAFETY: the arguments are those of `tree_plan_sums`: nodes by number, `count` of them in the list.
-        unsafe { launch!(queue, &self.kernels.plan_sums, grid(1, 1024, 0); &nodes, &list, &count, &most, &starts, &plan) }?;
+        unsafe { launch!(queue, &self.kernels.plan_sums, grid(1, 1024, 0); &nodes, &list, &count, &starts, &plan) }?;
         let lists = self.lists_table();
         for (p, plane) in planes.iter().enumerate() {
             let skip = (first_done && p == 0) as u32;
@@ -155,8 +157,12 @@ impl CudaBackend {
                 Plane::Ones { component } => (&self.kernels.sum_ones, *component, 0),
             };
             let histograms = g.table(component);
-            let shared = shared_bins(g.bins);
-            let config = LaunchConfig { grid_dim: (most, blocks - skip, 1), block_dim: (SUM_THREADS, 1, 1), shared_mem_bytes: shared };
+            let shares = (self.sum_blocks() / (blocks - skip)).max(1);
+            let config = LaunchConfig {
+                grid_dim: (shares, blocks - skip, 1),
+                block_dim: (SUM_THREADS, 1, 1),
+                shared_mem_bytes: shared_bins(g.bins),
+            };
             // SAFETY: the arguments are those of `tree_sum_*`: the nodes' rows are rows of the table, the
             // slots are there.
             unsafe { launch!(queue, kernel, config; &histograms, &lists, &words, &nodes, &list, &starts, &count, &plan, &skip) }?;
@@ -256,30 +262,42 @@ impl CudaBackend {
         let count = jobs.len() as u32;
         self.work.jobs.reserve(queue, "divisions", jobs.len())?;
         self.work.jobs.write(queue, &jobs)?;
-        self.work.starts.reserve(queue, "nodes", jobs.len() + 1)?;
-        let most = self.most_pieces(jobs.len());
+        self.work.starts.reserve(queue, "nodes", jobs.len())?;
         let (nodes, list, starts, plan) =
             (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
         // SAFETY: the arguments are those of `tree_plan_jobs`: nodes by number, `count` jobs.
-        unsafe { launch!(queue, &self.kernels.plan_jobs, grid(1, 1024, 0); &nodes, &list, &count, &most, &starts, &plan) }?;
+        unsafe { launch!(queue, &self.kernels.plan_jobs, grid(1, 1024, 0); &nodes, &list, &count, &starts, &plan) }?;
         // Rows are summed on the way where one block of narrow statistics is all there is to sum.
-        let alone = open.len() == 1 && self.groups[open[0]].blocks() == 1;
         let all_rest = sums[open[0]].len() == divisions.len();
-        let fused = alone && planes[0] == Plane::Both && all_rest;
-        let (kernel, shared) = match fused {
-            true => (&self.kernels.divide_sum, shared_bins(self.groups[open[0]].bins)),
-            false => (&self.kernels.divide, 0),
-        };
-        let (histograms, lists) = (self.groups[open[0]].table(0), self.lists_table());
-        let config = grid(most, SUM_THREADS, shared);
-        // SAFETY: the arguments are those of `tree_divide*`: the jobs' nodes stand in the lists, their codes
-        // are those of all rows, their slots are there.
-        unsafe { launch!(queue, kernel, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan) }?;
+        let fused = all_rest && planes[0] == Plane::Both && self.sums_on_the_way();
+        self.queue_divide(open[0], count, fused)?;
         for g in open {
             let summed = std::mem::take(&mut sums[g]);
             self.sum(g, &summed, fused)?;
         }
         Ok(())
+    }
+
+    /// Whether rows are summed while they are parted: where one block of features is open.
+    pub(super) fn sums_on_the_way(&self) -> bool {
+        let mut open = self.groups.iter().filter(|g| g.open && g.features > 0);
+        let shared = |g: &super::Group| shared_bins(g.bins) + DIVIDE_QUEUES + 1024;
+        matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1 && shared(g) <= self.queue.gpu().shared_per_block())
+    }
+
+    /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`.
+    pub(super) fn queue_divide(&self, group: usize, count: u32, fused: bool) -> Result<()> {
+        let (nodes, list, starts, plan) =
+            (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
+        let (kernel, threads, shared) = match fused {
+            true => (&self.kernels.divide_sum, DIVIDE_THREADS, shared_bins(self.groups[group].bins) + DIVIDE_QUEUES),
+            false => (&self.kernels.divide, SUM_THREADS, 0),
+        };
+        let (histograms, lists) = (self.groups[group].table(0), self.lists_table());
+        let config = grid(self.sum_blocks(), threads, shared);
+        // SAFETY: the arguments are those of `tree_divide*`: the jobs' nodes stand in the lists, their codes
+        // are those of all rows, their slots are there.
+        unsafe { launch!(self.queue, kernel, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan) }
     }
 
     /// Writes nodes from number `first` on.

@@ -2,7 +2,7 @@
 
 use super::CudaBackend;
 use super::memory::LEAVES_SHARED;
-use super::tables::{BY_SET, DIVIDED, Leaves, Walk, ZERO_RIGHT};
+use super::tables::{BY_SET, Encoding, Leaves, Walk, leaf, question};
 use crate::backend::cuda::grid;
 use crate::backend::{LeafSums, NodeId, TrainingData};
 use crate::boosting::loss::Loss;
@@ -27,40 +27,32 @@ impl HostRows {
     }
 }
 
+/// A leaf's sums as numbers.
+pub fn leaf_sums(encoding: &Encoding, gradient: i64, hessian: i64, count: i64) -> LeafSums {
+    LeafSums {
+        gradient: gradient as f64 / encoding.leaf_gradient,
+        hessian: hessian as f64 / encoding.leaf_hessian,
+        count: count as u64,
+    }
+}
+
 /// Rows that 32-bit sums of limbs can take.
 const LIMB_ROWS: usize = 4096;
 
 impl CudaBackend {
-    /// A split as rows walk it.
-    fn walk_split(&self, split: &Split, left: u32, right: u32) -> Walk {
-        let by_set = self.features[split.feature as usize].categories;
-        let (last, zero_right) = self.code_test(split.feature, split.border, split.missing_left);
-        Walk {
-            codes: self.group_of(split.feature).codes_of(split.feature as usize),
-            last,
-            set: split.border,
-            left,
-            right,
-            leaf: 0,
-            kind: DIVIDED | if zero_right { ZERO_RIGHT } else { 0 } | if by_set { BY_SET } else { 0 },
-        }
-    }
-
-    /// A tree as rows walk it, from entry 0.
-    fn walk_of(&self, tree: &Tree) -> Vec<Walk> {
-        let leaf = |leaf: usize| Walk { leaf: leaf as u32, ..Walk::default() };
+    /// A tree as rows walk it: questions, and their children where it is no heap.
+    fn walk_of(&self, tree: &Tree) -> (Vec<u64>, Vec<[u32; 2]>) {
+        let ask = |split: &Split| {
+            let (last, zero_right) = self.code_test(split.feature, split.border, split.missing_left);
+            let codes = self.group_of(split.feature).codes_of(split.feature as usize);
+            match self.features[split.feature as usize].categories {
+                true => question(codes, 0, false) | BY_SET,
+                false => question(codes, last, zero_right),
+            }
+        };
         match tree {
-            Tree::Symmetric { splits, leaves } => {
-                // A heap: the children of entry i are 2i + 1 and 2i + 2.
-                let mut walk = Vec::with_capacity(2 * leaves.len());
-                for split in splits {
-                    for _ in 0..walk.len() + 1 {
-                        let i = walk.len() as u32;
-                        walk.push(self.walk_split(split, 2 * i + 1, 2 * i + 2));
-                    }
-                }
-                walk.extend((0..leaves.len()).map(leaf));
-                walk
+            Tree::Symmetric { splits, .. } => {
+                (splits.iter().enumerate().flat_map(|(level, s)| std::iter::repeat_n(ask(s), 1 << level)).collect(), vec![])
             }
             Tree::Branching { nodes, leaves } => {
                 let inner = nodes.len() as u32;
@@ -68,8 +60,9 @@ impl CudaBackend {
                     Child::Node(n) => n,
                     Child::Leaf(l) => inner + l,
                 };
-                let split = |n: &crate::tree::model::Node| self.walk_split(&n.split, place(n.left), place(n.right));
-                nodes.iter().map(split).chain((0..leaves.len()).map(leaf)).collect()
+                let questions = nodes.iter().map(|n| ask(&n.split)).chain((0..leaves.len()).map(leaf)).collect();
+                let children = nodes.iter().map(|n| [place(n.left), place(n.right)]).collect();
+                (questions, children)
             }
         }
     }
@@ -77,33 +70,46 @@ impl CudaBackend {
     /// Gives every row its leaf and sums the derivatives of those drawn.
     pub(super) fn sum_leaves(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
         self.leaves = leaves.to_vec();
-        let walk = self.walk_of(tree);
-        let sets: Vec<u32> = self.subsets.iter().flat_map(|s| super::divide::words(*s)).collect();
+        let (questions, children) = self.walk_of(tree);
+        let by_set = questions.iter().any(|q| q & BY_SET != 0);
         let (queue, work) = (&self.queue, &mut self.work);
-        work.walk.reserve(queue, "a tree", walk.len())?;
-        work.walk.write(queue, &walk)?;
-        if walk.iter().any(|w| w.kind & BY_SET != 0) {
+        work.questions.reserve(queue, "a tree", questions.len())?;
+        work.questions.write(queue, &questions)?;
+        if by_set {
+            let mut sets = vec![0; 8 * questions.len()];
+            for (split, set) in tree.splits().zip(sets.chunks_exact_mut(8)) {
+                if self.features[split.feature as usize].categories {
+                    set.copy_from_slice(&super::divide::words(self.subsets[split.border as usize]));
+                }
+            }
             work.walk_sets.reserve(queue, "a tree", sets.len())?;
             work.walk_sets.write(queue, &sets)?;
         }
-        let sums = self.queue_leaves(loss, walk.len(), leaves.len())?;
+        let mut walk = Walk { questions: work.questions.address, sets: work.walk_sets.address, entries: questions.len() as u32, ..Walk::default() };
+        match tree {
+            Tree::Symmetric { splits, .. } => walk.depth = splits.len() as u32,
+            Tree::Branching { .. } => {
+                // The leaves have none.
+                work.children.reserve(queue, "a tree", questions.len())?;
+                work.children.write(queue, &children)?;
+                walk.children = work.children.address;
+            }
+        }
+        self.work.leaf_sums.reserve(&self.queue, "sums of leaves", 3 * leaves.len())?;
+        self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..3 * leaves.len()))?;
+        self.queue_leaves(loss, walk, leaves.len(), self.work.leaf_sums.address)?;
+        let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves.len())?;
         let encoding = *self.encoding()?;
-        let number = |i: usize| LeafSums {
-            gradient: sums[3 * i] as f64 / encoding.leaf_gradient,
-            hessian: sums[3 * i + 1] as f64 / encoding.leaf_hessian,
-            count: sums[3 * i + 2] as u64,
-        };
-        Ok((0..leaves.len()).map(number).collect())
+        Ok(sums.chunks_exact(3).map(|s| leaf_sums(&encoding, s[0], s[1], s[2])).collect())
     }
 
-    /// The sums of the leaves, three numbers each.
-    fn queue_leaves(&mut self, loss: &dyn Loss, walk: usize, leaves: usize) -> Result<Vec<i64>> {
+    /// Queues the sums of the leaves, three numbers each, which are zero before.
+    pub(super) fn queue_leaves(&self, loss: &dyn Loss, walk: Walk, leaves: usize, sums: u64) -> Result<()> {
         let rows = self.data.rows;
-        self.work.leaf_sums.reserve(&self.queue, "sums of leaves", 3 * leaves)?;
-        self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..3 * leaves))?;
-        let walk_bytes = walk * size_of::<Walk>();
-        let walks = if walk_bytes <= LEAVES_SHARED as usize / 4 { walk } else { 0 };
-        let room = (LEAVES_SHARED as usize - walks * size_of::<Walk>()) / 4;
+        let bytes = walk.entries as usize * if walk.children == 0 { 8 } else { 16 };
+        let near = bytes <= LEAVES_SHARED as usize / 4;
+        let bytes = if near { bytes } else { 0 };
+        let room = (LEAVES_SHARED as usize - bytes) / 4;
         // With as many rows, values have at most 62 bits less those of the number of rows.
         let limbs = if 62 - (usize::BITS - rows.leading_zeros()) <= 39 { 2 } else { 3 };
         let per_copy = leaves * (2 * limbs + 1);
@@ -112,24 +118,21 @@ impl CudaBackend {
         let piece = rows.div_ceil(blocks).next_multiple_of(512).clamp(512, LIMB_ROWS * copies.max(1));
         let table = self.data.table(loss, self.output, true);
         let leaves_table = Leaves {
-            walk: self.work.walk.address,
-            sets: self.work.walk_sets.address,
+            walk,
             leaf: self.data.leaf.address + 2 * (self.output * rows) as u64,
-            sums: self.work.leaf_sums.address,
-            walks: walks as u32,
+            sums,
+            near: near as u32,
             leaves: leaves as u32,
             copies: copies as u32,
             limbs: limbs as u32,
             piece: piece as u32,
             unused: 0,
         };
-        let shared = walks * size_of::<Walk>() + 4 * per_copy * copies;
-        let config = grid(rows.div_ceil(piece).min(blocks) as u32, 512, shared as u32);
-        let encoding = self.data.encoding.address;
+        let config = grid(rows.div_ceil(piece).min(blocks) as u32, 512, (bytes + 4 * per_copy * copies) as u32);
+        let encoding = self.data.log.address;
         // SAFETY: the arguments are those of `tree_leaves`: a tree over codes of all rows, a leaf for each
         // row, and room for the sums of all leaves.
-        unsafe { launch!(self.queue, &self.kernels.leaves, config; &table, &leaves_table, &encoding) }?;
-        self.work.leaf_sums.read(&self.queue, 3 * leaves)
+        unsafe { launch!(self.queue, &self.kernels.leaves, config; &table, &leaves_table, &encoding) }
     }
 
     /// The weighted quantile of the residuals of each leaf's rows that were drawn.
@@ -139,13 +142,14 @@ impl CudaBackend {
         let leaf = self.queue.read(&self.data.leaf.slice.slice(range.clone()))?;
         let scores = self.queue.read(&self.data.scores.slice.slice(range))?;
         let bag = self.data.bag.as_ref().map(|b| b.read(&self.queue, rows)).transpose()?;
+        let by_number = self.leaves_by_number();
         let weighted = bag.is_some() || self.host.weight.is_some();
         let mut values = vec![vec![]; self.leaves.len()];
         let mut weights = vec![vec![]; self.leaves.len()];
         for row in 0..rows {
             let drawn = bag.as_ref().map_or(1.0, |b| b[row]);
             if drawn != 0.0 {
-                let leaf = leaf[row] as usize;
+                let leaf = by_number[leaf[row] as usize];
                 values[leaf].push((self.host.target[row] - scores[row]) as f64);
                 if weighted {
                     weights[leaf].push(self.host.weight.as_ref().map_or(1.0, |w| w[row]) * drawn);

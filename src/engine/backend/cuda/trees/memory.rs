@@ -86,11 +86,18 @@ kernels!(
     level_sum,
     level_pick,
     total,
+    seed,
+    grow,
+    grow_level,
     leaves,
 );
 
 /// Threads of the blocks that sum histograms.
 pub const SUM_THREADS: u32 = 1024;
+
+/// Threads of those that part rows on the way, and the bytes of their warps' queues.
+pub const DIVIDE_THREADS: u32 = 768;
+pub const DIVIDE_QUEUES: u32 = DIVIDE_THREADS / 32 * 160 * 8;
 
 /// Bytes of shared memory for the sums of a block of features with `bins` bins.
 pub fn shared_bins(bins: usize) -> u32 {
@@ -101,9 +108,10 @@ impl Kernels {
     /// Loads the kernels for features of up to `bins` bins.
     pub fn new(gpu: &Gpu) -> Result<Kernels> {
         let kernels = Kernels::load(gpu)?;
-        for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.root, &kernels.divide_sum] {
+        for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.root] {
             kernel.allow_shared(gpu, shared_bins(256))?;
         }
+        kernels.divide_sum.allow_shared(gpu, shared_bins(256) + DIVIDE_QUEUES)?;
         kernels.leaves.allow_shared(gpu, LEAVES_SHARED)?;
         Ok(kernels)
     }

@@ -10,12 +10,14 @@ use crate::boosting::params::RowSample;
 use crate::error::{Error, Result};
 use crate::launch;
 
-/// Rows whose absolute derivatives are added in order, and the threads that do.
+/// Rows whose absolute derivatives are added in order.
 const BATCH: usize = 1024;
-const BATCH_LANES: usize = 16;
 
 /// Buckets of the keys that rows are drawn by.
 const BUCKETS: usize = 1 << 15;
+
+/// 64-bit words of an encoding.
+pub const ENCODING_WORDS: usize = size_of::<Encoding>() / 8;
 
 /// The rows.
 pub struct RowData {
@@ -40,7 +42,8 @@ pub struct RowData {
     pub hessians: Option<Buffer<u32>>,
     sums: Buffer<f64>,
     largest: Buffer<u32>,
-    pub encoding: Buffer<Encoding>,
+    /// What the host reads of a tree: its encoding, and behind it what grew ahead.
+    pub log: Buffer<u64>,
     counts: Option<Buffer<u32>>,
     row_sample: RowSample,
     row_fraction: f64,
@@ -100,7 +103,7 @@ impl RowData {
             hessians: None,
             sums: Buffer::new(queue, "sums", 2 * batches)?,
             largest,
-            encoding: Buffer::new(queue, "scales", 1)?,
+            log: Buffer::new(queue, "scales", ENCODING_WORDS)?,
             counts: None,
             row_sample: data.row_sample,
             row_fraction: data.row_fraction,
@@ -188,13 +191,13 @@ impl RowData {
         let table = self.table(loss, output, true);
         let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
         let (rows, unit) = (self.rows as u64, unit as u32);
-        let config = grid((self.rows.div_ceil(BATCH) * BATCH_LANES).div_ceil(256) as u32, 256, 0);
+        let config = grid((self.rows.div_ceil(BATCH) as u32).min(queue.gpu().multiprocessors() * 8), 256, 0);
         // SAFETY: the arguments are those of `tree_magnitudes`: leaves by row, their values, two sums for
         // each batch, two maxima.
         unsafe { launch!(queue, &kernels.magnitudes, config; &table, &leaf, &values, &self.sums.address, &self.largest.address) }?;
         let config = grid(1, 1024, 0);
         // SAFETY: the arguments are those of `tree_encode`.
-        unsafe { launch!(queue, &kernels.encode, config; &self.sums.address, &rows, &unit, &self.largest.address, &self.encoding.address) }
+        unsafe { launch!(queue, &kernels.encode, config; &self.sums.address, &rows, &unit, &self.largest.address, &self.log.address) }
     }
 
     /// Rounds the derivatives of all rows; where rows were drawn, they become the root's list.
@@ -217,7 +220,7 @@ impl RowData {
         // SAFETY: the arguments are those of `tree_round`: a word for each row, room for all rows in the
         // list, and the root's node.
         unsafe {
-            launch!(queue, &kernels.round, config; &table, &self.encoding.address, &self.seed, &tree, &self.words.address, &hessians, &list, &root.address)
+            launch!(queue, &kernels.round, config; &table, &self.log.address, &self.seed, &tree, &self.words.address, &hessians, &list, &root.address)
         }
     }
 
@@ -263,6 +266,12 @@ impl RowData {
         (0..self.outputs).map(one).collect()
     }
 
+    /// The encoding of the tree, when the device has found it.
+    pub fn read_encoding(&self, queue: &Queue) -> Result<Encoding> {
+        let words = self.log.read(queue, ENCODING_WORDS)?;
+        Ok(encoding_of(&words))
+    }
+
     /// An error where derivatives are no longer finite.
     pub fn check_finite(encoding: &Encoding) -> Result<()> {
         let finite = |bits: u32| f32::from_bits(bits).is_finite();
@@ -271,6 +280,13 @@ impl RowData {
         }
         Err(Error::Data(crate::backend::NOT_FINITE.into()))
     }
+}
+
+/// The encoding at the beginning of a log.
+pub fn encoding_of(words: &[u64]) -> Encoding {
+    assert!(words.len() >= ENCODING_WORDS);
+    // SAFETY: as many words as an encoding has, of plain numbers.
+    unsafe { std::ptr::read_unaligned(words.as_ptr().cast()) }
 }
 
 /// Copies `values`' bytes from `offset` on.

@@ -13,6 +13,11 @@ use cudarc::driver::LaunchConfig;
 /// Scores of a level that are kept at a time: 64 MiB.
 const LEVEL_SCORES: usize = 8 << 20;
 
+/// How many of a level's `nodes` nodes are scored at a time.
+pub fn level_nodes(columns: usize, nodes: usize) -> usize {
+    (LEVEL_SCORES / (columns * 512).max(1)).clamp(1, nodes.max(1)).min(1 << 15)
+}
+
 impl CudaBackend {
     /// Uploads what is to be searched in group after group: the items of each open group follow one
     /// another, since a node's histogram is in another state in each. Gives the group's numbers.
@@ -60,7 +65,7 @@ impl CudaBackend {
     }
 
     /// A search of `nodes` nodes in the `index`-th open group, of those from `from` on.
-    fn search_table(&self, open: &[usize], index: usize, nodes: usize, from: usize, rules: &SplitRules) -> Result<Search> {
+    pub(super) fn search_table(&self, open: &[usize], index: usize, nodes: usize, from: usize, rules: &SplitRules) -> Result<Search> {
         let group = &self.groups[open[index]];
         let before: usize = open[..index].iter().map(|g| self.groups[*g].features).sum();
         Ok(Search {
@@ -72,7 +77,7 @@ impl CudaBackend {
             counted: self.counted(self.encoding()?),
             items: self.work.items.address + ((index * nodes + from) * size_of::<Item>()) as u64,
             allowed: self.work.allowed.address,
-            encoding: self.data.encoding.address,
+            encoding: self.data.log.address,
             best: self.work.best.address,
             sets: self.work.sets.address,
             rules: Rules::new(rules),
@@ -140,7 +145,7 @@ impl CudaBackend {
         let n = nodes.len();
         self.work.best.reserve(&self.queue, "splits", self.columns)?;
         self.work.found.reserve(&self.queue, "splits", n)?;
-        let at_once = (LEVEL_SCORES / (self.columns * 512)).clamp(1, n).min(1 << 15);
+        let at_once = level_nodes(self.columns, n);
         let level = self.work.level(&self.queue, self.columns, at_once)?;
         let numbers = self.numbers.address;
         for from in (0..n).step_by(at_once) {

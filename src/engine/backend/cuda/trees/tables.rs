@@ -11,20 +11,30 @@ pub const LANES: usize = 32;
 /// The number that stands for "all rows in order" where a list is named.
 pub const IN_ORDER: u32 = 2;
 
-/// Bits of [`Item::state`].
-pub const EXISTS: u32 = 1;
-pub const SEARCHED: u32 = 2;
+/// [`Item::state`] of a node that is there and is searched.
+pub const SEARCHED: u32 = 3;
 
 /// Sides of a found split.
 pub const NO_SIDE: u32 = 0;
 pub const MISSING_LEFT: u32 = 1;
-pub const MISSING_RIGHT: u32 = 2;
 pub const SUBSET: u32 = 3;
 
-/// Bits of [`Walk::kind`].
-pub const DIVIDED: u32 = 1;
-pub const ZERO_RIGHT: u32 = 2;
-pub const BY_SET: u32 = 4;
+/// What a question has beside the address of its feature's codes ([`question`]).
+const ADDRESS_BITS: u32 = 49;
+const ZERO_RIGHT: u64 = 1 << 57;
+pub const BY_SET: u64 = 1 << 58;
+const LEAF: u64 = 1 << 59;
+
+/// A question that rows walk by: codes up to `last` go left, code 0 right where `zero_right`.
+pub fn question(codes: u64, last: u32, zero_right: bool) -> u64 {
+    debug_assert!(codes >> ADDRESS_BITS == 0);
+    codes | (last.min(255) as u64) << ADDRESS_BITS | if zero_right { ZERO_RIGHT } else { 0 }
+}
+
+/// Where rows end.
+pub fn leaf(number: usize) -> u64 {
+    LEAF | number as u64
+}
 
 macro_rules! tables {
     ($($(#[$doc:meta])* pub struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
@@ -80,8 +90,8 @@ tables! {
         moves: u32, unused: u32,
     }
 
-    /// Nodes cut into pieces.
-    pub struct Plan { pieces: u32, piece: u32, }
+    /// The rows of a launch's nodes.
+    pub struct Plan { rows: u32, unused: u32, }
 
     /// A node's rows are summed in a slot.
     pub struct Summed { node: u32, slot: u32, }
@@ -143,13 +153,23 @@ tables! {
     /// How rows are drawn.
     pub struct Draw { kind: u32, bucket: u32, l2: f32, unused: u32, first: f64, second: f64, }
 
-    /// A node of a tree as rows walk it.
-    pub struct Walk { codes: u64, last: u32, set: u32, left: u32, right: u32, leaf: u32, kind: u32, }
+    /// A tree as rows walk it.
+    pub struct Walk { questions: u64, children: u64, sets: u64, entries: u32, depth: u32, }
 
     /// The sums of leaves.
     pub struct Leaves {
-        walk: u64, sets: u64, leaf: u64, sums: u64,
-        walks: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
+        walk: Walk,
+        leaf: u64, sums: u64,
+        near: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
+    }
+
+    /// A level that grows ahead of the host.
+    pub struct Ahead {
+        search: Search,
+        numbers: u64, codes: u64,
+        nodes: u64, items: u64, found: u64, questions: u64,
+        jobs: u64, summed: u64, starts: u64, plan: u64, arrived: u64,
+        level: u32, depth: u32,
     }
 }
 

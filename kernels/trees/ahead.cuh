@@ -1,0 +1,138 @@
+// Trees that grow without asking the host: under policies by level, where every open feature may
+// split every node, the device decides as the grower would (src/engine/tree/grow.rs), level after
+// level, and the host reads afterwards what was decided. Nodes are counted as in a heap: the
+// children of node i are 2i + 1 and 2i + 2.
+
+#pragma once
+
+#include "leaves.cuh"
+#include "search.cuh"
+
+namespace taiga {
+
+struct Ahead {
+    Search search;            // of the first open group; `items` is the level's
+    const uint32_t* numbers;  // of each column: its feature
+    const uint64_t* codes;    // and where its codes are
+    // Heaps.
+    Node* nodes;
+    Item* items;
+    Found* found;
+    uint64_t* questions;
+    // Of the level.
+    Job* jobs;
+    Summed* summed;
+    uint32_t* starts;
+    Plan* plan;
+    uint32_t* arrived;
+    uint32_t level, depth;
+};
+
+// The root's rows.
+extern "C" __global__ void __launch_bounds__(32) tree_seed(Node* root, uint32_t rows, uint32_t list) {
+    if (threadIdx.x == 0) *root = Node{0, rows, 0, list, -1, 0, 0};
+}
+
+// The root's sums from the bins of the first feature, by one warp; where `items` is given, the root
+// becomes its first one.
+extern "C" __global__ void __launch_bounds__(32)
+    tree_total(const __grid_constant__ Search a, uint32_t slot, uint32_t bins, Sums* out, Item* items) {
+    Sums s = left_sums(a, slot, 0, 0, bins - 1, MISSING_LEFT);
+    if (threadIdx.x) return;
+    *out = s;
+    if (items) {
+        items[0] = Item{s, -INFINITE64, INFINITE64, slot, -1, ~0u, EXISTS | (divisible(a.rules, *a.encoding, s) ? SEARCHED : 0)};
+    }
+}
+
+// Writes what becomes of a node, and its children: by one thread.
+__device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32_t column, const Best& best, Sums left, bool searched) {
+    const uint32_t nodes = 1u << a.level, at = nodes - 1 + place;
+    const Item item = a.items[at];
+    const bool exists = item.state & EXISTS, divided = exists && column != ~0u, last = a.level + 1 == a.depth;
+    Found* found = a.found + at;
+    found->side = divided ? best.side : NO_SIDE;
+    Job* job = a.jobs + place;
+    job->moves = 0;
+    job->node = at;
+    a.summed[place] = {~0u, 0};
+    if (!divided) {
+        a.questions[at] = LEAF | place << (a.depth - a.level);
+        if (!last) a.items[2 * at + 1].state = a.items[2 * at + 2].state = 0;
+        return;
+    }
+    const Feature feature = a.search.features[a.numbers[column]];
+    found->gain = best.gain;
+    found->feature = a.numbers[column];
+    found->border = best.border;
+    found->left = left;
+    const uint32_t last_left = feature.first + best.border;
+    const bool zero_right = feature.first && best.side == MISSING_RIGHT;
+    a.questions[at] = question(reinterpret_cast<const uint8_t*>(a.codes[column]), last_left, zero_right);
+    if (last) return;
+    // A node that was too small to be searched goes along; its children are too small too.
+    Sums right = searched ? item.sums - left : item.sums;
+    const Encoding& e = *a.search.encoding;
+    const bool left_open = divisible(a.search.rules, e, left), right_open = divisible(a.search.rules, e, right);
+    Item l = {left, item.low, item.high, item.slot, -1, ~0u, EXISTS}, r = {right, item.low, item.high, item.slot, -1, ~0u, EXISTS};
+    if (searched && (left_open || right_open)) {
+        const bool right_is_smaller = !(left.hessian <= right.hessian);
+        const uint32_t slot = nodes + place;
+        Item& smaller = right_is_smaller ? r : l;
+        Item& larger = right_is_smaller ? l : r;
+        smaller.slot = slot;
+        larger.minus = static_cast<int32_t>(slot);
+        l.state |= left_open ? SEARCHED : 0;
+        r.state |= right_open ? SEARCHED : 0;
+        job->codes = reinterpret_cast<const uint8_t*>(a.codes[column]);
+        job->last = last_left;
+        job->zero_right = zero_right;
+        job->is_set = 0;
+        job->right_is_smaller = right_is_smaller;
+        job->slot = slot;
+        job->moves = 1;
+        a.summed[place] = {2 * at + 1 + right_is_smaller, slot};
+        a.nodes[2 * at + 1] = Node{0, 0, 0, 0, static_cast<int32_t>(at), 0, 0};
+        a.nodes[2 * at + 2] = Node{0, 0, 0, 0, static_cast<int32_t>(at), 1, 0};
+    }
+    a.items[2 * at + 1] = l;
+    a.items[2 * at + 2] = r;
+}
+
+__device__ __forceinline__ void plan_level(const Ahead& a) {
+    if (a.level + 1 < a.depth && last_block(a.arrived, gridDim.x)) make_plan(a.nodes, 1u << a.level, a.starts, a.plan, a.jobs);
+}
+
+// Every node of a level by its own split. A warp a node.
+extern "C" __global__ void __launch_bounds__(256) tree_grow(const __grid_constant__ Ahead a) {
+    const uint32_t place = blockIdx.x * 8 + threadIdx.x / 32, at = (1u << a.level) - 1 + place;
+    if (place < 1u << a.level) {
+        const Best* best = a.search.best + static_cast<uint64_t>(place) * a.search.columns;
+        uint32_t column = a.items[at].state & SEARCHED ? best_column(best, a.search.columns) : ~0u;
+        if ((threadIdx.x & 31) == 0) {
+            Best b = column == ~0u ? Best{} : best[column];
+            grow_node(a, place, column, b, b.left, true);
+        }
+    }
+    plan_level(a);
+}
+
+// All nodes of a level by one split. A warp a node.
+extern "C" __global__ void __launch_bounds__(256) tree_grow_level(const __grid_constant__ Ahead a) {
+    const uint32_t place = blockIdx.x * 8 + threadIdx.x / 32, at = (1u << a.level) - 1 + place;
+    if (place < 1u << a.level) {
+        uint32_t column = best_column(a.search.best, a.search.columns);
+        const Item item = a.items[at];
+        const bool searched = item.state & SEARCHED;
+        Best b = column == ~0u ? Best{} : a.search.best[column];
+        Sums left = item.sums;
+        if (column != ~0u && searched) {
+            uint32_t f = a.numbers[column];
+            left = left_sums(a.search, item.slot, f - a.search.first_feature, a.search.features[f].first, b.border, b.side);
+        }
+        if ((threadIdx.x & 31) == 0) grow_node(a, place, column, b, left, searched);
+    }
+    plan_level(a);
+}
+
+}  // namespace taiga
