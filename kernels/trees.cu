@@ -1,9 +1,9 @@
 // The kernels of boosted trees: see trees/common.cuh for the tables they share.
 //
-//   tree_magnitudes ─► tree_encode ─► tree_root (or tree_round, then tree_sum_*)      once a tree
+//   tree_encode ─► tree_root (or tree_round, then tree_sum_*)                          once a tree
 //   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_divide_sum                      once a level
 //   tree_search ─► tree_grow ─► tree_divide_sum                                        ahead of the host
-//   tree_leaves, and with the next tree's magnitudes the scores' update               once a tree
+//   tree_leaves, and with the next tree's encoding the scores' update               once a tree
 
 #include "trees/ahead.cuh"
 #include "trees/divide.cuh"

@@ -58,7 +58,7 @@ __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32
     a.summed[place] = {~0u, 0};
     if (!divided) {
         a.questions[at] = LEAF | place << (a.depth - a.level);
-        if (!last) a.items[2 * at + 1].state = a.items[2 * at + 2].state = 0;
+        if (!last) a.items[2 * at + 1] = a.items[2 * at + 2] = Item{{0, 0, 0}, 0.0, 0.0, 0, -1, ~0u, 0};
         return;
     }
     const Feature feature = a.search.features[a.numbers[column]];
@@ -100,7 +100,9 @@ __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32
 }
 
 __device__ __forceinline__ void plan_level(const Ahead& a) {
-    if (a.level + 1 < a.depth && last_block(a.arrived, gridDim.x)) make_plan(a.nodes, 1u << a.level, a.starts, a.plan, a.jobs);
+    if (a.level + 1 == a.depth) return;
+    if (gridDim.x == 1) __syncthreads();
+    if (gridDim.x == 1 || last_block(a.arrived, gridDim.x)) make_plan(a.nodes, 1u << a.level, a.starts, a.plan, a.jobs);
 }
 
 // Every node of a level by its own split. A warp a node.

@@ -170,11 +170,89 @@ extern "C" __global__ void __launch_bounds__(1024)
     make_plan(nodes, count, starts, plan, summed);
 }
 
+// The most threads of the blocks that queue rows.
+#ifndef SUM_THREADS_
+#define SUM_THREADS_ 768
+#endif
+constexpr uint32_t SUM_THREADS = SUM_THREADS_;
+
 // The rows of nodes.
 struct Lists {
     uint2* lists[2];
     const uint32_t* words;  // by row
 };
+
+// Rows that a warp reads at a time, in turns of 32.
+constexpr int TURNS = 3;
+
+constexpr int QUEUED = (TURNS + 1) * 32;
+
+// Rows of a warp that wait to be added, with their codes: the first half of each row's, and the second
+// ones, which lie in other banks; and their words.
+struct Queue {
+    uint4 low[QUEUED], gap[4], high[QUEUED];
+    uint32_t words[QUEUED + 16];
+};
+
+// The codes of a warp's 32 rows: lanes 2i and 2i + 1 have the halves of row i and of row i + 16, so
+// that a load takes whole sectors.
+struct Codes {
+    uint4 half[2];
+
+    __device__ __forceinline__ Codes(const uint4* rows_of_codes, uint32_t row) {
+        const uint32_t lane = threadIdx.x & 31;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            uint64_t r = __shfl_sync(~0u, row, lane / 2 + 16 * i);
+            half[i] = rows_of_codes[r * 2 + lane % 2];
+        }
+    }
+
+    // The lane's own row's code of feature `f`.
+    __device__ __forceinline__ uint32_t of(uint32_t f) const {
+        const uint32_t lane = threadIdx.x & 31;
+        uint32_t found[2];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            uint32_t pair = f & 8 ? (f & 4 ? half[i].w : half[i].z) : (f & 4 ? half[i].y : half[i].x);
+            found[i] = __shfl_sync(~0u, pair, (lane % 16) * 2 + f / 16);
+        }
+        return (lane < 16 ? found[0] : found[1]) >> (f % 4 * 8) & 0xff;
+    }
+
+    // Queues those of the rows in `taken` from entry `at` on.
+    __device__ __forceinline__ void queue_in(Queue& queue, uint32_t at, unsigned taken) const {
+        const uint32_t lane = threadIdx.x & 31;
+        uint4* out = lane % 2 ? queue.high : queue.low;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            uint32_t row = lane / 2 + 16 * i;
+            if (taken >> row & 1) out[at + __popc(taken & ((1u << row) - 1))] = half[i];
+        }
+    }
+};
+
+// Adds 32 entries of a warp's queue, from a multiple of four on, to the bins. `codes`: the lane's byte
+// of the first one.
+template <uint32_t PLANE>
+__device__ __forceinline__ void add_queued(uint32_t* shared, uint32_t bins, uint32_t lane, const uint8_t* codes, const uint32_t* words) {
+#pragma unroll
+    for (int k = 0; k < 32; k += 4) {
+        uint4 w = PLANE == ONES ? make_uint4(1, 1, 1, 1) : *reinterpret_cast<const uint4*>(words + k);
+        uint32_t c[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) c[i] = codes[(k + i) * 16];
+        add_row<PLANE>(shared, bins, lane, c[0], w.x);
+        add_row<PLANE>(shared, bins, lane, c[1], w.y);
+        add_row<PLANE>(shared, bins, lane, c[2], w.z);
+        add_row<PLANE>(shared, bins, lane, c[3], w.w);
+    }
+}
+
+// The lane's byte of a queue's first entry.
+__device__ __forceinline__ const uint8_t* queued_codes(const Queue& queue, uint32_t lane) {
+    return reinterpret_cast<const uint8_t*>(lane < 16 ? queue.low : queue.high) + lane % 16;
+}
 
 // Sums plane `PLANE` of whole nodes; blockIdx.y: the block of features,
 // the first `skip` left out. `words`: by row, or none
@@ -186,8 +264,10 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
     Share share(starts, count, plan);
     if (share.at >= share.to) return;
     clear_bins<PLANE>(shared, h.bins);
+    Queue& queue = reinterpret_cast<Queue*>(shared + 2 * h.bins * LANES)[threadIdx.x / 32];
     const uint32_t block = blockIdx.y + skip, lane = threadIdx.x & 31;
-    const uint8_t* codes = h.codes + block * h.rows * LANES + lane;
+    const uint8_t* own_codes = queued_codes(queue, lane);
+    const uint4* rows_of_codes = reinterpret_cast<const uint4*>(h.codes + block * h.rows * LANES);
     uint32_t from = 0;
     while (uint32_t rows = share.next(starts, count, from)) {
         const Summed s = summed[share.which];
@@ -196,26 +276,36 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
         from += n.start;
         const uint32_t to = from + rows;
         __syncthreads();
-        for (uint32_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
-            uint32_t i = base + lane, row = i, word = 0;
-            if (i < to) {
-                if (n.list != IN_ORDER) {
-                    uint2 entry = list[i];
-                    row = entry.x;
-                    word = entry.y;
+        for (uint32_t base = from + (threadIdx.x / 32) * (32 * TURNS); base < to; base += blockDim.x * TURNS) {
+            const uint32_t here = to - base < 32 * TURNS ? to - base : 32 * TURNS;
+            uint32_t row[TURNS], word[TURNS];
+#pragma unroll
+            for (int t = 0; t < TURNS; t++) {
+                uint32_t i = base + t * 32 + lane;
+                row[t] = word[t] = 0;
+                if (i < to) {
+                    uint2 entry = n.list == IN_ORDER ? make_uint2(i, 0) : list[i];
+                    row[t] = entry.x;
+                    word[t] = entry.y;
                 }
-                if (PLANE != ONES && (words || n.list == IN_ORDER)) word = (words ? words : l.words)[row];
             }
-            if (to - base >= 32) {
-#pragma unroll 8
-                for (int k = 0; k < 32; k++) {
-                    uint32_t r = __shfl_sync(~0u, row, k), w = __shfl_sync(~0u, word, k);
-                    add_row<PLANE>(shared, h.bins, lane, codes[static_cast<uint64_t>(r) * LANES], w);
-                }
-            } else {
-                for (int k = 0; k < static_cast<int>(to - base); k++) {
-                    uint32_t r = __shfl_sync(~0u, row, k), w = __shfl_sync(~0u, word, k);
-                    add_row<PLANE>(shared, h.bins, lane, codes[static_cast<uint64_t>(r) * LANES], w);
+            __syncwarp();
+#pragma unroll
+            for (int t = 0; t < TURNS; t++) {
+                Codes codes(rows_of_codes, row[t]);
+                bool inside = t * 32 + lane < here;
+                if (PLANE != ONES && inside && (words || n.list == IN_ORDER)) word[t] = (words ? words : l.words)[row[t]];
+                codes.queue_in(queue, t * 32, ~0u);
+                queue.words[t * 32 + lane] = word[t];
+            }
+            __syncwarp();
+#pragma unroll
+            for (int t = 0; t < TURNS; t++) {
+                // Words of 0 add nothing, but ones are not asked for.
+                if (PLANE != ONES || here >= t * 32 + 32) {
+                    if (t * 32 < here) add_queued<PLANE>(shared, h.bins, lane, own_codes + t * 32 * 16, queue.words + t * 32);
+                } else {
+                    for (uint32_t k = t * 32; k < here; k++) add_row<PLANE>(shared, h.bins, lane, own_codes[k * 16], 1);
                 }
             }
         }
@@ -225,7 +315,7 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
 }
 
 #define TAIGA_SUM(name, plane)                                                                                          \
-    extern "C" __global__ void __launch_bounds__(1024, 2)                                                               \
+    extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)                                                        \
         name(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, const uint32_t* words,              \
              const Node* nodes, const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan,         \
              uint32_t skip) {                                                                                           \
@@ -241,6 +331,8 @@ TAIGA_SUM(tree_sum_ones, ONES)
 extern "C" __global__ void __launch_bounds__(1024, 2)
     tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
               uint32_t* words, uint32_t slot, uint32_t piece) {
+    __shared__ uint4 words_of_warps[32][8];
+    uint32_t* own_words = reinterpret_cast<uint32_t*>(words_of_warps[threadIdx.x / 32]);
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
     clear_bins<BOTH>(shared, h.bins);
     __syncthreads();
@@ -260,14 +352,24 @@ extern "C" __global__ void __launch_bounds__(1024, 2)
                         : pack_both(d.gradient, d.hessian, gradient, hessian, random, static_cast<uint32_t>(row));
             words[row] = word;
         }
+        __syncwarp();
+        own_words[lane] = word;
+        __syncwarp();
         if (to - base >= 32) {
-#pragma unroll 8
-            for (int k = 0; k < 32; k++) {
-                add_row<BOTH>(shared, h.bins, lane, codes[(base + k) * LANES], __shfl_sync(~0u, word, k));
+#pragma unroll 4
+            for (int k = 0; k < 32; k += 4) {
+                uint4 w = *reinterpret_cast<const uint4*>(own_words + k);
+                uint32_t c[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) c[i] = codes[(base + k + i) * LANES];
+                add_row<BOTH>(shared, h.bins, lane, c[0], w.x);
+                add_row<BOTH>(shared, h.bins, lane, c[1], w.y);
+                add_row<BOTH>(shared, h.bins, lane, c[2], w.z);
+                add_row<BOTH>(shared, h.bins, lane, c[3], w.w);
             }
         } else {
             for (int k = 0; k < static_cast<int>(to - base); k++) {
-                add_row<BOTH>(shared, h.bins, lane, codes[(base + k) * LANES], __shfl_sync(~0u, word, k));
+                add_row<BOTH>(shared, h.bins, lane, codes[(base + k) * LANES], own_words[k]);
             }
         }
     }
@@ -275,128 +377,156 @@ extern "C" __global__ void __launch_bounds__(1024, 2)
     flush_bins<BOTH>(shared, h, slot, 0);
 }
 
-// Rows that a warp parts at a time, in turns of 32.
-constexpr int TURNS = 4;
+// Where rows go: those to the left from the start of their node's place in the other list on, the
+// others from its end, in whatever order.
+struct Places {
+    uint32_t left, right;
 
-// Rows of the smaller child that wait until a warp's turn is full.
-constexpr int QUEUE = (TURNS + 1) * 32;
-
-// Adds the rows of `n` entries of a warp's queue to the bins.
-template <bool FULL>
-__device__ __forceinline__ void add_queued(uint32_t* shared, uint32_t bins, uint32_t lane, const uint8_t* codes, const uint2* queue, int n) {
-    if (FULL) {
-#pragma unroll 8
-        for (int k = 0; k < 32; k++) {
-            uint2 e = queue[k];
-            add_row<BOTH>(shared, bins, lane, codes[static_cast<uint64_t>(e.x) * LANES], e.y);
+    // For a warp's rows: `lefts` and `rights` of them.
+    __device__ __forceinline__ Places(Node* node, uint32_t start, uint32_t last, uint32_t lefts, uint32_t rights) {
+        unsigned long long gone = 0;
+        if ((threadIdx.x & 31) == 0) {
+            gone = atomicAdd(&node->gone, static_cast<unsigned long long>(lefts) | static_cast<unsigned long long>(rights) << 32);
         }
-    } else {
-        for (int k = 0; k < n; k++) {
-            uint2 e = queue[k];
-            add_row<BOTH>(shared, bins, lane, codes[static_cast<uint64_t>(e.x) * LANES], e.y);
-        }
+        gone = __shfl_sync(~0u, gone, 0);
+        left = start + static_cast<uint32_t>(gone);
+        right = last - static_cast<uint32_t>(gone >> 32);
     }
+
+    // Of the lanes' rows in a turn, those in `goes` to the right.
+    __device__ __forceinline__ uint32_t next(unsigned goes) {
+        uint32_t lane = threadIdx.x & 31, before = __popc(goes & ((1u << lane) - 1));
+        uint32_t place = goes >> lane & 1 ? right - before : left + lane - before;
+        right -= __popc(goes);
+        left += 32 - __popc(goes);
+        return place;
+    }
+};
+
+// A share's part of a node.
+struct Part {
+    Node* node;
+    uint32_t start, last, from, to, in_list;
+    const uint2* list;
+    uint2* out;
+
+    __device__ __forceinline__ Part(const Lists& l, Node* nodes, const Job& job, uint32_t first, uint32_t rows) {
+        node = nodes + job.node;
+        start = node->start;
+        last = start + node->len - 1;
+        in_list = node->list;
+        from = start + first;
+        to = from + rows;
+        list = l.lists[in_list & 1];
+        out = l.lists[in_list == 0 ? 1 : 0];
+    }
+
+    __device__ __forceinline__ uint2 entry(const Lists& l, uint32_t i) const {
+        return i >= to ? make_uint2(0, 0) : in_list == IN_ORDER ? make_uint2(i, l.words[i]) : list[i];
+    }
+};
+
+__device__ __forceinline__ void take_job(Job& job, const Job* jobs, uint32_t which) {
+    __syncthreads();
+    if (threadIdx.x < sizeof(Job) / 4) reinterpret_cast<uint32_t*>(&job)[threadIdx.x] = reinterpret_cast<const uint32_t*>(jobs + which)[threadIdx.x];
+    __syncthreads();
 }
 
-// Sends the rows of nodes to their children: those that go left fill the node's place in the other
-// list from its start, the others from its end, in whatever order. Where SUM, the rows of the
-// smaller child are added to its histogram on the way, while their codes are at hand: a warp queues
-// them, so that it always has a full turn to add.
-template <bool SUM>
-__device__ __forceinline__ void divide_nodes(const Histograms& h, const Lists& l, Node* nodes, const Job* jobs, const uint32_t* starts,
-                                             uint32_t count, const Plan* plan) {
+// Sends the rows of nodes to their children.
+extern "C" __global__ void __launch_bounds__(1024, 2)
+    tree_divide(const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts, uint32_t count, const Plan* plan) {
+    constexpr int TURNS = 4;
     __shared__ Job job;
     Share share(starts, count, plan);
-    if (share.at >= share.to) return;
-    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    uint2* queue = reinterpret_cast<uint2*>(shared + 2 * h.bins * LANES) + threadIdx.x / 32 * QUEUE;
-    if (SUM) clear_bins<BOTH>(shared, h.bins);
     const uint32_t lane = threadIdx.x & 31;
-    const unsigned before = (1u << lane) - 1;
-    const uint8_t* codes = h.codes + lane;
-    uint32_t from = 0;
-    while (uint32_t rows = share.next(starts, count, from)) {
-        __syncthreads();
-        if (threadIdx.x < sizeof(Job) / 4) {
-            reinterpret_cast<uint32_t*>(&job)[threadIdx.x] = reinterpret_cast<const uint32_t*>(jobs + share.which)[threadIdx.x];
-        }
-        __syncthreads();
-        Node* node = nodes + job.node;
-        const uint32_t start = node->start, last = start + node->len - 1, in_list = node->list;
-        const uint2* list = l.lists[in_list & 1];
-        uint2* out = l.lists[in_list == 0 ? 1 : 0];
-        from += start;
-        const uint32_t to = from + rows;
-        int queued = 0;
-        for (uint32_t base = from + (threadIdx.x / 32) * (32 * TURNS); base < to; base += blockDim.x * TURNS) {
+    uint32_t first = 0;
+    while (uint32_t rows = share.next(starts, count, first)) {
+        take_job(job, jobs, share.which);
+        const Part part(l, nodes, job, first, rows);
+        for (uint32_t base = part.from + (threadIdx.x / 32) * (32 * TURNS); base < part.to; base += blockDim.x * TURNS) {
             uint2 entry[TURNS];
             unsigned right[TURNS];
 #pragma unroll
-            for (int t = 0; t < TURNS; t++) {
-                uint32_t i = base + t * 32 + lane;
-                entry[t] = make_uint2(0, 0);
-                if (i < to) entry[t] = in_list == IN_ORDER ? make_uint2(i, l.words[i]) : list[i];
-            }
-            uint32_t rights = 0, here = to - base < 32 * TURNS ? to - base : 32 * TURNS;
+            for (int t = 0; t < TURNS; t++) entry[t] = part.entry(l, base + t * 32 + lane);
+            uint32_t rights = 0, here = part.to - base < 32 * TURNS ? part.to - base : 32 * TURNS;
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
                 bool goes = t * 32 + lane < here && goes_right(job, job.codes[static_cast<uint64_t>(entry[t].x) * LANES]);
                 right[t] = __ballot_sync(~0u, goes);
                 rights += __popc(right[t]);
             }
-            unsigned long long gone = 0;
-            if (lane == 0) {
-                gone = atomicAdd(&node->gone, static_cast<unsigned long long>(here - rights) | static_cast<unsigned long long>(rights) << 32);
-            }
-            if (SUM) {
-                // While the places are on their way.
-#pragma unroll
-                for (int t = 0; t < TURNS; t++) {
-                    unsigned summed = job.right_is_smaller ? right[t] : ~right[t];
-                    if (t * 32 + 32 > here) summed &= here > t * 32 ? (1u << (here - t * 32)) - 1 : 0;
-                    if (summed >> lane & 1) queue[queued + __popc(summed & before)] = entry[t];
-                    queued += __popc(summed);
-                }
-                __syncwarp();
-            }
-            gone = __shfl_sync(~0u, gone, 0);
-            uint32_t next_left = start + static_cast<uint32_t>(gone), next_right = last - static_cast<uint32_t>(gone >> 32);
+            Places places(part.node, part.start, part.last, here - rights, rights);
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
-                uint32_t rights_before = __popc(right[t] & before);
-                if (t * 32 + lane < here) out[right[t] >> lane & 1 ? next_right - rights_before : next_left + (lane - rights_before)] = entry[t];
-                next_right -= __popc(right[t]);
-                next_left += 32 - __popc(right[t]);
+                uint32_t place = places.next(right[t]);
+                if (t * 32 + lane < here) part.out[place] = entry[t];
             }
-            if (SUM) {
-                while (queued >= 32) {
-                    queued -= 32;
-                    add_queued<true>(shared, h.bins, lane, codes, queue + queued, 32);
-                }
-                __syncwarp();
-            }
-        }
-        if (SUM) {
-            add_queued<false>(shared, h.bins, lane, codes, queue, queued);
-            __syncthreads();
-            flush_bins<BOTH>(shared, h, job.slot, 0);
         }
     }
 }
 
-// Threads of the blocks that part rows and sum them.
-constexpr uint32_t DIVIDE_THREADS = 768;
-
-extern "C" __global__ void __launch_bounds__(1024, 2)
-    tree_divide(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts,
-                uint32_t count, const Plan* plan) {
-    divide_nodes<false>(h, l, nodes, jobs, starts, count, plan);
-}
-
-extern "C" __global__ void __launch_bounds__(DIVIDE_THREADS, 2)
+// The same, and the rows of the smaller children are added to their histograms on the way, for
+// features of one block: a lane reads a row's codes whole, as one sector, and those that count are
+// queued in shared memory, so that a warp always has a full turn to add.
+extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
     tree_divide_sum(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts,
                     uint32_t count, const Plan* plan) {
-    divide_nodes<true>(h, l, nodes, jobs, starts, count, plan);
+    __shared__ Job job;
+    Share share(starts, count, plan);
+    if (share.at >= share.to) return;
+    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
+    // The queues too: what is added with a word of 0 must have codes that are some feature's.
+    for (uint32_t i = threadIdx.x; i < h.bins * 16 + blockDim.x / 32 * (sizeof(Queue) / 16); i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
+    Queue& queue = reinterpret_cast<Queue*>(shared + 2 * h.bins * LANES)[threadIdx.x / 32];
+    const uint32_t lane = threadIdx.x & 31;
+    const uint8_t* own_codes = queued_codes(queue, lane);
+    const uint4* rows_of_codes = reinterpret_cast<const uint4*>(h.codes);
+    uint32_t first = 0;
+    while (uint32_t rows = share.next(starts, count, first)) {
+        take_job(job, jobs, share.which);
+        const Part part(l, nodes, job, first, rows);
+        const uint32_t feature = static_cast<uint32_t>(job.codes - h.codes);
+        int queued = 0;
+        for (uint32_t base = part.from + (threadIdx.x / 32) * (32 * TURNS); base < part.to; base += blockDim.x * TURNS) {
+            uint2 entry[TURNS];
+            unsigned right[TURNS];
+#pragma unroll
+            for (int t = 0; t < TURNS; t++) entry[t] = part.entry(l, base + t * 32 + lane);
+            Codes codes[TURNS] = {{rows_of_codes, entry[0].x}, {rows_of_codes, entry[1].x}, {rows_of_codes, entry[2].x}};
+            uint32_t rights = 0, here = part.to - base < 32 * TURNS ? part.to - base : 32 * TURNS;
+#pragma unroll
+            for (int t = 0; t < TURNS; t++) {
+                uint32_t code = codes[t].of(feature);
+                bool goes = t * 32 + lane < here && goes_right(job, code);
+                right[t] = __ballot_sync(~0u, goes);
+                rights += __popc(right[t]);
+                unsigned summed = job.right_is_smaller ? right[t] : ~right[t];
+                if (t * 32 + 32 > here) summed &= here > t * 32 ? (1u << (here - t * 32)) - 1 : 0;
+                codes[t].queue_in(queue, queued, summed);
+                if (summed >> lane & 1) queue.words[queued + __popc(summed & ((1u << lane) - 1))] = entry[t].y;
+                queued += __popc(summed);
+            }
+            Places places(part.node, part.start, part.last, here - rights, rights);
+#pragma unroll
+            for (int t = 0; t < TURNS; t++) {
+                uint32_t place = places.next(right[t]);
+                if (t * 32 + lane < here) part.out[place] = entry[t];
+            }
+            // Entries behind the last one add nothing.
+            if (lane < 4) queue.words[queued + lane] = 0;
+            __syncwarp();
+            while (queued >= 32) {
+                queued = (queued - 29) & ~3;
+                add_queued<BOTH>(shared, h.bins, lane, own_codes + queued * 16, queue.words + queued);
+            }
+            __syncwarp();
+        }
+        if (static_cast<int>(lane) >= queued) queue.words[lane] = 0;
+        __syncwarp();
+        add_queued<BOTH>(shared, h.bins, lane, own_codes, queue.words);
+        __syncthreads();
+        flush_bins<BOTH>(shared, h, job.slot, 0);
+    }
 }
 
 }  // namespace taiga

@@ -28,13 +28,29 @@ struct Walk {
     uint32_t depth;  // of a heap: its leaves are entry i's less 2^depth - 1
 };
 
-__device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* questions, const uint2* children, uint64_t row) {
+// A row's code of feature `f` out of its block's 32.
+__device__ __forceinline__ uint32_t code_of(uint4 low, uint4 high, uint32_t f) {
+    uint4 half = f & 16 ? high : low;
+    uint32_t pair = f & 8 ? (f & 4 ? half.w : half.z) : (f & 4 ? half.y : half.x);
+    return pair >> (f % 4 * 8) & 0xff;
+}
+
+// The leaf of a row. `ONE`: all questions are of one block of features, at `codes`, whose codes are read
+// at once.
+template <bool ONE>
+__device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* questions, const uint2* children, uint64_t row, const uint8_t* codes) {
+    uint4 low, high;
+    if (ONE) {
+        low = reinterpret_cast<const uint4*>(codes)[row * 2];
+        high = reinterpret_cast<const uint4*>(codes)[row * 2 + 1];
+    }
     uint32_t at = 0;
     for (uint32_t level = 0;; level++) {
         if (!children && level == w.depth) return at - ((1u << w.depth) - 1);
         uint64_t q = questions[at];
         if (q & LEAF) return static_cast<uint32_t>(q);
-        uint32_t code = reinterpret_cast<const uint8_t*>(q & ADDRESS)[row * LANES];
+        const uint8_t* feature = reinterpret_cast<const uint8_t*>(q & ADDRESS);
+        uint32_t code = ONE ? code_of(low, high, static_cast<uint32_t>(feature - codes)) : feature[row * LANES];
         bool right = q & BY_SET ? w.sets[at * 8 + (code >> 5)] >> (code & 31) & 1
                                 : code > (static_cast<uint32_t>(q >> 49) & 255) || ((q & ZERO_RIGHT) && code == 0);
         if (children) {
@@ -60,6 +76,7 @@ struct Leaves {
     uint32_t copies, limbs;
     uint32_t piece;  // rows between flushes
     uint32_t unused;
+    const uint8_t* codes;  // of the one block of features that all questions are of
 };
 
 __device__ __forceinline__ void add_limbs(uint32_t* cell, uint32_t copies, uint32_t limbs, int64_t value) {
@@ -72,8 +89,8 @@ __device__ __forceinline__ void add_limbs(uint32_t* cell, uint32_t copies, uint3
     }
 }
 
-extern "C" __global__ void __launch_bounds__(512, 2)
-    tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
+template <bool ONE>
+__device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const Encoding* encoding) {
     uint64_t* questions_here = reinterpret_cast<uint64_t*>(memory);
     const uint32_t entries = l.near ? l.walk.entries : 0;
     uint2* children_here = reinterpret_cast<uint2*>(questions_here + entries);
@@ -95,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(512, 2)
         uint64_t to = from + l.piece < r.rows ? from + l.piece : r.rows;
         for (uint64_t row = from + threadIdx.x; row < to; row += blockDim.x) {
             float score = scores[row], target = r.target[row];
-            uint32_t leaf = leaf_of(l.walk, questions, children, row);
+            uint32_t leaf = leaf_of<ONE>(l.walk, questions, children, row, l.codes);
             Derivatives d = derive_drawn(r, row, score, target);
             l.leaf[row] = static_cast<uint16_t>(leaf);
             if (r.bag && r.bag[row] == 0.0f) continue;
@@ -133,6 +150,16 @@ extern "C" __global__ void __launch_bounds__(512, 2)
         }
         __syncthreads();
     }
+}
+
+extern "C" __global__ void __launch_bounds__(512, 2)
+    tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
+    sum_leaves<false>(r, l, encoding);
+}
+
+extern "C" __global__ void __launch_bounds__(512, 2)
+    tree_leaves_one(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
+    sum_leaves<true>(r, l, encoding);
 }
 
 }  // namespace taiga

@@ -16,73 +16,6 @@ extern "C" __global__ void __launch_bounds__(256) tree_update(float* scores, con
     for (uint64_t i = blockIdx.x * 256ull + threadIdx.x; i < rows; i += gridDim.x * 256ull) scores[i] = scores[i] + values[leaf[i]];
 }
 
-// Exact maxima of the derivatives of the rows drawn, and their sums by batch as the CPU adds them:
-// sixteen lanes, each taking every sixteenth row of the batch. A block takes a batch at a time. Where
-// `leaf` is given, the last tree's values are added to the scores first.
-extern "C" __global__ void __launch_bounds__(256)
-    tree_magnitudes(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest) {
-    // Gradients, and from half a turn of the banks on hessians.
-    __shared__ float absolute[2][BATCH + BATCH_LANES];
-    const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
-    float* scores = r.scores + r.output * r.rows;
-    uint32_t top_gradient = 0, top_hessian = 0;
-    for (uint64_t batch = blockIdx.x; batch < batches; batch += gridDim.x) {
-        const uint64_t first = batch * BATCH;
-        const uint32_t n = r.rows - first < BATCH ? static_cast<uint32_t>(r.rows - first) : BATCH;
-        float score[BATCH / 256], target[BATCH / 256];
-#pragma unroll
-        for (int k = 0; k < BATCH / 256; k++) {
-            uint32_t i = k * 256 + threadIdx.x;
-            if (i < n) {
-                score[k] = scores[first + i];
-                target[k] = r.target[first + i];
-                if (leaf) {
-                    score[k] = score[k] + values[leaf[first + i]];
-                    scores[first + i] = score[k];
-                }
-            }
-        }
-        __syncthreads();
-#pragma unroll
-        for (int k = 0; k < BATCH / 256; k++) {
-            uint32_t i = k * 256 + threadIdx.x;
-            if (i < n) {
-                Derivatives d = derive_drawn(r, first + i, score[k], target[k]);
-                uint32_t g = __float_as_uint(d.gradient) & 0x7fffffffu, h = __float_as_uint(d.hessian) & 0x7fffffffu;
-                top_gradient = g > top_gradient ? g : top_gradient;
-                top_hessian = h > top_hessian ? h : top_hessian;
-                absolute[0][i] = __uint_as_float(g);
-                absolute[1][i] = __uint_as_float(h);
-            }
-        }
-        __syncthreads();
-        if (threadIdx.x < 2 * BATCH_LANES) {
-            const uint32_t lane = threadIdx.x % BATCH_LANES;
-            const float* own = absolute[threadIdx.x / BATCH_LANES];
-            double sum = 0.0;
-            if (n == BATCH) {
-#pragma unroll 16
-                for (uint32_t i = lane; i < BATCH; i += BATCH_LANES) sum = sum + static_cast<double>(own[i]);
-            } else {
-                for (uint32_t i = lane; i < n; i += BATCH_LANES) sum = sum + static_cast<double>(own[i]);
-            }
-            // The lanes one after the other.
-            double total = 0.0;
-            for (uint32_t k = 0; k < BATCH_LANES; k++) total = total + __shfl_sync(~0u, sum, k, BATCH_LANES);
-            if (lane == 0) reinterpret_cast<double*>(sums + batch)[threadIdx.x / BATCH_LANES] = total;
-        }
-    }
-    for (int offset = 16; offset; offset >>= 1) {
-        uint32_t g = __shfl_xor_sync(~0u, top_gradient, offset), h = __shfl_xor_sync(~0u, top_hessian, offset);
-        top_gradient = g > top_gradient ? g : top_gradient;
-        top_hessian = h > top_hessian ? h : top_hessian;
-    }
-    if ((threadIdx.x & 31) == 0) {
-        atomicMax(largest, top_gradient);
-        atomicMax(largest + 1, top_hessian);
-    }
-}
-
 // 2^n for n in -1022..=1023.
 __device__ __forceinline__ double power(int32_t n) {
     return from_bits(static_cast<uint64_t>(n + 1023) << 52);
@@ -101,51 +34,53 @@ __device__ __forceinline__ double single(double factor) {
     return at_most(at_least(factor, power(-126)), power(126));
 }
 
-// The encoding of a tree from the magnitudes, by one block. `unit`: each row's hessian is 1.
-extern "C" __global__ void __launch_bounds__(1024)
-    tree_encode(const double2* sums, uint64_t rows, uint32_t unit, uint32_t* largest, Encoding* out) {
-    __shared__ double part_gradient[32], part_hessian[32];
-    uint64_t batches = (rows + BATCH - 1) / BATCH;
+// The encoding of a tree from the magnitudes, by the last block. `unit`: each row's hessian is 1.
+__device__ __forceinline__ void make_encoding(const double2* sums, uint64_t rows, uint32_t unit, uint32_t* largest, Encoding* out) {
+    __shared__ double parts[2][32];
+    const uint64_t batches = (rows + BATCH - 1) / BATCH;
     double g = 0.0, h = 0.0;
-    for (uint64_t i = threadIdx.x; i < batches; i += 1024) {
-        g += sums[i].x;
-        h += sums[i].y;
+#pragma unroll 4
+    for (uint64_t i = threadIdx.x; i < batches; i += blockDim.x) {
+        double2 sum = __ldcg(sums + i);
+        g += sum.x;
+        h += sum.y;
     }
     for (int offset = 16; offset; offset >>= 1) {
         g += __shfl_xor_sync(~0u, g, offset);
         h += __shfl_xor_sync(~0u, h, offset);
     }
     if ((threadIdx.x & 31) == 0) {
-        part_gradient[threadIdx.x / 32] = g;
-        part_hessian[threadIdx.x / 32] = h;
+        parts[0][threadIdx.x / 32] = g;
+        parts[1][threadIdx.x / 32] = h;
     }
     __syncthreads();
     if (threadIdx.x) return;
     g = h = 0.0;
-    for (int i = 0; i < 32; i++) {
-        g += part_gradient[i];
-        h += part_hessian[i];
+    for (int i = 0; i < blockDim.x / 32; i++) {
+        g += parts[0][i];
+        h += parts[1][i];
     }
     constexpr double WIDE_RATIO = 1024.0;
-    uint32_t top_gradient = largest[0], top_hessian = largest[1];
+    const uint32_t top_gradient = __ldcg(largest), top_hessian = __ldcg(largest + 1);
     largest[0] = largest[1] = 0;
-    double n = static_cast<double>(rows);
-    double most_gradient = static_cast<double>(__uint_as_float(top_gradient)) * n;
-    double most_hessian = static_cast<double>(__uint_as_float(top_hessian)) * n;
+    const double n = static_cast<double>(rows);
+    const double most_gradient = static_cast<double>(__uint_as_float(top_gradient)) * n;
+    const double most_hessian = static_cast<double>(__uint_as_float(top_hessian)) * n;
     // The order of the sums matters only where the comparison is this close: then they are added as
     // the CPU adds them.
     auto close = [](double most, double sum) { return fabs(most - WIDE_RATIO * sum) <= 1e-9 * most; };
     if (close(most_gradient, g) || close(most_hessian, h)) {
         g = h = 0.0;
         for (uint64_t i = 0; i < batches; i++) {
-            g = g + sums[i].x;
-            h = h + sums[i].y;
+            double2 sum = __ldcg(sums + i);
+            g = g + sum.x;
+            h = h + sum.y;
         }
     }
-    bool wide = (most_gradient > WIDE_RATIO * g && g > 0.0) || (!unit && most_hessian > WIDE_RATIO * h && h > 0.0);
-    double gradient = single(factor(top_gradient, wide ? 31 : 15));
-    double hessian = unit ? 1.0 : single(factor(top_hessian, wide ? 31 : 16));
-    int32_t leaf_bits = 62 - (64 - __clzll(static_cast<long long>(rows)));
+    const bool wide = (most_gradient > WIDE_RATIO * g && g > 0.0) || (!unit && most_hessian > WIDE_RATIO * h && h > 0.0);
+    const double gradient = single(factor(top_gradient, wide ? 31 : 15));
+    const double hessian = unit ? 1.0 : single(factor(top_hessian, wide ? 31 : 16));
+    const int32_t leaf_bits = 62 - (64 - __clzll(static_cast<long long>(rows)));
     out->gradient = gradient;
     out->hessian = hessian;
     out->gradient32 = static_cast<float>(gradient);
@@ -158,6 +93,81 @@ extern "C" __global__ void __launch_bounds__(1024)
     out->largest_hessian = top_hessian;
     out->wide = wide;
     out->unit = unit;
+}
+
+// Batches that a block takes at a time.
+constexpr uint32_t BATCHES = 4;
+
+// Exact maxima of the derivatives of the rows drawn, and their sums by batch as the CPU adds them:
+// sixteen lanes, each taking every sixteenth row of the batch; from these the tree's encoding. Where
+// `leaf` is given, the last tree's values are added to the scores first. `largest` is zero before and
+// after.
+extern "C" __global__ void __launch_bounds__(256, 5)
+    tree_encode(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
+                uint32_t* arrived, Encoding* out) {
+    // Gradients and hessians, half a turn of the banks apart.
+    __shared__ float absolute[BATCHES][2][BATCH + BATCH_LANES];
+    constexpr int TURNS = BATCH / 256;
+    const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
+    float* scores = r.scores + r.output * r.rows;
+    uint32_t top_gradient = 0, top_hessian = 0;
+    for (uint64_t batch = blockIdx.x * BATCHES; batch < batches; batch += gridDim.x * BATCHES) {
+        __syncthreads();
+#pragma unroll 2
+        for (uint32_t b = 0; b < BATCHES; b++) {
+            const uint64_t first = (batch + b) * BATCH + threadIdx.x;
+            float score[TURNS], target[TURNS];
+#pragma unroll
+            for (int k = 0; k < TURNS; k++) {
+                const uint64_t row = first + k * 256;
+                if (row < r.rows) {
+                    score[k] = scores[row];
+                    target[k] = r.target[row];
+                    if (leaf) score[k] = score[k] + values[leaf[row]];
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < TURNS; k++) {
+                const uint64_t row = first + k * 256;
+                if (row < r.rows) {
+                    if (leaf) scores[row] = score[k];
+                    Derivatives d = derive_drawn(r, row, score[k], target[k]);
+                    uint32_t g = __float_as_uint(d.gradient) & 0x7fffffffu, h = __float_as_uint(d.hessian) & 0x7fffffffu;
+                    top_gradient = g > top_gradient ? g : top_gradient;
+                    top_hessian = h > top_hessian ? h : top_hessian;
+                    absolute[b][0][k * 256 + threadIdx.x] = __uint_as_float(g);
+                    absolute[b][1][k * 256 + threadIdx.x] = __uint_as_float(h);
+                }
+            }
+        }
+        __syncthreads();
+        const uint32_t b = threadIdx.x / (2 * BATCH_LANES), lane = threadIdx.x % BATCH_LANES;
+        if (b < BATCHES && batch + b < batches) {
+            const uint64_t rest = r.rows - (batch + b) * BATCH;
+            const float* own = absolute[b][threadIdx.x / BATCH_LANES % 2];
+            double sum = 0.0;
+            if (rest >= BATCH) {
+#pragma unroll 16
+                for (uint32_t i = lane; i < BATCH; i += BATCH_LANES) sum = sum + static_cast<double>(own[i]);
+            } else {
+                for (uint32_t i = lane; i < rest; i += BATCH_LANES) sum = sum + static_cast<double>(own[i]);
+            }
+            // The lanes one after the other.
+            double total = 0.0;
+            for (uint32_t k = 0; k < BATCH_LANES; k++) total = total + __shfl_sync(~0u, sum, k, BATCH_LANES);
+            if (lane == 0) reinterpret_cast<double*>(sums + batch + b)[threadIdx.x / BATCH_LANES % 2] = total;
+        }
+    }
+    for (int offset = 16; offset; offset >>= 1) {
+        uint32_t g = __shfl_xor_sync(~0u, top_gradient, offset), h = __shfl_xor_sync(~0u, top_hessian, offset);
+        top_gradient = g > top_gradient ? g : top_gradient;
+        top_hessian = h > top_hessian ? h : top_hessian;
+    }
+    if ((threadIdx.x & 31) == 0) {
+        atomicMax(largest, top_gradient);
+        atomicMax(largest + 1, top_hessian);
+    }
+    if (last_block(arrived, gridDim.x)) make_encoding(sums, r.rows, unit, largest, out);
 }
 
 // The word of a row's first plane.

@@ -56,7 +56,6 @@ struct Work {
     children: Buffer<[u32; 2]>,
     walk_sets: Buffer<u32>,
     codes: Buffer<u64>,
-    arrived: Buffer<u32>,
     leaf_sums: Buffer<i64>,
 }
 
@@ -195,8 +194,6 @@ impl CudaBackend {
 
 impl Work {
     fn new(queue: &Queue) -> Result<Work> {
-        let mut arrived = Buffer::new(queue, "counts of blocks", 1)?;
-        queue.clear(&mut arrived.slice)?;
         Ok(Work {
             nodes: Buffer::new(queue, "nodes", 1024)?,
             jobs: Buffer::new(queue, "divisions", 256)?,
@@ -219,7 +216,6 @@ impl Work {
             questions: Buffer::new(queue, "a tree", 256)?,
             children: Buffer::new(queue, "a tree", 256)?,
             codes: Buffer::new(queue, "a tree", 1)?,
-            arrived,
             walk_sets: Buffer::new(queue, "a tree", 8)?,
             leaf_sums: Buffer::new(queue, "sums of leaves", 256)?,
         })

@@ -175,7 +175,7 @@ impl CudaBackend {
             summed: self.work.summed.address,
             starts: self.work.starts.address,
             plan: self.work.plan.address,
-            arrived: self.work.arrived.address,
+            arrived: self.data.arrived.address,
             level: 0,
             depth,
         };

@@ -1,13 +1,13 @@
 //! Rows sent to children, and histograms summed from rows.
 
 use super::group::State;
-use super::memory::{DIVIDE_QUEUES, DIVIDE_THREADS, SUM_THREADS, shared_bins};
+use super::memory::{DIVIDE_THREADS, queueing, shared_bins};
 use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Search, Summed};
 use super::{CudaBackend, RowData};
 use crate::backend::cuda::{Kernel, grid};
 use crate::backend::{CodeSet, Division, NodeId};
 use crate::boosting::loss::Loss;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::launch;
 use crate::tree::split::Sums;
 use cudarc::driver::LaunchConfig;
@@ -90,7 +90,7 @@ impl CudaBackend {
         let rows = self.data.rows;
         let piece = (rows.div_ceil(self.sum_blocks() as usize)).next_multiple_of(32).clamp(1024, 1 << 16) as u32;
         let (seed, slot) = (self.host.seed, 0u32);
-        let config = grid(rows.div_ceil(piece as usize) as u32, SUM_THREADS, shared_bins(self.groups[0].bins));
+        let config = grid(rows.div_ceil(piece as usize) as u32, DIVIDE_THREADS, shared_bins(self.groups[0].bins));
         let (encoding, words) = (self.data.log.address, self.data.words.address);
         // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there.
         unsafe { launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &self.tree, &words, &slot, &piece) }
@@ -157,12 +157,9 @@ impl CudaBackend {
                 Plane::Ones { component } => (&self.kernels.sum_ones, *component, 0),
             };
             let histograms = g.table(component);
-            let shares = (self.sum_blocks() / (blocks - skip)).max(1);
-            let config = LaunchConfig {
-                grid_dim: (shares, blocks - skip, 1),
-                block_dim: (SUM_THREADS, 1, 1),
-                shared_mem_bytes: shared_bins(g.bins),
-            };
+            let (threads, shared) = self.queueing(g.bins)?;
+            let shares = (queue.gpu().multiprocessors() / (blocks - skip)).max(1);
+            let config = LaunchConfig { grid_dim: (shares, blocks - skip, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared };
             // SAFETY: the arguments are those of `tree_sum_*`: the nodes' rows are rows of the table, the
             // slots are there.
             unsafe { launch!(queue, kernel, config; &histograms, &lists, &words, &nodes, &list, &starts, &count, &plan, &skip) }?;
@@ -281,23 +278,33 @@ impl CudaBackend {
     /// Whether rows are summed while they are parted: where one block of features is open.
     pub(super) fn sums_on_the_way(&self) -> bool {
         let mut open = self.groups.iter().filter(|g| g.open && g.features > 0);
-        let shared = |g: &super::Group| shared_bins(g.bins) + DIVIDE_QUEUES + 1024;
-        matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1 && shared(g) <= self.queue.gpu().shared_per_block())
+        matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1)
+    }
+
+    /// The threads of a block that queues rows, and its shared memory.
+    fn queueing(&self, bins: usize) -> Result<(u32, u32)> {
+        let gpu = self.queue.gpu();
+        queueing(gpu, bins).ok_or_else(|| {
+            let (have, need) = (gpu.shared_per_block(), shared_bins(bins) + 10_496);
+            Error::parameter("bins", format!("{bins} bins need {need} bytes of shared memory on the GPU, which has {have}: ask for fewer"))
+        })
     }
 
     /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`.
     pub(super) fn queue_divide(&self, group: usize, count: u32, fused: bool) -> Result<()> {
         let (nodes, list, starts, plan) =
             (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
-        let (kernel, threads, shared) = match fused {
-            true => (&self.kernels.divide_sum, DIVIDE_THREADS, shared_bins(self.groups[group].bins) + DIVIDE_QUEUES),
-            false => (&self.kernels.divide, SUM_THREADS, 0),
-        };
         let (histograms, lists) = (self.groups[group].table(0), self.lists_table());
-        let config = grid(self.sum_blocks(), threads, shared);
-        // SAFETY: the arguments are those of `tree_divide*`: the jobs' nodes stand in the lists, their codes
-        // are those of all rows, their slots are there.
-        unsafe { launch!(self.queue, kernel, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan) }
+        if !fused {
+            let config = grid(self.sum_blocks(), DIVIDE_THREADS, 0);
+            // SAFETY: the arguments are those of `tree_divide`: the jobs' nodes stand in the lists, their codes
+            // are those of all rows.
+            return unsafe { launch!(self.queue, &self.kernels.divide, config; &lists, &nodes, &list, &starts, &count, &plan) };
+        }
+        let (threads, shared) = self.queueing(self.groups[group].bins)?;
+        let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
+        // SAFETY: as above, with slots that are there.
+        unsafe { launch!(self.queue, &self.kernels.divide_sum, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan) }
     }
 
     /// Writes nodes from number `first` on.

@@ -117,6 +117,8 @@ impl CudaBackend {
         let blocks = 2 * self.queue.gpu().multiprocessors() as usize;
         let piece = rows.div_ceil(blocks).next_multiple_of(512).clamp(512, LIMB_ROWS * copies.max(1));
         let table = self.data.table(loss, self.output, true);
+        let mut open = self.groups.iter().filter(|g| g.open && g.features > 0);
+        let one = open.next().filter(|g| g.blocks() == 1 && open.next().is_none());
         let leaves_table = Leaves {
             walk,
             leaf: self.data.leaf.address + 2 * (self.output * rows) as u64,
@@ -127,12 +129,14 @@ impl CudaBackend {
             limbs: limbs as u32,
             piece: piece as u32,
             unused: 0,
+            codes: one.map_or(0, |g| g.codes_of(g.first)),
         };
         let config = grid(rows.div_ceil(piece).min(blocks) as u32, 512, (bytes + 4 * per_copy * copies) as u32);
         let encoding = self.data.log.address;
-        // SAFETY: the arguments are those of `tree_leaves`: a tree over codes of all rows, a leaf for each
+        let kernel = if one.is_some() { &self.kernels.leaves_one } else { &self.kernels.leaves };
+        // SAFETY: the arguments are those of `tree_leaves*`: a tree over codes of all rows, a leaf for each
         // row, and room for the sums of all leaves.
-        unsafe { launch!(self.queue, &self.kernels.leaves, config; &table, &leaves_table, &encoding) }
+        unsafe { launch!(self.queue, kernel, config; &table, &leaves_table, &encoding) }
     }
 
     /// The weighted quantile of the residuals of each leaf's rows that were drawn.

@@ -65,7 +65,6 @@ macro_rules! kernels {
 
 kernels!(
     update,
-    magnitudes,
     encode,
     round,
     root,
@@ -90,29 +89,42 @@ kernels!(
     grow,
     grow_level,
     leaves,
+    leaves_one,
 );
 
-/// Threads of the blocks that sum histograms.
-pub const SUM_THREADS: u32 = 1024;
+/// Threads of the blocks that part rows, and of those that sum a root.
+pub const DIVIDE_THREADS: u32 = 1024;
 
-/// Threads of those that part rows on the way, and the bytes of their warps' queues.
-pub const DIVIDE_THREADS: u32 = 768;
-pub const DIVIDE_QUEUES: u32 = DIVIDE_THREADS / 32 * 160 * 8;
+/// Threads, at most, of the blocks that queue rows, and the bytes of a warp's queue.
+const QUEUE_THREADS: u32 = 768;
+const QUEUE_BYTES: u32 = 4736;
 
 /// Bytes of shared memory for the sums of a block of features with `bins` bins.
 pub fn shared_bins(bins: usize) -> u32 {
     (bins * 32 * 8) as u32
 }
 
+/// The threads of a block that queues rows for features of up to `bins` bins, and its shared memory;
+/// none where the GPU has not enough of it.
+pub fn queueing(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
+    let room = gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)?;
+    let warps = (room / QUEUE_BYTES).min(QUEUE_THREADS / 32);
+    (warps >= 2).then_some((32 * warps, shared_bins(bins) + warps * QUEUE_BYTES))
+}
+
 impl Kernels {
     /// Loads the kernels for features of up to `bins` bins.
     pub fn new(gpu: &Gpu) -> Result<Kernels> {
         let kernels = Kernels::load(gpu)?;
-        for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.root] {
-            kernel.allow_shared(gpu, shared_bins(256))?;
+        if let Some((_, shared)) = queueing(gpu, 256) {
+            for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.divide_sum] {
+                kernel.allow_shared(gpu, shared)?;
+            }
+            kernels.root.allow_shared(gpu, shared_bins(256))?;
         }
-        kernels.divide_sum.allow_shared(gpu, shared_bins(256) + DIVIDE_QUEUES)?;
-        kernels.leaves.allow_shared(gpu, LEAVES_SHARED)?;
+        for kernel in [&kernels.leaves, &kernels.leaves_one] {
+            kernel.allow_shared(gpu, LEAVES_SHARED)?;
+        }
         Ok(kernels)
     }
 }

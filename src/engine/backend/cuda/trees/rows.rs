@@ -42,6 +42,8 @@ pub struct RowData {
     pub hessians: Option<Buffer<u32>>,
     sums: Buffer<f64>,
     largest: Buffer<u32>,
+    /// Blocks that have come to the end of a launch; zero between launches.
+    pub arrived: Buffer<u32>,
     /// What the host reads of a tree: its encoding, and behind it what grew ahead.
     pub log: Buffer<u64>,
     counts: Option<Buffer<u32>>,
@@ -87,6 +89,8 @@ impl RowData {
         };
         let mut largest = Buffer::new(queue, "maxima", 2)?;
         queue.clear(&mut largest.slice)?;
+        let mut arrived = Buffer::new(queue, "counts of blocks", 1)?;
+        queue.clear(&mut arrived.slice)?;
         let mut out = RowData {
             rows,
             outputs,
@@ -103,6 +107,7 @@ impl RowData {
             hessians: None,
             sums: Buffer::new(queue, "sums", 2 * batches)?,
             largest,
+            arrived,
             log: Buffer::new(queue, "scales", ENCODING_WORDS)?,
             counts: None,
             row_sample: data.row_sample,
@@ -190,14 +195,13 @@ impl RowData {
         self.waiting = false;
         let table = self.table(loss, output, true);
         let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
-        let (rows, unit) = (self.rows as u64, unit as u32);
-        let config = grid((self.rows.div_ceil(BATCH) as u32).min(queue.gpu().multiprocessors() * 8), 256, 0);
-        // SAFETY: the arguments are those of `tree_magnitudes`: leaves by row, their values, two sums for
-        // each batch, two maxima.
-        unsafe { launch!(queue, &kernels.magnitudes, config; &table, &leaf, &values, &self.sums.address, &self.largest.address) }?;
-        let config = grid(1, 1024, 0);
-        // SAFETY: the arguments are those of `tree_encode`.
-        unsafe { launch!(queue, &kernels.encode, config; &self.sums.address, &rows, &unit, &self.largest.address, &self.log.address) }
+        let unit = unit as u32;
+        let blocks = self.rows.div_ceil(4 * BATCH) as u32;
+        let config = grid(blocks.min(queue.gpu().multiprocessors() * 5), 256, 0);
+        let (sums, largest, arrived, out) = (self.sums.address, self.largest.address, self.arrived.address, self.log.address);
+        // SAFETY: the arguments are those of `tree_encode`: leaves by row, their values, two sums for each
+        // batch, two maxima and a count of blocks that are zero, room for the encoding.
+        unsafe { launch!(queue, &kernels.encode, config; &table, &leaf, &values, &sums, &largest, &unit, &arrived, &out) }
     }
 
     /// Rounds the derivatives of all rows; where rows were drawn, they become the root's list.

@@ -161,6 +161,7 @@ tables! {
         walk: Walk,
         leaf: u64, sums: u64,
         near: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
+        codes: u64,
     }
 
     /// A level that grows ahead of the host.
