@@ -8,10 +8,12 @@
 //! - [`divide`]: rows sent to children, histograms summed;
 //! - [`search`]: the search for splits;
 //! - [`leaves`]: the end of a tree;
+//! - [`eager`]: nodes of leaf-wise trees, several at a time;
 //! - [`ahead`]: whole trees that grow without asking the host.
 
 mod ahead;
 mod divide;
+mod eager;
 mod group;
 mod leaves;
 mod memory;
@@ -88,6 +90,7 @@ pub struct CudaBackend {
     /// What the grower will ask for, where it can be told ahead, and what grew.
     plan: Option<TreeParams>,
     grown: Option<ahead::Grown>,
+    nodes: eager::Nodes,
     pinned: ahead::Pinned,
     was_wide: bool,
     /// The group whose addresses `work.codes` has.
@@ -144,6 +147,7 @@ impl CudaBackend {
             tree: 0,
             plan: None,
             grown: None,
+            nodes: eager::Nodes::default(),
             pinned: ahead::Pinned::default(),
             was_wide: false,
             codes_of: None,
@@ -278,11 +282,16 @@ impl Backend for CudaBackend {
         let unit = drawn_unit && loss.constant_hessian() && !self.weighted;
         self.tree = tree;
         self.grown = None;
-        let sums = match self.grow_ahead(loss, unit)? {
+        let plan = self.plan.take();
+        let sums = match self.grow_ahead(loss, plan.as_ref(), unit)? {
             Some(sums) => sums,
             None => {
                 self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
-                self.begin_root(loss)?
+                let sums = self.begin_root(loss)?;
+                // Subsets of categories are numbered in the order that they are asked for.
+                let plan = plan.filter(|_| !self.features.iter().any(|f| f.categories));
+                self.nodes = eager::Nodes::new(plan, sums);
+                sums
             }
         };
         let encoding = self.encoding()?;
@@ -292,27 +301,28 @@ impl Backend for CudaBackend {
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
         self.groups[group].open = true;
         self.list_columns()?;
-        self.sum_in_group(group, nodes)
+        let nodes: Vec<NodeId> = nodes.iter().map(|n| self.nodes.own(*n)).collect();
+        self.sum_in_group(group, &nodes)
     }
 
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
         match &self.grown {
             Some(grown) => grown.splits(nodes),
-            None => self.search_nodes(nodes, rules),
+            None => self.find_nodes(nodes, rules),
         }
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
         match &self.grown {
             Some(grown) => grown.level_split(nodes),
-            None => self.search_level(nodes, rules),
+            None => self.find_level(nodes, rules),
         }
     }
 
     fn divide(&mut self, divisions: &[Division]) -> Result<()> {
         match &mut self.grown {
             Some(grown) => grown.divide(divisions),
-            None => self.divide_nodes(divisions),
+            None => self.divide_and_guess(divisions),
         }
     }
 

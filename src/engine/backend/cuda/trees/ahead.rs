@@ -55,8 +55,8 @@ impl Log {
 
 impl CudaBackend {
     /// Grows the whole tree, where that can be done ahead; gives the root's sums.
-    pub(super) fn grow_ahead(&mut self, loss: &dyn Loss, unit: bool) -> Result<Option<Sums>> {
-        let Some(plan) = self.plan.take() else { return Ok(None) };
+    pub(super) fn grow_ahead(&mut self, loss: &dyn Loss, plan: Option<&TreeParams>, unit: bool) -> Result<Option<Sums>> {
+        let Some(plan) = plan else { return Ok(None) };
         let mut open = (0..self.groups.len()).filter(|g| self.groups[*g].open && self.groups[*g].features > 0);
         let (Some(group), None) = (open.next(), open.next()) else { return Ok(None) };
         let range = self.groups[group].first..self.groups[group].first + self.groups[group].features;
@@ -67,7 +67,7 @@ impl CudaBackend {
         let log = Log::new(plan.depth);
         self.reserve_ahead(group, plan.depth, &log)?;
         self.data.encode(&self.queue, &self.kernels, loss, self.output, unit)?;
-        self.queue_tree(loss, group, &plan, &log, unit)?;
+        self.queue_tree(loss, group, plan, &log, unit)?;
         let words = self.read_log(log.words)?;
         let encoding = encoding_of(words);
         let total = TotalWords(&words[ENCODING_WORDS..]).sums();

@@ -201,7 +201,6 @@ impl CudaBackend {
 
     /// Carries out the divisions whose children, or theirs, will be searched; the others need no rows.
     pub(super) fn divide_nodes(&mut self, divisions: &[Division]) -> Result<()> {
-        let divisions: Vec<&Division> = divisions.iter().filter(|d| d.histograms).collect();
         let Some(last) = divisions.iter().map(|d| d.left.max(d.right)).max() else { return Ok(()) };
         let planes = self.planes(self.encoding()?);
         let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
