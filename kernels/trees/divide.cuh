@@ -171,10 +171,7 @@ extern "C" __global__ void __launch_bounds__(1024)
 }
 
 // The most threads of the blocks that queue rows.
-#ifndef SUM_THREADS_
-#define SUM_THREADS_ 768
-#endif
-constexpr uint32_t SUM_THREADS = SUM_THREADS_;
+constexpr uint32_t SUM_THREADS = 640;
 
 // The rows of nodes.
 struct Lists {

@@ -35,15 +35,26 @@ __device__ __forceinline__ uint32_t code_of(uint4 low, uint4 high, uint32_t f) {
     return pair >> (f % 4 * 8) & 0xff;
 }
 
-// The leaf of a row. `ONE`: all questions are of one block of features, at `codes`, whose codes are read
-// at once.
-template <bool ONE>
-__device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* questions, const uint2* children, uint64_t row, const uint8_t* codes) {
-    uint4 low, high;
-    if (ONE) {
-        low = reinterpret_cast<const uint4*>(codes)[row * 2];
-        high = reinterpret_cast<const uint4*>(codes)[row * 2 + 1];
+// What is read of a row before it is walked.
+struct Row {
+    float score, target;
+    uint4 low, high;  // its codes, where all questions are of one block of features
+
+    template <bool ONE>
+    __device__ __forceinline__ void read(const Rows& r, const float* scores, const uint8_t* codes, uint64_t row) {
+        score = scores[row];
+        target = r.target[row];
+        if (ONE) {
+            low = reinterpret_cast<const uint4*>(codes)[row * 2];
+            high = reinterpret_cast<const uint4*>(codes)[row * 2 + 1];
+        }
     }
+};
+
+// The leaf of a row. `ONE`: all questions are of one block of features, at `codes`.
+template <bool ONE>
+__device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* questions, const uint2* children, uint64_t row, const uint8_t* codes,
+                                            uint4 low, uint4 high) {
     uint32_t at = 0;
     for (uint32_t level = 0;; level++) {
         if (!children && level == w.depth) return at - ((1u << w.depth) - 1);
@@ -110,10 +121,14 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
     const uint32_t copy = threadIdx.x & (l.copies - 1);
     for (uint64_t from = static_cast<uint64_t>(blockIdx.x) * l.piece; from < r.rows; from += static_cast<uint64_t>(gridDim.x) * l.piece) {
         uint64_t to = from + l.piece < r.rows ? from + l.piece : r.rows;
+        // The next row is read while this one is walked.
+        Row next;
+        if (from + threadIdx.x < to) next.read<ONE>(r, scores, l.codes, from + threadIdx.x);
         for (uint64_t row = from + threadIdx.x; row < to; row += blockDim.x) {
-            float score = scores[row], target = r.target[row];
-            uint32_t leaf = leaf_of<ONE>(l.walk, questions, children, row, l.codes);
-            Derivatives d = derive_drawn(r, row, score, target);
+            const Row own = next;
+            if (row + blockDim.x < to) next.read<ONE>(r, scores, l.codes, row + blockDim.x);
+            uint32_t leaf = leaf_of<ONE>(l.walk, questions, children, row, l.codes, own.low, own.high);
+            Derivatives d = derive_drawn(r, row, own.score, own.target);
             l.leaf[row] = static_cast<uint16_t>(leaf);
             if (r.bag && r.bag[row] == 0.0f) continue;
             int64_t g = to_fixed(d.gradient, gradient), h = to_fixed(d.hessian, hessian);
@@ -130,23 +145,22 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
         }
         if (!l.copies) continue;
         __syncthreads();
-        for (uint32_t i = threadIdx.x; i < l.leaves * 3; i += blockDim.x) {
-            uint32_t leaf = i / 3, what = i % 3;
-            uint32_t* cell = cells + (leaf * per_leaf + what * l.limbs) * l.copies;
-            uint32_t limbs = what == 2 ? 1 : l.limbs;
+        // A warp a leaf's sum, a lane a copy.
+        const uint32_t lane = threadIdx.x & 31;
+        for (uint32_t i = threadIdx.x / 32; i < l.leaves * 3; i += blockDim.x / 32) {
+            const uint32_t leaf = i / 3, what = i % 3, limbs = what == 2 ? 1 : l.limbs;
+            uint32_t* cell = cells + (leaf * per_leaf + what * l.limbs) * l.copies + lane;
             int64_t total = 0;
-            for (uint32_t k = 0; k < limbs; k++) {
+            for (uint32_t k = 0; k < limbs && lane < l.copies; k++, cell += l.copies) {
+                uint32_t x = *cell;
+                *cell = 0;
                 // The last limb of a signed number is signed.
                 bool is_signed = what < 2 && k + 1 == limbs;
-                int64_t part = 0;
-                for (uint32_t c = 0; c < l.copies; c++) {
-                    uint32_t x = cell[k * l.copies + c];
-                    part += is_signed ? static_cast<int64_t>(static_cast<int32_t>(x)) : static_cast<int64_t>(x);
-                    cell[k * l.copies + c] = 0;
-                }
+                int64_t part = is_signed ? static_cast<int64_t>(static_cast<int32_t>(x)) : static_cast<int64_t>(x);
                 total += part * (1ll << (LIMB * k));
             }
-            if (total) add(l.sums + leaf * 3 + what, total);
+            for (int o = 16; o; o >>= 1) total += __shfl_xor_sync(~0u, total, o);
+            if (lane == 0 && total) add(l.sums + leaf * 3 + what, total);
         }
         __syncthreads();
     }

@@ -34,14 +34,15 @@ __device__ __forceinline__ double single(double factor) {
     return at_most(at_least(factor, power(-126)), power(126));
 }
 
-// The encoding of a tree from the magnitudes, by the last block. `unit`: each row's hessian is 1.
-__device__ __forceinline__ void make_encoding(const double2* sums, uint64_t rows, uint32_t unit, uint32_t* largest, Encoding* out) {
+// The encoding of a tree from the magnitudes, by the last block. `blocks`: what each block's batches come
+// to, in whatever order. `unit`: each row's hessian is 1.
+__device__ __forceinline__ void make_encoding(const double2* sums, const double2* blocks, uint64_t rows, uint32_t unit, uint32_t* largest,
+                                              Encoding* out) {
     __shared__ double parts[2][32];
     const uint64_t batches = (rows + BATCH - 1) / BATCH;
     double g = 0.0, h = 0.0;
-#pragma unroll 4
-    for (uint64_t i = threadIdx.x; i < batches; i += blockDim.x) {
-        double2 sum = __ldcg(sums + i);
+    for (uint32_t i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
+        double2 sum = __ldcg(blocks + i);
         g += sum.x;
         h += sum.y;
     }
@@ -101,7 +102,7 @@ constexpr uint32_t BATCHES = 4;
 // Exact maxima of the derivatives of the rows drawn, and their sums by batch as the CPU adds them:
 // sixteen lanes, each taking every sixteenth row of the batch; from these the tree's encoding. Where
 // `leaf` is given, the last tree's values are added to the scores first. `largest` is zero before and
-// after.
+// after. Behind the batches' sums there is room for each block's.
 extern "C" __global__ void __launch_bounds__(256, 5)
     tree_encode(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
                 uint32_t* arrived, Encoding* out) {
@@ -111,6 +112,7 @@ extern "C" __global__ void __launch_bounds__(256, 5)
     const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
     float* scores = r.scores + r.output * r.rows;
     uint32_t top_gradient = 0, top_hessian = 0;
+    double sum_of_block = 0.0;
     for (uint64_t batch = blockIdx.x * BATCHES; batch < batches; batch += gridDim.x * BATCHES) {
         __syncthreads();
 #pragma unroll 2
@@ -156,6 +158,7 @@ extern "C" __global__ void __launch_bounds__(256, 5)
             double total = 0.0;
             for (uint32_t k = 0; k < BATCH_LANES; k++) total = total + __shfl_sync(~0u, sum, k, BATCH_LANES);
             if (lane == 0) reinterpret_cast<double*>(sums + batch + b)[threadIdx.x / BATCH_LANES % 2] = total;
+            sum_of_block += total;
         }
     }
     for (int offset = 16; offset; offset >>= 1) {
@@ -167,7 +170,16 @@ extern "C" __global__ void __launch_bounds__(256, 5)
         atomicMax(largest, top_gradient);
         atomicMax(largest + 1, top_hessian);
     }
-    if (last_block(arrived, gridDim.x)) make_encoding(sums, r.rows, unit, largest, out);
+    __shared__ double of_batches[2 * BATCHES];
+    if (threadIdx.x % BATCH_LANES == 0 && threadIdx.x < 2 * BATCHES * BATCH_LANES) of_batches[threadIdx.x / BATCH_LANES] = sum_of_block;
+    __syncthreads();
+    double2* blocks = sums + batches;
+    if (threadIdx.x < 2) {
+        double total = 0.0;
+        for (uint32_t b = 0; b < BATCHES; b++) total += of_batches[2 * b + threadIdx.x];
+        reinterpret_cast<double*>(blocks + blockIdx.x)[threadIdx.x] = total;
+    }
+    if (last_block(arrived, gridDim.x)) make_encoding(sums, blocks, r.rows, unit, largest, out);
 }
 
 // The word of a row's first plane.

@@ -90,7 +90,7 @@ impl CudaBackend {
         let (nodes, widest) = (1usize << depth, 1usize << (depth - 1));
         let (queue, work) = (&self.queue, &mut self.work);
         self.data.log.reserve(queue, "a tree", log.words)?;
-        self.groups[group].reserve(queue, widest)?;
+        self.groups[group].reserve(queue, widest, 0)?;
         work.nodes.reserve(queue, "nodes", nodes)?;
         work.items.reserve(queue, "nodes", nodes)?;
         work.jobs.reserve(queue, "divisions", widest)?;

@@ -172,7 +172,7 @@ impl CudaBackend {
         let mut summed = Vec::with_capacity(nodes.len());
         for node in nodes {
             let slot = self.slot_of(*node);
-            self.groups[group].reserve(&self.queue, slot + 1)?;
+            self.groups[group].reserve(&self.queue, slot + 1, slot)?;
             self.groups[group].zero(&self.queue, slot..slot + 1)?;
             self.groups[group].set_state(*node, State::Summed);
             summed.push(Summed { node: *node, slot: slot as u32 });
@@ -221,7 +221,7 @@ impl CudaBackend {
                     State::Rest(slot as u32)
                 } else {
                     // The group was opened after the parent was divided from its own.
-                    group.reserve(&self.queue, parent_slot + 1)?;
+                    group.reserve(&self.queue, parent_slot + 1, parent_slot)?;
                     group.zero(&self.queue, parent_slot..parent_slot + 1)?;
                     sums[*g].push(Summed { node: larger, slot: parent_slot as u32 });
                     State::Summed
@@ -250,7 +250,7 @@ impl CudaBackend {
         }
         self.next_slot = new_slots.end;
         for g in &open {
-            self.groups[*g].reserve(&self.queue, new_slots.end)?;
+            self.groups[*g].reserve(&self.queue, new_slots.end, new_slots.start)?;
             self.groups[*g].zero(&self.queue, new_slots.clone())?;
         }
         self.write_nodes(first as usize, &nodes)?;
@@ -311,7 +311,8 @@ impl CudaBackend {
         let (have, need) = (self.work.nodes.slice.len(), first + nodes.len());
         if have < need {
             let mut larger = super::Buffer::new(&self.queue, "nodes", need.max(2 * have))?;
-            let copied = self.queue.stream().memcpy_dtod(&self.work.nodes.slice, &mut larger.slice.slice_mut(..have));
+            let kept = self.work.nodes.slice.slice(..first);
+            let copied = self.queue.stream().memcpy_dtod(&kept, &mut larger.slice.slice_mut(..first));
             copied.map_err(|e| crate::backend::cuda::error::driver(self.queue.gpu(), "copying nodes", e))?;
             self.work.nodes = larger;
         }

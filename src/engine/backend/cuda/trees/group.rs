@@ -161,14 +161,17 @@ impl Group {
         self.states[node as usize] = state;
     }
 
-    /// Makes room for `slots` slots, keeping what there is.
-    pub fn reserve(&mut self, queue: &Queue, slots: usize) -> Result<()> {
+    /// Makes room for `slots` slots, keeping the first `used`.
+    pub fn reserve(&mut self, queue: &Queue, slots: usize, used: usize) -> Result<()> {
         let need = slots * self.slot_size;
         let Some(histograms) = self.histograms.as_mut().filter(|h| h.slice.len() < need) else { return Ok(()) };
         let have = histograms.slice.len();
         let mut larger: Buffer<i64> = Buffer::new(queue, "histograms", need.max(have * 2))?;
-        let copied = queue.stream().memcpy_dtod(&histograms.slice, &mut larger.slice.slice_mut(..have));
-        copied.map_err(|e| driver(queue.gpu(), "copying histograms", e))?;
+        let kept = (used * self.slot_size).min(have);
+        if kept > 0 {
+            let copied = queue.stream().memcpy_dtod(&histograms.slice.slice(..kept), &mut larger.slice.slice_mut(..kept));
+            copied.map_err(|e| driver(queue.gpu(), "copying histograms", e))?;
+        }
         *histograms = larger;
         Ok(())
     }

@@ -96,7 +96,7 @@ kernels!(
 pub const DIVIDE_THREADS: u32 = 1024;
 
 /// Threads, at most, of the blocks that queue rows, and the bytes of a warp's queue.
-const QUEUE_THREADS: u32 = 768;
+const QUEUE_THREADS: u32 = 640;
 const QUEUE_BYTES: u32 = 4736;
 
 /// Bytes of shared memory for the sums of a block of features with `bins` bins.

@@ -105,7 +105,7 @@ impl RowData {
             waiting: false,
             words: Buffer::new(queue, "statistics", rows)?,
             hessians: None,
-            sums: Buffer::new(queue, "sums", 2 * batches)?,
+            sums: Buffer::new(queue, "sums", 2 * (batches + encode_blocks(queue, rows) as usize))?,
             largest,
             arrived,
             log: Buffer::new(queue, "scales", ENCODING_WORDS)?,
@@ -196,11 +196,10 @@ impl RowData {
         let table = self.table(loss, output, true);
         let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
         let unit = unit as u32;
-        let blocks = self.rows.div_ceil(4 * BATCH) as u32;
-        let config = grid(blocks.min(queue.gpu().multiprocessors() * 5), 256, 0);
+        let config = grid(encode_blocks(queue, self.rows), 256, 0);
         let (sums, largest, arrived, out) = (self.sums.address, self.largest.address, self.arrived.address, self.log.address);
         // SAFETY: the arguments are those of `tree_encode`: leaves by row, their values, two sums for each
-        // batch, two maxima and a count of blocks that are zero, room for the encoding.
+        // batch and block, two maxima and a count of blocks that are zero, room for the encoding.
         unsafe { launch!(queue, &kernels.encode, config; &table, &leaf, &values, &sums, &largest, &unit, &arrived, &out) }
     }
 
@@ -284,6 +283,11 @@ impl RowData {
         }
         Err(Error::Data(crate::backend::NOT_FINITE.into()))
     }
+}
+
+/// Blocks that find an encoding.
+fn encode_blocks(queue: &Queue, rows: usize) -> u32 {
+    (rows.div_ceil(4 * BATCH) as u32).min(queue.gpu().multiprocessors() * 5)
 }
 
 /// The encoding at the beginning of a log.
