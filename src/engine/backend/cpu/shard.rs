@@ -3,7 +3,6 @@
 mod group;
 mod partial;
 
-use super::buffer;
 use super::codes::STATISTICS;
 use super::group::{Group, group_of};
 use super::histogram::{MAX_ROWS, expand};
@@ -13,6 +12,7 @@ use super::statistics::{BATCH, BinsMut, Encoding, Magnitudes, Plane, add_plane};
 use crate::backend::{CodeSet, CodedFeature, Division, NodeId};
 use crate::boosting::loss::{self, Loss};
 use crate::numerics::random::Random;
+use crate::pages;
 use crate::tree::split::Sums;
 use crate::tree::{Tree, model::Child};
 
@@ -114,9 +114,9 @@ impl Shard {
             scores: vec![],
             held_out: None,
             bag: None,
-            leaf: (0..outputs).map(|_| buffer::filled(0, own)).collect(),
+            leaf: (0..outputs).map(|_| pages::filled(0, own)).collect(),
             leaf_values: vec![vec![]; outputs],
-            lists: [buffer::filled(0, own), buffer::filled(0, own)],
+            lists: [pages::filled(0, own), pages::filled(0, own)],
             nodes: vec![],
             few: false,
             first_plane: vec![0; BATCH.min(own)],
