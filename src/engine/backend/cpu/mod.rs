@@ -14,6 +14,7 @@ mod group;
 mod histogram;
 mod partition;
 mod plan;
+mod questions;
 mod sample;
 mod scores;
 mod search;
@@ -428,9 +429,10 @@ impl Backend for CpuBackend<'_> {
     }
 
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
+        let leaves = &self.leaves;
+        self.team.each(|t| write(&self.shards[t]).list_rows(self.output, leaves));
         let shards: Vec<_> = self.shards.iter().map(read).collect();
         let n = self.team.size();
-        let leaves = &self.leaves;
         let shares = self.team.each(|t| {
             let (mut values, mut weights) = (vec![], vec![]);
             (t..leaves.len())

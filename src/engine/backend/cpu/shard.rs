@@ -1,6 +1,7 @@
 //! The rows that one thread owns for a whole fit, and what it does with them.
 
 mod group;
+mod levels;
 mod partial;
 
 use super::codes::STATISTICS;
@@ -53,6 +54,8 @@ pub struct Shard {
     leaf: Vec<Vec<u16>>,
     /// `[output][leaf]`
     leaf_values: Vec<Vec<f32>>,
+    /// Whether rows note the node that they are in ([`levels`]), in `leaf`, and are not listed.
+    by_node: bool,
     lists: [Vec<u32>; 2],
     pub nodes: Vec<NodeRows>,
     /// Whether this tree's nodes are searched by the groups' sorted rows, without histograms.
@@ -116,7 +119,8 @@ impl Shard {
             bag: None,
             leaf: (0..outputs).map(|_| pages::filled(0, own)).collect(),
             leaf_values: vec![vec![]; outputs],
-            lists: [pages::filled(0, own), pages::filled(0, own)],
+            by_node: false,
+            lists: [pages::zeroed(own), pages::zeroed(own)],
             nodes: vec![],
             few: false,
             first_plane: vec![0; BATCH.min(own)],
@@ -190,6 +194,7 @@ impl Shard {
     /// Starts a tree: rounds the derivatives and sums the root's histogram.
     pub fn root(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>) {
         self.groups.iter_mut().for_each(ShardGroup::recycle);
+        self.by_node = false;
         let planes = &tree.encoding.planes;
         self.few = self.groups[0].sorted.is_some() && *planes == [Plane::Both];
         let summed = if self.few { 0..0 } else { 0..self.groups.len() };
@@ -264,6 +269,7 @@ impl Shard {
             return nodes.iter().for_each(|n| self.sort_node(group, *n));
         }
         self.groups[group].recycle();
+        self.list_rows(tree.output, &[]);
         for node in nodes {
             let partial = self.sum_node(group, *node, tree);
             self.groups[group].partials.push(partial);
@@ -285,6 +291,10 @@ impl Shard {
     /// that they are searched one by one.
     pub fn divide(&mut self, divisions: &[Division], tree: &TreeContext<'_>) -> Vec<bool> {
         self.groups.iter_mut().for_each(ShardGroup::recycle);
+        if self.divides_level(divisions, tree) {
+            return self.divide_level(divisions, tree);
+        }
+        self.list_rows(tree.output, &[]);
         divisions.iter().map(|d| self.divide_one(d, tree)).collect()
     }
 
@@ -463,9 +473,12 @@ impl Shard {
     /// and hessian, and the count, for each leaf.
     pub fn end_tree(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, grown: &Tree, leaves: &[NodeId]) -> Vec<((i64, i64), u64)> {
         let mut leaf = std::mem::take(&mut self.leaf[tree.output]);
+        let mut leaf_of = vec![0; if self.by_node { self.nodes.len() } else { 0 }];
         for (i, node) in leaves.iter().enumerate() {
             let n = self.nodes[*node as usize];
-            if n.all {
+            if self.by_node {
+                leaf_of[*node as usize] = i as u16;
+            } else if n.all {
                 leaf.fill(i as u16);
             } else {
                 for row in &self.lists[n.list as usize][n.start..n.start + n.len] {
@@ -482,11 +495,17 @@ impl Shard {
         for batch in 0..self.batches() {
             let range = self.derive(loss, tree.output, batch, true);
             let n = range.len();
+            if self.by_node {
+                leaf[range.clone()].iter_mut().for_each(|l| *l = leaf_of[*l as usize]);
+            }
             tree.encoding.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range], &mut sums);
         }
         self.leaf[tree.output] = leaf;
-        let count = |node: &NodeId| self.nodes[*node as usize].len as u64;
-        sums.into_iter().zip(leaves.iter().map(count)).collect()
+        let counts = match self.by_node {
+            true => self.count_noted(tree.output, leaves.len()),
+            false => leaves.iter().map(|node| self.nodes[*node as usize].len).collect(),
+        };
+        sums.into_iter().zip(counts.into_iter().map(|n| n as u64)).collect()
     }
 
     /// The leaf of a row, by its codes.
