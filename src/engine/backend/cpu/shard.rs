@@ -3,6 +3,7 @@
 mod group;
 mod levels;
 mod partial;
+mod replay;
 
 use super::codes::STATISTICS;
 use super::group::{Group, group_of};
@@ -44,7 +45,7 @@ pub struct Shard {
     pub groups: Vec<ShardGroup>,
     pub target: Vec<f32>,
     pub weight: Option<Vec<f32>>,
-    /// `[output][row]`
+    /// `[output][row]`, those of a set behind those of another.
     pub scores: Vec<Vec<f32>>,
     /// `true` for rows that are not trained on.
     pub held_out: Option<Vec<bool>>,
@@ -152,7 +153,8 @@ impl Shard {
     /// drawn with zeros; gives the range of rows.
     fn derive(&mut self, loss: &dyn Loss, output: usize, batch: usize, bagged: bool) -> std::ops::Range<usize> {
         let range = batch * BATCH..self.rows.min((batch + 1) * BATCH);
-        let scores: Vec<&[f32]> = self.scores.iter().map(|s| &s[range.clone()]).collect();
+        let (set, output) = (output / loss.outputs(), output % loss.outputs());
+        let scores: Vec<&[f32]> = self.scores[set * loss.outputs()..][..loss.outputs()].iter().map(|s| &s[range.clone()]).collect();
         let rows =
             loss::Rows { scores: &scores, target: &self.target[range.clone()], weight: self.weight.as_ref().map(|w| &w[range.clone()]) };
         let (g, h) = (&mut self.gradient[..range.len()], &mut self.hessian[..range.len()]);
@@ -248,6 +250,7 @@ impl Shard {
             self.groups[g].partials.push(partial);
         }
         self.first_plane = first;
+        self.groups.iter_mut().filter_map(|g| g.sorted.as_mut()).for_each(|sorted| sorted.reset());
         if self.few {
             tree.open().for_each(|g| self.sort_node(g, 0));
         }
@@ -260,7 +263,21 @@ impl Shard {
         if let Some(sorted) = &mut self.groups[group].sorted {
             // A table of few rows is one batch.
             sorted.open(n, drawn, &self.first_plane);
+            sorted.note(node);
         }
+    }
+
+    /// Parts the sorted rows of a divided node in a group; where that was opened after the node had
+    /// been left aside, fills in those of its children.
+    fn sort_children(&mut self, group: usize, d: &Division, parent: NodeRows, left: usize) {
+        let Some(sorted) = &mut self.groups[group].sorted else { return };
+        if !sorted.knows(d.parent) {
+            return [d.left, d.right].into_iter().for_each(|node| self.sort_node(group, node));
+        }
+        let rows = &self.lists[1 - parent.list as usize][parent.start..parent.start + parent.len];
+        sorted.divide(parent, rows, left);
+        sorted.note(d.left);
+        sorted.note(d.right);
     }
 
     /// Sums the histograms of a group in nodes, one partial for each.
@@ -425,18 +442,15 @@ impl Shard {
         let (low, high) = self.lists.split_at_mut(1);
         let (source_list, target_list) = if from == 0 { (&low[0], &mut high[0]) } else { (&high[0], &mut low[0]) };
         target_list[start + done.left..start + len].copy_from_slice(&source_list[start..start + done.right]);
-        if self.few && d.histograms {
-            let rows = &self.lists[to][start..start + len];
-            for g in tree.open() {
-                self.groups[g].sorted.iter_mut().for_each(|sorted| sorted.divide(parent, rows, done.left));
-            }
-        }
         let last = d.left.max(d.right) as usize;
         if self.nodes.len() <= last {
             self.nodes.resize(last + 1, NodeRows::default());
         }
         self.nodes[d.left as usize] = NodeRows { list: to as u8, start, len: done.left, all: false };
         self.nodes[d.right as usize] = NodeRows { list: to as u8, start: start + done.left, len: done.right, all: false };
+        if self.few && d.histograms {
+            tree.open().for_each(|g| self.sort_children(g, d, parent, done.left));
+        }
         partials.into_iter().for_each(|(g, p)| self.groups[g].partials.push(p));
         if summed {
             for g in tree.open().filter(|g| tree.groups[*g].sums_both(d)) {
