@@ -273,8 +273,9 @@ def fit_gbdt(
         The number of borders that cut a numeric target into classes for `"borders"`, `"buckets"` and
         `"binarized_target_mean_value"`; default 1.
     permutations
-        The number of permutations for statistics, 1 to 64; each tree sees one of them. Default 1:
-        more of them were no better on the tables of `benchmarks/categories.py`.
+        The number of permutations for statistics, 1 to 64; default 3. With several, each tree grows
+        under one of them but the first, every permutation keeps scores of its own, and leaves have
+        their values under the first (CatBoost's learning and averaging permutations).
     max_combination
         The largest number of columns whose categories are combined while a tree grows, 1 to 8;
         default 2, and 1 is none. (CatBoost: `max_ctr_complexity`.)

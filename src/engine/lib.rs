@@ -11,6 +11,7 @@ pub mod envelope;
 pub mod error;
 pub mod model;
 pub mod numerics;
+mod pages;
 mod params;
 pub mod quantize;
 pub mod stats;

@@ -84,7 +84,9 @@ pub struct TrainingData<'a> {
     pub target: Vec<f32>,
     /// Row weights.
     pub weight: Option<Vec<f32>>,
-    /// Scores to start from, `[output][row]`.
+    /// Scores to start from, `[output][row]`. Several sets of them stand one behind the other, each of
+    /// as many outputs as the loss has: rows may have other codes in one than in the other, which
+    /// [`Backend::replay`] follows.
     pub scores: Vec<Vec<f32>>,
     /// Rows that are measured on and not trained on.
     pub held_out: Option<&'a [bool]>,
@@ -186,6 +188,13 @@ pub trait Backend {
     /// count features as [`TrainingData::features`] does). Every row gets its leaf, rows that were
     /// not drawn included. Gives each leaf's sums over the rows drawn.
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>>;
+
+    /// Sends every row through `tree` (whose splits count features as [`TrainingData::features`]
+    /// does, of whatever groups) as the last tree of `output`, which belongs to another set of scores
+    /// than the tree that has grown. Gives each leaf's sums over the rows drawn of that output's
+    /// derivatives. What follows ([`Backend::leaf_quantiles`], [`Backend::set_leaf_values`]) is about
+    /// this tree.
+    fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>>;
 
     /// For each leaf of the tree just ended the weighted quantile `alpha` of `target - score` over
     /// the rows drawn; 0 for a leaf without rows.

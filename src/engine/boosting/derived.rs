@@ -8,7 +8,10 @@
 //! has split on     the tree has split on with every other column             column and permutation
 //! ```
 //!
-//! A tree sees one of the permutations. The codes of combinations are kept for the trees to come, as
+//! A tree grows under one of the permutations. Each permutation has scores of its own, to which
+//! every tree adds what it comes to under that permutation's statistics, so that no row's score
+//! ever rests on statistics that knew its target (CatBoost: Prokhorenkova and others, 2018, section
+//! 5). With several, the first one grows no tree: leaves of the model have its values. The codes of combinations are kept for the trees to come, as
 //! long as memory allows; what is dropped is computed again when it is needed, so that how much is
 //! kept never changes a model.
 
@@ -23,8 +26,8 @@ use crate::model::CtrTable;
 use crate::numerics::random::{Purpose, Random};
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::borders;
-use crate::tree::Split;
 use crate::tree::grow::Features;
+use crate::tree::{Split, Tree};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -342,6 +345,71 @@ impl<'a> DerivedFeatures<'a> {
         Projection { columns: columns.to_vec(), cardinality, borders: found, codes: made }
     }
 
+    /// How many sets of scores there are: one for each permutation.
+    pub fn sets(&self) -> usize {
+        self.orders.len().max(1)
+    }
+
+    /// The permutation that a tree grows under.
+    pub fn set_of(&self, tree: u64) -> usize {
+        let random = Random::new(self.params.seed, Purpose::TreePermutation, tree);
+        match self.sets() as u64 {
+            1 => 0,
+            sets => 1 + (random.u64(0) % (sets - 1)) as usize,
+        }
+    }
+
+    /// The tree that has just grown, in the features of another permutation.
+    ///
+    /// # Errors
+    /// What the backend reports.
+    pub fn translated(&mut self, backend: &mut dyn Backend, tree: &Tree, order: usize) -> Result<Tree> {
+        let mut translated = tree.clone();
+        for split in translated.splits_mut() {
+            split.feature = self.counterpart(backend, split.feature, order)?;
+        }
+        Ok(translated)
+    }
+
+    /// The feature that says under another permutation what this one says under that of the tree.
+    fn counterpart(&mut self, backend: &mut dyn Backend, feature: u32, order: usize) -> Result<u32> {
+        let place = |kept: &Kept| kept.features.contains(&feature).then(|| feature - kept.features.start);
+        if let Some(place) = self.simple[self.order].as_ref().and_then(place) {
+            self.add_simple(backend, order)?;
+            return Ok(self.simple[order].as_ref().map_or(feature, |kept| kept.features.start + place));
+        }
+        let open = self.combined.iter().map(|columns| (columns.clone(), self.order));
+        let found = open.filter_map(|key| place(self.combinations.get(&key)?).map(|place| (key.0, place))).next();
+        let Some((columns, place)) = found else { return Ok(feature) };
+        Ok(self.add_combinations(backend, &(columns, order))?.features.start + place)
+    }
+
+    /// Adds the columns' own statistics under a permutation, if they are not there.
+    fn add_simple(&mut self, backend: &mut dyn Backend, order: usize) -> Result<()> {
+        if self.simple[order].is_none() {
+            let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
+            let made = self.team.deal(columns.len(), || (), |(), i| self.codes(&columns[i..i + 1], order, false));
+            self.simple[order] = Some(self.add(backend, made)?);
+        }
+        Ok(())
+    }
+
+    /// The combinations of a column (or a combination) under a permutation, added if they are not
+    /// there.
+    fn add_combinations(&mut self, backend: &mut dyn Backend, key: &(Vec<u32>, usize)) -> Result<&Kept> {
+        let mut kept = match self.combinations.remove(key) {
+            Some(kept) => kept,
+            None => {
+                let combinations = self.combinations_of(&key.0);
+                let made = self.team.deal(combinations.len(), || (), |(), i| self.codes(&combinations[i], key.1, true));
+                self.make_room(backend, self.rows * 2 * made.len() * self.ctrs.len());
+                self.add(backend, made)?
+            }
+        };
+        kept.last_tree = self.tree;
+        Ok(self.combinations.entry(key.clone()).or_insert(kept))
+    }
+
     /// Adds the statistics of projections to the backend as one group.
     fn add(&mut self, backend: &mut dyn Backend, projections: Vec<Projection>) -> Result<Kept> {
         let first = self.coded.len();
@@ -529,14 +597,8 @@ impl Features for DerivedFeatures<'_> {
         if self.orders.is_empty() {
             return Ok(vec![]);
         }
-        let random = Random::new(self.params.seed, Purpose::TreePermutation, tree);
-        self.order = (random.u64(0) % self.orders.len() as u64) as usize;
-        if self.simple[self.order].is_none() {
-            let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
-            let made = self.team.deal(columns.len(), || (), |(), i| self.codes(&columns[i..i + 1], self.order, false));
-            let kept = self.add(backend, made)?;
-            self.simple[self.order] = Some(kept);
-        }
+        self.order = self.set_of(tree);
+        self.add_simple(backend, self.order)?;
         let Some(kept) = &self.simple[self.order] else { return Ok(vec![]) };
         self.open.extend(kept.features.clone());
         Ok(vec![kept.group])
@@ -546,20 +608,12 @@ impl Features for DerivedFeatures<'_> {
         let order = self.order;
         for columns in self.to_combine(used) {
             let key = (columns, order);
-            if !self.combinations.contains_key(&key) {
-                let combinations = self.combinations_of(&key.0);
-                let made = self.team.deal(combinations.len(), || (), |(), i| self.codes(&combinations[i], order, true));
-                self.make_room(backend, self.rows * 2 * made.len() * self.ctrs.len());
-                let kept = self.add(backend, made)?;
-                self.combinations.insert(key.clone(), kept);
-            }
-            if let Some(kept) = self.combinations.get_mut(&key) {
-                kept.last_tree = self.tree;
-                if !kept.features.is_empty() {
-                    let ids: Vec<u32> = nodes.iter().map(|n| n.id).collect();
-                    backend.open_group(kept.group, &ids)?;
-                    self.open.extend(kept.features.clone());
-                }
+            let kept = self.add_combinations(backend, &key)?;
+            let (group, features) = (kept.group, kept.features.clone());
+            if !features.is_empty() {
+                let ids: Vec<u32> = nodes.iter().map(|n| n.id).collect();
+                backend.open_group(group, &ids)?;
+                self.open.extend(features);
             }
             self.combined.insert(key.0);
         }

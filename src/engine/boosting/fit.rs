@@ -9,7 +9,7 @@ use super::params::{BoostingParams, MetricKind};
 use super::prepare::{self, Start};
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
-use crate::backend::{Backend, CodedFeature, TrainingData, with_backend};
+use crate::backend::{Backend, CodedFeature, LeafSums, TrainingData, with_backend};
 use crate::column::FeatureType;
 use crate::error::{Error, Result, nearest};
 use crate::model::{History, Model};
@@ -85,6 +85,8 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let tree_params =
         TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / gradient_unit / gradient_unit, ..tree_params };
 
+    // A set of scores for each permutation of categories' statistics, all alike at first.
+    let scores = (0..features.sets()).flat_map(|_| scores.clone()).collect();
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
     let data = TrainingData {
@@ -158,7 +160,7 @@ impl Rounds<'_> {
             backend.update_scores()?;
             let value = match (&mut history, self.held_out) {
                 (Some(history), Some(held_out)) => {
-                    let value = held_out.measure(params, self.loss, &backend.held_out_scores()?)?;
+                    let value = held_out.measure(params, self.loss, &backend.held_out_scores()?[..outputs])?;
                     history.values.push(value);
                     if better(history.metric, value, history.values[history.best as usize]) {
                         history.best = round;
@@ -183,44 +185,48 @@ impl Rounds<'_> {
 
     /// Grows tree `number` of the fit for `output` and gives its leaves their values.
     fn tree(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>, number: u64, output: usize) -> Result<Tree> {
-        let (unit, gradient_unit) = self.units;
+        let gradient_unit = self.units.1;
         let interrupted = || self.monitor.interrupted();
-        let mut grown = grow(backend, self.loss, self.tree_params, features, number, output, &interrupted)?;
+        let outputs = self.loss.outputs();
+        let own = features.set_of(number);
+        let mut grown = grow(backend, self.loss, self.tree_params, features, number, own * outputs + output, &interrupted)?;
         features.note_used(grown.tree.splits())?;
-        set_leaves(backend, self.loss, self.params.learning_rate, unit, self.tree_params, &mut grown)?;
+        let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
+        let mut leaves = self.leaves(backend, &grown, sums)?;
+        for set in (0..features.sets()).filter(|set| *set != own) {
+            let tree = features.translated(backend, &grown.tree, set)?;
+            let sums = backend.replay(self.loss, &tree, set * outputs + output)?;
+            let of_set = self.leaves(backend, &grown, sums)?;
+            if set == 0 {
+                leaves = of_set;
+            }
+        }
+        grown.tree.leaves_mut().clone_from_slice(&leaves);
         for s in grown.tree.splits_mut() {
             s.gain = (s.gain as f64 * gradient_unit * gradient_unit).min(f32::MAX as f64) as f32;
         }
         Ok(grown.tree)
     }
-}
 
-/// Gives the leaves of the tree that has grown their values.
-fn set_leaves(
-    backend: &mut dyn Backend,
-    loss: &dyn Loss,
-    learning_rate: f64,
-    unit: f64,
-    params: &TreeParams,
-    grown: &mut Grown,
-) -> Result<()> {
-    let sums = backend.end_tree(loss, &grown.tree, &grown.leaves)?;
-    let values: Vec<f64> = match loss.leaf_rule() {
-        LeafRule::Newton => sums.iter().zip(&grown.bounds).map(|(s, b)| grown.rules.leaf_value(s.gradient, s.hessian, *b)).collect(),
-        LeafRule::Quantile(alpha) => {
-            let mut values = backend.leaf_quantiles(alpha)?;
-            super::monotone::enforce(&grown.tree, &params.monotone, &mut values);
-            values
+    /// The leaves of the tree just ended or replayed, from their sums; the backend has their values.
+    fn leaves(&self, backend: &mut dyn Backend, grown: &Grown, sums: Vec<LeafSums>) -> Result<Vec<Leaf>> {
+        let values: Vec<f64> = match self.loss.leaf_rule() {
+            LeafRule::Newton => sums.iter().zip(&grown.bounds).map(|(s, b)| grown.rules.leaf_value(s.gradient, s.hessian, *b)).collect(),
+            LeafRule::Quantile(alpha) => {
+                let mut values = backend.leaf_quantiles(alpha)?;
+                super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
+                values
+            }
+        };
+        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate) as f32).collect();
+        if values.iter().any(|v| !(*v as f64 * self.units.0).is_finite()) {
+            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()));
         }
-    };
-    let values: Vec<f32> = values.into_iter().map(|v| (v * learning_rate) as f32).collect();
-    if values.iter().any(|v| !(*v as f64 * unit).is_finite()) {
-        return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()));
+        backend.set_leaf_values(&values)?;
+        let weight = |s: &LeafSums| s.hessian.min(f32::MAX as f64) as f32;
+        let leaf = |(value, s): (&f32, &LeafSums)| Leaf { value: *value, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
+        Ok(values.iter().zip(&sums).map(leaf).collect())
     }
-    for ((leaf, value), s) in grown.tree.leaves_mut().iter_mut().zip(&values).zip(&sums) {
-        *leaf = Leaf { value: *value, weight: s.hessian.min(f32::MAX as f64) as f32, count: s.count.min(u32::MAX as u64) as u32 };
-    }
-    backend.set_leaf_values(&values)
 }
 
 fn better(kind: MetricKind, a: f64, b: f64) -> bool {

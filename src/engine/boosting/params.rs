@@ -169,7 +169,8 @@ pub struct BoostingParams {
     /// The number of borders that cut a numeric target into the classes of `borders`, `buckets`
     /// and `binarized_target_mean_value`.
     pub target_borders: u32,
-    /// The number of permutations that statistics are computed under; each tree sees one of them.
+    /// The number of permutations that statistics are computed under. With several, each tree grows under
+    /// one of them but the first, and its leaves have their values under the first.
     pub permutations: u32,
     /// The largest number of columns whose categories are combined; 1: none.
     pub max_combination: u32,
@@ -234,7 +235,7 @@ impl Default for BoostingParams {
             ctr_priors: vec![0.0, 0.5, 1.0],
             ctr_borders: 15,
             target_borders: 1,
-            permutations: 1,
+            permutations: 3,
             max_combination: 2,
             ctr_table_limit: 1 << 24,
             cat_smooth: 10.0,

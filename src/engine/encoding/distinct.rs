@@ -10,6 +10,7 @@
 //! by first appearance, so the cut into ranges leaves no trace.
 
 use crate::error::{Error, Result};
+use crate::pages;
 use rayon::prelude::*;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
@@ -287,7 +288,7 @@ pub(super) fn shares(rows: usize) -> usize {
 pub(super) fn by_hash<K: Key>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> + Sync) -> Coded<K> {
     let rows = chunks.rows();
     let share = shares(rows);
-    let mut codes = vec![0u32; rows];
+    let mut codes = pages::zeroed(rows);
     let tables: Vec<Table<K>> = codes
         .par_chunks_mut(share)
         .enumerate()
@@ -408,7 +409,7 @@ impl Near {
 }
 
 fn direct<T: Integer>(chunks: &Chunks, share: usize, least: T, width: usize, get: impl Fn(usize, usize) -> Option<T> + Sync) -> Coded<T> {
-    let mut codes = vec![0u32; chunks.rows()];
+    let mut codes = pages::zeroed(chunks.rows());
     // The value of a distance, from any row that has it.
     let parts: Vec<(Near, Vec<T>)> = codes
         .par_chunks_mut(share)

@@ -6,6 +6,7 @@ use super::lookup::Lookup;
 use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::pages;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -130,7 +131,9 @@ impl TargetEncoder {
     /// When there is no such column, output or code.
     pub fn values(&self, column: usize, codes: &[u32], output: usize) -> Vec<f64> {
         let (values, outputs) = (&self.columns[column].values, self.outputs());
-        codes.iter().map(|code| values[*code as usize * outputs + output]).collect()
+        let mut out = pages::with_capacity(codes.len());
+        out.extend(codes.iter().map(|code| values[*code as usize * outputs + output]));
+        out
     }
 
     fn validate(&self) -> Result<()> {

@@ -13,6 +13,7 @@
 use super::buckets::{Buckets, Scratch, Word, bucket_bits};
 use super::group::{Smoothing, tables_for};
 use super::statistic::Statistic;
+use crate::pages;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -174,9 +175,9 @@ fn through<S: Statistic, B: Fn(usize) -> usize + Sync>(
 ) {
     let rows = codes.len();
     let (flags, numbers) = statistic.columns();
-    let mut dealt_rows = vec![0u64; rows];
+    let mut dealt_rows = pages::zeroed(rows);
     let mut dealt_flags = vec![0u8; flags.map_or(0, <[u8]>::len)];
-    let mut dealt_numbers: Vec<Vec<f64>> = numbers.iter().map(|n| vec![0.0; n.len()]).collect();
+    let mut dealt_numbers: Vec<Vec<f64>> = numbers.iter().map(|n| pages::zeroed(n.len())).collect();
     {
         let to = u64::shared(&mut dealt_rows);
         let to_flags = u8::shared(&mut dealt_flags);

@@ -4,6 +4,7 @@
 
 use super::buckets::{Buckets, Scratch, Word, bucket_bits};
 use crate::numerics::random::Random;
+use crate::pages;
 use rayon::prelude::*;
 
 /// What a row is sorted by.
@@ -28,7 +29,7 @@ pub(super) fn hash(random: Random, row: usize) -> u32 {
 /// ```
 pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
     let dealt = Dealt::new(rows, random);
-    let mut out = vec![0u32; rows];
+    let mut out = pages::zeroed(rows);
     let shared = u32::shared(&mut out);
     dealt.for_each(|rank, pair| u32::store(&shared[rank], dealt.pairs[pair] as u32));
     out
@@ -45,7 +46,7 @@ pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
 /// ```
 pub fn ranks(rows: usize, random: Random) -> Vec<u32> {
     let dealt = Dealt::new(rows, random);
-    let mut out = vec![0u32; rows];
+    let mut out = pages::zeroed(rows);
     let shared = u32::shared(&mut out);
     dealt.for_each(|rank, pair| u32::store(&shared[dealt.pairs[pair] as u32 as usize], rank as u32));
     out
@@ -64,7 +65,7 @@ impl Dealt {
         assert!(rows < u32::MAX as usize, "{rows} rows");
         let bits = bucket_bits(rows);
         let buckets = Buckets::new(rows, 1 << bits, |row| (hash(random, row) as u64 >> (32 - bits)) as usize);
-        let mut pairs = vec![0u64; rows];
+        let mut pairs = pages::zeroed(rows);
         let shared = u64::shared(&mut pairs);
         buckets.for_each(|row, place| u64::store(&shared[place], (hash(random, row) as u64) << 32 | row as u64));
         Dealt { ends: buckets.ends, bits, pairs }

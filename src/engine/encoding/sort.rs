@@ -4,6 +4,7 @@
 //! elements to a bucket for each value of a digit, and keeps their order inside it.
 
 use super::buckets::{Buckets, Word};
+use crate::pages;
 
 /// Bits of the largest digit: as many open runs as the processor keeps pages for.
 const DIGIT: u32 = 10;
@@ -24,7 +25,7 @@ pub fn pair(key: u32, value: u32) -> u64 {
 pub fn sort_pairs(mut pairs: Vec<u64>, limit: u64) -> Vec<u64> {
     let bits = u64::BITS - limit.saturating_sub(1).leading_zeros();
     let passes = bits.div_ceil(DIGIT);
-    let mut other = if passes > 0 { vec![0; pairs.len()] } else { vec![] };
+    let mut other = if passes > 0 { pages::zeroed(pairs.len()) } else { vec![] };
     let mut done = 0;
     for pass in 0..passes {
         let width = (bits - done).div_ceil(passes - pass);

@@ -15,10 +15,12 @@ use super::permutation::{hash, ranks};
 use super::statistic::{AnyStatistic, Flags, Statistic, check_finite, total, with_statistic};
 use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
+use crate::pages;
 use crate::params::{check, from_json};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::ops::AddAssign;
 
 /// Which rows of its category count for a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -225,7 +227,7 @@ pub fn target_encode(input: &EncodingInput<'_>, plan: &Plan, params: &TargetPara
     check_input(input)?;
     let rows = input.codes.len();
     let prepared = Prepared::new(input, params.prior_weight);
-    let mut out = vec![vec![0.0; rows]; input.target.outputs()];
+    let mut out = (0..input.target.outputs()).map(|_| pages::zeroed(rows)).collect::<Vec<Vec<f64>>>();
     if rows > 0 {
         match plan {
             Plan::Ordered(orders) => ordered(input, &prepared, orders, params, &mut out)?,
@@ -254,8 +256,8 @@ pub fn category_values(input: &EncodingInput<'_>, params: &TargetParams) -> Resu
     let mut priors = vec![];
     for (k, statistic) in prepared.statistics().iter().enumerate() {
         let (column, prior) = with_statistic!(statistic, |s| {
-            let smoothing = smoothing(s, total(s, input.codes.len()), params)?;
-            let values: Vec<f64> = full_values(s, input, &smoothing);
+            let (sums, smoothing) = by_category(s, input, params)?;
+            let values: Vec<f64> = full_values(s, sums, &smoothing);
             (values, smoothing.prior / smoothing.scale)
         });
         for (category, value) in column.into_iter().enumerate() {
@@ -377,7 +379,7 @@ fn places_in(order: &[u32], rows: usize) -> Result<Vec<u32>> {
     if order.len() != rows {
         return Err(Error::Data(format!("the order has {} rows and the categories have {rows}", order.len())));
     }
-    let mut places = vec![0u32; rows];
+    let mut places = pages::zeroed(rows);
     let shared = u32::shared(&mut places);
     let place = |i: usize| (((i as u64) << 32) / rows as u64) as u32;
     order.par_iter().enumerate().for_each(|(i, row)| u32::store(&shared[*row as usize], place(i)));
@@ -399,8 +401,15 @@ fn by_fold(
     let mut sorted: Option<Vec<u64>> = None;
     for (statistic, out) in prepared.statistics().iter().zip(out) {
         with_statistic!(statistic, |s| {
-            let all = total(s, rows);
-            let smoothings = totals(s, rows, count, |row| folds[row] as usize)
+            // Where cells of a category and a fold each fit, the sums of all else follow from them.
+            let cell = |row: usize| codes[row] as usize * count + folds[row] as usize;
+            let cells = group::is_small(s, categories.saturating_mul(count)).then(|| totals(s, rows, categories * count, cell));
+            let by_fold = match &cells {
+                Some(cells) => (0..count).map(|fold| added(cells.iter().skip(fold).step_by(count))).collect(),
+                None => totals(s, rows, count, |row| folds[row] as usize),
+            };
+            let all = added(&by_fold);
+            let smoothings = by_fold
                 .into_iter()
                 .enumerate()
                 .map(|(fold, sum)| {
@@ -412,20 +421,17 @@ fn by_fold(
                     smoothing(s, others, params)
                 })
                 .collect::<Result<Vec<Smoothing>>>()?;
-            if group::is_small(s, categories.saturating_mul(count)) {
-                let mut cells = totals(s, rows, categories * count, |row| codes[row] as usize * count + folds[row] as usize);
+            if let Some(cells) = cells {
                 let mut values = vec![0f64; cells.len()];
-                cells.par_chunks_mut(count).zip(values.par_chunks_mut(count)).for_each(|(cells, values)| {
-                    let mut all = cells[0];
-                    cells[1..].iter().for_each(|c| all += *c);
+                cells.par_chunks(count).zip(values.par_chunks_mut(count)).for_each(|(cells, values)| {
+                    let all = added(cells);
                     for (fold, cell) in cells.iter().enumerate() {
                         let mut others = all;
                         others -= *cell;
                         values[fold] = smoothings[fold].value(s.read(others));
                     }
                 });
-                let value = |row: usize| values[codes[row] as usize * count + folds[row] as usize];
-                out.par_iter_mut().enumerate().for_each(|(row, out)| *out = value(row));
+                out.par_iter_mut().enumerate().for_each(|(row, out)| *out = values[cell(row)]);
             } else if !ordered::by_fold(s, codes, categories, folds, &smoothings, out) {
                 let sorted = sorted.get_or_insert_with(|| group::sorted_rows(codes, categories));
                 group::folds_sorted(s, sorted, folds, &smoothings, out);
@@ -435,21 +441,35 @@ fn by_fold(
     Ok(())
 }
 
-fn full_values<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, smoothing: &Smoothing) -> Vec<f64> {
+/// The sum of sums.
+fn added<'a, T: Copy + Default + AddAssign + 'a>(sums: impl IntoIterator<Item = &'a T>) -> T {
+    sums.into_iter().fold(T::default(), |mut all, sum| {
+        all += *sum;
+        all
+    })
+}
+
+/// The sums of each category, and the smoothing that follows from those of all.
+fn by_category<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<S::Sum>, Smoothing)> {
     let sums = totals(statistic, input.codes.len(), input.categories, |row| input.codes[row] as usize);
+    let smoothing = smoothing(statistic, added(&sums), params)?;
+    Ok((sums, smoothing))
+}
+
+/// The value of each category from all its rows.
+fn full_values<S: Statistic>(statistic: &S, sums: Vec<S::Sum>, smoothing: &Smoothing) -> Vec<f64> {
     sums.into_par_iter().map(|sum| smoothing.value(statistic.read(sum))).collect()
 }
 
 /// `loo` and `full`.
 fn plain<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, params: &TargetParams, out: &mut [f64]) -> Result<()> {
     let codes = input.codes;
-    let smoothing = smoothing(statistic, total(statistic, codes.len()), params)?;
+    let (sums, smoothing) = by_category(statistic, input, params)?;
     if params.kind == Kind::Full {
-        let values = full_values(statistic, input, &smoothing);
+        let values = full_values(statistic, sums, &smoothing);
         out.par_iter_mut().zip(codes).for_each(|(out, code)| *out = values[*code as usize]);
         return Ok(());
     }
-    let sums = totals(statistic, codes.len(), input.categories, |row| codes[row] as usize);
     out.par_iter_mut().enumerate().for_each(|(row, out)| {
         let mut others = sums[codes[row] as usize];
         others -= statistic.of(row);

@@ -278,11 +278,85 @@ fn threads_do_not_change_a_model() {
             if (policy, method) == ("symmetric", "partition") {
                 continue;
             }
-            let of = |threads: u32| {
-                table.fit(json!({ "policy": policy, "cat_method": method, "trees": 6, "n_threads": threads, "permutations": 2 })).to_bytes()
-            };
+            let of =
+                |threads: u32| table.fit(json!({ "policy": policy, "cat_method": method, "trees": 6, "n_threads": threads })).to_bytes();
             let one = of(1);
             assert!(one == of(2) && one == of(3), "{policy} {method}");
+        }
+    }
+}
+
+/// Counters do not depend on a permutation: with any number of them all sets of scores are alike, and
+/// trees replayed on another set than the one they grew on get the leaves they would have had there.
+/// (Shallow trees: in small nodes combinations tie, and which comes first depends on when it was made.)
+#[test]
+fn trees_replayed_under_other_permutations_are_the_same_trees() {
+    let losses: [(&str, serde_json::Value); 5] = [
+        ("rmse", json!({})),
+        ("mae", json!({})),
+        ("quantile", json!({ "row_sample": "bernoulli", "row_fraction": 0.6 })),
+        ("logloss", json!({ "row_sample": "goss", "row_fraction": 0.5 })),
+        ("multiclass", json!({ "interaction": [["c0", "x0"], ["c1", "c2"], ["x1"]] })),
+    ];
+    let mut combined = 0;
+    for rows in [400, 9_000] {
+        for (loss, more) in &losses {
+            let mut table = Mixed::new(rows, &[60, 9, 12], 11);
+            table = match *loss {
+                "logloss" => table.classes(2),
+                "multiclass" => table.classes(3),
+                _ => table,
+            };
+            table.held_out = Some((0..rows).map(|i| i % 7 == 3).collect());
+            for policy in POLICIES {
+                let of = |permutations: u32| {
+                    let mut p = json!({
+                        "policy": policy, "loss": loss, "trees": 6, "seed": 3, "n_threads": 2, "ctr": ["counter"], "depth": 3,
+                        "permutations": permutations, "max_combination": 3, "one_hot_max_size": 10
+                    });
+                    more.as_object().unwrap().iter().for_each(|(k, v)| p[k] = v.clone());
+                    table.fit(p)
+                };
+                let (one, three) = (of(1), of(3));
+                assert!(one.trees == three.trees && one.tables == three.tables && one.derived == three.derived, "{rows} {loss} {policy}");
+                assert_eq!(one.history, three.history);
+                combined += one.tables.iter().filter(|t| t.features.len() > 1).count();
+            }
+        }
+    }
+    assert!(combined > 5, "{combined} combinations");
+}
+
+/// A table so small that it is searched by sorted rows grows the trees that histograms grow: rows held
+/// out, which change nothing else, take it over the limit. Leaf by leaf, combinations are opened while
+/// other leaves wait.
+#[test]
+fn small_tables_grow_the_trees_of_histograms() {
+    for seed in 0..12 {
+        let (few, many) = (400, 700);
+        let mut table = Mixed::new(many, &[9, 6, 5], seed);
+        // So few values that every one of them has a bin, whichever rows there are.
+        table.numbers.iter_mut().flatten().for_each(|x| *x = (*x * 4.0).round().clamp(-8.0, 8.0));
+        for i in few..many {
+            for x in &mut table.numbers {
+                x[i] = x[i % few];
+            }
+        }
+        table.held_out = Some((0..many).map(|i| i >= few).collect());
+        let mut small = Mixed::new(0, &[9, 6, 5], seed);
+        small.numbers = table.numbers.iter().map(|x| x[..few].to_vec()).collect();
+        small.text = table.text.iter().map(|c| c[..few].to_vec()).collect();
+        small.y = table.y[..few].to_vec();
+        for policy in POLICIES {
+            let p = json!({ "policy": policy, "loss": "rmse", "trees": 1, "seed": seed, "permutations": 1, "max_combination": 3, "leaves": 14 });
+            let p = if policy == "leafwise" {
+                p
+            } else {
+                json!({ "policy": policy, "loss": "rmse", "trees": 1, "seed": seed, "permutations": 1, "max_combination": 3 })
+            };
+            let splits = |m: &Model| m.trees.iter().flat_map(|t| t.splits().cloned().collect::<Vec<Split>>()).collect::<Vec<_>>();
+            let (by_rows, by_histograms) = (small.fit(p.clone()), table.fit(p));
+            assert!(splits(&by_rows) == splits(&by_histograms) && by_rows.derived == by_histograms.derived, "{seed} {policy}");
         }
     }
 }

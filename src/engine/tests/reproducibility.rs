@@ -314,11 +314,20 @@ fn the_history_is_that_of_predictions() {
 
 /// Proves that large tables, whose codes are not kept a second time by feature (beyond 80 MiB),
 /// give the trees of tables just below that size: one more column, the copy of another, never wins
-/// a tie, and takes the table over the limit. In one block of features, and in several.
+/// a tie, and takes the table over the limit. In one block of features, and in several; with levels
+/// divided in one pass, rows listed after that (deep trees, leaf by leaf, quantiles of leaves), and
+/// rows drawn.
 #[test]
 fn tables_beyond_the_memory_for_columns_give_the_same_trees() {
     let limit = 80 << 20;
-    for (few, policy, sample) in [(27, "depthwise", "none"), (55, "symmetric", "bernoulli")] {
+    let cases = [
+        (27, "depthwise", "none", "rmse", 3),
+        (55, "symmetric", "bernoulli", "rmse", 3),
+        (55, "symmetric", "none", "mae", 4),
+        (55, "depthwise", "none", "rmse", 7),
+        (55, "leafwise", "none", "rmse", 4),
+    ];
+    for (few, policy, sample, loss, depth) in cases {
         let rows = limit / (few + 1) + 5_000;
         assert!(rows * few < limit && rows * (few + 1) > limit);
         let mut dice = Dice::new(12);
@@ -335,11 +344,13 @@ fn tables_beyond_the_memory_for_columns_give_the_same_trees() {
                 baseline: vec![],
                 held_out: None,
             };
-            let p = json!({ "trees": 2, "depth": 3, "policy": policy, "row_sample": sample, "n_threads": threads, "border_sample": 5000 });
+            let p = json!({
+                "trees": 2, "depth": depth, "policy": policy, "loss": loss, "row_sample": sample, "n_threads": threads, "border_sample": 5000
+            });
             fit(&input, &params(p), &Quiet).unwrap()
         };
         let (below, above) = (fit_with(few, 2), fit_with(few + 1, 2));
-        assert!(below.trees == above.trees && below.start == above.start, "{few} features");
+        assert!(below.trees == above.trees && below.start == above.start, "{few} features, {policy}, {loss}");
         if few < 28 {
             assert_same(&above, &fit_with(few + 1, 1), "1 and 2 threads");
         }

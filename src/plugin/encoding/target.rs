@@ -8,6 +8,9 @@ use rayon::prelude::*;
 use taiga_engine::encoding::Codes;
 use taiga_engine::encoding::target::EncodingTarget;
 
+/// Rows of a parallel pass.
+const BLOCK: usize = 1 << 15;
+
 /// What [`EncodingTarget`] borrows from.
 pub enum TargetData {
     Flags(Vec<u8>),
@@ -60,8 +63,16 @@ impl TargetData {
         }
         let Some(classes) = classes else {
             if *series.dtype() == DataType::Boolean {
-                let mut flags = Vec::with_capacity(series.len());
-                series.bool()?.downcast_iter().for_each(|chunk| flags.extend(chunk.values().iter().map(u8::from)));
+                let mut flags = vec![0u8; series.len()];
+                let mut rest = &mut flags[..];
+                for chunk in series.bool()?.downcast_iter() {
+                    let (own, behind) = std::mem::take(&mut rest).split_at_mut(chunk.len());
+                    own.par_chunks_mut(BLOCK).enumerate().for_each(|(i, out)| {
+                        let bits = chunk.values().clone().sliced(i * BLOCK, out.len());
+                        out.iter_mut().zip(bits.iter()).for_each(|(flag, bit)| *flag = bit.into());
+                    });
+                    rest = behind;
+                }
                 return Ok(TargetData::Flags(flags));
             }
             return Ok(TargetData::Numbers(numbers(series, "a target")?));
@@ -88,7 +99,6 @@ impl TargetData {
 
 /// Finite numbers, read on all threads.
 fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
-    const BLOCK: usize = 1 << 15;
     let numbers = Numbers::finite(series, role)?;
     let column = numbers.column();
     let mut values = vec![0.0; column.len()];

@@ -8,8 +8,9 @@
 //!
 //! The first block is 8, 16 or 32 bytes wide, as few features allow.
 
-use super::buffer::{self, Buffer};
+use super::buffer::Buffer;
 use super::partition::FeatureCodes;
+use crate::pages;
 
 /// Bytes of a row's packed statistics in the first block.
 pub const STATISTICS: usize = 4;
@@ -111,7 +112,7 @@ pub struct Columns {
 impl Columns {
     /// Room for `features` features of `rows` rows.
     pub fn new(features: usize, rows: usize) -> Columns {
-        Columns { bytes: buffer::filled(0, features * rows), rows }
+        Columns { bytes: pages::filled(0, features * rows), rows }
     }
 
     /// The codes of a feature, row after row.

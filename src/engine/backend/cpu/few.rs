@@ -19,7 +19,7 @@ mod shard;
 
 use super::codes::Columns;
 use super::shard::NodeRows;
-use crate::backend::{Candidate, CodedFeature, SearchNode};
+use crate::backend::{Candidate, CodedFeature, NodeId, SearchNode};
 use crate::tree::split::{SplitRules, Sums};
 use search::Work;
 
@@ -71,6 +71,8 @@ pub struct Sorted {
     /// `[block][position][lane]`: the rows of the tree's nodes, in one list or the other as the
     /// shard's are.
     lists: [Vec<u64>; 2],
+    /// The nodes of the tree whose entries are in the lists.
+    known: Vec<bool>,
     work: Work,
 }
 
@@ -109,8 +111,26 @@ impl Sorted {
             all,
             missing,
             lists: [vec![0; size], vec![0; size]],
+            known: vec![],
             work: Work::new(rows),
         }
+    }
+
+    /// Forgets the last tree.
+    pub fn reset(&mut self) {
+        self.known.clear();
+    }
+
+    /// Whether a node's entries are there; they are not where it was left aside when the group was
+    /// opened.
+    pub fn knows(&self, node: NodeId) -> bool {
+        self.known.get(node as usize) == Some(&true)
+    }
+
+    /// Notes that a node's entries are there.
+    pub fn note(&mut self, node: NodeId) {
+        self.known.resize(self.known.len().max(node as usize + 1), false);
+        self.known[node as usize] = true;
     }
 
     /// Fills in a node's entries: all rows, or those in `drawn`, with each row's packed statistic.

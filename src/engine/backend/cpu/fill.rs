@@ -1,12 +1,12 @@
 //! What shards are filled with at the start of a fit.
 
-use super::buffer;
 use super::plan::Plan;
 use super::shard::{Shard, ShardGroup};
 use super::sparse::{LocalRows, SparseRows};
 use super::statistics::BATCH;
 use crate::backend::{CodeSource, TrainingData};
 use crate::error::{Error, Result};
+use crate::pages;
 use crate::quantize::codes::{Quantizer, Scratch};
 use crate::quantize::exceptions::Exceptions;
 
@@ -23,7 +23,7 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) {
         })
         .collect();
     fn take<T: Copy>(batches: &[std::ops::Range<usize>], values: &[T], rows: usize) -> Vec<T> {
-        let mut out = buffer::with_capacity(rows);
+        let mut out = pages::with_capacity(rows);
         batches.iter().for_each(|b| out.extend_from_slice(&values[b.clone()]));
         out
     }

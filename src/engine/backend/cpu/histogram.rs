@@ -155,29 +155,33 @@ unsafe fn add_bmi<const G: usize>(job: Job) {
     unsafe { add_generic::<G>(job) }
 }
 
-type Kernel = unsafe fn(Job);
-
-/// The kernel for `width` codes a row.
-fn kernel(width: usize) -> Kernel {
-    macro_rules! pick {
-        ($f:ident) => {
-            match width {
-                4 => $f::<4>,
-                8 => $f::<8>,
-                12 => $f::<12>,
-                16 => $f::<16>,
-                20 => $f::<20>,
-                24 => $f::<24>,
-                28 => $f::<28>,
-                _ => $f::<32>,
-            }
+/// The kernel for `width` codes a row: of a function for any processor and one for those with AVX2,
+/// BMI1 and BMI2.
+macro_rules! kernel {
+    ($width:expr, $generic:ident, $bmi:ident) => {{
+        macro_rules! pick {
+            ($f:ident) => {
+                match $width {
+                    4 => $f::<4>,
+                    8 => $f::<8>,
+                    12 => $f::<12>,
+                    16 => $f::<16>,
+                    20 => $f::<20>,
+                    24 => $f::<24>,
+                    28 => $f::<28>,
+                    _ => $f::<32>,
+                }
+            };
+        }
+        #[cfg(target_arch = "x86_64")]
+        let kernel = match is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") {
+            true => pick!($bmi),
+            false => pick!($generic),
         };
-    }
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") {
-        return pick!(add_bmi);
-    }
-    pick!(add_generic)
+        #[cfg(not(target_arch = "x86_64"))]
+        let kernel = pick!($generic);
+        kernel
+    }};
 }
 
 /// The rows of a kernel's call.
@@ -228,7 +232,71 @@ pub unsafe fn add(block: &CodeBlock, rows: Rows<'_>, statistics: Option<&[u32]>,
     // SAFETY: the assertions above and the caller's promise are the kernel's conditions: rows lie
     // inside the block, codes are bytes and STRIDE is larger than 255, bins cover width * STRIDE,
     // statistics cover len.
-    unsafe { kernel(block.width)(job) }
+    unsafe {
+        let kernel: unsafe fn(Job) = kernel!(block.width, add_generic, add_bmi);
+        kernel(job)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct AssignedJob<'a> {
+    codes: *const u8,
+    stride: usize,
+    rows: &'a [u32],
+    histograms: *const u32,
+    statistics: *const u32,
+    bins: *const *mut u64,
+}
+
+/// # Safety
+/// See [`add_assigned`].
+#[inline(always)]
+unsafe fn add_assigned_generic<const G: usize>(job: AssignedJob<'_>) {
+    for (i, row) in job.rows.iter().enumerate() {
+        // SAFETY: checked by `add_assigned`, or promised to it.
+        unsafe {
+            let bins = *job.bins.add(*job.histograms.add(i) as usize);
+            add_row::<G>(job.codes.add(*row as usize * job.stride), expand(*job.statistics.add(i)), bins);
+        }
+    }
+}
+
+/// # Safety
+/// See [`add_assigned`]; the processor has AVX2, BMI1 and BMI2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+unsafe fn add_assigned_bmi<const G: usize>(job: AssignedJob<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { add_assigned_generic::<G>(job) }
+}
+
+/// Adds the statistics of rows to the bins of their codes in several histograms, each row to one:
+/// `histograms` are indices into `bins`.
+///
+/// # Safety
+/// Every row is one of the block's, every index smaller than the number of histograms, and each of
+/// `bins` points to bins that nobody else uses, writable for the block's width times [`STRIDE`].
+///
+/// # Panics
+/// When there are fewer statistics or indices than rows.
+pub unsafe fn add_assigned(block: &CodeBlock, rows: &[u32], histograms: &[u32], statistics: &[u32], bins: &[*mut u64]) {
+    assert!(statistics.len() >= rows.len() && histograms.len() >= rows.len());
+    assert!(block.width <= block.stride && block.stride <= 32);
+    debug_assert!(rows.iter().all(|r| (*r as usize) < block.rows()));
+    debug_assert!(histograms[..rows.len()].iter().all(|h| (*h as usize) < bins.len()));
+    let job = AssignedJob {
+        codes: block.bytes.as_slice().as_ptr(),
+        stride: block.stride,
+        rows,
+        histograms: histograms.as_ptr(),
+        statistics: statistics.as_ptr(),
+        bins: bins.as_ptr(),
+    };
+    // SAFETY: the assertions and the caller's promise are the kernel's conditions.
+    unsafe {
+        let kernel: unsafe fn(AssignedJob<'_>) = kernel!(block.width, add_assigned_generic, add_assigned_bmi);
+        kernel(job)
+    }
 }
 
 #[cfg(test)]

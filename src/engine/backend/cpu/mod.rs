@@ -14,6 +14,7 @@ mod group;
 mod histogram;
 mod partition;
 mod plan;
+mod questions;
 pub(crate) mod sample;
 mod scores;
 mod search;
@@ -168,6 +169,15 @@ impl<'a> CpuBackend<'a> {
         draw.unit()
     }
 
+    /// How the derivatives of an output are encoded at the current scores. `unit`: all hessians are 1.
+    fn derivatives_encoding(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<Encoding> {
+        let magnitudes = Magnitudes::merge(self.team.each(|t| write(&self.shards[t]).magnitudes(loss, output)));
+        if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
+            return Err(Error::Data(crate::backend::NOT_FINITE.into()));
+        }
+        Ok(Encoding::new(&magnitudes, self.rows, unit, self.count_rows))
+    }
+
     fn tree_context<'b>(&'b self, encoding: &'b Encoding) -> TreeContext<'b> {
         TreeContext {
             output: self.output,
@@ -233,6 +243,22 @@ impl<'a> CpuBackend<'a> {
         let small = nodes.iter().filter(|n| self.groups[0].slot(n.id) == NO_SLOT);
         small.flat_map(|n| shard.small_node(n.id)).map(|row| shard.statistic(*row)).collect()
     }
+}
+
+/// The sums of each leaf from those of the shards.
+fn leaf_sums(encoding: &Encoding, shards: &[Vec<((i64, i64), u64)>]) -> Vec<LeafSums> {
+    (0..shards[0].len())
+        .map(|i| {
+            let (mut total, mut count) = ((0, 0), 0);
+            for s in shards {
+                total.0 += s[i].0.0;
+                total.1 += s[i].0.1;
+                count += s[i].1;
+            }
+            let (gradient, hessian) = encoding.leaf_numbers(total);
+            LeafSums { gradient, hessian, count }
+        })
+        .collect()
 }
 
 /// Where the search finds each node's bins of group `group`.
@@ -311,11 +337,7 @@ impl Backend for CpuBackend<'_> {
         self.output = output;
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
         let unit = self.draw(loss, tree, output) && loss.constant_hessian() && !self.weighted;
-        let magnitudes = Magnitudes::merge(self.team.each(|t| write(&self.shards[t]).magnitudes(loss, output)));
-        if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
-            return Err(Error::Data(crate::backend::NOT_FINITE.into()));
-        }
-        self.encoding = Some(Encoding::new(&magnitudes, self.rows, unit, self.count_rows));
+        self.encoding = Some(self.derivatives_encoding(loss, output, unit)?);
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
             if group.open {
@@ -410,24 +432,24 @@ impl Backend for CpuBackend<'_> {
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
         let sums = self.team.each(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
-        Ok((0..leaves.len())
-            .map(|i| {
-                let (mut total, mut count) = ((0, 0), 0);
-                for s in &sums {
-                    total.0 += s[i].0.0;
-                    total.1 += s[i].0.1;
-                    count += s[i].1;
-                }
-                let (gradient, hessian) = encoding.leaf_numbers(total);
-                LeafSums { gradient, hessian, count }
-            })
-            .collect())
+        Ok(leaf_sums(encoding, &sums))
+    }
+
+    fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
+        self.output = output;
+        // Leaves take the place of nodes.
+        self.leaves = (0..tree.leaves().len() as NodeId).collect();
+        let encoding = self.derivatives_encoding(loss, output, false)?;
+        let context = self.tree_context(&encoding);
+        let sums = self.team.each(|t| write(&self.shards[t]).replay(loss, &context, tree));
+        Ok(leaf_sums(&encoding, &sums))
     }
 
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
+        let leaves = &self.leaves;
+        self.team.each(|t| write(&self.shards[t]).list_rows(self.output, leaves));
         let shards: Vec<_> = self.shards.iter().map(read).collect();
         let n = self.team.size();
-        let leaves = &self.leaves;
         let shares = self.team.each(|t| {
             let (mut values, mut weights) = (vec![], vec![]);
             (t..leaves.len())

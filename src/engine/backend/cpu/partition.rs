@@ -40,6 +40,11 @@ impl Test {
         of(false).or_else(|| of(true)).unwrap_or_else(|| unreachable!("no test for these codes"))
     }
 
+    /// The first code, how many more, the odd one, and whether (1) all others go right instead.
+    pub fn parts(self) -> [u8; 4] {
+        [self.start, self.span, self.odd, self.flip as u8]
+    }
+
     /// Whether a row with this code goes right.
     #[inline(always)]
     pub fn right(self, code: u8) -> bool {

@@ -1,9 +1,10 @@
 //! The rows that one thread owns for a whole fit, and what it does with them.
 
 mod group;
+mod levels;
 mod partial;
+mod replay;
 
-use super::buffer;
 use super::codes::STATISTICS;
 use super::group::{Group, group_of};
 use super::histogram::{MAX_ROWS, expand};
@@ -13,6 +14,7 @@ use super::statistics::{BATCH, BinsMut, Encoding, Magnitudes, Plane, add_plane};
 use crate::backend::{CodeSet, CodedFeature, Division, NodeId};
 use crate::boosting::loss::{self, Loss};
 use crate::numerics::random::Random;
+use crate::pages;
 use crate::tree::split::Sums;
 use crate::tree::{Tree, model::Child};
 
@@ -43,7 +45,7 @@ pub struct Shard {
     pub groups: Vec<ShardGroup>,
     pub target: Vec<f32>,
     pub weight: Option<Vec<f32>>,
-    /// `[output][row]`
+    /// `[output][row]`, those of a set behind those of another.
     pub scores: Vec<Vec<f32>>,
     /// `true` for rows that are not trained on.
     pub held_out: Option<Vec<bool>>,
@@ -53,6 +55,8 @@ pub struct Shard {
     leaf: Vec<Vec<u16>>,
     /// `[output][leaf]`
     leaf_values: Vec<Vec<f32>>,
+    /// Whether rows note the node that they are in ([`levels`]), in `leaf`, and are not listed.
+    by_node: bool,
     lists: [Vec<u32>; 2],
     pub nodes: Vec<NodeRows>,
     /// Whether this tree's nodes are searched by the groups' sorted rows, without histograms.
@@ -114,9 +118,10 @@ impl Shard {
             scores: vec![],
             held_out: None,
             bag: None,
-            leaf: (0..outputs).map(|_| buffer::filled(0, own)).collect(),
+            leaf: (0..outputs).map(|_| pages::filled(0, own)).collect(),
             leaf_values: vec![vec![]; outputs],
-            lists: [buffer::filled(0, own), buffer::filled(0, own)],
+            by_node: false,
+            lists: [pages::zeroed(own), pages::zeroed(own)],
             nodes: vec![],
             few: false,
             first_plane: vec![0; BATCH.min(own)],
@@ -148,7 +153,8 @@ impl Shard {
     /// drawn with zeros; gives the range of rows.
     fn derive(&mut self, loss: &dyn Loss, output: usize, batch: usize, bagged: bool) -> std::ops::Range<usize> {
         let range = batch * BATCH..self.rows.min((batch + 1) * BATCH);
-        let scores: Vec<&[f32]> = self.scores.iter().map(|s| &s[range.clone()]).collect();
+        let (set, output) = (output / loss.outputs(), output % loss.outputs());
+        let scores: Vec<&[f32]> = self.scores[set * loss.outputs()..][..loss.outputs()].iter().map(|s| &s[range.clone()]).collect();
         let rows =
             loss::Rows { scores: &scores, target: &self.target[range.clone()], weight: self.weight.as_ref().map(|w| &w[range.clone()]) };
         let (g, h) = (&mut self.gradient[..range.len()], &mut self.hessian[..range.len()]);
@@ -190,6 +196,7 @@ impl Shard {
     /// Starts a tree: rounds the derivatives and sums the root's histogram.
     pub fn root(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>) {
         self.groups.iter_mut().for_each(ShardGroup::recycle);
+        self.by_node = false;
         let planes = &tree.encoding.planes;
         self.few = self.groups[0].sorted.is_some() && *planes == [Plane::Both];
         let summed = if self.few { 0..0 } else { 0..self.groups.len() };
@@ -243,6 +250,7 @@ impl Shard {
             self.groups[g].partials.push(partial);
         }
         self.first_plane = first;
+        self.groups.iter_mut().filter_map(|g| g.sorted.as_mut()).for_each(|sorted| sorted.reset());
         if self.few {
             tree.open().for_each(|g| self.sort_node(g, 0));
         }
@@ -255,7 +263,21 @@ impl Shard {
         if let Some(sorted) = &mut self.groups[group].sorted {
             // A table of few rows is one batch.
             sorted.open(n, drawn, &self.first_plane);
+            sorted.note(node);
         }
+    }
+
+    /// Parts the sorted rows of a divided node in a group; where that was opened after the node had
+    /// been left aside, fills in those of its children.
+    fn sort_children(&mut self, group: usize, d: &Division, parent: NodeRows, left: usize) {
+        let Some(sorted) = &mut self.groups[group].sorted else { return };
+        if !sorted.knows(d.parent) {
+            return [d.left, d.right].into_iter().for_each(|node| self.sort_node(group, node));
+        }
+        let rows = &self.lists[1 - parent.list as usize][parent.start..parent.start + parent.len];
+        sorted.divide(parent, rows, left);
+        sorted.note(d.left);
+        sorted.note(d.right);
     }
 
     /// Sums the histograms of a group in nodes, one partial for each.
@@ -264,6 +286,7 @@ impl Shard {
             return nodes.iter().for_each(|n| self.sort_node(group, *n));
         }
         self.groups[group].recycle();
+        self.list_rows(tree.output, &[]);
         for node in nodes {
             let partial = self.sum_node(group, *node, tree);
             self.groups[group].partials.push(partial);
@@ -285,6 +308,10 @@ impl Shard {
     /// that they are searched one by one.
     pub fn divide(&mut self, divisions: &[Division], tree: &TreeContext<'_>) -> Vec<bool> {
         self.groups.iter_mut().for_each(ShardGroup::recycle);
+        if self.divides_level(divisions, tree) {
+            return self.divide_level(divisions, tree);
+        }
+        self.list_rows(tree.output, &[]);
         divisions.iter().map(|d| self.divide_one(d, tree)).collect()
     }
 
@@ -415,18 +442,15 @@ impl Shard {
         let (low, high) = self.lists.split_at_mut(1);
         let (source_list, target_list) = if from == 0 { (&low[0], &mut high[0]) } else { (&high[0], &mut low[0]) };
         target_list[start + done.left..start + len].copy_from_slice(&source_list[start..start + done.right]);
-        if self.few && d.histograms {
-            let rows = &self.lists[to][start..start + len];
-            for g in tree.open() {
-                self.groups[g].sorted.iter_mut().for_each(|sorted| sorted.divide(parent, rows, done.left));
-            }
-        }
         let last = d.left.max(d.right) as usize;
         if self.nodes.len() <= last {
             self.nodes.resize(last + 1, NodeRows::default());
         }
         self.nodes[d.left as usize] = NodeRows { list: to as u8, start, len: done.left, all: false };
         self.nodes[d.right as usize] = NodeRows { list: to as u8, start: start + done.left, len: done.right, all: false };
+        if self.few && d.histograms {
+            tree.open().for_each(|g| self.sort_children(g, d, parent, done.left));
+        }
         partials.into_iter().for_each(|(g, p)| self.groups[g].partials.push(p));
         if summed {
             for g in tree.open().filter(|g| tree.groups[*g].sums_both(d)) {
@@ -463,9 +487,12 @@ impl Shard {
     /// and hessian, and the count, for each leaf.
     pub fn end_tree(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, grown: &Tree, leaves: &[NodeId]) -> Vec<((i64, i64), u64)> {
         let mut leaf = std::mem::take(&mut self.leaf[tree.output]);
+        let mut leaf_of = vec![0; if self.by_node { self.nodes.len() } else { 0 }];
         for (i, node) in leaves.iter().enumerate() {
             let n = self.nodes[*node as usize];
-            if n.all {
+            if self.by_node {
+                leaf_of[*node as usize] = i as u16;
+            } else if n.all {
                 leaf.fill(i as u16);
             } else {
                 for row in &self.lists[n.list as usize][n.start..n.start + n.len] {
@@ -482,11 +509,17 @@ impl Shard {
         for batch in 0..self.batches() {
             let range = self.derive(loss, tree.output, batch, true);
             let n = range.len();
+            if self.by_node {
+                leaf[range.clone()].iter_mut().for_each(|l| *l = leaf_of[*l as usize]);
+            }
             tree.encoding.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range], &mut sums);
         }
         self.leaf[tree.output] = leaf;
-        let count = |node: &NodeId| self.nodes[*node as usize].len as u64;
-        sums.into_iter().zip(leaves.iter().map(count)).collect()
+        let counts = match self.by_node {
+            true => self.count_noted(tree.output, leaves.len()),
+            false => leaves.iter().map(|node| self.nodes[*node as usize].len).collect(),
+        };
+        sums.into_iter().zip(counts.into_iter().map(|n| n as u64)).collect()
     }
 
     /// The leaf of a row, by its codes.

@@ -336,6 +336,10 @@ impl Backend for CudaBackend {
         }
     }
 
+    fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
+        self.replay_tree(loss, tree, output)
+    }
+
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
         self.quantiles_of_leaves(alpha)
     }

@@ -2,6 +2,7 @@
 
 use super::super::histogram::{self, MAX_ROWS, Rows, STRIDE};
 use super::super::partition::Source;
+use super::super::plan::Plan;
 use super::super::statistics::Plane;
 use super::{Shard, ShardGroup, TreeContext};
 
@@ -31,6 +32,30 @@ impl ShardGroup {
                 at += block.width * STRIDE;
             }
         }
+    }
+
+    /// One more segment of zeros.
+    pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &Plan, planes: usize) {
+        let segment_bins = self.plane_bins() * planes;
+        let start = partial.segments * segment_bins;
+        if partial.bins.len() < start + segment_bins {
+            partial.bins.resize(start + segment_bins, 0);
+        }
+        self.clear_segment(&mut partial.bins[start..start + segment_bins], &plan.column_codes);
+        if partial.segments == 0 {
+            partial.words.clear();
+        }
+        if partial.segments == 0 || plan.wide {
+            partial.words.resize(partial.words.len() + plan.listed_words * planes, 0);
+        }
+        partial.segments += 1;
+        partial.filled = 0;
+    }
+
+    /// The bins of the last segment, where there is but one plane.
+    pub(super) fn last_segment<'p>(&self, partial: &'p mut Partial) -> &'p mut [u64] {
+        let bins = self.plane_bins();
+        &mut partial.bins[(partial.segments - 1) * bins..partial.segments * bins]
     }
 
     /// Bins of all features in one plane.
@@ -93,19 +118,7 @@ impl Shard {
         let mut first = first;
         while len > 0 {
             if partial.segments == 0 || partial.filled == MAX_ROWS {
-                let start = partial.segments * segment_bins;
-                if partial.bins.len() < start + segment_bins {
-                    partial.bins.resize(start + segment_bins, 0);
-                }
-                self.groups[group].clear_segment(&mut partial.bins[start..start + segment_bins], &plan.column_codes);
-                if partial.segments == 0 {
-                    partial.words.clear();
-                }
-                if partial.segments == 0 || plan.wide {
-                    partial.words.resize(partial.words.len() + plan.listed_words * planes.len(), 0);
-                }
-                partial.segments += 1;
-                partial.filled = 0;
+                self.groups[group].begin_segment(partial, plan, planes.len());
             }
             let n = len.min(MAX_ROWS - partial.filled);
             let segment = (partial.segments - 1) * segment_bins;

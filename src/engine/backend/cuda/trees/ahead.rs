@@ -190,7 +190,8 @@ impl CudaBackend {
             }
         }
         let walk = Walk { questions: self.work.questions.address, entries: (1 << depth) - 1, depth, ..Walk::default() };
-        self.queue_leaves(loss, walk, 1 << depth, base + 8 * log.sums as u64)
+        let one = Some(&self.groups[group]).filter(|g| g.blocks() == 1);
+        self.queue_leaves(loss, walk, 1 << depth, base + 8 * log.sums as u64, one)
     }
 
     /// Sums the root in what is left of its planes and blocks.

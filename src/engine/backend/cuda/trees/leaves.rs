@@ -1,7 +1,9 @@
 //! The end of a tree: every row's leaf, and the sums of leaves.
 
 use super::CudaBackend;
+use super::group::Group;
 use super::memory::LEAVES_SHARED;
+use super::rows::RowData;
 use super::tables::{BY_SET, Encoding, Leaves, Walk, leaf, question};
 use crate::backend::cuda::grid;
 use crate::backend::{LeafSums, NodeId, TrainingData};
@@ -70,6 +72,23 @@ impl CudaBackend {
     /// Gives every row its leaf and sums the derivatives of those drawn.
     pub(super) fn sum_leaves(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
         self.leaves = leaves.to_vec();
+        let encoding = *self.encoding()?;
+        self.walk_rows(loss, tree, &encoding)
+    }
+
+    /// Sends all rows through a tree that grew on another set of scores, as the last one of `output`.
+    pub(super) fn replay_tree(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
+        (self.output, self.grown) = (output, None);
+        self.leaves = (0..tree.leaves().len() as NodeId).collect();
+        self.data.encode(&self.queue, &self.kernels, loss, output, false)?;
+        let encoding = self.data.read_encoding(&self.queue)?;
+        RowData::check_finite(&encoding)?;
+        self.walk_rows(loss, tree, &encoding)
+    }
+
+    /// The sums of a tree's leaves, which all rows get as they walk it.
+    fn walk_rows(&mut self, loss: &dyn Loss, tree: &Tree, encoding: &Encoding) -> Result<Vec<LeafSums>> {
+        let leaves = tree.leaves().len();
         let (questions, children) = self.walk_of(tree);
         let by_set = questions.iter().any(|q| q & BY_SET != 0);
         let (queue, work) = (&self.queue, &mut self.work);
@@ -95,16 +114,19 @@ impl CudaBackend {
                 walk.children = work.children.address;
             }
         }
-        self.work.leaf_sums.reserve(&self.queue, "sums of leaves", 3 * leaves.len())?;
-        self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..3 * leaves.len()))?;
-        self.queue_leaves(loss, walk, leaves.len(), self.work.leaf_sums.address)?;
-        let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves.len())?;
-        let encoding = *self.encoding()?;
-        Ok(sums.chunks_exact(3).map(|s| leaf_sums(&encoding, s[0], s[1], s[2])).collect())
+        self.work.leaf_sums.reserve(&self.queue, "sums of leaves", 3 * leaves)?;
+        self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..3 * leaves))?;
+        // Where all questions are of one block of features, its codes are read at once.
+        let mut groups = tree.splits().map(|s| self.group_of(s.feature));
+        let one = groups.next().filter(|g| g.blocks() == 1 && groups.all(|other| other.first == g.first));
+        self.queue_leaves(loss, walk, leaves, self.work.leaf_sums.address, one)?;
+        let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves)?;
+        Ok(sums.chunks_exact(3).map(|s| leaf_sums(encoding, s[0], s[1], s[2])).collect())
     }
 
-    /// Queues the sums of the leaves, three numbers each, which are zero before.
-    pub(super) fn queue_leaves(&self, loss: &dyn Loss, walk: Walk, leaves: usize, sums: u64) -> Result<()> {
+    /// Queues the sums of the leaves, three numbers each, which are zero before; `one`: the group whose
+    /// one block of features all questions are of.
+    pub(super) fn queue_leaves(&self, loss: &dyn Loss, walk: Walk, leaves: usize, sums: u64, one: Option<&Group>) -> Result<()> {
         let rows = self.data.rows;
         let bytes = walk.entries as usize * if walk.children == 0 { 8 } else { 16 };
         let near = bytes <= LEAVES_SHARED as usize / 4;
@@ -117,8 +139,6 @@ impl CudaBackend {
         let blocks = 2 * self.queue.gpu().multiprocessors() as usize;
         let piece = rows.div_ceil(blocks).next_multiple_of(512).clamp(512, LIMB_ROWS * copies.max(1));
         let table = self.data.table(loss, self.output, true);
-        let mut open = self.groups.iter().filter(|g| g.open && g.features > 0);
-        let one = open.next().filter(|g| g.blocks() == 1 && open.next().is_none());
         let leaves_table = Leaves {
             walk,
             leaf: self.data.leaf.address + 2 * (self.output * rows) as u64,

@@ -25,7 +25,7 @@ pub struct RowData {
     pub outputs: usize,
     pub target: Buffer<f32>,
     pub weight: Option<Buffer<f32>>,
-    /// `[output][row]`
+    /// `[output][row]`, set after set.
     pub scores: Buffer<f32>,
     /// What rows count in this tree; none where all count 1.
     pub bag: Option<Buffer<f32>>,
@@ -131,12 +131,14 @@ impl RowData {
 
     /// What kernels are told; `bagged`: with the rows drawn.
     pub fn table(&self, loss: &dyn Loss, output: usize, bagged: bool) -> Rows {
+        // Several sets of scores stand one behind the other.
+        let (set, output) = (output / loss.outputs(), output % loss.outputs());
         Rows {
             rows: self.rows as u64,
             target: self.target.address,
             weight: self.weight.as_ref().map_or(0, |w| w.address),
             bag: self.bag.as_ref().filter(|_| bagged).map_or(0, |b| b.address),
-            scores: self.scores.address,
+            scores: self.scores.address + 4 * (set * loss.outputs() * self.rows) as u64,
             output: output as u32,
             ..Rows::default()
         }
