@@ -145,6 +145,18 @@ pub struct Uniform<T> {
     sure: T,
 }
 
+#[cfg(feature = "cuda")]
+impl<T: Float> Uniform<T> {
+    pub(crate) fn edges(&self) -> &[T] {
+        &self.edges
+    }
+
+    /// First and last edge, scale, and how far from the middle of a bin an estimate is sure.
+    pub(crate) fn numbers(&self) -> (T, T, T, T) {
+        (self.first, self.last, self.scale, self.sure)
+    }
+}
+
 impl<T: Float> Uniform<T> {
     /// None where an estimate would be more than one bin away.
     fn new(edges: Vec<T>) -> Option<Self> {
@@ -259,6 +271,8 @@ fn locate_f64(uniform: &Uniform<f64>, values: &[f64], out: &mut [u32]) {
 
 /// Any ascending edges.
 pub struct Edges {
+    #[cfg(feature = "cuda")]
+    edges: Vec<f64>,
     /// What is below a value: the largest number below each edge, so that an edge has been reached
     /// (`edge <= x`) where its entry is `< x`.
     below: Table<f64>,
@@ -273,12 +287,19 @@ impl Edges {
     fn new(edges: &[f64]) -> Self {
         let below: Vec<f64> = edges.iter().map(|e| e.next_down()).collect();
         Edges {
+            #[cfg(feature = "cuda")]
+            edges: edges.to_vec(),
             below: Table::new(&below),
             first: edges[0],
             last: edges[edges.len() - 1],
             bottomless: edges.partition_point(|e| *e == f64::NEG_INFINITY) as u32,
             bins: edges.len() as u32 - 1,
         }
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn edges(&self) -> &[f64] {
+        &self.edges
     }
 
     fn locate(&self, values: &[f64], out: &mut [u32]) {

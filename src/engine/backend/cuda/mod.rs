@@ -5,17 +5,23 @@
 //! - [`queue`]: a [`Queue`] is what one query works with: a stream, its allocations, its launches.
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
+//! - [`column`]: columns on the GPU; [`stats`]: their statistics.
+//! - [`sort`]: CUB's radix sort.
 //! - [`error`]: the driver's errors in our words.
 //!
 //! Everything of a query is ordered by its queue's stream; nothing is freed before what was queued
 //! before it has run. Two queues know nothing of each other unless one waits for the other
 //! ([`Queue::wait_for`]).
 
+pub mod column;
 pub mod device;
 pub mod error;
 pub mod memory;
 pub mod queue;
+pub mod sort;
+pub mod stats;
 pub mod upload;
 
+pub use column::DeviceColumn;
 pub use device::{Gpu, Image, Kernel};
 pub use queue::{Queue, grid};
