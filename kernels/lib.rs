@@ -28,6 +28,8 @@ pub mod images {
     }
 
     images! {
+        /// Codes by binary search.
+        codes = "codes";
         /// Each elementwise function of `numerics.cuh` over an array, for the test that compares
         /// them with the engine's.
         numerics = "numerics";

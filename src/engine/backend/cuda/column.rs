@@ -154,7 +154,7 @@ impl DeviceColumn {
 const BATCH: usize = 4096;
 
 /// Numbers as the bytes that they are.
-fn bytes_of<T: Copy>(values: &[T]) -> &[u8] {
+pub(super) fn bytes_of<T: Copy>(values: &[T]) -> &[u8] {
     // SAFETY: only ever called with slices of plain numbers, which have no padding.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }

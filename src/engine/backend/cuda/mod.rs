@@ -5,7 +5,8 @@
 //! - [`queue`]: a [`Queue`] is what one query works with: a stream, its allocations, its launches.
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
-//! - [`column`]: columns on the GPU; [`stats`]: their statistics.
+//! - [`column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
+//!   their codes.
 //! - [`sort`]: CUB's radix sort.
 //! - [`error`]: the driver's errors in our words.
 //!
@@ -13,7 +14,9 @@
 //! before it has run. Two queues know nothing of each other unless one waits for the other
 //! ([`Queue::wait_for`]).
 
+pub mod codes;
 pub mod column;
+mod columns;
 pub mod device;
 pub mod error;
 pub mod memory;
@@ -23,5 +26,6 @@ pub mod stats;
 pub mod upload;
 
 pub use column::DeviceColumn;
+pub use columns::CudaColumns;
 pub use device::{Gpu, Image, Kernel};
 pub use queue::{Queue, grid};

@@ -1,6 +1,6 @@
 //! Statistics of columns: what [`crate::stats`] computes, with the same bits.
 
-use super::column::{DeviceColumn, Form};
+use super::column::{DeviceColumn, Form, bytes_of};
 use super::device::{Gpu, Image, Kernel};
 use super::memory::size;
 use super::queue::{Queue, grid};
@@ -52,7 +52,7 @@ unsafe impl DeviceRepr for Edges {}
 /// A null pointer, for a column without nulls.
 const NO_VALIDITY: u64 = 0;
 
-fn pointer<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {
+pub(super) fn pointer<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {
     use cudarc::driver::DevicePtr;
     slice.device_ptr(queue.stream()).0
 }
@@ -71,7 +71,9 @@ macro_rules! kernel_of {
     };
 }
 
-fn no_kernel(gpu: &Gpu, form: Form) -> Error {
+pub(super) use kernel_of;
+
+pub(super) fn no_kernel(gpu: &Gpu, form: Form) -> Error {
     Error::device(gpu.number(), format!("there is no kernel for values of the form {form:?}"))
 }
 
@@ -192,25 +194,25 @@ impl DeviceEdges {
     /// # Errors
     /// [`Error::Memory`] and [`Error::Device`].
     pub fn new(queue: &Queue, locator: &Locator) -> Result<DeviceEdges> {
-        fn upload<F: Copy, const N: usize>(queue: &Queue, edges: &[F], bytes: impl Fn(F) -> [u8; N]) -> Result<(CudaSlice<u8>, u64)> {
-            let slice = queue.copy_of("edges", &edges.iter().flat_map(|e| bytes(*e)).collect::<Vec<u8>>())?;
+        fn upload<F: Copy>(queue: &Queue, edges: &[F]) -> Result<(CudaSlice<u8>, u64)> {
+            let slice = queue.copy_of("edges", bytes_of(edges))?;
             let pointer = pointer(queue, &slice);
             Ok((slice, pointer))
         }
         let bins = locator.bins() as u32;
         let (edges, kind) = match locator {
             Locator::UniformF32(u) => {
-                let (slice, edges) = upload(queue, u.edges(), f32::to_ne_bytes)?;
+                let (slice, edges) = upload(queue, u.edges())?;
                 let (first, last, scale, sure) = u.numbers();
                 (slice, Kind::Uniform32(Uniform { edges, first, last, scale, sure, bins }))
             }
             Locator::UniformF64(u) => {
-                let (slice, edges) = upload(queue, u.edges(), f64::to_ne_bytes)?;
+                let (slice, edges) = upload(queue, u.edges())?;
                 let (first, last, scale, sure) = u.numbers();
                 (slice, Kind::Uniform64(Uniform { edges, first, last, scale, sure, bins }))
             }
             Locator::Edges(e) => {
-                let (slice, edges) = upload(queue, e.edges(), f64::to_ne_bytes)?;
+                let (slice, edges) = upload(queue, e.edges())?;
                 let all = e.edges();
                 (slice, Kind::Edges(Edges { edges, first: all[0], last: all[all.len() - 1], bins }))
             }
