@@ -30,6 +30,8 @@ pub mod images {
     images! {
         /// Codes by binary search.
         codes = "codes";
+        /// Target encoding and statistics of categories.
+        encoding = "encoding";
         /// Each elementwise function of `numerics.cuh` over an array, for the test that compares
         /// them with the engine's.
         numerics = "numerics";

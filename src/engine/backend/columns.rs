@@ -3,6 +3,7 @@
 
 use super::Device;
 use crate::column::Column;
+use crate::encoding::target::{EncodingInput, Plan, TargetParams, category_values, target_encode};
 use crate::error::Result;
 use crate::stats::{Histogram, HistogramParams, MinMax, histogram, min_max};
 
@@ -19,6 +20,18 @@ pub trait ColumnBackend {
     /// # Errors
     /// As there, and those of the device.
     fn histogram(&self, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram>;
+
+    /// [`crate::encoding::target::target_encode`].
+    ///
+    /// # Errors
+    /// As there, and those of the device.
+    fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>>;
+
+    /// [`crate::encoding::target::category_values`], for [`crate::encoding::TargetEncoder::fit_by`].
+    ///
+    /// # Errors
+    /// As there, and those of the device.
+    fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)>;
 }
 
 /// This process's threads.
@@ -32,11 +45,19 @@ impl ColumnBackend for CpuColumns {
     fn histogram(&self, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
         histogram(column, weights, params)
     }
+
+    fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+        target_encode(input, plan, params)
+    }
+
+    fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
+        category_values(input, params)
+    }
 }
 
 /// Runs `body` on the device that `device` names (as [`Device::parse`] has it), in the rayon pool that
-/// it is called in. [`Device::Auto`] is the CPU: a column that lies in host memory takes longer over the
-/// bus than a few cores take to read it.
+/// it is called in. [`Device::Auto`] is the CPU: the bus brings a column at the speed of some ten cores, and
+/// a process that has not used the GPU yet pays more to open it than a statistic ever gains.
 ///
 /// # Errors
 /// Those of [`Device::parse`], the device and `body`.

@@ -16,7 +16,7 @@ const SMALL: usize = 1 << 20;
 
 /// How much of the prior goes into a value, and the prior.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Smoothing {
+pub(crate) struct Smoothing {
     /// The prior's weight in units of the statistic; `None`: by empirical Bayes.
     pub weight: Option<f64>,
     /// In units of the statistic, and so are the others.

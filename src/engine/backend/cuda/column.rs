@@ -159,6 +159,12 @@ pub(super) fn bytes_of<T: Copy>(values: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
+/// The same, to be written.
+pub(super) fn bytes_of_mut<T: Copy>(values: &mut [T]) -> &mut [u8] {
+    // SAFETY: as above; and any bytes are such a number.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
+}
+
 /// Writes the values from row `start` on to `out`.
 fn fill(column: &Column<'_>, form: Form, start: usize, out: &mut [u8]) {
     let rows = out.len() / form.size();

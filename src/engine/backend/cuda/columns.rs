@@ -2,9 +2,10 @@
 
 use super::device::Gpu;
 use super::queue::Queue;
-use super::stats;
+use super::{encoding, stats};
 use crate::backend::columns::ColumnBackend;
 use crate::column::Column;
+use crate::encoding::target::{EncodingInput, Plan, TargetParams};
 use crate::error::Result;
 use crate::stats::{Histogram, HistogramParams, MinMax};
 
@@ -30,5 +31,13 @@ impl ColumnBackend for CudaColumns {
 
     fn histogram(&self, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
         stats::histogram(&self.queue, column, weights, params)
+    }
+
+    fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+        encoding::target_encode(&self.queue, input, plan, params)
+    }
+
+    fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
+        encoding::category_values(&self.queue, input, params)
     }
 }

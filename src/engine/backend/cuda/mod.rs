@@ -6,7 +6,7 @@
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
 //! - [`column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
-//!   their codes.
+//!   their codes; [`encoding`]: target encoding; [`ctr`]: statistics of categories inside the trees.
 //! - [`sort`]: CUB's radix sort.
 //! - [`error`]: the driver's errors in our words.
 //!
@@ -17,7 +17,9 @@
 pub mod codes;
 pub mod column;
 mod columns;
+pub mod ctr;
 pub mod device;
+pub mod encoding;
 pub mod error;
 pub mod memory;
 pub mod queue;

@@ -64,10 +64,25 @@ impl Queue {
     /// # Errors
     /// [`crate::Error::Memory`] and [`crate::Error::Device`].
     pub fn sort_pairs<K: SortKey>(&self, from: &Pairs<K>, to: &mut Pairs<K>, n: u32, bits: std::ops::Range<u32>) -> Result<()> {
-        assert!([from.0.len(), from.1.len(), to.0.len(), to.1.len()].iter().all(|len| *len >= n as usize), "room for {n} pairs");
+        self.sort_parts(&from.0, &from.1, to, n, bits)
+    }
+
+    /// The same from a key array and a value array of their own.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    pub fn sort_parts<K: SortKey>(
+        &self,
+        keys: &CudaSlice<K>,
+        values: &CudaSlice<u32>,
+        to: &mut Pairs<K>,
+        n: u32,
+        bits: std::ops::Range<u32>,
+    ) -> Result<()> {
+        assert!([keys.len(), values.len(), to.0.len(), to.1.len()].iter().all(|len| *len >= n as usize), "room for {n} pairs");
         self.gpu().context().bind_to_thread().map_err(|e| super::error::driver(self.gpu(), "CUB's radix sort", e))?;
         let stream = self.stream();
-        let (keys, values) = (from.0.device_ptr(stream).0 as *const K, from.1.device_ptr(stream).0 as *const u32);
+        let (keys, values) = (keys.device_ptr(stream).0 as *const K, values.device_ptr(stream).0 as *const u32);
         let (sorted_keys, sorted_values) = (to.0.device_ptr_mut(stream).0 as *mut K, to.1.device_ptr_mut(stream).0 as *mut u32);
         let mut bytes = 0;
         let mut sort = |temporary: *mut c_void| {
