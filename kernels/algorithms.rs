@@ -23,6 +23,20 @@ unsafe extern "C" {
         stream: *mut c_void,
     ) -> c_int;
 
+    /// The same for values of 64 bits.
+    pub fn taiga_sort_u32_u64(
+        temporary: *mut c_void,
+        bytes: *mut usize,
+        keys: *const u32,
+        sorted_keys: *mut u32,
+        values: *const u64,
+        sorted_values: *mut u64,
+        n: u32,
+        first_bit: c_int,
+        end_bit: c_int,
+        stream: *mut c_void,
+    ) -> c_int;
+
     /// The same for keys of 64 bits.
     pub fn taiga_sort_u64_u32(
         temporary: *mut c_void,

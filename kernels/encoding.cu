@@ -36,6 +36,22 @@ extern "C" __global__ void cell_keys(uint64_t n, const uint32_t* codes, const ui
     }
 }
 
+// Rows and values that are dealt to windows of WINDOW rows go to their places. A random store into global memory
+// costs as much as 48 bytes in order, so the last step of that way is taken in shared memory.
+constexpr uint32_t WINDOW_BITS = 12, WINDOW = 1 << WINDOW_BITS;
+
+extern "C" __global__ void __launch_bounds__(512)
+    place_values(uint64_t n, const uint32_t* rows, const double* values, uint32_t add, double* out) {
+    __shared__ double window[WINDOW];
+    const uint64_t start = blockIdx.x * static_cast<uint64_t>(WINDOW);
+    const uint32_t size = n - start < WINDOW ? static_cast<uint32_t>(n - start) : WINDOW;
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) window[rows[start + i] % WINDOW] = values[start + i];
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        out[start + i] = add ? out[start + i] + window[i] : window[i];
+    }
+}
+
 // The category of each of the rows of an order.
 extern "C" __global__ void gather_codes(uint64_t n, const uint32_t* codes, const uint32_t* order, uint32_t* keys) {
     FOR_EACH(i, n) keys[i] = codes[order[i]];

@@ -15,10 +15,9 @@ namespace {
 
 // What becomes of the sums.
 enum Mode : uint32_t {
-    FIRST,    // values[row] = 0 + the value of the rows before it
-    MORE,     // values[row] += that
-    TOTALS,   // sums[key] = the sum of all rows of the key
-    BEFORE,   // rows_before[row] and target_before[row]: the sums themselves, of whole numbers; and TOTALS
+    VALUES,  // values[place] = the value that the rows before make of the row at this place
+    TOTALS,  // sums[key] = the sum of all rows of the key
+    BEFORE,  // rows_before[row] and target_before[row]: the sums themselves, of whole numbers; and TOTALS
 };
 
 struct Output {
@@ -62,14 +61,13 @@ struct Write {
     Output out;
 
     __device__ __forceinline__ void operator()(uint32_t i, typename S::Sum before) const {
-        const uint32_t packed = rows[i], row = S::row(packed);
-        if (out.mode == FIRST) {
-            out.values[row] = 0.0 + out.smoothing.value(statistic.read(before));
-        } else if (out.mode == MORE) {
-            out.values[row] += out.smoothing.value(statistic.read(before));
+        if (out.mode == VALUES) {
+            out.values[i] = out.smoothing.value(statistic.read(before));
         } else {
+            const uint32_t packed = rows[i];
             if constexpr (std::is_same_v<S, Whole>) {
                 if (out.mode == BEFORE) {
+                    const uint32_t row = S::row(packed);
                     out.rows_before[row] = static_cast<uint32_t>(before.rows);
                     out.target_before[row] = static_cast<uint64_t>(before.target);
                 }

@@ -165,7 +165,7 @@ struct Smoothing {
                 value = lambda * mean + (1.0 - lambda) * prior;
             }
         }
-        return value / scale;
+        return value / scale + 0.0;
     }
 };
 

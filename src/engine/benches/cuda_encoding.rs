@@ -36,10 +36,12 @@ fn main() {
     ];
     for (name, shape) in shapes {
         let codes: Vec<u32> = (0..N).into_par_iter().map(shape).collect();
-        let times: Vec<(f64, f64)> =
-            (0..7).map(|_| measure(&queue, &codes, CATEGORIES, &flags, &order).expect("measured")).skip(2).collect();
-        let (sort, all) = (median(times.iter().map(|t| t.0).collect()), median(times.iter().map(|t| t.1).collect()));
-        println!("{name}: on the device, ordered: CUB's sort {sort:.2} ms, encoding with it {all:.2} ms, {:.2} times", all / sort);
+        let times: Vec<[f64; 4]> = (0..7).map(|_| measure(&queue, &codes, CATEGORIES, &flags, &order).expect("measured")).skip(2).collect();
+        let [keys, sort, scan, all] = [0, 1, 2, 3].map(|i| median(times.iter().map(|t| t[i]).collect()));
+        println!(
+            "{name}: on the device, ordered: keys {keys:.2} ms, CUB's sorts {sort:.2} ms, behind the first {scan:.2} ms; all {all:.2} ms, {:.2} times the sorts",
+            all / sort
+        );
         let plan = Plan::Ordered(vec![order.clone()]);
         for (kind, plan) in [(Kind::Ordered, plan), (Kind::Loo, Plan::Plain), (Kind::Full, Plan::Plain)] {
             for (what, target) in [("flags", EncodingTarget::Flags(&flags)), ("numbers", EncodingTarget::Numbers(&numbers))] {

@@ -40,7 +40,8 @@ impl Smoothing {
             Some(weight) => (m.target + self.prior * weight) / (m.weight + weight),
             None => self.empirical_bayes(m),
         };
-        value / self.scale
+        // A zero is +0.0, whatever it was made from.
+        value / self.scale + 0.0
     }
 
     /// scikit-learn's `smooth="auto"` (Micci-Barreca 2001): the category's mean counts by how

@@ -58,7 +58,7 @@ pub fn prefixes(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder, addends
         // SAFETY: the arguments are those of `gather_codes`; the order's rows are below the number of codes.
         unsafe { launch!(queue, kernel, each_row(queue, n); &count, &codes.codes, &order.rows, &mut keys) }?;
         let mut to: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
-        queue.sort_parts(&keys, &order.rows, &mut to, n as u32, 0..bits_below(codes.categories as u64))?;
+        queue.sort_pairs(&keys, &order.rows, &mut to, n as u32, 0..bits_below(codes.categories as u64))?;
         let columns = algorithms::Columns { numbers: pointer(queue, addends), ..Default::default() };
         let written =
             Written { sums: pointer(queue, &sums), rows_before: pointer(queue, &out.n), target_before: pointer(queue, &out.s), values: 0 };

@@ -16,9 +16,9 @@ const OLDEST_DRIVER: i32 = 13_000;
 /// The oldest compute capability that the images have code for.
 const OLDEST_CAPABILITY: (i32, i32) = (7, 5);
 
-/// Device memory that freed buffers may keep for the next query, at most: taking it from the
-/// driver again costs milliseconds a gigabyte.
-const KEPT_MEMORY: u64 = 4 << 30;
+/// The share of device memory that freed buffers may keep for the next query: taking it from the driver again
+/// costs milliseconds a gigabyte.
+const KEPT_SHARE: u64 = 8;
 
 /// A compiled `.cu` of `kernels/`.
 #[derive(Clone, Copy)]
@@ -171,7 +171,7 @@ impl Gpu {
             // SAFETY: the device is the context's, and the pool takes a u64 for its threshold.
             unsafe {
                 let pool = result::device::get_default_mem_pool(context.cu_device())?;
-                let mut kept = KEPT_MEMORY.min(context.total_mem()? as u64 / 8);
+                let mut kept = context.total_mem()? as u64 / KEPT_SHARE;
                 let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
                 result::mem_pool::set_attribute(pool, threshold, &mut kept as *mut u64 as *mut _)?;
             }

@@ -31,6 +31,9 @@ pub(super) const ENCODING: Image = Image { name: "encoding", bytes: taiga_kernel
 
 const THREADS: u32 = 256;
 
+/// `WINDOW_BITS` of `place_values`.
+const WINDOW_BITS: u32 = 12;
+
 /// Codes of categories on the GPU, all below a number.
 pub struct DeviceCodes {
     pub(super) codes: CudaSlice<u32>,
@@ -147,8 +150,7 @@ struct DeviceStatistic<'a> {
 /// What the scan makes of the sums: the modes of `taiga_scan_categories`.
 #[derive(Clone, Copy)]
 pub(super) enum Mode {
-    First,
-    More,
+    Values,
     Totals,
     Before,
 }
@@ -311,7 +313,7 @@ impl<'a> DeviceStatistic<'a> {
         // SAFETY: the arguments are those of `cell_keys`, all of `n` rows.
         unsafe { launch!(queue, kernel, each_row(queue, n); &rows, &codes.codes, &folds_pointer, &of, &flags, &mut from.0, &mut from.1) }?;
         let mut to: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
-        queue.sort_pairs(&from, &mut to, n as u32, 0..bits_below(cells as u64))?;
+        queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..bits_below(cells as u64))?;
         drop(from);
         let written = Written { sums: pointer(queue, &sums), ..Default::default() };
         // SAFETY: `n` keys and rows, all keys below the number of cells.
@@ -360,8 +362,8 @@ pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &Plan, para
     if rows == 0 {
         return Ok(vec![vec![]; outputs]);
     }
-    // Codes, keys and rows twice, the order, a target and a weight, a value.
-    queue.check_memory("target encoding", rows as u64 * (4 + 24 + 4 + 16 + 8))?;
+    // Codes, keys and rows twice, the order, a target and a weight, a value three times.
+    queue.check_memory("target encoding", rows as u64 * (4 + 24 + 4 + 16 + 20 + 8))?;
     let prepared = Prepared::new(input, params.prior_weight);
     let codes = DeviceCodes::new(queue, "the categories", input.codes, input.categories)?;
     let packed = outputs == 1;
@@ -389,16 +391,13 @@ fn ordered(
     let n = codes.rows;
     let smoothings: Vec<Argument<algorithms::Smoothing>> =
         statistics.iter().map(|s| Ok(Argument::from(&s.smoothing(s.total(queue, n)?, params).1))).collect::<Result<_>>()?;
-    let out = statistics.iter().map(|_| queue.alloc::<f64>("values", n)).collect::<Result<Vec<_>>>()?;
+    let mut out = statistics.iter().map(|_| queue.alloc::<f64>("values", n)).collect::<Result<Vec<_>>>()?;
     // One statistic's flags ride in the rows; several share the sorted rows.
     let flags = statistics.first().map_or(0, |s| s.packed_flags(queue));
     for (i, order) in orders.iter().enumerate() {
         let sorted = Sorted::new(queue, codes, order, flags)?;
-        for ((statistic, smoothing), out) in statistics.iter().zip(&smoothings).zip(&out) {
-            let written = Written { values: pointer(queue, out), ..Default::default() };
-            let (columns, mode) = (&statistic.columns.0, if i == 0 { Mode::First } else { Mode::More });
-            // SAFETY: `n` keys and rows, each row once, and a value for each.
-            unsafe { scan(queue, statistic.form as u32, sorted.keys(), sorted.rows(), n, columns, &smoothing.0, mode, written)? };
+        for ((statistic, smoothing), out) in statistics.iter().zip(&smoothings).zip(&mut out) {
+            sorted.values(queue, statistic, &smoothing.0, n, out, i > 0)?;
         }
     }
     if orders.len() > 1 {
@@ -429,7 +428,7 @@ impl Sorted {
                 // SAFETY: the arguments are those of `cell_keys`, all of `n` rows.
                 unsafe { launch!(queue, kernel, each_row(queue, n); &rows, &codes.codes, &none, &1u32, &flags, &mut from.0, &mut from.1) }?;
                 let mut to: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
-                queue.sort_pairs(&from, &mut to, n as u32, 0..category_bits)?;
+                queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..category_bits)?;
                 return Ok(Sorted::InRowOrder(to));
             }
             Order::Random(_) => None,
@@ -444,8 +443,35 @@ impl Sorted {
             launch!(queue, kernel, each_row(queue, n); &rows, &codes.codes, &key, &places, &flags, &mut from.0, &mut from.1)?;
         }
         let mut to: Pairs<u64> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
-        queue.sort_pairs(&from, &mut to, n as u32, 0..32 + category_bits)?;
+        queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..32 + category_bits)?;
         Ok(Sorted::InOrder(to))
+    }
+
+    /// Writes to `out`, or adds to it, the value of each row from the rows before it.
+    fn values(
+        &self,
+        queue: &Queue,
+        statistic: &DeviceStatistic<'_>,
+        smoothing: &algorithms::Smoothing,
+        n: usize,
+        out: &mut CudaSlice<f64>,
+        add: bool,
+    ) -> Result<()> {
+        let values = queue.alloc::<u64>("values", n)?;
+        let written = Written { values: pointer(queue, &values), ..Default::default() };
+        let columns = &statistic.columns.0;
+        // SAFETY: `n` keys and rows, and a value for each.
+        unsafe { scan(queue, statistic.form as u32, self.keys(), self.rows(), n, columns, smoothing, Mode::Values, written)? };
+        // Back into the order of the rows: to windows by a sort, inside a window by shared memory.
+        let mut dealt: Pairs<u32, u64> = (queue.alloc("rows", n)?, queue.alloc("values", n)?);
+        queue.sort_pairs(self.rows(), &values, &mut dealt, n as u32, WINDOW_BITS..bits_below(n as u64).max(WINDOW_BITS))?;
+        drop(values);
+        let kernel = queue.gpu().kernel(ENCODING, "place_values")?;
+        let (rows, add) = (n as u64, add as u32);
+        let blocks = n.div_ceil(1 << WINDOW_BITS) as u32;
+        // SAFETY: the arguments are those of `place_values`; each row is there once, so that a window of rows is the
+        // same window of places.
+        unsafe { launch!(queue, kernel, grid(blocks, 512, 0); &rows, &dealt.0, &dealt.1, &add, out) }
     }
 
     fn keys(&self) -> Keys<'_> {
@@ -558,30 +584,44 @@ pub fn category_values(queue: &Queue, input: &EncodingInput<'_>, params: &Target
     Ok((values, priors))
 }
 
-/// The device time in milliseconds of the sort that `order` needs and of all of an encoding of flags with it,
-/// codes and flags on the device: for `benches/cuda_encoding.rs`.
+/// Device times in milliseconds of an ordered encoding of flags, codes and flags being there: the keys, both sorts,
+/// all behind the first sort, and all of it; for `benches/cuda_encoding.rs`.
 #[doc(hidden)]
-pub fn measure(queue: &Queue, codes: &[u32], categories: usize, flags: &[u8], order: &Order) -> Result<(f64, f64)> {
-    use cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT;
+pub fn measure(queue: &Queue, codes: &[u32], categories: usize, flags: &[u8], order: &Order) -> Result<[f64; 4]> {
+    use cudarc::driver::{CudaEvent, sys::CUevent_flags::CU_EVENT_DEFAULT};
     let timed = |e| super::error::driver(queue.gpu(), "timing", e);
+    let mark = || queue.stream().record_event(Some(CU_EVENT_DEFAULT)).map_err(timed);
+    let between = |a: &CudaEvent, b: &CudaEvent| a.elapsed_ms(b).map(f64::from).map_err(timed);
     let codes = DeviceCodes::new(queue, "the categories", codes, categories)?;
     let statistic = DeviceStatistic::new(queue, AnyStatistic::Flags(crate::encoding::statistic::Flags(flags)), flags.len(), true)?;
-    let mark = || queue.stream().record_event(Some(CU_EVENT_DEFAULT)).map_err(timed);
+    let (statistics, orders, params) = (std::slice::from_ref(&statistic), std::slice::from_ref(order), TargetParams::default());
+    let start = mark()?;
+    let out = ordered(queue, &codes, statistics, orders, &params)?;
+    let all = between(&start, &mark()?)?;
+    // Its stages, once more.
     let n = codes.rows;
     let mut from: Pairs<u64> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
     let mut to: Pairs<u64> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
     let kernel = queue.gpu().kernel(ENCODING, "order_keys")?;
-    let (rows, key, none) = (n as u64, if let Order::Random(r) = order { r.key() } else { 0 }, 0u64);
-    // SAFETY: the arguments are those of `order_keys`, all of `n` rows.
-    unsafe { launch!(queue, kernel, each_row(queue, n); &rows, &codes.codes, &key, &none, &none, &mut from.0, &mut from.1) }?;
+    let (rows, key, places) = (n as u64, if let Order::Random(r) = order { r.key() } else { 0 }, 0u64);
+    let flags = statistic.packed_flags(queue);
     let start = mark()?;
-    queue.sort_pairs(&from, &mut to, n as u32, 0..32 + bits_below(categories as u64))?;
+    // SAFETY: the arguments are those of `order_keys`, all of `n` rows.
+    unsafe { launch!(queue, kernel, each_row(queue, n); &rows, &codes.codes, &key, &places, &flags, &mut from.0, &mut from.1) }?;
+    let made = mark()?;
+    queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..32 + bits_below(categories as u64))?;
     let sorted = mark()?;
-    drop((from, to));
-    let start_all = mark()?;
-    let out = ordered(queue, &codes, std::slice::from_ref(&statistic), std::slice::from_ref(order), &TargetParams::default())?;
-    let done = mark()?;
+    let smoothing = Argument::from(&statistic.smoothing(statistic.total(queue, n)?, &params).1);
+    let mut out = out;
+    let begun = mark()?;
+    Sorted::InOrder(to).values(queue, &statistic, &smoothing.0, n, &mut out[0], false)?;
+    let scanned = mark()?;
+    let mut dealt: Pairs<u32, u64> = (queue.alloc("rows", n)?, queue.alloc("values", n)?);
+    let values = queue.zeros::<u64>("values", n)?;
+    let dealing = mark()?;
+    queue.sort_pairs(&from.1, &values, &mut dealt, n as u32, WINDOW_BITS..bits_below(n as u64).max(WINDOW_BITS))?;
+    let back = mark()?;
     queue.synchronize()?;
-    drop(out);
-    Ok((start.elapsed_ms(&sorted).map_err(timed)? as f64, start_all.elapsed_ms(&done).map_err(timed)? as f64))
+    let sorts = between(&made, &sorted)? + between(&dealing, &back)?;
+    Ok([between(&start, &made)?, sorts, between(&begun, &scanned)?, all])
 }
