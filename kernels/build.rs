@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 /// Kernels that the driver loads; each source becomes an image of its own.
-const IMAGES: [&str; 4] = ["codes.cu", "encoding.cu", "numerics.cu", "stats.cu"];
+const IMAGES: [&str; 5] = ["codes.cu", "encoding.cu", "numerics.cu", "predict.cu", "stats.cu"];
 
 /// Host code over CUB's device-wide algorithms: one static library.
 const ALGORITHMS: [&str; 2] = ["algorithms/encode.cu", "algorithms/sort.cu"];

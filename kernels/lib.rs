@@ -35,6 +35,8 @@ pub mod images {
         /// Each elementwise function of `numerics.cuh` over an array, for the test that compares
         /// them with the engine's.
         numerics = "numerics";
+        /// Trees applied to codes.
+        predict = "predict";
         /// The smallest and the largest value, counts and weights of bins.
         stats = "stats";
     }

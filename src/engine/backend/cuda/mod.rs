@@ -6,7 +6,8 @@
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
 //! - [`column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
-//!   their codes; [`encoding`]: target encoding; [`ctr`]: statistics of categories inside the trees.
+//!   their codes; [`encoding`]: target encoding; [`ctr`]: statistics of categories inside the trees;
+//!   [`predict`]: models applied.
 //! - [`sort`]: CUB's radix sort.
 //! - [`error`]: the driver's errors in our words.
 //!
@@ -22,6 +23,7 @@ pub mod device;
 pub mod encoding;
 pub mod error;
 pub mod memory;
+pub mod predict;
 pub mod queue;
 pub mod sort;
 pub mod stats;
