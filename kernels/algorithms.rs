@@ -23,6 +23,20 @@ unsafe extern "C" {
         stream: *mut c_void,
     ) -> c_int;
 
+    /// The same for values of 64 bits.
+    pub fn taiga_sort_u32_u64(
+        temporary: *mut c_void,
+        bytes: *mut usize,
+        keys: *const u32,
+        sorted_keys: *mut u32,
+        values: *const u64,
+        sorted_values: *mut u64,
+        n: u32,
+        first_bit: c_int,
+        end_bit: c_int,
+        stream: *mut c_void,
+    ) -> c_int;
+
     /// The same for keys of 64 bits.
     pub fn taiga_sort_u64_u32(
         temporary: *mut c_void,
@@ -37,7 +51,55 @@ unsafe extern "C" {
         stream: *mut c_void,
     ) -> c_int;
 
+    /// Sums over the rows of a category before each row, or all of them, of rows that are sorted by category:
+    /// see `algorithms/encode.cu`. `columns` and `smoothing` are read before it returns.
+    pub fn taiga_scan_categories(
+        temporary: *mut c_void,
+        bytes: *mut usize,
+        kind: u32,
+        narrow: *const u32,
+        wide: *const u64,
+        rows: *const u32,
+        n: u32,
+        columns: *const Columns,
+        smoothing: *const Smoothing,
+        mode: u32,
+        values: *mut f64,
+        sums: *mut c_void,
+        rows_before: *mut u32,
+        target_before: *mut u64,
+        stream: *mut c_void,
+    ) -> c_int;
+
     fn cudaGetErrorString(error: c_int) -> *const c_char;
+}
+
+/// `Columns` of `encoding/statistic.cuh`: device pointers, 0 for none, and the units.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Columns {
+    pub flags: u64,
+    pub numbers: u64,
+    pub values: u64,
+    pub weight: u64,
+    pub scale: f64,
+    pub weight_scale: f64,
+    pub centre: f64,
+    pub distance_scale: f64,
+}
+
+/// `Smoothing` of `encoding/statistic.cuh`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Smoothing {
+    pub weight: f64,
+    pub prior: f64,
+    pub variance: f64,
+    pub centre: f64,
+    pub scale: f64,
+    pub weight_scale: f64,
+    /// 1: the weight is by empirical Bayes.
+    pub automatic: u64,
 }
 
 /// What the CUDA runtime says of one of its errors.

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 /// Kernels that the driver loads; each source becomes an image of its own.
-const IMAGES: [&str; 2] = ["numerics.cu", "trees.cu"];
+const IMAGES: [&str; 6] = ["codes.cu", "encoding.cu", "numerics.cu", "predict.cu", "stats.cu", "trees.cu"];
 
 /// Host code over CUB's device-wide algorithms: one static library.
-const ALGORITHMS: [&str; 1] = ["algorithms/sort.cu"];
+const ALGORITHMS: [&str; 2] = ["algorithms/encode.cu", "algorithms/sort.cu"];
 
 /// Machine code for fewer architectures than [`ARCHITECTURES`], such as `90` or `90,100`: quicker
 /// while one works on a kernel. GPUs of others compile the PTX when they load it.
@@ -75,7 +75,7 @@ fn compile() -> Result<(), String> {
         make(command, &out.join(source).with_extension("fatbin"), &[source], &headers)?;
     }
     let mut command = Command::new(&nvcc);
-    command.args(["-lib", "-std=c++17", "-O3", "-Xcompiler=-fPIC", "--threads=0"]).args(&targets).args(ALGORITHMS);
+    command.args(["-lib", "-std=c++17", "-O3", "-Xcompiler=-fPIC", "--threads=0"]).args(EXACT).args(&targets).args(ALGORITHMS);
     make(command, &out.join("libtaiga_algorithms.a"), &ALGORITHMS, &headers)?;
     link(&nvcc, &out)
 }

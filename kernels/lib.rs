@@ -28,10 +28,18 @@ pub mod images {
     }
 
     images! {
+        /// Codes by binary search.
+        codes = "codes";
+        /// Target encoding and statistics of categories.
+        encoding = "encoding";
         /// Each elementwise function of `numerics.cuh` over an array, for the test that compares
         /// them with the engine's.
         numerics = "numerics";
         /// Boosted trees.
         trees = "trees";
+        /// Trees applied to codes.
+        predict = "predict";
+        /// The smallest and the largest value, counts and weights of bins.
+        stats = "stats";
     }
 }

@@ -13,4 +13,5 @@
     }
 
 SORT_PAIRS(u32_u32, uint32_t, uint32_t)
+SORT_PAIRS(u32_u64, uint32_t, uint64_t)
 SORT_PAIRS(u64_u32, uint64_t, uint32_t)

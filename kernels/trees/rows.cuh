@@ -301,25 +301,4 @@ extern "C" __global__ void __launch_bounds__(256) tree_gather(const float* value
     for (uint64_t i = blockIdx.x * 256ull + threadIdx.x; i < count; i += gridDim.x * 256ull) out[i] = values[rows[i]];
 }
 
-// Codes of up to 32 features, column after column, become rows of a block. A warp takes 32 rows.
-// `columns`: [feature][rows here]; rows go to `first_row` on.
-extern "C" __global__ void __launch_bounds__(256)
-    tree_interleave(const uint8_t* columns, uint64_t rows_here, uint32_t features, uint64_t first_row, uint8_t* block) {
-    uint64_t row = blockIdx.x * 256ull + threadIdx.x;
-    if (row >= rows_here) return;
-    uint32_t words[8];
-#pragma unroll
-    for (uint32_t w = 0; w < 8; w++) {
-        words[w] = 0;
-#pragma unroll
-        for (uint32_t k = 0; k < 4; k++) {
-            uint32_t f = w * 4 + k;
-            if (f < features) words[w] |= static_cast<uint32_t>(columns[f * rows_here + row]) << (8 * k);
-        }
-    }
-    uint4* out = reinterpret_cast<uint4*>(block + (first_row + row) * LANES);
-    out[0] = make_uint4(words[0], words[1], words[2], words[3]);
-    out[1] = make_uint4(words[4], words[5], words[6], words[7]);
-}
-
 }  // namespace taiga

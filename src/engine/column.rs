@@ -324,6 +324,22 @@ impl<'a> Column<'a> {
         self.width
     }
 
+    /// The column in pieces whose chunks have one type; one piece, but for columns that no Arrow array makes.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn runs(&self) -> Vec<Column<'a>> {
+        let alike = |a: &Chunk<'_>, b: &Chunk<'_>| std::mem::discriminant(&a.values) == std::mem::discriminant(&b.values);
+        self.chunks.chunk_by(alike).map(|run| Column::new(self.name.as_str(), self.dtype.clone(), run.to_vec())).collect()
+    }
+
+    /// The scale of a column of decimals.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn decimal_scale(&self) -> Option<u32> {
+        match self.chunks.first().map(|c| c.values) {
+            Some(Values::Decimal(_, scale)) => Some(scale),
+            _ => None,
+        }
+    }
+
     /// The index of the chunk that holds `row`.
     fn chunk_of(&self, row: usize) -> usize {
         self.starts.partition_point(|&s| s <= row) - 1

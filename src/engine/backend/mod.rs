@@ -2,9 +2,11 @@
 //! rows in the same order give the same integers, whatever the device, its threads or its blocks.
 //!
 //! A verb is a step of the algorithm, not an array operation, so that a device keeps its data
-//! where it is and answers with a few numbers a level. [`cpu`] is the reference; the place where a
-//! device is chosen is [`with_backend`] and no other.
+//! where it is and answers with a few numbers a level. [`cpu`] is the reference; the places where a
+//! device is chosen are [`with_backend`] for learners and [`columns::with_columns`] for what needs none,
+//! and no other.
 
+pub mod columns;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -253,13 +255,18 @@ impl Device {
     fn available(self, text: &str) -> Result<Device> {
         match self {
             Device::Auto | Device::Cpu => Ok(self),
-            Device::Cuda(_) => Err(Error::parameter("device", format!("{text:?}: {NO_CUDA}; use \"cpu\" or \"auto\""))),
+            Device::Cuda(_) => Err(no_cuda(text)),
         }
     }
 }
 
 #[cfg(not(feature = "cuda"))]
 const NO_CUDA: &str = "this build of polars-taiga has no CUDA backend";
+
+#[cfg(not(feature = "cuda"))]
+fn no_cuda(device: &str) -> Error {
+    Error::parameter("device", format!("{device:?}: {NO_CUDA}; use \"cpu\" or \"auto\""))
+}
 
 /// The GPUs of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

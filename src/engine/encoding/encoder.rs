@@ -90,13 +90,29 @@ impl TargetEncoder {
         weight: Option<&[f64]>,
         params: &TargetParams,
     ) -> Result<Self> {
+        TargetEncoder::fit_by(columns, target_name, target, classes, weight, |input| category_values(input, params))
+    }
+
+    /// [`TargetEncoder::fit`] with the values of categories from `category_values`, which a device
+    /// computes as [`category_values`] does.
+    ///
+    /// # Errors
+    /// As [`TargetEncoder::fit`].
+    pub fn fit_by(
+        columns: Vec<CategoryColumn>,
+        target_name: &str,
+        target: EncodingTarget<'_>,
+        classes: Option<Vec<String>>,
+        weight: Option<&[f64]>,
+        category_values: impl Fn(&EncodingInput<'_>) -> Result<(Vec<f64>, Vec<f64>)>,
+    ) -> Result<Self> {
         let mut encoded = vec![];
         for column in columns {
             let input = EncodingInput { codes: &column.codes, categories: column.categories.len(), target, weight };
             if column.codes.is_empty() {
                 return Err(Error::Data("the table has no rows".into()));
             }
-            let (mut values, priors) = category_values(&input, params)?;
+            let (mut values, priors) = category_values(&input)?;
             values.extend(priors);
             encoded.push(EncodedColumn { name: column.name, lookup: Lookup::new(column.categories)?, values });
         }

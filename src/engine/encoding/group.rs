@@ -16,7 +16,7 @@ const SMALL: usize = 1 << 20;
 
 /// How much of the prior goes into a value, and the prior.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Smoothing {
+pub(crate) struct Smoothing {
     /// The prior's weight in units of the statistic; `None`: by empirical Bayes.
     pub weight: Option<f64>,
     /// In units of the statistic, and so are the others.
@@ -40,7 +40,8 @@ impl Smoothing {
             Some(weight) => (m.target + self.prior * weight) / (m.weight + weight),
             None => self.empirical_bayes(m),
         };
-        value / self.scale
+        // A zero is +0.0, whatever it was made from.
+        value / self.scale + 0.0
     }
 
     /// scikit-learn's `smooth="auto"` (Micci-Barreca 2001): the category's mean counts by how

@@ -11,12 +11,12 @@ pub mod count;
 pub mod ctr;
 mod distinct;
 pub mod encoder;
-mod group;
+pub(crate) mod group;
 pub mod lookup;
 mod ordered;
 pub mod permutation;
 pub mod sort;
-mod statistic;
+pub(crate) mod statistic;
 pub mod target;
 pub mod woe;
 

@@ -49,14 +49,14 @@ fn largest(values: &[f64]) -> f64 {
 /// Sums read as floats: of weights, of targets times weight, and, where `auto` needs them, of
 /// squared distances from the centre times weight. In units of the statistic.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moments {
+pub(crate) struct Moments {
     pub weight: f64,
     pub target: f64,
     pub squares: f64,
 }
 
 /// Something with sums over rows.
-pub(super) trait Statistic: Sync {
+pub(crate) trait Statistic: Sync {
     type Sum: Copy + Default + Send + Sync + AddAssign + SubAssign;
     /// What `row` adds.
     fn of(&self, row: usize) -> Self::Sum;
@@ -81,7 +81,7 @@ macro_rules! sums {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $t:ty),* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Default, Debug)]
-        pub(super) struct $name { $($field: $t),* }
+        pub(crate) struct $name { $($field: $t),* }
         impl AddAssign for $name {
             #[inline(always)]
             fn add_assign(&mut self, other: Self) {
@@ -125,7 +125,7 @@ impl Statistic for Rows {
 }
 
 /// Booleans, 0 and 1, without weights.
-pub(super) struct Flags<'a>(pub &'a [u8]);
+pub(crate) struct Flags<'a>(pub &'a [u8]);
 
 impl Statistic for Flags<'_> {
     type Sum = WholeSum;
@@ -153,7 +153,7 @@ impl Statistic for Flags<'_> {
 }
 
 /// Whole numbers of up to 2^31 without weights.
-pub(super) struct Whole<'a>(&'a [f64]);
+pub(crate) struct Whole<'a>(&'a [f64]);
 
 impl Statistic for Whole<'_> {
     type Sum = WholeSum;
@@ -181,7 +181,7 @@ impl Statistic for Whole<'_> {
 }
 
 /// Any finite numbers without weights.
-pub(super) struct Real<'a> {
+pub(crate) struct Real<'a> {
     values: &'a [f64],
     /// One over the unit: a power of two.
     scale: f64,
@@ -213,7 +213,7 @@ impl Statistic for Real<'_> {
 }
 
 /// Any finite numbers with weights, and with squares.
-pub(super) struct Full<'a> {
+pub(crate) struct Full<'a> {
     values: &'a [f64],
     weight: Option<&'a [f64]>,
     scale: f64,
@@ -256,7 +256,7 @@ impl Statistic for Full<'_> {
 }
 
 /// The statistic that a target needs.
-pub(super) enum AnyStatistic<'a> {
+pub(crate) enum AnyStatistic<'a> {
     Flags(Flags<'a>),
     Whole(Whole<'a>),
     Real(Real<'a>),
@@ -323,6 +323,69 @@ impl<'a> AnyStatistic<'a> {
             full.distance_scale = 1.0 / unit(values.par_chunks(BLOCK).map(distance).reduce(|| 0.0, f64::max));
         }
         AnyStatistic::Full(full)
+    }
+}
+
+/// A statistic as a device takes it.
+#[cfg(feature = "cuda")]
+pub(crate) struct Parts<'a> {
+    pub kind: Sums,
+    pub flags: Option<&'a [u8]>,
+    pub values: Option<&'a [f64]>,
+    pub weight: Option<&'a [f64]>,
+    pub scale: f64,
+    pub weight_scale: f64,
+    pub centre: f64,
+    pub distance_scale: f64,
+}
+
+/// How a statistic's sums are kept.
+#[cfg(feature = "cuda")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sums {
+    Whole,
+    Real,
+    Full,
+}
+
+#[cfg(feature = "cuda")]
+impl<'a> AnyStatistic<'a> {
+    pub(crate) fn parts(&self) -> Parts<'a> {
+        let whole = Parts {
+            kind: Sums::Whole,
+            flags: None,
+            values: None,
+            weight: None,
+            scale: 1.0,
+            weight_scale: 1.0,
+            centre: 0.0,
+            distance_scale: 1.0,
+        };
+        match self {
+            AnyStatistic::Flags(s) => Parts { flags: Some(s.0), ..whole },
+            AnyStatistic::Whole(s) => Parts { values: Some(s.0), ..whole },
+            AnyStatistic::Real(s) => Parts { kind: Sums::Real, values: Some(s.values), scale: s.scale, ..whole },
+            AnyStatistic::Full(s) => Parts {
+                kind: Sums::Full,
+                flags: None,
+                values: Some(s.values),
+                weight: s.weight,
+                scale: s.scale,
+                weight_scale: s.weight_scale,
+                centre: s.centre,
+                distance_scale: s.distance_scale,
+            },
+        }
+    }
+
+    /// Sums that a device made, read: of rows or weights, of targets, of squares.
+    pub(crate) fn read(&self, [weight, target, squares]: [i128; 3]) -> Moments {
+        match self {
+            AnyStatistic::Flags(s) => s.read(WholeSum { rows: weight as i64, target: target as i64 }),
+            AnyStatistic::Whole(s) => s.read(WholeSum { rows: weight as i64, target: target as i64 }),
+            AnyStatistic::Real(s) => s.read(RealSum { rows: weight as i64, target }),
+            AnyStatistic::Full(s) => s.read(FullSum { weight, target, squares }),
+        }
     }
 }
 

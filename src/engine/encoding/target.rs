@@ -12,7 +12,7 @@ use super::buckets::Word;
 use super::group::{self, Smoothing, totals};
 use super::ordered;
 use super::permutation::{hash, ranks};
-use super::statistic::{AnyStatistic, Flags, Statistic, check_finite, total, with_statistic};
+use super::statistic::{AnyStatistic, Flags, Moments, Statistic, check_finite, total, with_statistic};
 use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
 use crate::pages;
@@ -268,7 +268,7 @@ pub fn category_values(input: &EncodingInput<'_>, params: &TargetParams) -> Resu
     Ok((values, priors))
 }
 
-fn check_input(input: &EncodingInput<'_>) -> Result<()> {
+pub(crate) fn check_input(input: &EncodingInput<'_>) -> Result<()> {
     let rows = input.codes.len();
     let lengths = [("target", Some(input.target.rows())), ("weight", input.weight.map(<[f64]>::len))];
     for (what, len) in lengths {
@@ -289,7 +289,7 @@ fn check_input(input: &EncodingInput<'_>) -> Result<()> {
 }
 
 /// The target in the forms that statistics borrow.
-struct Prepared<'a> {
+pub(crate) struct Prepared<'a> {
     flags: Vec<Cow<'a, [u8]>>,
     numbers: Vec<Cow<'a, [f64]>>,
     weight: Option<&'a [f64]>,
@@ -297,7 +297,7 @@ struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    fn new(input: &EncodingInput<'a>, prior_weight: PriorWeight) -> Self {
+    pub fn new(input: &EncodingInput<'a>, prior_weight: PriorWeight) -> Self {
         let squares = prior_weight == PriorWeight::Named(Auto::Auto);
         let mut prepared = Prepared { flags: vec![], numbers: vec![], weight: input.weight, squares };
         match input.target {
@@ -316,7 +316,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// One for each output.
-    fn statistics(&self) -> Vec<AnyStatistic<'_>> {
+    pub fn statistics(&self) -> Vec<AnyStatistic<'_>> {
         let flags = self.flags.iter().map(|f| AnyStatistic::Flags(Flags(f)));
         flags.chain(self.numbers.iter().map(|n| AnyStatistic::numbers(n, self.weight, self.squares))).collect()
     }
@@ -324,20 +324,23 @@ impl<'a> Prepared<'a> {
 
 /// The prior and its weight where the rows that count have these sums.
 fn smoothing<S: Statistic>(statistic: &S, all: S::Sum, params: &TargetParams) -> Result<Smoothing> {
-    let m = statistic.read(all);
-    let (scale, weight_scale) = statistic.units();
+    Ok(smoothing_of(statistic.read(all), statistic.units(), statistic.centre(), params))
+}
+
+/// The same from sums that are read already.
+pub(crate) fn smoothing_of(m: Moments, (scale, weight_scale): (f64, f64), centre: f64, params: &TargetParams) -> Smoothing {
     let mean = if m.weight > 0.0 { m.target / m.weight } else { 0.0 };
-    Ok(Smoothing {
+    Smoothing {
         weight: match params.prior_weight {
             PriorWeight::Fixed(weight) => Some(weight * weight_scale),
             PriorWeight::Named(Auto::Auto) => None,
         },
         prior: params.prior.map_or(mean, |prior| prior * scale),
-        variance: if m.weight > 0.0 { group::variance(m, statistic.centre()) } else { 0.0 },
-        centre: statistic.centre(),
+        variance: if m.weight > 0.0 { group::variance(m, centre) } else { 0.0 },
+        centre,
         scale,
         weight_scale,
-    })
+    }
 }
 
 fn ordered(
@@ -375,7 +378,7 @@ fn ordered(
 }
 
 /// The place of each row in an order of all rows, spread over 32 bits as hashes are.
-fn places_in(order: &[u32], rows: usize) -> Result<Vec<u32>> {
+pub(crate) fn places_in(order: &[u32], rows: usize) -> Result<Vec<u32>> {
     if order.len() != rows {
         return Err(Error::Data(format!("the order has {} rows and the categories have {rows}", order.len())));
     }
@@ -384,6 +387,18 @@ fn places_in(order: &[u32], rows: usize) -> Result<Vec<u32>> {
     let place = |i: usize| (((i as u64) << 32) / rows as u64) as u32;
     order.par_iter().enumerate().for_each(|(i, row)| u32::store(&shared[*row as usize], place(i)));
     Ok(places)
+}
+
+pub(crate) fn nothing_outside(fold: usize) -> Error {
+    Error::Data(format!("there are no rows, or none with a weight, outside fold {fold}"))
+}
+
+/// The folds, checked.
+pub(crate) fn check_folds(folds: &[u32], rows: usize) -> Result<()> {
+    if folds.len() != rows {
+        return Err(Error::Data(format!("the folds have {} rows and the categories have {rows}", folds.len())));
+    }
+    Ok(())
 }
 
 fn by_fold(
@@ -395,9 +410,7 @@ fn by_fold(
     out: &mut [Vec<f64>],
 ) -> Result<()> {
     let (codes, categories, rows) = (input.codes, input.categories, input.codes.len());
-    if folds.len() != rows {
-        return Err(Error::Data(format!("the folds have {} rows and the categories have {rows}", folds.len())));
-    }
+    check_folds(folds, rows)?;
     let mut sorted: Option<Vec<u64>> = None;
     for (statistic, out) in prepared.statistics().iter().zip(out) {
         with_statistic!(statistic, |s| {
@@ -416,7 +429,7 @@ fn by_fold(
                     let mut others = all;
                     others -= sum;
                     if s.read(others).weight <= 0.0 {
-                        return Err(Error::Data(format!("there are no rows, or none with a weight, outside fold {fold}")));
+                        return Err(nothing_outside(fold));
                     }
                     smoothing(s, others, params)
                 })

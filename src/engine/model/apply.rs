@@ -75,6 +75,12 @@ impl Predictor {
         &self.model
     }
 
+    /// What a device needs.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn parts(&self) -> super::plan::parts::Parts<'_> {
+        self.plan.parts(&self.model)
+    }
+
     /// The columns that the model names, in its order, found by name among `columns`; others are
     /// ignored.
     ///

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// What a row looks up: the category of a column, or the combination of several columns'.
 #[derive(PartialEq)]
-pub(super) struct Entries {
+pub(crate) struct Entries {
     columns: Vec<usize>,
     /// Categories of each column.
     cardinalities: Vec<u64>,
@@ -33,6 +33,21 @@ impl Entries {
         let len = if columns.len() == 1 { cardinalities[0] as u32 } else { keys.len() as u32 };
         let of_key = keys.iter().enumerate().map(|(i, k)| (*k, i as u32)).collect();
         Entries { columns, cardinalities, of_key, len }
+    }
+
+    /// The columns, how many categories each has, and how many entries there are; entries of several columns are
+    /// numbered as the table's keys ascend.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn parts(&self) -> (&[usize], &[u64], u32) {
+        (&self.columns, &self.cardinalities, self.len)
+    }
+
+    /// The keys of combinations, ascending: entry `i` has key `i`.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn keys(&self) -> Vec<u64> {
+        let mut keys = vec![0; self.of_key.len()];
+        self.of_key.iter().for_each(|(key, entry)| keys[*entry as usize] = *key);
+        keys
     }
 
     /// Writes the entries of rows `start .. start + out.len()`.

@@ -3,11 +3,11 @@
 //! for the code of each value), and how it explains itself ([`explain`], [`json`]).
 
 pub mod apply;
-mod entries;
+pub(crate) mod entries;
 pub mod envelope;
 pub mod explain;
 pub mod json;
-mod plan;
+pub(crate) mod plan;
 mod search;
 pub mod validate;
 

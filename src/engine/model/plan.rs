@@ -14,6 +14,9 @@
 //! goes right). Tests run on many rows at once. A slot is a feature, or a part of the borders of a
 //! feature with more of them than a byte can count.
 
+#[cfg(feature = "cuda")]
+pub(crate) mod parts;
+
 use super::Model;
 use super::entries::Entries;
 use super::search::{MAX_SLOT_BORDERS, Scratch, Search};

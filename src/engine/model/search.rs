@@ -50,6 +50,11 @@ impl Search {
         Search { f64: borders.to_vec(), f32: borders.iter().map(|b| round_down(*b)).collect(), grid: OnceLock::new() }
     }
 
+    #[cfg(feature = "cuda")]
+    pub fn borders(&self) -> &[f64] {
+        &self.f64
+    }
+
     /// Writes the codes of rows `start .. start + n` to the front of `out`.
     pub fn codes(&self, column: &Column<'_>, start: usize, n: usize, out: &mut [u8], scratch: &mut Scratch) {
         let out = &mut out[..n];

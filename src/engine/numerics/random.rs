@@ -40,6 +40,12 @@ impl Random {
         Random { key: mix64(key ^ stream.wrapping_add(1).wrapping_mul(GOLDEN)) }
     }
 
+    /// What the numbers of this stream are made from, for a device's own.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn key(&self) -> u64 {
+        self.key
+    }
+
     /// 64 random bits.
     #[inline(always)]
     pub fn u64(&self, index: u64) -> u64 {

@@ -92,7 +92,7 @@ pub struct Scratch {
 }
 
 /// The largest f32 that is at most `x`.
-fn round_down(x: f64) -> f32 {
+pub(crate) fn round_down(x: f64) -> f32 {
     let nearest = x as f32;
     if f64::from(nearest) > x { nearest.next_down() } else { nearest }
 }

@@ -46,13 +46,45 @@ pub struct Histogram {
 /// assert_eq!(found.heights, Heights::Counts(vec![1, 3]));
 /// ```
 pub fn histogram(column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
+    by_steps(column, weights.is_some(), params, &mut CpuSteps { column, weights })
+}
+
+/// The steps of a histogram that a device does.
+pub(crate) trait Steps {
+    /// The smallest and the largest value.
+    fn extremes(&mut self) -> Result<Option<(f64, f64)>>;
+    /// The rows of each bin.
+    fn count(&mut self, locator: &Locator) -> Result<Vec<u64>>;
+    /// The weights of each bin, in the order that [`histogram`] says.
+    fn sum(&mut self, locator: &Locator) -> Result<Vec<f64>>;
+}
+
+struct CpuSteps<'a> {
+    column: &'a Column<'a>,
+    weights: Option<&'a Column<'a>>,
+}
+
+impl Steps for CpuSteps<'_> {
+    fn extremes(&mut self) -> Result<Option<(f64, f64)>> {
+        Ok(min_max(self.column).map(|m| (m.min.to_f64(), m.max.to_f64())))
+    }
+
+    fn count(&mut self, locator: &Locator) -> Result<Vec<u64>> {
+        Ok(count(self.column, locator))
+    }
+
+    fn sum(&mut self, locator: &Locator) -> Result<Vec<f64>> {
+        Ok(self.weights.map(|weights| sum(self.column, weights, locator)).unwrap_or_default())
+    }
+}
+
+/// A histogram with the heavy steps done by `steps`, whatever the device.
+pub(crate) fn by_steps(column: &Column<'_>, weighted: bool, params: &HistogramParams, steps: &mut impl Steps) -> Result<Histogram> {
     params.validate()?;
-    let extremes = if params.axis.needs_extremes() { min_max(column).map(|m| (m.min.to_f64(), m.max.to_f64())) } else { None };
+    let extremes = if params.axis.needs_extremes() { steps.extremes()? } else { None };
     let bins = Bins::new(column, &params.axis, column.width(), extremes)?;
-    let heights = match weights {
-        None => Heights::Counts(count(column, &locator(&bins))),
-        Some(weights) => Heights::Values(sum(column, weights, &locator(&bins))),
-    };
+    let locator = locator(&bins);
+    let heights = if weighted { Heights::Values(steps.sum(&locator)?) } else { Heights::Counts(steps.count(&locator)?) };
     let heights = if params.density { Heights::Values(heights.density(&bins.widths())) } else { heights };
     Ok(Histogram { edges: bins.edges, heights })
 }

@@ -83,10 +83,12 @@ pub trait Float: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + M
     fn floor(self) -> Self;
     /// `k` of `MAGIC + k`.
     fn whole(self) -> u32;
+    /// [`Uniform::sure`], compiled for the processor.
+    fn sure(uniform: &Uniform<Self>) -> Option<Self>;
 }
 
 macro_rules! float {
-    ($float:ty, $bits:expr) => {
+    ($float:ty, $bits:expr, $sure:ident) => {
         impl Float for $float {
             const INFINITY: Self = <$float>::INFINITY;
             const HALF: Self = 0.5;
@@ -118,11 +120,20 @@ macro_rules! float {
             fn whole(self) -> u32 {
                 (self.to_bits() as u32).wrapping_sub(Self::MAGIC.to_bits() as u32)
             }
+
+            fn sure(uniform: &Uniform<Self>) -> Option<Self> {
+                $sure(uniform)
+            }
+        }
+
+        #[multiversion(targets("x86_64+avx2+bmi1+bmi2"))]
+        fn $sure(uniform: &Uniform<$float>) -> Option<$float> {
+            uniform.sure()
         }
     };
 }
-float!(f32, 23);
-float!(f64, 52);
+float!(f32, 23, sure_f32);
+float!(f64, 52, sure_f64);
 
 /// Bins of equal width. The bin is estimated as a vector, `(x - first) · scale` rounded down. The
 /// estimate never falls where x rises, so what it is at an edge and just below it says how far it
@@ -145,6 +156,18 @@ pub struct Uniform<T> {
     sure: T,
 }
 
+#[cfg(feature = "cuda")]
+impl<T: Float> Uniform<T> {
+    pub(crate) fn edges(&self) -> &[T] {
+        &self.edges
+    }
+
+    /// First and last edge, scale, and how far from the middle of a bin an estimate is sure.
+    pub(crate) fn numbers(&self) -> (T, T, T, T) {
+        (self.first, self.last, self.scale, self.sure)
+    }
+}
+
 impl<T: Float> Uniform<T> {
     /// None where an estimate would be more than one bin away.
     fn new(edges: Vec<T>) -> Option<Self> {
@@ -159,7 +182,7 @@ impl<T: Float> Uniform<T> {
         let mut best: Option<(T, T)> = None;
         for scale in [scale, scale.next_up(), scale.next_down()] {
             uniform.scale = scale;
-            let Some(sure) = uniform.sure() else { continue };
+            let Some(sure) = T::sure(&uniform) else { continue };
             if best.is_none_or(|(widest, _)| sure > widest) {
                 best = Some((sure, scale));
             }
@@ -173,6 +196,7 @@ impl<T: Float> Uniform<T> {
 
     /// How far from the middle of a bin an estimate may be and be right for certain; infinite
     /// where none is wrong. None where one may be more than one bin away.
+    #[inline(always)]
     fn sure(&self) -> Option<T> {
         let bins = self.upper.len();
         let last: f64 = self.estimate(self.last).0.into();
@@ -259,6 +283,8 @@ fn locate_f64(uniform: &Uniform<f64>, values: &[f64], out: &mut [u32]) {
 
 /// Any ascending edges.
 pub struct Edges {
+    #[cfg(feature = "cuda")]
+    edges: Vec<f64>,
     /// What is below a value: the largest number below each edge, so that an edge has been reached
     /// (`edge <= x`) where its entry is `< x`.
     below: Table<f64>,
@@ -273,12 +299,19 @@ impl Edges {
     fn new(edges: &[f64]) -> Self {
         let below: Vec<f64> = edges.iter().map(|e| e.next_down()).collect();
         Edges {
+            #[cfg(feature = "cuda")]
+            edges: edges.to_vec(),
             below: Table::new(&below),
             first: edges[0],
             last: edges[edges.len() - 1],
             bottomless: edges.partition_point(|e| *e == f64::NEG_INFINITY) as u32,
             bins: edges.len() as u32 - 1,
         }
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn edges(&self) -> &[f64] {
+        &self.edges
     }
 
     fn locate(&self, values: &[f64], out: &mut [u32]) {

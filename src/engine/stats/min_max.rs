@@ -78,7 +78,8 @@ fn less(a: Number, b: Number) -> bool {
     }
 }
 
-fn wider(a: Option<MinMax>, b: Option<MinMax>) -> Option<MinMax> {
+/// The extremes of both.
+pub(crate) fn wider(a: Option<MinMax>, b: Option<MinMax>) -> Option<MinMax> {
     match (a, b) {
         (Some(a), Some(b)) => {
             Some(MinMax { min: if less(b.min, a.min) { b.min } else { a.min }, max: if less(a.max, b.max) { b.max } else { a.max } })

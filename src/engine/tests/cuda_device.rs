@@ -52,3 +52,25 @@ fn too_much_memory_is_an_error_with_both_figures_and_the_next_query_works() {
     gpu.queue.check_memory("a table", 1 << 20).expect("a megabyte");
     assert_eq!(gpu.download(&gpu.upload(&[1u32, 2, 3])), [1, 2, 3]);
 }
+
+#[test]
+fn pairs_are_sorted_stably_by_the_bits_asked_for() {
+    let Some(gpu) = gpu() else { return };
+    for n in [0usize, 1, 2, 1000, 3_000_000] {
+        let keys: Vec<u64> = (0..n as u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+        let values: Vec<u32> = (0..n as u32).collect();
+        let from = (gpu.upload(&keys), gpu.upload(&values));
+        let mut to = (gpu.poisoned::<u64>(n.max(1)), gpu.poisoned::<u32>(n.max(1)));
+        gpu.queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 8..23).expect("sorted");
+        let mut expected = values;
+        expected.sort_by_key(|i| keys[*i as usize] >> 8 & 0x7fff);
+        assert_eq!(&gpu.download(&to.1)[..n], expected);
+        let short: Vec<u32> = keys.iter().map(|k| *k as u32).collect();
+        let from = (gpu.upload(&short), gpu.upload(&expected));
+        let mut to = (gpu.poisoned::<u32>(n.max(1)), gpu.poisoned::<u32>(n.max(1)));
+        gpu.queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..32).expect("sorted");
+        let mut pairs: Vec<(u32, u32)> = short.into_iter().zip(expected).collect();
+        pairs.sort_by_key(|p| p.0);
+        assert_eq!(gpu.download(&to.1)[..n], pairs.into_iter().map(|p| p.1).collect::<Vec<u32>>());
+    }
+}

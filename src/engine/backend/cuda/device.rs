@@ -16,9 +16,9 @@ const OLDEST_DRIVER: i32 = 13_000;
 /// The oldest compute capability that the images have code for.
 const OLDEST_CAPABILITY: (i32, i32) = (7, 5);
 
-/// Device memory that freed buffers may keep for the next query, at most: taking it from the
-/// driver again costs milliseconds a gigabyte.
-const KEPT_MEMORY: u64 = 4 << 30;
+/// The share of device memory that freed buffers may keep for the next query: taking it from the driver again
+/// costs milliseconds a gigabyte.
+const KEPT_SHARE: u64 = 8;
 
 /// A compiled `.cu` of `kernels/`.
 #[derive(Clone, Copy)]
@@ -51,6 +51,8 @@ pub struct Gpu {
 pub struct Kernel {
     pub(super) function: CudaFunction,
     pub name: &'static str,
+    /// The most dynamic shared memory of a launch, in bytes.
+    pub shared: u32,
 }
 
 /// What the driver offers, or why there is nothing.
@@ -169,7 +171,7 @@ impl Gpu {
             // SAFETY: the device is the context's, and the pool takes a u64 for its threshold.
             unsafe {
                 let pool = result::device::get_default_mem_pool(context.cu_device())?;
-                let mut kept = KEPT_MEMORY.min(context.total_mem()? as u64 / 8);
+                let mut kept = context.total_mem()? as u64 / KEPT_SHARE;
                 let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
                 result::mem_pool::set_attribute(pool, threshold, &mut kept as *mut u64 as *mut _)?;
             }
@@ -265,20 +267,30 @@ impl Gpu {
             }
         };
         let function = module.load_function(name).map_err(|e| driver(self, &format!("loading the kernel `{name}`"), e))?;
-        let kernel = Kernel { function, name };
+        // The limit is the function's, whoever launches it: so it is set once, to the most there is.
+        let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let set = function.shared_size_bytes().and_then(|fixed| {
+            let shared = (self.shared_per_block as i32 - fixed).max(0);
+            function.set_attribute(most, shared).map(|()| shared as u32)
+        });
+        let shared = set.map_err(|e| driver(self, &format!("shared memory of the kernel `{name}`"), e))?;
+        let kernel = Kernel { function, name, shared };
         locked(&self.kernels).insert((image.name, name), kernel.clone());
         Ok(kernel)
     }
 }
 
 impl Kernel {
-    /// Lets launches ask for up to `bytes` of dynamic shared memory; up to 48 KiB need no asking.
+    /// An error where launches can't have `bytes` of dynamic shared memory.
     ///
     /// # Errors
     /// [`Error::Device`] where the GPU does not have as much.
     pub fn allow_shared(&self, gpu: &Gpu, bytes: u32) -> Result<()> {
-        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        self.function.set_attribute(attribute, bytes as i32).map_err(|e| driver(gpu, &format!("shared memory of `{}`", self.name), e))
+        if bytes <= self.shared {
+            return Ok(());
+        }
+        let message = format!("kernel `{}` needs {bytes} bytes of shared memory, and there are {}", self.name, self.shared);
+        Err(Error::device(gpu.number, message))
     }
 
     /// How many blocks of so many threads, with so much dynamic shared memory, run on one multiprocessor.

@@ -6,18 +6,32 @@
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
 //! - [`trees`]: boosted trees.
+//! - [`column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
+//!   their codes; [`encoding`]: target encoding; [`ctr`]: statistics of categories inside the trees;
+//!   [`predict`]: models applied.
+//! - [`sort`]: CUB's radix sort.
 //! - [`error`]: the driver's errors in our words.
 //!
 //! Everything of a query is ordered by its queue's stream; nothing is freed before what was queued
 //! before it has run. Two queues know nothing of each other unless one waits for the other
 //! ([`Queue::wait_for`]).
 
+pub mod codes;
+pub mod column;
+mod columns;
+pub mod ctr;
 pub mod device;
+pub mod encoding;
 pub mod error;
 pub mod memory;
+pub mod predict;
 pub mod queue;
+pub mod sort;
+pub mod stats;
 pub mod trees;
 pub mod upload;
 
+pub use column::DeviceColumn;
+pub use columns::CudaColumns;
 pub use device::{Gpu, Image, Kernel};
 pub use queue::{Queue, grid};

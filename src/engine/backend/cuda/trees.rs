@@ -118,11 +118,10 @@ impl CudaBackend {
         let slots = most_nodes.min(rows).max(1);
         let slot_bytes = 8 * Group::slot_numbers(data.features, components) as u64;
         let codes = Group::code_bytes(rows, data.features.len());
-        let staged = (data.features.len().min(tables::LANES) * rows) as u64;
-        let bytes = codes + staged + 16 * rows as u64 + RowData::bytes(&data) + slot_bytes * slots as u64 + (16 << 20);
+        let bytes = codes + 16 * rows as u64 + RowData::bytes(&data) + slot_bytes * slots as u64 + (16 << 20);
         queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)?;
         let kernels = Kernels::new(gpu)?;
-        let group = Group::new(&queue, &kernels, 0, data.features, data.sources, rows, components, slots, interrupted)?;
+        let group = Group::new(&queue, 0, data.features, data.sources, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
         let work = Work::new(&queue)?;
@@ -253,11 +252,11 @@ impl Backend for CudaBackend {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         let (id, first, rows) = (self.groups.len(), self.features.len(), self.data.rows);
         let slot = 8 * Group::slot_numbers(features, self.components) as u64;
-        let bytes = Group::code_bytes(rows, features.len()) + (features.len().min(tables::LANES) * rows) as u64 + slot;
+        let bytes = Group::code_bytes(rows, features.len()) + slot;
         self.queue.check_memory(&format!("{} more features of {rows} rows", features.len()), bytes)?;
         let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
         let group =
-            Group::new(&self.queue, &self.kernels, first, features, &sources, rows, self.components, 1, &|| false)?;
+            Group::new(&self.queue, first, features, &sources, rows, self.components, 1, &|| false)?;
         self.features.extend_from_slice(features);
         self.groups.push(group);
         self.table_stale = true;

@@ -1,13 +1,12 @@
 //! Groups of features on the device: their codes, and the histograms of the tree that grows.
 
-use super::memory::{Buffer, Kernels};
+use super::memory::Buffer;
 use super::tables::{Histograms, LANES};
+use crate::backend::cuda::Queue;
+use crate::backend::cuda::codes::{Place, Source, quantize};
 use crate::backend::cuda::error::driver;
-use crate::backend::cuda::{Queue, grid};
 use crate::backend::{CodeSource, CodedFeature};
 use crate::error::{Error, Result};
-use crate::launch;
-use crate::quantize::codes::{Quantizer, Scratch};
 
 /// A node's histogram in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +37,10 @@ pub struct Group {
     states: Vec<State>,
 }
 
-/// Rows of a feature whose codes are made at a time.
-const PIECE: usize = 1 << 14;
-
 impl Group {
-    /// Bytes of the codes of `features` features, those on their way included.
+    /// Bytes of the codes of `features` features, and of three columns of values on their way.
     pub fn code_bytes(rows: usize, features: usize) -> u64 {
-        (rows * LANES * features.div_ceil(LANES)) as u64
+        (rows * (LANES * features.div_ceil(LANES) + 3 * 8)) as u64
     }
 
     /// Numbers in a slot.
@@ -57,50 +53,32 @@ impl Group {
     /// # Errors
     /// [`Error::Memory`], [`Error::Device`], [`Error::Interrupted`].
     #[allow(clippy::too_many_arguments)]
-    pub fn new(
+    pub fn new<'a>(
         queue: &Queue,
-        kernels: &Kernels,
         first: usize,
-        features: &[CodedFeature],
-        sources: &[CodeSource<'_>],
+        features: &'a [CodedFeature],
+        sources: &[CodeSource<'a>],
         rows: usize,
         components: usize,
         slots: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Group> {
-        let (n, blocks) = (features.len(), features.len().div_ceil(LANES));
-        let codes = Buffer::new(queue, "codes", blocks * rows * LANES)?;
-        let mut staged: Buffer<u8> = Buffer::new(queue, "codes on their way", n.min(LANES) * rows)?;
-        let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();
-        for block in 0..blocks {
-            if interrupted() {
-                return Err(Error::Interrupted);
-            }
-            let own = block * LANES..n.min((block + 1) * LANES);
-            let fill = |offset: usize, piece: &mut [u8]| {
-                let mut scratch = Scratch::default();
-                let mut done = 0;
-                while done < piece.len() {
-                    let (feature, row) = (own.start + (offset + done) / rows, (offset + done) % rows);
-                    let len = (rows - row).min(piece.len() - done).min(PIECE);
-                    let out = &mut piece[done..done + len];
-                    match sources[feature] {
-                        CodeSource::Codes(codes) => out.copy_from_slice(&codes[row..row + len]),
-                        CodeSource::Values(column) => {
-                            quantizers[feature].codes::<u8>(column, row, len, features[feature].first(), out, 1, &mut scratch);
-                        }
-                    }
-                    done += len;
-                }
-            };
-            queue.upload(&mut staged.slice, own.len() * rows, &fill)?;
-            let (rows64, here, zero) = (rows as u64, own.len() as u32, 0u64);
-            let address = codes.address + (block * rows * LANES) as u64;
-            let config = grid(rows.div_ceil(256) as u32, 256, 0);
-            // SAFETY: the arguments are those of `tree_interleave`: `here` columns of `rows` codes, and room
-            // for as many rows of 32.
-            unsafe { launch!(queue, &kernels.interleave, config; &staged.address, &rows64, &here, &zero, &address) }?;
+        if interrupted() {
+            return Err(Error::Interrupted);
         }
+        let n = features.len();
+        let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
+        // The last block's columns that are no features are read along.
+        queue.clear(&mut codes.slice)?;
+        let column = |(i, (source, feature)): (usize, (&CodeSource<'a>, &'a CodedFeature))| {
+            let source = match *source {
+                CodeSource::Values(column) => Source::Values(column, &feature.borders, feature.first()),
+                CodeSource::Codes(codes) => Source::Codes(codes),
+            };
+            (source, Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES })
+        };
+        let columns: Vec<(Source<'_>, Place)> = sources.iter().zip(features).enumerate().map(column).collect();
+        quantize(queue, &columns, &mut codes.slice)?;
         let slot_size = Group::slot_numbers(features, components);
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
         let bins = most_bins(features);

@@ -71,7 +71,6 @@ kernels!(
     keys,
     draw,
     gather,
-    interleave,
     plan_jobs,
     plan_sums,
     sum_both,

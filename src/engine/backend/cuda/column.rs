@@ -1,0 +1,258 @@
+//! Columns on the GPU.
+
+use super::queue::Queue;
+use crate::column::{Column, Values};
+use crate::error::Result;
+use cudarc::driver::CudaSlice;
+
+/// What values are on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    I128,
+    U8,
+    U16,
+    U32,
+    U64,
+    U128,
+}
+
+impl Form {
+    /// Bytes of a value.
+    pub fn size(self) -> usize {
+        match self {
+            Form::I8 | Form::U8 => 1,
+            Form::I16 | Form::U16 => 2,
+            Form::F32 | Form::I32 | Form::U32 => 4,
+            Form::F64 | Form::I64 | Form::U64 => 8,
+            Form::I128 | Form::U128 => 16,
+        }
+    }
+
+    fn is_float(self) -> bool {
+        matches!(self, Form::F32 | Form::F64)
+    }
+
+    /// The form that holds values as they are; 0 and 1 for Booleans, integers for decimals.
+    fn exact(values: &Values<'_>) -> Form {
+        match values {
+            Values::F32(_) => Form::F32,
+            Values::F64(_) => Form::F64,
+            Values::I8(_) => Form::I8,
+            Values::I16(_) => Form::I16,
+            Values::I32(_) => Form::I32,
+            Values::I64(_) => Form::I64,
+            Values::I128(_) | Values::Decimal(..) => Form::I128,
+            Values::U8(_) | Values::Bool(_) => Form::U8,
+            Values::U16(_) => Form::U16,
+            Values::U32(_) => Form::U32,
+            Values::U64(_) => Form::U64,
+            Values::U128(_) => Form::U128,
+        }
+    }
+
+    /// The form whose values, as f64, are those that [`Column::read_f64`] gives.
+    fn numeric(values: &Values<'_>) -> Form {
+        match values {
+            Values::I128(_) | Values::U128(_) | Values::Decimal(..) => Form::F64,
+            other => Form::exact(other),
+        }
+    }
+
+    /// The one form that all chunks can have; f64 where they differ, which no Arrow column's do.
+    fn of(column: &Column<'_>, form: fn(&Values<'_>) -> Form) -> Form {
+        let mut found = None;
+        column.segments(0, column.len(), |chunk, _, _, _| {
+            let this = form(&chunk.values());
+            found = Some(found.map_or(this, |f| if f == this { f } else { Form::F64 }));
+        });
+        found.unwrap_or(Form::F64)
+    }
+}
+
+/// A column on the GPU: its chunks one behind the other.
+pub struct DeviceColumn {
+    form: Form,
+    rows: usize,
+    /// Aligned as the driver aligns, which is to 256 bytes. A null of a float form is NaN, else anything.
+    values: CudaSlice<u8>,
+    /// A bit for each row, unset for nulls; none for float forms and where there is no null.
+    validity: Option<CudaSlice<u32>>,
+}
+
+impl DeviceColumn {
+    /// Copies a column for arithmetic: as f64 its values are those of [`Column::read_f64`].
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    pub fn numeric(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
+        DeviceColumn::with_form(queue, column, Form::of(column, Form::numeric))
+    }
+
+    /// Copies a column with its values as they are.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    pub fn exact(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
+        DeviceColumn::with_form(queue, column, Form::of(column, Form::exact))
+    }
+
+    /// Copies a column as f64.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    pub fn doubles(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
+        DeviceColumn::with_form(queue, column, Form::F64)
+    }
+
+    fn with_form(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
+        let (rows, size) = (column.len(), form.size());
+        let mut nulls = false;
+        column.segments(0, rows, |chunk, _, _, _| nulls |= chunk.validity().is_some());
+        let bitmap = nulls && !form.is_float();
+        let bytes = rows * size + if bitmap { rows.div_ceil(8) } else { 0 };
+        queue.check_memory(&format!("column `{}`", column.name()), bytes as u64)?;
+        let mut values = queue.alloc::<u8>(column.name(), rows * size)?;
+        queue.upload(&mut values, rows * size, &|offset, out| fill(column, form, offset / size, out))?;
+        let validity = if bitmap {
+            let mut words = queue.alloc::<u32>(column.name(), rows.div_ceil(32))?;
+            queue.upload(&mut words, rows.div_ceil(32) * 4, &|offset, out| fill_validity(column, offset * 8, out))?;
+            Some(words)
+        } else {
+            None
+        };
+        Ok(DeviceColumn { form, rows, values, validity })
+    }
+
+    /// What the values are.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The values' bytes.
+    pub fn values(&self) -> &CudaSlice<u8> {
+        &self.values
+    }
+
+    /// The bits of the values that are not null; none where all are.
+    pub fn validity(&self) -> Option<&CudaSlice<u32>> {
+        self.validity.as_ref()
+    }
+}
+
+/// Rows that are converted at a time.
+const BATCH: usize = 4096;
+
+/// Numbers as the bytes that they are.
+pub(super) fn bytes_of<T: Copy>(values: &[T]) -> &[u8] {
+    // SAFETY: only ever called with slices of plain numbers, which have no padding.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// The same, to be written.
+pub(super) fn bytes_of_mut<T: Copy>(values: &mut [T]) -> &mut [u8] {
+    // SAFETY: as above; and any bytes are such a number.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
+}
+
+/// Writes the values from row `start` on to `out`.
+fn fill(column: &Column<'_>, form: Form, start: usize, out: &mut [u8]) {
+    let rows = out.len() / form.size();
+    match form {
+        Form::F32 => {
+            let mut scratch = Vec::new();
+            for (i, out) in out.chunks_mut(BATCH * 4).enumerate() {
+                out.copy_from_slice(bytes_of(column.read_f32(start + i * BATCH, out.len() / 4, &mut scratch)));
+            }
+        }
+        Form::F64 => {
+            let mut scratch = Vec::new();
+            for (i, out) in out.chunks_mut(BATCH * 8).enumerate() {
+                out.copy_from_slice(bytes_of(column.borrow_f64(start + i * BATCH, out.len() / 8, &mut scratch)));
+            }
+        }
+        _ => column.segments(start, rows, |chunk, inner, at, n| {
+            let out = &mut out[at * form.size()..(at + n) * form.size()];
+            let bytes = match chunk.values() {
+                Values::I8(v) => bytes_of(&v[inner..inner + n]),
+                Values::I16(v) => bytes_of(&v[inner..inner + n]),
+                Values::I32(v) => bytes_of(&v[inner..inner + n]),
+                Values::I64(v) => bytes_of(&v[inner..inner + n]),
+                Values::I128(v) | Values::Decimal(v, _) => bytes_of(&v[inner..inner + n]),
+                Values::U8(v) => bytes_of(&v[inner..inner + n]),
+                Values::U16(v) => bytes_of(&v[inner..inner + n]),
+                Values::U32(v) => bytes_of(&v[inner..inner + n]),
+                Values::U64(v) => bytes_of(&v[inner..inner + n]),
+                Values::U128(v) => bytes_of(&v[inner..inner + n]),
+                Values::F32(v) => bytes_of(&v[inner..inner + n]),
+                Values::F64(v) => bytes_of(&v[inner..inner + n]),
+                Values::Bool(bits) => {
+                    out.iter_mut().enumerate().for_each(|(i, o)| *o = bits.get(inner + i) as u8);
+                    return;
+                }
+            };
+            out.copy_from_slice(bytes);
+        }),
+    }
+}
+
+/// Writes the validity of the rows from `start`, a multiple of 8, on to `out`, a bit each.
+fn fill_validity(column: &Column<'_>, start: usize, out: &mut [u8]) {
+    out.fill(0);
+    let rows = (out.len() * 8).min(column.len() - start);
+    column.segments(start, rows, |chunk, inner, at, n| {
+        let mut done = 0;
+        while done < n {
+            // Up to the end of a byte of `out`, or 56 bits and more.
+            let place = at + done;
+            let len = (64 - place % 8).min(n - done);
+            let word = chunk.validity().map_or(u64::MAX, |v| v.word(inner + done));
+            let word = ((word & (u64::MAX >> (64 - len))) as u128) << (place % 8);
+            for (o, byte) in out[place / 8..].iter_mut().zip(word.to_le_bytes()).take((place % 8 + len).div_ceil(8)) {
+                *o |= byte;
+            }
+            done += len;
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::{Bits, Chunk, FeatureType};
+
+    #[test]
+    fn validity_of_chunks_is_one_bitmap() {
+        let bytes: Vec<u8> = (0..200u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
+        let values = [0i32; 1000];
+        let cuts = [0, 1, 9, 64, 65, 200, 700, 1000];
+        let chunks = cuts.windows(2).map(|w| {
+            let validity = (w[0] != 64).then(|| Bits::new(&bytes, w[0], w[1] - w[0]));
+            Chunk::new(Values::I32(&values[w[0]..w[1]]), validity)
+        });
+        let column = Column::new("x", FeatureType::Numeric, chunks.collect());
+        let mut out = [0xAA; 125];
+        fill_validity(&column, 0, &mut out);
+        let (first, second) = out.split_at(40);
+        let bit = |of: &[u8], i: usize| of[i / 8] >> (i % 8) & 1 == 1;
+        for i in 0..1000 {
+            assert_eq!(bit(&out, i), (64..65).contains(&i) || bit(&bytes, i), "{i}");
+        }
+        let mut again = [0x55; 40];
+        fill_validity(&column, 0, &mut again);
+        assert_eq!(again, first);
+        let mut again = [0x55; 85];
+        fill_validity(&column, 320, &mut again);
+        assert_eq!(again, second);
+    }
+}

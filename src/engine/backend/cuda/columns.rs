@@ -1,0 +1,43 @@
+//! The verbs over columns, on a GPU.
+
+use super::device::Gpu;
+use super::queue::Queue;
+use super::{encoding, stats};
+use crate::backend::columns::ColumnBackend;
+use crate::column::Column;
+use crate::encoding::target::{EncodingInput, Plan, TargetParams};
+use crate::error::Result;
+use crate::stats::{Histogram, HistogramParams, MinMax};
+
+/// A GPU for one call of a verb or several.
+pub struct CudaColumns {
+    queue: Queue,
+}
+
+impl CudaColumns {
+    /// On `gpu`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`].
+    pub fn new(gpu: &'static Gpu) -> Result<Self> {
+        Ok(CudaColumns { queue: Queue::new(gpu)? })
+    }
+}
+
+impl ColumnBackend for CudaColumns {
+    fn min_max(&self, column: &Column<'_>) -> Result<Option<MinMax>> {
+        stats::min_max_of(&self.queue, column)
+    }
+
+    fn histogram(&self, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
+        stats::histogram(&self.queue, column, weights, params)
+    }
+
+    fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+        encoding::target_encode(&self.queue, input, plan, params)
+    }
+
+    fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
+        encoding::category_values(&self.queue, input, params)
+    }
+}
