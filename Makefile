@@ -37,7 +37,7 @@ $(VENV)/.setup: pyproject.toml
 
 build: $(VENV)/.build ## Build the plugin and install it into .venv
 
-$(VENV)/.build: $(VENV)/.setup $(SOURCES)
+$(VENV)/.build: $(VENV)/.setup $(VENV)/.nvcc $(SOURCES)
 	$(BIN)/maturin develop --release --strip
 	@touch $@
 

@@ -166,12 +166,12 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
     }
 }
 
-extern "C" __global__ void __launch_bounds__(512, 2)
+extern "C" __global__ void __launch_bounds__(512, resident(512, 2))
     tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
     sum_leaves<false>(r, l, encoding);
 }
 
-extern "C" __global__ void __launch_bounds__(512, 2)
+extern "C" __global__ void __launch_bounds__(512, resident(512, 2))
     tree_leaves_one(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
     sum_leaves<true>(r, l, encoding);
 }
