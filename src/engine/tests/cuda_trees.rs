@@ -196,7 +196,11 @@ fn small_tables() {
     for rows in [2, 3, 5, 17, 33] {
         for policy in ["symmetric", "depthwise", "leafwise"] {
             let t = table(rows, 4, "rmse", rows as u64);
-            compare(&t, &params(json!({ "trees": 4, "policy": policy, "min_child_weight": 0, "l2": 0.0 })), &format!("{rows} rows, {policy}"));
+            compare(
+                &t,
+                &params(json!({ "trees": 4, "policy": policy, "min_child_weight": 0, "l2": 0.0 })),
+                &format!("{rows} rows, {policy}"),
+            );
         }
     }
 }
@@ -251,8 +255,11 @@ fn categories() {
                 .map(|(i, c)| CategoryColumn::text(&format!("c{i}"), &[rows], |_, r| c[r].as_deref()).unwrap())
                 .collect();
             let number: Vec<f64> = (0..rows).map(|_| dice.normal()).collect();
-            let effect = |t: &Option<String>| t.as_ref().map_or(0.5, |t| (t.len() * 7 + t.as_bytes()[t.len() - 1] as usize * 13) as f64 % 10.0 / 5.0 - 1.0);
-            let y: Vec<f64> = (0..rows).map(|i| text.iter().map(|c| effect(&c[i])).sum::<f64>() + 0.5 * number[i] + 0.3 * dice.normal()).collect();
+            let effect = |t: &Option<String>| {
+                t.as_ref().map_or(0.5, |t| (t.len() * 7 + t.as_bytes()[t.len() - 1] as usize * 13) as f64 % 10.0 / 5.0 - 1.0)
+            };
+            let y: Vec<f64> =
+                (0..rows).map(|i| text.iter().map(|c| effect(&c[i])).sum::<f64>() + 0.5 * number[i] + 0.3 * dice.normal()).collect();
             let codes: Vec<u32> = y.iter().map(|y| ((y + 1.5).max(0.0) as u32).min(classes.max(1) - 1)).collect();
             let mut features: Vec<Column<'_>> = columns.iter().map(Column::categorical).collect();
             features.push(Column::from_f64("x", &number));
