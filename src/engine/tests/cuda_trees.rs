@@ -237,7 +237,9 @@ fn categories() {
         for more in [
             json!({}),
             json!({ "policy": "depthwise", "max_combination": 3, "permutations": 1 }),
-            json!({ "policy": "leafwise", "max_combination": 2 }),
+            json!({ "policy": "leafwise", "max_combination": 2, "permutations": 3 }),
+            json!({ "policy": "symmetric", "loss": "mae", "permutations": 2, "row_sample": "bernoulli", "row_fraction": 0.6 }),
+            json!({ "policy": "depthwise", "permutations": 4, "max_combination": 1 }),
             json!({ "policy": "depthwise", "cat_method": "partition", "min_data_in_leaf": 5 }),
             json!({ "policy": "leafwise", "cat_method": "partition", "row_sample": "mvs" }),
             json!({ "one_hot_max_size": 50, "max_combination": 1 }),
@@ -273,10 +275,36 @@ fn categories() {
                 baseline: vec![],
                 held_out: (case % 2 == 0).then_some(&held_out[..]),
             };
+            if classes > 0 && more.get("loss").is_some() {
+                continue;
+            }
             let p = params_with(json!({ "trees": 6, "depth": 5, "seed": case, "learning_rate": 0.3 }), more.clone());
             assert_same(&both(&input, &p), &format!("{cardinalities:?}, {classes} classes: {more}"));
         }
     }
+}
+
+/// A few small fits that touch every kernel: what `compute-sanitizer` is run on.
+#[test]
+fn every_kernel_once() {
+    if gpu().is_none() {
+        return;
+    }
+    for (loss, features, more) in [
+        ("logloss", 6, json!({ "policy": "depthwise" })),
+        ("rmse", 6, json!({ "policy": "symmetric", "min_data_in_leaf": 5 })),
+        ("multiclass", 40, json!({ "policy": "leafwise", "row_sample": "goss" })),
+        ("quantile", 6, json!({ "policy": "symmetric", "feature_fraction": 0.7, "row_sample": "bernoulli", "row_fraction": 0.5 })),
+    ] {
+        let mut t = table(3000, features, loss, 21);
+        t.held_out = (features == 40).then(|| (0..3000).map(|i| i % 5 == 0).collect());
+        compare(&t, &params_with(json!({ "loss": loss, "trees": 2, "depth": 4 }), more.clone()), &format!("{loss}: {more}"));
+    }
+    let mut t = table(3000, 4, "rmse", 22);
+    let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+    y[1234] = 1e9;
+    t.weight = Some((0..3000).map(|i| 1.0 + (i % 3) as f64).collect());
+    compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
 }
 
 /// Proves equal bytes for sparse features, which the CPU bundles and the GPU does not.
