@@ -8,5 +8,6 @@
 #include "trees/ahead.cuh"
 #include "trees/divide.cuh"
 #include "trees/leaves.cuh"
+#include "trees/level.cuh"
 #include "trees/rows.cuh"
 #include "trees/search.cuh"

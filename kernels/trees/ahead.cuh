@@ -6,7 +6,7 @@
 #pragma once
 
 #include "leaves.cuh"
-#include "search.cuh"
+#include "level.cuh"
 
 namespace taiga {
 

@@ -1,390 +1,23 @@
-// Sums of statistics by code, and the rows of nodes sent to their children.
-//
-// A warp takes a row at a time, a lane a feature, and the block's bins lie at `code * 32 + lane`: no
-// two lanes ever meet in a bank of shared memory or in a bin, whatever the data. Blocks add their
-// 32-bit sums over at most 65,536 rows to the 64-bit totals; integers, so in any order.
+// The rows of nodes sent to their children, and the smaller children's histograms summed on the way.
 
 #pragma once
 
-#include "common.cuh"
+#include "sums.cuh"
 
 namespace taiga {
-
-// What a plane's words are (backend/cpu/statistics.rs: Plane).
-enum : uint32_t { BOTH, LIMBS, ONES };
-
-// Where a kernel's histograms go, of one group of features.
-struct Histograms {
-    const uint8_t* codes;
-    uint64_t rows;  // of the table
-    int64_t* slots;
-    uint64_t slot_size;  // numbers in a slot
-    uint32_t features, bins, components;
-    uint32_t component;  // of a plane of limbs or ones
-};
-
-// Adds a row's word to the bins of its codes.
-template <uint32_t PLANE>
-__device__ __forceinline__ void add_row(uint32_t* shared, uint32_t bins, uint32_t lane, uint32_t code, uint32_t word) {
-    uint32_t* bin = shared + code * LANES + lane;
-    if (PLANE == ONES) {
-        atomicAdd(bin, 1u);
-    } else {
-        atomicAdd(bin, static_cast<uint32_t>(static_cast<int32_t>(word) >> 16));
-        atomicAdd(bin + bins * LANES, word & 0xffffu);
-    }
-}
-
-template <uint32_t PLANE>
-__device__ __forceinline__ void clear_bins(uint32_t* shared, uint32_t bins) {
-    uint4* at = reinterpret_cast<uint4*>(shared);
-    for (uint32_t i = threadIdx.x; i < bins * (PLANE == ONES ? 8 : 16); i += blockDim.x) at[i] = make_uint4(0, 0, 0, 0);
-}
-
-// Adds a block's sums to a slot's block of features, and sets them to zero. Neighbouring threads take
-// the components of a bin, so that a warp's additions fill whole sectors.
-template <uint32_t PLANE>
-__device__ __forceinline__ void flush_bins(uint32_t* shared, const Histograms& h, uint32_t slot, uint32_t block) {
-    uint32_t lanes = h.features - block * LANES, n = h.bins * LANES;
-    int64_t* out = h.slots + slot * h.slot_size + static_cast<uint64_t>(block) * n * h.components;
-    for (uint32_t j = threadIdx.x; j < (PLANE == BOTH ? 2 * n : n); j += blockDim.x) {
-        if (PLANE == BOTH) {
-            uint32_t i = j >> 1, lower = j & 1, x = shared[lower * n + i];
-            shared[lower * n + i] = 0;
-            if (x && (i & 31) < lanes) {
-                add(out + static_cast<uint64_t>(i) * h.components + lower, lower ? static_cast<int64_t>(x) : static_cast<int32_t>(x));
-            }
-        } else {
-            uint32_t upper = shared[j], lower = PLANE == LIMBS ? shared[n + j] : 0;
-            shared[j] = 0;
-            if (PLANE == LIMBS) shared[n + j] = 0;
-            if (!(upper | lower) || (j & 31) >= lanes) continue;
-            int64_t high = static_cast<int32_t>(upper);
-            add(out + static_cast<uint64_t>(j) * h.components + h.component,
-                PLANE == LIMBS ? high * 65536 + lower : static_cast<int64_t>(upper));
-        }
-    }
-}
-
-// What is summed: a node's rows, in a slot.
-struct Summed {
-    uint32_t node, slot;
-};
-
-// The node whose rows are read; none where none are.
-__device__ __forceinline__ uint32_t node_of(const Job& job) {
-    // Past the first-level cache: other blocks of this launch may have written it.
-    return __ldcg(&job.moves) ? __ldcg(&job.node) : ~0u;
-}
-
-__device__ __forceinline__ uint32_t node_of(const Summed& summed) {
-    return summed.node;
-}
-
-// The rows of all nodes one after the other, by one block: `starts[k]` is where those of node k begin.
-// Nodes get their rows' places from their parents. Those that are not read take none.
-template <typename Of>
-__device__ __forceinline__ void make_plan(Node* nodes, uint32_t count, uint32_t* starts, Plan* plan, const Of* of) {
-    __shared__ uint32_t sums[32], carry;
-    if (threadIdx.x == 0) carry = 0;
-    uint32_t lane = threadIdx.x & 31, warp = threadIdx.x / 32;
-    for (uint32_t base = 0; base < count; base += blockDim.x) {
-        uint32_t k = base + threadIdx.x, own = 0;
-        uint32_t id = k < count ? node_of(of[k]) : ~0u;
-        if (id != ~0u) {
-            Node n = nodes[id];
-            if (n.parent >= 0) {
-                const Node p = nodes[n.parent];
-                uint32_t left = static_cast<uint32_t>(p.gone);
-                n.start = n.right ? p.start + left : p.start;
-                n.len = n.right ? p.len - left : left;
-                n.list = p.list == 0 ? 1 : 0;
-            }
-            n.gone = 0;
-            nodes[id] = n;
-            own = n.len;
-        }
-        uint32_t upto = own;
-        for (int o = 1; o < 32; o <<= 1) {
-            uint32_t before = __shfl_up_sync(~0u, upto, o);
-            if (lane >= o) upto += before;
-        }
-        if (lane == 31) sums[warp] = upto;
-        __syncthreads();
-        if (warp == 0) {
-            uint32_t all = lane < blockDim.x / 32 ? sums[lane] : 0, sum = all;
-            for (int o = 1; o < 32; o <<= 1) {
-                uint32_t before = __shfl_up_sync(~0u, sum, o);
-                if (lane >= o) sum += before;
-            }
-            sums[lane] = sum - all;
-        }
-        __syncthreads();
-        uint32_t start = carry + sums[warp] + upto - own;
-        if (k < count) starts[k] = start;
-        __syncthreads();
-        if (threadIdx.x == blockDim.x - 1) carry = start + own;
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) plan->rows = carry;
-}
-
-// A block's share of the planned rows: as many for each block, but not too few to be worth a block's
-// histogram.
-struct Share {
-    uint32_t at, to, which;
-
-    __device__ __forceinline__ Share(const uint32_t* starts, uint32_t count, const Plan* plan) {
-        __shared__ uint32_t first;
-        uint32_t rows = plan->rows, per = ((rows + gridDim.x - 1) / gridDim.x + 127) / 128 * 128;
-        per = per < 1024 ? 1024 : per;
-        at = blockIdx.x * per < rows ? blockIdx.x * per : rows;
-        to = rows - at < per ? rows : at + per;
-        if (at < to && threadIdx.x < 32) {
-            uint32_t k = locate(starts, count, at);
-            if (threadIdx.x == 0) first = k;
-        }
-        __syncthreads();
-        which = at < to ? first : 0;
-    }
-
-    // Rows of one node, no more than 32-bit sums take: from `from` (counted inside the node) on. None left: 0.
-    __device__ __forceinline__ uint32_t next(const uint32_t* starts, uint32_t count, uint32_t& from) {
-        if (at >= to) return 0;
-        while (which + 1 < count && starts[which + 1] <= at) which++;
-        uint32_t end = which + 1 < count && starts[which + 1] < to ? starts[which + 1] : to;
-        uint32_t n = end - at < MOST_ROWS ? end - at : MOST_ROWS;
-        from = at - starts[which];
-        at += n;
-        return n;
-    }
-};
-
-extern "C" __global__ void __launch_bounds__(1024)
-    tree_plan_jobs(Node* nodes, const Job* jobs, uint32_t count, uint32_t* starts, Plan* plan) {
-    make_plan(nodes, count, starts, plan, jobs);
-}
-
-extern "C" __global__ void __launch_bounds__(1024)
-    tree_plan_sums(Node* nodes, const Summed* summed, uint32_t count, uint32_t* starts, Plan* plan) {
-    make_plan(nodes, count, starts, plan, summed);
-}
-
-// The most threads of the blocks that queue rows.
-constexpr uint32_t SUM_THREADS = 640;
-
-// The rows of nodes.
-struct Lists {
-    uint2* lists[2];
-    const uint32_t* words;  // by row
-};
-
-// Rows that a warp reads at a time, in turns of 32.
-constexpr int TURNS = 3;
-
-constexpr int QUEUED = (TURNS + 1) * 32;
-
-// Rows of a warp that wait to be added, with their codes: the first half of each row's, and the second
-// ones, which lie in other banks; and their words.
-struct Queue {
-    uint4 low[QUEUED], gap[4], high[QUEUED];
-    uint32_t words[QUEUED + 16];
-};
-
-// The codes of a warp's 32 rows: lanes 2i and 2i + 1 have the halves of row i and of row i + 16, so
-// that a load takes whole sectors.
-struct Codes {
-    uint4 half[2];
-
-    __device__ __forceinline__ Codes(const uint4* rows_of_codes, uint32_t row) {
-        const uint32_t lane = threadIdx.x & 31;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            uint64_t r = __shfl_sync(~0u, row, lane / 2 + 16 * i);
-            half[i] = rows_of_codes[r * 2 + lane % 2];
-        }
-    }
-
-    // The lane's own row's code of feature `f`.
-    __device__ __forceinline__ uint32_t of(uint32_t f) const {
-        const uint32_t lane = threadIdx.x & 31;
-        uint32_t found[2];
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            uint32_t pair = f & 8 ? (f & 4 ? half[i].w : half[i].z) : (f & 4 ? half[i].y : half[i].x);
-            found[i] = __shfl_sync(~0u, pair, (lane % 16) * 2 + f / 16);
-        }
-        return (lane < 16 ? found[0] : found[1]) >> (f % 4 * 8) & 0xff;
-    }
-
-    // Queues those of the rows in `taken` from entry `at` on.
-    __device__ __forceinline__ void queue_in(Queue& queue, uint32_t at, unsigned taken) const {
-        const uint32_t lane = threadIdx.x & 31;
-        uint4* out = lane % 2 ? queue.high : queue.low;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            uint32_t row = lane / 2 + 16 * i;
-            if (taken >> row & 1) out[at + __popc(taken & ((1u << row) - 1))] = half[i];
-        }
-    }
-};
-
-// Adds 32 entries of a warp's queue, from a multiple of four on, to the bins. `codes`: the lane's byte
-// of the first one.
-template <uint32_t PLANE>
-__device__ __forceinline__ void add_queued(uint32_t* shared, uint32_t bins, uint32_t lane, const uint8_t* codes, const uint32_t* words) {
-#pragma unroll
-    for (int k = 0; k < 32; k += 4) {
-        uint4 w = PLANE == ONES ? make_uint4(1, 1, 1, 1) : *reinterpret_cast<const uint4*>(words + k);
-        uint32_t c[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++) c[i] = codes[(k + i) * 16];
-        add_row<PLANE>(shared, bins, lane, c[0], w.x);
-        add_row<PLANE>(shared, bins, lane, c[1], w.y);
-        add_row<PLANE>(shared, bins, lane, c[2], w.z);
-        add_row<PLANE>(shared, bins, lane, c[3], w.w);
-    }
-}
-
-// The lane's byte of a queue's first entry.
-__device__ __forceinline__ const uint8_t* queued_codes(const Queue& queue, uint32_t lane) {
-    return reinterpret_cast<const uint8_t*>(lane < 16 ? queue.low : queue.high) + lane % 16;
-}
-
-// Sums plane `PLANE` of whole nodes; blockIdx.y: the block of features,
-// the first `skip` left out. `words`: by row, or none
-// where those in the lists serve.
-template <uint32_t PLANE>
-__device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, const uint32_t* words, const Node* nodes, const Summed* summed,
-                                          const uint32_t* starts, uint32_t count, const Plan* plan, uint32_t skip) {
-    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    Share share(starts, count, plan);
-    if (share.at >= share.to) return;
-    clear_bins<PLANE>(shared, h.bins);
-    Queue& queue = reinterpret_cast<Queue*>(shared + 2 * h.bins * LANES)[threadIdx.x / 32];
-    const uint32_t block = blockIdx.y + skip, lane = threadIdx.x & 31;
-    const uint8_t* own_codes = queued_codes(queue, lane);
-    const uint4* rows_of_codes = reinterpret_cast<const uint4*>(h.codes + block * h.rows * LANES);
-    uint32_t from = 0;
-    while (uint32_t rows = share.next(starts, count, from)) {
-        const Summed s = summed[share.which];
-        const Node n = nodes[s.node];
-        const uint2* list = l.lists[n.list & 1];
-        from += n.start;
-        const uint32_t to = from + rows;
-        __syncthreads();
-        for (uint32_t base = from + (threadIdx.x / 32) * (32 * TURNS); base < to; base += blockDim.x * TURNS) {
-            const uint32_t here = to - base < 32 * TURNS ? to - base : 32 * TURNS;
-            uint32_t row[TURNS], word[TURNS];
-#pragma unroll
-            for (int t = 0; t < TURNS; t++) {
-                uint32_t i = base + t * 32 + lane;
-                row[t] = word[t] = 0;
-                if (i < to) {
-                    uint2 entry = n.list == IN_ORDER ? make_uint2(i, 0) : list[i];
-                    row[t] = entry.x;
-                    word[t] = entry.y;
-                }
-            }
-            __syncwarp();
-#pragma unroll
-            for (int t = 0; t < TURNS; t++) {
-                Codes codes(rows_of_codes, row[t]);
-                bool inside = t * 32 + lane < here;
-                if (PLANE != ONES && inside && (words || n.list == IN_ORDER)) word[t] = (words ? words : l.words)[row[t]];
-                codes.queue_in(queue, t * 32, ~0u);
-                queue.words[t * 32 + lane] = word[t];
-            }
-            __syncwarp();
-#pragma unroll
-            for (int t = 0; t < TURNS; t++) {
-                // Words of 0 add nothing, but ones are not asked for.
-                if (PLANE != ONES || here >= t * 32 + 32) {
-                    if (t * 32 < here) add_queued<PLANE>(shared, h.bins, lane, own_codes + t * 32 * 16, queue.words + t * 32);
-                } else {
-                    for (uint32_t k = t * 32; k < here; k++) add_row<PLANE>(shared, h.bins, lane, own_codes[k * 16], 1);
-                }
-            }
-        }
-        __syncthreads();
-        flush_bins<PLANE>(shared, h, s.slot, block);
-    }
-}
-
-#define TAIGA_SUM(name, plane)                                                                                          \
-    extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)                                                        \
-        name(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, const uint32_t* words,              \
-             const Node* nodes, const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan,         \
-             uint32_t skip) {                                                                                           \
-        sum_nodes<plane>(h, l, words, nodes, summed, starts, count, plan, skip);                                              \
-    }
-
-TAIGA_SUM(tree_sum_both, BOTH)
-TAIGA_SUM(tree_sum_limbs, LIMBS)
-TAIGA_SUM(tree_sum_ones, ONES)
-
-// The root's histogram where all rows count, with their rounding: one pass over scores and codes.
-// Block b takes rows b * piece on. For narrow statistics, and the first block of features.
-extern "C" __global__ void __launch_bounds__(1024, resident(1024, 2))
-    tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
-              uint32_t* words, uint32_t slot, uint32_t piece) {
-    __shared__ uint4 words_of_warps[32][8];
-    uint32_t* own_words = reinterpret_cast<uint32_t*>(words_of_warps[threadIdx.x / 32]);
-    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    clear_bins<BOTH>(shared, h.bins);
-    __syncthreads();
-    const Random random(seed, 2, tree);
-    const float* scores = r.scores + r.output * r.rows;
-    const bool unit = encoding->unit;
-    const float gradient = encoding->gradient32, hessian = encoding->hessian32;
-    uint32_t lane = threadIdx.x & 31;
-    uint64_t from = static_cast<uint64_t>(blockIdx.x) * piece, to = from + piece < r.rows ? from + piece : r.rows;
-    const uint8_t* codes = h.codes + lane;
-    for (uint64_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
-        uint64_t row = base + lane;
-        uint32_t word = 0;
-        if (row < to) {
-            Derivatives d = derive(r, row, scores[row], r.target[row]);
-            word = unit ? pack_unit(d.gradient, d.hessian, gradient, random, static_cast<uint32_t>(row))
-                        : pack_both(d.gradient, d.hessian, gradient, hessian, random, static_cast<uint32_t>(row));
-            words[row] = word;
-        }
-        __syncwarp();
-        own_words[lane] = word;
-        __syncwarp();
-        if (to - base >= 32) {
-#pragma unroll 4
-            for (int k = 0; k < 32; k += 4) {
-                uint4 w = *reinterpret_cast<const uint4*>(own_words + k);
-                uint32_t c[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++) c[i] = codes[(base + k + i) * LANES];
-                add_row<BOTH>(shared, h.bins, lane, c[0], w.x);
-                add_row<BOTH>(shared, h.bins, lane, c[1], w.y);
-                add_row<BOTH>(shared, h.bins, lane, c[2], w.z);
-                add_row<BOTH>(shared, h.bins, lane, c[3], w.w);
-            }
-        } else {
-            for (int k = 0; k < static_cast<int>(to - base); k++) {
-                add_row<BOTH>(shared, h.bins, lane, codes[(base + k) * LANES], own_words[k]);
-            }
-        }
-    }
-    __syncthreads();
-    flush_bins<BOTH>(shared, h, slot, 0);
-}
 
 // Where rows go: those to the left from the start of their node's place in the other list on, the
 // others from its end, in whatever order.
 struct Places {
     uint32_t left, right;
 
-    // For a warp's rows: `lefts` and `rights` of them.
-    __device__ __forceinline__ Places(Node* node, uint32_t start, uint32_t last, uint32_t lefts, uint32_t rights) {
-        unsigned long long gone = 0;
-        if ((threadIdx.x & 31) == 0) {
-            gone = atomicAdd(&node->gone, static_cast<unsigned long long>(lefts) | static_cast<unsigned long long>(rights) << 32);
-        }
+    // Asks for the places of a warp's rows: `lefts` and `rights` of them. The first lane gets the answer.
+    static __device__ __forceinline__ unsigned long long ask(Node* node, uint32_t lefts, uint32_t rights) {
+        if (threadIdx.x & 31) return 0;
+        return atomicAdd(&node->gone, static_cast<unsigned long long>(lefts) | static_cast<unsigned long long>(rights) << 32);
+    }
+
+    __device__ __forceinline__ Places(uint32_t start, uint32_t last, unsigned long long gone) {
         gone = __shfl_sync(~0u, gone, 0);
         left = start + static_cast<uint32_t>(gone);
         right = last - static_cast<uint32_t>(gone >> 32);
@@ -452,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(1024, resident(1024, 2))
                 right[t] = __ballot_sync(~0u, goes);
                 rights += __popc(right[t]);
             }
-            Places places(part.node, part.start, part.last, here - rights, rights);
+            Places places(part.start, part.last, Places::ask(part.node, here - rights, rights));
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
                 uint32_t place = places.next(right[t]);
@@ -484,11 +117,15 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
         const Part part(l, nodes, job, first, rows);
         const uint32_t feature = static_cast<uint32_t>(job.codes - h.codes);
         int queued = 0;
-        for (uint32_t base = part.from + (threadIdx.x / 32) * (32 * TURNS); base < part.to; base += blockDim.x * TURNS) {
+        const uint32_t begin = part.from + (threadIdx.x / 32) * (32 * TURNS);
+        uint2 next[TURNS];
+#pragma unroll
+        for (int t = 0; t < TURNS; t++) next[t] = part.entry(l, begin + t * 32 + lane);
+        for (uint32_t base = begin; base < part.to; base += blockDim.x * TURNS) {
             uint2 entry[TURNS];
             unsigned right[TURNS];
 #pragma unroll
-            for (int t = 0; t < TURNS; t++) entry[t] = part.entry(l, base + t * 32 + lane);
+            for (int t = 0; t < TURNS; t++) entry[t] = next[t];
             Codes codes[TURNS] = {{rows_of_codes, entry[0].x}, {rows_of_codes, entry[1].x}, {rows_of_codes, entry[2].x}};
             uint32_t rights = 0, here = part.to - base < 32 * TURNS ? part.to - base : 32 * TURNS;
 #pragma unroll
@@ -503,12 +140,10 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
                 if (summed >> lane & 1) queue.words[queued + __popc(summed & ((1u << lane) - 1))] = entry[t].y;
                 queued += __popc(summed);
             }
-            Places places(part.node, part.start, part.last, here - rights, rights);
+            // While the places are on their way, and the next rows, the queue is added.
+            const unsigned long long gone = Places::ask(part.node, here - rights, rights);
 #pragma unroll
-            for (int t = 0; t < TURNS; t++) {
-                uint32_t place = places.next(right[t]);
-                if (t * 32 + lane < here) part.out[place] = entry[t];
-            }
+            for (int t = 0; t < TURNS; t++) next[t] = part.entry(l, base + blockDim.x * TURNS + t * 32 + lane);
             // Entries behind the last one add nothing.
             if (lane < 4) queue.words[queued + lane] = 0;
             __syncwarp();
@@ -517,6 +152,12 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
                 add_queued<BOTH>(shared, h.bins, lane, own_codes + queued * 16, queue.words + queued);
             }
             __syncwarp();
+            Places places(part.start, part.last, gone);
+#pragma unroll
+            for (int t = 0; t < TURNS; t++) {
+                uint32_t place = places.next(right[t]);
+                if (t * 32 + lane < here) part.out[place] = entry[t];
+            }
         }
         if (static_cast<int>(lane) >= queued) queue.words[lane] = 0;
         __syncwarp();

@@ -9,7 +9,7 @@ use super::params::{BoostingParams, MetricKind};
 use super::prepare::{self, Start};
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
-use crate::backend::{Backend, CodedFeature, LeafSums, TrainingData, with_backend};
+use crate::backend::{Backend, CodedFeature, Extent, LeafSums, TrainingData, with_backend};
 use crate::column::FeatureType;
 use crate::error::{Error, Result, nearest};
 use crate::model::{History, Model};
@@ -112,9 +112,10 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         held_out: held_out.as_ref(),
         monitor,
     };
-    let most_nodes = (params.leaves() as usize / 2).max(1);
-    let (mut trees, history) =
-        with_backend(&params.device, team, data, most_nodes, &interrupted, |backend| rounds.run(backend, &mut features))?;
+    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.trees as usize * outputs };
+    let chosen = |device: &str| monitor.device(device);
+    let run = |backend: &mut dyn Backend| rounds.run(backend, &mut features);
+    let (mut trees, history) = with_backend(&params.device, team, data, extent, &interrupted, &chosen, run)?;
     let Questions { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
     let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() };

@@ -50,6 +50,11 @@ pub trait Monitor: Sync {
         let _ = (done, total, metric);
     }
 
+    /// Called once, before the first round: the device that was taken, and why where `"auto"` chose it.
+    fn device(&self, chosen: &str) {
+        let _ = chosen;
+    }
+
     /// Asked several times a round; `true` ends the fit with [`crate::Error::Interrupted`].
     fn interrupted(&self) -> bool {
         false

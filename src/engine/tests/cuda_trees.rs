@@ -196,7 +196,11 @@ fn small_tables() {
     for rows in [2, 3, 5, 17, 33] {
         for policy in ["symmetric", "depthwise", "leafwise"] {
             let t = table(rows, 4, "rmse", rows as u64);
-            compare(&t, &params(json!({ "trees": 4, "policy": policy, "min_child_weight": 0, "l2": 0.0 })), &format!("{rows} rows, {policy}"));
+            compare(
+                &t,
+                &params(json!({ "trees": 4, "policy": policy, "min_child_weight": 0, "l2": 0.0 })),
+                &format!("{rows} rows, {policy}"),
+            );
         }
     }
 }
@@ -233,7 +237,9 @@ fn categories() {
         for more in [
             json!({}),
             json!({ "policy": "depthwise", "max_combination": 3, "permutations": 1 }),
-            json!({ "policy": "leafwise", "max_combination": 2 }),
+            json!({ "policy": "leafwise", "max_combination": 2, "permutations": 3 }),
+            json!({ "policy": "symmetric", "loss": "mae", "permutations": 2, "row_sample": "bernoulli", "row_fraction": 0.6 }),
+            json!({ "policy": "depthwise", "permutations": 4, "max_combination": 1 }),
             json!({ "policy": "depthwise", "cat_method": "partition", "min_data_in_leaf": 5 }),
             json!({ "policy": "leafwise", "cat_method": "partition", "row_sample": "mvs" }),
             json!({ "one_hot_max_size": 50, "max_combination": 1 }),
@@ -251,8 +257,11 @@ fn categories() {
                 .map(|(i, c)| CategoryColumn::text(&format!("c{i}"), &[rows], |_, r| c[r].as_deref()).unwrap())
                 .collect();
             let number: Vec<f64> = (0..rows).map(|_| dice.normal()).collect();
-            let effect = |t: &Option<String>| t.as_ref().map_or(0.5, |t| (t.len() * 7 + t.as_bytes()[t.len() - 1] as usize * 13) as f64 % 10.0 / 5.0 - 1.0);
-            let y: Vec<f64> = (0..rows).map(|i| text.iter().map(|c| effect(&c[i])).sum::<f64>() + 0.5 * number[i] + 0.3 * dice.normal()).collect();
+            let effect = |t: &Option<String>| {
+                t.as_ref().map_or(0.5, |t| (t.len() * 7 + t.as_bytes()[t.len() - 1] as usize * 13) as f64 % 10.0 / 5.0 - 1.0)
+            };
+            let y: Vec<f64> =
+                (0..rows).map(|i| text.iter().map(|c| effect(&c[i])).sum::<f64>() + 0.5 * number[i] + 0.3 * dice.normal()).collect();
             let codes: Vec<u32> = y.iter().map(|y| ((y + 1.5).max(0.0) as u32).min(classes.max(1) - 1)).collect();
             let mut features: Vec<Column<'_>> = columns.iter().map(Column::categorical).collect();
             features.push(Column::from_f64("x", &number));
@@ -266,10 +275,36 @@ fn categories() {
                 baseline: vec![],
                 held_out: (case % 2 == 0).then_some(&held_out[..]),
             };
+            if classes > 0 && more.get("loss").is_some() {
+                continue;
+            }
             let p = params_with(json!({ "trees": 6, "depth": 5, "seed": case, "learning_rate": 0.3 }), more.clone());
             assert_same(&both(&input, &p), &format!("{cardinalities:?}, {classes} classes: {more}"));
         }
     }
+}
+
+/// A few small fits that touch every kernel: what `compute-sanitizer` is run on.
+#[test]
+fn every_kernel_once() {
+    if gpu().is_none() {
+        return;
+    }
+    for (loss, features, more) in [
+        ("logloss", 6, json!({ "policy": "depthwise" })),
+        ("rmse", 6, json!({ "policy": "symmetric", "min_data_in_leaf": 5 })),
+        ("multiclass", 40, json!({ "policy": "leafwise", "row_sample": "goss" })),
+        ("quantile", 6, json!({ "policy": "symmetric", "feature_fraction": 0.7, "row_sample": "bernoulli", "row_fraction": 0.5 })),
+    ] {
+        let mut t = table(3000, features, loss, 21);
+        t.held_out = (features == 40).then(|| (0..3000).map(|i| i % 5 == 0).collect());
+        compare(&t, &params_with(json!({ "loss": loss, "trees": 2, "depth": 4 }), more.clone()), &format!("{loss}: {more}"));
+    }
+    let mut t = table(3000, 4, "rmse", 22);
+    let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+    y[1234] = 1e9;
+    t.weight = Some((0..3000).map(|i| 1.0 + (i % 3) as f64).collect());
+    compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
 }
 
 /// Proves equal bytes for sparse features, which the CPU bundles and the GPU does not.

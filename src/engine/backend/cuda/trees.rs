@@ -101,6 +101,30 @@ pub struct CudaBackend {
 }
 
 impl CudaBackend {
+    /// Rows, components of a bin, and slots of histograms.
+    fn shape(data: &TrainingData<'_>, most_nodes: usize) -> (usize, usize, usize) {
+        let rows = data.target.len();
+        (rows, if data.count_rows { 3 } else { 2 }, most_nodes.min(rows).max(1))
+    }
+
+    /// Whether a fit can be done on the GPU `number`, from an estimate of the memory it needs.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where there is no such GPU; [`Error::Memory`] with what is needed and what there
+    /// is; [`Error::Data`] for too many rows.
+    pub fn check(number: Option<u32>, data: &TrainingData<'_>, most_nodes: usize) -> Result<()> {
+        let queue = Queue::new(Gpu::get(number)?)?;
+        let (rows, components, slots) = CudaBackend::shape(data, most_nodes);
+        if rows >= MOST_ROWS {
+            return Err(Error::Data(format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)")));
+        }
+        let slot = 8 * Group::slot_numbers(data.features, components) as u64;
+        // Codes, lists, the rows' own numbers, histograms, and room for what is small.
+        let codes = Group::code_bytes(rows, data.features.len());
+        let bytes = codes + 16 * rows as u64 + RowData::bytes(data) + slot * slots as u64 + (64 << 20);
+        queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)
+    }
+
     /// Brings the rows and their codes to the GPU `number`. `most_nodes`: how many nodes' histograms
     /// may be needed at once.
     ///
@@ -108,18 +132,10 @@ impl CudaBackend {
     /// [`Error::Memory`] where they do not fit, before anything is allocated; [`Error::Device`];
     /// [`Error::Interrupted`].
     pub fn new(number: Option<u32>, data: TrainingData<'_>, most_nodes: usize, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+        CudaBackend::check(number, &data, most_nodes)?;
         let gpu = Gpu::get(number)?;
         let queue = Queue::new(gpu)?;
-        let rows = data.target.len();
-        if rows >= MOST_ROWS {
-            return Err(Error::Data(format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)")));
-        }
-        let components = if data.count_rows { 3 } else { 2 };
-        let slots = most_nodes.min(rows).max(1);
-        let slot_bytes = 8 * Group::slot_numbers(data.features, components) as u64;
-        let codes = Group::code_bytes(rows, data.features.len());
-        let bytes = codes + 16 * rows as u64 + RowData::bytes(&data) + slot_bytes * slots as u64 + (16 << 20);
-        queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)?;
+        let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
         let kernels = Kernels::new(gpu)?;
         let group = Group::new(&queue, 0, data.features, data.sources, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
@@ -255,8 +271,7 @@ impl Backend for CudaBackend {
         let bytes = Group::code_bytes(rows, features.len()) + slot;
         self.queue.check_memory(&format!("{} more features of {rows} rows", features.len()), bytes)?;
         let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
-        let group =
-            Group::new(&self.queue, first, features, &sources, rows, self.components, 1, &|| false)?;
+        let group = Group::new(&self.queue, first, features, &sources, rows, self.components, 1, &|| false)?;
         self.features.extend_from_slice(features);
         self.groups.push(group);
         self.table_stale = true;

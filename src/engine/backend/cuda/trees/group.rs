@@ -82,7 +82,18 @@ impl Group {
         let slot_size = Group::slot_numbers(features, components);
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
         let bins = most_bins(features);
-        Ok(Group { first, features: n, bins, open: false, codes: Some(codes), histograms: Some(histograms), slot_size, components, rows, states: vec![] })
+        Ok(Group {
+            first,
+            features: n,
+            bins,
+            open: false,
+            codes: Some(codes),
+            histograms: Some(histograms),
+            slot_size,
+            components,
+            rows,
+            states: vec![],
+        })
     }
 
     /// Frees what it takes.

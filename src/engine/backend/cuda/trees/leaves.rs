@@ -11,8 +11,8 @@ use crate::boosting::loss::Loss;
 use crate::error::Result;
 use crate::launch;
 use crate::numerics::reduce::weighted_quantile;
-use crate::tree::model::{Child, Split};
 use crate::tree::Tree;
+use crate::tree::model::{Child, Split};
 
 /// What stays on the host.
 pub struct HostRows {
@@ -31,11 +31,7 @@ impl HostRows {
 
 /// A leaf's sums as numbers.
 pub fn leaf_sums(encoding: &Encoding, gradient: i64, hessian: i64, count: i64) -> LeafSums {
-    LeafSums {
-        gradient: gradient as f64 / encoding.leaf_gradient,
-        hessian: hessian as f64 / encoding.leaf_hessian,
-        count: count as u64,
-    }
+    LeafSums { gradient: gradient as f64 / encoding.leaf_gradient, hessian: hessian as f64 / encoding.leaf_hessian, count: count as u64 }
 }
 
 /// Rows that 32-bit sums of limbs can take.
@@ -104,7 +100,8 @@ impl CudaBackend {
             work.walk_sets.reserve(queue, "a tree", sets.len())?;
             work.walk_sets.write(queue, &sets)?;
         }
-        let mut walk = Walk { questions: work.questions.address, sets: work.walk_sets.address, entries: questions.len() as u32, ..Walk::default() };
+        let mut walk =
+            Walk { questions: work.questions.address, sets: work.walk_sets.address, entries: questions.len() as u32, ..Walk::default() };
         match tree {
             Tree::Symmetric { splits, .. } => walk.depth = splits.len() as u32,
             Tree::Branching { .. } => {

@@ -173,9 +173,13 @@ impl RowData {
         let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
         let described = match draw {
             Draw::Bernoulli { probability } => DrawTable { kind: 0, first: probability, ..DrawTable::default() },
-            Draw::Goss { bucket, share, rest } => {
-                DrawTable { kind: 1, bucket: bucket as u32, first: (share + (1.0 - share) * rest).min(1.0), second: rest, ..DrawTable::default() }
-            }
+            Draw::Goss { bucket, share, rest } => DrawTable {
+                kind: 1,
+                bucket: bucket as u32,
+                first: (share + (1.0 - share) * rest).min(1.0),
+                second: rest,
+                ..DrawTable::default()
+            },
             Draw::Mvs { threshold, l2 } => DrawTable { kind: 2, l2, first: threshold, ..DrawTable::default() },
         };
         let bag = match &mut self.bag {
