@@ -10,6 +10,7 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
+from polars_taiga.device import checked
 from polars_taiga.gbdt import _label, _part, _plain
 
 if TYPE_CHECKING:
