@@ -19,7 +19,7 @@ use std::process::{Command, exit};
 const IMAGES: [&str; 5] = ["codes.cu", "encoding.cu", "numerics.cu", "predict.cu", "stats.cu"];
 
 /// Host code over CUB's device-wide algorithms: one static library.
-const ALGORITHMS: [&str; 2] = ["algorithms/encode.cu", "algorithms/sort.cu"];
+const ALGORITHMS: [&str; 3] = ["algorithms/encode.cu", "algorithms/scan.cu", "algorithms/sort.cu"];
 
 /// Machine code for fewer architectures than [`ARCHITECTURES`], such as `90` or `90,100`: quicker
 /// while one works on a kernel. GPUs of others compile the PTX when they load it.
