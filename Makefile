@@ -37,7 +37,7 @@ $(VENV)/.setup: pyproject.toml
 
 build: $(VENV)/.build ## Build the plugin and install it into .venv
 
-$(VENV)/.build: $(VENV)/.setup $(SOURCES)
+$(VENV)/.build: $(VENV)/.setup $(VENV)/.nvcc $(SOURCES)
 	$(BIN)/maturin develop --release --strip
 	@touch $@
 
@@ -85,6 +85,7 @@ lint: build ## Formatting, clippy, ruff and mypy
 	$(BIN)/mypy --strict python
 	$(CLIPPY) -p polars-taiga --lib
 	$(CLIPPY) -p taiga-engine -p taiga-kernels --all-targets
+	$(CLIPPY) -p taiga-engine -p taiga-kernels --features taiga-engine/cuda --all-targets
 
 # nvcc as NVIDIA's Python packages: 271 MB, so only where no other nvcc is at hand (see kernels/build.rs).
 NVCC_PACKAGES := $(patsubst %,'%==13.0.*',nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl nvidia-cuda-runtime)

@@ -71,6 +71,26 @@ unsafe extern "C" {
         stream: *mut c_void,
     ) -> c_int;
 
+    /// `out[i]` = the sum of `input[..i]`.
+    pub fn taiga_sum_before(
+        temporary: *mut c_void,
+        bytes: *mut usize,
+        input: *const u32,
+        out: *mut u32,
+        n: u32,
+        stream: *mut c_void,
+    ) -> c_int;
+
+    /// `out[i]` = the largest of `input[..=i]`.
+    pub fn taiga_largest_so_far(
+        temporary: *mut c_void,
+        bytes: *mut usize,
+        input: *const u32,
+        out: *mut u32,
+        n: u32,
+        stream: *mut c_void,
+    ) -> c_int;
+
     fn cudaGetErrorString(error: c_int) -> *const c_char;
 }
 

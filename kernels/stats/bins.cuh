@@ -44,6 +44,7 @@ struct Edges {
     __device__ __forceinline__ uint32_t locate(double x) const {
         if (!(x >= first && x <= last)) return bins;
         uint32_t bin = 0;
+#pragma unroll 1
         for (uint32_t n = bins; n > 1;) {
             uint32_t half = n / 2;
             if (edges[bin + half] <= x) bin += half;

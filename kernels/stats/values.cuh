@@ -25,10 +25,11 @@ __device__ __forceinline__ bool is_valid(const uint32_t* validity, uint64_t row)
 }
 
 // visit(value) for every value that is not null, dealt to the threads of the grid. `values` is aligned to
-// 16 bytes. Four loads are on their way at a time.
+// 16 bytes. Up to four loads are on their way at a time.
 template <typename T, typename Visit>
 __device__ __forceinline__ void for_each_value(const T* values, const uint32_t* validity, uint64_t rows, Visit visit) {
-    constexpr int SIZE = Vector<T>::SIZE, DEPTH = 4;
+    // Vectors of many values are enough work each; more would only be more code.
+    constexpr int SIZE = Vector<T>::SIZE, DEPTH = SIZE <= 4 ? 4 : SIZE <= 8 ? 2 : 1;
     const uint64_t stride = gridDim.x * static_cast<uint64_t>(blockDim.x);
     const uint64_t first = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x;
     const uint64_t vectors = rows / SIZE;

@@ -3,6 +3,7 @@
 
 use super::Device;
 use crate::column::Column;
+use crate::encoding::combine::combine;
 use crate::encoding::target::{EncodingInput, Plan, TargetParams, category_values, target_encode};
 use crate::error::Result;
 use crate::stats::{Histogram, HistogramParams, MinMax, histogram, min_max};
@@ -32,6 +33,12 @@ pub trait ColumnBackend {
     /// # Errors
     /// As there, and those of the device.
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)>;
+
+    /// [`crate::encoding::combine::combine`].
+    ///
+    /// # Errors
+    /// As there, and those of the device.
+    fn combine(&self, columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)>;
 }
 
 /// This process's threads.
@@ -52,6 +59,10 @@ impl ColumnBackend for CpuColumns {
 
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
         category_values(input, params)
+    }
+
+    fn combine(&self, columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {
+        combine(columns)
     }
 }
 

@@ -4,8 +4,10 @@ mod cuda_support;
 
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::patterns;
+use taiga_engine::backend::columns::with_columns;
 use taiga_engine::backend::cuda::encoding::{self, DeviceCodes};
 use taiga_engine::backend::cuda::{ctr, encoding::category_values};
+use taiga_engine::encoding::combine::combine;
 use taiga_engine::encoding::ctr::{Ctr, CtrKind, CtrTarget, ctr_codes};
 use taiga_engine::encoding::permutation::permutation;
 use taiga_engine::encoding::target::{Auto, EncodingInput, EncodingTarget, Kind, Order, Plan, PriorWeight, TargetParams, target_encode};
@@ -176,5 +178,24 @@ fn statistics_inside_the_trees_have_the_same_bits() {
                 assert_eq!(gpu.download(&codes_found), ctr_codes(&statistic, &expected, unit, most, &borders), "{kind:?} of {n}");
             }
         }
+    }
+}
+
+#[test]
+fn combinations_are_numbered_as_on_the_cpu() {
+    let Some(_) = gpu() else { return };
+    for n in [0usize, 1, 2, 1000, 100_003] {
+        for counts in [&[1usize][..], &[1, 1], &[3, 4], &[100, 100, 7], &[1 << 20, 1 << 20], &[50_000, 60_000, 70_000], &[4_000_000_000, 3]]
+        {
+            let column = |k: usize, count: usize| -> Vec<u32> {
+                (0..n).map(|i| (random(20 + k as u64).unit(i as u64).powi(4) * count as f64) as u32).collect()
+            };
+            let columns: Vec<Vec<u32>> = counts.iter().enumerate().map(|(k, count)| column(k, *count)).collect();
+            let columns: Vec<(&[u32], usize)> = columns.iter().zip(counts).map(|(c, count)| (&c[..], *count)).collect();
+            let found = with_columns("cuda", |backend| backend.combine(&columns)).expect("combined");
+            assert!(found == combine(&columns).expect("combined"), "{n} rows of {counts:?}");
+        }
+        let short = with_columns("cuda", |backend| backend.combine(&[(&[0, 1], 2), (&[0], 1)])).expect_err("lengths differ");
+        assert_eq!(short.to_string(), combine(&[(&[0, 1], 2), (&[0], 1)]).expect_err("lengths differ").to_string());
     }
 }

@@ -7,15 +7,14 @@
 
 use super::column::{DeviceColumn, Form, bytes_of};
 use super::device::{Gpu, Image, Kernel};
-use super::error::driver;
 use super::queue::{Queue, grid};
 use super::stats::{kernel_of, no_kernel, pointer};
+use super::upload::{Fill, Upload};
 use crate::column::Column;
 use crate::error::Result;
 use crate::launch;
 use crate::quantize::codes::round_down;
-use cudarc::driver::{CudaEvent, CudaSlice, CudaViewMut, DeviceRepr};
-use std::collections::VecDeque;
+use cudarc::driver::{CudaSlice, CudaViewMut, DeviceRepr};
 
 /// `kernels/codes.cu`.
 const CODES: Image = Image { name: "codes", bytes: taiga_kernels::images::codes };
@@ -105,6 +104,9 @@ pub enum Source<'a> {
     Codes(&'a [u8]),
 }
 
+/// Raw values that are on the GPU at a time, about.
+const GROUP: usize = 4 << 30;
+
 /// Codes of many columns from host memory, each in its place of `out`; columns are on their way while those
 /// before them are coded. Says of each column whether a value is missing (of codes: false), and so waits.
 ///
@@ -114,53 +116,94 @@ pub enum Source<'a> {
 /// # Panics
 /// When `out` is too short for the rows.
 pub fn quantize(queue: &Queue, sources: &[(Source<'_>, Place)], out: &mut CudaSlice<u8>) -> Result<Vec<bool>> {
-    let gpu = queue.gpu();
-    let copies = Queue::new(gpu)?;
-    let place_codes = gpu.kernel(CODES, "place_u8")?;
+    let copies = Queue::new(queue.gpu())?;
     let mut missing = queue.zeros::<u32>("flags", sources.len())?;
-    // What has been coded is freed two columns later, when the GPU has long done with it.
-    let mut coded: VecDeque<(OnDevice, CudaEvent)> = VecDeque::new();
-    let free = |coded: &mut VecDeque<(OnDevice, CudaEvent)>, keep: usize| -> Result<()> {
-        while coded.len() > keep {
-            if let Some((_, done)) = coded.front() {
-                copies.stream().wait(done).map_err(|e| driver(gpu, "waiting for codes", e))?;
-            }
-            coded.pop_front();
+    let free = super::memory::of(queue.gpu())?.free as usize;
+    let mut start = 0;
+    while start < sources.len() {
+        // As many columns as fit, one at least.
+        let (mut end, mut bytes) = (start + 1, sources[start].0.bytes());
+        while end < sources.len() && bytes + sources[end].0.bytes() <= GROUP.min(free / 2) {
+            bytes += sources[end].0.bytes();
+            end += 1;
         }
-        Ok(())
-    };
-    let result = (|| {
-        for (i, (source, place)) in sources.iter().enumerate() {
-            free(&mut coded, 2)?;
-            let on_device = match source {
-                Source::Values(column, ..) => OnDevice::Values(DeviceColumn::numeric(&copies, column)?),
-                Source::Codes(codes) => {
-                    let mut slice = copies.alloc::<u8>("codes", codes.len())?;
-                    copies.upload(&mut slice, codes.len(), &|from, out| out.copy_from_slice(&codes[from..from + out.len()]))?;
-                    OnDevice::Codes(slice)
-                }
-            };
-            queue.wait_for(&copies)?;
-            match (&on_device, source) {
-                (OnDevice::Values(column), Source::Values(_, borders, offset)) => {
-                    codes(queue, column, borders, *offset, out, *place, &mut missing.slice_mut(i..i + 1))?;
-                }
-                (OnDevice::Codes(slice), Source::Codes(codes)) => place_on(queue, &place_codes, slice, codes.len(), out, *place)?,
-                _ => {}
-            }
-            let done = queue.stream().record_event(None).map_err(|e| driver(gpu, "recording an event", e))?;
-            coded.push_back((on_device, done));
+        quantize_group(queue, &copies, &sources[start..end], out, &mut missing.slice_mut(start..end))?;
+        start = end;
+    }
+    Ok(queue.read(&missing)?.into_iter().take(sources.len()).map(|m| m != 0).collect())
+}
+
+fn quantize_group(
+    queue: &Queue,
+    copies: &Queue,
+    sources: &[(Source<'_>, Place)],
+    out: &mut CudaSlice<u8>,
+    missing: &mut CudaViewMut<'_, u32>,
+) -> Result<()> {
+    let place_codes = queue.gpu().kernel(CODES, "place_u8")?;
+    let columns = sources.iter().map(|(source, _)| source.room(copies)).collect::<Result<Vec<OnDevice>>>()?;
+    let mut uploads: Vec<Upload<'_>> = vec![];
+    // Of each upload its source, and of each source the uploads that are not done.
+    let (mut source_of, mut left) = (vec![], vec![0; sources.len()]);
+    for (i, ((source, _), column)) in sources.iter().zip(&columns).enumerate() {
+        let of_source = column.uploads(copies, source);
+        left[i] = of_source.len();
+        source_of.extend(of_source.iter().map(|_| i));
+        uploads.extend(of_source);
+    }
+    let result = copies.upload_each(&uploads, &mut |upload| {
+        let i = source_of[upload];
+        left[i] -= 1;
+        if left[i] > 0 {
+            return Ok(());
         }
-        queue.read(&missing)
-    })();
-    // Before the columns go, on success and on failure alike.
-    free(&mut coded, 0)?;
-    Ok(result?.into_iter().take(sources.len()).map(|m| m != 0).collect())
+        queue.wait_for(copies)?;
+        match (&columns[i], &sources[i]) {
+            (OnDevice::Values(column), (Source::Values(_, borders, offset), place)) => {
+                codes(queue, column, borders, *offset, out, *place, &mut missing.slice_mut(i..i + 1))
+            }
+            (OnDevice::Codes(slice), (Source::Codes(codes), place)) => place_on(queue, &place_codes, slice, codes.len(), out, *place),
+            _ => Ok(()),
+        }
+    });
+    // The columns are freed behind what reads them, on success and on failure alike.
+    copies.wait_for(queue)?;
+    result
 }
 
 enum OnDevice {
     Values(DeviceColumn),
     Codes(CudaSlice<u8>),
+}
+
+impl<'a> Source<'a> {
+    fn bytes(&self) -> usize {
+        match self {
+            Source::Values(column, ..) => DeviceColumn::numeric_bytes(column),
+            Source::Codes(codes) => codes.len(),
+        }
+    }
+
+    fn room(&self, queue: &Queue) -> Result<OnDevice> {
+        Ok(match self {
+            Source::Values(column, ..) => OnDevice::Values(DeviceColumn::numeric_room(queue, column)?),
+            Source::Codes(codes) => OnDevice::Codes(queue.alloc::<u8>("codes", codes.len())?),
+        })
+    }
+}
+
+impl OnDevice {
+    fn uploads<'a>(&self, queue: &Queue, source: &Source<'a>) -> Vec<Upload<'a>> {
+        match (self, source) {
+            (OnDevice::Values(on_device), Source::Values(column, ..)) => on_device.uploads(queue, column),
+            (OnDevice::Codes(slice), Source::Codes(codes)) => {
+                let codes = *codes;
+                let fill: Fill<'a> = Box::new(move |from, out| out.copy_from_slice(&codes[from..from + out.len()]));
+                vec![Upload { to: pointer(queue, slice), bytes: codes.len(), fill }]
+            }
+            _ => vec![],
+        }
+    }
 }
 
 fn place_on(queue: &Queue, kernel: &Kernel, codes: &CudaSlice<u8>, rows: usize, out: &mut CudaSlice<u8>, place: Place) -> Result<()> {

@@ -1,6 +1,8 @@
 //! Columns on the GPU.
 
 use super::queue::Queue;
+use super::stats::pointer;
+use super::upload::{Fill, Upload};
 use crate::column::{Column, Values};
 use crate::error::Result;
 use cudarc::driver::CudaSlice;
@@ -111,22 +113,43 @@ impl DeviceColumn {
     }
 
     fn with_form(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
+        let on_device = DeviceColumn::room(queue, column, form)?;
+        queue.upload_each(&on_device.uploads(queue, column), &mut |_| Ok(()))?;
+        Ok(on_device)
+    }
+
+    /// Room for [`DeviceColumn::numeric`], to be filled by [`DeviceColumn::uploads`].
+    pub(super) fn numeric_room(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
+        DeviceColumn::room(queue, column, Form::of(column, Form::numeric))
+    }
+
+    /// Bytes that [`DeviceColumn::numeric`] takes, about.
+    pub(super) fn numeric_bytes(column: &Column<'_>) -> usize {
+        column.len() * Form::of(column, Form::numeric).size()
+    }
+
+    fn room(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
         let (rows, size) = (column.len(), form.size());
         let mut nulls = false;
         column.segments(0, rows, |chunk, _, _, _| nulls |= chunk.validity().is_some());
         let bitmap = nulls && !form.is_float();
         let bytes = rows * size + if bitmap { rows.div_ceil(8) } else { 0 };
         queue.check_memory(&format!("column `{}`", column.name()), bytes as u64)?;
-        let mut values = queue.alloc::<u8>(column.name(), rows * size)?;
-        queue.upload(&mut values, rows * size, &|offset, out| fill(column, form, offset / size, out))?;
-        let validity = if bitmap {
-            let mut words = queue.alloc::<u32>(column.name(), rows.div_ceil(32))?;
-            queue.upload(&mut words, rows.div_ceil(32) * 4, &|offset, out| fill_validity(column, offset * 8, out))?;
-            Some(words)
-        } else {
-            None
-        };
+        let values = queue.alloc::<u8>(column.name(), rows * size)?;
+        let validity = if bitmap { Some(queue.alloc::<u32>(column.name(), rows.div_ceil(32))?) } else { None };
         Ok(DeviceColumn { form, rows, values, validity })
+    }
+
+    /// What fills the room that was made for `column`.
+    pub(super) fn uploads<'a>(&self, queue: &Queue, column: &'a Column<'_>) -> Vec<Upload<'a>> {
+        let (form, rows) = (self.form, self.rows);
+        let values: Fill<'a> = Box::new(move |offset, out| fill(column, form, offset / form.size(), out));
+        let mut uploads = vec![Upload { to: pointer(queue, &self.values), bytes: rows * form.size(), fill: values }];
+        if let Some(words) = &self.validity {
+            let bits: Fill<'a> = Box::new(move |offset, out| fill_validity(column, offset * 8, out));
+            uploads.push(Upload { to: pointer(queue, words), bytes: rows.div_ceil(32) * 4, fill: bits });
+        }
+        uploads
     }
 
     /// What the values are.

@@ -2,7 +2,7 @@
 
 use super::device::Gpu;
 use super::queue::Queue;
-use super::{encoding, stats};
+use super::{combine, encoding, stats};
 use crate::backend::columns::ColumnBackend;
 use crate::column::Column;
 use crate::encoding::target::{EncodingInput, Plan, TargetParams};
@@ -39,5 +39,9 @@ impl ColumnBackend for CudaColumns {
 
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
         encoding::category_values(&self.queue, input, params)
+    }
+
+    fn combine(&self, columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {
+        combine::combine(&self.queue, columns)
     }
 }

@@ -75,7 +75,7 @@ pub fn prefixes(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder, addends
 }
 
 /// Every byte 0xff.
-fn fill(queue: &Queue, values: &mut CudaSlice<u32>) -> Result<()> {
+pub(super) fn fill(queue: &Queue, values: &mut CudaSlice<u32>) -> Result<()> {
     use cudarc::driver::{DevicePtrMut, result};
     let (bytes, stream) = (values.num_bytes(), queue.stream());
     queue.gpu().context().bind_to_thread().map_err(|e| super::error::driver(queue.gpu(), "marking rows", e))?;

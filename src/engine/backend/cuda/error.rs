@@ -48,6 +48,12 @@ pub fn driver(gpu: &Gpu, doing: &str, e: DriverError) -> Error {
 }
 
 /// The CUDA runtime's error of one of [`taiga_kernels::algorithms`].
+///
+/// Its numbers are the driver's, so the same ones take the context along.
 pub fn algorithm(gpu: &Gpu, name: &str, code: i32) -> Error {
-    Error::device(gpu.number(), format!("{name}: {} (error {code} of the CUDA runtime)", taiga_kernels::algorithms::error_text(code)))
+    let message = format!("{name}: {} (error {code} of the CUDA runtime)", taiga_kernels::algorithms::error_text(code));
+    if matches!(code, 214 | 220 | 700 | 702 | 709 | 710 | 714..=719) {
+        let _ = gpu.lost.set(message.clone());
+    }
+    Error::device(gpu.number(), message)
 }

@@ -7,7 +7,7 @@
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
 //! - [`trees`]: boosted trees.
 //! - [`column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
-//!   their codes; [`encoding`]: target encoding; [`ctr`]: statistics of categories inside the trees;
+//!   their codes; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
 //!   [`predict`]: models applied.
 //! - [`sort`]: CUB's radix sort.
 //! - [`error`]: the driver's errors in our words.
@@ -19,6 +19,7 @@
 pub mod codes;
 pub mod column;
 mod columns;
+pub mod combine;
 pub mod ctr;
 pub mod device;
 pub mod encoding;

@@ -1,14 +1,17 @@
-//! CUB's radix sort.
+//! CUB's radix sort, and its scans of 32-bit numbers.
 
 use super::error::algorithm;
 use super::queue::Queue;
 use crate::error::Result;
 use cudarc::driver::{CudaSlice, DevicePtr, DevicePtrMut, DeviceRepr};
 use std::ffi::c_void;
-use taiga_kernels::algorithms::{taiga_sort_u32_u32, taiga_sort_u32_u64, taiga_sort_u64_u32};
+use taiga_kernels::algorithms::{taiga_largest_so_far, taiga_sort_u32_u32, taiga_sort_u32_u64, taiga_sort_u64_u32, taiga_sum_before};
 
 /// A sort of [`taiga_kernels::algorithms`].
 type Sort<K, V> = unsafe extern "C" fn(*mut c_void, *mut usize, *const K, *mut K, *const V, *mut V, u32, i32, i32, *mut c_void) -> i32;
+
+/// A scan of [`taiga_kernels::algorithms`].
+type Scan = unsafe extern "C" fn(*mut c_void, *mut usize, *const u32, *mut u32, u32, *mut c_void) -> i32;
 
 /// An unsigned integer to sort `V` by.
 pub trait SortKey<V>: DeviceRepr {
@@ -68,5 +71,39 @@ impl Queue {
         self.note("CUB's radix sort");
         sort(temporary.device_ptr_mut(stream).0 as *mut c_void)?;
         Ok(())
+    }
+
+    /// `out[i]` = the sum of the first `i` of `n` numbers. Does not wait.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    pub fn sum_before(&self, numbers: &CudaSlice<u32>, out: &mut CudaSlice<u32>, n: u32) -> Result<()> {
+        self.scan("CUB's sum", taiga_sum_before, numbers, out, n)
+    }
+
+    /// `out[i]` = the largest of the first `i + 1` of `n` numbers. Does not wait.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    pub fn largest_so_far(&self, numbers: &CudaSlice<u32>, out: &mut CudaSlice<u32>, n: u32) -> Result<()> {
+        self.scan("CUB's running maximum", taiga_largest_so_far, numbers, out, n)
+    }
+
+    fn scan(&self, name: &'static str, scan: Scan, numbers: &CudaSlice<u32>, out: &mut CudaSlice<u32>, n: u32) -> Result<()> {
+        assert!(numbers.len() >= n as usize && out.len() >= n as usize, "room for {n} numbers");
+        self.gpu().context().bind_to_thread().map_err(|e| super::error::driver(self.gpu(), name, e))?;
+        let stream = self.stream();
+        let (from, to) = (numbers.device_ptr(stream).0 as *const u32, out.device_ptr_mut(stream).0 as *mut u32);
+        let mut bytes = 0;
+        let mut call = |temporary: *mut c_void| {
+            // SAFETY: both arrays have `n` numbers (asserted above), and `temporary` as many bytes as the first call, which
+            // reads and writes nothing, asked for.
+            let code = unsafe { scan(temporary, &mut bytes, from, to, n, stream.cu_stream().cast()) };
+            if code == 0 { Ok(bytes) } else { Err(algorithm(self.gpu(), name, code)) }
+        };
+        let needed = call(std::ptr::null_mut())?;
+        let mut temporary = self.alloc::<u8>("a scan", needed)?;
+        self.note(name);
+        call(temporary.device_ptr_mut(stream).0 as *mut c_void).map(drop)
     }
 }

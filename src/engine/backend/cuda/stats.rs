@@ -144,7 +144,7 @@ fn layout_for(blocks: u32, most: usize, bins: usize, edge_bytes: usize) -> Layou
     let (edges_in_shared, blocks_per_multiprocessor) = ((edges > 0) as u32, blocks);
     let copies = (room - edges) / (bins * 4);
     match copies.min(32).checked_ilog2() {
-        Some(shift) => Layout { shift, edges_in_shared, shared: (edges + (bins * 4 << shift)) as u32, blocks_per_multiprocessor },
+        Some(shift) => Layout { shift, edges_in_shared, shared: (edges + ((bins * 4) << shift)) as u32, blocks_per_multiprocessor },
         None => Layout { shift: 32, edges_in_shared, shared: edges as u32, blocks_per_multiprocessor },
     }
 }

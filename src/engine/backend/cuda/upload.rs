@@ -28,7 +28,7 @@ const MOST_THREADS: usize = 8;
 /// Slots that wait for the next upload, at most: those of one; 64 MiB.
 const MOST_SLOTS: usize = 2 * MOST_THREADS;
 
-/// Less goes without slots.
+/// So much and less goes without slots.
 const SMALL: usize = 256 << 10;
 
 /// A pinned buffer.
@@ -73,6 +73,18 @@ impl Slots {
     }
 }
 
+/// Host memory on its way to the GPU.
+pub struct Upload<'a> {
+    /// Where it goes: a device pointer with room for `bytes`.
+    pub(super) to: u64,
+    pub(super) bytes: usize,
+    /// `fill(offset, piece)` writes the bytes from `offset` on to `piece`.
+    pub(super) fill: Fill<'a>,
+}
+
+/// See [`Queue::upload`].
+pub type Fill<'a> = Box<dyn Fn(usize, &mut [u8]) + Sync + 'a>;
+
 impl Queue {
     /// Writes `bytes` bytes to the beginning of `out`: `fill(offset, piece)` writes those from
     /// `offset` on to `piece`, from several threads at once and in no order. Offsets are multiples of
@@ -88,61 +100,93 @@ impl Queue {
         fill: &(dyn Fn(usize, &mut [u8]) + Sync),
     ) -> Result<()> {
         assert!(bytes <= out.num_bytes(), "{bytes} bytes for room of {}", out.num_bytes());
+        let (to, _order) = out.device_ptr_mut(self.stream());
+        let fill = Box::new(|offset: usize, piece: &mut [u8]| fill(offset, piece));
+        self.upload_each(&[Upload { to, bytes, fill }], &mut |_| Ok(()))
+    }
+
+    /// A small upload, from this thread.
+    fn upload_small(&self, upload: &Upload<'_>) -> Result<()> {
+        let mut small = vec![0; upload.bytes];
+        (upload.fill)(0, &mut small);
+        if upload.bytes > 0 {
+            let failed = |e| driver(self.gpu(), "copying to the GPU", e);
+            self.gpu().context.bind_to_thread().map_err(failed)?;
+            // SAFETY: there is room; from pageable memory the driver returns when it has read it.
+            unsafe { result::memcpy_htod_async(upload.to, &small, self.stream().cu_stream()) }.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out several uploads, one after the other without a pause, and calls `sent(i)` when all of upload
+    /// `i` is queued: what is queued behind it by then finds it there.
+    ///
+    /// # Errors
+    /// Those of [`Queue::upload`], and of `sent`.
+    pub(super) fn upload_each(&self, uploads: &[Upload<'_>], sent: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        if uploads.iter().map(|u| u.bytes).sum::<usize>() <= SMALL {
+            return uploads.iter().enumerate().try_for_each(|(i, upload)| self.upload_small(upload).and_then(|()| sent(i)));
+        }
         let failed = |e: DriverError| match e.0 {
             cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Error::Memory("the host has none left that can be pinned".into()),
             _ => driver(self.gpu(), "copying to the GPU", e),
         };
-        self.gpu().context.bind_to_thread().map_err(failed)?;
-        let (target, _order) = out.device_ptr_mut(self.stream());
-        if bytes <= SMALL {
-            let mut small = vec![0; bytes];
-            fill(0, &mut small);
-            if bytes > 0 {
-                // SAFETY: `target` has room; from pageable memory the driver returns when it has read it.
-                unsafe { result::memcpy_htod_async(target, &small, self.stream().cu_stream()) }.map_err(failed)?;
-            }
-            return Ok(());
-        }
-        let pieces = bytes.div_ceil(PIECE);
+        let pieces: Vec<(usize, usize)> =
+            uploads.iter().enumerate().flat_map(|(i, u)| (0..u.bytes).step_by(PIECE).map(move |from| (i, from))).collect();
+        let left: Vec<AtomicUsize> = uploads.iter().map(|u| AtomicUsize::new(u.bytes.div_ceil(PIECE))).collect();
         let next = AtomicUsize::new(0);
-        let copy = || -> std::result::Result<(), DriverError> {
+        let (done, queued) = std::sync::mpsc::channel();
+        let copy = |done: std::sync::mpsc::Sender<usize>| -> std::result::Result<(), DriverError> {
             self.gpu().context.bind_to_thread()?;
             let mut slots: [Option<Slot>; 2] = [None, None];
-            let mut sent = || {
+            let mut send = || {
                 for turn in 0.. {
-                    let piece = next.fetch_add(1, Ordering::Relaxed);
-                    if piece >= pieces {
-                        break;
-                    }
+                    let Some((i, from)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)).copied() else { break };
                     let slot = &mut slots[turn % 2];
                     if slot.is_none() {
                         *slot = Some(self.gpu().slots.take(self.gpu())?);
                     }
                     let Some(slot) = slot else { break };
                     slot.sent.synchronize()?;
-                    let (from, len) = (piece * PIECE, PIECE.min(bytes - piece * PIECE));
+                    let upload = &uploads[i];
                     // SAFETY: the slot's memory is PIECE bytes that nobody else uses: it was taken from the
                     // others, and what it held before has been sent.
-                    let memory = unsafe { std::slice::from_raw_parts_mut(slot.memory, len) };
-                    fill(from, memory);
-                    // SAFETY: `target` has room for all bytes, and the memory stays until `sent`.
-                    unsafe { result::memcpy_htod_async(target + from as u64, &*memory, self.stream().cu_stream()) }?;
+                    let memory = unsafe { std::slice::from_raw_parts_mut(slot.memory, PIECE.min(upload.bytes - from)) };
+                    (upload.fill)(from, memory);
+                    // SAFETY: there is room for all bytes, and the memory stays until `sent`.
+                    unsafe { result::memcpy_htod_async(upload.to + from as u64, &*memory, self.stream().cu_stream()) }?;
                     slot.sent.record(self.stream())?;
+                    if left[i].fetch_sub(1, Ordering::AcqRel) == 1 {
+                        // Nobody listens any more where `sent` has failed.
+                        let _ = done.send(i);
+                    }
                 }
                 Ok(())
             };
-            let done = sent();
+            let result = send();
             slots.into_iter().flatten().for_each(|slot| self.gpu().slots.give_back(slot));
-            done
+            result
         };
         // Threads of their own: rayon's could pick up another query's work while this one waits.
-        let threads = rayon::current_num_threads().min(MOST_THREADS).min(pieces);
-        let results = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(&copy)).collect();
-            let own = copy();
-            others.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).chain([own]).collect::<Vec<_>>()
-        });
-        results.into_iter().collect::<std::result::Result<(), _>>().map_err(failed)
+        let threads = rayon::current_num_threads().min(MOST_THREADS).min(pieces.len());
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    let done = done.clone();
+                    scope.spawn(|| copy(done))
+                })
+                .collect();
+            drop(done);
+            let mut result = uploads.iter().enumerate().filter(|(_, u)| u.bytes == 0).try_for_each(|(i, _)| sent(i));
+            for i in queued {
+                result = result.and_then(|()| sent(i));
+            }
+            for worker in workers {
+                let copied = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                result = result.and(copied.map_err(failed));
+            }
+            result
+        })
     }
 
     /// Writes the first `out.len()` bytes of `from` to `out`, when what was queued before has run, by the
@@ -187,7 +231,7 @@ impl Queue {
         };
         let threads = rayon::current_num_threads().min(MOST_THREADS).min(count);
         let results = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(&copy)).collect();
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(copy)).collect();
             let own = copy();
             others.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).chain([own]).collect::<Vec<_>>()
         });
