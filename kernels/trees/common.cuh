@@ -20,6 +20,20 @@ extern __shared__ uint4 memory[];
 // Features of a block of codes: a warp takes a row at a time, a lane a feature.
 constexpr uint32_t LANES = 32;
 
+// Threads that a multiprocessor holds.
+#if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
+constexpr uint32_t RESIDENT_THREADS = 2048;
+#elif __CUDA_ARCH__ == 750
+constexpr uint32_t RESIDENT_THREADS = 1024;
+#else
+constexpr uint32_t RESIDENT_THREADS = 1536;
+#endif
+
+// Blocks of `threads` that registers are to suffice for at a time: `wanted`, or as many as there is room for.
+constexpr uint32_t resident(uint32_t threads, uint32_t wanted) {
+    return wanted * threads <= RESIDENT_THREADS ? wanted : RESIDENT_THREADS / threads;
+}
+
 // The most rows that 32-bit sums of 16-bit statistics can take.
 constexpr uint32_t MOST_ROWS = 65536;
 

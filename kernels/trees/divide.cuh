@@ -63,7 +63,7 @@ __device__ __forceinline__ void take_job(Job& job, const Job* jobs, uint32_t whi
 }
 
 // Sends the rows of nodes to their children.
-extern "C" __global__ void __launch_bounds__(1024, 2)
+extern "C" __global__ void __launch_bounds__(1024, resident(1024, 2))
     tree_divide(const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts, uint32_t count, const Plan* plan) {
     constexpr int TURNS = 4;
     __shared__ Job job;

@@ -186,12 +186,12 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
     }
 }
 
-extern "C" __global__ void __launch_bounds__(LEAF_THREADS, 2)
+extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
     tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
     sum_leaves<false>(r, l, encoding);
 }
 
-extern "C" __global__ void __launch_bounds__(LEAF_THREADS, 2)
+extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
     tree_leaves_heap(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
     sum_leaves<true>(r, l, encoding);
 }

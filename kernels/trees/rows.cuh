@@ -103,7 +103,7 @@ constexpr uint32_t BATCHES = 4;
 // sixteen lanes, each taking every sixteenth row of the batch; from these the tree's encoding. Where
 // `leaf` is given, the last tree's values are added to the scores first. `largest` is zero before and
 // after. Behind the batches' sums there is room for each block's.
-extern "C" __global__ void __launch_bounds__(256, 5)
+extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
     tree_encode(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
                 uint32_t* arrived, Encoding* out) {
     // Gradients and hessians, half a turn of the banks apart.

@@ -325,7 +325,7 @@ TAIGA_SUM(tree_sum_ones, ONES)
 
 // The root's histogram where all rows count, with their rounding: one pass over scores and codes.
 // Block b takes rows b * piece on. For narrow statistics, and the first block of features.
-extern "C" __global__ void __launch_bounds__(1024, 2)
+extern "C" __global__ void __launch_bounds__(1024, resident(1024, 2))
     tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
               uint32_t* words, uint32_t slot, uint32_t piece) {
     __shared__ uint4 words_of_warps[32][8];

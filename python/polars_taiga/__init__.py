@@ -16,6 +16,7 @@ from __future__ import annotations
 from polars_taiga import namespaces as namespaces
 from polars_taiga import plot
 from polars_taiga._taiga import __version__
+from polars_taiga.device import DeviceInfo, DevicesInfo, device_info
 from polars_taiga.encoding import (
     combine,
     count_encode,
@@ -32,12 +33,15 @@ from polars_taiga.quantize import borders, quantize
 from polars_taiga.statistics import histogram, histogram2d, min_max
 
 __all__ = [
+    "DeviceInfo",
+    "DevicesInfo",
     "GbdtParams",
     "Model",
     "__version__",
     "borders",
     "combine",
     "count_encode",
+    "device_info",
     "encode",
     "fit_gbdt",
     "fit_target_encoder",

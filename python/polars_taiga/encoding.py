@@ -10,6 +10,7 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
+from polars_taiga.device import checked
 from polars_taiga.gbdt import _label, _part, _plain
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def target_encode(
     seed: int = 0,
     weight: IntoColumn | None = None,
     classes: Sequence[Any] | None = None,
+    device: str = "auto",
 ) -> pl.Expr:
     """Each category as the mean of a target, for the rows that a model is trained on.
 
@@ -133,6 +135,8 @@ def target_encode(
         The labels of a String or Categorical target, which a query must know before it sees the
         rows. An Enum knows its own (not in early versions of Polars 1). With them, integers and
         Booleans are classes, too.
+    device
+        As in `min_max`. Categories are numbered on the CPU.
 
     Raises
     ------
@@ -185,6 +189,7 @@ def target_encode(
         "weight": weight is not None,
         "order_by": order_by is not None,
         "folds": fold_column is not None,
+        "device": checked(device),
     }
     return _plugin.per_column("target_encode", args, kwargs)
 
@@ -202,6 +207,7 @@ def fit_target_encoder(
     prior_weight: float | Literal["auto"] = 1.0,
     weight: IntoColumn | None = None,
     classes: Sequence[Any] | None = None,
+    device: str = "auto",
 ) -> pl.Expr:
     """Fit an encoder for rows to come: one `Binary` value, which `encode` applies.
 
@@ -213,7 +219,7 @@ def fit_target_encoder(
     ----------
     cat
         The columns to encode: names, expressions, selectors, lists of these.
-    target, prior, prior_weight, weight, classes
+    target, prior, prior_weight, weight, classes, device
         As in `target_encode`.
 
     Examples
@@ -232,6 +238,7 @@ def fit_target_encoder(
     kwargs = {
         "params": _target_params(kind="full", prior=prior, prior_weight=prior_weight),
         "classes": _classes(classes),
+        "device": checked(device),
     }
     parts = [*columns, _part("target", [_plugin.as_expr(target, "the target")])]
     if weight is not None:

@@ -306,7 +306,9 @@ def fit_gbdt(
         that exclude each other bundled into one; default True. Saves time and memory, and never
         changes the model. (LightGBM: `enable_bundle`.)
     device
-        `"auto"` (default) or `"cpu"`; there is no `"cuda"` in this build. Never changes the model.
+        `"cpu"`; `"cuda"` or `"cuda:N"` (an NVIDIA GPU, an error where there is none); or `"auto"`, the
+        default: a GPU where there is one and the table is so large that it gains, else the CPU.
+        Never changes the model.
 
     Raises
     ------

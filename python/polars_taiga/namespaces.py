@@ -60,10 +60,14 @@ class TaigaExpr:
         return fit_gbdt(self._expr, *features, **params)
 
     def predict(
-        self, *features: IntoColumns, output: Output = "auto", dtype: DataType | DataTypeClass | None = None
+        self,
+        *features: IntoColumns,
+        output: Output = "auto",
+        dtype: DataType | DataTypeClass | None = None,
+        device: str = "auto",
     ) -> pl.Expr:
         """`tg.predict` with this expression as the model."""
-        return predict(self._expr, *features, output=output, dtype=dtype)
+        return predict(self._expr, *features, output=output, dtype=dtype, device=device)
 
     def borders(
         self, bins: int = 254, *, method: BorderMethod = "quantile", sample: int = 200_000, seed: int = 0
@@ -83,9 +87,9 @@ class TaigaExpr:
         """`tg.quantize` of this expression."""
         return quantize(self._expr, bins, method=method, borders=borders, sample=sample, seed=seed)
 
-    def min_max(self) -> pl.Expr:
+    def min_max(self, *, device: str = "auto") -> pl.Expr:
         """`tg.min_max` of this expression."""
-        return min_max(self._expr)
+        return min_max(self._expr, device=device)
 
     def histogram(
         self,
@@ -95,9 +99,10 @@ class TaigaExpr:
         edges: Edges | None = None,
         weights: IntoColumn | None = None,
         density: bool = False,
+        device: str = "auto",
     ) -> pl.Expr:
         """`tg.histogram` of this expression."""
-        return histogram(self._expr, bins, range=range, edges=edges, weights=weights, density=density)
+        return histogram(self._expr, bins, range=range, edges=edges, weights=weights, density=density, device=device)
 
     def histogram2d(
         self,

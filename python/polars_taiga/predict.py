@@ -8,6 +8,7 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin
+from polars_taiga.device import checked
 from polars_taiga.model import Model
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def predict(
     *features: IntoColumns,
     output: Output = "auto",
     dtype: DataType | DataTypeClass | None = None,
+    device: str = "auto",
 ) -> pl.Expr:
     """Apply a fitted model to every row. Elementwise, so it streams.
 
@@ -91,6 +93,9 @@ def predict(
         For a model that is an expression: the type of the result, where that is not the
         `Float64` (or list) that a regression and two classes give: `pl.Struct({"a": pl.Float64,
         "b": pl.Float64, "c": pl.Float64})` for three classes, `pl.String` for `output="class"`.
+    device
+        As in `min_max`. A GPU gains on many rows at a time: on a collected frame rather than in a
+        streaming query, which calls with about 100,000. `output="staged"` is for the CPU only.
 
     Raises
     ------
@@ -133,4 +138,5 @@ def predict(
         # plugin says more than Polars: which, and all of them.
         own: list[pl.Expr] = [cs.by_name(*model.features, require_all=False)] if model.features else []
         columns = _plugin.as_exprs(features, "a feature") if features else own
+    spec["device"] = checked(device)
     return _plugin.elementwise("predict", [model_expr, *columns], spec).alias("prediction")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from polars_taiga import _plugin, _taiga
+from polars_taiga.device import checked
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn
@@ -92,7 +93,7 @@ def _together(first: pl.Expr, *rest: pl.Expr) -> list[pl.Expr]:
     return [pl.struct([first, *(pl.struct(expr).alias(f"__taiga_{i}") for i, expr in enumerate(rest))])]
 
 
-def min_max(expr: IntoColumn) -> pl.Expr:
+def min_max(expr: IntoColumn, *, device: str = "auto") -> pl.Expr:
     """The smallest and the largest value in one pass: `Struct{min, max}` of the column's own type.
 
     Null and NaN are ignored; where nothing is left, both are null. A zero has no sign.
@@ -101,11 +102,15 @@ def min_max(expr: IntoColumn) -> pl.Expr:
     ----------
     expr
         A column of integers, floats, Boolean, Decimal or a temporal type; several by a selector.
+    device
+        Where it is computed: `"cpu"`, `"cuda"` or `"cuda:N"` (an NVIDIA GPU, an error where there is
+        none), or `"auto"`, the default, which is the CPU: a column has to go there first. The result is the same, to
+        the last bit.
 
     Raises
     ------
     polars.exceptions.ComputeError
-        When the query runs: for other types, naming the column.
+        When the query runs: for other types, naming the column; for a device that is not there.
 
     Examples
     --------
@@ -115,7 +120,7 @@ def min_max(expr: IntoColumn) -> pl.Expr:
     {'min': 2, 'max': 7}
     """
     column = _plugin.as_expr(expr, "a column")
-    return _plugin.scalar("min_max", [column], {"name": _name(column)})
+    return _plugin.scalar("min_max", [column], {"name": _name(column), "device": checked(device)})
 
 
 def histogram(
@@ -126,6 +131,7 @@ def histogram(
     edges: Edges | None = None,
     weights: IntoColumn | None = None,
     density: bool = False,
+    device: str = "auto",
 ) -> pl.Expr:
     """A histogram, equal to `numpy.histogram`: one `List(Struct{lower, upper, count})`.
 
@@ -154,6 +160,8 @@ def histogram(
     density
         Divide by the bin's width and by the sum over all bins: the third field is then `density`,
         whose integral is 1 (NaN where nothing was counted).
+    device
+        As in `min_max`.
 
     Raises
     ------
@@ -186,7 +194,7 @@ def histogram(
     column = _plugin.as_expr(expr, "a column")
     args = [column] if weights is None else _together(column, _plugin.as_expr(weights, "weights"))
     params = {"axis": _params(axis), "density": _density(density)}
-    kwargs = {"params": params, "weighted": weights is not None, "name": _name(column)}
+    kwargs = {"params": params, "weighted": weights is not None, "name": _name(column), "device": checked(device)}
     return _plugin.scalar("histogram", args, kwargs)
 
 

@@ -13,9 +13,10 @@ use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use rayon::prelude::*;
 use serde::Deserialize;
+use taiga_engine::backend::columns::with_columns;
 use taiga_engine::encoding::combine::combine as combine_codes;
 use taiga_engine::encoding::count::counts;
-use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams, target_encode as encode_target};
+use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams};
 use taiga_engine::encoding::woe::{Evidence, evidence};
 use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
 use target::{TargetData, classes_of};
@@ -67,6 +68,7 @@ struct TargetKwargs {
     weight: bool,
     order_by: bool,
     folds: bool,
+    device: String,
 }
 
 fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<Field> {
@@ -103,7 +105,7 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series
             let codes = categories::codes(category)?;
             let input =
                 EncodingInput { codes: &codes.codes, categories: codes.categories(), target: target.target(), weight: weight.as_deref() };
-            encode_target(&input, &plan, &params).map_err(errors::compute)
+            with_columns(&kwargs.device, |backend| backend.target_encode(&input, &plan, &params)).map_err(errors::compute)
         })?;
         let values = values.into_iter().map(|v| Float64Chunked::from_vec(PlSmallStr::EMPTY, v).into_series()).collect();
         values_series(category.name(), rows, values, classes.as_deref())
@@ -114,6 +116,7 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series
 struct EncoderKwargs {
     params: String,
     classes: Option<Vec<String>>,
+    device: String,
 }
 
 fn encoder_field(_: &[Field]) -> PolarsResult<Field> {
@@ -146,7 +149,11 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<
             let data = TargetData::new(&target, classes.as_deref())?;
             let weight = weight.as_ref().map(target::weights).transpose()?;
             let columns = categories.iter().map(categories::category_column).collect::<PolarsResult<Vec<CategoryColumn>>>()?;
-            TargetEncoder::fit(columns, target.name(), data.target(), classes, weight.as_deref(), &params).map_err(errors::compute)
+            with_columns(&kwargs.device, |backend| {
+                let values = |input: &EncodingInput<'_>| backend.category_values(input, &params);
+                TargetEncoder::fit_by(columns, target.name(), data.target(), classes, weight.as_deref(), values)
+            })
+            .map_err(errors::compute)
         })?;
         Ok(BinaryChunked::from_slice("encoder".into(), &[encoder.to_bytes()]).into_series())
     })

@@ -4,6 +4,7 @@
 mod cache;
 mod categories;
 mod columns;
+mod device;
 mod encoding;
 mod errors;
 mod gbdt;
@@ -26,6 +27,7 @@ static ALLOCATOR: PolarsAllocator = PolarsAllocator::new();
 fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<model::PyModel>()?;
+    module.add_function(wrap_pyfunction!(device::device_info, module)?)?;
     module.add_function(wrap_pyfunction!(model::check_gbdt_params, module)?)?;
     module.add_function(wrap_pyfunction!(statistics::check_histogram_params, module)?)?;
     module.add_function(wrap_pyfunction!(encoding::python::check_target_params, module)?)?;

@@ -12,6 +12,7 @@ use pyo3_polars::derive::polars_expr;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use taiga_engine::backend::predict::PlacedPredictor;
 use taiga_engine::model::Model;
 use taiga_engine::model::apply::Predictor;
 
@@ -22,9 +23,17 @@ const BLOCK: usize = 1 << 16;
 
 static PREDICTORS: Cache<Predictor> = Cache::new();
 
-/// The predictor of a model's bytes.
-fn predictor(bytes: &[u8]) -> PolarsResult<Arc<Predictor>> {
-    PREDICTORS.get(bytes, |bytes| Ok(Predictor::new(Model::from_bytes(bytes).map_err(errors::compute)?)))
+/// Models on the devices that were named for them.
+static PLACED: Cache<PlacedPredictor> = Cache::new();
+
+/// The predictor of a model's bytes, on a device.
+fn predictor(bytes: &[u8], device: &str) -> PolarsResult<Arc<PlacedPredictor>> {
+    let parsed = |bytes: &[u8]| PREDICTORS.get(bytes, |bytes| Ok(Predictor::new(Model::from_bytes(bytes).map_err(errors::compute)?)));
+    let placed = |bytes: &[u8]| PlacedPredictor::new(device, parsed(bytes)?).map_err(errors::compute);
+    match device {
+        "auto" | "cpu" => placed(bytes).map(Arc::new),
+        _ => PLACED.get(&[device.as_bytes(), b"\0", bytes].concat(), |_| placed(bytes)),
+    }
 }
 
 /// The columns of one call, by name; all of the same length.
@@ -102,14 +111,14 @@ pub fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) 
 }
 
 /// One model for all rows.
-fn predict_all(predictor: &Predictor, table: &Table, output: &Output) -> PolarsResult<Series> {
-    output.check(predictor.model())?;
-    let features = table.of(predictor)?;
-    let block = if table.rows > PARALLEL_ABOVE { BLOCK } else { table.rows.max(1) };
+fn predict_all(placed: &PlacedPredictor, table: &Table, output: &Output) -> PolarsResult<Series> {
+    output.check(placed.predictor().model())?;
+    let features = table.of(placed.predictor())?;
+    let block = if table.rows > PARALLEL_ABOVE && !placed.is_remote() { BLOCK } else { table.rows.max(1) };
     let work = |start: usize, len: usize| {
         let slices: Vec<Feature> = features.iter().map(|f| f.slice(start, len)).collect();
         let columns: Vec<_> = slices.iter().map(Feature::column).collect();
-        output.apply(predictor, &columns, len)
+        output.apply(placed, &columns, len)
     };
     // At least one block, so that no rows give an empty series of the right type.
     let mut parts = if table.rows == 0 { vec![work(0, 0)] } else { for_blocks(table.rows, block, work) }.into_iter();
@@ -121,16 +130,16 @@ fn predict_all(predictor: &Predictor, table: &Table, output: &Output) -> PolarsR
 }
 
 /// A model for each row: rows are gathered by model, predicted, and put back in their order.
-fn predict_each(models: &BinaryChunked, table: &Table, output: &Output) -> PolarsResult<Series> {
+fn predict_each(models: &BinaryChunked, table: &Table, output: &Output, device: &str) -> PolarsResult<Series> {
     let (distinct, rows) = distinct_models(models);
     let work = |first: usize, count: usize| -> PolarsResult<Vec<Series>> {
         (first..first + count)
             .map(|k| {
-                let predictor = predictor(distinct[k])?;
-                output.check(predictor.model())?;
-                let gathered: Vec<Feature> = table.of(&predictor)?.iter().map(|f| f.gather(&rows[k])).collect();
+                let placed = predictor(distinct[k], device)?;
+                output.check(placed.predictor().model())?;
+                let gathered: Vec<Feature> = table.of(placed.predictor())?.iter().map(|f| f.gather(&rows[k])).collect();
                 let columns: Vec<_> = gathered.iter().map(Feature::column).collect();
-                output.apply(&predictor, &columns, rows[k].len())
+                output.apply(&placed, &columns, rows[k].len())
             })
             .collect()
     };
@@ -171,12 +180,9 @@ fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
         let table = Table::new(&inputs[0], &inputs[1..])?;
         let single = (models.len() == 1).then(|| models.get(0)).flatten();
         match single {
-            Some(bytes) => {
-                let predictor: Arc<Predictor> = predictor(bytes)?;
-                predict_all(&predictor, &table, &output)
-            }
+            Some(bytes) => predict_all(&*predictor(bytes, &kwargs.device)?, &table, &output),
             None if models.len() == 1 => Ok(Series::full_null(output::NAME.into(), table.rows, &output.dtype())),
-            None => predict_each(&models, &table, &output),
+            None => predict_each(&models, &table, &output, &kwargs.device),
         }
     })
 }

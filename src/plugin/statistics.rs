@@ -8,10 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use serde::Deserialize;
-use taiga_engine::stats::{
-    AxisParams, Heights, Histogram2dParams, HistogramParams, Number, PARALLEL_FROM, histogram as histogram_of,
-    histogram2d as histogram2d_of, min_max as min_max_of,
-};
+use taiga_engine::backend::columns::with_columns;
+use taiga_engine::stats::{AxisParams, Heights, Histogram2dParams, HistogramParams, Number, PARALLEL_FROM, histogram2d as histogram2d_of};
 
 /// A column under the name that Python knows it by: inside groups a lone input has none.
 fn named(series: &Series, name: &Option<String>) -> Series {
@@ -73,6 +71,7 @@ fn value(name: &str, number: Option<Number>, dtype: &DataType) -> PolarsResult<S
 #[derive(Deserialize)]
 struct MinMaxKwargs {
     name: Option<String>,
+    device: String,
 }
 
 /// The smallest and the largest value of one column.
@@ -81,7 +80,8 @@ fn min_max(inputs: &[Series], kwargs: MinMaxKwargs) -> PolarsResult<Series> {
     guarded("min_max", || {
         let inputs = [named(&inputs[0], &kwargs.name)];
         let numbers = numbers(&inputs[0])?;
-        let found = run(numbers.len(), || min_max_of(&numbers.column()));
+        let found = run(numbers.len(), || with_columns(&kwargs.device, |backend| backend.min_max(&numbers.column())));
+        let found = found.map_err(errors::compute)?;
         let dtype = inputs[0].dtype();
         let fields = [value("min", found.map(|f| f.min), dtype)?, value("max", found.map(|f| f.max), dtype)?];
         Ok(StructChunked::from_series(inputs[0].name().clone(), 1, fields.iter())?.into_series())
@@ -161,6 +161,7 @@ struct HistogramKwargs {
     params: HistogramParams,
     weighted: bool,
     name: Option<String>,
+    device: String,
 }
 
 fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Field> {
@@ -178,7 +179,7 @@ fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series>
         let weights = columns.get(1).map(|w| Numbers::finite(w, "a weight")).transpose()?;
         let found = run(values.len(), || {
             let weights = weights.as_ref().map(Numbers::column);
-            histogram_of(&values.column(), weights.as_ref(), &kwargs.params)
+            with_columns(&kwargs.device, |backend| backend.histogram(&values.column(), weights.as_ref(), &kwargs.params))
         });
         let found = found.map_err(errors::compute)?;
         let edge = |name: &str, edges: &[f64]| Series::new(name.into(), edges);

@@ -3,8 +3,8 @@
 use crate::errors;
 use polars::prelude::*;
 use serde::Deserialize;
+use taiga_engine::backend::predict::PlacedPredictor;
 use taiga_engine::column::Column as EngineColumn;
-use taiga_engine::model::apply::Predictor;
 use taiga_engine::model::{Labels, Model};
 
 /// The name of what `predict` returns.
@@ -20,6 +20,8 @@ pub struct PredictKwargs {
     classes: Option<Vec<String>>,
     /// The labels' type where a label is asked for: `boolean`, `integer`, `float` or `text`.
     label: Option<String>,
+    /// Where the model is applied.
+    pub device: String,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -103,13 +105,14 @@ impl Output {
     }
 
     /// The predictions for `rows` rows of `columns`.
-    pub fn apply(&self, predictor: &Predictor, columns: &[EngineColumn<'_>], rows: usize) -> PolarsResult<Series> {
+    pub fn apply(&self, placed: &PlacedPredictor, columns: &[EngineColumn<'_>], rows: usize) -> PolarsResult<Series> {
+        let predictor = placed.predictor();
         let columns = predictor.bind(columns).map_err(errors::compute)?;
         let model = predictor.model();
         let name = || PlSmallStr::from_static(NAME);
         match self.kind {
             Kind::Auto | Kind::Raw => {
-                let mut values = predictor.raw(&columns);
+                let mut values = placed.raw(&columns).map_err(errors::compute)?;
                 if self.kind == Kind::Auto {
                     predictor.link(&mut values);
                 }
@@ -124,15 +127,15 @@ impl Output {
                     Some(Labels::Text(v)) => Series::new(name(), v),
                     None => return Err(errors::data("the model has no classes")),
                 };
-                let class = predictor.class(&predictor.raw(&columns));
+                let class = predictor.class(&placed.raw(&columns).map_err(errors::compute)?);
                 labels.take(&IdxCa::from_vec("".into(), class.into_iter().map(|c| c as IdxSize).collect()))
             }
             Kind::Leaf => {
                 let trees = model.trees.len();
-                Ok(lists::<UInt32Type>(rows, trees, &predictor.leaves(&columns), DataType::UInt32))
+                Ok(lists::<UInt32Type>(rows, trees, &placed.leaves(&columns).map_err(errors::compute)?, DataType::UInt32))
             }
             Kind::Staged => {
-                let mut stages = predictor.staged(&columns);
+                let mut stages = placed.staged(&columns).map_err(errors::compute)?;
                 predictor.link(&mut stages);
                 let series = stages.iter().map(|v| lists::<Float64Type>(rows, model.rounds(), v, DataType::Float64));
                 self.fields(rows, series.collect())

@@ -1,0 +1,65 @@
+"""Where the work is done: `device_info`, and the parameter `device`."""
+
+from __future__ import annotations
+
+import re
+from typing import TypedDict
+
+from polars_taiga import _taiga
+
+__all__ = ["DeviceInfo", "DevicesInfo", "device_info"]
+
+
+class DeviceInfo(TypedDict):
+    """A GPU; memory in bytes."""
+
+    device: str
+    name: str
+    capability: tuple[int, int]
+    total_memory: int
+    free_memory: int
+
+
+class DevicesInfo(TypedDict):
+    """The GPUs of this machine."""
+
+    driver: str | None
+    devices: list[DeviceInfo]
+    unavailable: str | None
+
+
+def device_info() -> DevicesInfo:
+    """What GPUs there are, as found now; the first call opens the NVIDIA driver.
+
+    Returns
+    -------
+    dict
+        `driver`: the newest CUDA that the driver supports, None where there is no driver.
+        `devices`: for each GPU the name that the parameter `device` takes, the model, the compute
+        capability, and its memory in bytes, all and free. `unavailable`: why there is no GPU to
+        use, or why one of them can't be used; None where all can.
+
+    Examples
+    --------
+    >>> import polars_taiga as tg
+    >>> info = tg.device_info()
+    >>> bool(info["devices"]) or info["unavailable"] is not None
+    True
+    """
+    driver, devices, unavailable = _taiga.device_info()
+    gpus = [
+        DeviceInfo(device=f"cuda:{number}", name=name, capability=capability, total_memory=total, free_memory=free)
+        for number, name, capability, total, free in devices
+    ]
+    return DevicesInfo(driver=driver, devices=gpus, unavailable=unavailable)
+
+
+def checked(device: object) -> str:
+    """The parameter `device` of every function that has one."""
+    if not isinstance(device, str):
+        msg = f"parameter `device`: {device!r} is not a string"
+        raise TypeError(msg)
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
+        msg = f'parameter `device`: {device!r} is not "auto", "cpu", "cuda" or "cuda:N"'
+        raise ValueError(msg)
+    return device

@@ -1,0 +1,89 @@
+"""The parameter `device`: what it refuses, and that every device gives the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+import polars_taiga as tg
+import pytest
+
+GPUS = [device["device"] for device in tg.device_info()["devices"]]
+
+
+def frame(rows: int = 20_000) -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((3, rows))
+    c = rng.integers(0, 40, rows)
+    y = x[0] + np.sin(c) + 0.3 * rng.standard_normal(rows)
+    df = pl.DataFrame(
+        {"a": x[0], "b": x[1].astype(np.float32), "c": pl.Series(c).cast(pl.String), "d": x[2] * 100, "y": y}
+    )
+    return df.with_columns(
+        b=pl.when(pl.int_range(pl.len()) % 11 == 0).then(None).otherwise("b"), d=pl.col("d").cast(pl.Int64)
+    )
+
+
+MODEL = frame(2000).select(tg.fit_gbdt("y", "a", "b", "c", "d", trees=5)).item()
+
+CALLS: dict[str, Callable[..., pl.Expr]] = {
+    "min_max": lambda **p: tg.min_max("b", **p),
+    "histogram": lambda **p: tg.histogram("d", bins=40, **p),
+    "target_encode ordered": lambda **p: tg.target_encode("c", "y", seed=5, **p),
+    "target_encode kfold": lambda **p: tg.target_encode("c", "y", kind="kfold", **p),
+    "target_encode full": lambda **p: tg.target_encode("c", pl.col("y") > 0, kind="full", prior_weight="auto", **p),
+    "fit_target_encoder": lambda **p: tg.fit_target_encoder("c", "y", **p),
+    "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", trees=8, **p),
+    "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", trees=8, policy="depthwise", **p),
+    "predict": lambda **p: tg.predict(MODEL, **p),
+    "predict leaf": lambda **p: tg.predict(MODEL, output="leaf", **p),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_auto_and_cpu_give_the_same(call: str) -> None:
+    df = frame()
+    auto, cpu = (df.select(CALLS[call](device=device)) for device in ("auto", "cpu"))
+    assert auto.equals(cpu)
+    assert df.select(CALLS[call]()).equals(cpu)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_devices_that_are_not_there_are_errors(call: str) -> None:
+    with pytest.raises((ValueError, pl.exceptions.ComputeError), match="`device`"):
+        frame(100).select(CALLS[call](device="cuda:9999"))
+    if not GPUS:
+        with pytest.raises((ValueError, pl.exceptions.ComputeError), match="`device`"):
+            frame(100).select(CALLS[call](device="cuda"))
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "", "CPU"])
+def test_other_words_are_errors(call: str, device: str) -> None:
+    with pytest.raises(ValueError, match="`device`"):
+        CALLS[call](device=device)
+
+
+@pytest.mark.parametrize("device", [None, 1, True])
+def test_other_types_are_errors(device: Any) -> None:
+    with pytest.raises(TypeError, match="`device`"):
+        tg.min_max("b", device=device)
+
+
+def test_device_info_says_what_there_is() -> None:
+    info = tg.device_info()
+    assert set(info) == {"driver", "devices", "unavailable"}
+    assert info["devices"] or info["unavailable"]
+    for device in info["devices"]:
+        assert device["device"].startswith("cuda:")
+        assert 0 < device["free_memory"] <= device["total_memory"]
+
+
+@pytest.mark.skipif(not GPUS, reason="no GPU")
+@pytest.mark.parametrize("call", CALLS)
+def test_a_gpu_gives_the_bytes_of_the_cpu(call: str) -> None:
+    df = frame()
+    gpu, cpu = (df.select(CALLS[call](device=device)) for device in ("cuda", "cpu"))
+    assert gpu.equals(cpu)
