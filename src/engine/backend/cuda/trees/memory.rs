@@ -88,7 +88,7 @@ kernels!(
     grow,
     grow_level,
     leaves,
-    leaves_heap,
+    leaves_one,
 );
 
 /// Threads of the blocks that part rows, and of those that sum a root.
@@ -121,7 +121,7 @@ impl Kernels {
             }
             kernels.root.allow_shared(gpu, shared_bins(256))?;
         }
-        for kernel in [&kernels.leaves, &kernels.leaves_heap] {
+        for kernel in [&kernels.leaves, &kernels.leaves_one] {
             kernel.allow_shared(gpu, LEAVES_SHARED)?;
         }
         Ok(kernels)
