@@ -51,9 +51,10 @@ __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32
     const Item item = a.items[at];
     const bool exists = item.state & EXISTS, divided = exists && column != ~0u, last = a.level + 1 == a.depth;
     Found* found = a.found + at;
+    *found = Found{};
     found->side = divided ? best.side : NO_SIDE;
     Job* job = a.jobs + place;
-    job->moves = 0;
+    *job = Job{};
     job->node = at;
     a.summed[place] = {~0u, 0};
     if (!divided) {
@@ -87,7 +88,6 @@ __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32
         job->codes = reinterpret_cast<const uint8_t*>(a.codes[column]);
         job->last = last_left;
         job->zero_right = zero_right;
-        job->is_set = 0;
         job->right_is_smaller = right_is_smaller;
         job->slot = slot;
         job->moves = 1;

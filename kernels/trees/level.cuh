@@ -139,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(32)
     uint32_t c = best_column(a.best, a.columns);
     Found* out = found + blockIdx.x;
     if (c == ~0u) {
-        if (threadIdx.x == 0) out->side = NO_SIDE;
+        if (threadIdx.x == 0) *out = Found{};
         return;
     }
     const Best b = a.best[c];
@@ -149,6 +149,7 @@ extern "C" __global__ void __launch_bounds__(32)
     if (!(item.state & SEARCHED)) return;
     Sums left = left_sums(a, item.slot, f - a.first_feature, a.features[f].first, b.border, b.side);
     if (threadIdx.x == 0) {
+        *out = Found{};
         out->gain = b.gain;
         out->feature = f;
         out->border = b.border;

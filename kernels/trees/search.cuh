@@ -354,11 +354,12 @@ extern "C" __global__ void __launch_bounds__(32)
     uint32_t c = best_column(best + first, columns);
     Found* out = found + blockIdx.x;
     if (c == ~0u) {
-        if (threadIdx.x == 0) out->side = NO_SIDE;
+        if (threadIdx.x == 0) *out = Found{};
         return;
     }
     const Best b = best[first + c];
     if (threadIdx.x == 0) {
+        out->unused = 0;
         out->gain = b.gain;
         out->feature = numbers[c];
         out->border = b.border;

@@ -196,7 +196,7 @@ impl CudaBackend {
     /// What sends a row to the right by its code.
     pub(super) fn code_test(&self, feature: u32, border: u32, missing_left: bool) -> (u32, bool) {
         let f = &self.features[feature as usize];
-        (f.first() as u32 + border, !(missing_left || !f.missing_bin))
+        (f.first() as u32 + border, f.missing_bin && !missing_left)
     }
 
     /// Carries out the divisions whose children, or theirs, will be searched; the others need no rows.

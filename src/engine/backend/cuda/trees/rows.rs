@@ -210,6 +210,7 @@ impl RowData {
     }
 
     /// Rounds the derivatives of all rows; where rows were drawn, they become the root's list.
+    #[allow(clippy::too_many_arguments)]
     pub fn round(
         &mut self,
         queue: &Queue,
