@@ -35,6 +35,7 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "target_encode kfold": lambda **p: tg.target_encode("c", "y", kind="kfold", **p),
     "target_encode full": lambda **p: tg.target_encode("c", pl.col("y") > 0, kind="full", prior_weight="auto", **p),
     "fit_target_encoder": lambda **p: tg.fit_target_encoder("c", "y", **p),
+    "combine": lambda **p: tg.combine("c", "d", **p),
     "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", trees=8, **p),
     "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", trees=8, policy="depthwise", **p),
     "predict": lambda **p: tg.predict(MODEL, **p),

@@ -48,10 +48,15 @@ def elementwise_per_column(function: str, args: Sequence[pl.Expr], kwargs: dict[
     )
 
 
-def whole(function: str, args: Sequence[pl.Expr]) -> pl.Expr:
+def whole(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
     """An expression that reads whole columns and makes one; selectors expand inside the call."""
     return register_plugin_function(
-        plugin_path=_PLUGIN, function_name=function, args=list(args), input_wildcard_expansion=True, **_DETERMINISTIC
+        plugin_path=_PLUGIN,
+        function_name=function,
+        args=list(args),
+        kwargs=kwargs,
+        input_wildcard_expansion=True,
+        **_DETERMINISTIC,
     )
 
 

@@ -396,7 +396,7 @@ def count_encode(cat: IntoCategories, *, normalize: bool = False) -> pl.Expr:
     return _plugin.per_column("count_encode", [_categories(cat)], {"normalize": bool(normalize)})
 
 
-def combine(*cats: IntoColumns) -> pl.Expr:
+def combine(*cats: IntoColumns, device: str = "auto") -> pl.Expr:
     """Several categories as one: a UInt32, the same for rows with the same values in all of them.
 
     Dense, numbered from 0 by first appearance; null is a value like any other. The expression's
@@ -407,6 +407,8 @@ def combine(*cats: IntoColumns) -> pl.Expr:
     cats
         Names, expressions, selectors, or lists of these: String, Categorical, Enum, integer or
         Boolean columns.
+    device
+        As in `min_max`. Categories are numbered on the CPU.
 
     Examples
     --------
@@ -420,4 +422,4 @@ def combine(*cats: IntoColumns) -> pl.Expr:
     if not columns:
         msg = "combine: there are no columns"
         raise ValueError(msg)
-    return _plugin.whole("combine", columns).alias("combination")
+    return _plugin.whole("combine", columns, {"device": checked(device)}).alias("combination")

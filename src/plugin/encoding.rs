@@ -14,7 +14,6 @@ use pyo3_polars::derive::polars_expr;
 use rayon::prelude::*;
 use serde::Deserialize;
 use taiga_engine::backend::columns::with_columns;
-use taiga_engine::encoding::combine::combine as combine_codes;
 use taiga_engine::encoding::count::counts;
 use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams};
 use taiga_engine::encoding::woe::{Evidence, evidence};
@@ -254,14 +253,19 @@ fn combine_field(_: &[Field]) -> PolarsResult<Field> {
     Ok(Field::new("combination".into(), DataType::UInt32))
 }
 
+#[derive(Deserialize)]
+struct CombineKwargs {
+    device: String,
+}
+
 #[polars_expr(output_type_func=combine_field)]
-fn combine(inputs: &[Series]) -> PolarsResult<Series> {
+fn combine(inputs: &[Series], kwargs: CombineKwargs) -> PolarsResult<Series> {
     guarded("combine", || {
         let columns = columns::unnest(&broadcast(inputs)?)?;
         let codes = on_all_threads(|| {
             let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;
             let views: Vec<(&[u32], usize)> = codes.iter().map(|c| (&c.codes[..], c.categories())).collect();
-            combine_codes(&views).map_err(errors::compute)
+            with_columns(&kwargs.device, |backend| backend.combine(&views)).map_err(errors::compute)
         })?;
         Ok(UInt32Chunked::from_vec("combination".into(), codes.0).into_series())
     })
