@@ -83,7 +83,7 @@ pub trait Float: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + M
     fn floor(self) -> Self;
     /// `k` of `MAGIC + k`.
     fn whole(self) -> u32;
-    /// [`Uniform::sure`], compiled for the processor.
+    /// `Uniform::sure`, compiled for the processor.
     fn sure(uniform: &Uniform<Self>) -> Option<Self>;
 }
 

@@ -6,7 +6,7 @@
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
 //! - [`trees`]: boosted trees.
-//! - [`column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
+//! - [`mod@column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
 //!   their codes; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
 //!   [`predict`]: models applied.
 //! - [`sort`]: CUB's radix sort.

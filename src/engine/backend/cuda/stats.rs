@@ -77,7 +77,7 @@ pub(super) fn no_kernel(gpu: &Gpu, form: Form) -> Error {
     Error::device(gpu.number(), format!("there is no kernel for values of the form {form:?}"))
 }
 
-/// [`crate::stats::min_max`] of a column on the GPU; 0 and 1 for Booleans, and for decimals the
+/// [`crate::stats::min_max()`] of a column on the GPU; 0 and 1 for Booleans, and for decimals the
 /// integers, of scale 0.
 ///
 /// # Errors
