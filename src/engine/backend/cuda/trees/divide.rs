@@ -7,7 +7,7 @@ use super::{CudaBackend, RowData};
 use crate::backend::cuda::{Kernel, grid};
 use crate::backend::{CodeSet, Division, NodeId};
 use crate::boosting::loss::Loss;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::launch;
 use crate::tree::split::Sums;
 use cudarc::driver::LaunchConfig;
@@ -157,7 +157,7 @@ impl CudaBackend {
                 Plane::Ones { component } => (&self.kernels.sum_ones, *component, 0),
             };
             let histograms = g.table(component);
-            let (threads, shared) = self.queueing(g.bins)?;
+            let (threads, shared) = queueing(queue.gpu(), g.bins)?;
             let shares = (queue.gpu().multiprocessors() / (blocks - skip)).max(1);
             let config = LaunchConfig { grid_dim: (shares, blocks - skip, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared };
             // SAFETY: the arguments are those of `tree_sum_*`: the nodes' rows are rows of the table, the
@@ -280,15 +280,6 @@ impl CudaBackend {
         matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1)
     }
 
-    /// The threads of a block that queues rows, and its shared memory.
-    fn queueing(&self, bins: usize) -> Result<(u32, u32)> {
-        let gpu = self.queue.gpu();
-        queueing(gpu, bins).ok_or_else(|| {
-            let (have, need) = (gpu.shared_per_block(), shared_bins(bins) + 10_496);
-            Error::parameter("bins", format!("{bins} bins need {need} bytes of shared memory on the GPU, which has {have}: ask for fewer"))
-        })
-    }
-
     /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`.
     pub(super) fn queue_divide(&self, group: usize, count: u32, fused: bool) -> Result<()> {
         let (nodes, list, starts, plan) =
@@ -300,7 +291,7 @@ impl CudaBackend {
             // are those of all rows.
             return unsafe { launch!(self.queue, &self.kernels.divide, config; &lists, &nodes, &list, &starts, &count, &plan) };
         }
-        let (threads, shared) = self.queueing(self.groups[group].bins)?;
+        let (threads, shared) = queueing(self.queue.gpu(), self.groups[group].bins)?;
         let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
         // SAFETY: as above, with slots that are there.
         unsafe { launch!(self.queue, &self.kernels.divide_sum, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan) }

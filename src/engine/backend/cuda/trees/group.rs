@@ -176,6 +176,6 @@ impl Group {
 }
 
 /// The most bins that one of the features has.
-fn most_bins(features: &[CodedFeature]) -> usize {
+pub fn most_bins(features: &[CodedFeature]) -> usize {
     features.iter().map(CodedFeature::bins).max().unwrap_or(1)
 }

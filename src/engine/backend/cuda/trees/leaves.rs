@@ -2,7 +2,7 @@
 
 use super::CudaBackend;
 use super::group::Group;
-use super::memory::LEAVES_SHARED;
+use super::memory::leaves_shared;
 use super::rows::RowData;
 use super::tables::{BY_SET, Encoding, Leaves, Walk, leaf, question};
 use crate::backend::cuda::grid;
@@ -126,9 +126,10 @@ impl CudaBackend {
     pub(super) fn queue_leaves(&self, loss: &dyn Loss, walk: Walk, leaves: usize, sums: u64, one: Option<&Group>) -> Result<()> {
         let rows = self.data.rows;
         let bytes = walk.entries as usize * if walk.children == 0 { 8 } else { 16 };
-        let near = bytes <= LEAVES_SHARED as usize / 4;
+        let most = leaves_shared(self.queue.gpu()) as usize;
+        let near = bytes <= most / 4;
         let bytes = if near { bytes } else { 0 };
-        let room = (LEAVES_SHARED as usize - bytes) / 4;
+        let room = (most - bytes) / 4;
         // With as many rows, values have at most 62 bits less those of the number of rows.
         let limbs = if 62 - (usize::BITS - rows.leading_zeros()) <= 39 { 2 } else { 3 };
         let per_copy = leaves * (2 * limbs + 1);

@@ -1,7 +1,7 @@
 //! Buffers of a fit on the device, and the kernels.
 
 use crate::backend::cuda::{Gpu, Image, Kernel, Queue};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
 
 /// `kernels/trees.cu`.
@@ -103,30 +103,39 @@ pub fn shared_bins(bins: usize) -> u32 {
     (bins * 32 * 8) as u32
 }
 
-/// The threads of a block that queues rows for features of up to `bins` bins, and its shared memory;
-/// none where the GPU has not enough of it.
-pub fn queueing(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
-    let room = gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)?;
-    let warps = (room / QUEUE_BYTES).min(QUEUE_THREADS / 32);
-    (warps >= 2).then_some((32 * warps, shared_bins(bins) + warps * QUEUE_BYTES))
+/// The threads of a block that queues rows for features of up to `bins` bins, and its shared memory.
+///
+/// # Errors
+/// [`Error::Parameter`] where the GPU has not enough of it.
+pub fn queueing(gpu: &Gpu, bins: usize) -> Result<(u32, u32)> {
+    let (have, least) = (gpu.shared_per_block(), shared_bins(bins) + 1024 + 2 * QUEUE_BYTES);
+    if have < least {
+        return Err(Error::parameter(
+            "bins",
+            format!("a feature of {bins} codes needs {least} bytes of shared memory, and a block of the GPU has {have}: ask for fewer"),
+        ));
+    }
+    let warps = ((have - shared_bins(bins) - 1024) / QUEUE_BYTES).min(QUEUE_THREADS / 32);
+    Ok((32 * warps, shared_bins(bins) + warps * QUEUE_BYTES))
+}
+
+/// Bytes of shared memory for the sums of leaves.
+pub fn leaves_shared(gpu: &Gpu) -> u32 {
+    (96 << 10).min(gpu.shared_per_block() - 1024)
 }
 
 impl Kernels {
-    /// Loads the kernels for features of up to `bins` bins.
+    /// Loads the kernels, and lets those that want much shared memory have it; beside it they have less
+    /// than 1 KiB of their own, and a root's 4 KiB.
     pub fn new(gpu: &Gpu) -> Result<Kernels> {
         let kernels = Kernels::load(gpu)?;
-        if let Some((_, shared)) = queueing(gpu, 256) {
-            for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.divide_sum] {
-                kernel.allow_shared(gpu, shared)?;
-            }
-            kernels.root.allow_shared(gpu, shared_bins(256))?;
+        for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.divide_sum] {
+            kernel.allow_shared(gpu, gpu.shared_per_block() - 1024)?;
         }
+        kernels.root.allow_shared(gpu, shared_bins(256).min(gpu.shared_per_block() - 5120))?;
         for kernel in [&kernels.leaves, &kernels.leaves_one] {
-            kernel.allow_shared(gpu, LEAVES_SHARED)?;
+            kernel.allow_shared(gpu, leaves_shared(gpu))?;
         }
         Ok(kernels)
     }
 }
-
-/// Bytes of shared memory for the sums of leaves.
-pub const LEAVES_SHARED: u32 = 96 << 10;
