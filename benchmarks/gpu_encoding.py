@@ -52,7 +52,8 @@ def with_cupy(codes: cupy.ndarray, flags: cupy.ndarray) -> cupy.ndarray:
 
 
 def main() -> None:
-    print(f"torch {torch.__version__}, cupy {cupy.__version__}, {torch.cuda.get_device_name()}; {N} rows, {CATEGORIES} categories")
+    print(f"torch {torch.__version__}, cupy {cupy.__version__}, {torch.cuda.get_device_name()}")
+    print(f"{N} rows, {CATEGORIES} categories")
     torch.manual_seed(0)
     codes = torch.randint(0, CATEGORIES, (N,), device="cuda", dtype=torch.int32)
     flags = torch.randint(0, 2, (N,), device="cuda", dtype=torch.uint8)

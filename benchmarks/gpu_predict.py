@@ -1,4 +1,4 @@
-"""XGBoost's and CatBoost's GPU predictions of 200 trees of depth 6 for 10M rows, for src/engine/benches/cuda_predict.rs.
+"""GPU predictions of XGBoost and CatBoost, 200 trees of depth 6 for 10M rows: see benches/cuda_predict.rs.
 
 Needs a GPU, numpy, cupy and either of the two. XGBoost predicts from a device array; CatBoost takes its own
 pool, quantised beforehand where it accepts that.
@@ -35,12 +35,11 @@ def main() -> None:
         )
         on_device = cupy.asarray(x)
 
-        def work() -> None:
+        def work(on_device: object = on_device) -> None:
             model.inplace_predict(on_device)
             cupy.cuda.Device().synchronize()
 
         print(f"XGBoost {xgboost.__version__}, from a device array: {best(work):.1f} ms", flush=True)
-        del on_device
     except ImportError as error:
         print(f"XGBoost not measured: {error}")
     try:
@@ -48,7 +47,10 @@ def main() -> None:
 
         model = catboost.CatBoostRegressor(iterations=TREES, depth=DEPTH, task_type="GPU", verbose=False).fit(train, y)
         pool = catboost.Pool(x)
-        print(f"CatBoost {catboost.__version__}, CPU, from its pool: {best(lambda: model.predict(pool)):.1f} ms", flush=True)
+        print(
+            f"CatBoost {catboost.__version__}, CPU, from its pool: {best(lambda: model.predict(pool)):.1f} ms",
+            flush=True,
+        )
         print(f"CatBoost, GPU, from its pool: {best(lambda: model.predict(pool, task_type='GPU')):.1f} ms", flush=True)
     except ImportError as error:
         print(f"CatBoost not measured: {error}")

@@ -37,9 +37,6 @@ const PTX: &str = "75";
 /// addition, no flush to zero, divisions and roots rounded as IEEE 754 says.
 const EXACT: [&str; 4] = ["-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true"];
 
-/// A twentieth of the bytes that the default leaves, where kernels are many instances of one template.
-const COMPRESS: &str = "--compress-mode=size";
-
 const INSTALL: &str = "The feature `cuda` of taiga-kernels needs NVIDIA's compiler nvcc, 13.0 or newer. Either
   - run `make kernels`, or
   - pip install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-cuda-runtime==13.0.*'
@@ -73,12 +70,12 @@ fn compile() -> Result<(), String> {
     let headers = headers(Path::new("."))?;
     for source in IMAGES {
         let mut command = Command::new(&nvcc);
-        command.args(["-fatbin", "-std=c++17", "-O3", "-Werror=all-warnings", "--threads=0", COMPRESS]);
+        command.args(["-fatbin", "-std=c++17", "-O3", "-Werror=all-warnings", "--threads=0"]);
         command.args(EXACT).args(&targets).arg(source);
         make(command, &out.join(source).with_extension("fatbin"), &[source], &headers)?;
     }
     let mut command = Command::new(&nvcc);
-    command.args(["-lib", "-std=c++17", "-O3", "-Xcompiler=-fPIC", "--threads=0", COMPRESS]).args(EXACT).args(&targets).args(ALGORITHMS);
+    command.args(["-lib", "-std=c++17", "-O3", "-Xcompiler=-fPIC", "--threads=0"]).args(EXACT).args(&targets).args(ALGORITHMS);
     make(command, &out.join("libtaiga_algorithms.a"), &ALGORITHMS, &headers)?;
     link(&nvcc, &out)
 }
