@@ -160,7 +160,7 @@ mod x86 {
                         let q = questions.asked.get_unchecked(numbers[k] as usize);
                         let at = q.codes.add((row + k) * q.stride);
                         *code = *at;
-                        if k % 2 == 0 {
+                        if k.is_multiple_of(2) {
                             prefetch_near(at.wrapping_add(AHEAD));
                         }
                     }
@@ -203,7 +203,8 @@ mod tests {
             for asked in [1usize, 3, 31] {
                 let question = |k: usize| {
                     let at = 3 + k % features;
-                    let test = [Test::new(100 + k, k % 2 == 0), Test::of(|c| (40..90).contains(&c) || c == 17), Test::of(|c| c != 3)];
+                    let test =
+                        [Test::new(100 + k, k.is_multiple_of(2)), Test::of(|c| (40..90).contains(&c) || c == 17), Test::of(|c| c != 3)];
                     Question {
                         codes: codes[at..].as_ptr(),
                         stride,
