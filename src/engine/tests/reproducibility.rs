@@ -3,36 +3,12 @@
 
 mod common;
 
+use common::contract::{self, table};
 use common::{Dice, Table, Wanted, params, params_with};
 use serde_json::json;
 use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
-use taiga_engine::model::{Labels, Model};
-
-const LOSSES: [&str; 10] = ["rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"];
-
-/// Whole numbers from -40 to 40 as features, some missing, and a target that any loss takes.
-fn table(rows: usize, features: usize, loss: &str, seed: u64) -> Table {
-    let mut dice = Dice::new(seed);
-    let columns: Vec<Vec<f64>> = (0..features)
-        .map(|f| {
-            let missing = if f % 3 == 1 { 0.1 } else { 0.0 };
-            (0..rows).map(|_| if dice.chance(missing) { f64::NAN } else { dice.below(81) as f64 - 40.0 }).collect()
-        })
-        .collect();
-    let x = |f: usize, i: usize| if columns[f % features][i].is_nan() { 20.0 } else { columns[f % features][i] };
-    let z: Vec<f64> = (0..rows).map(|i| x(0, i) / 20.0 + x(1, i) * x(2, i) / 800.0 + dice.normal()).collect();
-    match loss {
-        "logloss" => Table::classes(columns, z.iter().map(|z| (*z > 0.0) as u32).collect(), Labels::Boolean),
-        "multiclass" => {
-            let class = |z: &f64| if *z > 0.7 { 2 } else { (*z > -0.7) as u32 };
-            Table::classes(columns, z.iter().map(class).collect(), Labels::Text(vec!["a".into(), "b".into(), "c".into()]))
-        }
-        "cross_entropy" => Table::numbers(columns, z.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect()),
-        "poisson" | "gamma" | "tweedie" => Table::numbers(columns, z.iter().map(|z| (0.5 * z).exp()).collect()),
-        _ => Table::numbers(columns, z),
-    }
-}
+use taiga_engine::model::Model;
 
 fn with_threads(p: &BoostingParams, n: u32) -> BoostingParams {
     BoostingParams { n_threads: Some(n), ..p.clone() }
@@ -48,43 +24,12 @@ fn assert_same(a: &Model, b: &Model, what: &str) {
 /// out over the combinations. 40,000 × 6 values keep seven threads busy.
 #[test]
 fn threads_change_nothing_under_any_policy_loss_and_sample() {
-    let mut case = 0;
-    for loss in LOSSES {
-        let mut plain = table(40_000, 6, loss, 1);
-        let mut dice = Dice::new(2);
-        let weight: Vec<f64> = (0..plain.rows()).map(|_| 0.1 + dice.unit()).collect();
-        let held_out: Vec<bool> = (0..plain.rows()).map(|_| dice.chance(0.2)).collect();
-        for policy in ["symmetric", "depthwise", "leafwise"] {
-            for sample in ["none", "bernoulli", "goss", "mvs"] {
-                case += 1;
-                let mut p = json!({ "loss": loss, "policy": policy, "row_sample": sample, "trees": 3, "seed": case, "learning_rate": 0.3 });
-                p["depth"] = json!(4);
-                if case % 2 == 0 {
-                    p["feature_fraction"] = json!(0.7);
-                    p["feature_fraction_level"] = json!(0.8);
-                    p["feature_fraction_node"] = json!(if policy == "symmetric" { 1.0 } else { 0.6 });
-                }
-                if case % 3 == 0 {
-                    p["min_data_in_leaf"] = json!(50);
-                    p["monotone"] = json!({ "x0": 1 });
-                }
-                if case % 7 < 3 {
-                    p["early_stopping"] = json!(2);
-                    p["trees"] = json!(5);
-                }
-                if case % 11 == 0 {
-                    p["interaction"] = json!([["x0", "x1"], ["x2", "x3", "x4"]]);
-                }
-                plain.held_out = (case % 7 < 3).then(|| held_out.clone());
-                plain.weight = (case % 5 < 2).then(|| weight.clone());
-                let p = params(p);
-                let one = plain.fit(&with_threads(&p, 1));
-                let many = [2, 3, 4, 7][case as usize % 4];
-                assert_same(&one, &plain.fit(&with_threads(&p, many)), &format!("{many} threads, {p:?}"));
-                assert!(one.trees.iter().any(|t| t.leaves().len() > 1), "{p:?}");
-            }
-        }
-    }
+    contract::combinations(40_000, |t, p, case| {
+        let one = t.fit(&with_threads(&p, 1));
+        let many = [2, 3, 4, 7][case as usize % 4];
+        assert_same(&one, &t.fit(&with_threads(&p, many)), &format!("{many} threads, {p:?}"));
+        assert!(one.trees.iter().any(|t| t.leaves().len() > 1), "{p:?}");
+    });
 }
 
 /// Proves the same for 1, 2, 3, 4 and 7 threads on longer fits, and over the edges of the layout:
@@ -112,47 +57,22 @@ fn threads_change_nothing_at_the_edges_of_the_layout() {
 /// threads by histograms: 500 × 140 values are enough for the second one.
 #[test]
 fn sorted_rows_and_histograms_give_the_same_small_models() {
-    let mut case = 0;
-    for loss in ["rmse", "logloss", "multiclass", "quantile"] {
-        for policy in ["symmetric", "depthwise", "leafwise"] {
-            for more in [
-                json!({}),
-                json!({ "min_child_weight": 0, "l2": 0.1, "bins": 20, "row_sample": "bernoulli" }),
-                json!({ "l1": 0.3, "min_data_in_leaf": 7, "row_sample": "mvs", "min_gain": 0.01 }),
-                json!({ "monotone": { "x0": 1, "x1": -1 }, "feature_fraction_level": 0.5, "min_child_weight": 0.2 }),
-                json!({ "interaction": [["x0", "x1"], ["x1", "x2", "x130"]], "feature_fraction": 0.8, "bins": 1 }),
-            ] {
-                case += 1;
-                let mut t = table(500, 140, loss, case);
-                let mut dice = Dice::new(case);
-                t.weight = (case % 3 == 0).then(|| (0..500).map(|_| dice.below(4) as f64).collect());
-                t.held_out = (case % 4 == 0).then(|| (0..500).map(|_| dice.chance(0.2)).collect());
-                let base = json!({ "loss": loss, "policy": policy, "trees": 2, "depth": 5, "seed": case, "learning_rate": 0.4 });
-                let p = params_with(base, more);
-                let (one, two) = (t.fit(&with_threads(&p, 1)), t.fit(&with_threads(&p, 2)));
-                assert_same(&one, &two, &format!("{loss}, {policy}, case {case}"));
-            }
-        }
-    }
+    contract::small_tables(|t, p, case| {
+        let (one, two) = (t.fit(&with_threads(&p, 1)), t.fit(&with_threads(&p, 2)));
+        assert_same(&one, &two, &format!("case {case}: {p:?}"));
+    });
 }
 
 /// Proves the same with all 255 borders, where missing values take one away, and with continuous
 /// values, whose borders come from a sample.
 #[test]
 fn threads_change_nothing_with_255_borders() {
-    for missing in [0.0, 0.05] {
-        let mut dice = Dice::new(4);
-        let rows = 120_000;
-        let columns: Vec<Vec<f64>> =
-            (0..3).map(|_| (0..rows).map(|_| if dice.chance(missing) { f64::NAN } else { dice.unit() }).collect()).collect();
-        let y = (0..rows).map(|i| (9.0 * columns[0][i]).sin().max(-0.9) + columns[1][i].max(-3.0)).collect();
-        let t = Table::numbers(columns, y);
-        let p = params(json!({ "bins": 255, "trees": 5, "border_sample": 50_000, "policy": "depthwise" }));
-        let one = t.fit(&with_threads(&p, 1));
+    contract::many_borders(|t, p, missing| {
+        let one = t.fit(&with_threads(p, 1));
         for n in [2, 5, 7] {
-            assert_same(&one, &t.fit(&with_threads(&p, n)), &format!("{n} threads, missing {missing}"));
+            assert_same(&one, &t.fit(&with_threads(p, n)), &format!("{n} threads, missing {missing}"));
         }
-    }
+    });
 }
 
 /// Proves the same where statistics are wide: a target with an outlier, under constant hessians,

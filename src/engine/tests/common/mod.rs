@@ -1,6 +1,7 @@
 //! Tables, fits and predictions as the contract's tests need them.
 #![allow(dead_code)]
 
+pub mod contract;
 pub mod naive;
 
 use taiga_engine::Result;
