@@ -75,11 +75,21 @@ def test_other_types_are_errors(device: Any) -> None:
 
 def test_device_info_says_what_there_is() -> None:
     info = tg.device_info()
-    assert set(info) == {"driver", "devices", "unavailable"}
+    assert set(info) == {"driver", "devices", "unavailable", "fits"}
     assert info["devices"] or info["unavailable"]
     for device in info["devices"]:
         assert device["device"].startswith("cuda:")
         assert 0 < device["free_memory"] <= device["total_memory"]
+
+
+def test_device_info_says_what_fits_were_done_on() -> None:
+    for device in ("cpu", "auto"):
+        frame(100).select(tg.fit_gbdt("y", "a", trees=1, device=device))
+        function, chosen = tg.device_info()["fits"][0]
+        assert function == "fit_gbdt"
+        assert chosen.startswith("cpu")
+        assert ("estimated" in chosen) == (device == "auto" and chosen != "cpu")
+    assert len(tg.device_info()["fits"]) <= 16
 
 
 @pytest.mark.skipif(not GPUS, reason="no GPU")

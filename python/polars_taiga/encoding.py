@@ -10,8 +10,9 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
+from polars_taiga._fit import label as label_text
+from polars_taiga._fit import part, plain
 from polars_taiga.device import checked
-from polars_taiga.gbdt import _label, _part, _plain
 
 if TYPE_CHECKING:
     from polars.datatypes import DataType, DataTypeClass
@@ -55,7 +56,7 @@ def _classes(classes: Iterable[object] | None) -> list[str] | None:
     if isinstance(classes, str):
         msg = f"parameter `classes`: {classes!r} is not a list of labels"
         raise TypeError(msg)
-    labels = [_label(_plain("classes", label)) for label in classes]
+    labels = [label_text(plain("classes", label)) for label in classes]
     for i, label in enumerate(labels):
         if label in labels[:i]:
             msg = f"parameter `classes`: {label!r} stands twice"
@@ -68,7 +69,7 @@ def _classes(classes: Iterable[object] | None) -> list[str] | None:
 
 def _target_params(**params: object) -> str:
     """The parameters as JSON, checked by the engine."""
-    text = json.dumps({name: _plain(name, value) for name, value in params.items() if value is not None})
+    text = json.dumps({name: plain(name, value) for name, value in params.items() if value is not None})
     _taiga.check_target_params(text)
     return text
 
@@ -240,9 +241,9 @@ def fit_target_encoder(
         "classes": _classes(classes),
         "device": checked(device),
     }
-    parts = [*columns, _part("target", [_plugin.as_expr(target, "the target")])]
+    parts = [*columns, part("target", target)]
     if weight is not None:
-        parts.append(_part("weight", [_plugin.as_expr(weight, "weight")]))
+        parts.append(part("weight", weight))
     return _plugin.scalar("fit_target_encoder", [pl.struct(parts)], kwargs).alias("encoder")
 
 
@@ -307,7 +308,7 @@ def encode(
 def _evidence_args(
     cat: IntoCategories, target: IntoColumn, smoothing: float, weight: IntoColumn | None
 ) -> tuple[list[pl.Expr], dict[str, Any]]:
-    smoothing = _plain("smoothing", smoothing)  # type: ignore[assignment]
+    smoothing = plain("smoothing", smoothing)  # type: ignore[assignment]
     if isinstance(smoothing, bool) or not isinstance(smoothing, int | float):
         msg = f"parameter `smoothing`: {smoothing!r} is not a number"
         raise TypeError(msg)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-import polars as pl
-
-from polars_taiga import _plugin, _taiga
+from polars_taiga import _fit, _taiga
 
 if TYPE_CHECKING:
+    import polars as pl
     from typing_extensions import Unpack
 
     from polars_taiga._plugin import IntoColumn, IntoColumns
@@ -88,49 +85,6 @@ class GbdtParams(TypedDict, total=False):
     n_threads: int | None
     bundle: bool
     device: str
-
-
-def _label(label: object) -> str:
-    """A class label as the model writes it."""
-    if isinstance(label, bool):
-        return "true" if label else "false"
-    if isinstance(label, float) and label.is_integer():
-        return str(int(label))
-    return str(label)
-
-
-def _plain(name: str, value: object) -> object:
-    """A value as JSON has it; numbers of NumPy become Python's."""
-    if isinstance(value, Mapping):
-        key = _label if name == "class_weight" else str
-        return {key(_plain(name, k)): _plain(name, v) for k, v in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(name, v) for v in value]
-    if isinstance(value, bool | int | str) or value is None:
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            msg = f"parameter `{name}`: {value} is not a finite number"
-            raise ValueError(msg)
-        return value
-    if hasattr(value, "item"):
-        return _plain(name, value.item())
-    msg = f"parameter `{name}`: can't be of type {type(value).__name__}"
-    raise TypeError(msg)
-
-
-def _params_json(params: Mapping[str, object]) -> str:
-    """The parameters as JSON, checked by the engine; `None` stands for the default."""
-    known = GbdtParams.__annotations__
-    plain = {k: _plain(k, v) for k, v in params.items() if v is not None or k not in known}
-    text = json.dumps(plain)
-    _taiga.check_gbdt_params(text)
-    return text
-
-
-def _part(role: str, columns: list[pl.Expr]) -> pl.Expr:
-    """The columns of one role as a field of the struct that the plugin reads."""
-    return pl.struct(columns).alias(f"__taiga_{role}")
 
 
 def fit_gbdt(
@@ -329,27 +283,10 @@ def fit_gbdt(
     >>> df.with_columns(p=tg.predict(model)).filter(pl.col("p") > 0.5).height
     50
     """
-    columns = _plugin.as_exprs(features, "a feature")
+    columns = _fit.features("fit_gbdt", target, features)
     if not columns:
         msg = "fit_gbdt: there are no features; name at least one column besides the target"
         raise ValueError(msg)
-    seen: set[str] = set()
-    for name in _plugin.names_of(columns):
-        if name in seen:
-            msg = f"fit_gbdt: column `{name}`: this feature is given twice"
-            raise ValueError(msg)
-        seen.add(name)
-    if isinstance(target, str) and target in _plugin.bare_names(columns):
-        msg = f"fit_gbdt: column `{target}`: the target is among the features"
-        raise ValueError(msg)
-
-    kwargs = {"params": _params_json(params), "progress": progress}
-    # One struct of everything: see `Parts` in src/plugin/gbdt.rs.
-    parts = [*columns, _part("target", [_plugin.as_expr(target, "the target")])]
-    if weight is not None:
-        parts.append(_part("weight", [_plugin.as_expr(weight, "weight")]))
-    if baseline is not None:
-        parts.append(_part("baseline", _plugin.as_exprs([baseline], "baseline")))
-    if eval is not None:
-        parts.append(_part("eval", [_plugin.as_expr(eval, "eval")]))
-    return _plugin.scalar("fit_gbdt", [pl.struct(parts)], kwargs).alias("model")
+    text = _fit.params_json(params, GbdtParams, _taiga.check_gbdt_params)
+    roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval}
+    return _fit.expr("fit_gbdt", columns, roles, text, progress)

@@ -50,21 +50,11 @@ impl Feature {
     }
 
     /// The column's name.
-    pub fn name(&self) -> &str {
+    fn name(&self) -> &str {
         match self {
             Feature::Numbers(n) => n.name(),
             Feature::Categories(c) => &c.name,
             Feature::Codes(name, _) | Feature::Values(name, ..) => name,
-        }
-    }
-
-    /// The number of rows.
-    pub fn len(&self) -> usize {
-        match self {
-            Feature::Numbers(n) => n.len(),
-            Feature::Categories(c) => c.codes.len(),
-            Feature::Codes(_, codes) => codes.len(),
-            Feature::Values(.., values) => values.len(),
         }
     }
 

@@ -1,15 +1,32 @@
-//! `device_info`: what Python is told of the GPUs.
+//! `device_info`: what Python is told of the GPUs, and of the devices that fits were done on.
 
 use pyo3::prelude::*;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 use taiga_engine::backend::device_info as devices;
 
 /// Number, name, compute capability, bytes of memory, bytes of them that are free.
 type Device = (u32, String, (u32, u32), u64, u64);
 
-/// The newest CUDA that the driver supports, the GPUs, and why there is none or one can't be used.
+/// The fits last begun: the expression, and the device with the reason for it.
+static CHOSEN: Mutex<VecDeque<(&str, String)>> = Mutex::new(VecDeque::new());
+
+/// So many of them are kept.
+const KEPT: usize = 16;
+
+/// Notes the device that a fit was begun on.
+pub fn note(function: &'static str, chosen: &str) {
+    let mut fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+    fits.truncate(KEPT - 1);
+    fits.push_front((function, chosen.to_string()));
+}
+
+/// The newest CUDA that the driver supports, the GPUs, why there is none or one can't be used, and
+/// the devices of the fits last begun, the last one first.
 #[pyfunction]
-pub fn device_info(py: Python<'_>) -> (Option<String>, Vec<Device>, Option<String>) {
+pub fn device_info(py: Python<'_>) -> (Option<String>, Vec<Device>, Option<String>, Vec<(&'static str, String)>) {
     let info = py.detach(devices);
     let devices = info.devices.into_iter().map(|d| (d.number, d.name, d.capability, d.total_memory, d.free_memory));
-    (info.driver, devices.collect(), info.unavailable)
+    let fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+    (info.driver, devices.collect(), info.unavailable, fits)
 }

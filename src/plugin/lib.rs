@@ -7,6 +7,7 @@ mod columns;
 mod device;
 mod encoding;
 mod errors;
+mod fit;
 mod gbdt;
 mod model;
 mod monitor;

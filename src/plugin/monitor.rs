@@ -1,5 +1,6 @@
 //! What watches a fit: a progress bar, and Ctrl-C.
 
+use crate::device;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,9 @@ static BAR_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Watches one fit. See [`Watch::new`].
 pub struct Watch {
+    /// The expression, and what its rounds are called: `trees`, say.
+    function: &'static str,
+    rounds: &'static str,
     /// Whether a bar is wanted; by the terminal and the time it takes where nobody said.
     progress: Option<bool>,
     terminal: bool,
@@ -26,8 +30,10 @@ pub struct Watch {
 impl Watch {
     /// Begins to watch. `progress`: a bar always, never, or (`None`) when standard error is a
     /// terminal and the fit is long.
-    pub fn new(progress: Option<bool>) -> Self {
+    pub fn new(function: &'static str, rounds: &'static str, progress: Option<bool>) -> Self {
         Watch {
+            function,
+            rounds,
             progress,
             terminal: std::io::stderr().is_terminal(),
             started: Instant::now(),
@@ -53,8 +59,8 @@ impl Watch {
             return;
         }
         let bar = ProgressBar::new(total as u64).with_elapsed(self.started.elapsed());
-        let style = ProgressStyle::with_template("fit_gbdt {bar:30} {pos}/{len} trees, {elapsed} of {duration} {msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let template = format!("{} {{bar:30}} {{pos}}/{{len}} {}, {{elapsed}} of {{duration}} {{msg}}", self.function, self.rounds);
+        bar.set_style(ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()));
         if self.bar.set(bar).is_err() {
             BAR_TAKEN.store(false, Ordering::Release);
         }
@@ -73,9 +79,13 @@ impl Monitor for Watch {
             bar.set_position(done as u64);
             // Where standard error is no terminal nothing is drawn but what is asked for: the end.
             if !self.terminal && done == total {
-                eprintln!("fit_gbdt {done}/{total} trees in {:.1} s", self.started.elapsed().as_secs_f64());
+                eprintln!("{} {done}/{total} {} in {:.1} s", self.function, self.rounds, self.started.elapsed().as_secs_f64());
             }
         }
+    }
+
+    fn device(&self, chosen: &str) {
+        device::note(self.function, chosen);
     }
 
     fn interrupted(&self) -> bool {

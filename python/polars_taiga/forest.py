@@ -1,0 +1,147 @@
+"""Fitting random forests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from polars_taiga import _fit, _taiga
+
+if TYPE_CHECKING:
+    import polars as pl
+    from typing_extensions import Unpack
+
+    from polars_taiga._plugin import IntoColumn, IntoColumns
+
+__all__ = ["ForestParams", "fit_forest"]
+
+
+class ForestParams(TypedDict, total=False):
+    """The parameters of `fit_forest`; what each means, its default and its name elsewhere: see there."""
+
+    trees: int
+    criterion: Literal["auto", "gini", "entropy", "squared_error", "poisson"]
+    splitter: Literal["histogram", "exact", "random"]
+    depth: int | None
+    leaves: int | None
+    max_features: Literal["sqrt", "log2", "all"] | int | float | None
+    bootstrap: bool | float
+    bins: int
+    border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"]
+    border_sample: int
+    min_data_in_leaf: int
+    min_gain: float
+    categorical: Sequence[str]
+    class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
+    oob: bool
+    permutation_importance: bool
+    seed: int
+    n_threads: int | None
+    device: str
+
+
+def fit_forest(
+    target: IntoColumn,
+    *features: IntoColumns,
+    weight: IntoColumn | None = None,
+    progress: bool | None = None,
+    **params: Unpack[ForestParams],
+) -> pl.Expr:
+    """Fit a random forest; the expression gives the model, one `Binary` value.
+
+    Each tree grows on a bootstrap sample of the rows and looks, at every node, at some features
+    only; predictions are means over the trees (Breiman, "Random forests", 2001). It sits in
+    `select`, `with_columns`, `group_by().agg()` (a model for each group) and `over`. The same rows
+    in the same order with the same parameters give the same bytes, whatever the number of threads
+    and the chunks of the columns.
+
+    The expression's name is `model` unless you give it another.
+
+    Parameters
+    ----------
+    target
+        What to predict: a column's name, or an expression. Boolean, String, Categorical and Enum
+        columns are classes; numbers are a regression, or classes with `criterion="gini"` or
+        `"entropy"`. Neither null nor NaN nor infinite.
+    features
+        Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
+        Boolean, Decimal and temporal types; String, Categorical and Enum columns, and those that
+        `categorical` names, are categories. Null and NaN are the same: missing; every split learns
+        the side they go to.
+    weight
+        A weight for each row: not negative, not all zero. (scikit-learn: `sample_weight`.)
+    progress
+        Show a progress bar on standard error. By default only on a terminal, in long fits.
+    trees
+        The number of trees, 1 to 100,000; default 100. (scikit-learn: `n_estimators`.)
+    criterion
+        What a split lessens: `"gini"` or `"entropy"` for classes, `"squared_error"` or `"poisson"`
+        (half the Poisson deviance; targets not negative) for numbers. Default `"auto"`: gini, or
+        squared_error.
+    splitter
+        Where a split may be. `"histogram"` (default): at one of `bins` borders of each feature.
+        `"exact"`: between any two distinct values. `"random"`: at one random threshold a feature
+        between the node's least and greatest value (extremely randomised trees: Geurts, Ernst and
+        Wehenkel, 2006).
+    depth
+        The largest depth; default without limit. (scikit-learn: `max_depth`.)
+    leaves
+        The largest number of leaves of a tree, those with the largest gains first; default without
+        limit. (scikit-learn: `max_leaf_nodes`.)
+    max_features
+        How many features a node looks at: `"sqrt"` (of their number; the default for classes),
+        `"log2"`, `"all"` (the default for numbers), a share (a float in (0, 1]) or a number (an
+        int). Those that are constant in the node do not count. (scikit-learn: the same name.)
+    bootstrap
+        True (default): as many rows as there are, drawn with replacement. A float: that share of
+        them. False: all rows as they are. (scikit-learn: `bootstrap`, `max_samples`.)
+    bins, border_method, border_sample
+        As in `fit_gbdt`, for the histogram splitter.
+    min_data_in_leaf
+        The smallest number of rows, counted as often as they were drawn, in a child; default 1.
+        (scikit-learn: `min_samples_leaf`.)
+    min_gain
+        The smallest decrease of impurity, weighted by the node's share of the rows; default 0.
+        (scikit-learn: `min_impurity_decrease`.)
+    categorical
+        Names of integer and Boolean features that are categories and not numbers.
+    class_weight
+        As in `fit_gbdt`.
+    oob
+        Whether every row is predicted by the trees that did not draw it; default True. The score is
+        `Model.oob_score`, the predictions are in `Model.history`. Without a bootstrap there are none.
+    permutation_importance
+        Whether to measure, tree by tree on the rows that it did not draw, how much worse it predicts
+        when a feature's values are shuffled (`Model.importance("permutation")`); default False.
+    seed
+        The seed of every random choice, a non-negative integer; default 0.
+    n_threads
+        Threads; default as many as Polars has. Never changes the model.
+    device
+        As in `fit_gbdt`.
+
+    Raises
+    ------
+    TypeError
+        For a parameter that does not exist.
+    ValueError
+        For a parameter that can't have its value, no features, or a name given twice.
+    polars.exceptions.ComputeError
+        When the query runs: for columns that can't be used, naming them; and "interrupted" after
+        Ctrl-C. (The methods of `.taiga` raise `KeyboardInterrupt` then.)
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
+    >>> model = df.select(tg.fit_forest("y", "x", trees=20)).item()
+    >>> df.with_columns(p=tg.predict(model)).filter(pl.col("p") > 0.5).height
+    50
+    """
+    columns = _fit.features("fit_forest", target, features)
+    if not columns:
+        msg = "fit_forest: there are no features; name at least one column besides the target"
+        raise ValueError(msg)
+    text = _fit.params_json(params, ForestParams, _taiga.check_forest_params)
+    return _fit.expr("fit_forest", columns, {"target": target, "weight": weight}, text, progress)

@@ -1,0 +1,181 @@
+//! What the expressions that fit a model share: the table they read, and the value they give.
+
+use crate::columns::{self, Feature, Numbers};
+use crate::errors;
+use crate::threads::default_threads;
+use polars::prelude::*;
+use serde::Deserialize;
+use std::collections::HashSet;
+
+/// Below so many values a second thread costs more than it gives. Threads never change a model.
+const SERIAL_BELOW: usize = 1 << 14;
+
+/// What Python says of a fit.
+#[derive(Deserialize)]
+pub struct FitKwargs {
+    /// The learner's parameters as a JSON object.
+    params: String,
+    /// A progress bar: always, never, or when it seems useful.
+    pub progress: Option<bool>,
+}
+
+impl FitKwargs {
+    /// The parameters.
+    pub fn params(&self) -> PolarsResult<serde_json::Value> {
+        serde_json::from_str(&self.params).map_err(|e| errors::data(format!("params: {e}")))
+    }
+}
+
+/// The fields of the input that are not features start with this.
+const ROLE: &str = "__taiga_";
+
+/// The struct that Python makes of everything that a fit reads.
+///
+/// ```text
+/// { a, b, …, __taiga_target: {y}, __taiga_weight: {w}, __taiga_eval: {e}, … }
+/// ```
+///
+/// One struct, because Polars then runs the groups of a `group_by` in parallel; structs inside,
+/// because target and weight then keep their names and can't meet a feature's. Nothing is copied
+/// as long as the columns have their chunk borders in the same places; else Polars rechunks them.
+pub struct Parts {
+    roles: Vec<Series>,
+    pub target: Series,
+    pub features: Vec<Series>,
+    weight: Option<Series>,
+    held_out: Option<Series>,
+}
+
+impl Parts {
+    /// The parts of an expression's input.
+    ///
+    /// # Errors
+    /// Where a part of which there is one is several columns, and where there are no rows.
+    pub fn new(inputs: &[Series]) -> PolarsResult<Self> {
+        let (roles, features): (Vec<Series>, Vec<Series>) =
+            inputs[0].struct_()?.fields_as_series().into_iter().partition(|s| s.name().starts_with(ROLE));
+        let target = one_of(&roles, "target")?.ok_or_else(|| errors::data("there is no target"))?;
+        if target.is_empty() {
+            return Err(errors::data("the table has no rows"));
+        }
+        let (weight, held_out) = (one_of(&roles, "weight")?, one_of(&roles, "eval")?);
+        Ok(Parts { roles, target, features: columns::unnest(&features)?, weight, held_out })
+    }
+
+    /// The columns of a role; none if it is not there.
+    pub fn all(&self, role: &str) -> PolarsResult<Vec<Series>> {
+        columns::unnest(&columns_of(&self.roles, role)?)
+    }
+
+    /// The one column of a role, if it is there.
+    pub fn one(&self, role: &str) -> PolarsResult<Option<Series>> {
+        one_of(&self.roles, role)
+    }
+
+    /// The features, those of `categorical` as categories whatever their type.
+    ///
+    /// # Errors
+    /// For a feature given twice, the target among them, an unknown name in `categorical`, a type that
+    /// is none of a feature's, and features as long as others are not.
+    pub fn features(&self, categorical: &[String]) -> PolarsResult<Vec<Feature>> {
+        let target = self.target.name();
+        let mut names = HashSet::new();
+        for feature in &self.features {
+            if !names.insert(feature.name().as_str()) {
+                return Err(errors::column(feature.name(), "this feature is given twice"));
+            }
+            if feature.name() == target && feature.dtype() == self.target.dtype() && feature.equals_missing(&self.target) {
+                return Err(errors::column(
+                    target,
+                    format!("the target is among the features; leave it out (pl.exclude({:?}))", target.as_str()),
+                ));
+            }
+        }
+        if let Some(unknown) = categorical.iter().find(|c| !names.contains(c.as_str())) {
+            let names: Vec<&str> = self.features.iter().map(|s| s.name().as_str()).collect();
+            return Err(errors::data(format!(
+                "parameter `categorical`: there is no feature `{unknown}`; the features are {}",
+                names.join(", ")
+            )));
+        }
+        let is_category = |s: &Series| categorical.iter().any(|c| c == s.name().as_str());
+        self.features.iter().map(|s| self.check_length(s).and_then(|()| Feature::new(s, is_category(s)))).collect()
+    }
+
+    /// The rows' weights.
+    ///
+    /// # Errors
+    /// For values that are no weights.
+    pub fn weight(&self) -> PolarsResult<Option<Numbers>> {
+        self.weight.as_ref().map(|s| self.check_length(s).and_then(|()| Numbers::finite(s, "a weight"))).transpose()
+    }
+
+    /// The rows that are held out, if any. `needed`: by what parameter, where there must be some.
+    ///
+    /// # Errors
+    /// For anything but Booleans, nulls, and where no rows are left to train on.
+    pub fn held_out(&self, needed: Option<&str>) -> PolarsResult<Option<Vec<bool>>> {
+        let Some(series) = &self.held_out else { return Ok(None) };
+        self.check_length(series)?;
+        let name = series.name();
+        if *series.dtype() != DataType::Boolean {
+            return Err(errors::column(name, format!("its type is {}; `eval` marks held-out rows by a Boolean", series.dtype())));
+        }
+        if series.null_count() > 0 {
+            return Err(errors::column(name, format!("`eval` is null in {} of {} rows", series.null_count(), series.len())));
+        }
+        let marks: Vec<bool> = series.bool()?.iter().map(|b| b == Some(true)).collect();
+        let n = marks.iter().filter(|b| **b).count();
+        if n == marks.len() {
+            return Err(errors::column(name, format!("`eval` holds out all {n} rows, and none are left to train on")));
+        }
+        match needed {
+            Some(parameter) if n == 0 => Err(errors::column(name, format!("`eval` holds out no row, and {parameter} needs some"))),
+            _ => Ok((n > 0).then_some(marks)),
+        }
+    }
+
+    /// Whether a column has as many rows as the target.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check_length(&self, series: &Series) -> PolarsResult<()> {
+        let (len, rows) = (series.len(), self.target.len());
+        if len != rows {
+            return Err(errors::column(series.name(), format!("it has {len} rows and the target `{}` has {rows}", self.target.name())));
+        }
+        Ok(())
+    }
+}
+
+/// The columns of a role.
+fn columns_of(roles: &[Series], role: &str) -> PolarsResult<Vec<Series>> {
+    match roles.iter().find(|s| s.name().strip_prefix(ROLE) == Some(role)) {
+        Some(part) => Ok(part.struct_()?.fields_as_series()),
+        None => Ok(vec![]),
+    }
+}
+
+/// The one column of a role.
+fn one_of(roles: &[Series], role: &str) -> PolarsResult<Option<Series>> {
+    let mut columns = columns_of(roles, role)?;
+    match columns.len() {
+        0 | 1 => Ok(columns.pop()),
+        n => Err(errors::data(format!("`{role}` is one column, not {n}"))),
+    }
+}
+
+/// The threads for a fit of so many values, where the user names no number.
+pub fn threads(asked: Option<u32>, values: usize) -> Option<u32> {
+    asked.or(Some(if values < SERIAL_BELOW { 1 } else { default_threads().min(1024) as u32 }))
+}
+
+/// The field of a fit: one Binary value.
+pub fn model_field(_: &[Field]) -> PolarsResult<Field> {
+    Ok(Field::new("model".into(), DataType::Binary))
+}
+
+/// A model's bytes as that value.
+pub fn model_series(bytes: Vec<u8>) -> Series {
+    BinaryChunked::from_slice("model".into(), &[bytes]).into_series()
+}
