@@ -50,6 +50,11 @@ impl Envelope {
         bytes
     }
 
+    /// Whether these bytes begin as an envelope of this kind does.
+    pub fn claims(&self, bytes: &[u8]) -> bool {
+        bytes.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(self.kind))
+    }
+
     /// The version of an intact envelope of this kind, one that this build can read, and the
     /// payload inside; or what is wrong, in words.
     pub fn open<'a>(&self, bytes: &'a [u8]) -> Result<(u32, &'a [u8]), String> {

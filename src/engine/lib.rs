@@ -1,6 +1,6 @@
 //! The engine of polars-taiga: every algorithm over plain slices; no Polars, no Python.
 //!
-//! Imports point down only: learners ([`boosting`]) → [`tree`], [`encoding`], [`stats`] → [`quantize`] → [`numerics`];
+//! Imports point down only: learners ([`boosting`], [`forest`]) → [`tree`], [`encoding`], [`stats`] → [`quantize`] → [`numerics`];
 //! a learner's heavy steps are the verbs of a [`backend`].
 
 pub mod backend;
@@ -9,6 +9,7 @@ pub mod column;
 pub mod encoding;
 pub mod envelope;
 pub mod error;
+pub mod forest;
 pub mod model;
 pub mod numerics;
 mod pages;

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
+use serde::{Deserialize, Serialize};
 
 /// The index of a node inside the tree that grows; the root is 0.
 pub type NodeId = u32;
@@ -37,7 +38,7 @@ pub struct CodedFeature {
 }
 
 /// A set of codes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CodeSet([u64; 4]);
 
 impl CodeSet {

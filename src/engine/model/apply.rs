@@ -1,7 +1,7 @@
 //! Scores, probabilities, classes and leaves of rows.
 
-use super::Model;
 use super::plan::{BLOCK, Block, LeafIndices, Plan};
+use super::{Feature, Model};
 use crate::boosting::loss::{Link, loss};
 use crate::column::Column;
 use crate::encoding::Lookup;
@@ -88,41 +88,7 @@ impl Predictor {
     /// Names every column that is missing, or whose type differs from the fitted one; and a name
     /// of the model's that two columns bear, and columns that differ in length.
     pub fn bind<'c, 'a>(&self, columns: &'c [Column<'a>]) -> Result<Vec<&'c Column<'a>>> {
-        let features = &self.model.features;
-        let mut by_name = std::collections::HashMap::with_capacity(features.len());
-        by_name.extend(features.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)));
-        let mut found: Vec<Option<&Column<'a>>> = vec![None; features.len()];
-        for c in columns {
-            if let Some(i) = by_name.get(c.name())
-                && found[*i].replace(c).is_some()
-            {
-                return Err(Error::column(c.name(), "stands twice among the columns to predict from"));
-            }
-        }
-        let (mut missing, mut differing) = (vec![], vec![]);
-        for (column, f) in found.iter().zip(features) {
-            match column {
-                None => missing.push(format!("`{}` ({})", f.name, f.dtype)),
-                Some(c) if c.categories().is_some() && c.categories() != f.categories.as_ref() => {
-                    return Err(Error::column(c.name(), "has codes of its own: look them up among the model's categories first"));
-                }
-                Some(c) if *c.dtype() != f.dtype => {
-                    differing.push(format!("`{}` is {}, the model was fitted on {}", f.name, c.dtype(), f.dtype))
-                }
-                Some(_) => {}
-            }
-        }
-        let missing = (!missing.is_empty()).then(|| format!("the model needs columns that are missing: {}", missing.join(", ")));
-        let differing = (!differing.is_empty()).then(|| format!("columns of another type than the model's: {}", differing.join("; ")));
-        let faults: Vec<String> = missing.into_iter().chain(differing).collect();
-        if !faults.is_empty() {
-            return Err(Error::Data(format!("predict: {}", faults.join("; "))));
-        }
-        let found: Vec<&Column<'a>> = found.into_iter().flatten().collect();
-        match found.iter().find(|c| c.len() != found[0].len()) {
-            Some(c) => Err(Error::column(c.name(), format!("has {} rows where `{}` has {}", c.len(), found[0].name(), found[0].len()))),
-            None => Ok(found),
-        }
+        bind(&self.model.features, columns)
     }
 
     /// Calls `visit(first row, rows, tree, leaves of the rows)` for each tree of each block of rows.
@@ -205,5 +171,43 @@ impl Predictor {
             }
         });
         out
+    }
+}
+
+/// The columns of `features`, in their order, found by name among `columns`: see [`Predictor::bind`].
+pub(crate) fn bind<'c, 'a>(features: &[Feature], columns: &'c [Column<'a>]) -> Result<Vec<&'c Column<'a>>> {
+    let mut by_name = std::collections::HashMap::with_capacity(features.len());
+    by_name.extend(features.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)));
+    let mut found: Vec<Option<&Column<'a>>> = vec![None; features.len()];
+    for c in columns {
+        if let Some(i) = by_name.get(c.name())
+            && found[*i].replace(c).is_some()
+        {
+            return Err(Error::column(c.name(), "stands twice among the columns to predict from"));
+        }
+    }
+    let (mut missing, mut differing) = (vec![], vec![]);
+    for (column, f) in found.iter().zip(features) {
+        match column {
+            None => missing.push(format!("`{}` ({})", f.name, f.dtype)),
+            Some(c) if c.categories().is_some() && c.categories() != f.categories.as_ref() => {
+                return Err(Error::column(c.name(), "has codes of its own: look them up among the model's categories first"));
+            }
+            Some(c) if *c.dtype() != f.dtype => {
+                differing.push(format!("`{}` is {}, the model was fitted on {}", f.name, c.dtype(), f.dtype))
+            }
+            Some(_) => {}
+        }
+    }
+    let missing = (!missing.is_empty()).then(|| format!("the model needs columns that are missing: {}", missing.join(", ")));
+    let differing = (!differing.is_empty()).then(|| format!("columns of another type than the model's: {}", differing.join("; ")));
+    let faults: Vec<String> = missing.into_iter().chain(differing).collect();
+    if !faults.is_empty() {
+        return Err(Error::Data(format!("predict: {}", faults.join("; "))));
+    }
+    let found: Vec<&Column<'a>> = found.into_iter().flatten().collect();
+    match found.iter().find(|c| c.len() != found[0].len()) {
+        Some(c) => Err(Error::column(c.name(), format!("has {} rows where `{}` has {}", c.len(), found[0].name(), found[0].len()))),
+        None => Ok(found),
     }
 }

@@ -102,32 +102,37 @@ fn invalid(message: impl Into<String>) -> Error {
 }
 
 /// The name of a unit variant, as serde spells it.
-pub(super) fn name_of(variant: &impl Serialize) -> String {
+pub(crate) fn name_of(variant: &impl Serialize) -> String {
     match serde_json::to_value(variant) {
         Ok(serde_json::Value::String(s)) => s,
         _ => String::new(),
     }
 }
 
-fn named<T: DeserializeOwned>(what: &str, name: &str) -> Result<T> {
+/// The unit variant that serde spells so.
+pub(crate) fn named<T: DeserializeOwned>(what: &str, name: &str) -> Result<T> {
     serde_json::from_value(serde_json::Value::from(name)).map_err(|_| invalid(format!("its {what} {name:?} is unknown to this build")))
 }
 
 /// Parameters as JSON text with sorted names (whether `serde_json`'s own maps keep the order of
 /// insertion depends on the features that other crates turn on).
-fn params_text(params: &BoostingParams) -> String {
-    let value = params.to_json();
+pub(crate) fn sorted_text(value: &serde_json::Value) -> String {
     let sorted: BTreeMap<&String, &serde_json::Value> = value.as_object().into_iter().flatten().collect();
     serde_json::to_string(&sorted).unwrap_or_default()
 }
 
-fn params_of(text: &str) -> Result<BoostingParams> {
+/// The parameters of such a text, not yet checked.
+pub(crate) fn value_of(text: &str) -> Result<serde_json::Value> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|e| invalid(format!("its parameters can't be read: {e}")))?;
     // The search for a similar name takes memory by the name's length.
     if value.as_object().into_iter().flatten().any(|(name, _)| name.len() > 64) {
         return Err(invalid("it has a parameter with an overlong name"));
     }
-    BoostingParams::from_json(&value).map_err(|e| invalid(e.to_string()))
+    Ok(value)
+}
+
+fn params_of(text: &str) -> Result<BoostingParams> {
+    BoostingParams::from_json(&value_of(text)?).map_err(|e| invalid(e.to_string()))
 }
 
 impl Model {
@@ -136,7 +141,7 @@ impl Model {
     /// `params.n_threads`, `params.bundle` and `params.device` are not kept: they never change a model.
     pub fn to_bytes(&self) -> Vec<u8> {
         let payload = Payload {
-            params: params_text(&self.params).into(),
+            params: sorted_text(&self.params.to_json()).into(),
             loss: name_of(&self.loss).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),

@@ -36,12 +36,12 @@
 //! not defined).
 
 use super::envelope::{FORMAT_VERSION, name_of};
-use super::{Derived, Labels, Model};
+use super::{Derived, Feature, Labels, Model};
 use crate::tree::model::{Child, Leaf, Split, Tree};
 use serde_json::{Value, json};
 
 /// A number, or the text that stands for what JSON has no number for.
-fn number(x: f64) -> Value {
+pub(crate) fn number(x: f64) -> Value {
     match x {
         x if x.is_finite() => json!(x),
         x if x.is_nan() => json!("nan"),
@@ -49,15 +49,35 @@ fn number(x: f64) -> Value {
     }
 }
 
-fn numbers(x: &[f64]) -> Value {
+pub(crate) fn numbers(x: &[f64]) -> Value {
     x.iter().map(|x| number(*x)).collect()
+}
+
+/// Class labels, in their own type.
+pub(crate) fn labels(labels: &Labels) -> Value {
+    match labels {
+        Labels::Boolean => json!([false, true]),
+        Labels::Integer(v) => json!(v),
+        Labels::Float(v) => numbers(v),
+        Labels::Text(v) => json!(v),
+    }
+}
+
+/// A feature with its borders and categories.
+pub(crate) fn feature(f: &Feature) -> Value {
+    let mut feature = json!({"name": f.name, "type": f.dtype.to_string(), "borders": numbers(&f.borders)});
+    if let Some(categories) = &f.categories {
+        let label = |code: u32| if categories.null == Some(code) { Value::Null } else { json!(categories.name(code)) };
+        feature["categories"] = (0..categories.len() as u32).map(label).collect();
+    }
+    feature
 }
 
 fn leaves(leaves: &[Leaf]) -> Value {
     leaves.iter().map(|l| json!({"value": number(l.value as f64), "weight": number(l.weight as f64), "count": l.count})).collect()
 }
 
-fn child(child: Child) -> Value {
+pub(crate) fn child(child: Child) -> Value {
     match child {
         Child::Node(i) => json!({ "node": i }),
         Child::Leaf(i) => json!({ "leaf": i }),
@@ -83,22 +103,10 @@ impl Model {
             "loss": name_of(&self.loss),
             "target": self.target,
             "rows": self.rows,
-            "labels": self.labels.as_ref().map(|labels| match labels {
-                Labels::Boolean => json!([false, true]),
-                Labels::Integer(v) => json!(v),
-                Labels::Float(v) => numbers(v),
-                Labels::Text(v) => json!(v),
-            }),
+            "labels": self.labels.as_ref().map(labels),
             "start": numbers(&self.start),
             "scale": number(self.scale),
-            "features": self.features.iter().map(|f| {
-                let mut feature = json!({"name": f.name, "type": f.dtype.to_string(), "borders": numbers(&f.borders)});
-                if let Some(categories) = &f.categories {
-                    let label = |code: u32| if categories.null == Some(code) { Value::Null } else { json!(categories.name(code)) };
-                    feature["categories"] = (0..categories.len() as u32).map(label).collect();
-                }
-                feature
-            }).collect::<Value>(),
+            "features": self.features.iter().map(feature).collect::<Value>(),
             "derived": self.derived.iter().map(derived).collect::<Value>(),
             "tables": self.tables.iter().map(|t| {
                 json!({"features": t.features, "keys": t.keys, "n": t.n, "sums": t.sums})

@@ -8,7 +8,7 @@ pub mod envelope;
 pub mod explain;
 pub mod json;
 pub(crate) mod plan;
-mod search;
+pub(crate) mod search;
 pub mod validate;
 
 use crate::boosting::params::{BoostingParams, LossKind, MetricKind};

@@ -13,7 +13,7 @@ use multiversion::multiversion;
 use std::sync::OnceLock;
 
 /// The most borders that codes of one byte can tell apart.
-pub(super) const MAX_SLOT_BORDERS: usize = 254;
+pub(crate) const MAX_SLOT_BORDERS: usize = 254;
 
 /// The most borders that are all compared (measured: about where a grid becomes cheaper, for f32
 /// a little above, for f64 a little below).
@@ -24,14 +24,14 @@ const MIN_GRID_ROWS: usize = 4096;
 
 /// Buffers for values on their way to codes.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     f32: Vec<f32>,
     f64: Vec<f64>,
     cells: Vec<u16>,
 }
 
 /// The ascending borders (at most [`MAX_SLOT_BORDERS`]) that one byte of code tells apart.
-pub(super) struct Search {
+pub(crate) struct Search {
     f64: Vec<f64>,
     /// The borders rounded down. For an f32 `x`, `x > border` just when `x > rounded`: no f32
     /// lies between the two.

@@ -1,6 +1,6 @@
 //! Whether a model is one: everything that applying and explaining it relies on.
 
-use super::{Derived, Labels, Model};
+use super::{Derived, Feature, Labels, Model};
 use crate::boosting::params::LossKind;
 use crate::column::FeatureType;
 use crate::encoding::Lookup;
@@ -15,7 +15,7 @@ pub const MAX_SYMMETRIC_DEPTH: usize = 16;
 /// The most borders a feature may have.
 pub const MAX_BORDERS: usize = 255;
 
-fn check(ok: bool, message: impl FnOnce() -> String) -> Result<()> {
+pub(crate) fn check(ok: bool, message: impl FnOnce() -> String) -> Result<()> {
     if ok { Ok(()) } else { Err(Error::Model(format!("the model is not valid: {}", message()))) }
 }
 
@@ -34,7 +34,7 @@ impl Model {
             let fail = |what: String| Error::Model(format!("the model is not valid: tree {t}: {what}"));
             match tree {
                 Tree::Symmetric { splits, leaves } => validate_symmetric(splits, leaves),
-                Tree::Branching { nodes, leaves } => validate_branching(nodes, leaves),
+                Tree::Branching { nodes, leaves } => validate_branching(nodes, leaves.len()),
             }
             .and_then(|_| tree.splits().try_for_each(|s| self.validate_split(s)))
             .and_then(|_| tree.leaves().iter().try_for_each(|l| self.validate_leaf(l)))
@@ -61,35 +61,12 @@ impl Model {
             _ => outputs == 1 && classes.is_none(),
         };
         check(fits, || format!("{outputs} outputs and {classes:?} classes under the loss {:?}", self.loss))?;
-        let Some(labels) = &self.labels else { return Ok(()) };
-        let distinct = match labels {
-            Labels::Boolean => true,
-            Labels::Integer(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
-            Labels::Float(v) => {
-                v.iter().all(|x| x.is_finite()) && v.iter().map(|x| (x + 0.0).to_bits()).collect::<HashSet<_>>().len() == v.len()
-            }
-            Labels::Text(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
-        };
-        check(distinct, || "a class label stands twice, or is not finite".into())
+        self.labels.as_ref().map_or(Ok(()), validate_labels)
     }
 
     fn validate_features(&self) -> Result<()> {
-        check(!self.features.is_empty(), || "it has no feature".into())?;
-        let mut names = HashSet::with_capacity(self.features.len());
-        for f in &self.features {
-            check(names.insert(f.name.as_str()), || format!("the feature `{}` stands twice", f.name))?;
-            let b = &f.borders;
-            check(b.len() <= MAX_BORDERS, || format!("the feature `{}` has {} borders", f.name, b.len()))?;
-            let ascending = b.iter().all(|x| *x < f64::INFINITY) && b.windows(2).all(|w| w[0] < w[1]);
-            check(ascending, || format!("the borders of `{}` do not ascend", f.name))?;
-            let categorical = f.dtype == FeatureType::Categorical;
-            check(categorical || f.categories.is_none(), || format!("`{}` has categories and is {}", f.name, f.dtype))?;
-            check(!categorical || b.is_empty(), || format!("`{}` has borders and is categorical", f.name))?;
-            if let Some(categories) = &f.categories {
-                Lookup::new(categories.clone()).map_err(|e| Error::Model(format!("the model is not valid: `{}`: {e}", f.name)))?;
-            }
-        }
-        Ok(())
+        validate_feature_names(&self.features)?;
+        self.features.iter().try_for_each(|f| validate_feature(f, MAX_BORDERS))
     }
 
     /// How many categories a feature has; none where it has none at all.
@@ -151,6 +128,41 @@ impl Model {
     }
 }
 
+/// Labels stand once, and are finite.
+pub(crate) fn validate_labels(labels: &Labels) -> Result<()> {
+    let distinct = match labels {
+        Labels::Boolean => true,
+        Labels::Integer(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
+        Labels::Float(v) => {
+            v.iter().all(|x| x.is_finite()) && v.iter().map(|x| (x + 0.0).to_bits()).collect::<HashSet<_>>().len() == v.len()
+        }
+        Labels::Text(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
+    };
+    check(distinct, || "a class label stands twice, or is not finite".into())
+}
+
+/// There are features, each of a name of its own.
+pub(crate) fn validate_feature_names(features: &[Feature]) -> Result<()> {
+    check(!features.is_empty(), || "it has no feature".into())?;
+    let mut names = HashSet::with_capacity(features.len());
+    features.iter().try_for_each(|f| check(names.insert(f.name.as_str()), || format!("the feature `{}` stands twice", f.name)))
+}
+
+/// Borders ascend and categories are some, each where the feature's type has them.
+pub(crate) fn validate_feature(f: &Feature, most_borders: usize) -> Result<()> {
+    let b = &f.borders;
+    check(b.len() <= most_borders, || format!("the feature `{}` has {} borders", f.name, b.len()))?;
+    let ascending = b.iter().all(|x| *x < f64::INFINITY) && b.windows(2).all(|w| w[0] < w[1]);
+    check(ascending, || format!("the borders of `{}` do not ascend", f.name))?;
+    let categorical = f.dtype == FeatureType::Categorical;
+    check(categorical || f.categories.is_none(), || format!("`{}` has categories and is {}", f.name, f.dtype))?;
+    check(!categorical || b.is_empty(), || format!("`{}` has borders and is categorical", f.name))?;
+    if let Some(categories) = &f.categories {
+        Lookup::new(categories.clone()).map_err(|e| Error::Model(format!("the model is not valid: `{}`: {e}", f.name)))?;
+    }
+    Ok(())
+}
+
 fn validate_symmetric(splits: &[Split], leaves: &[Leaf]) -> std::result::Result<(), String> {
     if splits.len() > MAX_SYMMETRIC_DEPTH {
         return Err(format!("a symmetric tree of depth {}", splits.len()));
@@ -160,12 +172,12 @@ fn validate_symmetric(splits: &[Split], leaves: &[Leaf]) -> std::result::Result<
 
 /// Children behind their parents, and each node but the root and each leaf led to exactly once:
 /// then it is a tree, with no cycle and nothing out of reach.
-fn validate_branching(nodes: &[Node], leaves: &[Leaf]) -> std::result::Result<(), String> {
-    if leaves.len() != nodes.len() + 1 {
-        return Err(format!("{} leaves under {} nodes", leaves.len(), nodes.len()));
+pub(crate) fn validate_branching(nodes: &[Node], leaves: usize) -> std::result::Result<(), String> {
+    if leaves != nodes.len() + 1 {
+        return Err(format!("{leaves} leaves under {} nodes", nodes.len()));
     }
     let mut node_seen = vec![false; nodes.len()];
-    let mut leaf_seen = vec![nodes.is_empty(); leaves.len()];
+    let mut leaf_seen = vec![nodes.is_empty(); leaves];
     for (i, node) in nodes.iter().enumerate() {
         for child in [node.left, node.right] {
             let seen = match child {

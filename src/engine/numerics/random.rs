@@ -15,6 +15,9 @@ pub enum Purpose {
     Permutation,
     TreePermutation,
     Folds,
+    ForestRows,
+    ForestNode,
+    ForestShuffle,
 }
 
 /// SplitMix64's finalizer.
@@ -23,6 +26,13 @@ fn mix64(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
+}
+
+/// A number in `0..n` from 64 random bits, of which the upper 32 count (Lemire, "Fast random integer
+/// generation in an interval", 2019, without the rejection: off from uniform by less than n / 2^32).
+#[inline(always)]
+pub fn below(bits: u64, n: u32) -> u32 {
+    (((bits >> 32) * n as u64) >> 32) as u32
 }
 
 /// A stream of random numbers addressed by index.
@@ -38,6 +48,12 @@ impl Random {
         let key = mix64(seed.wrapping_add(GOLDEN));
         let key = mix64(key ^ (purpose as u64).wrapping_mul(GOLDEN));
         Random { key: mix64(key ^ stream.wrapping_add(1).wrapping_mul(GOLDEN)) }
+    }
+
+    /// A stream of its own for each `side` of this one, as for the children of a node.
+    #[inline(always)]
+    pub fn child(&self, side: u64) -> Self {
+        Random { key: mix64(self.key ^ (side + 1).wrapping_mul(0xD1B5_4A32_D192_ED03)) }
     }
 
     /// What the numbers of this stream are made from, for a device's own.

@@ -1,0 +1,97 @@
+//! A forest's bytes: the payload in the common [`crate::envelope`], kind `RF`.
+//!
+//! | version | since | what it brought |
+//! |---|---|---|
+//! | 1 | 0.1 of November 2026 | |
+
+use super::model::{Forest, OutOfBag, Tree};
+use super::params::{Criterion, ForestParams};
+use crate::backend::CodeSet;
+use crate::envelope::Envelope;
+use crate::error::{Error, Result};
+use crate::model::envelope::{name_of, named, sorted_text, value_of};
+use crate::model::{Feature, Labels};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// The format version that this build writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+const ENVELOPE: Envelope = Envelope { kind: b"RF", version: FORMAT_VERSION, noun: "model", description: "a random forest" };
+
+/// Whether these bytes say that they are a forest, whole or not.
+pub fn is_forest(bytes: &[u8]) -> bool {
+    ENVELOPE.claims(bytes)
+}
+
+/// What the payload holds, in this order.
+#[derive(Serialize, Deserialize)]
+struct Payload<'a> {
+    /// A JSON object with sorted names.
+    params: Cow<'a, str>,
+    criterion: Cow<'a, str>,
+    target: Cow<'a, str>,
+    features: Cow<'a, [Feature]>,
+    labels: Cow<'a, Option<Labels>>,
+    sets: Cow<'a, [CodeSet]>,
+    trees: Cow<'a, [Tree]>,
+    rows: u64,
+    unit: f64,
+    oob: Cow<'a, Option<OutOfBag>>,
+    permutation: Cow<'a, Option<Vec<f64>>>,
+}
+
+impl Forest {
+    /// The forest's bytes; equal forests have equal bytes.
+    ///
+    /// `params.n_threads` and `params.device` are not kept: they never change a forest.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let payload = Payload {
+            params: sorted_text(&self.params.to_json()).into(),
+            criterion: name_of(&self.criterion).into(),
+            target: self.target.as_str().into(),
+            features: self.features.as_slice().into(),
+            labels: Cow::Borrowed(&self.labels),
+            sets: self.sets.as_slice().into(),
+            trees: self.trees.as_slice().into(),
+            rows: self.rows,
+            unit: self.unit,
+            oob: Cow::Borrowed(&self.oob),
+            permutation: Cow::Borrowed(&self.permutation),
+        };
+        let predictions = self.oob.iter().flat_map(|o| &o.predictions).map(|p| 8 * p.len()).sum::<usize>();
+        ENVELOPE.seal(&payload, self.trees.iter().map(|t| 16 + 20 * t.leaves()).sum::<usize>() + predictions)
+    }
+
+    /// The forest of these bytes. Whatever they hold, the memory taken stays in proportion to their
+    /// length, and the forest returned is valid ([`Forest::validate`]).
+    ///
+    /// # Errors
+    /// For anything that is not the whole, undamaged forest of a version this build can read; the
+    /// text tells which: empty, cut, foreign, damaged, newer.
+    ///
+    /// ```
+    /// use taiga_engine::forest::Forest;
+    /// let error = Forest::from_bytes(b"PAR1").unwrap_err();
+    /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
+    /// ```
+    pub fn from_bytes(bytes: &[u8]) -> Result<Forest> {
+        let (_, payload) = ENVELOPE.open(bytes).map_err(Error::Model)?;
+        let p: Payload<'_> = ENVELOPE.read(payload).map_err(Error::Model)?;
+        let forest = Forest {
+            params: ForestParams::from_json(&value_of(&p.params)?).map_err(|e| Error::Model(e.to_string()))?,
+            criterion: named::<Criterion>("criterion", &p.criterion)?,
+            target: p.target.into_owned(),
+            features: p.features.into_owned(),
+            labels: p.labels.into_owned(),
+            sets: p.sets.into_owned(),
+            trees: p.trees.into_owned(),
+            rows: p.rows,
+            unit: p.unit,
+            oob: p.oob.into_owned(),
+            permutation: p.permutation.into_owned(),
+        };
+        forest.validate()?;
+        Ok(forest)
+    }
+}

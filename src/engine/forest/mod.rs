@@ -1,0 +1,59 @@
+//! Random forests (Breiman, "Random forests", Machine Learning 45, 2001) and extremely randomised
+//! trees (Geurts, Ernst and Wehenkel, Machine Learning 63, 2006).
+//!
+//! Each tree grows on rows drawn with replacement ([`bootstrap`]), and seeks the best split of a
+//! node among a few features drawn for it. All that a tree depends on is integers: how often a row
+//! was drawn, the counts of classes, sums of targets in fixed point; and its random choices are
+//! keyed by (seed, tree, path to the node). So nothing depends on the order in which rows are
+//! summed or nodes are grown, and threads, chunks and devices give the same bytes.
+//!
+//! ```text
+//! columns ─ codes ─┐                         ┌─ draw features ─ sums by code ─ best split ─┐
+//!                  ├─ rows of tree t ─ node ─┤                                             ├─ Forest
+//! counts of tree t ┘   (row, count, class)   └─ divide the rows ─ children … or a leaf ────┘
+//! ```
+
+pub mod apply;
+pub mod bootstrap;
+pub mod envelope;
+pub mod explain;
+pub mod fit;
+pub mod model;
+pub mod params;
+mod validate;
+
+pub use apply::Predictor;
+pub use fit::fit;
+pub use model::{Forest, OutOfBag, Tree};
+pub use params::ForestParams;
+
+use crate::boosting::Input as BoostingInput;
+pub use crate::boosting::{Monitor, Quiet, Target};
+use crate::column::Column;
+
+/// The table that a forest is fitted on. All columns have the same length.
+pub struct Input<'a> {
+    pub features: Vec<Column<'a>>,
+    pub target: Target<'a>,
+    pub target_name: String,
+    /// Not negative, and not all zero. Rows of weight 0 count nowhere.
+    pub weight: Option<Column<'a>>,
+}
+
+impl<'a> Input<'a> {
+    /// The same table as the boosted trees know it: what is checked and prepared is alike.
+    fn as_boosting(&self) -> BoostingInput<'a> {
+        let target = match &self.target {
+            Target::Numbers(column) => Target::Numbers(column.clone()),
+            Target::Classes { codes, labels } => Target::Classes { codes, labels: labels.clone() },
+        };
+        BoostingInput {
+            features: self.features.clone(),
+            target,
+            target_name: self.target_name.clone(),
+            weight: self.weight.clone(),
+            baseline: vec![],
+            held_out: None,
+        }
+    }
+}
