@@ -9,6 +9,7 @@ pub mod column;
 pub mod encoding;
 pub mod envelope;
 pub mod error;
+pub mod linear;
 pub mod model;
 pub mod numerics;
 mod pages;

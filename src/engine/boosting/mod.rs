@@ -7,7 +7,7 @@ pub mod loss;
 pub mod metric;
 mod monotone;
 pub mod params;
-mod prepare;
+pub(crate) mod prepare;
 
 pub use fit::fit;
 pub use params::BoostingParams;

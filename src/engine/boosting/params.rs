@@ -88,6 +88,20 @@ pub enum ClassWeight {
     ByLabel(BTreeMap<String, LabelWeight>),
 }
 
+impl ClassWeight {
+    /// Checks that no class has a negative or infinite weight.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] naming the class.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let ClassWeight::ByLabel(weights) = self else { return Ok(()) };
+        match weights.iter().find(|(_, w)| !(w.0.is_finite() && w.0 >= 0.0)) {
+            Some((label, w)) => Err(Error::parameter("class_weight", format!("{:?} for `{label}` is not zero or a positive number", w.0))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A class weight as its bits, so that parameters compare exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -353,13 +367,7 @@ impl BoostingParams {
         check((1..=64).contains(&self.permutations), "permutations", self.permutations, "between 1 and 64")?;
         check((1..=8).contains(&self.max_combination), "max_combination", self.max_combination, "between 1 and 8")?;
         check(self.ctr_table_limit >= 1, "ctr_table_limit", self.ctr_table_limit, "at least 1")?;
-        if let ClassWeight::ByLabel(weights) = &self.class_weight {
-            for (label, w) in weights {
-                if !not_negative(w.0) {
-                    return Err(Error::parameter("class_weight", format!("{:?} for `{label}` is not zero or a positive number", w.0)));
-                }
-            }
-        }
+        self.class_weight.validate()?;
         if let Some(rounds) = self.early_stopping {
             check(rounds >= 1, "early_stopping", rounds, "at least 1")?;
         }

@@ -36,12 +36,12 @@
 //! not defined).
 
 use super::envelope::{FORMAT_VERSION, name_of};
-use super::{Derived, Labels, Model};
+use super::{Derived, History, Labels, Model};
 use crate::tree::model::{Child, Leaf, Split, Tree};
 use serde_json::{Value, json};
 
 /// A number, or the text that stands for what JSON has no number for.
-fn number(x: f64) -> Value {
+pub(crate) fn number(x: f64) -> Value {
     match x {
         x if x.is_finite() => json!(x),
         x if x.is_nan() => json!("nan"),
@@ -49,8 +49,23 @@ fn number(x: f64) -> Value {
     }
 }
 
-fn numbers(x: &[f64]) -> Value {
+pub(crate) fn numbers(x: &[f64]) -> Value {
     x.iter().map(|x| number(*x)).collect()
+}
+
+/// Class labels, in their own type.
+pub(crate) fn labels(labels: &Labels) -> Value {
+    match labels {
+        Labels::Boolean => json!([false, true]),
+        Labels::Integer(v) => json!(v),
+        Labels::Float(v) => numbers(v),
+        Labels::Text(v) => json!(v),
+    }
+}
+
+/// The curve of a metric.
+pub(crate) fn history(h: &History) -> Value {
+    json!({"metric": name_of(&h.metric), "values": numbers(&h.values), "best": h.best})
 }
 
 fn leaves(leaves: &[Leaf]) -> Value {
@@ -83,12 +98,7 @@ impl Model {
             "loss": name_of(&self.loss),
             "target": self.target,
             "rows": self.rows,
-            "labels": self.labels.as_ref().map(|labels| match labels {
-                Labels::Boolean => json!([false, true]),
-                Labels::Integer(v) => json!(v),
-                Labels::Float(v) => numbers(v),
-                Labels::Text(v) => json!(v),
-            }),
+            "labels": self.labels.as_ref().map(labels),
             "start": numbers(&self.start),
             "scale": number(self.scale),
             "features": self.features.iter().map(|f| {
@@ -104,9 +114,7 @@ impl Model {
                 json!({"features": t.features, "keys": t.keys, "n": t.n, "sums": t.sums})
             }).collect::<Value>(),
             "trees": self.trees.iter().enumerate().map(|(t, tree)| self.tree_json(t, tree)).collect::<Value>(),
-            "history": self.history.as_ref().map(|h| {
-                json!({"metric": name_of(&h.metric), "values": numbers(&h.values), "best": h.best})
-            }),
+            "history": self.history.as_ref().map(history),
             "params": self.params.to_json(),
         })
     }

@@ -19,6 +19,19 @@ fn check(ok: bool, message: impl FnOnce() -> String) -> Result<()> {
     if ok { Ok(()) } else { Err(Error::Model(format!("the model is not valid: {}", message()))) }
 }
 
+/// Checks that class labels differ from each other, and are finite where they are numbers.
+pub(crate) fn labels(labels: &Labels) -> Result<()> {
+    let distinct = match labels {
+        Labels::Boolean => true,
+        Labels::Integer(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
+        Labels::Float(v) => {
+            v.iter().all(|x| x.is_finite()) && v.iter().map(|x| (x + 0.0).to_bits()).collect::<HashSet<_>>().len() == v.len()
+        }
+        Labels::Text(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
+    };
+    check(distinct, || "a class label stands twice, or is not finite".into())
+}
+
 impl Model {
     /// Checks that the model holds together: indices in range, every tree a tree, numbers that
     /// can be scores, labels that fit the loss. Models from [`Model::from_bytes`] always do.
@@ -61,16 +74,7 @@ impl Model {
             _ => outputs == 1 && classes.is_none(),
         };
         check(fits, || format!("{outputs} outputs and {classes:?} classes under the loss {:?}", self.loss))?;
-        let Some(labels) = &self.labels else { return Ok(()) };
-        let distinct = match labels {
-            Labels::Boolean => true,
-            Labels::Integer(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
-            Labels::Float(v) => {
-                v.iter().all(|x| x.is_finite()) && v.iter().map(|x| (x + 0.0).to_bits()).collect::<HashSet<_>>().len() == v.len()
-            }
-            Labels::Text(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
-        };
-        check(distinct, || "a class label stands twice, or is not finite".into())
+        self.labels.as_ref().map_or(Ok(()), labels)
     }
 
     fn validate_features(&self) -> Result<()> {
