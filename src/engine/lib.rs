@@ -10,6 +10,7 @@ pub mod encoding;
 pub mod envelope;
 pub mod error;
 pub mod forest;
+pub mod linear;
 pub mod model;
 pub mod numerics;
 mod pages;

@@ -89,7 +89,10 @@ pub enum ClassWeight {
 }
 
 impl ClassWeight {
-    /// Checks that weights are numbers, not negative.
+    /// Checks that no class has a negative or infinite weight.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] naming the class.
     pub(crate) fn validate(&self) -> Result<()> {
         let ClassWeight::ByLabel(weights) = self else { return Ok(()) };
         match weights.iter().find(|(_, w)| !(w.0.is_finite() && w.0 >= 0.0)) {

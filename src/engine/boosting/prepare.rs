@@ -30,22 +30,28 @@ pub fn check_table(input: &Input<'_>) -> Result<usize> {
             return Err(Error::column(c.name(), format!("has {} rows where the target `{}` has {rows}", c.len(), input.target_name)));
         }
     }
-    if let Some(held_out) = input.held_out
+    check_rows(rows, input.held_out, &input.target_name)?;
+    Ok(rows)
+}
+
+/// Checks that there are rows to train on and, where some are held out, to measure on.
+pub fn check_rows(rows: usize, held_out: Option<&[bool]>, target_name: &str) -> Result<()> {
+    if let Some(held_out) = held_out
         && held_out.len() != rows
     {
-        return Err(Error::Data(format!("`eval` has {} rows where the target `{}` has {rows}", held_out.len(), input.target_name)));
+        return Err(Error::Data(format!("`eval` has {} rows where the target `{target_name}` has {rows}", held_out.len())));
     }
     if rows == 0 {
         return Err(Error::Data("the table has no rows: there is nothing to fit".into()));
     }
-    let training = rows - input.held_out_rows();
+    let training = rows - held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
     if training < 2 {
         return Err(Error::Data(format!("{training} training row{}: a model needs at least two", if training == 1 { "" } else { "s" })));
     }
-    if input.held_out.is_some() && training == rows {
+    if held_out.is_some() && training == rows {
         return Err(Error::Data("`eval` marks no row: there is nothing to measure on".into()));
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// The loss that the parameter comes to for this target.
@@ -94,18 +100,25 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
             }
             Ok(values)
         }
-        Target::Classes { codes, labels } => {
-            let mut counts = vec![0usize; labels.len()];
-            for (i, c) in codes.iter().enumerate() {
-                let count = counts.get_mut(*c as usize).ok_or_else(|| Error::column(name, format!("class {c} of {}", labels.len())))?;
-                *count += !input.held_out.is_some_and(|h| h[i]) as usize;
-            }
-            if counts.iter().filter(|c| **c > 0).count() < 2 {
-                return Err(Error::column(name, "the target has one class only in the training rows: a classifier needs two"));
-            }
+        Target::Classes { codes, .. } => {
+            check_classes(input)?;
             Ok(codes.iter().map(|c| *c as f64).collect())
         }
     }
+}
+
+/// Checks that a target of classes has at least two of them in the training rows.
+pub fn check_classes(input: &Input<'_>) -> Result<()> {
+    let (Target::Classes { codes, labels }, name) = (&input.target, &input.target_name) else { return Ok(()) };
+    let mut counts = vec![0usize; labels.len()];
+    for (i, c) in codes.iter().enumerate() {
+        let count = counts.get_mut(*c as usize).ok_or_else(|| Error::column(name, format!("class {c} of {}", labels.len())))?;
+        *count += !input.held_out.is_some_and(|h| h[i]) as usize;
+    }
+    if counts.iter().filter(|c| **c > 0).count() < 2 {
+        return Err(Error::column(name, "the target has one class only in the training rows: a classifier needs two"));
+    }
+    Ok(())
 }
 
 /// Row weights: the weight column times the class weights; `None` where all are 1.

@@ -9,7 +9,7 @@ use super::params::{Criterion, ForestParams};
 use crate::backend::CodeSet;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
-use crate::model::envelope::{name_of, named, sorted_text, value_of};
+use crate::model::envelope::{name_of, named, params_of, params_text};
 use crate::model::{Feature, Labels};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -47,7 +47,7 @@ impl Forest {
     /// `params.n_threads` and `params.device` are not kept: they never change a forest.
     pub fn to_bytes(&self) -> Vec<u8> {
         let payload = Payload {
-            params: sorted_text(&self.params.to_json()).into(),
+            params: params_text(&self.params.to_json()).into(),
             criterion: name_of(&self.criterion).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),
@@ -79,7 +79,7 @@ impl Forest {
         let (_, payload) = ENVELOPE.open(bytes).map_err(Error::Model)?;
         let p: Payload<'_> = ENVELOPE.read(payload).map_err(Error::Model)?;
         let forest = Forest {
-            params: ForestParams::from_json(&value_of(&p.params)?).map_err(|e| Error::Model(e.to_string()))?,
+            params: params_of(&p.params, ForestParams::from_json)?,
             criterion: named::<Criterion>("criterion", &p.criterion)?,
             target: p.target.into_owned(),
             features: p.features.into_owned(),

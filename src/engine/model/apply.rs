@@ -131,13 +131,7 @@ impl Predictor {
     /// The index of the class with the largest raw score, the lower one at a tie. Under one output
     /// the second class's score is above 0 where its probability is above a half.
     pub fn class(&self, raw: &[Vec<f64>]) -> Vec<u32> {
-        match raw {
-            [] => vec![],
-            [score] => score.iter().map(|x| (*x > 0.0) as u32).collect(),
-            _ => (0..raw[0].len())
-                .map(|row| (1..raw.len()).fold(0, |best, k| if raw[k][row] > raw[best][row] { k } else { best }) as u32)
-                .collect(),
-        }
+        largest(raw)
     }
 
     /// The leaf of every row in every tree, row after row: `out[row * trees + tree]`.
@@ -209,5 +203,16 @@ pub(crate) fn bind<'c, 'a>(features: &[Feature], columns: &'c [Column<'a>]) -> R
     match found.iter().find(|c| c.len() != found[0].len()) {
         Some(c) => Err(Error::column(c.name(), format!("has {} rows where `{}` has {}", c.len(), found[0].name(), found[0].len()))),
         None => Ok(found),
+    }
+}
+
+/// The index of the class with the largest raw score, as [`Predictor::class`] says.
+pub(crate) fn largest(raw: &[Vec<f64>]) -> Vec<u32> {
+    match raw {
+        [] => vec![],
+        [score] => score.iter().map(|x| (*x > 0.0) as u32).collect(),
+        _ => (0..raw[0].len())
+            .map(|row| (1..raw.len()).fold(0, |best, k| if raw[k][row] > raw[best][row] { k } else { best }) as u32)
+            .collect(),
     }
 }

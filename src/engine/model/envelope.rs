@@ -91,13 +91,25 @@ impl<'a> From<Payload1<'a>> for Payload<'a> {
 
 /// A [`History`] with the metric as text.
 #[derive(Serialize, Deserialize)]
-struct Curve<'a> {
+pub(crate) struct Curve<'a> {
     metric: Cow<'a, str>,
     values: Cow<'a, [f64]>,
     best: u32,
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+impl<'a> Curve<'a> {
+    /// The curve of a history.
+    pub(crate) fn of(history: &'a History) -> Self {
+        Curve { metric: name_of(&history.metric).into(), values: history.values.as_slice().into(), best: history.best }
+    }
+
+    /// The history, if this build knows its metric.
+    pub(crate) fn history(self) -> Result<History> {
+        Ok(History { metric: named("metric", &self.metric)?, values: self.values.into_owned(), best: self.best })
+    }
+}
+
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
     Error::Model(message.into())
 }
 
@@ -116,23 +128,19 @@ pub(crate) fn named<T: DeserializeOwned>(what: &str, name: &str) -> Result<T> {
 
 /// Parameters as JSON text with sorted names (whether `serde_json`'s own maps keep the order of
 /// insertion depends on the features that other crates turn on).
-pub(crate) fn sorted_text(value: &serde_json::Value) -> String {
+pub(crate) fn params_text(value: &serde_json::Value) -> String {
     let sorted: BTreeMap<&String, &serde_json::Value> = value.as_object().into_iter().flatten().collect();
     serde_json::to_string(&sorted).unwrap_or_default()
 }
 
-/// The parameters of such a text, not yet checked.
-pub(crate) fn value_of(text: &str) -> Result<serde_json::Value> {
+/// The parameters of such a text, by `parse`.
+pub(crate) fn params_of<T>(text: &str, parse: impl FnOnce(&serde_json::Value) -> Result<T>) -> Result<T> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|e| invalid(format!("its parameters can't be read: {e}")))?;
     // The search for a similar name takes memory by the name's length.
     if value.as_object().into_iter().flatten().any(|(name, _)| name.len() > 64) {
         return Err(invalid("it has a parameter with an overlong name"));
     }
-    Ok(value)
-}
-
-fn params_of(text: &str) -> Result<BoostingParams> {
-    BoostingParams::from_json(&value_of(text)?).map_err(|e| invalid(e.to_string()))
+    parse(&value).map_err(|e| invalid(e.to_string()))
 }
 
 impl Model {
@@ -141,7 +149,7 @@ impl Model {
     /// `params.n_threads`, `params.bundle` and `params.device` are not kept: they never change a model.
     pub fn to_bytes(&self) -> Vec<u8> {
         let payload = Payload {
-            params: sorted_text(&self.params.to_json()).into(),
+            params: params_text(&self.params.to_json()).into(),
             loss: name_of(&self.loss).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),
@@ -152,11 +160,7 @@ impl Model {
             scale: self.scale,
             trees: self.trees.as_slice().into(),
             rows: self.rows,
-            history: self.history.as_ref().map(|h| Curve {
-                metric: name_of(&h.metric).into(),
-                values: h.values.as_slice().into(),
-                best: h.best,
-            }),
+            history: self.history.as_ref().map(Curve::of),
         };
         ENVELOPE.seal(&payload, self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>())
     }
@@ -180,12 +184,8 @@ impl Model {
             _ => ENVELOPE.read(payload),
         }
         .map_err(invalid)?;
-        let history = match p.history {
-            Some(h) => Some(History { metric: named("metric", &h.metric)?, values: h.values.into_owned(), best: h.best }),
-            None => None,
-        };
         let model = Model {
-            params: params_of(&p.params)?,
+            params: params_of(&p.params, BoostingParams::from_json)?,
             loss: named::<LossKind>("loss", &p.loss)?,
             target: p.target.into_owned(),
             features: p.features.into_owned(),
@@ -196,7 +196,7 @@ impl Model {
             scale: p.scale,
             trees: p.trees.into_owned(),
             rows: p.rows,
-            history,
+            history: p.history.map(Curve::history).transpose()?,
         };
         model.validate()?;
         Ok(model)

@@ -36,7 +36,7 @@
 //! not defined).
 
 use super::envelope::{FORMAT_VERSION, name_of};
-use super::{Derived, Feature, Labels, Model};
+use super::{Derived, Feature, History, Labels, Model};
 use crate::tree::model::{Child, Leaf, Split, Tree};
 use serde_json::{Value, json};
 
@@ -71,6 +71,11 @@ pub(crate) fn feature(f: &Feature) -> Value {
         feature["categories"] = (0..categories.len() as u32).map(label).collect();
     }
     feature
+}
+
+/// The curve of a metric.
+pub(crate) fn history(h: &History) -> Value {
+    json!({"metric": name_of(&h.metric), "values": numbers(&h.values), "best": h.best})
 }
 
 fn leaves(leaves: &[Leaf]) -> Value {
@@ -112,9 +117,7 @@ impl Model {
                 json!({"features": t.features, "keys": t.keys, "n": t.n, "sums": t.sums})
             }).collect::<Value>(),
             "trees": self.trees.iter().enumerate().map(|(t, tree)| self.tree_json(t, tree)).collect::<Value>(),
-            "history": self.history.as_ref().map(|h| {
-                json!({"metric": name_of(&h.metric), "values": numbers(&h.values), "best": h.best})
-            }),
+            "history": self.history.as_ref().map(history),
             "params": self.params.to_json(),
         })
     }

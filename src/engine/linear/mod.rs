@@ -1,0 +1,55 @@
+//! Sparse logistic regression: rows that are lists of a few of very many features.
+//!
+//! ```text
+//! Arrow's lists, borrowed ─► rows of u32 feature numbers (borrowed where they are 32 bits wide) ─► checks
+//!     ─► lbfgs: passes over all rows │ sgd, adagrad, ftrl: batches of rows ─► model bytes
+//! ```
+//!
+//! [`fit`] lowers the objective of [`LinearParams`]; [`Predictor`] applies what it gives. Sums over rows are integers or go
+//! over fixed blocks in their order, so a model has the same bytes whatever the threads, the chunks and the integer type.
+
+mod csr;
+mod fit;
+pub mod model;
+pub mod params;
+mod predict;
+mod problem;
+pub mod rows;
+
+pub use fit::fit;
+pub use model::LinearModel;
+pub use params::{LinearParams, Optimizer};
+pub use predict::Predictor;
+pub use rows::{Items, ListChunk, ListColumn, Offsets, SparseRows, Texts};
+
+use crate::boosting::Target;
+use crate::column::Column;
+use crate::error::{Error, Result};
+
+/// The table that a model is fitted on. All columns have the same length; there are sparse rows, or dense columns, or both.
+pub struct Input<'a> {
+    pub sparse: Option<SparseRows<'a>>,
+    /// Numeric columns beside the sparse rows, each a feature of its own, without nulls, NaN or infinite values.
+    pub dense: Vec<Column<'a>>,
+    /// [`Target::Classes`]: of two classes the second one is the one that a positive score speaks for.
+    pub target: Target<'a>,
+    pub target_name: String,
+    /// Not negative, and not all zero.
+    pub weight: Option<Column<'a>>,
+    /// Rows to measure on and not to train on.
+    pub held_out: Option<&'a [bool]>,
+}
+
+/// An error where a dense column has a value that is no number to multiply with.
+fn check_dense(name: &str, values: &[f64]) -> Result<()> {
+    let (missing, infinite) =
+        values.iter().fold((0usize, 0usize), |(m, i), x| (m + x.is_nan() as usize, i + x.is_infinite() as usize));
+    if missing + infinite == 0 {
+        return Ok(());
+    }
+    let what = if missing > 0 { "null or NaN" } else { "infinite" };
+    Err(Error::column(
+        name,
+        format!("is {what} in {} of {} rows: a linear model needs a number in each; fill or filter them", if missing > 0 { missing } else { infinite }, values.len()),
+    ))
+}

@@ -1,0 +1,218 @@
+//! From a table to what the optimizers work on: checks, rows, weights.
+
+use super::csr::{Csr, Keys};
+use super::model::{self, DenseFeature, Numbering, SparseFeatures};
+use super::params::{HASH_BITS, LinearParams};
+use super::rows::Items;
+use super::{Input, check_dense};
+use crate::backend::cpu::team::Team;
+use crate::boosting::{self, BoostingParams, Target, prepare};
+use crate::column::{Column, FeatureType};
+use crate::error::{Error, Result};
+use crate::model::Labels;
+use crate::numerics::reduce::sum;
+use std::borrow::Cow;
+
+/// Coefficients of so many features stand in arrays by feature number; beyond that, where most would be of features that no
+/// row has, features are numbered anew.
+const ARRAY_FEATURES: u64 = 1 << 24;
+
+/// What is fitted: rows, classes and weights, and the objective's constants.
+///
+/// The coefficients of a vector stand by feature (sparse ones, dense columns, the intercept), and of each feature by output:
+/// `vector[feature * outputs + output]`.
+pub(super) struct Problem<'a> {
+    /// All rows, held-out ones too; empty lists where there are none.
+    pub csr: Option<Csr<'a>>,
+    /// How many features the sparse rows have.
+    pub width: usize,
+    /// What their numbers were before they were numbered anew, ascending.
+    pub numbers: Option<Vec<u64>>,
+    pub dense: &'a [Column<'a>],
+    pub rows: usize,
+    pub outputs: usize,
+    pub codes: &'a [u32],
+    /// 0 for held-out rows.
+    pub weight: Option<Vec<f32>>,
+    /// Of the training rows.
+    pub total_weight: f64,
+    pub l1: f64,
+    pub l2: f64,
+    pub fit_intercept: bool,
+}
+
+impl Problem<'_> {
+    /// The length of a vector of coefficients.
+    pub fn len(&self) -> usize {
+        (self.width + self.dense.len() + 1) * self.outputs
+    }
+
+    /// Where the intercepts stand.
+    pub fn intercepts(&self) -> usize {
+        (self.width + self.dense.len()) * self.outputs
+    }
+
+    /// The weight of row `i`; 0 where it is held out.
+    #[inline(always)]
+    pub fn weight(&self, i: usize) -> f64 {
+        self.weight.as_ref().map_or(1.0, |w| w[i] as f64)
+    }
+}
+
+/// What the model says of its columns.
+pub(super) struct Columns {
+    pub sparse: Option<SparseFeatures>,
+    pub dense: Vec<DenseFeature>,
+}
+
+/// Checks what can be checked before anything is read; gives the number of rows.
+pub(super) fn check_table(input: &Input<'_>) -> Result<usize> {
+    if input.sparse.is_none() && input.dense.is_empty() {
+        return Err(Error::Data("no features: name a column of lists, or at least one dense column".into()));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for column in &input.dense {
+        if !names.insert(column.name()) {
+            return Err(Error::column(column.name(), "is given twice as a dense column"));
+        }
+        if *column.dtype() == FeatureType::Categorical {
+            return Err(Error::column(column.name(), "is categorical: a dense column is numeric; a list of its text can be hashed"));
+        }
+    }
+    let Target::Classes { codes, .. } = &input.target else {
+        return Err(Error::column(&input.target_name, "the target is numeric: logistic regression needs classes"));
+    };
+    let rows = codes.len();
+    let lengths = input.sparse.iter().map(|s| (s.features.name.as_str(), s.features.len()));
+    for (name, len) in lengths.chain(input.dense.iter().chain(&input.weight).map(|c| (c.name(), c.len()))) {
+        if len != rows {
+            return Err(Error::column(name, format!("has {len} rows where the target `{}` has {rows}", input.target_name)));
+        }
+    }
+    prepare::check_rows(rows, input.held_out, &input.target_name)?;
+    Ok(rows)
+}
+
+/// The problem of a table for which [`check_table`] holds.
+pub(super) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<(Problem<'a>, Labels, Columns)> {
+    let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
+    let (codes, labels) = (*codes, labels.clone());
+    let (mut weight, total_weight) = weights(input, params, codes, &labels)?;
+    if let (Some(held_out), None) = (input.held_out, &weight) {
+        weight = Some(held_out.iter().map(|h| !*h as u8 as f32).collect());
+    }
+    for column in &input.dense {
+        check_dense(column.name(), &column.to_f64())?;
+    }
+    let (csr, width, numbers, sparse) = sparse(input, params, team)?;
+    let problem = Problem {
+        csr,
+        width,
+        numbers,
+        dense: &input.dense,
+        rows: codes.len(),
+        outputs: model::outputs(labels.len()),
+        codes,
+        weight,
+        total_weight,
+        l1: params.l1,
+        l2: params.l2(total_weight),
+        fit_intercept: params.fit_intercept,
+    };
+    let cells = problem.len().checked_mul(8).filter(|_| problem.width.checked_mul(problem.outputs).is_some());
+    if cells.is_none_or(|c| c > isize::MAX as usize / 64) {
+        return Err(Error::Memory(format!("{} features for {} classes", problem.width, labels.len())));
+    }
+    let dense = input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect();
+    Ok((problem, labels, Columns { sparse, dense }))
+}
+
+/// Row weights (class weights included; 0 for held-out rows) where they are not all 1, and their total.
+fn weights(input: &Input<'_>, params: &LinearParams, codes: &[u32], labels: &Labels) -> Result<(Option<Vec<f32>>, f64)> {
+    let table = boosting::Input {
+        features: vec![],
+        target: Target::Classes { codes, labels: labels.clone() },
+        target_name: input.target_name.clone(),
+        weight: input.weight.clone(),
+        baseline: vec![],
+        held_out: input.held_out,
+    };
+    prepare::check_classes(&table)?;
+    let class_weight = BoostingParams { class_weight: params.class_weight.clone(), ..Default::default() };
+    let mut weight = prepare::row_weights(&table, &class_weight)?;
+    if let (Some(weight), Some(held_out)) = (&mut weight, input.held_out) {
+        weight.iter_mut().zip(held_out).for_each(|(w, h)| *w = if *h { 0.0 } else { *w });
+    }
+    let total = match (&weight, input.held_out) {
+        (Some(w), _) => sum(w.len(), |i| w[i] as f64),
+        (None, Some(h)) => h.iter().filter(|h| !**h).count() as f64,
+        (None, None) => codes.len() as f64,
+    };
+    Ok((weight, total))
+}
+
+type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
+
+fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<Sparse<'a>> {
+    let Some(sparse) = &input.sparse else {
+        let name = if params.features.is_some() { "features" } else { "hash_bits" };
+        return match (params.features, params.hash_bits) {
+            (None, None) => Ok((None, 0, None, None)),
+            _ => Err(Error::parameter(name, "counts only for a column of lists")),
+        };
+    };
+    let texts = sparse.features.chunks.iter().any(|c| matches!(c.items, Items::Texts(_)));
+    if texts && params.features.is_some() {
+        return Err(Error::parameter("features", format!("`{}` holds strings: `hash_bits` says how many features there are", sparse.features.name)));
+    }
+    if !texts && params.hash_bits.is_some() {
+        return Err(Error::parameter("hash_bits", format!("`{}` holds numbers: only strings are hashed", sparse.features.name)));
+    }
+    let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
+    let mut csr = Csr::new(sparse, hash_bits, team)?;
+    let largest = csr.largest(team);
+    if let (Some(features), Some(largest)) = (params.features, largest)
+        && largest >= features
+        && let Some((row, number)) = csr.find(|k| k >= features)
+    {
+        return Err(Error::column(
+            &sparse.features.name,
+            format!("the feature number {number} in row {row} is not below features={features}"),
+        ));
+    }
+    let limit = largest.map_or(0, |l| l.saturating_add(1));
+    let numbering = match hash_bits {
+        Some(bits) => Numbering::Hashed { bits },
+        None => Numbering::Numbers { features: params.features.unwrap_or(limit) },
+    };
+    let numbers = (limit > ARRAY_FEATURES.max(2 * csr.entries() as u64)).then(|| renumber(&mut csr));
+    let width = numbers.as_ref().map_or(limit as usize, Vec::len);
+    let features = SparseFeatures {
+        column: sparse.features.name.clone(),
+        values: sparse.values.as_ref().map(|v| v.name.clone()),
+        numbering,
+    };
+    Ok((Some(csr), width, numbers, Some(features)))
+}
+
+/// Numbers the features that occur from 0 in ascending order; gives what they were.
+fn renumber(csr: &mut Csr<'_>) -> Vec<u64> {
+    let mut numbers = Vec::with_capacity(csr.entries());
+    for piece in &csr.pieces {
+        match &piece.keys {
+            Keys::Narrow(k) => numbers.extend(k.iter().map(|k| *k as u64)),
+            Keys::Wide(k) => numbers.extend_from_slice(k),
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    let place = |k: u64| numbers.partition_point(|n| *n < k) as u32;
+    for piece in &mut csr.pieces {
+        let renumbered: Vec<u32> = match &piece.keys {
+            Keys::Narrow(k) => k.iter().map(|k| place(*k as u64)).collect(),
+            Keys::Wide(k) => k.iter().map(|k| place(*k)).collect(),
+        };
+        piece.keys = Keys::Narrow(Cow::Owned(renumbered));
+    }
+    numbers
+}
