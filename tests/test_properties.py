@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_predictions_are_what_the_trees_say(rows: list[Any], policy: Any, narrow
     assert np.isfinite(got).all()
     assert df["y"].min() - 1e-3 <= got.min()
     assert got.max() <= df["y"].max() + 1e-3
-    want = naive(model, df, model._inner.start()[0])
+    want = naive(model, df, json.loads(model.to_json())["start"][0])
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
 
 

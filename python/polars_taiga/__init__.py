@@ -1,4 +1,4 @@
-"""Gradient-boosted trees and histograms as Polars expressions, inside lazy queries.
+"""Tree ensembles, sparse linear models, encodings and histograms as Polars expressions, inside lazy queries.
 
 ```python
 import polars as pl
@@ -26,7 +26,9 @@ from polars_taiga.encoding import (
     target_encode,
     woe,
 )
+from polars_taiga.forest import ForestParams, fit_forest
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
+from polars_taiga.linear import LinearParams, fit_sparse_lr
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
@@ -35,7 +37,9 @@ from polars_taiga.statistics import histogram, histogram2d, min_max
 __all__ = [
     "DeviceInfo",
     "DevicesInfo",
+    "ForestParams",
     "GbdtParams",
+    "LinearParams",
     "Model",
     "__version__",
     "borders",
@@ -43,7 +47,9 @@ __all__ = [
     "count_encode",
     "device_info",
     "encode",
+    "fit_forest",
     "fit_gbdt",
+    "fit_sparse_lr",
     "fit_target_encoder",
     "histogram",
     "histogram2d",

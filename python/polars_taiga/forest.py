@@ -33,7 +33,7 @@ class ForestParams(TypedDict, total=False):
     min_gain: float
     categorical: Sequence[str]
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
-    oob: bool
+    oob: bool | None
     permutation_importance: bool
     seed: int
     n_threads: int | None
@@ -108,8 +108,8 @@ def fit_forest(
     class_weight
         As in `fit_gbdt`.
     oob
-        Whether every row is predicted by the trees that did not draw it; default True. The score is
-        `Model.oob_score`, the predictions are in `Model.history`. Without a bootstrap there are none.
+        Whether every row is predicted by the trees that did not draw it, for `Model.oob_score` and
+        `Model.oob_predictions`, which the model then carries; default: wherever there is a bootstrap.
     permutation_importance
         Whether to measure, tree by tree on the rows that it did not draw, how much worse it predicts
         when a feature's values are shuffled (`Model.importance("permutation")`); default False.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from polars_taiga import _fit, _plugin, _taiga
+from polars_taiga import _fit, _taiga
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,15 +23,128 @@ class LinearParams(TypedDict, total=False):
     hash_bits: int | None
     optimizer: Literal["lbfgs", "sgd", "adagrad", "ftrl"]
     epochs: int | None
-    batch: int
+    batch: int | None
     learning_rate: float | None
     l1: float
-    l2: float
+    l2: float | None
     fit_intercept: bool
-    tolerance: float
+    tolerance: float | None
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
-    metric: Literal["logloss", "auc"] | None
+    metric: Literal["logloss", "auc", "accuracy", "multiclass"] | None
     early_stopping: int | None
     seed: int
     n_threads: int | None
     device: str
+
+
+def fit_sparse_lr(
+    target: IntoColumn,
+    indices: IntoColumn | None = None,
+    values: IntoColumn | None = None,
+    *,
+    dense: IntoColumns | None = None,
+    weight: IntoColumn | None = None,
+    eval: IntoColumn | None = None,
+    progress: bool | None = None,
+    **params: Unpack[LinearParams],
+) -> pl.Expr:
+    """Fit a logistic regression on rows that are lists of features; the expression gives the model, one `Binary` value.
+
+    A row names the few features that it has, of very many: Arrow's lists are the rows of a sparse
+    matrix, and are read as they are. It sits in `select`, `with_columns`, `group_by().agg()` (a model
+    for each group) and `over`. The same rows in the same order with the same parameters give the same
+    bytes, whatever the number of threads, the chunks, and the integer type of the feature numbers.
+
+    What is lowered, over the training rows with weights w and coefficients c (intercepts not among
+    them)::
+
+        sum(w * loss) / sum(w)  +  l2 / 2 * sum(c²)  +  l1 * sum(|c|)      loss = -log(probability of the row's class)
+
+    Two classes have one score a row, the log odds of the second one; more have one each, and softmax.
+
+    The expression's name is `model` unless you give it another.
+
+    Parameters
+    ----------
+    target
+        The class: a column's name, or an expression. Boolean, String, Categorical, Enum or integer;
+        labels are sorted. Neither null nor NaN.
+    indices
+        The features of each row: List or Array of integers from 0 on, or of strings, which are hashed
+        into `2 ** hash_bits` numbers; or of structs of two fields, a feature and its value. A null or
+        empty list is a row without features, a null inside a list is not there, and of a feature that
+        stands twice the values are added.
+    values
+        The value of each of `indices`: List or Array of numbers, as long as theirs. Without it each
+        is 1. NaN and infinite values are errors.
+    dense
+        Numeric columns beside the lists, each a feature by its name: without null, NaN and infinite
+        values. They are not scaled: bring them to similar ranges.
+    weight
+        A weight for each row: not negative, not all zero.
+    eval
+        A Boolean column or expression: rows on which it is true are held out. The metric is
+        measured on them after each pass, and they train nothing.
+    progress
+        Show a progress bar on standard error. By default only on a terminal, in long fits.
+    features
+        The number of features: `indices` lie below it, or the fit is an error before it begins.
+        Default one more than the largest.
+    hash_bits
+        For strings: 1 to 30, default 20. (Hashing: Weinberger and others, 2009, without signs.)
+    optimizer
+        `"lbfgs"` (default; with `l1` OWL-QN: Andrew and Gao, 2007): all rows at once, to the optimum.
+        `"sgd"`, `"adagrad"` (Duchi, Hazan and Singer, 2011), `"ftrl"` (McMahan and others, 2013): in
+        batches of rows. Under `"lbfgs"` and `"ftrl"` `l1` makes coefficients exactly zero.
+    epochs
+        Passes over the rows: for `"lbfgs"` at most so many iterations, default 100; else default 5.
+    batch
+        Rows of a batch, not for `"lbfgs"`; default 1024, and 32 for `"sgd"`.
+    learning_rate
+        The step size, not for `"lbfgs"`; default 0.1.
+    l1
+        See above; default 0. (scikit-learn's `C` with an l1 penalty: `l1 = 1 / (C * sum(w))`.)
+    l2
+        See above; default `1 / sum(w)`, which is scikit-learn's `C=1`, and 0 where `l1` is given. (`l2 = 1 /
+        (C * sum(w))`; `SGDClassifier(alpha=…)`: `l2 = alpha`.)
+    fit_intercept
+        Whether there is an intercept, which no penalty touches; default True.
+    tolerance
+        `"lbfgs"` ends when the gradient's length is at most this share of its first one; default 1e-4.
+    class_weight, seed, n_threads, device
+        As in `fit_gbdt`.
+    metric
+        What is measured on the held-out rows: `"logloss"` (default), `"auc"` or `"accuracy"` for two
+        classes, `"multiclass"` (default) or `"accuracy"` for more.
+    early_stopping
+        Stop after this many passes without a better metric, and keep the best. Needs `eval`.
+
+    Raises
+    ------
+    TypeError
+        For a parameter that does not exist.
+    ValueError
+        For a parameter that can't have its value, and where there is nothing to fit on.
+    polars.exceptions.ComputeError
+        When the query runs: for columns that can't be used, naming the column and the row; and
+        "interrupted" after Ctrl-C. (The methods of `.taiga` raise `KeyboardInterrupt` then.)
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> df = pl.DataFrame({"words": [["good", "film"], ["bad"], ["good"], ["bad", "film"]], "liked": [True, False] * 2})
+    >>> model = df.taiga.fit_sparse_lr("liked", "words")
+    >>> df.select(tg.predict(model, output="class")).to_series().to_list()
+    [True, False, True, False]
+    >>> numbers = pl.DataFrame({"i": [[0, 7], [7], [0], [7, 9]], "liked": [True, False] * 2})
+    >>> numbers.taiga.fit_sparse_lr("liked", "i").coefficients().columns
+    ['feature', 'name', 'class', 'coefficient']
+    """
+    columns = [] if dense is None else _fit.features("fit_sparse_lr", target, (dense,))
+    if indices is None and (values is not None or not columns):
+        msg = "fit_sparse_lr: there are no features; name the column of lists, `indices`, or columns, `dense`"
+        raise ValueError(msg)
+    text = _fit.params_json(params, LinearParams, _taiga.check_linear_params)
+    roles = {"target": target, "indices": indices, "values": values, "weight": weight, "eval": eval}
+    return _fit.expr("fit_sparse_lr", columns, roles, text, progress)

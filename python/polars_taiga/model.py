@@ -19,8 +19,9 @@ __all__ = ["Model"]
 class Model:
     """A fitted model: what it was fitted with, what it learned, and its bytes.
 
-    The bytes are what `fit_gbdt` gives and what a file written by `save` holds. Equal models have
-    equal bytes. A model can't be changed; it can be hashed, compared and pickled.
+    The bytes are what `fit_gbdt`, `fit_forest` and `fit_sparse_lr` give and what a file written by `save`
+    holds. Equal models have equal bytes. A model can't be changed; it can be hashed, compared and
+    pickled. What a learner's models do not have (a forest's coefficients, say) is a `ValueError`.
 
     Examples
     --------
@@ -78,8 +79,13 @@ class Model:
         return params
 
     @property
+    def learner(self) -> Literal["gbdt", "forest", "sparse_lr"]:
+        """What fitted it: `"gbdt"`, `"forest"` or `"sparse_lr"`."""
+        return self._inner.learner()
+
+    @property
     def loss(self) -> str:
-        """The loss; what `"auto"` came to."""
+        """The loss, or a forest's criterion; what `"auto"` came to."""
         return self._inner.loss()
 
     @property
@@ -89,8 +95,8 @@ class Model:
 
     @property
     def features(self) -> dict[str, str]:
-        """Name and type of each feature, in the order of fitting. `numeric` stands for any
-        number; a temporal type is itself.
+        """Name and type of each column that it reads, in the order of fitting. `numeric` stands for any
+        number; a temporal type is itself; of sparse rows these are the columns of lists.
         """
         return dict(self._inner.features())
 
@@ -106,13 +112,16 @@ class Model:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds of boosting that are kept."""
+        """The number of rounds of boosting that are kept; of a forest its trees, of a sparse logistic
+        regression the passes over the rows.
+        """
         return self._inner.rounds()
 
     @property
     def history(self) -> pl.DataFrame:
         """The metric of the held-out rows: `round` (from 0), the metric by its name, and whether
-        the round is `best`. No rows without `eval`.
+        the round is `best`. No rows without `eval`. (Of a sparse logistic regression a round is a pass over
+        the rows; a forest has `oob_score` and `oob_predictions`.)
         """
         history = self._inner.history()
         if history is None:
@@ -129,7 +138,31 @@ class Model:
         `missing_left` and `gain` are null in leaves; `value` (in units of the score, the learning
         rate included) and `leaf` in inner nodes. `weight` is the sum of hessians and `count` the
         number of the training rows that came by.
+
+        Of a forest's trees, `gain` is by how much a split lowers the impurity, `right_categories` the
+        categories that go right, `value` a list (the shares of the classes, or the mean), and `weight` and
+        `count` are of rows as often as they were drawn.
         """
+        if self.learner == "forest":
+            return pl.DataFrame(
+                self._inner.nodes(),
+                schema={
+                    "tree": pl.UInt32,
+                    "node": pl.UInt32,
+                    "depth": pl.UInt32,
+                    "left": pl.UInt32,
+                    "right": pl.UInt32,
+                    "feature": pl.String,
+                    "border": pl.Float64,
+                    "right_categories": pl.List(pl.String),
+                    "missing_left": pl.Boolean,
+                    "gain": pl.Float64,
+                    "value": pl.List(pl.Float64),
+                    "leaf": pl.UInt32,
+                    "weight": pl.Float64,
+                    "count": pl.UInt64,
+                },
+            )
         return pl.DataFrame(
             self._inner.nodes(),
             schema={
@@ -151,24 +184,86 @@ class Model:
             },
         )
 
-    def importance(self, kind: Literal["gain", "split", "cover"] = "gain") -> pl.DataFrame:
+    def importance(self, kind: Literal["gain", "impurity", "split", "cover", "permutation"] = "gain") -> pl.DataFrame:
         """How much each feature matters: `feature`, `importance`, in the order of fitting.
 
         `"gain"`: the total gain of its splits; `"split"`: their number; `"cover"`: the sum of
         hessians of the rows that met them.
+
+        Of a forest `"gain"` (or `"impurity"`) is each feature's share of what splits lower the impurity
+        by, the mean over the trees (scikit-learn's `feature_importances_`), `"cover"` the number of rows
+        drawn that met its splits, and `"permutation"` how much worse trees predict the rows that they did
+        not draw when the feature is shuffled (needs `permutation_importance=True` at the fit).
         """
         return pl.DataFrame(
             {"feature": list(self.features), "importance": self._inner.importance(kind)},
             schema={"feature": pl.String, "importance": pl.Float64},
         )
 
+    @property
+    def oob_score(self) -> float | None:
+        """Of a forest: accuracy (R² for a regression) of the out-of-bag predictions (scikit-learn's
+        `oob_score_`); `None` where it was not measured.
+        """
+        oob = self._inner.out_of_bag()
+        return None if oob is None else oob[0]
+
+    @property
+    def oob_predictions(self) -> pl.DataFrame:
+        """Of a forest: for each training row the mean over the trees that did not draw it, null where there
+        is none: a column for each class, or `prediction`. No columns where it was not asked for.
+        """
+        oob = self._inner.out_of_bag()
+        if oob is None:
+            return pl.DataFrame()
+        names = self._inner.class_names() or ["prediction"]
+        return pl.DataFrame([pl.Series(n, p, dtype=pl.Float64) for n, p in zip(names, oob[2], strict=True)]).fill_nan(
+            None
+        )
+
+    def coefficients(self) -> pl.DataFrame:
+        """Of a sparse logistic regression: the coefficients that are not zero, one row each.
+
+        `feature`: the feature's number (null for a dense column); `name`: the dense column's name (else
+        null); `class`: the label whose score it adds to, as text, of two classes the second; and the
+        `coefficient`. The intercepts are `intercepts`.
+        """
+        numbers, names, classes, values = self._inner.coefficients()
+        labels = self._inner.class_names() or []
+        return pl.DataFrame(
+            {"feature": numbers, "name": names, "class": [labels[c] for c in classes], "coefficient": values},
+            schema={"feature": pl.UInt64, "name": pl.String, "class": pl.String, "coefficient": pl.Float64},
+        )
+
+    @property
+    def intercepts(self) -> list[float]:
+        """Of a sparse logistic regression: one number for two classes, else one a class."""
+        return self._inner.intercepts()
+
+    @property
+    def converged(self) -> bool:
+        """Of a sparse logistic regression: whether `"lbfgs"` reached its tolerance."""
+        return self._inner.convergence()[0]
+
+    @property
+    def objective(self) -> float:
+        """Of a sparse logistic regression: what `"lbfgs"` brought the objective to on the training rows; NaN
+        under other optimizers.
+        """
+        return self._inner.convergence()[1]
+
     def __repr__(self) -> str:
         """One line: what it predicts, from what, and how large it is."""
         features = list(self.features)
         shown = ", ".join(features[:6]) + (f", … ({len(features)})" if len(features) > 6 else "")
-        text = (
-            f"Model(target={self.target!r}, loss={self.loss!r}, policy={self.params['policy']!r}, rounds={self.rounds}"
-        )
+        text = f"Model(target={self.target!r}, "
+        if self.learner == "gbdt":
+            text += f"loss={self.loss!r}, policy={self.params['policy']!r}, rounds={self.rounds}"
+        elif self.learner == "forest":
+            text += f"forest, criterion={self.loss!r}, trees={self.rounds}"
+            text += "" if self.oob_score is None else f", out-of-bag score={self.oob_score:.4f}"
+        else:
+            text += f"sparse_lr, optimizer={self.params['optimizer']!r}, passes={self.rounds}"
         if (classes := self.classes) is not None:
             text += f", classes={classes if len(classes) <= 6 else f'{len(classes)} labels'}"
         if (history := self._inner.history()) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ from polars_taiga.encoding import (
     target_encode,
     woe,
 )
+from polars_taiga.forest import fit_forest
 from polars_taiga.gbdt import fit_gbdt
+from polars_taiga.linear import fit_sparse_lr
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
@@ -28,7 +31,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.forest import ForestParams
     from polars_taiga.gbdt import GbdtParams
+    from polars_taiga.linear import LinearParams
     from polars_taiga.predict import Output
     from polars_taiga.quantize import BorderMethod
     from polars_taiga.statistics import Edges, Range
@@ -42,7 +47,7 @@ def _ctrl_c() -> Iterator[None]:
     try:
         yield
     except pl.exceptions.ComputeError as error:
-        if "fit_gbdt: interrupted" in str(error):
+        if re.search(r"fit_\w+: interrupted", str(error)):
             raise KeyboardInterrupt from None
         raise
 
@@ -58,6 +63,16 @@ class TaigaExpr:
     def fit_gbdt(self, *features: IntoColumns, **params: Any) -> pl.Expr:
         """`tg.fit_gbdt` with this expression as the target."""
         return fit_gbdt(self._expr, *features, **params)
+
+    def fit_forest(self, *features: IntoColumns, **params: Any) -> pl.Expr:
+        """`tg.fit_forest` with this expression as the target."""
+        return fit_forest(self._expr, *features, **params)
+
+    def fit_sparse_lr(
+        self, indices: IntoColumn | None = None, values: IntoColumn | None = None, **params: Any
+    ) -> pl.Expr:
+        """`tg.fit_sparse_lr` with this expression as the target."""
+        return fit_sparse_lr(self._expr, indices, values, **params)
 
     def predict(
         self,
@@ -167,6 +182,38 @@ class TaigaLazyFrame:
         with _ctrl_c():
             return Model(self._frame.select(expr).collect().item())
 
+    def fit_forest(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        progress: bool | None = None,
+        **params: Unpack[ForestParams],
+    ) -> Model:
+        """Run the query, fit by `tg.fit_forest`, and return the model."""
+        expr = fit_forest(target, *features, weight=weight, progress=progress, **params)
+        with _ctrl_c():
+            return Model(self._frame.select(expr).collect().item())
+
+    def fit_sparse_lr(
+        self,
+        target: IntoColumn,
+        indices: IntoColumn | None = None,
+        values: IntoColumn | None = None,
+        *,
+        dense: IntoColumns | None = None,
+        weight: IntoColumn | None = None,
+        eval: IntoColumn | None = None,
+        progress: bool | None = None,
+        **params: Unpack[LinearParams],
+    ) -> Model:
+        """Run the query, fit by `tg.fit_sparse_lr`, and return the model."""
+        expr = fit_sparse_lr(
+            target, indices, values, dense=dense, weight=weight, eval=eval, progress=progress, **params
+        )
+        with _ctrl_c():
+            return Model(self._frame.select(expr).collect().item())
+
     def fit_target_encoder(self, cat: IntoColumns, target: IntoColumn, **params: Any) -> bytes:
         """Run the query, fit by `tg.fit_target_encoder`, and return the encoder's bytes."""
         encoder: bytes = self._frame.select(fit_target_encoder(cat, target, **params)).collect().item()
@@ -203,6 +250,38 @@ class TaigaDataFrame:
     ) -> Model:
         """Fit by `tg.fit_gbdt`, and return the model."""
         expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
+        with _ctrl_c():
+            return Model(self._frame.select(expr).item())
+
+    def fit_forest(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        progress: bool | None = None,
+        **params: Unpack[ForestParams],
+    ) -> Model:
+        """Fit by `tg.fit_forest`, and return the model."""
+        expr = fit_forest(target, *features, weight=weight, progress=progress, **params)
+        with _ctrl_c():
+            return Model(self._frame.select(expr).item())
+
+    def fit_sparse_lr(
+        self,
+        target: IntoColumn,
+        indices: IntoColumn | None = None,
+        values: IntoColumn | None = None,
+        *,
+        dense: IntoColumns | None = None,
+        weight: IntoColumn | None = None,
+        eval: IntoColumn | None = None,
+        progress: bool | None = None,
+        **params: Unpack[LinearParams],
+    ) -> Model:
+        """Fit by `tg.fit_sparse_lr`, and return the model."""
+        expr = fit_sparse_lr(
+            target, indices, values, dense=dense, weight=weight, eval=eval, progress=progress, **params
+        )
         with _ctrl_c():
             return Model(self._frame.select(expr).item())
 

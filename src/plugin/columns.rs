@@ -234,7 +234,7 @@ impl Numbers {
 }
 
 /// A validity that says something; all valid is none.
-fn bits(validity: Option<&Bitmap>) -> Option<Bits<'_>> {
+pub fn bits(validity: Option<&Bitmap>) -> Option<Bits<'_>> {
     let validity = validity.filter(|v| v.unset_bits() > 0)?;
     let (bytes, offset, len) = validity.as_slice();
     Some(Bits::new(bytes, offset, len))

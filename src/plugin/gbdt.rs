@@ -15,7 +15,8 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
     if parts.features.is_empty() {
         return Err(errors::data("there are no features"));
     }
-    let target = TargetData::new(&parts.target, params.loss)?;
+    let loss = serde_json::to_string(&params.loss).unwrap_or_default();
+    let target = TargetData::new(&parts.target, params.loss, &format!("loss={loss}"))?;
     let features = parts.features(&params.categorical)?;
     let weight = parts.weight()?;
     let baseline = parts.all("baseline")?;

@@ -8,7 +8,11 @@ mod device;
 mod encoding;
 mod errors;
 mod fit;
+mod fitted;
+mod forest;
 mod gbdt;
+mod linear;
+mod lists;
 mod model;
 mod monitor;
 mod predict;
@@ -30,6 +34,8 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::PyModel>()?;
     module.add_function(wrap_pyfunction!(device::device_info, module)?)?;
     module.add_function(wrap_pyfunction!(model::check_gbdt_params, module)?)?;
+    module.add_function(wrap_pyfunction!(model::check_forest_params, module)?)?;
+    module.add_function(wrap_pyfunction!(model::check_linear_params, module)?)?;
     module.add_function(wrap_pyfunction!(statistics::check_histogram_params, module)?)?;
     module.add_function(wrap_pyfunction!(encoding::python::check_target_params, module)?)?;
     module.add_function(wrap_pyfunction!(encoding::python::describe_encoder, module)?)

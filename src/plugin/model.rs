@@ -1,14 +1,19 @@
 //! A model for Python: what `polars_taiga.Model` is built on.
 
 use crate::errors::panic_text;
+use crate::fitted::Fitted;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use taiga_engine::Error;
 use taiga_engine::boosting::BoostingParams;
-use taiga_engine::model::explain::{Importance, NodeRow};
-use taiga_engine::model::{Labels, Model};
+use taiga_engine::forest::ForestParams;
+use taiga_engine::forest::explain::Importance as ForestImportance;
+use taiga_engine::linear::LinearParams;
+use taiga_engine::linear::model::FeatureName;
+use taiga_engine::model::Labels;
+use taiga_engine::model::explain::Importance;
 
 /// An engine error as Python's: `TypeError` for a parameter that does not exist, as for any
 /// Python function, else `ValueError`.
@@ -29,20 +34,56 @@ pub fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
         .unwrap_or_else(|p| Err(value_error(format!("a bug in polars-taiga, please report it: {}", panic_text(p.as_ref())))))
 }
 
+/// Checks parameters, given as a JSON object.
+fn checked<P>(json: &str, parse: impl FnOnce(&serde_json::Value) -> taiga_engine::Result<P>) -> PyResult<()> {
+    guarded(|| parse(&serde_json::from_str(json).map_err(value_error)?).map(|_| ()).map_err(python_error))
+}
+
 /// Checks the parameters of `fit_gbdt`, given as a JSON object.
 #[pyfunction]
 pub fn check_gbdt_params(json: &str) -> PyResult<()> {
-    guarded(|| {
-        let value = serde_json::from_str(json).map_err(value_error)?;
-        BoostingParams::from_json(&value).map(|_| ()).map_err(python_error)
-    })
+    checked(json, BoostingParams::from_json)
+}
+
+/// Checks the parameters of `fit_forest`, given as a JSON object.
+#[pyfunction]
+pub fn check_forest_params(json: &str) -> PyResult<()> {
+    checked(json, ForestParams::from_json)
+}
+
+/// Checks the parameters of `fit_sparse_lr`, given as a JSON object.
+#[pyfunction]
+pub fn check_linear_params(json: &str) -> PyResult<()> {
+    checked(json, LinearParams::from_json)
+}
+
+/// Labels in their own type.
+fn label_list<'py>(py: Python<'py>, labels: &Labels) -> PyResult<Bound<'py, PyList>> {
+    match labels {
+        Labels::Boolean => PyList::new(py, [false, true]),
+        Labels::Integer(v) => PyList::new(py, v),
+        Labels::Float(v) => PyList::new(py, v),
+        Labels::Text(v) => PyList::new(py, v),
+    }
 }
 
 /// A parsed model and its bytes.
 #[pyclass(frozen, name = "Model", module = "polars_taiga._taiga")]
 pub struct PyModel {
-    model: Model,
+    model: Fitted,
     bytes: Vec<u8>,
+}
+
+impl PyModel {
+    /// What the other learners' models do not have.
+    fn has_no(&self, what: &str) -> PyErr {
+        let learner = match &self.model {
+            Fitted::Boosted(_) => "a model of boosted trees",
+            Fitted::Forest(_) => "a forest",
+            Fitted::Linear(_) => "a linear model",
+        };
+        value_error(format!("{learner} has no {what}"))
+    }
 }
 
 #[pymethods]
@@ -50,11 +91,16 @@ impl PyModel {
     /// The model of these bytes.
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
-        guarded(|| Ok(PyModel { model: Model::from_bytes(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
+        guarded(|| Ok(PyModel { model: Fitted::from_bytes(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.bytes)
+    }
+
+    /// `gbdt`, `forest` or `sparse_lr`.
+    fn learner(&self) -> &'static str {
+        self.model.learner()
     }
 
     /// The whole model as JSON text.
@@ -64,41 +110,36 @@ impl PyModel {
 
     /// The parameters as JSON text.
     fn params(&self) -> PyResult<String> {
-        guarded(|| serde_json::to_string(&self.model.params.to_json()).map_err(value_error))
+        guarded(|| serde_json::to_string(&self.model.params()).map_err(value_error))
     }
 
-    /// Pairs of a feature's name and type.
+    /// Pairs of a column's name and type.
     fn features(&self) -> Vec<(String, String)> {
-        self.model.features.iter().map(|f| (f.name.clone(), f.dtype.to_string())).collect()
+        self.model.columns()
     }
 
     /// The borders of every feature.
-    fn borders(&self) -> Vec<Vec<f64>> {
-        self.model.features.iter().map(|f| f.borders.clone()).collect()
+    fn borders(&self) -> PyResult<Vec<Vec<f64>>> {
+        match &self.model {
+            Fitted::Boosted(m) => Ok(m.features.iter().map(|f| f.borders.clone()).collect()),
+            Fitted::Forest(m) => Ok(m.features.iter().map(|f| f.borders.clone()).collect()),
+            Fitted::Linear(_) => Err(self.has_no("borders")),
+        }
     }
 
     /// The labels in the order of the classes; `None` for a regression.
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        self.model
-            .labels
-            .as_ref()
-            .map(|labels| match labels {
-                Labels::Boolean => PyList::new(py, [false, true]),
-                Labels::Integer(v) => PyList::new(py, v),
-                Labels::Float(v) => PyList::new(py, v),
-                Labels::Text(v) => PyList::new(py, v),
-            })
-            .transpose()
+        self.model.labels().map(|labels| label_list(py, labels)).transpose()
     }
 
     /// The labels as the fields of a struct of probabilities are named.
     fn class_names(&self) -> Option<Vec<String>> {
-        self.model.labels.as_ref().map(Labels::names)
+        self.model.labels().map(Labels::names)
     }
 
     /// `boolean`, `integer`, `float` or `text`.
     fn label_kind(&self) -> Option<&'static str> {
-        self.model.labels.as_ref().map(|labels| match labels {
+        self.model.labels().map(|labels| match labels {
             Labels::Boolean => "boolean",
             Labels::Integer(_) => "integer",
             Labels::Float(_) => "float",
@@ -106,79 +147,171 @@ impl PyModel {
         })
     }
 
-    /// The loss's name, never `auto`.
+    /// The name of the loss (never `auto`); of a forest, its criterion's.
     fn loss(&self) -> String {
-        serde_json::to_value(self.model.loss).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
+        let name = match &self.model {
+            Fitted::Boosted(m) => serde_json::to_value(m.loss),
+            Fitted::Forest(m) => serde_json::to_value(m.criterion),
+            Fitted::Linear(m) => Ok(if m.outputs() == 1 { "logloss" } else { "multiclass" }.into()),
+        };
+        name.ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
     }
 
     fn target(&self) -> &str {
-        &self.model.target
+        self.model.target()
     }
 
-    /// The number of scores a row.
+    /// The number of values that it predicts for a row.
     fn outputs(&self) -> usize {
         self.model.outputs()
     }
 
+    /// Rounds of boosting, trees of a forest, or passes over the rows.
     fn rounds(&self) -> usize {
-        self.model.rounds()
-    }
-
-    fn tree_count(&self) -> usize {
-        self.model.trees.len()
+        match &self.model {
+            Fitted::Boosted(m) => m.rounds(),
+            Fitted::Forest(m) => m.trees.len(),
+            Fitted::Linear(m) => m.passes as usize,
+        }
     }
 
     /// The number of training rows.
     fn rows(&self) -> u64 {
-        self.model.rows
+        self.model.rows()
     }
 
-    /// The scores before the first tree.
-    fn start(&self) -> Vec<f64> {
-        self.model.start.clone()
-    }
-
-    /// One number a feature; `kind` is `gain`, `split` or `cover`.
+    /// One number a feature; `kind` is `gain` (of a forest `impurity`), `split`, `cover` or `permutation`.
     fn importance(&self, kind: &str) -> PyResult<Vec<f64>> {
-        let kind = match kind {
-            "gain" => Importance::Gain,
-            "split" => Importance::Split,
-            "cover" => Importance::Cover,
-            other => return Err(value_error(format!("kind={other:?} is not \"gain\", \"split\" or \"cover\""))),
-        };
-        guarded(|| Ok(self.model.importance(kind)))
+        match &self.model {
+            Fitted::Boosted(m) => {
+                let kind = match kind {
+                    "gain" => Importance::Gain,
+                    "split" => Importance::Split,
+                    "cover" => Importance::Cover,
+                    other => return Err(value_error(format!("kind={other:?} is not \"gain\", \"split\" or \"cover\""))),
+                };
+                guarded(|| Ok(m.importance(kind)))
+            }
+            Fitted::Forest(m) => {
+                let kind = match kind {
+                    "gain" | "impurity" => ForestImportance::Impurity,
+                    "split" => ForestImportance::Split,
+                    "cover" => ForestImportance::Cover,
+                    "permutation" => ForestImportance::Permutation,
+                    other => {
+                        return Err(value_error(format!(
+                            "kind={other:?} is not \"impurity\" (or \"gain\"), \"split\", \"cover\" or \"permutation\""
+                        )));
+                    }
+                };
+                guarded(|| m.importance(kind).map_err(python_error))
+            }
+            Fitted::Linear(_) => Err(self.has_no("importance; see coefficients()")),
+        }
     }
 
     /// One entry a node in every column.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let rows = guarded(|| Ok(self.model.node_table()))?;
-        let name = |i: u32| self.model.feature_name(i);
         let out = PyDict::new(py);
-        macro_rules! column {
-            ($name:literal, $row:ident => $value:expr) => {
-                out.set_item($name, PyList::new(py, rows.iter().map(|$row: &NodeRow| $value))?)?
+        macro_rules! columns {
+            ($rows:ident; $($name:literal, $row:ident => $value:expr;)*) => {
+                $(out.set_item($name, PyList::new(py, $rows.iter().map(|$row| $value))?)?;)*
             };
         }
-        column!("tree", r => r.tree);
-        column!("round", r => r.round);
-        column!("output", r => r.output);
-        column!("node", r => r.node);
-        column!("depth", r => r.depth);
-        column!("left", r => r.left);
-        column!("right", r => r.right);
-        column!("feature", r => r.feature.map(name));
-        column!("border", r => r.border);
-        column!("missing_left", r => r.missing_left);
-        column!("gain", r => r.gain);
-        column!("value", r => r.value);
-        column!("leaf", r => r.leaf);
-        column!("weight", r => r.weight);
-        column!("count", r => r.count);
+        match &self.model {
+            Fitted::Boosted(m) => {
+                let rows = guarded(|| Ok(m.node_table()))?;
+                columns! { rows;
+                    "tree", r => r.tree;
+                    "round", r => r.round;
+                    "output", r => r.output;
+                    "node", r => r.node;
+                    "depth", r => r.depth;
+                    "left", r => r.left;
+                    "right", r => r.right;
+                    "feature", r => r.feature.map(|i| m.feature_name(i));
+                    "border", r => r.border;
+                    "missing_left", r => r.missing_left;
+                    "gain", r => r.gain;
+                    "value", r => r.value;
+                    "leaf", r => r.leaf;
+                    "weight", r => r.weight;
+                    "count", r => r.count;
+                }
+            }
+            Fitted::Forest(m) => {
+                let rows = guarded(|| Ok(m.node_table()))?;
+                let label = |feature: Option<u32>, code: u32| {
+                    let known = feature.and_then(|f| m.features[f as usize].categories.as_ref());
+                    known.filter(|k| k.null != Some(code)).map(|k| k.name(code))
+                };
+                columns! { rows;
+                    "tree", r => r.tree;
+                    "node", r => r.node;
+                    "depth", r => r.depth;
+                    "left", r => r.left;
+                    "right", r => r.right;
+                    "feature", r => r.feature.map(|i| m.features[i as usize].name.as_str());
+                    "border", r => r.border;
+                    "right_categories", r => r.categories.as_ref().map(|c| c.iter().map(|c| label(r.feature, *c)).collect::<Vec<_>>());
+                    "missing_left", r => r.missing_left;
+                    "gain", r => r.gain;
+                    "value", r => (!r.value.is_empty()).then_some(&r.value);
+                    "leaf", r => r.leaf;
+                    "weight", r => r.weight;
+                    "count", r => r.count;
+                }
+            }
+            Fitted::Linear(_) => return Err(self.has_no("trees; see coefficients()")),
+        }
         Ok(out)
     }
 
     /// The metric's name, its values by round, and the best round; `None` without held-out rows.
     fn history(&self) -> Option<(&'static str, Vec<f64>, u32)> {
-        self.model.history.as_ref().map(|h| (h.metric.name(), h.values.clone(), h.best))
+        let history = match &self.model {
+            Fitted::Boosted(m) => m.history.as_ref(),
+            Fitted::Forest(_) => None,
+            Fitted::Linear(m) => m.history.as_ref(),
+        };
+        history.map(|h| (h.metric.name(), h.values.clone(), h.best))
+    }
+
+    /// Of a forest the out-of-bag score, log loss, and predictions `[output][row]`, where it has them.
+    #[allow(clippy::type_complexity)]
+    fn out_of_bag(&self) -> PyResult<Option<(f64, Option<f64>, Vec<Vec<f64>>)>> {
+        let Fitted::Forest(m) = &self.model else { return Err(self.has_no("out-of-bag predictions")) };
+        Ok(m.oob.as_ref().map(|oob| (oob.score, oob.log_loss, oob.predictions.clone())))
+    }
+
+    /// Of a linear model the feature numbers (or names, where `None`), class indices and values of the
+    /// coefficients that are not zero.
+    #[allow(clippy::type_complexity)]
+    fn coefficients(&self) -> PyResult<(Vec<Option<u64>>, Vec<Option<String>>, Vec<u32>, Vec<f64>)> {
+        let Fitted::Linear(m) = &self.model else { return Err(self.has_no("coefficients")) };
+        let (mut numbers, mut names, mut classes, mut values) = (vec![], vec![], vec![], vec![]);
+        for c in m.coefficients() {
+            let (number, name) = match c.feature {
+                FeatureName::Number(n) => (Some(n), None),
+                FeatureName::Column(name) => (None, Some(name.to_string())),
+            };
+            numbers.push(number);
+            names.push(name);
+            classes.push(c.class);
+            values.push(c.value);
+        }
+        Ok((numbers, names, classes, values))
+    }
+
+    /// Of a linear model one number an output.
+    fn intercepts(&self) -> PyResult<Vec<f64>> {
+        let Fitted::Linear(m) = &self.model else { return Err(self.has_no("intercept")) };
+        Ok(m.intercepts.clone())
+    }
+
+    /// Of a linear model whether it converged, and the objective that it reached.
+    fn convergence(&self) -> PyResult<(bool, f64)> {
+        let Fitted::Linear(m) = &self.model else { return Err(self.has_no("convergence")) };
+        Ok((m.converged, m.objective))
     }
 }

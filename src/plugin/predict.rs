@@ -1,38 +1,34 @@
 //! `predict`: a model (or one a row) and columns in, predictions out; elementwise, so it streams.
 
+mod applied;
 mod output;
 
 use crate::cache::Cache;
-use crate::columns::{self, Feature};
+use crate::columns;
 use crate::errors::{self, guarded};
 use crate::threads::for_blocks;
+use applied::Applied;
 use output::{Output, PredictKwargs};
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use taiga_engine::backend::predict::PlacedPredictor;
-use taiga_engine::model::Model;
-use taiga_engine::model::apply::Predictor;
 
 /// A streaming query calls with about 100,000 rows at a time on all threads; whoever calls with
 /// more than this does not, so the rows are dealt to threads here, in blocks of [`BLOCK`].
 const PARALLEL_ABOVE: usize = 1 << 18;
 const BLOCK: usize = 1 << 16;
 
-static PREDICTORS: Cache<Predictor> = Cache::new();
+/// Models parsed, and those on the devices that were named for them.
+static PARSED: Cache<Applied> = Cache::new();
+static PLACED: Cache<Applied> = Cache::new();
 
-/// Models on the devices that were named for them.
-static PLACED: Cache<PlacedPredictor> = Cache::new();
-
-/// The predictor of a model's bytes, on a device.
-fn predictor(bytes: &[u8], device: &str) -> PolarsResult<Arc<PlacedPredictor>> {
-    let parsed = |bytes: &[u8]| PREDICTORS.get(bytes, |bytes| Ok(Predictor::new(Model::from_bytes(bytes).map_err(errors::compute)?)));
-    let placed = |bytes: &[u8]| PlacedPredictor::new(device, parsed(bytes)?).map_err(errors::compute);
+/// The model of these bytes, on a device.
+fn applied(bytes: &[u8], device: &str) -> PolarsResult<Arc<Applied>> {
     match device {
-        "auto" | "cpu" => placed(bytes).map(Arc::new),
-        _ => PLACED.get(&[device.as_bytes(), b"\0", bytes].concat(), |_| placed(bytes)),
+        "auto" | "cpu" => PARSED.get(bytes, |bytes| Applied::new(bytes, device)),
+        _ => PLACED.get(&[device.as_bytes(), b"\0", bytes].concat(), |_| Applied::new(bytes, device)),
     }
 }
 
@@ -63,18 +59,9 @@ impl Table {
         Ok(Table { columns, by_name, rows })
     }
 
-    /// The columns that the model names, as far as they are here; `bind` complains of the others.
-    /// What the model does not name is not looked at.
-    fn of(&self, predictor: &Predictor) -> PolarsResult<Vec<Feature>> {
-        let model = predictor.model();
-        let found = model.features.iter().enumerate().filter_map(|(i, f)| Some((i, f, &self.columns[*self.by_name.get(f.name.as_str())?])));
-        found
-            .map(|(i, feature, series)| {
-                Feature::of_model(series, &feature.dtype, predictor.lookup(i)).map_err(|_| {
-                    errors::column(&feature.name, format!("its type is {}; the model was fitted on {}", series.dtype(), feature.dtype))
-                })
-            })
-            .collect()
+    /// The column of a name, if it is here.
+    fn column(&self, name: &str) -> Option<&Series> {
+        Some(&self.columns[*self.by_name.get(name)?])
     }
 }
 
@@ -111,15 +98,11 @@ pub fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) 
 }
 
 /// One model for all rows.
-fn predict_all(placed: &PlacedPredictor, table: &Table, output: &Output) -> PolarsResult<Series> {
-    output.check(placed.predictor().model())?;
-    let features = table.of(placed.predictor())?;
-    let block = if table.rows > PARALLEL_ABOVE && !placed.is_remote() { BLOCK } else { table.rows.max(1) };
-    let work = |start: usize, len: usize| {
-        let slices: Vec<Feature> = features.iter().map(|f| f.slice(start, len)).collect();
-        let columns: Vec<_> = slices.iter().map(Feature::column).collect();
-        output.apply(placed, &columns, len)
-    };
+fn predict_all(model: &Applied, table: &Table, output: &Output) -> PolarsResult<Series> {
+    output.check(model)?;
+    let inputs = model.inputs(|name| table.column(name))?;
+    let block = if table.rows > PARALLEL_ABOVE && !model.is_remote() { BLOCK } else { table.rows.max(1) };
+    let work = |start: usize, len: usize| output.apply(model, &inputs.slice(start, len), len);
     // At least one block, so that no rows give an empty series of the right type.
     let mut parts = if table.rows == 0 { vec![work(0, 0)] } else { for_blocks(table.rows, block, work) }.into_iter();
     let mut out = parts.next().ok_or_else(|| errors::data("no rows"))??;
@@ -135,11 +118,10 @@ fn predict_each(models: &BinaryChunked, table: &Table, output: &Output, device: 
     let work = |first: usize, count: usize| -> PolarsResult<Vec<Series>> {
         (first..first + count)
             .map(|k| {
-                let placed = predictor(distinct[k], device)?;
-                output.check(placed.predictor().model())?;
-                let gathered: Vec<Feature> = table.of(placed.predictor())?.iter().map(|f| f.gather(&rows[k])).collect();
-                let columns: Vec<_> = gathered.iter().map(Feature::column).collect();
-                output.apply(&placed, &columns, rows[k].len())
+                let model = applied(distinct[k], device)?;
+                output.check(&model)?;
+                let inputs = model.inputs(|name| table.column(name))?.gather(&rows[k])?;
+                output.apply(&model, &inputs, rows[k].len())
             })
             .collect()
     };
@@ -180,7 +162,7 @@ fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
         let table = Table::new(&inputs[0], &inputs[1..])?;
         let single = (models.len() == 1).then(|| models.get(0)).flatten();
         match single {
-            Some(bytes) => predict_all(&*predictor(bytes, &kwargs.device)?, &table, &output),
+            Some(bytes) => predict_all(&*applied(bytes, &kwargs.device)?, &table, &output),
             None if models.len() == 1 => Ok(Series::full_null(output::NAME.into(), table.rows, &output.dtype())),
             None => predict_each(&models, &table, &output, &kwargs.device),
         }

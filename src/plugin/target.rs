@@ -19,7 +19,7 @@ pub enum TargetData {
 }
 
 impl TargetData {
-    /// The target of `loss`. Booleans, strings, categories and enums are classes unless the loss
+    /// The target of `loss`, which is what the user calls `by`. Booleans, strings, categories and enums are classes unless the loss
     /// is a regression's (then only Booleans will do, as 0 and 1); numbers are classes only for a
     /// classification loss. Labels are sorted: false before true, numbers ascending, text by its
     /// bytes; the codes of a categorical type never matter.
@@ -27,7 +27,7 @@ impl TargetData {
     /// # Errors
     /// For missing and infinite values, fewer than two classes, more than two for `logloss`, and
     /// types that the loss can't use.
-    pub fn new(series: &Series, loss: LossKind) -> PolarsResult<Self> {
+    pub fn new(series: &Series, loss: LossKind, by: &str) -> PolarsResult<Self> {
         let name = series.name().as_str();
         let dtype = series.dtype();
         let text = matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..));
@@ -38,8 +38,7 @@ impl TargetData {
         };
         if !classes {
             if text {
-                let loss = serde_json::to_string(&loss).unwrap_or_default();
-                return Err(errors::column(name, format!("its type is {dtype}, which loss={loss} can't use; it needs numbers")));
+                return Err(errors::column(name, format!("its type is {dtype}, which {by} can't use; it needs numbers")));
             }
             return Ok(TargetData::Numbers(Numbers::finite(series, "a target")?));
         }

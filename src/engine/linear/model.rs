@@ -3,6 +3,8 @@
 mod envelope;
 mod json;
 
+pub use envelope::is_linear;
+
 use super::params::LinearParams;
 use crate::column::FeatureType;
 use crate::error::{Error, Result};

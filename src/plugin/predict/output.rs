@@ -1,11 +1,10 @@
 //! What a prediction looks like, and its type, which Polars must know before there is a model.
 
+use super::applied::{Applied, Inputs};
 use crate::errors;
 use polars::prelude::*;
 use serde::Deserialize;
-use taiga_engine::backend::predict::PlacedPredictor;
-use taiga_engine::column::Column as EngineColumn;
-use taiga_engine::model::{Labels, Model};
+use taiga_engine::model::Labels;
 
 /// The name of what `predict` returns.
 pub const NAME: &str = "prediction";
@@ -85,59 +84,49 @@ impl Output {
     }
 
     /// Whether the model gives what was announced.
-    pub fn check(&self, model: &Model) -> PolarsResult<()> {
-        let own = Output {
-            kind: self.kind,
-            classes: (model.outputs() > 1).then(|| model.labels.as_ref().map(Labels::names)).flatten(),
-            label: model.labels.as_ref().map_or(DataType::Float64, label_type),
-        };
-        if self.kind == Kind::Class && model.labels.is_none() {
-            return Err(errors::data(format!("output=\"class\": the model of `{}` is a regression and has no classes", model.target)));
+    pub fn check(&self, model: &Applied) -> PolarsResult<()> {
+        let labels = model.labels();
+        let own = Output { kind: self.kind, classes: model.fields(), label: labels.map_or(DataType::Float64, label_type) };
+        let target = model.target();
+        if self.kind == Kind::Class && labels.is_none() {
+            return Err(errors::data(format!("output=\"class\": the model of `{target}` is a regression and has no classes")));
         }
         let (own, announced) = (own.dtype(), self.dtype());
         if own != announced {
             return Err(errors::data(format!(
-                "the model of `{}` gives {own}, and the query was planned for {announced}; say so with dtype=, or give the model as a value",
-                model.target
+                "the model of `{target}` gives {own}, and the query was planned for {announced}; say so with dtype=, or give the model as a value"
             )));
         }
         Ok(())
     }
 
-    /// The predictions for `rows` rows of `columns`.
-    pub fn apply(&self, placed: &PlacedPredictor, columns: &[EngineColumn<'_>], rows: usize) -> PolarsResult<Series> {
-        let predictor = placed.predictor();
-        let columns = predictor.bind(columns).map_err(errors::compute)?;
-        let model = predictor.model();
+    /// The predictions for `rows` rows of `inputs`.
+    pub fn apply(&self, model: &Applied, inputs: &Inputs, rows: usize) -> PolarsResult<Series> {
         let name = || PlSmallStr::from_static(NAME);
         match self.kind {
             Kind::Auto | Kind::Raw => {
-                let mut values = placed.raw(&columns).map_err(errors::compute)?;
-                if self.kind == Kind::Auto {
-                    predictor.link(&mut values);
-                }
+                let values = if self.kind == Kind::Auto { model.predict(inputs)? } else { model.raw(inputs)? };
                 let series = values.into_iter().map(|v| Float64Chunked::from_vec(name(), v).into_series());
                 self.fields(rows, series.collect())
             }
             Kind::Class => {
-                let labels = match &model.labels {
+                let labels = match model.labels() {
                     Some(Labels::Boolean) => Series::new(name(), [false, true]),
                     Some(Labels::Integer(v)) => Series::new(name(), v),
                     Some(Labels::Float(v)) => Series::new(name(), v),
                     Some(Labels::Text(v)) => Series::new(name(), v),
                     None => return Err(errors::data("the model has no classes")),
                 };
-                let class = predictor.class(&placed.raw(&columns).map_err(errors::compute)?);
+                let class = model.class(inputs)?;
                 labels.take(&IdxCa::from_vec("".into(), class.into_iter().map(|c| c as IdxSize).collect()))
             }
             Kind::Leaf => {
-                let trees = model.trees.len();
-                Ok(lists::<UInt32Type>(rows, trees, &placed.leaves(&columns).map_err(errors::compute)?, DataType::UInt32))
+                let (trees, leaves) = model.leaves(inputs)?;
+                Ok(lists::<UInt32Type>(rows, trees, &leaves, DataType::UInt32))
             }
             Kind::Staged => {
-                let mut stages = placed.staged(&columns).map_err(errors::compute)?;
-                predictor.link(&mut stages);
-                let series = stages.iter().map(|v| lists::<Float64Type>(rows, model.rounds(), v, DataType::Float64));
+                let (rounds, stages) = model.staged(inputs)?;
+                let series = stages.iter().map(|v| lists::<Float64Type>(rows, rounds, v, DataType::Float64));
                 self.fields(rows, series.collect())
             }
         }

@@ -19,6 +19,11 @@ pub(super) const FORMAT_VERSION: u32 = 1;
 const ENVELOPE: Envelope =
     Envelope { kind: b"LR", version: FORMAT_VERSION, noun: "model", description: "a model of sparse logistic regression" };
 
+/// Whether these bytes say that they are a linear model, whole or not.
+pub fn is_linear(bytes: &[u8]) -> bool {
+    ENVELOPE.claims(bytes)
+}
+
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
 struct Payload<'a> {

@@ -1,0 +1,112 @@
+//! A fitted model of any learner.
+
+use taiga_engine::forest::{self, Forest};
+use taiga_engine::linear::{self, LinearModel};
+use taiga_engine::model::{Labels, Model};
+
+/// What bytes turn out to be.
+pub enum Fitted {
+    Boosted(Model),
+    Forest(Forest),
+    Linear(LinearModel),
+}
+
+impl Fitted {
+    /// The model of these bytes, whichever learner wrote them.
+    ///
+    /// # Errors
+    /// For anything but the whole, undamaged bytes of a model that this build can read.
+    pub fn from_bytes(bytes: &[u8]) -> taiga_engine::Result<Self> {
+        if forest::envelope::is_forest(bytes) {
+            return Forest::from_bytes(bytes).map(Fitted::Forest);
+        }
+        if linear::model::is_linear(bytes) {
+            return LinearModel::from_bytes(bytes).map(Fitted::Linear);
+        }
+        Model::from_bytes(bytes).map(Fitted::Boosted)
+    }
+
+    /// The learner's name.
+    pub fn learner(&self) -> &'static str {
+        match self {
+            Fitted::Boosted(_) => "gbdt",
+            Fitted::Forest(_) => "forest",
+            Fitted::Linear(_) => "sparse_lr",
+        }
+    }
+
+    /// The whole model as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Fitted::Boosted(m) => m.to_json(),
+            Fitted::Forest(m) => m.to_json(),
+            Fitted::Linear(m) => m.to_json(),
+        }
+    }
+
+    /// The parameters as JSON.
+    pub fn params(&self) -> serde_json::Value {
+        match self {
+            Fitted::Boosted(m) => m.params.to_json(),
+            Fitted::Forest(m) => m.params.to_json(),
+            Fitted::Linear(m) => m.params.to_json(),
+        }
+    }
+
+    /// The target's name.
+    pub fn target(&self) -> &str {
+        match self {
+            Fitted::Boosted(m) => &m.target,
+            Fitted::Forest(m) => &m.target,
+            Fitted::Linear(m) => &m.target,
+        }
+    }
+
+    /// Name and type of each column that it reads.
+    pub fn columns(&self) -> Vec<(String, String)> {
+        let own = |features: &[taiga_engine::model::Feature]| features.iter().map(|f| (f.name.clone(), f.dtype.to_string())).collect();
+        match self {
+            Fitted::Boosted(m) => own(&m.features),
+            Fitted::Forest(m) => own(&m.features),
+            Fitted::Linear(m) => {
+                let lists = m.sparse.iter().flat_map(|sparse| {
+                    let features = match sparse.numbering {
+                        linear::model::Numbering::Numbers { .. } => "list of integers",
+                        linear::model::Numbering::Hashed { .. } => "list of strings",
+                    };
+                    let values = sparse.values.iter().map(|name| (name.clone(), "list of numbers".to_string()));
+                    std::iter::once((sparse.column.clone(), features.to_string())).chain(values)
+                });
+                lists.chain(m.dense.iter().map(|d| (d.name.clone(), d.dtype.to_string()))).collect()
+            }
+        }
+    }
+
+    /// A classifier's labels.
+    pub fn labels(&self) -> Option<&Labels> {
+        match self {
+            Fitted::Boosted(m) => m.labels.as_ref(),
+            Fitted::Forest(m) => m.labels.as_ref(),
+            Fitted::Linear(m) => Some(&m.labels),
+        }
+    }
+
+    /// The number of values that it predicts for a row; one for two classes.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Fitted::Boosted(m) => m.outputs(),
+            Fitted::Forest(m) if m.outputs() == 2 => 1,
+            Fitted::Forest(m) => m.outputs(),
+            Fitted::Linear(m) => m.outputs(),
+        }
+    }
+
+    /// The number of training rows.
+    pub fn rows(&self) -> u64 {
+        match self {
+            Fitted::Boosted(m) => m.rows,
+            Fitted::Forest(m) => m.rows,
+            Fitted::Linear(m) => m.rows,
+        }
+    }
+}

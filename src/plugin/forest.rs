@@ -1,0 +1,46 @@
+//! `fit_forest`: a table in, a random forest's bytes out.
+
+use crate::columns::{Feature, Numbers};
+use crate::errors::{self, guarded};
+use crate::fit::{self, FitKwargs, Parts, model_field};
+use crate::monitor::Watch;
+use crate::target::TargetData;
+use polars::prelude::*;
+use pyo3_polars::derive::polars_expr;
+use taiga_engine::boosting::params::LossKind;
+use taiga_engine::forest::params::Criterion;
+use taiga_engine::forest::{self, Forest, ForestParams, Input};
+
+/// Fits a forest on one table.
+fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> PolarsResult<Forest> {
+    if parts.features.is_empty() {
+        return Err(errors::data("there are no features"));
+    }
+    let (loss, criterion) = match params.criterion {
+        Criterion::Auto => (LossKind::Auto, "auto"),
+        Criterion::Gini => (LossKind::Multiclass, "gini"),
+        Criterion::Entropy => (LossKind::Multiclass, "entropy"),
+        Criterion::SquaredError => (LossKind::Rmse, "squared_error"),
+        Criterion::Poisson => (LossKind::Poisson, "poisson"),
+    };
+    let target = TargetData::new(&parts.target, loss, &format!("criterion={criterion:?}"))?;
+    let features = parts.features(&params.categorical)?;
+    let weight = parts.weight()?;
+    params.n_threads = fit::threads(params.n_threads, parts.target.len() * features.len());
+    let input = Input {
+        features: features.iter().map(Feature::column).collect(),
+        target: target.target(),
+        target_name: parts.target.name().to_string(),
+        weight: weight.as_ref().map(Numbers::column),
+    };
+    forest::fit(&input, &params, &Watch::new("fit_forest", "trees", progress)).map_err(errors::compute)
+}
+
+/// The forest of the struct that [`Parts`] describes, as one Binary value.
+#[polars_expr(output_type_func=model_field)]
+fn fit_forest(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
+    guarded("fit_forest", || {
+        let params = ForestParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
+        Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
+    })
+}

@@ -1,0 +1,45 @@
+//! `fit_sparse_lr`: lists of features in, the bytes of a sparse logistic regression out.
+
+use crate::columns::{Feature, Numbers};
+use crate::errors::{self, guarded};
+use crate::fit::{self, FitKwargs, Parts, model_field};
+use crate::lists::Lists;
+use crate::monitor::Watch;
+use crate::target::TargetData;
+use polars::prelude::*;
+use pyo3_polars::derive::polars_expr;
+use taiga_engine::boosting::params::LossKind;
+use taiga_engine::linear::{self, Input, LinearModel, LinearParams};
+
+/// Fits a model on one table.
+fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> PolarsResult<LinearModel> {
+    let target = TargetData::new(&parts.target, LossKind::Multiclass, "a logistic regression")?;
+    let dense = parts.features(&[])?;
+    let (indices, values) = (parts.one("indices")?, parts.one("values")?);
+    for series in indices.iter().chain(&values) {
+        parts.check_length(series)?;
+    }
+    let sparse = indices.as_ref().map(|indices| Lists::new(indices, values.as_ref())).transpose()?;
+    let weight = parts.weight()?;
+    let held_out = parts.held_out(params.early_stopping.map(|_| "early_stopping"))?;
+    // A row of lists is about as much work as 64 numbers.
+    params.n_threads = fit::threads(params.n_threads, parts.target.len() * (dense.len() + 64));
+    let input = Input {
+        sparse: sparse.as_ref().map(Lists::rows),
+        dense: dense.iter().map(Feature::column).collect(),
+        target: target.target(),
+        target_name: parts.target.name().to_string(),
+        weight: weight.as_ref().map(Numbers::column),
+        held_out: held_out.as_deref(),
+    };
+    linear::fit(&input, &params, &Watch::new("fit_sparse_lr", "passes", progress)).map_err(errors::compute)
+}
+
+/// The model of the struct that [`Parts`] describes, as one Binary value.
+#[polars_expr(output_type_func=model_field)]
+fn fit_sparse_lr(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
+    guarded("fit_sparse_lr", || {
+        let params = LinearParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
+        Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
+    })
+}
