@@ -27,6 +27,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score, root_mean_s
 
 TREES, LEARNING_RATE, LEAVES, L2, PATIENCE = 500, 0.05, 31, 1.0, 30
 SPLIT = "_split"
+CATEGORIES = cs.string() | cs.categorical() | cs.enum()
 
 Loss = Literal["logloss", "multiclass", "rmse"]
 Floats = npt.NDArray[np.float64]
@@ -93,11 +94,11 @@ def users(file: Path, target: str, out: Path) -> list[Table]:
         )
     if target not in frame.columns:
         sys.exit(f"TARGET={target}: not a column of {file}, which has {', '.join(frame.columns)}")
-    usable = frame.drop(target).select(cs.numeric() | cs.boolean() | cs.temporal()).columns
+    usable = frame.drop(target).select(cs.numeric() | cs.boolean() | cs.temporal() | CATEGORIES).columns
     if left_out := [name for name in frame.columns if name not in usable and name != target]:
-        print(f"Left out (categorical features are still to come): {', '.join(left_out)}")
+        print(f"Left out (neither numbers nor categories): {', '.join(left_out)}")
     if not usable:
-        sys.exit(f"{file} has no numeric, Boolean or temporal column besides the target")
+        sys.exit(f"{file} has no column besides the target that could be a feature")
     if empty := frame[target].null_count():
         print(f"Left out: {empty:,} rows without a target")
         frame = frame.drop_nulls(target)
@@ -189,10 +190,17 @@ def lightgbm(table: Table, out: Path) -> Outcome:
     start = time.perf_counter()
     frame = pl.read_parquet(table.path)
     part = {name: frame.filter(pl.col(SPLIT) == name) for name in ("train", "eval", "test")}
-    numbers = {
-        name: rows.select(pl.col(table.features).to_physical().cast(pl.Float64)).to_numpy()
-        for name, rows in part.items()
-    }
+    categories = frame.select(pl.col(table.features)).select(CATEGORIES).columns
+
+    def matrix(rows: pl.DataFrame) -> Floats:
+        """NumPy's numbers; of categories their codes."""
+        codes = [
+            pl.col(c).cast(pl.String).cast(pl.Enum(frame[c].cast(pl.String).unique().drop_nulls().sort()))
+            for c in categories
+        ]
+        return rows.with_columns(codes).select(pl.col(table.features).to_physical().cast(pl.Float64)).to_numpy()
+
+    numbers = {name: matrix(rows) for name, rows in part.items()}
     truth = {name: rows[table.target].cast(pl.Float64).to_numpy() for name, rows in part.items()}
     params: dict[str, Any] = {
         "objective": {"logloss": "binary", "multiclass": "multiclass", "rmse": "regression"}[table.loss],
@@ -207,7 +215,8 @@ def lightgbm(table: Table, out: Path) -> Outcome:
     }
     if table.loss == "multiclass":
         params["num_class"] = frame[table.target].n_unique()
-    data = lgb.Dataset(numbers["train"], truth["train"], params=params)
+    where = [table.features.index(c) for c in categories]
+    data = lgb.Dataset(numbers["train"], truth["train"], params=params, categorical_feature=where)
     held_out = lgb.Dataset(numbers["eval"], truth["eval"], params=params, reference=data)
     curves: dict[str, dict[str, list[float]]] = {}
     watch: list[Any] = [lgb.early_stopping(PATIENCE, verbose=False), lgb.record_evaluation(curves)]
@@ -216,7 +225,7 @@ def lightgbm(table: Table, out: Path) -> Outcome:
 
     start = time.perf_counter()
     frame = pl.read_parquet(table.path)
-    every = np.asarray(booster.predict(frame.select(pl.col(table.features).to_physical().cast(pl.Float64)).to_numpy()))
+    every = np.asarray(booster.predict(matrix(frame)))
     columns = {f"p{k}": every[:, k] for k in range(every.shape[1])} if every.ndim == 2 else {"prediction": every}
     frame.with_columns(**{name: pl.Series(values) for name, values in columns.items()}).write_parquet(
         out / f"{table.path.stem}-lightgbm-scored.parquet"
