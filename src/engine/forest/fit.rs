@@ -1,7 +1,31 @@
 //! Fitting a forest.
 
-use super::{Forest, ForestParams, Input, Monitor};
+use super::codes::{Code, Meaning, View};
+use super::grow::{Grower, Limits, Pool};
+use super::kind::{Classes, Kind, Logs, Numbers, Two};
+use super::oob::{self, Truth, Walker};
+use super::params::{Criterion, Splitter};
+use super::part::{Part, borders_used, root_key};
+use super::table::{self, Table};
+use super::{Forest, ForestParams, Input, Monitor, OutOfBag, Target, bootstrap};
+use crate::backend::Device;
+use crate::backend::cpu::team::Team;
+use crate::boosting::loss::loss;
+use crate::boosting::params::LossKind;
+use crate::boosting::{BoostingParams, prepare};
 use crate::error::{Error, Result};
+use crate::model::{Feature, Labels};
+use crate::numerics::fixed::{factor, round64};
+use crate::numerics::reduce::weighted_mean;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The most rows of a table: a tree has fewer than twice as many nodes, which 32 bits count.
+const MOST_ROWS: usize = i32::MAX as usize;
+
+/// The most classes.
+const MOST_CLASSES: usize = u16::MAX as usize;
 
 /// Fits a random forest to a table.
 ///
@@ -11,8 +35,315 @@ use crate::error::{Error, Result};
 /// # Errors
 /// What is wrong with the table or the parameters, naming the column or the parameter;
 /// [`Error::Interrupted`] when `monitor` asks to stop.
+///
+/// ```
+/// use taiga_engine::column::Column;
+/// use taiga_engine::forest::{ForestParams, Input, Predictor, Quiet, Target, fit};
+/// use taiga_engine::model::Labels;
+///
+/// let x: Vec<f64> = (0..200).map(f64::from).collect();
+/// let codes: Vec<u32> = x.iter().map(|x| (*x > 80.0) as u32).collect();
+/// let input = Input {
+///     features: vec![Column::from_f64("x", &x)],
+///     target: Target::Classes { codes: &codes, labels: Labels::Boolean },
+///     target_name: "y".into(),
+///     weight: None,
+/// };
+/// let forest = fit(&input, &ForestParams { trees: 20, ..Default::default() }, &Quiet).unwrap();
+/// assert!(forest.oob.as_ref().unwrap().score > 0.95);
+/// let predictor = Predictor::new(forest);
+/// let shares = predictor.predict(&predictor.bind(&[Column::from_f64("x", &[3.0, 170.0])]).unwrap());
+/// assert_eq!(predictor.class(&shares), [0, 1]);
+/// ```
 pub fn fit(input: &Input<'_>, params: &ForestParams, monitor: &dyn Monitor) -> Result<Forest> {
     params.validate()?;
-    let _ = (input.as_boosting(), monitor);
-    Err(Error::Data("not there yet".into()))
+    let table = input.as_boosting();
+    let rows = prepare::check_table(&table)?;
+    if rows > MOST_ROWS {
+        return Err(Error::Data(format!("{rows} rows: a forest is fitted on at most {MOST_ROWS}")));
+    }
+    match Device::parse(&params.device)? {
+        Device::Auto => monitor.device("cpu: forests grow on the CPU only"),
+        Device::Cpu => monitor.device("cpu"),
+        Device::Cuda(_) => {
+            let device = &params.device;
+            return Err(Error::parameter("device", format!("{device:?}: forests grow on the CPU only; use \"cpu\" or \"auto\"")));
+        }
+    }
+    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    // No more threads than there is work for.
+    let work = rows.saturating_mul(params.trees as usize) / 2048;
+    let team = Team::new(asked.min(work).max(1))?;
+    team.enter(|| fit_on(&team, input, &table, params, monitor))
+}
+
+/// What the criterion comes to for this target.
+fn resolve_criterion(criterion: Criterion, classes: bool) -> Result<Criterion> {
+    match (criterion, classes) {
+        (Criterion::Auto, true) => Ok(Criterion::Gini),
+        (Criterion::Auto, false) => Ok(Criterion::SquaredError),
+        (Criterion::Gini | Criterion::Entropy, true) | (Criterion::SquaredError | Criterion::Poisson, false) => Ok(criterion),
+        (_, true) => Err(Error::parameter("criterion", "this criterion needs a numeric target: use \"gini\" or \"entropy\"")),
+        (_, false) => Err(Error::parameter("criterion", "this criterion needs a target of classes: use \"squared_error\" or \"poisson\"")),
+    }
+}
+
+fn fit_on(
+    team: &Team,
+    input: &Input<'_>,
+    table: &crate::boosting::Input<'_>,
+    params: &ForestParams,
+    monitor: &dyn Monitor,
+) -> Result<Forest> {
+    let classes = match &input.target {
+        Target::Classes { labels, .. } => Some(labels.len()),
+        Target::Numbers(_) => None,
+    };
+    let criterion = resolve_criterion(params.criterion, classes.is_some())?;
+    if classes.is_some_and(|c| c > MOST_CLASSES) {
+        return Err(Error::column(&input.target_name, format!("has {} classes: at most {MOST_CLASSES} are told apart", classes.unwrap_or(0))));
+    }
+    // What boosted trees check and prepare alike.
+    let alike = BoostingParams {
+        bins: params.bins,
+        border_method: params.border_method,
+        border_sample: params.border_sample,
+        class_weight: params.class_weight.clone(),
+        seed: params.seed,
+        ..BoostingParams::default()
+    };
+    let kind = match classes {
+        None => LossKind::Rmse,
+        Some(_) => prepare::resolve_loss(LossKind::Auto, &input.target)?,
+    };
+    let target = prepare::target_numbers(table, loss(kind, &alike, classes.unwrap_or(0), 1.0)?.as_ref())?;
+    let weight = prepare::row_weights(table, &alike)?;
+    let interrupted = || monitor.interrupted();
+    let fit = Fit { team, input, params, criterion, monitor, alike: &alike, table };
+    let draws = params.bootstrap.draws(target.len()).unwrap_or(target.len());
+    let (weights, unit) = weight.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
+    let logs = || (criterion == Criterion::Entropy).then(|| Logs::new(draws as u64));
+    match &input.target {
+        Target::Classes { codes, .. } => {
+            let classes = classes.unwrap_or(0);
+            let truth = Truth::Classes(codes, classes);
+            if classes == 2 && weights.is_none() {
+                fit.splitter(&Two { codes, logs: logs() }, truth, unit, &interrupted)
+            } else {
+                fit.splitter(&Classes { codes, classes, weights, logs: logs() }, truth, unit, &interrupted)
+            }
+        }
+        Target::Numbers(_) => {
+            let poisson = criterion == Criterion::Poisson;
+            if let Some((row, y)) = target.iter().enumerate().find(|(_, y)| poisson && **y < 0.0) {
+                let name = &input.target_name;
+                return Err(Error::column(name, format!("the target is {y} in row {row}, and criterion=\"poisson\" needs zero or a positive number")));
+            }
+            let numbers = numbers(&target, weight.as_deref(), weights, unit, draws, poisson)
+                .ok_or_else(|| Error::column(&input.target_name, "the target's range, times the weights, is larger than a float can hold"))?;
+            fit.splitter(&numbers, Truth::Numbers(&target), unit, &interrupted)
+        }
+    }
+}
+
+/// Bits that a number may have so that `draws` of them stay below 2^62.
+fn bits(draws: usize, most: i32) -> i32 {
+    let rows = usize::BITS - draws.next_power_of_two().leading_zeros() - 1;
+    (62 - rows as i32).min(most)
+}
+
+/// Weights as integers, none of them 0 that is not 0; and what a unit is worth.
+fn fixed_weights(weight: &[f32], draws: usize) -> (Option<Vec<u32>>, f64) {
+    let largest = weight.iter().fold(0.0f32, |m, w| m.max(*w));
+    let factor = factor(largest.to_bits(), bits(draws, 31));
+    let fixed = |w: &f32| if *w > 0.0 { round64(*w as f64 * factor).max(1) as u32 } else { 0 };
+    (Some(weight.iter().map(fixed).collect()), 1.0 / factor)
+}
+
+/// Targets in fixed point; none where they have no finite range.
+fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, unit: f64, draws: usize, poisson: bool) -> Option<Numbers> {
+    let centre = if poisson { 0.0 } else { weighted_mean(target, weight) };
+    let value = |i: usize| (target[i] - centre) * weight.map_or(1.0, |w| w[i] as f64);
+    let largest = (0..target.len()).fold(0.0f64, |m, i| m.max(value(i).abs()));
+    if !largest.is_finite() {
+        return None;
+    }
+    let exponent = if largest > 0.0 { libm::ilogb(largest) + 1 } else { 0 };
+    let scale = libm::ldexp(1.0, (bits(draws, 50) - exponent).clamp(-1000, 1000));
+    let mut levels = vec![0; target.len()];
+    table::ranks(target, &mut levels);
+    let values = (0..target.len()).map(|i| round64(value(i) * scale)).collect();
+    // A value is worth 1 / scale and a weight `unit`.
+    Some(Numbers { values, levels, weights, unit: 1.0 / (scale * unit), centre, poisson })
+}
+
+/// What the steps of a fit share.
+struct Fit<'a, 'c> {
+    team: &'a Team,
+    input: &'a Input<'c>,
+    table: &'a crate::boosting::Input<'c>,
+    params: &'a ForestParams,
+    alike: &'a BoostingParams,
+    criterion: Criterion,
+    monitor: &'a dyn Monitor,
+}
+
+/// What the trees come to.
+struct Grown {
+    parts: Vec<Part>,
+    oob: Option<OutOfBag>,
+    permutation: Option<Vec<f64>>,
+}
+
+impl Fit<'_, '_> {
+    fn splitter<K: Kind>(&self, kind: &K, truth: Truth<'_>, unit: f64, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Forest> {
+        if self.params.splitter == Splitter::Histogram {
+            self.grow(kind, truth, unit, table::binned(self.team, self.table, self.alike, interrupted)?, interrupted)
+        } else {
+            self.grow(kind, truth, unit, table::ranked(self.team, self.table, self.params, interrupted)?, interrupted)
+        }
+    }
+
+    fn grow<K: Kind, C: Code>(
+        &self,
+        kind: &K,
+        truth: Truth<'_>,
+        unit: f64,
+        table: Table<C>,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Forest> {
+        let rows = self.input.features[0].len();
+        let view = View { features: &table.features, splitter: self.params.splitter, codes: &table.codes, stride: rows, decode: None };
+        let Grown { parts, oob, permutation } = self.trees(kind, &truth, view, interrupted)?;
+        let borders = borders_used(&parts, view.features.len());
+        let (mut sets, mut known) = (vec![], HashMap::new());
+        let asked = asked(&parts, view.features.len());
+        let trees = parts.into_iter().map(|part| part.finish(&borders, &mut sets, &mut known)).collect();
+        let (labels, params) = match &self.input.target {
+            Target::Classes { labels, .. } => (Some(labels.clone()), self.params),
+            Target::Numbers(_) => (None::<Labels>, self.params),
+        };
+        let feature = |(f, borders): (usize, Vec<f64>)| Feature {
+            name: self.input.features[f].name().into(),
+            dtype: self.input.features[f].dtype().clone(),
+            borders,
+            categories: match &table.features[f].meaning {
+                Meaning::Categories(categories) if asked[f] => Some(categories.clone()),
+                _ => None,
+            },
+        };
+        Ok(Forest {
+            params: ForestParams { n_threads: None, device: ForestParams::default().device, ..params.clone() },
+            criterion: self.criterion,
+            target: self.input.target_name.clone(),
+            features: borders.into_iter().enumerate().map(feature).collect(),
+            labels,
+            sets,
+            trees,
+            rows: rows as u64,
+            unit,
+            oob,
+            permutation,
+        })
+    }
+
+    /// Trees by all threads: each takes the next tree, and helps with the nodes of the last ones.
+    fn trees<K: Kind, C: Code>(
+        &self,
+        kind: &K,
+        truth: &Truth<'_>,
+        view: View<'_, C>,
+        asked_to_stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Grown> {
+        let params = self.params;
+        let stop = AtomicBool::new(false);
+        let interrupted = || {
+            if !stop.load(Ordering::Relaxed) && asked_to_stop() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            stop.load(Ordering::Relaxed)
+        };
+        let limits = Limits {
+            depth: params.depth.unwrap_or(u32::MAX),
+            leaves: params.leaves,
+            min_data: params.min_data_in_leaf as u64,
+            min_gain: params.min_gain,
+            drawn: params.features_drawn(view.features.len(), matches!(truth, Truth::Classes(..))),
+        };
+        let parallel = self.team.size() > 1;
+        let grower = Grower { kind, view, limits, parallel, interrupted: &interrupted, memory: Pool::default() };
+        let sums = params.oob().then(|| oob::Sums::new(view.stride, truth));
+        let (next, done) = (AtomicU32::new(0), Mutex::new(0));
+        let shares = self.team.each(|_| {
+            let (mut mine, mut buffers) = (vec![], (vec![], vec![]));
+            loop {
+                let tree = next.fetch_add(1, Ordering::Relaxed);
+                if tree >= params.trees {
+                    return Ok(mine);
+                }
+                mine.push((tree, self.tree(&grower, truth, sums.as_ref(), tree, &mut buffers)?));
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                *done += 1;
+                self.monitor.round(*done, params.trees, None);
+            }
+        });
+        let mut grown: Vec<(u32, (Part, Option<Vec<f64>>))> = shares.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        grown.sort_unstable_by_key(|g| g.0);
+        let (parts, measured): (Vec<Part>, Vec<Option<Vec<f64>>>) = grown.into_iter().map(|g| g.1).unzip();
+        let permutation = params.permutation_importance.then(|| {
+            let known: Vec<&Vec<f64>> = measured.iter().flatten().collect();
+            let mean = |f: usize| known.iter().map(|m| m[f]).sum::<f64>() / known.len().max(1) as f64;
+            (0..view.features.len()).map(mean).collect()
+        });
+        Ok(Grown { parts, oob: sums.map(|sums| sums.finish(truth)), permutation })
+    }
+
+    /// One tree, and the rise of its error for each feature that is shuffled.
+    fn tree<K: Kind, C: Code>(
+        &self,
+        grower: &Grower<'_, K, C>,
+        truth: &Truth<'_>,
+        sums: Option<&oob::Sums>,
+        tree: u32,
+        (rows, spare): &mut (Vec<K::Entry>, Vec<K::Entry>),
+    ) -> Result<(Part, Option<Vec<f64>>)> {
+        let (params, n) = (self.params, grower.view.stride);
+        let counts = bootstrap::counts(params.bootstrap, n, params.seed, tree);
+        rows.clear();
+        let drawn = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        rows.extend(drawn.filter_map(|(row, count)| grower.kind.entry(row as u32, *count as u32)));
+        if rows.is_empty() {
+            // No row that weighs anything was drawn: all of them count.
+            rows.extend((0..n as u32).filter_map(|row| grower.kind.entry(row, 1)));
+        }
+        spare.clear();
+        spare.extend_from_slice(rows);
+        let mut total = K::Side::default();
+        grower.kind.clear(&mut total);
+        rows.iter().for_each(|e| grower.kind.add_entry(&mut total, e));
+        let part = grower.tree(rows, spare, root_key(params.seed, tree), grower.kind.weight(&total))?;
+        if sums.is_none() && !params.permutation_importance {
+            return Ok((part, None));
+        }
+        let left_out: Vec<u32> = (0..n as u32).filter(|row| counts[*row as usize] == 0).collect();
+        let walker = Walker::new(&grower.view, &part);
+        if let Some(sums) = sums {
+            sums.add(&walker, &part, &left_out, tree);
+        }
+        let measured = params
+            .permutation_importance
+            .then(|| oob::permutation(&walker, &part, &left_out, truth, (params.seed, tree), grower.interrupted))
+            .flatten();
+        if (grower.interrupted)() {
+            return Err(Error::Interrupted);
+        }
+        Ok((part, measured))
+    }
+}
+
+/// Which features splits ask about.
+fn asked(parts: &[Part], features: usize) -> Vec<bool> {
+    let mut asked = vec![false; features];
+    parts.iter().flat_map(|p| &p.nodes).for_each(|n| asked[n.feature as usize] = true);
+    asked
 }

@@ -15,11 +15,18 @@
 
 pub mod apply;
 pub mod bootstrap;
+mod codes;
 pub mod envelope;
 pub mod explain;
 pub mod fit;
+mod grow;
+mod kind;
 pub mod model;
+mod oob;
 pub mod params;
+mod part;
+mod search;
+mod table;
 mod validate;
 
 pub use apply::Predictor;

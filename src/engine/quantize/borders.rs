@@ -108,7 +108,7 @@ pub fn sample_rows(n: usize, size: usize, seed: u64) -> Vec<usize> {
 }
 
 /// A number `m` with `a <= m < b`, in the middle where there is one; for `a < b`.
-fn midpoint(a: f64, b: f64) -> f64 {
+pub(crate) fn midpoint(a: f64, b: f64) -> f64 {
     let m = a + (b - a) / 2.0;
     // b - a overflows for two huge values of different signs.
     let m = if m.is_finite() { m } else { a / 2.0 + b / 2.0 };

@@ -24,7 +24,7 @@ pub mod codes;
 pub mod exceptions;
 mod greedy;
 pub(crate) mod search;
-mod sort;
+pub(crate) mod sort;
 
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@ pub(super) struct Distinct<K> {
 }
 
 /// Whether all values are exact in f32, so that `Distinct<u32>` holds them.
-pub(super) fn is_narrow(sample: &[f64]) -> bool {
+pub(crate) fn is_narrow(sample: &[f64]) -> bool {
     sample.len() < u32::MAX as usize && sample.iter().all(|&x| x.is_nan() || f64::from(x as f32) == x)
 }
 
@@ -116,7 +116,7 @@ impl<K: Key> Distinct<K> {
 }
 
 /// An unsigned integer that orders as the float it stands for.
-pub(super) trait Key: Copy + Ord + Default {
+pub(crate) trait Key: Copy + Ord + Default {
     const BITS: u32;
     /// Above the key of +∞.
     const NAN: Self;
