@@ -10,11 +10,15 @@
 
 mod csr;
 mod fit;
+mod held_out;
+mod lbfgs;
 pub mod model;
 pub mod params;
+mod passes;
 mod predict;
 mod problem;
 pub mod rows;
+mod vectors;
 
 pub use fit::fit;
 pub use model::LinearModel;
