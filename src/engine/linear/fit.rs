@@ -1,10 +1,11 @@
 //! A fit from the table to the model.
 
+use super::batches::batches;
 use super::held_out::Watch;
 use super::lbfgs::lbfgs;
 use super::passes::Passes;
 use super::problem::{Problem, check_table, problem};
-use super::{Input, LinearModel, LinearParams};
+use super::{Input, LinearModel, LinearParams, Optimizer};
 use crate::backend::cpu::team::Team;
 use crate::boosting::Monitor;
 use crate::error::{Error, Result};
@@ -39,7 +40,10 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
         return Err(Error::Interrupted);
     }
     let passes = Passes::new(&problem, team, monitor)?;
-    let mut fitted = lbfgs(&passes, params.epochs(), params.tolerance(), &mut watch)?;
+    let mut fitted = match params.optimizer {
+        Optimizer::Lbfgs => lbfgs(&passes, params.epochs(), params.tolerance(), &mut watch)?,
+        Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => batches(&passes, params, &mut watch)?,
+    };
     if let (Some(best), Some(history)) = (watch.best.take(), &watch.history) {
         fitted.vector = best;
         fitted.passes = history.best + 1;

@@ -8,6 +8,7 @@
 //! [`fit`] lowers the objective of [`LinearParams`]; [`Predictor`] applies what it gives. Sums over rows are integers or go
 //! over fixed blocks in their order, so a model has the same bytes whatever the threads, the chunks and the integer type.
 
+mod batches;
 mod csr;
 mod fit;
 mod held_out;
@@ -18,6 +19,7 @@ mod passes;
 mod predict;
 mod problem;
 pub mod rows;
+mod rule;
 mod vectors;
 
 pub use fit::fit;

@@ -9,7 +9,7 @@
 
 use super::csr::{Csr, Row};
 use super::problem::Problem;
-use super::vectors::lanes;
+use super::vectors::{each, lanes};
 use crate::backend::cpu::team::Team;
 use crate::boosting::Monitor;
 use crate::column::Column;
@@ -35,7 +35,7 @@ pub(super) struct Passes<'p, 'a> {
     adders: Team,
     /// Sums of the sparse features' gradients, zeros between two passes.
     sums: Mutex<Vec<Vec<i64>>>,
-    largest_value: f64,
+    pub largest_value: f64,
     /// The bits of a sum that are left for one entry.
     bits: i32,
 }
@@ -57,6 +57,11 @@ impl<'p, 'a> Passes<'p, 'a> {
         let bits = 50.min(62 - (64 - entries.leading_zeros() as i32));
         let largest_value = problem.csr.as_ref().map_or(0.0, |c| c.largest_value(team)) as f64;
         Ok(Passes { problem, team, monitor, adders, sums: Mutex::default(), largest_value, bits })
+    }
+
+    /// Whether to stop.
+    pub fn interrupted(&self) -> bool {
+        self.monitor.interrupted()
     }
 
     /// `work(rows)` for each block of rows, by whichever thread is free; the results in order.
@@ -162,22 +167,59 @@ impl<'p, 'a> Passes<'p, 'a> {
             self.dense_gradient(&residuals[rows.start * outputs..rows.end * outputs], rows, memory)
         })?;
         let (sparse, others) = out.split_at_mut(cells);
+        self.collect(scale, sparse);
+        for (i, o) in others.iter_mut().enumerate() {
+            *o = add_in_order(blocks.iter().map(|b| b[i]));
+        }
+        if !p.fit_intercept {
+            others[p.dense.len() * outputs..].fill(0.0);
+        }
+        Ok(())
+    }
+
+    /// What the sums come to; they are zeros again.
+    fn collect(&self, scale: f64, out: &mut [f64]) {
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let mut parts: Vec<_> = sums.iter_mut().map(|s| s.chunks_mut(BLOCK)).collect();
-        let parts: Vec<Mutex<Vec<&mut [i64]>>> =
-            (0..cells.div_ceil(BLOCK)).map(|_| Mutex::new(parts.iter_mut().filter_map(Iterator::next).collect())).collect();
-        super::vectors::each(self.team, sparse, BLOCK, |b, out| {
+        let parts: Vec<Mutex<Vec<&mut [i64]>>> = (0..out.len().div_ceil(BLOCK))
+            .map(|_| Mutex::new(parts.iter_mut().filter_map(Iterator::next).collect()))
+            .collect();
+        each(self.team, out, BLOCK, |b, out| {
             let mut parts = parts[b].lock().unwrap_or_else(PoisonError::into_inner);
             for (i, o) in out.iter_mut().enumerate() {
                 let total = parts.iter_mut().fold(0i64, |total, part| total + std::mem::take(&mut part[i]));
                 *o = if scale > 0.0 { total as f64 / scale } else { 0.0 };
             }
         });
-        for (i, o) in others.iter_mut().enumerate() {
-            *o = add_in_order(blocks.iter().map(|b| b[i]));
+    }
+
+    /// Σ weight · value² of each feature, outputs alike, into `out`.
+    pub fn squares(&self, out: &mut [f64]) -> Result<()> {
+        let p = self.problem;
+        let largest = p.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }));
+        let scale = power(largest * self.largest_value * self.largest_value, self.bits);
+        let cells = p.width * p.outputs;
+        let blocks = self.blocks(&self.adders, || (Loan::new(&self.sums, cells), vec![]), |(sums, memory): &mut (Loan<'_>, Vec<f64>), _, rows| {
+            if let Some(csr) = &p.csr {
+                for i in rows.clone() {
+                    let w = p.weight(i) * scale;
+                    csr.row(i).for_each(|k, x| sums.values[k * p.outputs] += round64(w * (x * x)));
+                }
+            }
+            let weight = |i: usize| p.weight(rows.start + i);
+            let square = |c: &Column<'_>| {
+                let values = c.borrow_f64(rows.start, rows.len(), memory);
+                lanes(0..rows.len(), |i| weight(i) * (values[i] * values[i]))
+            };
+            p.dense.iter().map(square).chain([lanes(0..rows.len(), weight)]).collect::<Vec<f64>>()
+        })?;
+        self.collect(scale, &mut out[..cells]);
+        for of_feature in out[..cells].chunks_exact_mut(p.outputs) {
+            let square = of_feature[0];
+            of_feature.fill(square);
         }
-        if !p.fit_intercept {
-            others[p.dense.len() * outputs..].fill(0.0);
+        for (i, o) in out[cells..].iter_mut().enumerate() {
+            *o = add_in_order(blocks.iter().map(|b| b[i / p.outputs]));
         }
         Ok(())
     }
@@ -248,7 +290,7 @@ impl Drop for Loan<'_> {
 impl Row<'_> {
     /// The (feature, value) entries.
     #[inline(always)]
-    fn for_each(&self, mut visit: impl FnMut(usize, f64)) {
+    pub fn for_each(&self, mut visit: impl FnMut(usize, f64)) {
         match self.values {
             None => self.keys.iter().for_each(|k| visit(*k as usize, 1.0)),
             Some(values) => self.keys.iter().zip(values).for_each(|(k, x)| visit(*k as usize, *x as f64)),
@@ -265,7 +307,7 @@ impl Row<'_> {
     }
 
     /// Adds Σ coefficient · value of each output.
-    fn dots(&self, vector: &[f64], out: &mut [f64]) {
+    pub fn dots(&self, vector: &[f64], out: &mut [f64]) {
         let n = out.len();
         self.for_each(|k, x| out.iter_mut().zip(&vector[k * n..(k + 1) * n]).for_each(|(o, w)| *o += w * x));
     }
@@ -295,7 +337,7 @@ impl Row<'_> {
 
 /// Losses and residuals of two classes: with `z` the score against the class of the row, `ln(1 + e^z)` and its derivative.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn binary(scores: &[f64], codes: &[u32], losses: &mut [f64], out: &mut [f64]) {
+pub(super) fn binary(scores: &[f64], codes: &[u32], losses: &mut [f64], out: &mut [f64]) {
     for (((s, c), l), o) in scores.iter().zip(codes).zip(losses).zip(out) {
         let side = if *c == 0 { 1.0 } else { -1.0 };
         let z = s * side;
@@ -327,7 +369,7 @@ fn softmax(scores: &[f64], class: u32, out: &mut [f64]) -> f64 {
     ln64(total) + (top - scores[class as usize])
 }
 
-fn multinomial(scores: &[f64], codes: &[u32], losses: &mut [f64], out: &mut [f64]) {
+pub(super) fn multinomial(scores: &[f64], codes: &[u32], losses: &mut [f64], out: &mut [f64]) {
     let outputs = scores.len() / codes.len().max(1);
     for (((s, c), l), o) in scores.chunks_exact(outputs).zip(codes).zip(losses).zip(out.chunks_exact_mut(outputs)) {
         *l = softmax(s, *c, o);
