@@ -4,7 +4,7 @@
 use super::derived::DerivedFeatures;
 use super::finish::{Questions, finish};
 use super::loss::{LeafRule, Loss, loss};
-use super::metric::metric;
+use super::metric::{metric, undefined};
 use super::params::{BoostingParams, MetricKind};
 use super::prepare::{self, Start};
 use super::{Input, Monitor, Target};
@@ -163,7 +163,7 @@ impl Rounds<'_> {
                 (Some(history), Some(held_out)) => {
                     let value = held_out.measure(params, self.loss, &backend.held_out_scores()?[..outputs])?;
                     history.values.push(value);
-                    if better(history.metric, value, history.values[history.best as usize]) {
+                    if history.metric.better(value, history.values[history.best as usize]) {
                         history.best = round;
                     }
                     Some(value)
@@ -230,10 +230,6 @@ impl Rounds<'_> {
     }
 }
 
-fn better(kind: MetricKind, a: f64, b: f64) -> bool {
-    b.is_nan() && !a.is_nan() || if kind.larger_is_better() { a > b } else { a < b }
-}
-
 /// The metric to measure, where rows are held out.
 fn held_out_metric(input: &Input<'_>, params: &BoostingParams, loss: &dyn Loss) -> Result<Option<MetricKind>> {
     if input.held_out.is_none() {
@@ -295,11 +291,7 @@ impl HeldOut {
             scores.iter().zip(&self.offset).map(|(s, o)| s.iter().zip(o).map(|(s, o)| o + self.unit * *s as f64).collect()).collect();
         let value = metric(self.kind, params, loss.link(), &raw, &self.target, self.weight.as_deref());
         if value.is_nan() {
-            let why = match self.kind {
-                MetricKind::Auc => "the held-out rows are of one class",
-                _ => "the held-out rows have no spread to measure against",
-            };
-            return Err(Error::parameter("metric", format!("\"{}\" is not defined here: {why}", self.kind.name())));
+            return Err(undefined(self.kind));
         }
         Ok(value)
     }

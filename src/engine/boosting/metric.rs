@@ -5,6 +5,7 @@
 
 use super::loss::Link;
 use super::params::{BoostingParams, MetricKind};
+use crate::error::Error;
 use crate::numerics::math::{self, exp64, ln64, softplus_rest64};
 use crate::numerics::reduce::{BLOCK, add_in_order, blocks, sum, total_weight, weighted_mean};
 use multiversion::multiversion;
@@ -14,6 +15,11 @@ impl MetricKind {
     /// Whether a larger value is a better one.
     pub fn larger_is_better(self) -> bool {
         matches!(self, MetricKind::Auc | MetricKind::Accuracy | MetricKind::R2)
+    }
+
+    /// Whether `a` is a better value than `b`.
+    pub fn better(self, a: f64, b: f64) -> bool {
+        b.is_nan() && !a.is_nan() || if self.larger_is_better() { a > b } else { a < b }
     }
 
     /// The name that users give it.
@@ -95,6 +101,15 @@ pub fn metric(kind: MetricKind, params: &BoostingParams, link: Link, scores: &[V
         MetricKind::Gamma => rows.mean(GammaDeviance {}),
         MetricKind::Tweedie => rows.mean(TweedieDeviance { power: params.tweedie_power }),
     }
+}
+
+/// The error of held-out rows that a metric is not defined on.
+pub(crate) fn undefined(kind: MetricKind) -> Error {
+    let why = match kind {
+        MetricKind::Auc => "the held-out rows are of one class",
+        _ => "the held-out rows have no spread to measure against",
+    };
+    Error::parameter("metric", format!("\"{}\" is not defined here: {why}", kind.name()))
 }
 
 /// What a metric averages: a value of one row's score (or prediction) and target. Inlined into

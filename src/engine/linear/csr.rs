@@ -493,3 +493,19 @@ impl Csr<'_> {
         self.pieces.iter().filter_map(of_piece).max()
     }
 }
+
+impl Csr<'_> {
+    /// The largest |value|; 1 where there are none.
+    pub fn largest_value(&self, team: &Team) -> f32 {
+        let of_piece = |piece: &Piece<'_>| match &piece.values {
+            None => 1.0,
+            Some(values) => {
+                let largest = team.deal(values.len().div_ceil(BLOCK), || (), |_, b| {
+                    values[b * BLOCK..values.len().min((b + 1) * BLOCK)].iter().fold(0.0f32, |m, x| if x.abs() > m { x.abs() } else { m })
+                });
+                largest.into_iter().fold(0.0, f32::max)
+            }
+        };
+        self.pieces.iter().map(of_piece).fold(0.0, f32::max)
+    }
+}

@@ -1,7 +1,11 @@
 //! A fit from the table to the model.
 
-use super::problem::{check_table, problem};
-use super::{Input, LinearModel, LinearParams};
+use super::batches::batches;
+use super::held_out::Watch;
+use super::lbfgs::lbfgs;
+use super::passes::Passes;
+use super::problem::{Problem, check_table, problem};
+use super::{Input, LinearModel, LinearParams, Optimizer};
 use crate::backend::cpu::team::Team;
 use crate::boosting::Monitor;
 use crate::error::{Error, Result};
@@ -14,13 +18,73 @@ use crate::error::{Error, Result};
 /// # Errors
 /// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Interrupted`] when `monitor`
 /// asks to stop.
+///
+/// See [`super::Predictor`] for an example.
 pub fn fit(input: &Input<'_>, params: &LinearParams, monitor: &dyn Monitor) -> Result<LinearModel> {
     params.validate()?;
-    check_table(input)?;
-    let team = Team::new(params.n_threads.unwrap_or(1) as usize)?;
-    team.enter(|| {
-        let (problem, labels, columns) = problem(input, params, &team)?;
-        let _ = (&problem.numbers, labels, columns.sparse, columns.dense, monitor, problem.intercepts(), problem.weight(0));
-        Err(Error::Data("not yet".into()))
-    })
+    let rows = check_table(input)?;
+    let team = Team::new(threads(params, rows))?;
+    team.enter(|| fit_on(&team, input, params, monitor))
+}
+
+/// As many threads as asked for, but no more than the rows keep busy.
+fn threads(params: &LinearParams, rows: usize) -> usize {
+    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    asked.min(rows / 1024).max(1)
+}
+
+fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn Monitor) -> Result<LinearModel> {
+    let (problem, columns) = problem(input, params, team)?;
+    let mut watch = Watch::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
+    if monitor.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    let passes = Passes::new(&problem, team, monitor)?;
+    let mut fitted = match params.optimizer {
+        Optimizer::Lbfgs => lbfgs(&passes, params.epochs(), params.tolerance(), &mut watch)?,
+        Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => batches(&passes, params, &mut watch)?,
+    };
+    if let (Some(best), Some(history)) = (watch.best.take(), &watch.history) {
+        fitted.vector = best;
+        fitted.passes = history.best + 1;
+    }
+    let training = input.held_out.map_or(problem.rows, |h| h.iter().filter(|h| !**h).count());
+    let mut model = LinearModel {
+        params: LinearParams { n_threads: None, device: LinearParams::default().device, ..params.clone() },
+        target: input.target_name.clone(),
+        labels: columns.labels,
+        sparse: columns.sparse,
+        dense: columns.dense,
+        numbers: vec![],
+        weights: vec![],
+        dense_weights: vec![],
+        intercepts: vec![],
+        rows: training as u64,
+        passes: fitted.passes,
+        converged: fitted.converged,
+        objective: fitted.objective,
+        history: watch.history,
+    };
+    set_coefficients(&mut model, &problem, &fitted.vector)?;
+    Ok(model)
+}
+
+/// Those of a vector; -0 becomes 0.
+fn set_coefficients(model: &mut LinearModel, problem: &Problem<'_>, vector: &[f64]) -> Result<()> {
+    let outputs = problem.outputs;
+    let (sparse, others) = vector.split_at(problem.width * outputs);
+    for (place, weights) in sparse.chunks_exact(outputs).enumerate() {
+        if weights.iter().any(|w| *w as f32 != 0.0) {
+            model.numbers.push(problem.numbers.as_ref().map_or(place as u64, |n| n[place]));
+            model.weights.extend(weights.iter().map(|w| *w as f32 + 0.0));
+        }
+    }
+    let (dense, intercepts) = others.split_at(problem.dense.len() * outputs);
+    model.dense_weights = dense.iter().map(|w| w + 0.0).collect();
+    model.intercepts = intercepts.iter().map(|w| w + 0.0).collect();
+    let finite = |values: &[f64]| values.iter().all(|w| w.is_finite());
+    if !model.weights.iter().all(|w| w.is_finite()) || !finite(&model.dense_weights) || !finite(&model.intercepts) {
+        return Err(Error::Data("a coefficient is no longer finite: scale the values, lower `learning_rate` or raise `l2`".into()));
+    }
+    Ok(())
 }

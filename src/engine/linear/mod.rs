@@ -8,13 +8,19 @@
 //! [`fit`] lowers the objective of [`LinearParams`]; [`Predictor`] applies what it gives. Sums over rows are integers or go
 //! over fixed blocks in their order, so a model has the same bytes whatever the threads, the chunks and the integer type.
 
+mod batches;
 mod csr;
 mod fit;
+mod held_out;
+mod lbfgs;
 pub mod model;
 pub mod params;
+mod passes;
 mod predict;
 mod problem;
 pub mod rows;
+mod rule;
+mod vectors;
 
 pub use fit::fit;
 pub use model::LinearModel;

@@ -10,7 +10,7 @@ use crate::boosting::{self, BoostingParams, Target, prepare};
 use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
 use crate::model::Labels;
-use crate::numerics::reduce::sum;
+use crate::numerics::reduce::total_weight;
 use std::borrow::Cow;
 
 /// Coefficients of so many features stand in arrays by feature number; beyond that, where most would be of features that no
@@ -34,6 +34,8 @@ pub(super) struct Problem<'a> {
     pub codes: &'a [u32],
     /// 0 for held-out rows.
     pub weight: Option<Vec<f32>>,
+    /// The held-out rows' own (and the training rows') where they are not all 1.
+    pub all_weights: Option<Vec<f32>>,
     /// Of the training rows.
     pub total_weight: f64,
     pub l1: f64,
@@ -59,8 +61,9 @@ impl Problem<'_> {
     }
 }
 
-/// What the model says of its columns.
+/// What the model says of its classes and columns.
 pub(super) struct Columns {
+    pub labels: Labels,
     pub sparse: Option<SparseFeatures>,
     pub dense: Vec<DenseFeature>,
 }
@@ -94,13 +97,16 @@ pub(super) fn check_table(input: &Input<'_>) -> Result<usize> {
 }
 
 /// The problem of a table for which [`check_table`] holds.
-pub(super) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<(Problem<'a>, Labels, Columns)> {
+pub(super) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<(Problem<'a>, Columns)> {
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
     let (codes, labels) = (*codes, labels.clone());
-    let (mut weight, total_weight) = weights(input, params, codes, &labels)?;
-    if let (Some(held_out), None) = (input.held_out, &weight) {
-        weight = Some(held_out.iter().map(|h| !*h as u8 as f32).collect());
-    }
+    let all_weights = weights(input, params, codes, &labels)?;
+    let weight = match (input.held_out, &all_weights) {
+        (None, weights) => weights.clone(),
+        (Some(h), None) => Some(h.iter().map(|h| !*h as u8 as f32).collect::<Vec<f32>>()),
+        (Some(h), Some(w)) => Some(w.iter().zip(h).map(|(w, h)| if *h { 0.0 } else { *w }).collect()),
+    };
+    let total_weight = total_weight(codes.len(), weight.as_deref());
     for column in &input.dense {
         check_dense(column.name(), &column.to_f64())?;
     }
@@ -114,6 +120,7 @@ pub(super) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
         outputs: model::outputs(labels.len()),
         codes,
         weight,
+        all_weights,
         total_weight,
         l1: params.l1,
         l2: params.l2(total_weight),
@@ -124,11 +131,11 @@ pub(super) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
         return Err(Error::Memory(format!("{} features for {} classes", problem.width, labels.len())));
     }
     let dense = input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect();
-    Ok((problem, labels, Columns { sparse, dense }))
+    Ok((problem, Columns { labels, sparse, dense }))
 }
 
-/// Row weights (class weights included; 0 for held-out rows) where they are not all 1, and their total.
-fn weights(input: &Input<'_>, params: &LinearParams, codes: &[u32], labels: &Labels) -> Result<(Option<Vec<f32>>, f64)> {
+/// Row weights, class weights included, where they are not all 1.
+fn weights(input: &Input<'_>, params: &LinearParams, codes: &[u32], labels: &Labels) -> Result<Option<Vec<f32>>> {
     let table = boosting::Input {
         features: vec![],
         target: Target::Classes { codes, labels: labels.clone() },
@@ -139,16 +146,7 @@ fn weights(input: &Input<'_>, params: &LinearParams, codes: &[u32], labels: &Lab
     };
     prepare::check_classes(&table)?;
     let class_weight = BoostingParams { class_weight: params.class_weight.clone(), ..Default::default() };
-    let mut weight = prepare::row_weights(&table, &class_weight)?;
-    if let (Some(weight), Some(held_out)) = (&mut weight, input.held_out) {
-        weight.iter_mut().zip(held_out).for_each(|(w, h)| *w = if *h { 0.0 } else { *w });
-    }
-    let total = match (&weight, input.held_out) {
-        (Some(w), _) => sum(w.len(), |i| w[i] as f64),
-        (None, Some(h)) => h.iter().filter(|h| !**h).count() as f64,
-        (None, None) => codes.len() as f64,
-    };
-    Ok((weight, total))
+    prepare::row_weights(&table, &class_weight)
 }
 
 type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);

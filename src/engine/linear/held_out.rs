@@ -1,0 +1,96 @@
+//! The metric of the held-out rows, pass after pass.
+
+use super::params::LinearParams;
+use super::problem::Problem;
+use crate::boosting::loss::Link;
+use crate::boosting::metric::{metric, undefined};
+use crate::boosting::params::MetricKind;
+use crate::boosting::{BoostingParams, Monitor};
+use crate::error::{Error, Result};
+use crate::model::History;
+
+/// The held-out rows as the metric sees them.
+struct HeldOut {
+    kind: MetricKind,
+    link: Link,
+    rows: Vec<usize>,
+    target: Vec<f64>,
+    weight: Option<Vec<f32>>,
+}
+
+/// Watches the passes of a fit: tells the monitor, measures, and says when to stop.
+pub(super) struct Watch<'a> {
+    held_out: Option<HeldOut>,
+    outputs: usize,
+    patience: Option<u32>,
+    monitor: &'a dyn Monitor,
+    pub history: Option<History>,
+    /// The best coefficients so far, under early stopping.
+    pub best: Option<Vec<f64>>,
+}
+
+impl<'a> Watch<'a> {
+    /// `marks`: which rows are held out. `weight`: their weights, the training rows' among them.
+    pub fn new(
+        problem: &Problem<'_>,
+        marks: Option<&[bool]>,
+        weight: Option<&[f32]>,
+        params: &LinearParams,
+        monitor: &'a dyn Monitor,
+    ) -> Result<Self> {
+        let mut watch =
+            Watch { held_out: None, outputs: problem.outputs, patience: params.early_stopping, monitor, history: None, best: None };
+        let Some(marks) = marks else {
+            let name = if params.early_stopping.is_some() { "early_stopping" } else { "metric" };
+            return match (params.early_stopping, params.metric) {
+                (None, None) => Ok(watch),
+                _ => Err(Error::parameter(name, "needs held-out rows to measure on: mark them with `eval`")),
+            };
+        };
+        let link = if problem.outputs == 1 { Link::Sigmoid } else { Link::Softmax };
+        let kind = params.metric.unwrap_or(if problem.outputs == 1 { MetricKind::Logloss } else { MetricKind::Multiclass });
+        if !kind.fits(link) {
+            let classes = if problem.outputs == 1 { "two classes" } else { "more than two classes" };
+            return Err(Error::parameter("metric", format!("\"{}\" can't be measured on {classes}", kind.name())));
+        }
+        let rows: Vec<usize> = (0..problem.rows).filter(|i| marks[*i]).collect();
+        watch.held_out = Some(HeldOut {
+            kind,
+            link,
+            target: rows.iter().map(|i| problem.codes[*i] as f64).collect(),
+            weight: weight.map(|w| rows.iter().map(|i| w[*i]).collect()),
+            rows,
+        });
+        watch.history = Some(History { metric: kind, values: vec![], best: 0 });
+        Ok(watch)
+    }
+
+    /// Whether scores of held-out rows are wanted at all.
+    pub fn measures(&self) -> bool {
+        self.held_out.is_some()
+    }
+
+    /// Notes pass `done` (from 1) of `total`; `scores[row * outputs + output]` of all rows. Whether to stop.
+    pub fn pass(&mut self, done: u32, total: u32, vector: &[f64], scores: &[f64]) -> Result<bool> {
+        let mut value = None;
+        if let (Some(h), Some(history)) = (&self.held_out, &mut self.history) {
+            let of_output = |k: usize| h.rows.iter().map(|i| scores[i * self.outputs + k]).collect();
+            let scores: Vec<Vec<f64>> = (0..self.outputs).map(of_output).collect();
+            let measured = metric(h.kind, &BoostingParams::default(), h.link, &scores, &h.target, h.weight.as_deref());
+            if measured.is_nan() {
+                return Err(undefined(h.kind));
+            }
+            if history.values.is_empty() || h.kind.better(measured, history.values[history.best as usize]) {
+                history.best = history.values.len() as u32;
+                if self.patience.is_some() {
+                    self.best = Some(vector.to_vec());
+                }
+            }
+            history.values.push(measured);
+            value = Some(measured);
+        }
+        self.monitor.round(done, total, value);
+        let waited = self.history.as_ref().map_or(0, |h| done - 1 - h.best);
+        Ok(self.patience.is_some_and(|p| waited >= p))
+    }
+}

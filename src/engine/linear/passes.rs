@@ -1,0 +1,394 @@
+//! Passes over all rows: scores, residuals, the gradient, and the loss along a line.
+//!
+//! ```text
+//! scores      row by row:      intercept + dense columns in order + the row's entries in order
+//! gradient    sparse features: Σ residual · value as integers (numerics/fixed.rs), so that their order does not matter
+//!             dense columns:   f64 inside a block of 4,096 rows, then block after block
+//! losses      f64 likewise
+//! ```
+
+use super::csr::{Csr, Row};
+use super::problem::Problem;
+use super::vectors::{each, lanes};
+use crate::backend::cpu::team::Team;
+use crate::boosting::Monitor;
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::numerics::fixed::round64;
+use crate::numerics::math::{exp64, ln64, sigmoid64, softplus64};
+use crate::numerics::reduce::{BLOCK, add_in_order};
+use crate::pages;
+use multiversion::multiversion;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The most memory that sums of gradients may take.
+const MOST_SUMS: usize = 2 << 30;
+
+/// The rows of a problem, to pass over.
+pub(super) struct Passes<'p, 'a> {
+    pub problem: &'p Problem<'a>,
+    pub team: &'p Team,
+    monitor: &'p dyn Monitor,
+    /// Of no more threads than there is room for sums.
+    adders: Team,
+    /// Sums of the sparse features' gradients, zeros between two passes.
+    sums: Mutex<Vec<Vec<i64>>>,
+    pub largest_value: f64,
+    /// The bits of a sum that are left for one entry.
+    bits: i32,
+}
+
+/// What a pass over residuals found.
+pub(super) struct Residuals {
+    /// Σ weight · loss over the training rows.
+    pub loss: f64,
+    /// The largest |weight · residual|.
+    pub largest: f64,
+}
+
+impl<'p, 'a> Passes<'p, 'a> {
+    pub fn new(problem: &'p Problem<'a>, team: &'p Team, monitor: &'p dyn Monitor) -> Result<Self> {
+        let cells = problem.width * problem.outputs;
+        let adders = Team::new(team.size().min(MOST_SUMS / (8 * cells + 1)).max(1))?;
+        let entries = problem.csr.as_ref().map_or(0, Csr::entries) as u64;
+        // 2^bits times the entries stays below 2^62; and `round64` takes 51 bits.
+        let bits = 50.min(62 - (64 - entries.leading_zeros() as i32));
+        let largest_value = problem.csr.as_ref().map_or(0.0, |c| c.largest_value(team)) as f64;
+        Ok(Passes { problem, team, monitor, adders, sums: Mutex::default(), largest_value, bits })
+    }
+
+    /// Whether to stop.
+    pub fn interrupted(&self) -> bool {
+        self.monitor.interrupted()
+    }
+
+    /// `work(rows)` for each block of rows, by whichever thread is free; the results in order.
+    fn blocks<M, R: Send + Default>(
+        &self,
+        team: &Team,
+        memory: impl Fn() -> M + Sync,
+        work: impl Fn(&mut M, usize, Range<usize>) -> R + Sync,
+    ) -> Result<Vec<R>> {
+        let rows = self.problem.rows;
+        let stop = AtomicBool::new(false);
+        let results = team.deal(rows.div_ceil(BLOCK), memory, |memory, b| {
+            if stop.load(Ordering::Relaxed) || (b % 16 == 0 && self.monitor.interrupted()) {
+                stop.store(true, Ordering::Relaxed);
+                return R::default();
+            }
+            work(memory, b, b * BLOCK..rows.min((b + 1) * BLOCK))
+        });
+        if stop.into_inner() { Err(Error::Interrupted) } else { Ok(results) }
+    }
+
+    /// `work(rows, out[rows])` for each block of rows; `out` has `width` numbers a row.
+    fn fill<R: Send + Default>(
+        &self,
+        out: &mut [f64],
+        width: usize,
+        work: impl Fn(&mut Vec<f64>, Range<usize>, &mut [f64]) -> R + Sync,
+    ) -> Result<Vec<R>> {
+        let parts: Vec<Mutex<&mut [f64]>> = out.chunks_mut(BLOCK * width).map(Mutex::new).collect();
+        self.blocks(self.team, Vec::new, |memory, b, rows| {
+            work(memory, rows, &mut parts[b].lock().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+
+    /// The scores of all rows under a vector of coefficients: `out[row * outputs + output]`.
+    pub fn scores(&self, vector: &[f64], out: &mut [f64]) -> Result<()> {
+        let p = self.problem;
+        let outputs = p.outputs;
+        self.fill(out, outputs, |memory, rows, out| {
+            let (sparse, others) = vector.split_at(p.width * outputs);
+            let (dense, intercepts) = others.split_at(p.dense.len() * outputs);
+            out.chunks_exact_mut(outputs).for_each(|o| o.copy_from_slice(intercepts));
+            for (column, weights) in p.dense.iter().zip(dense.chunks_exact(outputs)) {
+                let values = column.borrow_f64(rows.start, rows.len(), memory);
+                for (o, x) in out.chunks_exact_mut(outputs).zip(values) {
+                    o.iter_mut().zip(weights).for_each(|(o, w)| *o += w * x);
+                }
+            }
+            let Some(csr) = &p.csr else { return };
+            for (i, o) in rows.zip(out.chunks_exact_mut(outputs)) {
+                let row = csr.row(i);
+                match o {
+                    [o] => *o += row.dot(sparse),
+                    o => row.dots(sparse, o),
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Turns scores into weighted residuals `weight · (probability - whether it is the class)`, 0 for held-out rows, and
+    /// measures the loss.
+    pub fn residuals(&self, scores: &[f64], out: &mut [f64]) -> Result<Residuals> {
+        let p = self.problem;
+        let found = self.fill(out, p.outputs, |losses, rows, out| {
+            losses.resize(rows.len(), 0.0);
+            let scores = &scores[rows.start * p.outputs..rows.end * p.outputs];
+            let codes = &p.codes[rows.clone()];
+            if p.outputs == 1 {
+                binary(scores, codes, losses, out);
+            } else {
+                multinomial(scores, codes, losses, out);
+            }
+            if let Some(weight) = &p.weight {
+                for ((o, l), w) in out.chunks_exact_mut(p.outputs).zip(losses.iter_mut()).zip(&weight[rows]) {
+                    *l *= *w as f64;
+                    o.iter_mut().for_each(|o| *o *= *w as f64);
+                }
+            }
+            (lanes(0..losses.len(), |i| losses[i]), out.iter().fold(0.0f64, |m, x| if x.abs() > m { x.abs() } else { m }))
+        })?;
+        let largest = found.iter().fold(0.0, |m: f64, f| m.max(f.1));
+        Ok(Residuals { loss: add_in_order(found.into_iter().map(|f| f.0)), largest })
+    }
+
+    /// Σ residual · value of each feature, into `out`.
+    pub fn gradient(&self, residuals: &[f64], largest: f64, out: &mut [f64]) -> Result<()> {
+        let p = self.problem;
+        let (outputs, cells) = (p.outputs, p.width * p.outputs);
+        let scale = power(largest * self.largest_value, self.bits);
+        let loan = || Loan::new(&self.sums, cells);
+        let blocks = self.blocks(&self.adders, || (loan(), vec![]), |(sums, memory), _, rows| {
+            if let Some(csr) = &p.csr
+                && scale > 0.0
+            {
+                for i in rows.clone() {
+                    match &residuals[i * outputs..(i + 1) * outputs] {
+                        [r] => csr.row(i).add(r * scale, &mut sums.values),
+                        r => csr.row(i).add_all(r, scale, &mut sums.values),
+                    }
+                }
+            }
+            self.dense_gradient(&residuals[rows.start * outputs..rows.end * outputs], rows, memory)
+        })?;
+        let (sparse, others) = out.split_at_mut(cells);
+        self.collect(scale, sparse);
+        for (i, o) in others.iter_mut().enumerate() {
+            *o = add_in_order(blocks.iter().map(|b| b[i]));
+        }
+        if !p.fit_intercept {
+            others[p.dense.len() * outputs..].fill(0.0);
+        }
+        Ok(())
+    }
+
+    /// What the sums come to; they are zeros again.
+    fn collect(&self, scale: f64, out: &mut [f64]) {
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts: Vec<_> = sums.iter_mut().map(|s| s.chunks_mut(BLOCK)).collect();
+        let parts: Vec<Mutex<Vec<&mut [i64]>>> = (0..out.len().div_ceil(BLOCK))
+            .map(|_| Mutex::new(parts.iter_mut().filter_map(Iterator::next).collect()))
+            .collect();
+        each(self.team, out, BLOCK, |b, out| {
+            let mut parts = parts[b].lock().unwrap_or_else(PoisonError::into_inner);
+            for (i, o) in out.iter_mut().enumerate() {
+                let total = parts.iter_mut().fold(0i64, |total, part| total + std::mem::take(&mut part[i]));
+                *o = if scale > 0.0 { total as f64 / scale } else { 0.0 };
+            }
+        });
+    }
+
+    /// Σ weight · value² of each feature, outputs alike, into `out`.
+    pub fn squares(&self, out: &mut [f64]) -> Result<()> {
+        let p = self.problem;
+        let largest = p.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }));
+        let scale = power(largest * self.largest_value * self.largest_value, self.bits);
+        let cells = p.width * p.outputs;
+        let blocks = self.blocks(&self.adders, || (Loan::new(&self.sums, cells), vec![]), |(sums, memory): &mut (Loan<'_>, Vec<f64>), _, rows| {
+            if let Some(csr) = &p.csr {
+                for i in rows.clone() {
+                    let w = p.weight(i) * scale;
+                    csr.row(i).for_each(|k, x| sums.values[k * p.outputs] += round64(w * (x * x)));
+                }
+            }
+            let weight = |i: usize| p.weight(rows.start + i);
+            let square = |c: &Column<'_>| {
+                let values = c.borrow_f64(rows.start, rows.len(), memory);
+                lanes(0..rows.len(), |i| weight(i) * (values[i] * values[i]))
+            };
+            p.dense.iter().map(square).chain([lanes(0..rows.len(), weight)]).collect::<Vec<f64>>()
+        })?;
+        self.collect(scale, &mut out[..cells]);
+        for of_feature in out[..cells].chunks_exact_mut(p.outputs) {
+            let square = of_feature[0];
+            of_feature.fill(square);
+        }
+        for (i, o) in out[cells..].iter_mut().enumerate() {
+            *o = add_in_order(blocks.iter().map(|b| b[i / p.outputs]));
+        }
+        Ok(())
+    }
+
+    /// Σ residual · value over a block of rows, of dense columns and the intercept.
+    fn dense_gradient(&self, residuals: &[f64], rows: Range<usize>, memory: &mut Vec<f64>) -> Vec<f64> {
+        let (p, n) = (self.problem, rows.len());
+        let mut out = Vec::with_capacity((p.dense.len() + 1) * p.outputs);
+        let column = |column: &Column<'_>, memory: &mut Vec<f64>, out: &mut Vec<f64>| {
+            let values = column.borrow_f64(rows.start, n, memory);
+            out.extend((0..p.outputs).map(|k| lanes(0..n, |i| residuals[i * p.outputs + k] * values[i])));
+        };
+        p.dense.iter().for_each(|c| column(c, memory, &mut out));
+        out.extend((0..p.outputs).map(|k| lanes(0..n, |i| residuals[i * p.outputs + k])));
+        out
+    }
+
+    /// First and second derivative of Σ weight · loss at `scores + step · direction`, by `step`.
+    pub fn along(&self, scores: &[f64], direction: &[f64], step: f64) -> Result<(f64, f64)> {
+        let p = self.problem;
+        let found = self.blocks(self.team, || vec![0.0; 2 * BLOCK], |memory, _, rows| {
+            let range = rows.start * p.outputs..rows.end * p.outputs;
+            let (first, second) = memory.split_at_mut(BLOCK);
+            let (first, second) = (&mut first[..rows.len()], &mut second[..rows.len()]);
+            let (scores, direction, codes) = (&scores[range.clone()], &direction[range], &p.codes[rows.clone()]);
+            if p.outputs == 1 {
+                binary_along(scores, direction, step, codes, first, second);
+            } else {
+                multinomial_along(scores, direction, step, codes, first, second);
+            }
+            let n = rows.len();
+            match &p.weight {
+                None => (lanes(0..n, |i| first[i]), lanes(0..n, |i| second[i])),
+                Some(w) => {
+                    let w = &w[rows];
+                    (lanes(0..n, |i| w[i] as f64 * first[i]), lanes(0..n, |i| w[i] as f64 * second[i]))
+                }
+            }
+        })?;
+        Ok((add_in_order(found.iter().map(|f| f.0)), add_in_order(found.iter().map(|f| f.1))))
+    }
+}
+
+/// The largest power of two by which a number of at most `largest` stays within `2^bits`; 0 where there is nothing to scale.
+pub(super) fn power(largest: f64, bits: i32) -> f64 {
+    if largest > 0.0 && largest.is_finite() { libm::ldexp(1.0, (bits - libm::frexp(largest).1).clamp(-1000, 1000)) } else { 0.0 }
+}
+
+/// Sums that go back where they came from.
+struct Loan<'s> {
+    pool: &'s Mutex<Vec<Vec<i64>>>,
+    values: Vec<i64>,
+}
+
+impl<'s> Loan<'s> {
+    fn new(pool: &'s Mutex<Vec<Vec<i64>>>, len: usize) -> Self {
+        let values = pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Loan { pool, values: values.unwrap_or_else(|| pages::filled(0, len)) }
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.values));
+    }
+}
+
+impl Row<'_> {
+    /// The (feature, value) entries.
+    #[inline(always)]
+    pub fn for_each(&self, mut visit: impl FnMut(usize, f64)) {
+        match self.values {
+            None => self.keys.iter().for_each(|k| visit(*k as usize, 1.0)),
+            Some(values) => self.keys.iter().zip(values).for_each(|(k, x)| visit(*k as usize, *x as f64)),
+        }
+    }
+
+    /// Σ coefficient · value, of one output.
+    #[inline(always)]
+    pub fn dot(&self, vector: &[f64]) -> f64 {
+        match self.values {
+            None => lanes(0..self.keys.len(), |i| vector[self.keys[i] as usize]),
+            Some(values) => lanes(0..self.keys.len(), |i| vector[self.keys[i] as usize] * values[i] as f64),
+        }
+    }
+
+    /// Adds Σ coefficient · value of each output.
+    pub fn dots(&self, vector: &[f64], out: &mut [f64]) {
+        let n = out.len();
+        self.for_each(|k, x| out.iter_mut().zip(&vector[k * n..(k + 1) * n]).for_each(|(o, w)| *o += w * x));
+    }
+
+    /// Adds `residual · value`, rounded, to each feature's sum.
+    #[inline(always)]
+    fn add(&self, residual: f64, sums: &mut [i64]) {
+        match self.values {
+            None => {
+                let q = round64(residual);
+                if q != 0 {
+                    self.keys.iter().for_each(|k| sums[*k as usize] += q);
+                }
+            }
+            Some(values) => self.keys.iter().zip(values).for_each(|(k, x)| sums[*k as usize] += round64(residual * *x as f64)),
+        }
+    }
+
+    /// The same for each output.
+    fn add_all(&self, residuals: &[f64], scale: f64, sums: &mut [i64]) {
+        let n = residuals.len();
+        self.for_each(|k, x| {
+            sums[k * n..(k + 1) * n].iter_mut().zip(residuals).for_each(|(s, r)| *s += round64(r * scale * x));
+        });
+    }
+}
+
+/// Losses and residuals of two classes: with `z` the score against the class of the row, `ln(1 + e^z)` and its derivative.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+pub(super) fn binary(scores: &[f64], codes: &[u32], losses: &mut [f64], out: &mut [f64]) {
+    for (((s, c), l), o) in scores.iter().zip(codes).zip(losses).zip(out) {
+        let side = if *c == 0 { 1.0 } else { -1.0 };
+        let z = s * side;
+        *l = softplus64(z);
+        *o = sigmoid64(z) * side;
+    }
+}
+
+/// The derivatives of those losses along a line.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn binary_along(scores: &[f64], direction: &[f64], step: f64, codes: &[u32], first: &mut [f64], second: &mut [f64]) {
+    for ((((s, d), c), f), g) in scores.iter().zip(direction).zip(codes).zip(first).zip(second) {
+        let side = if *c == 0 { 1.0 } else { -1.0 };
+        let p = sigmoid64((s + step * d) * side);
+        *f = p * side * d;
+        *g = p * (1.0 - p) * (d * d);
+    }
+}
+
+/// Probabilities of a row's classes, and its loss.
+fn softmax(scores: &[f64], class: u32, out: &mut [f64]) -> f64 {
+    let top = scores.iter().fold(f64::NEG_INFINITY, |m, s| if *s > m { *s } else { m });
+    let mut total = 0.0;
+    for (o, s) in out.iter_mut().zip(scores) {
+        *o = exp64(s - top);
+        total += *o;
+    }
+    out.iter_mut().for_each(|o| *o /= total);
+    ln64(total) + (top - scores[class as usize])
+}
+
+pub(super) fn multinomial(scores: &[f64], codes: &[u32], losses: &mut [f64], out: &mut [f64]) {
+    let outputs = scores.len() / codes.len().max(1);
+    for (((s, c), l), o) in scores.chunks_exact(outputs).zip(codes).zip(losses).zip(out.chunks_exact_mut(outputs)) {
+        *l = softmax(s, *c, o);
+        o[*c as usize] -= 1.0;
+    }
+}
+
+fn multinomial_along(scores: &[f64], direction: &[f64], step: f64, codes: &[u32], first: &mut [f64], second: &mut [f64]) {
+    let outputs = scores.len() / codes.len().max(1);
+    let (mut at, mut p) = (vec![0.0; outputs], vec![0.0; outputs]);
+    for (i, (s, d)) in scores.chunks_exact(outputs).zip(direction.chunks_exact(outputs)).enumerate() {
+        at.iter_mut().zip(s).zip(d).for_each(|((a, s), d)| *a = s + step * d);
+        softmax(&at, codes[i], &mut p);
+        let (mut mean, mut square) = (0.0, 0.0);
+        for (p, d) in p.iter().zip(d) {
+            mean += p * d;
+            square += p * (d * d);
+        }
+        first[i] = mean - d[codes[i] as usize];
+        second[i] = square - mean * mean;
+    }
+}
