@@ -3,7 +3,9 @@
 Reads a table lazily, fits a model with an expression (early stopping on held-out rows), scores
 with an expression that streams to Parquet, saves and loads the model, and does the same work with
 LightGBM beside it: same rows, same split, same settings. Without DATA it uses three tables that
-are bundled with scikit-learn, so nothing is downloaded. Everything lands in `demo-output/`.
+are bundled with scikit-learn, so nothing is downloaded. Then a tour of the other learners: a random
+forest, and a logistic regression on sparse rows, beside scikit-learn's. Everything lands in
+`demo-output/`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy.typing as npt
 import polars as pl
 import polars.selectors as cs
 import polars_taiga as tg
-from sklearn import datasets
+from sklearn import datasets, ensemble, linear_model
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score, root_mean_squared_error
 
 TREES, LEARNING_RATE, LEAVES, L2, PATIENCE = 500, 0.05, 31, 1.0, 30
@@ -282,6 +284,54 @@ def picture(done: list[tuple[Table, list[Outcome], pl.DataFrame]], path: Path) -
     alt.vconcat(*rows).save(path, scale_factor=2)
 
 
+def tour() -> None:
+    """The other learners on the bundled digits, beside scikit-learn's."""
+    bunch = datasets.load_digits()
+    frame = add_split(
+        pl.DataFrame(bunch.data, schema=[f"pixel{i}" for i in range(64)]).with_columns(
+            digit=pl.Series(bunch.target).cast(pl.String)
+        )
+    )
+    # A row as the list of the pixels that are not white, and their values.
+    pixels = pl.concat_list(pl.col("^pixel.*$"))
+    rows = frame.select(
+        "digit",
+        SPLIT,
+        *(pl.col(f"pixel{i}") for i in range(64)),
+        pixel=pixels.list.eval((pl.element() > 0).arg_true()),
+        ink=pixels.list.eval(pl.element().filter(pl.element() > 0) / 16),
+    )
+    train, test = rows.filter(pl.col(SPLIT) != "test"), rows.filter(pl.col(SPLIT) == "test")
+    x, y = train.select(pl.col("^pixel[0-9]+$")).to_numpy(), train["digit"].to_list()
+    unseen, truth = test.select(pl.col("^pixel[0-9]+$")).to_numpy(), test["digit"].to_list()
+    fits: list[tuple[str, Any, Any]] = [
+        (
+            "random forest, 200 trees",
+            tg.fit_forest("digit", pl.col("^pixel[0-9]+$"), trees=200, seed=7),
+            ensemble.RandomForestClassifier(200, n_jobs=-1, random_state=7),
+        ),
+        (
+            "sparse logistic regression",
+            tg.fit_sparse_lr("digit", "pixel", "ink", l2=1 / train.height),
+            linear_model.LogisticRegression(max_iter=1000),
+        ),
+    ]
+    print(f"\nThe other learners, on digits: {train.height:,} rows to train on, {test.height:,} to judge by")
+    for name, expr, peer in fits:
+        start = time.perf_counter()
+        model = train.lazy().select(expr).collect().item()
+        ours_s = time.perf_counter() - start
+        ours = test.lazy().select(tg.predict(model, output="class")).collect().to_series().to_list()
+        start = time.perf_counter()
+        peer.fit(x / 16, y)
+        peer_s = time.perf_counter() - start
+        theirs = peer.predict(unseen / 16)
+        print(
+            f"  {name}: accuracy {accuracy_score(truth, ours):.4f} in {ours_s:.3f} s; "
+            f"scikit-learn {accuracy_score(truth, theirs):.4f} in {peer_s:.3f} s"
+        )
+
+
 def main() -> None:
     """Runs the demo."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -309,6 +359,8 @@ def main() -> None:
         print("  leans on: " + ", ".join(f"{name} ({gain / whole:.0%})" for name, gain in gains.head(5).iter_rows()))
         done.append((table, outcomes, gains))
     picture(done, args.out / "demo.png")
+    if args.data is None:
+        tour()
     print(f"\nScored tables, models and the picture demo.png are in {args.out}/")
 
 
