@@ -10,7 +10,7 @@ import polars_taiga as tg
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import r2_score
 
 SPLITTERS = ["histogram", "exact", "random"]
 
@@ -29,17 +29,18 @@ def cancer() -> pl.DataFrame:
 @pytest.mark.parametrize("splitter", SPLITTERS)
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])
 def test_classes_are_predicted_as_well_as_by_scikit_learn(cancer: pl.DataFrame, splitter: Any, criterion: Any) -> None:
-    test = pl.Series(np.random.default_rng(0).random(cancer.height) < 0.4)
-    train, new = cancer.filter(~test), cancer.filter(test)
-    model = train.taiga.fit_forest("y", pl.exclude("y"), trees=100, splitter=splitter, criterion=criterion, seed=1)
-    ours = new.select(tg.predict(model, output="class")).to_series()
-    peer = (ExtraTreesClassifier if splitter == "random" else RandomForestClassifier)(
-        100, criterion=criterion, random_state=0
-    )
-    peer.fit(train.drop("y").to_numpy(), train["y"].to_list())
-    theirs = peer.predict(new.drop("y").to_numpy())
-    truth = new["y"].to_list()
-    assert accuracy_score(truth, ours) >= accuracy_score(truth, theirs) - 0.015
+    """The mean over four seeds of the out-of-bag score, which moves by 0.003 from seed to seed."""
+    kind = ExtraTreesClassifier if splitter == "random" else RandomForestClassifier
+    x, y = cancer.drop("y").to_numpy(), cancer["y"].to_list()
+    ours, theirs = [], []
+    for seed in range(4):
+        model = cancer.taiga.fit_forest(
+            "y", pl.exclude("y"), trees=100, splitter=splitter, criterion=criterion, seed=seed
+        )
+        ours.append(model.oob_score)
+        peer = kind(100, criterion=criterion, bootstrap=True, oob_score=True, random_state=seed, n_jobs=2)
+        theirs.append(peer.fit(x, y).oob_score_)
+    assert np.mean(ours) == pytest.approx(np.mean(theirs), abs=0.008)
 
 
 def test_several_classes_and_the_out_of_bag_score() -> None:
@@ -68,10 +69,16 @@ def test_numbers_are_predicted_as_well_as_by_scikit_learn() -> None:
     assert model.oob_score == pytest.approx(r2_score(df["y"].filter(seen), oob["prediction"].drop_nulls()), abs=1e-12)
 
 
-@pytest.mark.parametrize("criterion", ["gini", "entropy"])
-def test_without_a_bootstrap_the_exact_tree_is_that_of_scikit_learn(cancer: pl.DataFrame, criterion: Any) -> None:
-    """All features, all rows: one tree, and only equal gains may be decided otherwise."""
-    model = cancer.taiga.fit_forest(
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "squared_error", "poisson"])
+def test_the_exact_tree_without_a_bootstrap_is_that_of_scikit_learn(criterion: Any) -> None:
+    """All features, all rows, nodes too large for two splits of equal gain: one and the same tree."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(6000, 6)).astype(np.float32)
+    noise = x[:, 0] * x[:, 1] + x[:, 2] + rng.normal(size=6000)
+    classes = criterion in ("gini", "entropy")
+    y = np.digitize(noise, [-1, 0.5]) if classes else np.exp(noise / 4)
+    df = pl.DataFrame(x, schema=[f"x{i}" for i in range(6)]).with_columns(y=pl.Series(y))
+    model = df.taiga.fit_forest(
         "y",
         pl.exclude("y"),
         trees=1,
@@ -79,16 +86,20 @@ def test_without_a_bootstrap_the_exact_tree_is_that_of_scikit_learn(cancer: pl.D
         max_features="all",
         splitter="exact",
         criterion=criterion,
-        depth=3,
+        min_data_in_leaf=150,
     )
-    peer = RandomForestClassifier(1, bootstrap=False, max_features=None, criterion=criterion, max_depth=3)
-    peer.fit(cancer.drop("y").to_numpy(), cancer["y"])
-    ours = cancer.select(tg.predict(model)).to_series().to_numpy()
-    np.testing.assert_allclose(ours, peer.predict_proba(cancer.drop("y").to_numpy())[:, 1], atol=1e-12)
-    # scikit-learn compares in f32, so thresholds agree to that.
-    roots = model.trees().filter(pl.col("node") == 0)
-    assert roots["feature"][0] == f"x{peer.estimators_[0].tree_.feature[0]}"
-    assert roots["border"][0] == pytest.approx(peer.estimators_[0].tree_.threshold[0], rel=1e-6)
+    settings = {"bootstrap": False, "max_features": None, "criterion": criterion, "min_samples_leaf": 150}
+    peer = (RandomForestClassifier if classes else RandomForestRegressor)(1, **settings).fit(x, y)
+    tree = peer.estimators_[0].tree_
+    nodes = model.trees()
+    assert nodes.height == tree.node_count
+    theirs = [f"x{f}" if f >= 0 else None for f in tree.feature]
+    assert nodes["feature"].to_list() == theirs
+    inner = tree.feature >= 0
+    np.testing.assert_allclose(nodes["border"].drop_nulls(), tree.threshold[inner], rtol=1e-6)
+    predicted = df.select(tg.predict(model)).to_series()
+    ours = predicted.struct.unnest().to_numpy() if classes else predicted.to_numpy()
+    np.testing.assert_allclose(ours, peer.predict_proba(x) if classes else peer.predict(x), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)

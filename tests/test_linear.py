@@ -39,9 +39,10 @@ def rows() -> pl.DataFrame:
 
 def matrix(df: pl.DataFrame) -> csr_matrix:
     lengths = df["i"].list.len().to_numpy()
-    indices = df["i"].explode().to_numpy()
+    indices = df["i"].explode().to_numpy().astype(np.int32)
     return csr_matrix(
-        (df["v"].explode().to_numpy(), indices, np.concatenate([[0], lengths.cumsum()])), (len(df), FEATURES)
+        (df["v"].explode().to_numpy(), indices, np.concatenate([[0], lengths.cumsum()]).astype(np.int32)),
+        (len(df), FEATURES),
     )
 
 
@@ -226,7 +227,7 @@ def test_dense_columns_alone_will_do(rows: pl.DataFrame) -> None:
         ({"v": pl.col("v").list.head(1)}, "`v`|`i`"),
         ({"v": pl.col("v").list.eval(pl.lit(float("nan")))}, "`v`"),
         ({"v": pl.col("v").list.eval(pl.element() / 0)}, "`v`"),
-        ({"i": pl.col("x")}, "`i`.*Float64"),
+        ({"i": pl.col("x")}, "`i`.*f64"),
         ({"i": pl.col("v")}, "`i`.*integers or strings"),
         ({"v": pl.col("i").list.eval(pl.element().cast(pl.String))}, "`v`.*numbers"),
         ({"y": pl.lit(True)}, "`y`.*one class|one class"),
