@@ -219,9 +219,9 @@ impl Fit<'_, '_> {
         let (mut sets, mut known) = (vec![], HashMap::new());
         let asked = asked(&parts, view.features.len());
         let trees = parts.into_iter().map(|part| part.finish(&borders, &mut sets, &mut known)).collect();
-        let (labels, params) = match &self.input.target {
-            Target::Classes { labels, .. } => (Some(labels.clone()), self.params),
-            Target::Numbers(_) => (None::<Labels>, self.params),
+        let labels: Option<Labels> = match &self.input.target {
+            Target::Classes { labels, .. } => Some(labels.clone()),
+            Target::Numbers(_) => None,
         };
         let feature = |(f, borders): (usize, Vec<f64>)| Feature {
             name: self.input.features[f].name().into(),
@@ -233,7 +233,7 @@ impl Fit<'_, '_> {
             },
         };
         Ok(Forest {
-            params: ForestParams { n_threads: None, device: ForestParams::default().device, ..params.clone() },
+            params: ForestParams { n_threads: None, device: ForestParams::default().device, ..self.params.clone() },
             criterion: self.criterion,
             target: self.input.target_name.clone(),
             features: borders.into_iter().enumerate().map(feature).collect(),
