@@ -25,8 +25,6 @@ constexpr uint32_t BINS = 256;
 constexpr uint32_t LANES = 32;
 // Features of a pass over a node's rows, PASS in the host's file.
 constexpr uint32_t PASS = 8;
-// The most features, MOST_FEATURES there.
-constexpr uint32_t MOST_FEATURES = 1024;
 // Rows of a tile, TILE there.
 constexpr uint32_t TILE = 8192;
 
@@ -57,7 +55,9 @@ struct Fit {
     uint64_t min_data;
     double min_gain;
     const uint64_t* tree_totals;
-    uint32_t features, drawn, depth, few, many, capacity;
+    uint32_t features, drawn, few, many;
+    uint32_t deeper;  // whether children may be split
+    uint32_t unused;
 };
 
 __device__ __forceinline__ uint64_t expand(uint32_t packed) {
@@ -208,7 +208,7 @@ __device__ void add_child(const Fit& fit, const Node& parent, uint32_t id, uint3
     child.feature = NONE;
     child.children = NONE;
     uint64_t count = total >> 32, ones = total & 0xffffffff;
-    if (fit.depth == 0 || rows < 2 || count < 2 * fit.min_data || ones == 0 || ones == count) {
+    if (fit.deeper == 0 || rows < 2 || count < 2 * fit.min_data || ones == 0 || ones == count) {
         return;
     }
     uint32_t list = rows <= fit.few ? 0 : rows <= fit.many ? 1 : 2;
@@ -273,9 +273,9 @@ extern "C" __global__ void forest_entries(
 // features drawn, [node][feature][bin], and then the rows are left to others. One block a node.
 extern "C" __global__ void __launch_bounds__(256) forest_grow(
     Fit fit, const uint32_t* list, const Entry* from, Entry* to, const unsigned long long* sums) {
-    // Bins, draws, and what the warps find.
-    uint32_t* bins = shared;
-    __shared__ uint16_t places[MOST_FEATURES], values[MOST_FEATURES];
+    // Draws and bins; what the warps find.
+    uint16_t *places = reinterpret_cast<uint16_t*>(shared), *values = places + fit.features;
+    uint32_t* bins = shared + fit.features;
     __shared__ uint32_t features[PASS];
     __shared__ Best found[PASS];
     __shared__ Best best;
@@ -363,14 +363,6 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
                 node.missing_left = best.missing_left == 2 ? (best.left >> 32) * 2 >= (total >> 32) : best.missing_left;
             }
         }
-        // Where rows are left to others, they find what goes left here.
-        if (large) {
-            node.children = NONE;
-            node.key = key;
-            if (more) {
-                fit.nodes[list[blockIdx.x]].total = total;
-            }
-        }
     }
     __syncthreads();
     if (more == 0 || large) {
@@ -405,8 +397,8 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
 
 // The sums of nodes with many rows: blocks (node, share of its tiles).
 extern "C" __global__ void __launch_bounds__(512) forest_sum_large(Fit fit, const uint32_t* list, const Entry* from, unsigned long long* sums) {
-    uint32_t* bins = shared;
-    __shared__ uint16_t places[MOST_FEATURES], values[MOST_FEATURES];
+    uint16_t *places = reinterpret_cast<uint16_t*>(shared), *values = places + fit.features;
+    uint32_t* bins = shared + fit.features;
     __shared__ uint32_t features[PASS];
     const Node& node = fit.nodes[list[blockIdx.x]];
     const uint64_t tiles = (node.rows + TILE - 1) / TILE;

@@ -105,7 +105,9 @@ fn out_of_bag_is_as_defined() {
     for case in 0..36u64 {
         let classes = [2, 0, 4][case as usize % 3];
         let table = awkward_table(&mut dice, 90, 4, classes, case % 4 == 0);
-        let p = params(json!({ "trees": ([2, 25][case as usize % 2]), "splitter": (["histogram", "exact", "random"][case as usize / 3 % 3]), "seed": case }));
+        let p = params(
+            json!({ "trees": ([2, 25][case as usize % 2]), "splitter": (["histogram", "exact", "random"][case as usize / 3 % 3]), "seed": case }),
+        );
         let forest = grow(&table, &p);
         let oob = forest.oob.as_ref().unwrap();
         let expected = out_of_bag(&table, &forest, &p);
@@ -197,7 +199,8 @@ fn predictions_are_means_of_leaves() {
     let rows = 600;
     let codes: Vec<u32> = (0..rows).map(|i| if i < 300 { i as u32 } else { dice.below(40) as u32 }).collect();
     let names = (0..300).map(|i| format!("c{i}")).collect();
-    let column = CategoryColumn { name: "c".into(), codes: codes.clone(), categories: Categories { labels: Labeled::Text(names), null: Some(3) } };
+    let column =
+        CategoryColumn { name: "c".into(), codes: codes.clone(), categories: Categories { labels: Labeled::Text(names), null: Some(3) } };
     let x: Vec<f64> = (0..rows).map(|_| if dice.chance(0.1) { f64::NAN } else { dice.normal() }).collect();
     let y: Vec<u32> = (0..rows).map(|i| (i % 3 == 0 || dice.chance(codes[i] as f64 / 60.0)) as u32 + (x[i] > 0.0) as u32).collect();
     let input = Input {

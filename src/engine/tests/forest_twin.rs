@@ -62,8 +62,9 @@ fn large_nodes_are_as_defined() {
     for (case, splitter) in ["histogram", "exact", "random"].into_iter().enumerate() {
         let mut dice = Dice::new(case as u64);
         let rows = 18_000;
-        let columns: Vec<Vec<f64>> =
-            (0..3).map(|f| (0..rows).map(|_| if f == 1 && dice.chance(0.1) { f64::NAN } else { (dice.normal() * 10.0).round() }).collect()).collect();
+        let columns: Vec<Vec<f64>> = (0..3)
+            .map(|f| (0..rows).map(|_| if f == 1 && dice.chance(0.1) { f64::NAN } else { (dice.normal() * 10.0).round() }).collect())
+            .collect();
         let codes = (0..rows).map(|i| (columns[0][i] + dice.normal() > 0.0) as u32).collect();
         let table = Table::classes(columns, codes, labels(2));
         let p = params(json!({ "trees": 1, "splitter": splitter, "depth": 3, "bins": 30, "max_features": "all", "bootstrap": false }));
@@ -77,7 +78,8 @@ fn large_nodes_are_as_defined() {
 fn many_classes_of_many_values_are_as_defined() {
     let mut dice = Dice::new(5);
     let (rows, classes) = (20_000, 120);
-    let columns: Vec<Vec<f64>> = (0..2).map(|_| (0..rows).map(|_| if dice.chance(0.05) { f64::NAN } else { dice.unit() }).collect()).collect();
+    let columns: Vec<Vec<f64>> =
+        (0..2).map(|_| (0..rows).map(|_| if dice.chance(0.05) { f64::NAN } else { dice.unit() }).collect()).collect();
     let codes: Vec<u32> = (0..rows as u32).map(|i| if i < classes { i } else { dice.below(classes as u64) as u32 }).collect();
     let exact = grow(
         &Table::classes(columns.clone(), codes.clone(), labels(classes as usize)),
@@ -164,14 +166,12 @@ fn subsets_of_categories_are_the_best_of_all() {
         let rows = 60;
         let codes: Vec<u32> = (0..rows).map(|i| if i < 6 { i as u32 } else { dice.below(6) as u32 }).collect();
         let names = (0..6).map(|i| format!("c{i}")).collect();
-        let column = CategoryColumn { name: "x".into(), codes: codes.clone(), categories: Categories { labels: Labeled::Text(names), null: None } };
+        let column =
+            CategoryColumn { name: "x".into(), codes: codes.clone(), categories: Categories { labels: Labeled::Text(names), null: None } };
         let y: Vec<u32> = (0..rows).map(|i| if i < 2 { i as u32 } else { dice.chance(0.2 + 0.1 * codes[i] as f64) as u32 }).collect();
         let numbers: Vec<f64> = y.iter().map(|y| *y as f64 * 3.0 - 1.0).collect();
-        let target = if case % 2 == 0 {
-            Target::Classes { codes: &y, labels: labels(2) }
-        } else {
-            Target::Numbers(Column::from_f64("y", &numbers))
-        };
+        let target =
+            if case % 2 == 0 { Target::Classes { codes: &y, labels: labels(2) } } else { Target::Numbers(Column::from_f64("y", &numbers)) };
         let input = Input { features: vec![Column::categorical(&column)], target, target_name: "y".into(), weight: None };
         let p = params(json!({ "trees": 1, "depth": 1, "bootstrap": false, "seed": case }));
         let forest = fit(&input, &p, &Quiet).unwrap();

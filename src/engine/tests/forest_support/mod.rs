@@ -150,7 +150,10 @@ impl<'a> Twin<'a> {
             // The first of the best ones.
             let better = |a: &Choice, b: &Choice| a.exact.0 * b.exact.1 > b.exact.0 * a.exact.1;
             let first = choices.iter().skip(1).fold(&choices[0], |best, c| if better(c, best) { c } else { best });
-            assert!(first.feature == chosen.feature && first.border == chosen.border && first.missing_left == chosen.missing_left, "{first:?} {chosen:?}");
+            assert!(
+                first.feature == chosen.feature && first.border == chosen.border && first.missing_left == chosen.missing_left,
+                "{first:?} {chosen:?}"
+            );
         }
         let x = |r: usize| self.table.columns[feature as usize][r];
         let right = |r: usize| if x(r).is_nan() { !missing_left } else { x(r) > border };
