@@ -32,6 +32,8 @@ pub mod images {
         codes = "codes";
         /// Target encoding and statistics of categories.
         encoding = "encoding";
+        /// Random forests.
+        forest = "forest";
         /// Each elementwise function of `numerics.cuh` over an array, for the test that compares
         /// them with the engine's.
         numerics = "numerics";

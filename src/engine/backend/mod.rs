@@ -10,6 +10,7 @@ pub mod columns;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod forest;
 pub mod predict;
 
 use crate::boosting::loss::Loss;

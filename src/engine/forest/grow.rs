@@ -104,11 +104,11 @@ struct Task<'r, E> {
 }
 
 /// A node's split.
-struct Split {
-    feature: usize,
-    cut: Cut,
-    gain: f64,
-    missing_left: bool,
+pub struct Split {
+    pub feature: usize,
+    pub cut: Cut,
+    pub gain: f64,
+    pub missing_left: bool,
 }
 
 impl<'r, E> Task<'r, E> {
@@ -117,7 +117,13 @@ impl<'r, E> Task<'r, E> {
         let left = self.rows.len() - right;
         let (right_rows, left_spare) = self.rows.split_at_mut(right);
         let (left_rows, right_spare) = self.spare.split_at_mut(left);
-        let child = |rows, spare, side: usize| Task { rows, spare, depth: self.depth + 1, key: self.key.child(side as u64), place: Some((node, side)) };
+        let child = |rows, spare, side: usize| Task {
+            rows,
+            spare,
+            depth: self.depth + 1,
+            key: self.key.child(side as u64),
+            place: Some((node, side)),
+        };
         [child(left_rows, left_spare, 0), child(right_rows, right_spare, 1)]
     }
 }
@@ -209,7 +215,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
 }
 
 /// The node of a split.
-fn raw<V: Code>(view: &View<'_, V>, split: &Split) -> RawNode {
+pub fn raw<V: Code>(view: &View<'_, V>, split: &Split) -> RawNode {
     let Split { feature, cut, gain, missing_left } = split;
     let coded = &view.features[*feature];
     let left = view.global(*feature, cut.left);
@@ -228,15 +234,7 @@ fn raw<V: Code>(view: &View<'_, V>, split: &Split) -> RawNode {
         }
     };
     let children = [Child::Leaf(0); 2];
-    RawNode {
-        feature: *feature as u32,
-        cut: cut as u32,
-        border,
-        set: None,
-        missing_left: *missing_left,
-        gain: *gain as f32,
-        children,
-    }
+    RawNode { feature: *feature as u32, cut: cut as u32, border, set: None, missing_left: *missing_left, gain: *gain as f32, children }
 }
 
 /// Moves the rows that go left to `spare`, and the others to the front of `rows`; how many those are.

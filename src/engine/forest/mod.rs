@@ -15,18 +15,18 @@
 
 pub mod apply;
 pub mod bootstrap;
-mod codes;
+pub(crate) mod codes;
 pub mod envelope;
 pub mod explain;
 pub mod fit;
-mod grow;
-mod kind;
+pub(crate) mod grow;
+pub(crate) mod kind;
 pub mod model;
 mod oob;
 pub mod params;
-mod part;
-mod search;
-mod table;
+pub(crate) mod part;
+pub(crate) mod search;
+pub(crate) mod table;
 mod validate;
 
 pub use apply::Predictor;

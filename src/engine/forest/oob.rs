@@ -220,7 +220,9 @@ pub fn permutation<C: Code>(
         return None;
     }
     let classes: Vec<u32> = match truth {
-        Truth::Classes(_, classes) => part.sums.chunks_exact(*classes).map(|s| super::apply::most_probable(*classes, |k| s[k] as f64)).collect(),
+        Truth::Classes(_, classes) => {
+            part.sums.chunks_exact(*classes).map(|s| super::apply::most_probable(*classes, |k| s[k] as f64)).collect()
+        }
         Truth::Numbers(_) => vec![],
     };
     let mut leaves = vec![];

@@ -75,9 +75,7 @@ impl Part {
             Child::Leaf(i) => Child::Leaf(i + leaves),
         };
         let root = moved(if other.nodes.is_empty() { Child::Leaf(0) } else { Child::Node(0) });
-        self.nodes.extend(
-            other.nodes.into_iter().map(|n| RawNode { set: n.set.map(|s| s + sets), children: n.children.map(moved), ..n }),
-        );
+        self.nodes.extend(other.nodes.into_iter().map(|n| RawNode { set: n.set.map(|s| s + sets), children: n.children.map(moved), ..n }));
         self.sets.extend(other.sets);
         self.counts.extend(other.counts);
         self.sums.extend(other.sums);

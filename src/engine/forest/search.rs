@@ -298,7 +298,8 @@ impl<K: Kind> Search<'_, K> {
             }
         }
         self.kind.add_side(&mut with_missing, &left);
-        let mut walk = Walk { search: self, left, with_missing, missing, last: None, best: None, best_score: f64::NEG_INFINITY, varies: true };
+        let mut walk =
+            Walk { search: self, left, with_missing, missing, last: None, best: None, best_score: f64::NEG_INFINITY, varies: true };
         if low == high {
             walk.consider(last, None, Some(false));
         } else if missing {

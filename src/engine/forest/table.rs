@@ -37,12 +37,16 @@ fn by_feature<C: Code, R: Send>(
     let mut codes = pages::with_capacity(features * rows);
     codes.resize(features * rows, C::default());
     let shares: Vec<Mutex<&mut [C]>> = codes.chunks_mut(rows).map(Mutex::new).collect();
-    let made = team.deal(features, || (), |_, f| {
-        if interrupted() {
-            return Err(Error::Interrupted);
-        }
-        make(f, &mut shares[f].lock().unwrap_or_else(PoisonError::into_inner))
-    });
+    let made = team.deal(
+        features,
+        || (),
+        |_, f| {
+            if interrupted() {
+                return Err(Error::Interrupted);
+            }
+            make(f, &mut shares[f].lock().unwrap_or_else(PoisonError::into_inner))
+        },
+    );
     drop(shares);
     Ok((made.into_iter().collect::<Result<_>>()?, codes))
 }

@@ -5,7 +5,7 @@
 //! - [`queue`]: a [`Queue`] is what one query works with: a stream, its allocations, its launches.
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
-//! - [`trees`]: boosted trees.
+//! - [`trees`]: boosted trees; [`forest`]: random forests.
 //! - [`mod@column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
 //!   their codes; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
 //!   [`predict`]: models applied.
@@ -24,6 +24,7 @@ pub mod ctr;
 pub mod device;
 pub mod encoding;
 pub mod error;
+pub mod forest;
 pub mod memory;
 pub mod predict;
 pub mod queue;

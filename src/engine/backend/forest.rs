@@ -1,0 +1,74 @@
+//! The device that a forest grows on: the place where it is chosen.
+
+use super::Device;
+use crate::backend::cpu::team::Team;
+use crate::error::Result;
+use crate::forest::codes::View;
+use crate::forest::grow::Limits;
+use crate::forest::kind::Two;
+use crate::forest::params::ForestParams;
+use crate::forest::part::Part;
+
+/// What a forest is grown from, where a device other than the CPU may do it.
+pub struct Work<'a> {
+    pub team: &'a Team,
+    pub view: View<'a, u8>,
+    pub kind: &'a Two<'a>,
+    pub limits: Limits,
+    pub params: &'a ForestParams,
+    pub interrupted: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Where trees grow, and a word on why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Cpu(String),
+    /// A GPU, by its number where one was named.
+    Gpu(Option<u32>, String),
+}
+
+/// Where a forest grows. `refused`: why a GPU can't grow this one; `seconds`: about what one thread takes.
+///
+/// # Errors
+/// Those of [`Device::parse`]; where a GPU is named that can't grow this forest, since an explicit choice never falls
+/// back.
+pub fn choose(device: &str, refused: Option<&str>, seconds: f64, threads: usize) -> Result<Place> {
+    #[cfg(not(feature = "cuda"))]
+    let _ = (refused, seconds, threads);
+    match Device::parse(device)? {
+        Device::Cpu => Ok(Place::Cpu(device.into())),
+        #[cfg(feature = "cuda")]
+        Device::Auto => {
+            let seconds = seconds / threads as f64;
+            if seconds < 2.0 {
+                return Ok(Place::Cpu(format!("cpu: an estimated {seconds:.1} s there")));
+            }
+            let found = super::cuda::Gpu::get(None);
+            Ok(match (refused, found) {
+                (Some(why), _) => Place::Cpu(format!("cpu: {why}")),
+                (None, Err(why)) => Place::Cpu(format!("cpu: {why}")),
+                (None, Ok(_)) => Place::Gpu(None, format!("cuda: an estimated {seconds:.1} s on the CPU")),
+            })
+        }
+        #[cfg(not(feature = "cuda"))]
+        Device::Auto => Ok(Place::Cpu(format!("cpu: {}", super::NO_CUDA))),
+        Device::Cuda(number) => match refused {
+            Some(why) => Err(crate::Error::parameter("device", format!("{device:?}: {why}; use \"cpu\" or \"auto\""))),
+            None => Ok(Place::Gpu(number, device.into())),
+        },
+    }
+}
+
+/// All trees of a forest, grown on a GPU.
+///
+/// # Errors
+/// [`crate::Error::Memory`], [`crate::Error::Device`] and [`crate::Error::Interrupted`].
+pub fn grow_on_gpu(number: Option<u32>, work: &Work<'_>) -> Result<Vec<Part>> {
+    #[cfg(feature = "cuda")]
+    return super::cuda::forest::grow(number, work);
+    #[cfg(not(feature = "cuda"))]
+    {
+        let _ = (number, work);
+        Err(crate::Error::parameter("device", super::NO_CUDA))
+    }
+}
