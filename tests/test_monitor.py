@@ -11,6 +11,8 @@ import pytest
 
 ENDLESS = """
 import signal, sys
+# Whoever runs the tests in the background of a shell hands SIGINT down as ignored, which a fit respects.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import polars as pl, polars_taiga as tg
 if "late" in sys.argv:  # as notebooks do: a handler set after Polars has set its own
     signal.signal(signal.SIGINT, signal.default_int_handler)
