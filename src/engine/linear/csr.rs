@@ -217,8 +217,12 @@ fn check_offsets(column: &ListColumn<'_>) -> Result<()> {
     for chunk in &column.chunks {
         let len = chunk.items.len();
         let ascend = match chunk.offsets {
-            Offsets::I32(o) => o.first().is_none_or(|o| *o >= 0) && o.windows(2).all(|w| w[0] <= w[1]) && o.last().is_none_or(|o| *o as usize <= len),
-            Offsets::I64(o) => o.first().is_none_or(|o| *o >= 0) && o.windows(2).all(|w| w[0] <= w[1]) && o.last().is_none_or(|o| *o as usize <= len),
+            Offsets::I32(o) => {
+                o.first().is_none_or(|o| *o >= 0) && o.windows(2).all(|w| w[0] <= w[1]) && o.last().is_none_or(|o| *o as usize <= len)
+            }
+            Offsets::I64(o) => {
+                o.first().is_none_or(|o| *o >= 0) && o.windows(2).all(|w| w[0] <= w[1]) && o.last().is_none_or(|o| *o as usize <= len)
+            }
             Offsets::Fixed { width, rows } => width.checked_mul(rows).is_some_and(|n| n <= len),
         };
         if !ascend {
@@ -305,11 +309,15 @@ impl<'a> Reader<'_, 'a> {
     fn fill<T: Copy + Default + Send>(&self, len: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let mut out = pages::filled(T::default(), len);
         let blocks: Vec<Mutex<&mut [T]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
-        self.team.deal(blocks.len(), || (), |_, b| {
-            if let Ok(mut block) = blocks[b].lock() {
-                block.iter_mut().enumerate().for_each(|(i, o)| *o = make(b * BLOCK + i));
-            }
-        });
+        self.team.deal(
+            blocks.len(),
+            || (),
+            |_, b| {
+                if let Ok(mut block) = blocks[b].lock() {
+                    block.iter_mut().enumerate().for_each(|(i, o)| *o = make(b * BLOCK + i));
+                }
+            },
+        );
         drop(blocks);
         out
     }
@@ -354,10 +362,14 @@ impl<'a> Reader<'_, 'a> {
     where
         u64: TryFrom<T>,
     {
-        let ends = self.team.deal(items.len().div_ceil(BLOCK), || (), |_, b| {
-            let block = &items[b * BLOCK..items.len().min((b + 1) * BLOCK)];
-            block.iter().fold((block[0], block[0]), |(low, high), x| (low.min(*x), high.max(*x)))
-        });
+        let ends = self.team.deal(
+            items.len().div_ceil(BLOCK),
+            || (),
+            |_, b| {
+                let block = &items[b * BLOCK..items.len().min((b + 1) * BLOCK)];
+                block.iter().fold((block[0], block[0]), |(low, high), x| (low.min(*x), high.max(*x)))
+            },
+        );
         let (Some(low), Some(high)) = (ends.iter().map(|e| e.0).min(), ends.iter().map(|e| e.1).max()) else { return Ok(0) };
         if u64::try_from(low).is_err()
             && let Some(at) = items.iter().position(|x| u64::try_from(*x).is_err())
@@ -381,19 +393,25 @@ impl<'a> Reader<'_, 'a> {
             let column = self.column(chunk);
             let mut out = pages::filled(0.0f32, all.len());
             let blocks: Vec<Mutex<&mut [f32]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
-            self.team.deal(blocks.len(), || vec![0.0; BLOCK], |wide, b| {
-                if let Ok(mut block) = blocks[b].lock() {
-                    let wide = &mut wide[..block.len()];
-                    column.read_f64(all.start + b * BLOCK, wide);
-                    block.iter_mut().zip(wide).for_each(|(o, x)| *o = *x as f32);
-                }
-            });
+            self.team.deal(
+                blocks.len(),
+                || vec![0.0; BLOCK],
+                |wide, b| {
+                    if let Ok(mut block) = blocks[b].lock() {
+                        let wide = &mut wide[..block.len()];
+                        column.read_f64(all.start + b * BLOCK, wide);
+                        block.iter_mut().zip(wide).for_each(|(o, x)| *o = *x as f32);
+                    }
+                },
+            );
             drop(blocks);
             Cow::Owned(out)
         };
-        let bad = self.team.deal(amounts.len().div_ceil(BLOCK), || (), |_, b| {
-            !amounts[b * BLOCK..amounts.len().min((b + 1) * BLOCK)].iter().fold(true, |ok, x| ok & x.is_finite())
-        });
+        let bad = self.team.deal(
+            amounts.len().div_ceil(BLOCK),
+            || (),
+            |_, b| !amounts[b * BLOCK..amounts.len().min((b + 1) * BLOCK)].iter().fold(true, |ok, x| ok & x.is_finite()),
+        );
         match bad.contains(&true).then(|| amounts.iter().position(|x| !x.is_finite())).flatten() {
             Some(at) => Err(self.not_finite(chunk, all.start + at, self.row_of(part, all.start + at))),
             None => Ok(amounts),
@@ -481,13 +499,17 @@ impl Csr<'_> {
     pub fn largest(&self, team: &Team) -> Option<u64> {
         let of_piece = |piece: &Piece<'_>| {
             let n = piece.entries();
-            let blocks = team.deal(n.div_ceil(BLOCK), || (), |_, b| {
-                let range = b * BLOCK..n.min((b + 1) * BLOCK);
-                match &piece.keys {
-                    Keys::Narrow(k) => k[range].iter().fold(0, |m, k| m.max(*k)) as u64,
-                    Keys::Wide(k) => k[range].iter().fold(0, |m, k| m.max(*k)),
-                }
-            });
+            let blocks = team.deal(
+                n.div_ceil(BLOCK),
+                || (),
+                |_, b| {
+                    let range = b * BLOCK..n.min((b + 1) * BLOCK);
+                    match &piece.keys {
+                        Keys::Narrow(k) => k[range].iter().fold(0, |m, k| m.max(*k)) as u64,
+                        Keys::Wide(k) => k[range].iter().fold(0, |m, k| m.max(*k)),
+                    }
+                },
+            );
             blocks.into_iter().max()
         };
         self.pieces.iter().filter_map(of_piece).max()
@@ -500,9 +522,15 @@ impl Csr<'_> {
         let of_piece = |piece: &Piece<'_>| match &piece.values {
             None => 1.0,
             Some(values) => {
-                let largest = team.deal(values.len().div_ceil(BLOCK), || (), |_, b| {
-                    values[b * BLOCK..values.len().min((b + 1) * BLOCK)].iter().fold(0.0f32, |m, x| if x.abs() > m { x.abs() } else { m })
-                });
+                let largest = team.deal(
+                    values.len().div_ceil(BLOCK),
+                    || (),
+                    |_, b| {
+                        values[b * BLOCK..values.len().min((b + 1) * BLOCK)]
+                            .iter()
+                            .fold(0.0f32, |m, x| if x.abs() > m { x.abs() } else { m })
+                    },
+                );
                 largest.into_iter().fold(0.0, f32::max)
             }
         };

@@ -265,7 +265,11 @@ impl Search<'_, '_, '_> {
             if first.abs() <= 0.05 * slope.abs() {
                 break;
             }
-            if first < 0.0 { low = step } else { high = step }
+            if first < 0.0 {
+                low = step
+            } else {
+                high = step
+            }
             step -= first / second;
         }
         Ok(best)
@@ -322,8 +326,12 @@ impl Search<'_, '_, '_> {
     /// Keeps what the step from one point to the next says of the curvature.
     fn remember(&mut self, from: &Point, to: &Point) {
         let team = self.passes.team;
-        let mut pair = if self.pairs.len() == MEMORY { self.pairs.pop_front() } else { None }
-            .unwrap_or_else(|| Pair { s: vec![0.0; from.vector.len()], y: vec![0.0; from.vector.len()], sy: 0.0, yy: 0.0 });
+        let mut pair = if self.pairs.len() == MEMORY { self.pairs.pop_front() } else { None }.unwrap_or_else(|| Pair {
+            s: vec![0.0; from.vector.len()],
+            y: vec![0.0; from.vector.len()],
+            sy: 0.0,
+            yy: 0.0,
+        });
         let fill = |out: &mut [f32], a: &[f64], b: &[f64]| {
             super::vectors::each(team, out, 1 << 14, |block, out| {
                 let start = block << 14;

@@ -48,14 +48,17 @@ pub struct Input<'a> {
 
 /// An error where a dense column has a value that is no number to multiply with.
 fn check_dense(name: &str, values: &[f64]) -> Result<()> {
-    let (missing, infinite) =
-        values.iter().fold((0usize, 0usize), |(m, i), x| (m + x.is_nan() as usize, i + x.is_infinite() as usize));
+    let (missing, infinite) = values.iter().fold((0usize, 0usize), |(m, i), x| (m + x.is_nan() as usize, i + x.is_infinite() as usize));
     if missing + infinite == 0 {
         return Ok(());
     }
     let what = if missing > 0 { "null or NaN" } else { "infinite" };
     Err(Error::column(
         name,
-        format!("is {what} in {} of {} rows: a linear model needs a number in each; fill or filter them", if missing > 0 { missing } else { infinite }, values.len()),
+        format!(
+            "is {what} in {} of {} rows: a linear model needs a number in each; fill or filter them",
+            if missing > 0 { missing } else { infinite },
+            values.len()
+        ),
     ))
 }

@@ -147,11 +147,17 @@ impl LinearParams {
         check((1..=1_000_000).contains(&self.epochs()), "epochs", self.epochs(), "between 1 and 1,000,000")?;
         for (name, given) in [("batch", self.batch.is_some()), ("learning_rate", self.learning_rate.is_some())] {
             if given && !batches {
-                return Err(Error::parameter(name, "counts only under optimizer=\"sgd\", \"adagrad\" and \"ftrl\": lbfgs takes all rows at once"));
+                return Err(Error::parameter(
+                    name,
+                    "counts only under optimizer=\"sgd\", \"adagrad\" and \"ftrl\": lbfgs takes all rows at once",
+                ));
             }
         }
         if batches && self.tolerance.is_some() {
-            return Err(Error::parameter("tolerance", "counts only under optimizer=\"lbfgs\"; elsewhere `epochs` and `early_stopping` end a fit"));
+            return Err(Error::parameter(
+                "tolerance",
+                "counts only under optimizer=\"lbfgs\"; elsewhere `epochs` and `early_stopping` end a fit",
+            ));
         }
         check((1..=MAX_BATCH).contains(&self.batch()), "batch", self.batch(), "between 1 and 1,048,576")?;
         let rate = self.learning_rate();

@@ -91,9 +91,7 @@ impl<'p, 'a> Passes<'p, 'a> {
         work: impl Fn(&mut Vec<f64>, Range<usize>, &mut [f64]) -> R + Sync,
     ) -> Result<Vec<R>> {
         let parts: Vec<Mutex<&mut [f64]>> = out.chunks_mut(BLOCK * width).map(Mutex::new).collect();
-        self.blocks(self.team, Vec::new, |memory, b, rows| {
-            work(memory, rows, &mut parts[b].lock().unwrap_or_else(PoisonError::into_inner))
-        })
+        self.blocks(self.team, Vec::new, |memory, b, rows| work(memory, rows, &mut parts[b].lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// The scores of all rows under a vector of coefficients: `out[row * outputs + output]`.
@@ -153,19 +151,23 @@ impl<'p, 'a> Passes<'p, 'a> {
         let (outputs, cells) = (p.outputs, p.width * p.outputs);
         let scale = power(largest * self.largest_value, self.bits);
         let loan = || Loan::new(&self.sums, cells);
-        let blocks = self.blocks(&self.adders, || (loan(), vec![]), |(sums, memory), _, rows| {
-            if let Some(csr) = &p.csr
-                && scale > 0.0
-            {
-                for i in rows.clone() {
-                    match &residuals[i * outputs..(i + 1) * outputs] {
-                        [r] => csr.row(i).add(r * scale, &mut sums.values),
-                        r => csr.row(i).add_all(r, scale, &mut sums.values),
+        let blocks = self.blocks(
+            &self.adders,
+            || (loan(), vec![]),
+            |(sums, memory), _, rows| {
+                if let Some(csr) = &p.csr
+                    && scale > 0.0
+                {
+                    for i in rows.clone() {
+                        match &residuals[i * outputs..(i + 1) * outputs] {
+                            [r] => csr.row(i).add(r * scale, &mut sums.values),
+                            r => csr.row(i).add_all(r, scale, &mut sums.values),
+                        }
                     }
                 }
-            }
-            self.dense_gradient(&residuals[rows.start * outputs..rows.end * outputs], rows, memory)
-        })?;
+                self.dense_gradient(&residuals[rows.start * outputs..rows.end * outputs], rows, memory)
+            },
+        )?;
         let (sparse, others) = out.split_at_mut(cells);
         self.collect(scale, sparse);
         for (i, o) in others.iter_mut().enumerate() {
@@ -181,9 +183,8 @@ impl<'p, 'a> Passes<'p, 'a> {
     fn collect(&self, scale: f64, out: &mut [f64]) {
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let mut parts: Vec<_> = sums.iter_mut().map(|s| s.chunks_mut(BLOCK)).collect();
-        let parts: Vec<Mutex<Vec<&mut [i64]>>> = (0..out.len().div_ceil(BLOCK))
-            .map(|_| Mutex::new(parts.iter_mut().filter_map(Iterator::next).collect()))
-            .collect();
+        let parts: Vec<Mutex<Vec<&mut [i64]>>> =
+            (0..out.len().div_ceil(BLOCK)).map(|_| Mutex::new(parts.iter_mut().filter_map(Iterator::next).collect())).collect();
         each(self.team, out, BLOCK, |b, out| {
             let mut parts = parts[b].lock().unwrap_or_else(PoisonError::into_inner);
             for (i, o) in out.iter_mut().enumerate() {
@@ -199,20 +200,24 @@ impl<'p, 'a> Passes<'p, 'a> {
         let largest = p.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }));
         let scale = power(largest * self.largest_value * self.largest_value, self.bits);
         let cells = p.width * p.outputs;
-        let blocks = self.blocks(&self.adders, || (Loan::new(&self.sums, cells), vec![]), |(sums, memory): &mut (Loan<'_>, Vec<f64>), _, rows| {
-            if let Some(csr) = &p.csr {
-                for i in rows.clone() {
-                    let w = p.weight(i) * scale;
-                    csr.row(i).for_each(|k, x| sums.values[k * p.outputs] += round64(w * (x * x)));
+        let blocks = self.blocks(
+            &self.adders,
+            || (Loan::new(&self.sums, cells), vec![]),
+            |(sums, memory): &mut (Loan<'_>, Vec<f64>), _, rows| {
+                if let Some(csr) = &p.csr {
+                    for i in rows.clone() {
+                        let w = p.weight(i) * scale;
+                        csr.row(i).for_each(|k, x| sums.values[k * p.outputs] += round64(w * (x * x)));
+                    }
                 }
-            }
-            let weight = |i: usize| p.weight(rows.start + i);
-            let square = |c: &Column<'_>| {
-                let values = c.borrow_f64(rows.start, rows.len(), memory);
-                lanes(0..rows.len(), |i| weight(i) * (values[i] * values[i]))
-            };
-            p.dense.iter().map(square).chain([lanes(0..rows.len(), weight)]).collect::<Vec<f64>>()
-        })?;
+                let weight = |i: usize| p.weight(rows.start + i);
+                let square = |c: &Column<'_>| {
+                    let values = c.borrow_f64(rows.start, rows.len(), memory);
+                    lanes(0..rows.len(), |i| weight(i) * (values[i] * values[i]))
+                };
+                p.dense.iter().map(square).chain([lanes(0..rows.len(), weight)]).collect::<Vec<f64>>()
+            },
+        )?;
         self.collect(scale, &mut out[..cells]);
         for of_feature in out[..cells].chunks_exact_mut(p.outputs) {
             let square = of_feature[0];
@@ -240,25 +245,29 @@ impl<'p, 'a> Passes<'p, 'a> {
     /// First and second derivative of Σ weight · loss at `scores + step · direction`, by `step`.
     pub fn along(&self, scores: &[f64], direction: &[f64], step: f64) -> Result<(f64, f64)> {
         let p = self.problem;
-        let found = self.blocks(self.team, || vec![0.0; 2 * BLOCK], |memory, _, rows| {
-            let range = rows.start * p.outputs..rows.end * p.outputs;
-            let (first, second) = memory.split_at_mut(BLOCK);
-            let (first, second) = (&mut first[..rows.len()], &mut second[..rows.len()]);
-            let (scores, direction, codes) = (&scores[range.clone()], &direction[range], &p.codes[rows.clone()]);
-            if p.outputs == 1 {
-                binary_along(scores, direction, step, codes, first, second);
-            } else {
-                multinomial_along(scores, direction, step, codes, first, second);
-            }
-            let n = rows.len();
-            match &p.weight {
-                None => (lanes(0..n, |i| first[i]), lanes(0..n, |i| second[i])),
-                Some(w) => {
-                    let w = &w[rows];
-                    (lanes(0..n, |i| w[i] as f64 * first[i]), lanes(0..n, |i| w[i] as f64 * second[i]))
+        let found = self.blocks(
+            self.team,
+            || vec![0.0; 2 * BLOCK],
+            |memory, _, rows| {
+                let range = rows.start * p.outputs..rows.end * p.outputs;
+                let (first, second) = memory.split_at_mut(BLOCK);
+                let (first, second) = (&mut first[..rows.len()], &mut second[..rows.len()]);
+                let (scores, direction, codes) = (&scores[range.clone()], &direction[range], &p.codes[rows.clone()]);
+                if p.outputs == 1 {
+                    binary_along(scores, direction, step, codes, first, second);
+                } else {
+                    multinomial_along(scores, direction, step, codes, first, second);
                 }
-            }
-        })?;
+                let n = rows.len();
+                match &p.weight {
+                    None => (lanes(0..n, |i| first[i]), lanes(0..n, |i| second[i])),
+                    Some(w) => {
+                        let w = &w[rows];
+                        (lanes(0..n, |i| w[i] as f64 * first[i]), lanes(0..n, |i| w[i] as f64 * second[i]))
+                    }
+                }
+            },
+        )?;
         Ok((add_in_order(found.iter().map(|f| f.0)), add_in_order(found.iter().map(|f| f.1))))
     }
 }

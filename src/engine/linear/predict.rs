@@ -159,7 +159,8 @@ impl Predictor {
         if dense.len() != self.model.dense.len() {
             return Err(Error::Data(format!("predict: {} dense columns for a model of {}", dense.len(), self.model.dense.len())));
         }
-        let mut lengths = sparse.map(|s| (s.features.name.as_str(), s.features.len())).into_iter().chain(dense.iter().map(|c| (c.name(), c.len())));
+        let mut lengths =
+            sparse.map(|s| (s.features.name.as_str(), s.features.len())).into_iter().chain(dense.iter().map(|c| (c.name(), c.len())));
         let Some((first, rows)) = lengths.next() else { return Ok(0) };
         match lengths.find(|(_, len)| *len != rows) {
             Some((name, len)) => Err(Error::column(name, format!("has {len} rows where `{first}` has {rows}"))),

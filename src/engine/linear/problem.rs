@@ -161,7 +161,10 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
     };
     let texts = sparse.features.chunks.iter().any(|c| matches!(c.items, Items::Texts(_)));
     if texts && params.features.is_some() {
-        return Err(Error::parameter("features", format!("`{}` holds strings: `hash_bits` says how many features there are", sparse.features.name)));
+        return Err(Error::parameter(
+            "features",
+            format!("`{}` holds strings: `hash_bits` says how many features there are", sparse.features.name),
+        ));
     }
     if !texts && params.hash_bits.is_some() {
         return Err(Error::parameter("hash_bits", format!("`{}` holds numbers: only strings are hashed", sparse.features.name)));
@@ -185,11 +188,8 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
     };
     let numbers = (limit > ARRAY_FEATURES.max(2 * csr.entries() as u64)).then(|| renumber(&mut csr));
     let width = numbers.as_ref().map_or(limit as usize, Vec::len);
-    let features = SparseFeatures {
-        column: sparse.features.name.clone(),
-        values: sparse.values.as_ref().map(|v| v.name.clone()),
-        numbering,
-    };
+    let features =
+        SparseFeatures { column: sparse.features.name.clone(), values: sparse.values.as_ref().map(|v| v.name.clone()), numbering };
     Ok((Some(csr), width, numbers, Some(features)))
 }
 

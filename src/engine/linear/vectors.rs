@@ -12,10 +12,14 @@ const BLOCK: usize = 1 << 14;
 pub(super) fn map(team: &Team, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) -> f64 + Sync) -> f64 {
     let n = out.len();
     let blocks: Vec<Mutex<&mut [f64]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
-    let sums = team.deal(blocks.len(), || (), |_, b| match blocks[b].lock() {
-        Ok(mut block) => work(b * BLOCK..n.min((b + 1) * BLOCK), &mut block),
-        Err(_) => f64::NAN,
-    });
+    let sums = team.deal(
+        blocks.len(),
+        || (),
+        |_, b| match blocks[b].lock() {
+            Ok(mut block) => work(b * BLOCK..n.min((b + 1) * BLOCK), &mut block),
+            Err(_) => f64::NAN,
+        },
+    );
     add_in_order(sums)
 }
 
@@ -44,9 +48,13 @@ pub(super) fn lanes(range: Range<usize>, value: impl Fn(usize) -> f64) -> f64 {
 /// Calls `work(b, out[block b])` for every block of `size` elements of `out`.
 pub(super) fn each<T: Send>(team: &Team, out: &mut [T], size: usize, work: impl Fn(usize, &mut [T]) + Sync) {
     let blocks: Vec<Mutex<&mut [T]>> = out.chunks_mut(size).map(Mutex::new).collect();
-    team.deal(blocks.len(), || (), |_, b| {
-        if let Ok(mut block) = blocks[b].lock() {
-            work(b, &mut block);
-        }
-    });
+    team.deal(
+        blocks.len(),
+        || (),
+        |_, b| {
+            if let Ok(mut block) = blocks[b].lock() {
+                work(b, &mut block);
+            }
+        },
+    );
 }
