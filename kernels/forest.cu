@@ -279,7 +279,7 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
     __shared__ uint32_t features[PASS];
     __shared__ Best found[PASS];
     __shared__ Best best;
-    __shared__ uint32_t best_feature, count, more;
+    __shared__ uint32_t best_feature, count, more, is_split;
     __shared__ unsigned long long lefts, rights;
     const uint32_t warp = threadIdx.x / LANES, warps = blockDim.x / LANES, lane = threadIdx.x % LANES;
     Node& node = fit.nodes[list[blockIdx.x]];
@@ -350,12 +350,12 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
     if (threadIdx.x == 0) {
         lefts = 0;
         rights = 0;
-        more = 0;
+        is_split = 0;
         if (best.order != NONE) {
             double n = static_cast<double>(total >> 32);
             double gain = best.score / n / static_cast<double>(fit.tree_totals[node.tree] >> 32);
             if (gain >= fit.min_gain) {
-                more = 1;
+                is_split = 1;
                 node.score = best.score;
                 node.feature = best_feature;
                 node.left_code = best.left_code;
@@ -365,7 +365,7 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
         }
     }
     __syncthreads();
-    if (more == 0 || large) {
+    if (is_split == 0 || large) {
         return;
     }
     for (uint64_t i = begin; i < end; i += blockDim.x) {
