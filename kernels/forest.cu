@@ -198,15 +198,8 @@ __device__ __forceinline__ bool goes_right(const Fit& fit, const Node& node, uin
 
 // Adds a child to the nodes, and to the list of its kind where it may be split.
 __device__ void add_child(const Fit& fit, const Node& parent, uint32_t id, uint32_t side, uint64_t begin, uint64_t rows, uint64_t total) {
-    Node& child = fit.nodes[id];
-    child.key = mix64(parent.key ^ ((side + 1ull) * 0xD1B54A32D192ED03ull));
-    child.begin = begin;
-    child.rows = rows;
-    child.total = total;
-    child.score = 0.0;
-    child.tree = parent.tree;
-    child.feature = NONE;
-    child.children = NONE;
+    uint64_t key = mix64(parent.key ^ ((side + 1ull) * 0xD1B54A32D192ED03ull));
+    fit.nodes[id] = {key, begin, rows, total, 0.0, parent.tree, NONE, 0, 0, 0, NONE};
     uint64_t count = total >> 32, ones = total & 0xffffffff;
     if (fit.deeper == 0 || rows < 2 || count < 2 * fit.min_data || ones == 0 || ones == count) {
         return;
@@ -247,9 +240,16 @@ extern "C" __global__ void forest_draw(uint64_t key, uint64_t draws, uint32_t ro
     }
 }
 
-// The rows that are drawn, behind `begin`; `counts` none: every row once. `tally`: rows, and the packed sums of all.
+// The rows that are drawn, behind `begin`, where there is `room`; `counts` none: every row once. `tally`: how many they
+// are, and the packed sums of all.
 extern "C" __global__ void forest_entries(
-    uint32_t rows, const uint32_t* counts, const uint32_t* classes, uint64_t begin, Entry* entries, unsigned long long* tally) {
+    uint32_t rows,
+    const uint32_t* counts,
+    const uint32_t* classes,
+    uint64_t begin,
+    uint64_t room,
+    Entry* entries,
+    unsigned long long* tally) {
     uint32_t row = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % LANES;
     uint32_t count = row >= rows ? 0 : counts == nullptr ? 1 : min(counts[row], 0xffffu);
     uint32_t packed = count == 0 ? 0 : count << 16 | count * classes[row];
@@ -264,8 +264,9 @@ extern "C" __global__ void forest_entries(
         atomicAdd(tally + 1, static_cast<unsigned long long>(sum));
     }
     first = __shfl_sync(0xffffffff, first, 0);
-    if (count != 0) {
-        entries[begin + first + __popc(drawn & ((1u << lane) - 1))] = {row, packed};
+    uint64_t at = first + __popc(drawn & ((1u << lane) - 1));
+    if (count != 0 && at < room) {
+        entries[begin + at] = {row, packed};
     }
 }
 
@@ -279,7 +280,7 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
     __shared__ uint32_t features[PASS];
     __shared__ Best found[PASS];
     __shared__ Best best;
-    __shared__ uint32_t best_feature, count, more;
+    __shared__ uint32_t best_feature, count, more, is_split;
     __shared__ unsigned long long lefts, rights;
     const uint32_t warp = threadIdx.x / LANES, warps = blockDim.x / LANES, lane = threadIdx.x % LANES;
     Node& node = fit.nodes[list[blockIdx.x]];
@@ -350,12 +351,12 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
     if (threadIdx.x == 0) {
         lefts = 0;
         rights = 0;
-        more = 0;
+        is_split = 0;
         if (best.order != NONE) {
             double n = static_cast<double>(total >> 32);
             double gain = best.score / n / static_cast<double>(fit.tree_totals[node.tree] >> 32);
             if (gain >= fit.min_gain) {
-                more = 1;
+                is_split = 1;
                 node.score = best.score;
                 node.feature = best_feature;
                 node.left_code = best.left_code;
@@ -365,7 +366,7 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
         }
     }
     __syncthreads();
-    if (more == 0 || large) {
+    if (is_split == 0 || large) {
         return;
     }
     for (uint64_t i = begin; i < end; i += blockDim.x) {

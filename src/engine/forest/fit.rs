@@ -126,7 +126,14 @@ fn fit_on(
                 let two = Two { codes, logs: logs() };
                 return match fit.place(fit.refused())? {
                     Place::Cpu(_) => fit.splitter(&two, truth, unit, &interrupted),
-                    Place::Gpu(number, _) => fit.on_gpu(number, &two, truth, &interrupted),
+                    Place::Gpu(number, _) => match fit.on_gpu(number, &two, &truth, &interrupted) {
+                        // `"auto"` knows only now that there is not enough memory there.
+                        Err(Error::Memory(why)) if params.device == "auto" => {
+                            monitor.device(&format!("cpu: {why}"));
+                            fit.splitter(&two, truth, unit, &interrupted)
+                        }
+                        forest => forest,
+                    },
                 };
             }
             fit.place(Some("there forests of two classes without weights grow only"))?;
@@ -203,10 +210,10 @@ impl Fit<'_, '_> {
     fn splitter<K: Kind>(&self, kind: &K, truth: Truth<'_>, unit: f64, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Forest> {
         if self.params.splitter == Splitter::Histogram {
             let table = table::binned(self.team, self.table, self.alike, interrupted)?;
-            self.grow(kind, truth, unit, &table, None, interrupted)
+            self.grow(kind, &truth, unit, &table, None, interrupted)
         } else {
             let table = table::ranked(self.team, self.table, self.params, interrupted)?;
-            self.grow(kind, truth, unit, &table, None, interrupted)
+            self.grow(kind, &truth, unit, &table, None, interrupted)
         }
     }
 
@@ -236,7 +243,7 @@ impl Fit<'_, '_> {
         refused.into_iter().find(|r| r.0).map(|r| r.1)
     }
 
-    fn on_gpu(&self, number: Option<u32>, kind: &Two<'_>, truth: Truth<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Forest> {
+    fn on_gpu(&self, number: Option<u32>, kind: &Two<'_>, truth: &Truth<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Forest> {
         let table = table::binned(self.team, self.table, self.alike, interrupted)?;
         let view = self.view(&table);
         let limits = self.limits(view.features.len(), true);
@@ -264,7 +271,7 @@ impl Fit<'_, '_> {
     fn grow<K: Kind, C: Code>(
         &self,
         kind: &K,
-        truth: Truth<'_>,
+        truth: &Truth<'_>,
         unit: f64,
         table: &Table<C>,
         ready: Option<Vec<Part>>,
@@ -272,7 +279,7 @@ impl Fit<'_, '_> {
     ) -> Result<Forest> {
         let view = self.view(table);
         let ready: Vec<Mutex<Option<Part>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
-        let Grown { parts, oob, permutation } = self.trees(kind, &truth, view, &ready, interrupted)?;
+        let Grown { parts, oob, permutation } = self.trees(kind, truth, view, &ready, interrupted)?;
         let borders = borders_used(&parts, view.features.len());
         let (mut sets, mut known) = (vec![], HashMap::new());
         let asked = asked(&parts, view.features.len());

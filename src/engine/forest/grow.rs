@@ -35,6 +35,9 @@ pub struct Limits {
 /// Rows from which on the features of a node are searched at the same time.
 const WIDE: usize = 1 << 16;
 
+/// Rows from which on a child is given to other threads.
+const SHARED: usize = 1 << 12;
+
 /// Beyond this depth of calls nodes wait in a list.
 const CALLS: u32 = 48;
 
@@ -143,7 +146,9 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
 
     /// The tree below a node of any size, in preorder.
     fn subtree(&self, task: Task<'_, K::Entry>, total: u64, calls: u32) -> Result<Part> {
-        let small = local_rows::<C>(self.view.features.len());
+        // Where few of many features are ever asked about, copying them all would cost more than it saves.
+        let worth = self.view.features.len() <= 32 * self.limits.drawn;
+        let small = if worth { local_rows::<C>(self.view.features.len()) } else { 0 };
         let mut part = Part::default();
         let mut open = vec![Task { place: None, ..task }];
         let mut scratch = self.memory.take();
@@ -161,7 +166,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
             };
             let (node, right) = self.split(&self.view, &split, &mut *task.rows, &mut *task.spare, task.place, &mut part);
             let [left, right] = task.children(right, node);
-            if self.parallel && calls < CALLS {
+            if self.parallel && calls < CALLS && left.rows.len().min(right.rows.len()) >= SHARED {
                 self.memory.put(scratch);
                 let places = (left.place, right.place);
                 let (left, right) = rayon::join(|| self.subtree(left, total, calls + 1), || self.subtree(right, total, calls + 1));

@@ -177,15 +177,14 @@ impl Batch<'_, '_> {
                 // SAFETY: the arguments are those of `forest_draw`; there is a count for each row.
                 unsafe { launch!(queue, draw, each_row(queue, draws); &key, &wanted, &n, &mut counts) }?;
             }
-            let (begin, none) = ((tree * self.entries) as u64, 0u64);
+            let (begin, room, none) = ((tree * self.entries) as u64, self.entries as u64, 0u64);
             let mut tally = tallies.slice_mut(2 * tree..2 * tree + 2);
             let config = grid(rows.div_ceil(256) as u32, 256, 0);
-            // SAFETY: the arguments are those of `forest_entries`; a tree draws at most as many rows as there is room for,
-            // which is checked below before anything is read.
+            // SAFETY: the arguments are those of `forest_entries`; a tree has so much room.
             unsafe {
                 match draws {
-                    Some(_) => launch!(queue, list, config; &n, &counts, &self.table.classes, &begin, &mut entries, &mut tally)?,
-                    None => launch!(queue, list, config; &n, &none, &self.table.classes, &begin, &mut entries, &mut tally)?,
+                    Some(_) => launch!(queue, list, config; &n, &counts, &self.table.classes, &begin, &room, &mut entries, &mut tally)?,
+                    None => launch!(queue, list, config; &n, &none, &self.table.classes, &begin, &room, &mut entries, &mut tally)?,
                 }
             }
         }
