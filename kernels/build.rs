@@ -114,20 +114,28 @@ fn headers(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Runs `command` for `output`, unless that was made by the same command from the same files.
+/// Runs `command` for `output`, unless the same command has made it from the same files before: what is
+/// made is kept for all builds of a target directory (the plugin's, the tests', clippy's), since it takes
+/// minutes.
 fn make(mut command: Command, output: &Path, sources: &[&str], headers: &[PathBuf]) -> Result<(), String> {
-    command.arg("-o").arg(output);
+    let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
     let mut hasher = DefaultHasher::new();
     hasher.write(format!("{command:?}").as_bytes());
     for file in sources.iter().map(Path::new).chain(headers.iter().map(PathBuf::as_path)) {
-        hasher.write(&std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?);
+        hasher.write(&std::fs::read(file).map_err(|e| failed(file, e))?);
     }
-    let (stamp, inputs) = (output.with_extension("inputs"), hasher.finish().to_string());
-    if output.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|s| s == inputs) {
-        return Ok(());
+    // OUT_DIR is <target>/<profile>/build/<package>/out.
+    let kept = output.ancestors().nth(5).unwrap_or(Path::new(".")).join("cuda");
+    std::fs::create_dir_all(&kept).map_err(|e| failed(&kept, e))?;
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let made = kept.join(format!("{:016x}-{name}", hasher.finish()));
+    if !made.is_file() {
+        // Under a name of its own until it is whole: another build may be at it too.
+        let partial = kept.join(format!("{}-{name}", std::process::id()));
+        run(command.arg("-o").arg(&partial))?;
+        std::fs::rename(&partial, &made).map_err(|e| failed(&made, e))?;
     }
-    run(&mut command)?;
-    std::fs::write(&stamp, inputs).map_err(|e| format!("{}: {e}", stamp.display()))
+    std::fs::copy(&made, output).map(|_| ()).map_err(|e| failed(output, e))
 }
 
 /// What the static library needs: the CUDA runtime, which looks for the driver at run time, and

@@ -336,10 +336,7 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
             for (uint32_t f = 0; f < count; f++) {
                 const Best& other = found[f];
                 varies |= other.varies;
-                bool better = other.order != NONE
-                    && (best.order == NONE || other.score > best.score
-                        || (other.score == best.score && features[f] < best_feature));
-                if (better) {
+                if (other.order != NONE && (best.order == NONE || other.score > best.score)) {
                     best = other;
                     best_feature = features[f];
                 }

@@ -38,6 +38,7 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "combine": lambda **p: tg.combine("c", "d", **p),
     "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", trees=8, **p),
     "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", trees=8, policy="depthwise", **p),
+    "fit_forest": lambda **p: tg.fit_forest(pl.col("y") > 0, "a", "b", "d", trees=8, **p),
     "predict": lambda **p: tg.predict(MODEL, **p),
     "predict leaf": lambda **p: tg.predict(MODEL, output="leaf", **p),
 }

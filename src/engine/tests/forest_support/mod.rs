@@ -190,7 +190,6 @@ impl<'a> Twin<'a> {
             varied |= rows.iter().any(|(r, _)| self.code(f, *r) != first);
             features.push(f);
         }
-        features.sort_unstable();
         features.into_iter().flat_map(|f| self.choices_of(f, rows, key, total)).collect()
     }
 
