@@ -113,16 +113,19 @@ extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
     float* scores = r.scores + r.output * r.rows;
     uint32_t top_gradient = 0, top_hessian = 0;
     double sum_of_block = 0.0;
-    for (uint64_t batch = blockIdx.x * BATCHES; batch < batches; batch += gridDim.x * BATCHES) {
+    // As many batches at a time as keep all blocks busy.
+    const uint64_t each = (batches + gridDim.x - 1) / gridDim.x;
+    const uint32_t at_once = each < BATCHES ? static_cast<uint32_t>(each) : BATCHES;
+    for (uint64_t batch = static_cast<uint64_t>(blockIdx.x) * at_once; batch < batches; batch += static_cast<uint64_t>(gridDim.x) * at_once) {
         __syncthreads();
-#pragma unroll 2
-        for (uint32_t b = 0; b < BATCHES; b++) {
-            const uint64_t first = (batch + b) * BATCH + threadIdx.x;
+#pragma unroll 1
+        for (uint32_t b = 0; b < at_once; b++) {
+            const uint32_t first = static_cast<uint32_t>((batch + b) * BATCH) + threadIdx.x, rows = static_cast<uint32_t>(r.rows);
             float score[TURNS], target[TURNS];
 #pragma unroll
             for (int k = 0; k < TURNS; k++) {
-                const uint64_t row = first + k * 256;
-                if (row < r.rows) {
+                const uint32_t row = first + k * 256;
+                if (row < rows) {
                     score[k] = scores[row];
                     target[k] = r.target[row];
                     if (leaf) score[k] = score[k] + values[leaf[row]];
@@ -130,8 +133,8 @@ extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
             }
 #pragma unroll
             for (int k = 0; k < TURNS; k++) {
-                const uint64_t row = first + k * 256;
-                if (row < r.rows) {
+                const uint32_t row = first + k * 256;
+                if (row < rows) {
                     if (leaf) scores[row] = score[k];
                     Derivatives d = derive_drawn(r, row, score[k], target[k]);
                     uint32_t g = __float_as_uint(d.gradient) & 0x7fffffffu, h = __float_as_uint(d.hessian) & 0x7fffffffu;
@@ -144,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
         }
         __syncthreads();
         const uint32_t b = threadIdx.x / (2 * BATCH_LANES), lane = threadIdx.x % BATCH_LANES;
-        if (b < BATCHES && batch + b < batches) {
+        if (b < at_once && batch + b < batches) {
             const uint64_t rest = r.rows - (batch + b) * BATCH;
             const float* own = absolute[b][threadIdx.x / BATCH_LANES % 2];
             double sum = 0.0;

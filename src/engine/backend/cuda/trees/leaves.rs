@@ -34,6 +34,9 @@ pub fn leaf_sums(encoding: &Encoding, gradient: i64, hessian: i64, count: i64) -
     LeafSums { gradient: gradient as f64 / encoding.leaf_gradient, hessian: hessian as f64 / encoding.leaf_hessian, count: count as u64 }
 }
 
+/// Threads of the blocks that sum leaves.
+const LEAF_THREADS: u32 = 512;
+
 /// Rows that 32-bit sums of limbs can take.
 const LIMB_ROWS: usize = 4096;
 
@@ -125,9 +128,15 @@ impl CudaBackend {
     /// one block of features all questions are of.
     pub(super) fn queue_leaves(&self, loss: &dyn Loss, walk: Walk, leaves: usize, sums: u64, one: Option<&Group>) -> Result<()> {
         let rows = self.data.rows;
-        let bytes = walk.entries as usize * if walk.children == 0 { 8 } else { 16 };
         let most = leaves_shared(self.queue.gpu()) as usize;
-        let near = bytes <= most / 4;
+        // A heap of questions of one block of features has short ones, and room for the threads' codes.
+        let (heap, entries) = (walk.children == 0, walk.entries as usize);
+        let one = one.filter(|_| heap && 8 * entries <= most / 4);
+        let bytes = match (one, heap) {
+            (Some(_), _) => 8 * entries + 32 * LEAF_THREADS as usize,
+            (None, heap) => entries * if heap { 8 } else { 16 },
+        };
+        let near = one.is_some() || bytes <= most / 4;
         let bytes = if near { bytes } else { 0 };
         let room = (most - bytes) / 4;
         // With as many rows, values have at most 62 bits less those of the number of rows.
@@ -135,7 +144,8 @@ impl CudaBackend {
         let per_copy = leaves * (2 * limbs + 1);
         let copies = if per_copy > room { 0 } else { 1usize << (room / per_copy).ilog2().min(5) };
         let blocks = 2 * self.queue.gpu().multiprocessors() as usize;
-        let piece = rows.div_ceil(blocks).next_multiple_of(512).clamp(512, LIMB_ROWS * copies.max(1));
+        let threads = LEAF_THREADS as usize;
+        let piece = rows.div_ceil(blocks).next_multiple_of(threads).clamp(threads, LIMB_ROWS * copies.max(1));
         let table = self.data.table(loss, self.output, true);
         let leaves_table = Leaves {
             walk,
@@ -149,9 +159,9 @@ impl CudaBackend {
             unused: 0,
             codes: one.map_or(0, |g| g.codes_of(g.first)),
         };
-        let config = grid(rows.div_ceil(piece).min(blocks) as u32, 512, (bytes + 4 * per_copy * copies) as u32);
+        let config = grid(rows.div_ceil(piece).min(blocks) as u32, LEAF_THREADS, (bytes + 4 * per_copy * copies) as u32);
         let encoding = self.data.log.address;
-        let kernel = if one.is_some() { &self.kernels.leaves_one } else { &self.kernels.leaves };
+        let kernel = if one.is_some() { &self.kernels.leaves_heap } else { &self.kernels.leaves };
         // SAFETY: the arguments are those of `tree_leaves*`: a tree over codes of all rows, a leaf for each
         // row, and room for the sums of all leaves.
         unsafe { launch!(self.queue, kernel, config; &table, &leaves_table, &encoding) }

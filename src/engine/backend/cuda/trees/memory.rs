@@ -88,7 +88,7 @@ kernels!(
     grow,
     grow_level,
     leaves,
-    leaves_one,
+    leaves_heap,
 );
 
 /// Threads of the blocks that part rows, and of those that sum a root.
@@ -133,7 +133,7 @@ impl Kernels {
             kernel.allow_shared(gpu, gpu.shared_per_block() - 1024)?;
         }
         kernels.root.allow_shared(gpu, shared_bins(256).min(gpu.shared_per_block() - 5120))?;
-        for kernel in [&kernels.leaves, &kernels.leaves_one] {
+        for kernel in [&kernels.leaves, &kernels.leaves_heap] {
             kernel.allow_shared(gpu, leaves_shared(gpu))?;
         }
         Ok(kernels)

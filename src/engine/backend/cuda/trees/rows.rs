@@ -294,7 +294,7 @@ impl RowData {
 
 /// Blocks that find an encoding.
 fn encode_blocks(queue: &Queue, rows: usize) -> u32 {
-    (rows.div_ceil(4 * BATCH) as u32).min(queue.gpu().multiprocessors() * 5)
+    (rows.div_ceil(BATCH) as u32).min(queue.gpu().multiprocessors() * 5)
 }
 
 /// The encoding at the beginning of a log.
