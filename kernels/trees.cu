@@ -1,6 +1,7 @@
 // The kernels of boosted trees: see trees/common.cuh for the tables they share.
 //
 //   tree_encode ─► tree_root (or tree_round, then tree_sum_*)                          once a tree
+//   tree_root_guess (─► tree_root where its guess was wrong)                           the same, ahead of the host
 //   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_divide_sum                      once a level
 //   tree_search ─► tree_grow ─► tree_divide_sum                                        ahead of the host
 //   tree_leaves, and with the next tree's encoding the scores' update               once a tree
@@ -9,5 +10,7 @@
 #include "trees/divide.cuh"
 #include "trees/leaves.cuh"
 #include "trees/level.cuh"
+#include "trees/move.cuh"
+#include "trees/root.cuh"
 #include "trees/rows.cuh"
 #include "trees/search.cuh"

@@ -45,6 +45,19 @@ extern "C" __global__ void __launch_bounds__(32)
     }
 }
 
+// The values of the leaves of a tree that has grown, as the host will find them (boosting/fit.rs): all
+// zero where the tree is void, because its statistics ought to have been wide.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_values(const __grid_constant__ Rules rules, double learning_rate, const Encoding* encoding, const int64_t* sums, uint32_t leaves,
+                float* values, float* log) {
+    const uint32_t leaf = blockIdx.x * 256 + threadIdx.x;
+    if (leaf >= leaves) return;
+    const Encoding& e = *encoding;
+    const Values v = {static_cast<double>(sums[3 * leaf]) / e.leaf_gradient, static_cast<double>(sums[3 * leaf + 1]) / e.leaf_hessian};
+    const double value = leaf_value(rules, v, -INFINITE64, INFINITE64) * learning_rate;
+    values[leaf] = log[leaf] = e.wide ? 0.0f : static_cast<float>(value);
+}
+
 // Writes what becomes of a node, and its children: by one thread.
 __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32_t column, const Best& best, Sums left, bool searched) {
     const uint32_t nodes = 1u << a.level, at = nodes - 1 + place;

@@ -97,10 +97,11 @@ extern "C" __global__ void __launch_bounds__(1024, resident(1024, 2))
 
 // The same, and the rows of the smaller children are added to their histograms on the way, for
 // features of one block: a lane reads a row's codes whole, as one sector, and those that count are
-// queued in shared memory, so that a warp always has a full turn to add.
+// queued in shared memory, so that a warp always has a full turn to add. `moves`: whether anybody
+// will read the children's rows.
 extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
     tree_divide_sum(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts,
-                    uint32_t count, const Plan* plan) {
+                    uint32_t count, const Plan* plan, uint32_t moves) {
     __shared__ Job job;
     Share share(starts, count, plan);
     if (share.at >= share.to) return;
@@ -124,9 +125,11 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
         for (uint32_t base = begin; base < part.to; base += blockDim.x * TURNS) {
             uint2 entry[TURNS];
             unsigned right[TURNS];
+            Codes codes[TURNS];
 #pragma unroll
             for (int t = 0; t < TURNS; t++) entry[t] = next[t];
-            Codes codes[TURNS] = {{rows_of_codes, entry[0].x}, {rows_of_codes, entry[1].x}, {rows_of_codes, entry[2].x}};
+#pragma unroll
+            for (int t = 0; t < TURNS; t++) codes[t].read(rows_of_codes, entry[t].x);
             uint32_t rights = 0, here = part.to - base < 32 * TURNS ? part.to - base : 32 * TURNS;
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
@@ -141,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
                 queued += __popc(summed);
             }
             // While the places are on their way, and the next rows, the queue is added.
-            const unsigned long long gone = Places::ask(part.node, here - rights, rights);
+            const unsigned long long gone = moves ? Places::ask(part.node, here - rights, rights) : 0;
 #pragma unroll
             for (int t = 0; t < TURNS; t++) next[t] = part.entry(l, base + blockDim.x * TURNS + t * 32 + lane);
             // Entries behind the last one add nothing.
@@ -152,6 +155,7 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
                 add_queued<BOTH>(shared, h.bins, lane, own_codes + queued * 16, queue.words + queued);
             }
             __syncwarp();
+            if (!moves) continue;
             Places places(part.start, part.last, gone);
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {

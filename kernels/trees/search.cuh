@@ -148,11 +148,33 @@ __device__ __forceinline__ Sums take_bin(const Search& a, const Item& item, uint
     const Histograms& h = a.histograms;
     if (threadIdx.x >= bins) return {0, 0, 0};
     int64_t* at = bin_of(h, item.slot, feature, threadIdx.x);
-    if (item.minus >= 0) {
-        const int64_t* other = bin_of(h, item.minus, feature, threadIdx.x);
-        for (uint32_t c = 0; c < h.components; c++) at[c] -= other[c];
+    const bool thirds = h.components == 3, rest = item.minus >= 0;
+    const int64_t* other = rest ? bin_of(h, item.minus, feature, threadIdx.x) : at;
+    // All is read before anything is written, so that reads go together.
+    Sums s, minus = {0, 0, 0};
+    if (thirds) {
+        s = {at[0], at[1], at[2]};
+        if (rest) minus = {other[0], other[1], other[2]};
+    } else {
+        const longlong2 own = *reinterpret_cast<const longlong2*>(at);
+        s = {own.x, own.y, 0};
+        if (rest) {
+            const longlong2 taken = *reinterpret_cast<const longlong2*>(other);
+            minus = {taken.x, taken.y, 0};
+        }
     }
-    return read_bin(at, h.components, a.counted);
+    s = s - minus;
+    if (rest) {
+        if (thirds) {
+            at[0] = s.gradient;
+            at[1] = s.hessian;
+            at[2] = s.count;
+        } else {
+            *reinterpret_cast<longlong2*>(at) = make_longlong2(s.gradient, s.hessian);
+        }
+    }
+    s.count = a.counted == APART ? s.count : a.counted == BY_HESSIAN ? s.hessian : 0;
+    return s;
 }
 
 // Sums over the threads up to each, and those of all warps before.

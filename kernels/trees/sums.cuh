@@ -182,21 +182,23 @@ struct Lists {
 // Rows that a warp reads at a time, in turns of 32.
 constexpr int TURNS = 3;
 
-constexpr int QUEUED = (TURNS + 1) * 32;
-
 // Rows of a warp that wait to be added, with their codes: the first half of each row's, and the second
 // ones, which lie in other banks; and their words.
-struct Queue {
+template <int TURNS>
+struct QueueOf {
+    static constexpr int QUEUED = (TURNS + 1) * 32;
     uint4 low[QUEUED], gap[4], high[QUEUED];
     uint32_t words[QUEUED + 16];
 };
+
+using Queue = QueueOf<TURNS>;
 
 // The codes of a warp's 32 rows: lanes 2i and 2i + 1 have the halves of row i and of row i + 16, so
 // that a load takes whole sectors.
 struct Codes {
     uint4 half[2];
 
-    __device__ __forceinline__ Codes(const uint4* rows_of_codes, uint32_t row) {
+    __device__ __forceinline__ void read(const uint4* rows_of_codes, uint32_t row) {
         const uint32_t lane = threadIdx.x & 31;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -218,6 +220,7 @@ struct Codes {
     }
 
     // Queues those of the rows in `taken` from entry `at` on.
+    template <typename Queue>
     __device__ __forceinline__ void queue_in(Queue& queue, uint32_t at, unsigned taken) const {
         const uint32_t lane = threadIdx.x & 31;
         uint4* out = lane % 2 ? queue.high : queue.low;
@@ -247,6 +250,7 @@ __device__ __forceinline__ void add_queued(uint32_t* shared, uint32_t bins, uint
 }
 
 // The lane's byte of a queue's first entry.
+template <typename Queue>
 __device__ __forceinline__ const uint8_t* queued_codes(const Queue& queue, uint32_t lane) {
     return reinterpret_cast<const uint8_t*>(lane < 16 ? queue.low : queue.high) + lane % 16;
 }
@@ -289,7 +293,8 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
             __syncwarp();
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
-                Codes codes(rows_of_codes, row[t]);
+                Codes codes;
+                codes.read(rows_of_codes, row[t]);
                 bool inside = t * 32 + lane < here;
                 if (PLANE != ONES && inside && (words || n.list == IN_ORDER)) word[t] = (words ? words : l.words)[row[t]];
                 codes.queue_in(queue, t * 32, ~0u);
@@ -322,56 +327,5 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
 TAIGA_SUM(tree_sum_both, BOTH)
 TAIGA_SUM(tree_sum_limbs, LIMBS)
 TAIGA_SUM(tree_sum_ones, ONES)
-
-// The root's histogram where all rows count, with their rounding: one pass over scores and codes.
-// Block b takes rows b * piece on. For narrow statistics, and the first block of features.
-extern "C" __global__ void __launch_bounds__(1024, resident(1024, 2))
-    tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
-              uint32_t* words, uint32_t slot, uint32_t piece) {
-    __shared__ uint4 words_of_warps[32][8];
-    uint32_t* own_words = reinterpret_cast<uint32_t*>(words_of_warps[threadIdx.x / 32]);
-    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    clear_bins<BOTH>(shared, h.bins);
-    __syncthreads();
-    const Random random(seed, 2, tree);
-    const float* scores = r.scores + r.output * r.rows;
-    const bool unit = encoding->unit;
-    const float gradient = encoding->gradient32, hessian = encoding->hessian32;
-    uint32_t lane = threadIdx.x & 31;
-    uint64_t from = static_cast<uint64_t>(blockIdx.x) * piece, to = from + piece < r.rows ? from + piece : r.rows;
-    const uint8_t* codes = h.codes + lane;
-    for (uint64_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
-        uint64_t row = base + lane;
-        uint32_t word = 0;
-        if (row < to) {
-            Derivatives d = derive(r, row, scores[row], r.target[row]);
-            word = unit ? pack_unit(d.gradient, d.hessian, gradient, random, static_cast<uint32_t>(row))
-                        : pack_both(d.gradient, d.hessian, gradient, hessian, random, static_cast<uint32_t>(row));
-            words[row] = word;
-        }
-        __syncwarp();
-        own_words[lane] = word;
-        __syncwarp();
-        if (to - base >= 32) {
-#pragma unroll 4
-            for (int k = 0; k < 32; k += 4) {
-                uint4 w = *reinterpret_cast<const uint4*>(own_words + k);
-                uint32_t c[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++) c[i] = codes[(base + k + i) * LANES];
-                add_row<BOTH>(shared, h.bins, lane, c[0], w.x);
-                add_row<BOTH>(shared, h.bins, lane, c[1], w.y);
-                add_row<BOTH>(shared, h.bins, lane, c[2], w.z);
-                add_row<BOTH>(shared, h.bins, lane, c[3], w.w);
-            }
-        } else {
-            for (int k = 0; k < static_cast<int>(to - base); k++) {
-                add_row<BOTH>(shared, h.bins, lane, codes[(base + k) * LANES], own_words[k]);
-            }
-        }
-    }
-    __syncthreads();
-    flush_bins<BOTH>(shared, h, slot, 0);
-}
 
 }  // namespace taiga

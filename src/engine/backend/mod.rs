@@ -153,8 +153,22 @@ pub struct LeafSums {
 pub(crate) const NOT_FINITE: &str =
     "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range";
 
+/// What a fit will do with every tree of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced {
+    /// A leaf's value is that of [`SplitRules::leaf_value`] without bounds, times this, rounded to f32.
+    pub learning_rate: f64,
+    /// Trees over all outputs; they are grown for one output after the other, round after round.
+    pub trees: u64,
+}
+
 /// A device's share of the work of fitting trees to gradients.
 pub trait Backend {
+    /// Told once before the first tree, where all of it is sure, no rows are held out and there is one set of
+    /// scores. A device may then go on to the next tree by itself, where [`Backend::expect`] tells the same
+    /// for it.
+    fn announce(&mut self, _announced: Announced) {}
+
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
     /// those there are. It takes part in no tree that does not name or open it.
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId>;

@@ -9,7 +9,7 @@ use super::params::{BoostingParams, MetricKind};
 use super::prepare::{self, Start};
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
-use crate::backend::{Backend, CodedFeature, Extent, LeafSums, TrainingData, with_backend};
+use crate::backend::{Announced, Backend, CodedFeature, Extent, LeafSums, TrainingData, with_backend};
 use crate::column::FeatureType;
 use crate::error::{Error, Result, nearest};
 use crate::model::{History, Model};
@@ -152,6 +152,9 @@ impl Rounds<'_> {
     fn run(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>) -> Result<(Vec<Tree>, Option<History>)> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let mut trees = Vec::with_capacity(params.trees as usize * outputs);
+        if self.held_out.is_none() && features.sets() == 1 && self.loss.leaf_rule() == LeafRule::Newton {
+            backend.announce(Announced { learning_rate: params.learning_rate, trees: params.trees as u64 * outputs as u64 });
+        }
         let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
         for round in 0..params.trees {
             for output in 0..outputs {

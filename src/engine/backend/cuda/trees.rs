@@ -23,7 +23,7 @@ mod tables;
 
 use super::{Gpu, Queue};
 use crate::backend::{
-    Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
+    Announced, Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
 };
 use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
@@ -74,6 +74,8 @@ pub struct CudaBackend {
     data: RowData,
     /// The rows of nodes: `{row, word}` in one of two lists.
     lists: [Buffer<u64>; 2],
+    /// The same as records, codes and all, for trees that grow ahead.
+    records: Option<[Buffer<u8>; 2]>,
     work: Work,
     count_rows: bool,
     weighted: bool,
@@ -90,6 +92,9 @@ pub struct CudaBackend {
     /// What the grower will ask for, where it can be told ahead, and what grew.
     plan: Option<TreeParams>,
     grown: Option<ahead::Grown>,
+    /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
+    announced: Option<Announced>,
+    queued: Option<ahead::Queued>,
     nodes: eager::Nodes,
     pinned: ahead::Pinned,
     was_wide: bool,
@@ -150,6 +155,7 @@ impl CudaBackend {
             monotone: vec![],
             groups: vec![group],
             lists,
+            records: None,
             work,
             count_rows: data.count_rows,
             weighted: data.weight.is_some(),
@@ -163,6 +169,8 @@ impl CudaBackend {
             tree: 0,
             plan: None,
             grown: None,
+            announced: None,
+            queued: None,
             nodes: eager::Nodes::default(),
             pinned: ahead::Pinned::default(),
             was_wide: false,
@@ -288,6 +296,10 @@ impl Backend for CudaBackend {
         self.plan = plan.cloned();
     }
 
+    fn announce(&mut self, announced: Announced) {
+        self.announced = Some(announced);
+    }
+
     fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
         self.output = output;
         for (g, group) in self.groups.iter_mut().enumerate() {
@@ -362,6 +374,7 @@ impl Backend for CudaBackend {
 
     fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
         match &self.grown {
+            Some(grown) if grown.valued(&self.leaves, values)? => Ok(()),
             Some(grown) => self.data.set_values(&self.queue, self.output, &grown.values(&self.leaves, values)),
             None => self.data.set_values(&self.queue, self.output, values),
         }

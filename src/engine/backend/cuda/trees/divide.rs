@@ -2,7 +2,8 @@
 
 use super::group::State;
 use super::memory::{DIVIDE_THREADS, queueing, shared_bins};
-use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Search, Summed};
+use super::rows::root_shape;
+use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::{CudaBackend, RowData};
 use crate::backend::cuda::{Kernel, grid};
 use crate::backend::{CodeSet, Division, NodeId};
@@ -62,7 +63,7 @@ impl CudaBackend {
         // Statistics are rarely wide: the root's pass is queued before that is known.
         let fused = !listed;
         if fused {
-            self.sum_root(loss)?;
+            self.sum_root(loss, (self.tree, self.output), false)?;
         }
         let encoding = self.data.read_encoding(&self.queue)?;
         RowData::check_finite(&encoding)?;
@@ -85,15 +86,28 @@ impl CudaBackend {
     }
 
     /// The first block of group 0 in the root, with the rounding: for narrow statistics of all rows.
-    pub(super) fn sum_root(&self, loss: &dyn Loss) -> Result<()> {
-        let (table, histograms) = (self.data.table(loss, self.output, true), self.groups[0].table(0));
-        let rows = self.data.rows;
-        let piece = (rows.div_ceil(self.sum_blocks() as usize)).next_multiple_of(32).clamp(1024, 1 << 16) as u32;
-        let (seed, slot) = (self.host.seed, 0u32);
-        let config = grid(rows.div_ceil(piece as usize) as u32, DIVIDE_THREADS, shared_bins(self.groups[0].bins));
-        let (encoding, words) = (self.data.log.address, self.data.words.address);
+    /// `again`: only where a guess was wrong.
+    pub(super) fn sum_root(&self, loss: &dyn Loss, (tree, output): (u64, usize), again: bool) -> Result<()> {
+        let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
+        let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
+        let config = grid(blocks, DIVIDE_THREADS, shared_bins(self.groups[0].bins));
+        let (encoding, words) = (self.data.log().address, self.data.words.address);
+        let wrong = if again { self.data.wrong.address } else { 0 };
         // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there.
-        unsafe { launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &self.tree, &words, &slot, &piece) }
+        unsafe {
+            launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &tree, &words, &slot, &piece, &wrong)
+        }
+    }
+
+    /// The same ahead of the tree's encoding, which is found on the way: by that of the tree before it.
+    pub(super) fn guess_root(&mut self, loss: &dyn Loss, (tree, output): (u64, usize), unit: bool) -> Result<()> {
+        let guess = self.data.guess(&self.queue, &self.kernels, unit)?;
+        let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
+        let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
+        let (config, words) = (grid(blocks, DIVIDE_THREADS, shared_bins(self.groups[0].bins)), self.data.words.address);
+        // SAFETY: the arguments are those of `tree_root_guess`: as above, and those of `tree_encode`.
+        unsafe { launch!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &words, &slot, &piece) }?;
+        self.sum_root(loss, (tree, output), true)
     }
 
     /// The sums over the root's rows, from the bins of the first feature.
@@ -266,7 +280,7 @@ impl CudaBackend {
         // Rows are summed on the way where one block of narrow statistics is all there is to sum.
         let all_rest = sums[open[0]].len() == divisions.len();
         let fused = all_rest && planes[0] == Plane::Both && self.sums_on_the_way();
-        self.queue_divide(open[0], count, fused)?;
+        self.queue_divide(open[0], count, fused, true)?;
         for g in open {
             let summed = std::mem::take(&mut sums[g]);
             self.sum(g, &summed, fused)?;
@@ -280,8 +294,9 @@ impl CudaBackend {
         matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1)
     }
 
-    /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`.
-    pub(super) fn queue_divide(&self, group: usize, count: u32, fused: bool) -> Result<()> {
+    /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`, and where nobody
+    /// reads the children's rows, does not even list them.
+    pub(super) fn queue_divide(&self, group: usize, count: u32, fused: bool, read: bool) -> Result<()> {
         let (nodes, list, starts, plan) =
             (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
         let (histograms, lists) = (self.groups[group].table(0), self.lists_table());
@@ -292,9 +307,31 @@ impl CudaBackend {
             return unsafe { launch!(self.queue, &self.kernels.divide, config; &lists, &nodes, &list, &starts, &count, &plan) };
         }
         let (threads, shared) = queueing(self.queue.gpu(), self.groups[group].bins)?;
-        let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
+        let (config, read) = (grid(self.queue.gpu().multiprocessors(), threads, shared), read as u32);
         // SAFETY: as above, with slots that are there.
-        unsafe { launch!(self.queue, &self.kernels.divide_sum, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan) }
+        unsafe { launch!(self.queue, &self.kernels.divide_sum, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan, &read) }
+    }
+
+    /// Moves the rows of `count` jobs that are planned on the device, as records, and sums them in `group`; where nobody
+    /// reads the children's rows, only sums. `root`: the one job is the root's.
+    pub(super) fn queue_move(&self, group: usize, records: Records, count: u32, root: bool, read: bool) -> Result<()> {
+        let (nodes, list, starts, plan) =
+            (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
+        let (histograms, read) = (self.groups[group].table(0), read as u32);
+        let k = &self.kernels;
+        let (kernels, most, turns) = match std::env::var("TAIGA_X").as_deref() {
+            Ok("b") => ((&k.move_root_b, &k.move_b), 1024, 2),
+            Ok("c") => ((&k.move_root_c, &k.move_c), 768, 2),
+            Ok("d") => ((&k.move_root_d, &k.move_d), 1024, 1),
+            Ok("e") => ((&k.move_root_e, &k.move_e), 768, 3),
+            _ => ((&k.move_root_a, &k.move_a), 640, 3),
+        };
+        let kernel = if root { kernels.0 } else { kernels.1 };
+        let (threads, shared) = super::memory::queueing_turns(self.queue.gpu(), self.groups[group].bins, most, turns).unwrap_or((32, 0));
+        let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
+        // SAFETY: the arguments are those of `tree_move*`: records for all rows in both lists, jobs whose nodes stand
+        // there (the root's in the table), slots that are there.
+        unsafe { launch!(self.queue, kernel, config; &histograms, &records, &nodes, &list, &starts, &count, &plan, &read) }
     }
 
     /// Writes nodes from number `first` on.

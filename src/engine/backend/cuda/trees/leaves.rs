@@ -119,14 +119,22 @@ impl CudaBackend {
         // Where all questions are of one block of features, its codes are read at once.
         let mut groups = tree.splits().map(|s| self.group_of(s.feature));
         let one = groups.next().filter(|g| g.blocks() == 1 && groups.all(|other| other.first == g.first));
-        self.queue_leaves(loss, walk, leaves, self.work.leaf_sums.address, one)?;
+        self.queue_leaves(loss, self.output, walk, leaves, self.work.leaf_sums.address, one)?;
         let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves)?;
         Ok(sums.chunks_exact(3).map(|s| leaf_sums(encoding, s[0], s[1], s[2])).collect())
     }
 
     /// Queues the sums of the leaves, three numbers each, which are zero before; `one`: the group whose
     /// one block of features all questions are of.
-    pub(super) fn queue_leaves(&self, loss: &dyn Loss, walk: Walk, leaves: usize, sums: u64, one: Option<&Group>) -> Result<()> {
+    pub(super) fn queue_leaves(
+        &self,
+        loss: &dyn Loss,
+        output: usize,
+        walk: Walk,
+        leaves: usize,
+        sums: u64,
+        one: Option<&Group>,
+    ) -> Result<()> {
         let rows = self.data.rows;
         let most = leaves_shared(self.queue.gpu()) as usize;
         // A heap of questions of one block of features has short ones, and room for the threads' codes.
@@ -146,10 +154,10 @@ impl CudaBackend {
         let blocks = 2 * self.queue.gpu().multiprocessors() as usize;
         let threads = LEAF_THREADS as usize;
         let piece = rows.div_ceil(blocks).next_multiple_of(threads).clamp(threads, LIMB_ROWS * copies.max(1));
-        let table = self.data.table(loss, self.output, true);
+        let table = self.data.table(loss, output, true);
         let leaves_table = Leaves {
             walk,
-            leaf: self.data.leaf.address + 2 * (self.output * rows) as u64,
+            leaf: self.data.leaf.address + 2 * (output * rows) as u64,
             sums,
             near: near as u32,
             leaves: leaves as u32,
@@ -160,7 +168,7 @@ impl CudaBackend {
             codes: one.map_or(0, |g| g.codes_of(g.first)),
         };
         let config = grid(rows.div_ceil(piece).min(blocks) as u32, LEAF_THREADS, (bytes + 4 * per_copy * copies) as u32);
-        let encoding = self.data.log.address;
+        let encoding = self.data.log().address;
         let kernel = if one.is_some() { &self.kernels.leaves_heap } else { &self.kernels.leaves };
         // SAFETY: the arguments are those of `tree_leaves*`: a tree over codes of all rows, a leaf for each
         // row, and room for the sums of all leaves.

@@ -68,6 +68,8 @@ kernels!(
     encode,
     round,
     root,
+    root_guess,
+    values,
     keys,
     draw,
     gather,
@@ -78,6 +80,16 @@ kernels!(
     sum_ones,
     divide,
     divide_sum,
+    move_a,
+    move_root_a,
+    move_b,
+    move_root_b,
+    move_c,
+    move_root_c,
+    move_d,
+    move_root_d,
+    move_e,
+    move_root_e,
     search,
     pick,
     level_scores,
@@ -119,6 +131,14 @@ pub fn queueing(gpu: &Gpu, bins: usize) -> Result<(u32, u32)> {
     Ok((32 * warps, shared_bins(bins) + warps * QUEUE_BYTES))
 }
 
+/// The threads of a block that queues `turns` turns of rows, at most `most`, and its shared memory; none where the
+/// GPU has not enough of it for a warp.
+pub fn queueing_turns(gpu: &Gpu, bins: usize, most: u32, turns: u32) -> Option<(u32, u32)> {
+    let queue = 32 * 32 * (turns + 1) + 64 + 4 * (32 * (turns + 1) + 16);
+    let warps = (gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)? / queue).min(most / 32);
+    (warps > 0).then_some((32 * warps, shared_bins(bins) + warps * queue))
+}
+
 /// Bytes of shared memory for the sums of leaves.
 pub fn leaves_shared(gpu: &Gpu) -> u32 {
     (96 << 10).min(gpu.shared_per_block() - 1024)
@@ -126,13 +146,15 @@ pub fn leaves_shared(gpu: &Gpu) -> u32 {
 
 impl Kernels {
     /// Loads the kernels, and lets those that want much shared memory have it; beside it they have less
-    /// than 1 KiB of their own, and a root's 4 KiB.
+    /// than 1 KiB of their own, and a root's 5 KiB.
     pub fn new(gpu: &Gpu) -> Result<Kernels> {
         let kernels = Kernels::load(gpu)?;
         for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.divide_sum] {
             kernel.allow_shared(gpu, gpu.shared_per_block() - 1024)?;
         }
-        kernels.root.allow_shared(gpu, shared_bins(256).min(gpu.shared_per_block() - 5120))?;
+        for kernel in [&kernels.root, &kernels.root_guess] {
+            kernel.allow_shared(gpu, shared_bins(256).min(gpu.shared_per_block() - 6144))?;
+        }
         for kernel in [&kernels.leaves, &kernels.leaves_heap] {
             kernel.allow_shared(gpu, leaves_shared(gpu))?;
         }
