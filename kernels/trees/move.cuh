@@ -52,6 +52,8 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
     using Queue = QueueOf<TURNS>;
     constexpr int HALVES = 2 * TURNS;
     __shared__ Job job;
+    __shared__ Places::Shared asked;
+    const Group group;
     Share share(starts, count, plan);
     if (share.at >= share.to) return;
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
@@ -75,17 +77,18 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
         const uint32_t holder = feature / 16, shift = feature % 4 * 8, last = job.last;
         const bool zero_right = job.zero_right, right_is_smaller = job.right_is_smaller;
         int queued = 0;
-        const uint32_t begin = from + (threadIdx.x / 32) * (32 * TURNS);
+        const uint32_t begin = from + group.number * (32 * GROUP * TURNS), own = group.warp * (32 * TURNS);
         uint4 next[HALVES];
-        read_records<ROOT, HALVES>(next, r, source, begin, to);
-        for (uint32_t base = begin; base < to; base += blockDim.x * TURNS) {
+        read_records<ROOT, HALVES>(next, r, source, begin + own, to);
+        for (uint32_t all = begin; all < to; all += blockDim.x * TURNS) {
+            const uint32_t base = all + own;
             uint4 row[HALVES];
             unsigned right[HALVES];
 #pragma unroll
             for (int k = 0; k < HALVES; k++) row[k] = next[k];
             read_records<ROOT, HALVES>(next, r, source, base + blockDim.x * TURNS, to);
             uint32_t rights = 0;
-            const int here = to - base < 32 * TURNS ? to - base : 32 * TURNS;
+            const int here = base >= to ? 0 : to - base < 32 * TURNS ? to - base : 32 * TURNS;
 #pragma unroll
             for (int k = 0; k < HALVES; k++) {
                 const unsigned valid = rows_mask(here - 16 * k);
@@ -97,22 +100,23 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
                 if (summed >> bit & 1) {
                     const uint32_t at = queued + __popc(summed & before);
                     own_queue[at] = row[k];
-                    if (half) queue.words[at] = row[k].w;
+                    if (half) queue.put(at, row[k].w);
                 }
                 queued += __popc(summed);
             }
             // While the places are on their way, and the next rows, the queue is added.
-            const unsigned long long gone = moves ? Places::ask(node, here - rights, rights) : 0;
+            Places places;
+            if (moves) places.ask(asked, group, node, here - rights, rights);
             // Entries behind the last one add nothing.
-            if (lane < 4) queue.words[queued + lane] = 0;
+            if (lane < 4) queue.put(queued + lane, 0);
             __syncwarp();
             while (queued >= 32) {
                 queued = (queued - 29) & ~3;
-                if (is_feature) add_queued<BOTH>(shared, h.bins, lane, own_codes + queued * 16, queue.words + queued);
+                if (is_feature) add_queued<BOTH>(shared, lane, own_codes, queue, queued);
             }
             __syncwarp();
             if (!moves) continue;
-            Places places(start, end, gone);
+            places.take(asked, group, start, end);
 #pragma unroll
             for (int k = 0; k < HALVES; k++) {
                 const uint32_t rank = __popc(right[k] & before);
@@ -122,9 +126,9 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
                 places.left += 16 - __popc(right[k]);
             }
         }
-        if (static_cast<int>(lane) >= queued) queue.words[lane] = 0;
+        if (static_cast<int>(lane) >= queued) queue.put(lane, 0);
         __syncwarp();
-        if (is_feature) add_queued<BOTH>(shared, h.bins, lane, own_codes, queue.words);
+        if (is_feature) add_queued<BOTH>(shared, lane, own_codes, queue, 0);
         __syncthreads();
         flush_bins<BOTH>(shared, h, job.slot, 0);
     }
@@ -137,15 +141,11 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
         move_sum<root, turns>(h, r, nodes, jobs, starts, count, plan, moves);                                           \
     }
 
-TAIGA_MOVE(tree_move_root_a, true, 640, 3)
-TAIGA_MOVE(tree_move_a, false, 640, 3)
+TAIGA_MOVE(tree_move_root, true, SUM_THREADS, TURNS)
+TAIGA_MOVE(tree_move_records, false, SUM_THREADS, TURNS)
 TAIGA_MOVE(tree_move_root_b, true, 1024, 2)
 TAIGA_MOVE(tree_move_b, false, 1024, 2)
 TAIGA_MOVE(tree_move_root_c, true, 768, 2)
 TAIGA_MOVE(tree_move_c, false, 768, 2)
-TAIGA_MOVE(tree_move_root_d, true, 1024, 1)
-TAIGA_MOVE(tree_move_d, false, 1024, 1)
-TAIGA_MOVE(tree_move_root_e, true, 768, 3)
-TAIGA_MOVE(tree_move_e, false, 768, 3)
 
 }  // namespace taiga

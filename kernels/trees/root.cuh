@@ -24,12 +24,17 @@ struct Guess {
     uint32_t unit, unused;
 };
 
+// Two such blocks a multiprocessor have the registers they need.
+constexpr uint32_t ROOT_THREADS = 768;
+
 // Block b takes rows b * piece on.
 template <bool GUESS>
 __device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, const Encoding& e, const Guess& guess, uint64_t seed, uint64_t tree,
                                          uint32_t* words, uint32_t slot, uint32_t piece) {
-    __shared__ uint4 words_of_warps[32][8];
-    uint32_t* own_words = reinterpret_cast<uint32_t*>(words_of_warps[threadIdx.x / 32]);
+    // The components of the words of each warp's rows.
+    __shared__ uint4 uppers[ROOT_THREADS / 32][8], lowers[ROOT_THREADS / 32][8];
+    uint32_t* own_upper = reinterpret_cast<uint32_t*>(uppers[threadIdx.x / 32]);
+    uint32_t* own_lower = reinterpret_cast<uint32_t*>(lowers[threadIdx.x / 32]);
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
     clear_bins<BOTH>(shared, h.bins);
     __syncthreads();
@@ -57,23 +62,24 @@ __device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, con
             words[row] = word;
         }
         __syncwarp();
-        own_words[lane] = word;
+        own_upper[lane] = upper_of(word);
+        own_lower[lane] = lower_of(word);
         __syncwarp();
         if (to - base >= 32) {
 #pragma unroll 4
             for (int k = 0; k < 32; k += 4) {
-                uint4 w = *reinterpret_cast<const uint4*>(own_words + k);
+                const uint4 u = *reinterpret_cast<const uint4*>(own_upper + k), l = *reinterpret_cast<const uint4*>(own_lower + k);
                 uint32_t c[4];
 #pragma unroll
                 for (int i = 0; i < 4; i++) c[i] = codes[(base + k + i) * LANES];
-                add_row<BOTH>(shared, h.bins, lane, c[0], w.x);
-                add_row<BOTH>(shared, h.bins, lane, c[1], w.y);
-                add_row<BOTH>(shared, h.bins, lane, c[2], w.z);
-                add_row<BOTH>(shared, h.bins, lane, c[3], w.w);
+                add_row<BOTH>(shared, lane, c[0], u.x, l.x);
+                add_row<BOTH>(shared, lane, c[1], u.y, l.y);
+                add_row<BOTH>(shared, lane, c[2], u.z, l.z);
+                add_row<BOTH>(shared, lane, c[3], u.w, l.w);
             }
         } else {
             for (int k = 0; k < static_cast<int>(to - base); k++) {
-                add_row<BOTH>(shared, h.bins, lane, codes[(base + k) * LANES], own_words[k]);
+                add_row<BOTH>(shared, lane, codes[(base + k) * LANES], own_upper[k], own_lower[k]);
             }
         }
     }
@@ -96,14 +102,14 @@ __device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, con
 }
 
 // `wrong`: none, or a flag that is set where there is anything to do.
-extern "C" __global__ void __launch_bounds__(1024, resident(1024, 2))
+extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS, 2))
     tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
               uint32_t* words, uint32_t slot, uint32_t piece, const uint32_t* wrong) {
     if (wrong && !*wrong) return;
     sum_root<false>(r, h, *encoding, Guess{}, seed, tree, words, slot, piece);
 }
 
-extern "C" __global__ void __launch_bounds__(1024, resident(1024, 2))
+extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS, 2))
     tree_root_guess(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const __grid_constant__ Guess guess, uint64_t seed,
                     uint64_t tree, uint32_t* words, uint32_t slot, uint32_t piece) {
     sum_root<true>(r, h, *guess.last, guess, seed, tree, words, slot, piece);

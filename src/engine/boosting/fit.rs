@@ -86,7 +86,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / gradient_unit / gradient_unit, ..tree_params };
 
     // A set of scores for each permutation of categories' statistics, all alike at first.
-    let scores = (0..features.sets()).flat_map(|_| scores.clone()).collect();
+    let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
     let data = TrainingData {

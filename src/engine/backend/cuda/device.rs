@@ -97,6 +97,14 @@ fn find_driver() -> &'static std::result::Result<Driver, (Option<i32>, String)> 
     })
 }
 
+/// For tests: the shared memory of a block is taken to be no more than this, as on lesser GPUs.
+const SHARED_LIMIT: &str = "TAIGA_CUDA_SHARED";
+
+fn shared_limit() -> u32 {
+    // Kernels have up to 10 KiB of their own.
+    std::env::var(SHARED_LIMIT).ok().and_then(|bytes| bytes.parse().ok()).map_or(u32::MAX, |bytes: u32| bytes.max(48 << 10))
+}
+
 fn version_text(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
@@ -181,7 +189,7 @@ impl Gpu {
             name: context.name()?,
             capability: context.compute_capability()?,
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-            shared_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            shared_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?.min(shared_limit()),
             context,
             modules: Mutex::default(),
             kernels: Mutex::default(),

@@ -123,7 +123,6 @@ impl CudaBackend {
         if rows >= MOST_ROWS {
             return Err(Error::Data(format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)")));
         }
-        memory::queueing(queue.gpu(), group::most_bins(data.features))?;
         let slot = 8 * Group::slot_numbers(data.features, components) as u64;
         // Codes, lists, the rows' own numbers, histograms, and room for what is small.
         let codes = Group::code_bytes(rows, data.features.len());
@@ -276,7 +275,6 @@ impl Work {
 impl Backend for CudaBackend {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         let (id, first, rows) = (self.groups.len(), self.features.len(), self.data.rows);
-        memory::queueing(self.queue.gpu(), group::most_bins(features))?;
         let slot = 8 * Group::slot_numbers(features, self.components) as u64;
         let bytes = Group::code_bytes(rows, features.len()) + slot;
         self.queue.check_memory(&format!("{} more features of {rows} rows", features.len()), bytes)?;

@@ -14,7 +14,7 @@
 use super::CudaBackend;
 use super::divide::Plane;
 use super::leaves::leaf_sums;
-use super::memory::Buffer;
+use super::memory::{Buffer, root_fits};
 use super::rows::{ENCODING_WORDS, RowData, encoding_of};
 use super::tables::{
     Ahead, Encoding, Found, IN_ORDER, Item, MISSING_LEFT, NO_SIDE, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
@@ -199,7 +199,8 @@ impl CudaBackend {
         unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
         // What the statistics will be, unless they are wide.
         let planes = self.planes(&Encoding { unit: unit as u32, ..Encoding::default() });
-        if listed {
+        let fused = !listed && root_fits(self.queue.gpu(), self.groups[group].bins);
+        if !fused {
             let list = self.lists[0].address;
             self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
             self.data.round(&self.queue, &self.kernels, loss, (tree, output), false, list, &self.work.nodes)?;
@@ -209,7 +210,7 @@ impl CudaBackend {
             self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
             self.sum_root(loss, (tree, output), false)?;
         }
-        self.sum_narrow(group, &planes, !listed)?;
+        self.sum_narrow(group, &planes, fused)?;
         let counted = match (self.count_rows, unit) {
             (false, _) => 0,
             (true, false) => 1,

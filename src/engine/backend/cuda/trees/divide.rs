@@ -1,14 +1,14 @@
 //! Rows sent to children, and histograms summed from rows.
 
 use super::group::State;
-use super::memory::{DIVIDE_THREADS, queueing, shared_bins};
+use super::memory::{DIVIDE_THREADS, ROOT_THREADS, queueing, root_fits, shared_bins};
 use super::rows::root_shape;
 use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::{CudaBackend, RowData};
 use crate::backend::cuda::{Kernel, grid};
 use crate::backend::{CodeSet, Division, NodeId};
 use crate::boosting::loss::Loss;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::launch;
 use crate::tree::split::Sums;
 use cudarc::driver::LaunchConfig;
@@ -61,7 +61,7 @@ impl CudaBackend {
             group.set_state(0, State::Summed);
         }
         // Statistics are rarely wide: the root's pass is queued before that is known.
-        let fused = !listed;
+        let fused = !listed && root_fits(queue.gpu(), self.groups[0].bins);
         if fused {
             self.sum_root(loss, (self.tree, self.output), false)?;
         }
@@ -90,7 +90,7 @@ impl CudaBackend {
     pub(super) fn sum_root(&self, loss: &dyn Loss, (tree, output): (u64, usize), again: bool) -> Result<()> {
         let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
         let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
-        let config = grid(blocks, DIVIDE_THREADS, shared_bins(self.groups[0].bins));
+        let config = grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins));
         let (encoding, words) = (self.data.log().address, self.data.words.address);
         let wrong = if again { self.data.wrong.address } else { 0 };
         // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there.
@@ -104,7 +104,7 @@ impl CudaBackend {
         let guess = self.data.guess(&self.queue, &self.kernels, unit)?;
         let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
         let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
-        let (config, words) = (grid(blocks, DIVIDE_THREADS, shared_bins(self.groups[0].bins)), self.data.words.address);
+        let (config, words) = (grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins)), self.data.words.address);
         // SAFETY: the arguments are those of `tree_root_guess`: as above, and those of `tree_encode`.
         unsafe { launch!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &words, &slot, &piece) }?;
         self.sum_root(loss, (tree, output), true)
@@ -162,17 +162,22 @@ impl CudaBackend {
             if skip == blocks {
                 continue;
             }
-            let (kernel, component, words): (&Kernel, u32, u64) = match plane {
-                Plane::Both => (&self.kernels.sum_both, 0, 0),
-                Plane::Limbs { component, hessians: false } => (&self.kernels.sum_limbs, *component, 0),
+            let k = &self.kernels;
+            let ((near, far), component, words): ((&Kernel, &Kernel), u32, u64) = match plane {
+                Plane::Both => ((&k.sum_both, &k.sum_far_both), 0, 0),
+                Plane::Limbs { component, hessians: false } => ((&k.sum_limbs, &k.sum_far_limbs), *component, 0),
                 Plane::Limbs { component, hessians: true } => {
-                    (&self.kernels.sum_limbs, *component, self.data.hessians.as_ref().map_or(0, |h| h.address))
+                    ((&k.sum_limbs, &k.sum_far_limbs), *component, self.data.hessians.as_ref().map_or(0, |h| h.address))
                 }
-                Plane::Ones { component } => (&self.kernels.sum_ones, *component, 0),
+                Plane::Ones { component } => ((&k.sum_ones, &k.sum_far_ones), *component, 0),
             };
             let histograms = g.table(component);
-            let (threads, shared) = queueing(queue.gpu(), g.bins)?;
-            let shares = (queue.gpu().multiprocessors() / (blocks - skip)).max(1);
+            let multiprocessors = queue.gpu().multiprocessors();
+            let (kernel, threads, shared, at_once) = match queueing(queue.gpu(), g.bins) {
+                Some((threads, shared)) => (near, threads, shared, multiprocessors),
+                None => (far, 256, 0, 4 * multiprocessors),
+            };
+            let shares = (at_once / (blocks - skip)).max(1);
             let config = LaunchConfig { grid_dim: (shares, blocks - skip, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared };
             // SAFETY: the arguments are those of `tree_sum_*`: the nodes' rows are rows of the table, the
             // slots are there.
@@ -291,7 +296,7 @@ impl CudaBackend {
     /// Whether rows are summed while they are parted: where one block of features is open.
     pub(super) fn sums_on_the_way(&self) -> bool {
         let mut open = self.groups.iter().filter(|g| g.open && g.features > 0);
-        matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1)
+        matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1 && queueing(self.queue.gpu(), g.bins).is_some())
     }
 
     /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`, and where nobody
@@ -306,7 +311,7 @@ impl CudaBackend {
             // are those of all rows.
             return unsafe { launch!(self.queue, &self.kernels.divide, config; &lists, &nodes, &list, &starts, &count, &plan) };
         }
-        let (threads, shared) = queueing(self.queue.gpu(), self.groups[group].bins)?;
+        let (threads, shared) = queueing(self.queue.gpu(), self.groups[group].bins).ok_or_else(no_room)?;
         let (config, read) = (grid(self.queue.gpu().multiprocessors(), threads, shared), read as u32);
         // SAFETY: as above, with slots that are there.
         unsafe { launch!(self.queue, &self.kernels.divide_sum, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan, &read) }
@@ -322,12 +327,10 @@ impl CudaBackend {
         let (kernels, most, turns) = match std::env::var("TAIGA_X").as_deref() {
             Ok("b") => ((&k.move_root_b, &k.move_b), 1024, 2),
             Ok("c") => ((&k.move_root_c, &k.move_c), 768, 2),
-            Ok("d") => ((&k.move_root_d, &k.move_d), 1024, 1),
-            Ok("e") => ((&k.move_root_e, &k.move_e), 768, 3),
-            _ => ((&k.move_root_a, &k.move_a), 640, 3),
+            _ => ((&k.move_root, &k.move_records), 640, 3),
         };
         let kernel = if root { kernels.0 } else { kernels.1 };
-        let (threads, shared) = super::memory::queueing_turns(self.queue.gpu(), self.groups[group].bins, most, turns).unwrap_or((32, 0));
+        let (threads, shared) = super::memory::queueing_turns(self.queue.gpu(), self.groups[group].bins, most, turns).ok_or_else(no_room)?;
         let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
         // SAFETY: the arguments are those of `tree_move*`: records for all rows in both lists, jobs whose nodes stand
         // there (the root's in the table), slots that are there.
@@ -346,6 +349,11 @@ impl CudaBackend {
         }
         self.queue.write(nodes, &mut self.work.nodes.slice.slice_mut(first..need))
     }
+}
+
+/// What is asked before it comes to this.
+fn no_room() -> Error {
+    Error::Memory("a block of the GPU has no room for the bins of a feature".into())
 }
 
 /// A set of codes as kernels see it.

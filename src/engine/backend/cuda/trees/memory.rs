@@ -1,7 +1,7 @@
 //! Buffers of a fit on the device, and the kernels.
 
 use crate::backend::cuda::{Gpu, Image, Kernel, Queue};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
 
 /// `kernels/trees.cu`.
@@ -78,18 +78,17 @@ kernels!(
     sum_both,
     sum_limbs,
     sum_ones,
+    sum_far_both,
+    sum_far_limbs,
+    sum_far_ones,
     divide,
     divide_sum,
-    move_a,
-    move_root_a,
+    move_records,
+    move_root,
     move_b,
     move_root_b,
     move_c,
     move_root_c,
-    move_d,
-    move_root_d,
-    move_e,
-    move_root_e,
     search,
     pick,
     level_scores,
@@ -104,37 +103,41 @@ kernels!(
 );
 
 /// Threads of the blocks that part rows, and of those that sum a root.
-pub const DIVIDE_THREADS: u32 = 1024;
+pub const DIVIDE_THREADS: u32 = 768;
+pub const ROOT_THREADS: u32 = 768;
 
 /// Threads, at most, of the blocks that queue rows, and the bytes of a warp's queue.
 const QUEUE_THREADS: u32 = 640;
-const QUEUE_BYTES: u32 = 4736;
+const QUEUE_BYTES: u32 = 5312;
+
+/// With fewer warps there are too few to keep a multiprocessor busy.
+const LEAST_WARPS: u32 = 2;
+
+/// Bytes that a root's pass has for itself beside its bins.
+const ROOT_BYTES: u32 = 8192;
+
+/// Whether a root's pass has room for features of up to `bins` bins.
+pub fn root_fits(gpu: &Gpu, bins: usize) -> bool {
+    shared_bins(bins) + ROOT_BYTES <= gpu.shared_per_block()
+}
 
 /// Bytes of shared memory for the sums of a block of features with `bins` bins.
 pub fn shared_bins(bins: usize) -> u32 {
     (bins * 32 * 8) as u32
 }
 
-/// The threads of a block that queues rows for features of up to `bins` bins, and its shared memory.
-///
-/// # Errors
-/// [`Error::Parameter`] where the GPU has not enough of it.
-pub fn queueing(gpu: &Gpu, bins: usize) -> Result<(u32, u32)> {
-    let (have, least) = (gpu.shared_per_block(), shared_bins(bins) + 1024 + 2 * QUEUE_BYTES);
-    if have < least {
-        return Err(Error::parameter(
-            "bins",
-            format!("a feature of {bins} codes needs {least} bytes of shared memory, and a block of the GPU has {have}: ask for fewer"),
-        ));
-    }
-    let warps = ((have - shared_bins(bins) - 1024) / QUEUE_BYTES).min(QUEUE_THREADS / 32);
-    Ok((32 * warps, shared_bins(bins) + warps * QUEUE_BYTES))
+/// The threads of a block that queues rows for features of up to `bins` bins, and its shared memory; none where
+/// the GPU has not enough of it: then rows are added to the totals in its main memory.
+pub fn queueing(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
+    let room = gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)?;
+    let warps = (room / QUEUE_BYTES).min(QUEUE_THREADS / 32);
+    (warps >= LEAST_WARPS).then_some((32 * warps, shared_bins(bins) + warps * QUEUE_BYTES))
 }
 
 /// The threads of a block that queues `turns` turns of rows, at most `most`, and its shared memory; none where the
 /// GPU has not enough of it for a warp.
 pub fn queueing_turns(gpu: &Gpu, bins: usize, most: u32, turns: u32) -> Option<(u32, u32)> {
-    let queue = 32 * 32 * (turns + 1) + 64 + 4 * (32 * (turns + 1) + 16);
+    let queue = 32 * 32 * (turns + 1) + 64 + 8 * (32 * (turns + 1) + 16);
     let warps = (gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)? / queue).min(most / 32);
     (warps > 0).then_some((32 * warps, shared_bins(bins) + warps * queue))
 }
@@ -146,14 +149,14 @@ pub fn leaves_shared(gpu: &Gpu) -> u32 {
 
 impl Kernels {
     /// Loads the kernels, and lets those that want much shared memory have it; beside it they have less
-    /// than 1 KiB of their own, and a root's 5 KiB.
+    /// than 1 KiB of their own, and a root's 7 KiB.
     pub fn new(gpu: &Gpu) -> Result<Kernels> {
         let kernels = Kernels::load(gpu)?;
         for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.divide_sum] {
             kernel.allow_shared(gpu, gpu.shared_per_block() - 1024)?;
         }
         for kernel in [&kernels.root, &kernels.root_guess] {
-            kernel.allow_shared(gpu, shared_bins(256).min(gpu.shared_per_block() - 6144))?;
+            kernel.allow_shared(gpu, shared_bins(256).min(gpu.shared_per_block() - ROOT_BYTES))?;
         }
         for kernel in [&kernels.leaves, &kernels.leaves_heap] {
             kernel.allow_shared(gpu, leaves_shared(gpu))?;
