@@ -30,27 +30,45 @@ __device__ __forceinline__ unsigned rows_mask(int n) {
     return n >= 16 ? EVEN : n > 0 ? EVEN & ((1u << (2 * n)) - 1) : 0;
 }
 
+// Half-rows on their way. A word that lies apart has a register of its own: to write it into the half-row it
+// belongs to would mean to wait for that first.
 template <bool ROOT, int HALVES>
-__device__ __forceinline__ void read_records(uint4* rows, const Records& r, const uint4* source, uint32_t base, uint32_t to) {
-    const uint32_t lane = threadIdx.x & 31;
+struct Halves {
+    uint4 rows[HALVES];
+    uint32_t words[ROOT ? HALVES : 1];
+
+    __device__ __forceinline__ void read(const Records& r, const uint4* source, uint32_t base, uint32_t to) {
+        const uint32_t lane = threadIdx.x & 31;
 #pragma unroll
-    for (int k = 0; k < HALVES; k++) {
-        const uint32_t i = base + k * 16 + lane / 2;
-        rows[k] = make_uint4(0, 0, 0, 0);
-        if (i < to) {
-            // Read once.
-            rows[k] = __ldcs(source + 2ull * i + lane % 2);
-            if (ROOT && lane % 2) rows[k].w = __ldcs(r.words + i);
+        for (int k = 0; k < HALVES; k++) {
+            const uint32_t i = base + k * 16 + lane / 2;
+            rows[k] = make_uint4(0, 0, 0, 0);
+            if (ROOT) words[k] = 0;
+            if (i < to) {
+                // Read once.
+                rows[k] = __ldcs(source + 2ull * i + lane % 2);
+                if (ROOT) words[k] = __ldcs(r.words + i);
+            }
         }
     }
-}
+
+    __device__ __forceinline__ uint4 take(int k) const {
+        uint4 row = rows[k];
+        if (ROOT && (threadIdx.x & 1)) row.w = words[k];
+        return row;
+    }
+};
+
+// Threads of these blocks, at most, and rows that a warp reads at a time, in turns of 32.
+constexpr uint32_t MOVE_THREADS = 768;
+constexpr int MOVE_TURNS = 2;
 
 // `moves`: whether anybody will read the children's rows.
-template <bool ROOT, int TURNS>
+template <bool ROOT>
 __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, Node* nodes, const Job* jobs, const uint32_t* starts, uint32_t count,
                                          const Plan* plan, uint32_t moves) {
+    constexpr int TURNS = MOVE_TURNS, HALVES = 2 * TURNS;
     using Queue = QueueOf<TURNS>;
-    constexpr int HALVES = 2 * TURNS;
     __shared__ Job job;
     __shared__ Places::Shared asked;
     const Group group;
@@ -78,15 +96,15 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
         const bool zero_right = job.zero_right, right_is_smaller = job.right_is_smaller;
         int queued = 0;
         const uint32_t begin = from + group.number * (32 * GROUP * TURNS), own = group.warp * (32 * TURNS);
-        uint4 next[HALVES];
-        read_records<ROOT, HALVES>(next, r, source, begin + own, to);
+        Halves<ROOT, HALVES> next;
+        next.read(r, source, begin + own, to);
         for (uint32_t all = begin; all < to; all += blockDim.x * TURNS) {
             const uint32_t base = all + own;
             uint4 row[HALVES];
             unsigned right[HALVES];
 #pragma unroll
-            for (int k = 0; k < HALVES; k++) row[k] = next[k];
-            read_records<ROOT, HALVES>(next, r, source, base + blockDim.x * TURNS, to);
+            for (int k = 0; k < HALVES; k++) row[k] = next.take(k);
+            next.read(r, source, base + blockDim.x * TURNS, to);
             uint32_t rights = 0;
             const int here = base >= to ? 0 : to - base < 32 * TURNS ? to - base : 32 * TURNS;
 #pragma unroll
@@ -134,18 +152,17 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
     }
 }
 
-#define TAIGA_MOVE(name, root, threads, turns)                                                                          \
-    extern "C" __global__ void __launch_bounds__(threads, 1)                                                            \
-        name(const __grid_constant__ Histograms h, const __grid_constant__ Records r, Node* nodes, const Job* jobs,     \
-             const uint32_t* starts, uint32_t count, const Plan* plan, uint32_t moves) {                                \
-        move_sum<root, turns>(h, r, nodes, jobs, starts, count, plan, moves);                                           \
-    }
+extern "C" __global__ void __launch_bounds__(MOVE_THREADS, 1)
+    tree_move_rows(const __grid_constant__ Histograms h, const __grid_constant__ Records r, Node* nodes, const Job* jobs, const uint32_t* starts,
+              uint32_t count, const Plan* plan, uint32_t moves) {
+    move_sum<false>(h, r, nodes, jobs, starts, count, plan, moves);
+}
 
-TAIGA_MOVE(tree_move_root, true, SUM_THREADS, TURNS)
-TAIGA_MOVE(tree_move_records, false, SUM_THREADS, TURNS)
-TAIGA_MOVE(tree_move_root_b, true, 1024, 2)
-TAIGA_MOVE(tree_move_b, false, 1024, 2)
-TAIGA_MOVE(tree_move_root_c, true, 768, 2)
-TAIGA_MOVE(tree_move_c, false, 768, 2)
+// The root's one job.
+extern "C" __global__ void __launch_bounds__(MOVE_THREADS, 1)
+    tree_move_root(const __grid_constant__ Histograms h, const __grid_constant__ Records r, Node* nodes, const Job* jobs, const uint32_t* starts,
+                   uint32_t count, const Plan* plan, uint32_t moves) {
+    move_sum<true>(h, r, nodes, jobs, starts, count, plan, moves);
+}
 
 }  // namespace taiga

@@ -25,7 +25,7 @@ struct Guess {
 };
 
 // Two such blocks a multiprocessor have the registers they need.
-constexpr uint32_t ROOT_THREADS = 768;
+constexpr uint32_t ROOT_THREADS = 640;
 
 // Block b takes rows b * piece on.
 template <bool GUESS>

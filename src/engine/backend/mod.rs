@@ -305,6 +305,46 @@ pub struct DeviceInfo {
     pub total_memory: u64,
     /// Bytes, those that this process keeps for later included.
     pub free_memory: u64,
+    pub cache: CacheInfo,
+}
+
+/// The columns that stay on a GPU for the next expression.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheInfo {
+    pub columns: usize,
+    /// Of device memory; those columns' buffers in host memory stay as long.
+    pub bytes: u64,
+    /// The most bytes; 0 where it is off.
+    pub limit: u64,
+    /// Columns that were there, and that were not, since the process began.
+    pub hits: u64,
+    pub misses: u64,
+}
+
+/// Frees the columns that stay on GPUs for the next expression.
+///
+/// # Errors
+/// [`Error::Device`].
+pub fn clear_device_cache() -> Result<()> {
+    #[cfg(feature = "cuda")]
+    cuda::device::each_cache(|gpu, cache| cache.clear(gpu).map(drop))?;
+    Ok(())
+}
+
+/// Sets how many bytes of columns may stay on each GPU: 0 turns that off, none is a quarter of the device's memory
+/// (or what `TAIGA_CUDA_CACHE` says). Frees what is too much.
+///
+/// # Errors
+/// [`Error::Device`].
+pub fn limit_device_cache(bytes: Option<u64>) -> Result<()> {
+    #[cfg(feature = "cuda")]
+    cuda::device::each_cache(|gpu, cache| {
+        cache.set_limit(gpu, bytes);
+        Ok(())
+    })?;
+    #[cfg(not(feature = "cuda"))]
+    let _ = bytes;
+    Ok(())
 }
 
 /// What GPUs there are, and why they can't be used where they can't.

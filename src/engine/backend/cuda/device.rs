@@ -1,5 +1,6 @@
 //! The GPUs of this machine: found once, kept for the life of the process.
 
+use super::cache::Cache;
 use super::error::{self, driver};
 use super::upload::Slots;
 use crate::backend::{DeviceInfo, DevicesInfo};
@@ -40,8 +41,11 @@ pub struct Gpu {
     pub(super) context: Arc<CudaContext>,
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     kernels: Mutex<HashMap<(&'static str, &'static str), Kernel>>,
+    total_memory: u64,
     /// Pinned buffers for uploads.
     pub(super) slots: Slots,
+    /// Columns that stay for the next expression.
+    pub(super) cache: Cache,
     /// The error after which the context is of no more use.
     pub(super) lost: OnceLock<String>,
 }
@@ -130,6 +134,20 @@ pub fn device_info() -> DevicesInfo {
     }
 }
 
+/// Does something with the cache of every GPU that was opened.
+///
+/// # Errors
+/// What it gives.
+pub fn each_cache(mut with: impl FnMut(&'static Gpu, &Cache) -> Result<()>) -> Result<()> {
+    if let Ok(driver) = find_driver() {
+        for number in 0..driver.devices {
+            let gpu = Gpu::get(Some(number))?;
+            with(gpu, &gpu.cache)?;
+        }
+    }
+    Ok(())
+}
+
 impl Gpu {
     /// The GPU of that number (0 where none is said), as the driver counts them. Opened on the
     /// first call, and then kept.
@@ -185,6 +203,7 @@ impl Gpu {
             }
         }
         Ok(Gpu {
+            total_memory: context.total_mem()? as u64,
             number,
             name: context.name()?,
             capability: context.compute_capability()?,
@@ -194,6 +213,7 @@ impl Gpu {
             modules: Mutex::default(),
             kernels: Mutex::default(),
             slots: Slots::default(),
+            cache: Cache::default(),
             lost: OnceLock::new(),
         })
     }
@@ -223,6 +243,16 @@ impl Gpu {
         self.shared_per_block
     }
 
+    /// Bytes of its memory.
+    pub fn total_memory(&self) -> u64 {
+        self.total_memory
+    }
+
+    /// The columns that stay on it between calls.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     /// The context, for what this module does not wrap.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
@@ -250,6 +280,7 @@ impl Gpu {
             capability: (self.capability.0 as u32, self.capability.1 as u32),
             total_memory: memory.total,
             free_memory: memory.free,
+            cache: self.cache.info(self),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Rows sent to children, and histograms summed from rows.
 
 use super::group::State;
-use super::memory::{DIVIDE_THREADS, ROOT_THREADS, queueing, root_fits, shared_bins};
+use super::memory::{DIVIDE_THREADS, ROOT_THREADS, moving, queueing, root_fits, shared_bins};
 use super::rows::root_shape;
 use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::{CudaBackend, RowData};
@@ -323,14 +323,8 @@ impl CudaBackend {
         let (nodes, list, starts, plan) =
             (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
         let (histograms, read) = (self.groups[group].table(0), read as u32);
-        let k = &self.kernels;
-        let (kernels, most, turns) = match std::env::var("TAIGA_X").as_deref() {
-            Ok("b") => ((&k.move_root_b, &k.move_b), 1024, 2),
-            Ok("c") => ((&k.move_root_c, &k.move_c), 768, 2),
-            _ => ((&k.move_root, &k.move_records), 640, 3),
-        };
-        let kernel = if root { kernels.0 } else { kernels.1 };
-        let (threads, shared) = super::memory::queueing_turns(self.queue.gpu(), self.groups[group].bins, most, turns).ok_or_else(no_room)?;
+        let kernel = if root { &self.kernels.move_root } else { &self.kernels.move_rows };
+        let (threads, shared) = moving(self.queue.gpu(), self.groups[group].bins).ok_or_else(no_room)?;
         let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
         // SAFETY: the arguments are those of `tree_move*`: records for all rows in both lists, jobs whose nodes stand
         // there (the root's in the table), slots that are there.

@@ -62,7 +62,9 @@ impl CudaBackend {
                     Child::Leaf(l) => inner + l,
                 };
                 let questions = nodes.iter().map(|n| ask(&n.split)).chain((0..leaves.len()).map(leaf)).collect();
-                let children = nodes.iter().map(|n| [place(n.left), place(n.right)]).collect();
+                // Leaves have none, but are read along.
+                let none = std::iter::repeat_n([0, 0], leaves.len());
+                let children = nodes.iter().map(|n| [place(n.left), place(n.right)]).chain(none).collect();
                 (questions, children)
             }
         }
@@ -108,8 +110,7 @@ impl CudaBackend {
         match tree {
             Tree::Symmetric { splits, .. } => walk.depth = splits.len() as u32,
             Tree::Branching { .. } => {
-                // The leaves have none.
-                work.children.reserve(queue, "a tree", questions.len())?;
+                work.children.reserve(queue, "a tree", children.len())?;
                 work.children.write(queue, &children)?;
                 walk.children = work.children.address;
             }

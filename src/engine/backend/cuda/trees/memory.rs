@@ -83,12 +83,8 @@ kernels!(
     sum_far_ones,
     divide,
     divide_sum,
-    move_records,
+    move_rows,
     move_root,
-    move_b,
-    move_root_b,
-    move_c,
-    move_root_c,
     search,
     pick,
     level_scores,
@@ -104,7 +100,7 @@ kernels!(
 
 /// Threads of the blocks that part rows, and of those that sum a root.
 pub const DIVIDE_THREADS: u32 = 768;
-pub const ROOT_THREADS: u32 = 768;
+pub const ROOT_THREADS: u32 = 640;
 
 /// Threads, at most, of the blocks that queue rows, and the bytes of a warp's queue.
 const QUEUE_THREADS: u32 = 640;
@@ -134,12 +130,15 @@ pub fn queueing(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
     (warps >= LEAST_WARPS).then_some((32 * warps, shared_bins(bins) + warps * QUEUE_BYTES))
 }
 
-/// The threads of a block that queues `turns` turns of rows, at most `most`, and its shared memory; none where the
-/// GPU has not enough of it for a warp.
-pub fn queueing_turns(gpu: &Gpu, bins: usize, most: u32, turns: u32) -> Option<(u32, u32)> {
-    let queue = 32 * 32 * (turns + 1) + 64 + 8 * (32 * (turns + 1) + 16);
-    let warps = (gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)? / queue).min(most / 32);
-    (warps > 0).then_some((32 * warps, shared_bins(bins) + warps * queue))
+/// Threads, at most, of the blocks that move records, and the bytes of a warp's queue there.
+const MOVE_THREADS: u32 = 768;
+const MOVE_BYTES: u32 = 4032;
+
+/// The same for the blocks that move records.
+pub fn moving(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
+    let room = gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)?;
+    let warps = (room / MOVE_BYTES).min(MOVE_THREADS / 32);
+    (warps >= LEAST_WARPS).then_some((32 * warps, shared_bins(bins) + warps * MOVE_BYTES))
 }
 
 /// Bytes of shared memory for the sums of leaves.
