@@ -21,7 +21,10 @@ struct Group {
     }
 
     // Until all of its warps have come here.
-    __device__ __forceinline__ void meet() const { asm volatile("bar.sync %0, %1;" ::"r"(number + 1), "r"(warps * 32) : "memory"); }
+    __device__ __forceinline__ void meet() const {
+        __syncwarp();
+        asm volatile("bar.sync %0, %1;" ::"r"(number + 1), "r"(warps * 32) : "memory");
+    }
 };
 
 // Where rows go: those to the left from the start of their node's place in the other list on, the

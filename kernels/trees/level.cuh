@@ -18,26 +18,26 @@ struct Level {
     uint32_t unused;
 };
 
-// blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
-extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+// The scores of a feature's candidates in a node, by a block; `node` among those of this time.
+__device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node) {
     __shared__ int64_t parts[3][8];
     __shared__ Sums missing_sums;
-    const Item item = a.items[blockIdx.y];
+    const Item item = a.items[node];
     const Encoding& e = *a.encoding;
-    const uint32_t column = a.first_column + blockIdx.x;
-    const Feature feature = a.features[a.first_feature + blockIdx.x];
+    const uint32_t column = a.first_column + inside;
+    const Feature feature = a.features[a.first_feature + inside];
     const bool searched = item.state & SEARCHED;
-    // A node that is not searched counts for nothing.
+    // A node that is not searched counts for nothing. Every column's blocks write the same here.
     double parent = searched ? node_score(a.rules, e, item) : 0.0;
-    if (column == 0 && threadIdx.x == 0) level.parents[blockIdx.y] = parent;
-    uint8_t* flag = level.missing + static_cast<uint64_t>(column) * level.nodes + blockIdx.y;
-    double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + blockIdx.y) * BINS + threadIdx.x;
+    if (threadIdx.x == 0) level.parents[node] = parent;
+    uint8_t* flag = level.missing + static_cast<uint64_t>(column) * level.nodes + node;
+    double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + node) * BINS + threadIdx.x;
     if (!searched) {
         if (threadIdx.x == 0) *flag = 2;
         return;
     }
     const uint32_t bins = feature.borders + 1 + feature.first;
-    Sums own = take_bin(a, item, blockIdx.x, bins);
+    Sums own = take_bin(a, item, inside, bins);
     if (threadIdx.x == 0) missing_sums = feature.first ? own : Sums{0, 0, 0};
     Sums left = sums_upto(own, a.counted != NOT, parts);
     const Sums missing = missing_sums;
@@ -51,12 +51,11 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __gri
     if (any) out[static_cast<uint64_t>(level.nodes) * BINS] = score(a.rules, e, item, feature.monotone, left - missing, parent);
 }
 
-// Adds up the scores of `nodes` more nodes, by column; behind the last ones picks each column's best.
-extern "C" __global__ void __launch_bounds__(BINS)
-    tree_level_sum(const __grid_constant__ Search a, const __grid_constant__ Level level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
-                   uint32_t ends) {
+// Adds up the scores of `nodes` more nodes in a column, by a block; behind the last ones picks the column's
+// best. What other blocks of this launch may have written is read past the first-level cache.
+__device__ __forceinline__ void sum_scores(const Search& a, const Level& level, const uint32_t* numbers, uint32_t column, uint32_t nodes,
+                                           bool begins, bool ends) {
     __shared__ Top tops[8];
-    const uint32_t column = blockIdx.x;
     const uint64_t own = static_cast<uint64_t>(column) * 2 * BINS + threadIdx.x;
     double sums[2] = {0.0, 0.0}, parent = 0.0;
     // Whether a node has missing values, and whether there is a node at all.
@@ -74,15 +73,15 @@ extern "C" __global__ void __launch_bounds__(BINS)
     const bool inside = threadIdx.x - feature.first <= feature.borders;
 #pragma unroll 4
     for (uint32_t i = 0; i < nodes; i++) {
-        uint8_t flag = missing[i];
+        uint8_t flag = __ldcg(missing + i);
         if (flag == 2) continue;
-        parent = parent + level.parents[i];
+        parent = parent + __ldcg(level.parents + i);
         any |= flag == 1;
         found = true;
         if (!inside) continue;
-        double left = scores[static_cast<uint64_t>(i) * BINS];
+        double left = __ldcg(scores + static_cast<uint64_t>(i) * BINS);
         sums[0] = sums[0] + left;
-        sums[1] = sums[1] + (flag ? scores[static_cast<uint64_t>(level.nodes + i) * BINS] : left);
+        sums[1] = sums[1] + (flag ? __ldcg(scores + static_cast<uint64_t>(level.nodes + i) * BINS) : left);
     }
     if (!ends) {
         level.sums[own] = sums[0];
@@ -119,12 +118,24 @@ extern "C" __global__ void __launch_bounds__(BINS)
     }
 }
 
+// blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
+extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+    score_node(a, level, blockIdx.x, blockIdx.y);
+}
+
+// A block a column.
+extern "C" __global__ void __launch_bounds__(BINS)
+    tree_level_sum(const __grid_constant__ Search a, const __grid_constant__ Level level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
+                   uint32_t ends) {
+    sum_scores(a, level, numbers, blockIdx.x, nodes, begins, ends);
+}
+
 // The sums left of a split in a node's histogram, by a warp.
 __device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32_t inside, uint32_t first, uint32_t border, uint32_t side) {
     Sums s = {0, 0, 0};
     uint32_t from = side == MISSING_LEFT ? 0 : first;
     for (uint32_t bin = from + (threadIdx.x & 31); bin < first + border + 1; bin += 32) {
-        s = s + read_bin(bin_of(a.histograms, slot, inside, bin), a.histograms.components, a.counted);
+        s = s + read_bin(bin_of(a.histograms, slot, inside, bin), a.counted);
     }
     for (int o = 16; o; o >>= 1) {
         s = s + Sums{__shfl_xor_sync(~0u, s.gradient, o), __shfl_xor_sync(~0u, s.hessian, o), __shfl_xor_sync(~0u, s.count, o)};

@@ -43,10 +43,11 @@ struct Item {
 constexpr uint32_t EXISTS = 1, SEARCHED = 2;
 
 // What a feature offers a node; nothing at `NO_SIDE`.
-struct Best {
+struct alignas(16) Best {
     double gain;
     uint32_t border, side;
     Sums left;
+    uint64_t unused;
 };
 
 enum : uint32_t { NO_SIDE, MISSING_LEFT, MISSING_RIGHT, SUBSET };
@@ -134,11 +135,12 @@ __device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, u
     return h.slots + slot * h.slot_size + at * h.components;
 }
 
-__device__ __forceinline__ Sums read_bin(const int64_t* at, uint32_t components, uint32_t counted) {
-    Sums s = {at[0], at[1], 0};
-    if (counted == APART) s.count = at[2];
+// Past the first-level cache: other blocks of this launch may have written it.
+__device__ __forceinline__ Sums read_bin(const int64_t* at, uint32_t counted) {
+    auto read = [&](int c) { return static_cast<int64_t>(__ldcg(reinterpret_cast<const long long*>(at) + c)); };
+    Sums s = {read(0), read(1), 0};
+    if (counted == APART) s.count = read(2);
     if (counted == BY_HESSIAN) s.count = s.hessian;
-    (void)components;
     return s;
 }
 
@@ -298,20 +300,19 @@ __device__ __forceinline__ void best_subset(const Search& a, const Encoding& e, 
     if (code < 8) set[code] = bits_of_set[code];
 }
 
-// The best split of each node by each feature: blockIdx.x the feature inside the group, blockIdx.y
-// the node.
-extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_constant__ Search a) {
+// The best split of a node by a feature of the group, by a block.
+__device__ __forceinline__ void search_node(const Search& a, uint32_t inside, uint32_t node) {
     __shared__ int64_t parts[3][8];
     __shared__ Top tops[8];
     __shared__ Sums missing_sums;
-    const Item item = a.items[blockIdx.y];
+    const Item item = a.items[node];
     if (!(item.state & SEARCHED)) return;
     const Encoding& e = *a.encoding;
-    const uint32_t f = a.first_feature + blockIdx.x;
+    const uint32_t f = a.first_feature + inside;
     const Feature feature = a.features[f];
     const uint32_t bins = feature.borders + 1 + feature.first;
-    Best* best = a.best + static_cast<uint64_t>(blockIdx.y) * a.columns + a.first_column + blockIdx.x;
-    Sums own = take_bin(a, item, blockIdx.x, bins);
+    Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
+    Sums own = take_bin(a, item, inside, bins);
     if (!may_split(a, item, f)) {
         if (threadIdx.x == 0) best->side = NO_SIDE;
         return;
@@ -348,13 +349,28 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_cons
     }
 }
 
+// The best split of each node by each feature: blockIdx.x the feature inside the group, blockIdx.y
+// the node.
+extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_constant__ Search a) {
+    search_node(a, blockIdx.x, blockIdx.y);
+}
+
+// What a feature offers, past the first-level cache: other blocks of this launch may have written it.
+__device__ __forceinline__ Best read_best(const Best* best) {
+    const ulonglong2* words = reinterpret_cast<const ulonglong2*>(best);
+    const ulonglong2 head = __ldcg(words), sums = __ldcg(words + 1), rest = __ldcg(words + 2);
+    return {__longlong_as_double(static_cast<long long>(head.x)), static_cast<uint32_t>(head.y), static_cast<uint32_t>(head.y >> 32),
+            {static_cast<int64_t>(sums.x), static_cast<int64_t>(sums.y), static_cast<int64_t>(rest.x)}};
+}
+
 // The best of a node's columns, by a warp; `columns` are numbered in order of their features.
 __device__ __forceinline__ uint32_t best_column(const Best* best, uint32_t columns) {
     double gain = -INFINITE64;
     uint32_t at = ~0u;
     for (uint32_t c = threadIdx.x & 31; c < columns; c += 32) {
-        if (best[c].side != NO_SIDE && (best[c].gain > gain || at == ~0u)) {
-            gain = best[c].gain;
+        const Best b = read_best(best + c);
+        if (b.side != NO_SIDE && (b.gain > gain || at == ~0u)) {
+            gain = b.gain;
             at = c;
         }
     }

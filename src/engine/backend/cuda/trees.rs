@@ -46,6 +46,8 @@ struct Work {
     summed: Buffer<Summed>,
     starts: Buffer<u32>,
     plan: Buffer<Plan>,
+    /// Blocks that have come to the end of a launch: of all, and of each node or column; zero between launches.
+    arrived: Buffer<u32>,
     items: Buffer<Item>,
     allowed: Buffer<u32>,
     best: Buffer<tables::Best>,
@@ -227,6 +229,7 @@ impl Work {
             summed: Buffer::new(queue, "nodes", 256)?,
             starts: Buffer::new(queue, "nodes", 256)?,
             plan: Buffer::new(queue, "nodes", 1)?,
+            arrived: Buffer::zeros(queue, "counts of blocks", 64)?,
             items: Buffer::new(queue, "nodes", 256)?,
             allowed: Buffer::new(queue, "features", 256)?,
             best: Buffer::new(queue, "splits", 256)?,

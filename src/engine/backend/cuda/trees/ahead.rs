@@ -32,6 +32,9 @@ use cudarc::driver::{CudaEvent, LaunchConfig, PinnedHostSlice};
 /// Deeper trees are grown question by question: most of their nodes would not be there.
 const MOST_DEPTH: u32 = 12;
 
+/// So many nodes, and columns, are searched and grown in one launch.
+const FEW_NODES: u32 = 63;
+
 /// 64-bit words of what was found for a node, and of sums.
 const FOUND_WORDS: usize = size_of::<Found>() / 8;
 const TOTAL_WORDS: usize = size_of::<Total>() / 8;
@@ -194,12 +197,17 @@ impl CudaBackend {
         let sums_range = log.sums..log.values;
         self.queue.clear(&mut self.data.log_mut().slice.slice_mut(sums_range))?;
         self.groups[group].zero(&self.queue, 0..1 << (depth - 1))?;
-        let (nodes, len, list) = (self.work.nodes.address, if listed { 0 } else { rows as u32 }, if listed { 0 } else { IN_ORDER });
-        // SAFETY: the arguments are those of `tree_seed`.
-        unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
         // What the statistics will be, unless they are wide.
         let planes = self.planes(&Encoding { unit: unit as u32, ..Encoding::default() });
         let fused = !listed && root_fits(self.queue.gpu(), self.groups[group].bins);
+        // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
+        let alone = fused && planes.len() == 1 && self.groups[group].blocks() == 1;
+        let nodes = self.work.nodes.address;
+        if !alone {
+            let (len, list) = if listed { (0, 0) } else { (rows as u32, IN_ORDER) };
+            // SAFETY: the arguments are those of `tree_seed`.
+            unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
+        }
         if !fused {
             let list = self.lists[0].address;
             self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
@@ -210,7 +218,9 @@ impl CudaBackend {
             self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
             self.sum_root(loss, (tree, output), false)?;
         }
-        self.sum_narrow(group, &planes, fused)?;
+        if !alone {
+            self.sum_narrow(group, &planes, fused)?;
+        }
         let counted = match (self.count_rows, unit) {
             (false, _) => 0,
             (true, false) => 1,
@@ -242,8 +252,9 @@ impl CudaBackend {
             ..Search::default()
         };
         let (slot, bins, total) = (0u32, self.features[g.first].bins() as u32, base + 8 * ENCODING_WORDS as u64);
+        let root = if alone { nodes } else { 0 };
         // SAFETY: the arguments are those of `tree_total`: a slot's bins, room for sums and for an item.
-        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &total, &search.items) }?;
+        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &total, &search.items, &root) }?;
         let on_the_way = self.sums_on_the_way();
         let ahead = Ahead {
             search,
@@ -257,7 +268,7 @@ impl CudaBackend {
             summed: self.work.summed.address,
             starts: self.work.starts.address,
             plan: self.work.plan.address,
-            arrived: self.data.arrived.address,
+            arrived: self.work.arrived.address,
             level: 0,
             depth,
         };
@@ -297,9 +308,6 @@ impl CudaBackend {
 
     /// Sums the root in what is left of its planes and blocks.
     fn sum_narrow(&mut self, group: usize, planes: &[Plane], first_done: bool) -> Result<()> {
-        if first_done && planes.len() == 1 && self.groups[group].blocks() == 1 {
-            return Ok(());
-        }
         self.work.summed.write(&self.queue, &[super::Summed { node: 0, slot: 0 }])?;
         self.queue_sum(group, 1, planes, first_done)
     }
@@ -309,6 +317,16 @@ impl CudaBackend {
         let n = 1u32 << ahead.level;
         let features = ahead.search.histograms.features;
         let config = |nodes: u32| LaunchConfig { grid_dim: (features, nodes, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+        if n <= FEW_NODES && policy == Policy::Depthwise {
+            // SAFETY: the arguments are those of `tree_search_grow`: the level's items, with slots that are there; heaps
+            // with room for the tree; a count for each node.
+            return unsafe { launch!(self.queue, &self.kernels.search_grow, config(n); ahead) };
+        }
+        if n <= FEW_NODES && features <= FEW_NODES && policy == Policy::Symmetric {
+            let level = self.work.level(&self.queue, self.columns, n as usize)?;
+            // SAFETY: the arguments are those of `tree_level_grow`: as above, room for all scores, a count for each column.
+            return unsafe { launch!(self.queue, &self.kernels.level_grow, config(n); ahead, &level) };
+        }
         if policy == Policy::Depthwise {
             let search = ahead.search;
             // SAFETY: the arguments are those of `tree_search`: the level's items, with slots that are there.

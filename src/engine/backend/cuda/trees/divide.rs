@@ -119,7 +119,7 @@ impl CudaBackend {
         let (slot, bins) = (0u32, self.features[group.first].bins() as u32);
         let out = self.work.total.address;
         // SAFETY: the arguments are those of `tree_total`: a feature's bins in a slot, and room for the sums.
-        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &out, &0u64) }?;
+        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &out, &0u64, &0u64) }?;
         Ok(self.work.total.read(&self.queue, 1)?[0].into())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::backend::cuda::{Gpu, Image, Kernel, Queue};
 use crate::error::Result;
-use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
+use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, ValidAsZeroBits};
 
 /// `kernels/trees.cu`.
 const TREES: Image = Image { name: "trees", bytes: taiga_kernels::images::trees };
@@ -17,6 +17,16 @@ impl<T: DeviceRepr> Buffer<T> {
     /// Room for `n` values, which hold anything.
     pub fn new(queue: &Queue, what: &str, n: usize) -> Result<Buffer<T>> {
         Ok(Buffer::of(queue, queue.alloc(what, n)?))
+    }
+
+    /// Room for `n` values, all zero.
+    pub fn zeros(queue: &Queue, what: &str, n: usize) -> Result<Buffer<T>>
+    where
+        T: ValidAsZeroBits,
+    {
+        let mut buffer = Buffer::new(queue, what, n)?;
+        queue.clear(&mut buffer.slice)?;
+        Ok(buffer)
     }
 
     /// A copy of `values`.
@@ -94,6 +104,8 @@ kernels!(
     seed,
     grow,
     grow_level,
+    search_grow,
+    level_grow,
     leaves,
     leaves_heap,
 );

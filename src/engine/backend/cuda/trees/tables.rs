@@ -134,7 +134,7 @@ tables! {
     }
 
     /// What a feature offers a node.
-    pub struct Best { gain: f64, border: u32, side: u32, left: Total, }
+    pub struct Best { gain: f64, border: u32, side: u32, left: Total, unused: u64, }
 
     /// What was found for a node.
     pub struct Found {
