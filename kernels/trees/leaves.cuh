@@ -196,4 +196,48 @@ extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS
     sum_leaves<true>(r, l, encoding);
 }
 
+// What a row is sorted by for its leaf's quantile: the leaf's number, and the residual in the order of
+// f32::total_cmp.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_residuals(const float* target, const float* scores, const uint16_t* leaf, uint64_t rows, unsigned long long* keys, uint32_t* numbers) {
+    for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < rows; row += gridDim.x * 256ull) {
+        const uint32_t bits = __float_as_uint(target[row] - scores[row]);
+        keys[row] = static_cast<unsigned long long>(leaf[row]) << 32 | (bits ^ (bits >> 31 ? ~0u : 1u << 31));
+        numbers[row] = static_cast<uint32_t>(row);
+    }
+}
+
+// Each leaf's quantile from the sorted keys (numerics/reduce.rs): the two residuals that it lies between, and
+// whether the leaf has rows. A thread a leaf.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_quantiles(const unsigned long long* keys, uint32_t rows, uint32_t leaves, double level, float* out) {
+    const uint32_t leaf = blockIdx.x * 256 + threadIdx.x;
+    if (leaf >= leaves) return;
+    auto first_of = [&](uint32_t number) {
+        uint32_t low = 0, high = rows;
+        while (low < high) {
+            const uint32_t middle = low + (high - low) / 2;
+            if (keys[middle] >> 32 < number) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        return low;
+    };
+    auto residual = [&](uint32_t at) {
+        const uint32_t bits = static_cast<uint32_t>(keys[at]);
+        return __uint_as_float(bits ^ (bits >> 31 ? 1u << 31 : ~0u));
+    };
+    const uint32_t from = first_of(leaf), count = first_of(leaf + 1) - from;
+    float* own = out + 3 * leaf;
+    own[0] = own[1] = 0.0f;
+    own[2] = count > 0 ? 1.0f : 0.0f;
+    if (count == 0) return;
+    const double goal = level * static_cast<double>(count), up = ceil(goal);
+    const uint32_t rank = up < 1.0 ? 1 : up > static_cast<double>(count) ? count : static_cast<uint32_t>(up);
+    own[0] = residual(from + rank - 1);
+    own[1] = static_cast<double>(rank) == goal && rank < count ? residual(from + rank) : own[0];
+}
+
 }  // namespace taiga

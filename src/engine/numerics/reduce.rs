@@ -121,7 +121,7 @@ fn quantile(mut values: Vec<f64>, level: f64) -> f64 {
 }
 
 /// Halfway, without overflow; `a` itself where both are equal.
-fn middle(a: f64, b: f64) -> f64 {
+pub(crate) fn middle(a: f64, b: f64) -> f64 {
     if a == b { a } else { a * 0.5 + b * 0.5 }
 }
 

@@ -199,7 +199,7 @@ impl CudaBackend {
         self.groups[group].zero(&self.queue, 0..1 << (depth - 1))?;
         // What the statistics will be, unless they are wide.
         let planes = self.planes(&Encoding { unit: unit as u32, ..Encoding::default() });
-        let fused = !listed && root_fits(self.queue.gpu(), self.groups[group].bins);
+        let fused = !listed && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
         // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
         let alone = fused && planes.len() == 1 && self.groups[group].blocks() == 1;
         let nodes = self.work.nodes.address;

@@ -10,7 +10,7 @@ use crate::backend::{LeafSums, NodeId, TrainingData};
 use crate::boosting::loss::Loss;
 use crate::error::Result;
 use crate::launch;
-use crate::numerics::reduce::weighted_quantile;
+use crate::numerics::reduce::{middle, weighted_quantile};
 use crate::tree::Tree;
 use crate::tree::model::{Child, Split};
 
@@ -178,6 +178,11 @@ impl CudaBackend {
 
     /// The weighted quantile of the residuals of each leaf's rows that were drawn.
     pub(super) fn quantiles_of_leaves(&mut self, alpha: f64) -> Result<Vec<f64>> {
+        if self.data.bag.is_none() && self.host.weight.is_none() {
+            if let Some(values) = self.quantiles_on_device(alpha)? {
+                return Ok(values);
+            }
+        }
         let (rows, output) = (self.data.rows, self.output);
         let range = output * rows..(output + 1) * rows;
         let leaf = self.queue.read(&self.data.leaf.slice.slice(range.clone()))?;
@@ -199,5 +204,37 @@ impl CudaBackend {
         }
         let quantile = |(v, w): (&Vec<f64>, &Vec<f32>)| weighted_quantile(v, weighted.then_some(w), alpha);
         Ok(values.iter().zip(&weights).map(quantile).collect())
+    }
+
+    /// The same where all rows count alike, by a sort on the device; none where there is no room for one.
+    fn quantiles_on_device(&mut self, alpha: f64) -> Result<Option<Vec<f64>>> {
+        let (queue, rows, output) = (&self.queue, self.data.rows, self.output);
+        // Keys and values twice, and what the sort needs.
+        if queue.check_memory("sorted residuals", 32 * rows as u64 + (16 << 20)).is_err() {
+            return Ok(None);
+        }
+        let by_number = self.leaves_by_number();
+        let what = "sorted residuals";
+        let (keys, numbers) = (queue.alloc::<u64>(what, rows)?, queue.alloc::<u32>(what, rows)?);
+        let mut sorted = (queue.alloc::<u64>(what, rows)?, queue.alloc::<u32>(what, rows)?);
+        let (target, at, count) = (self.data.target.address, (output * rows) as u64, rows as u64);
+        let (scores, leaf) = (self.data.scores.address + 4 * at, self.data.leaf.address + 2 * at);
+        let config = grid((rows.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8), 256, 0);
+        // SAFETY: the arguments are those of `tree_residuals`: target, score, leaf, key and number of each row.
+        unsafe { launch!(queue, &self.kernels.residuals, config; &target, &scores, &leaf, &count, &keys, &numbers) }?;
+        let bits = 32 + usize::BITS - by_number.len().leading_zeros();
+        queue.sort_pairs(&keys, &numbers, &mut sorted, rows as u32, 0..bits)?;
+        let mut found = queue.alloc::<f32>("quantiles", 3 * by_number.len())?;
+        let (count, leaves) = (rows as u32, by_number.len() as u32);
+        // SAFETY: the arguments are those of `tree_quantiles`: as many keys, and three numbers for each leaf.
+        unsafe {
+            launch!(queue, &self.kernels.quantiles, grid(leaves.div_ceil(256), 256, 0); &sorted.0, &count, &leaves, &alpha, &mut found)
+        }?;
+        let found = queue.read(&found)?;
+        let mut values = vec![0.0; self.leaves.len()];
+        for (own, leaf) in found.chunks_exact(3).zip(by_number).filter(|(own, _)| own[2] > 0.0) {
+            values[leaf] = middle(own[0] as f64, own[1] as f64);
+        }
+        Ok(Some(values))
     }
 }

@@ -108,6 +108,8 @@ kernels!(
     level_grow,
     leaves,
     leaves_heap,
+    residuals,
+    quantiles,
 );
 
 /// Threads of the blocks that part rows, and of those that sum a root.
