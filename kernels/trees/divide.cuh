@@ -23,7 +23,7 @@ struct Group {
     // Until all of its warps have come here.
     __device__ __forceinline__ void meet() const {
         __syncwarp();
-        asm volatile("bar.sync %0, %1;" ::"r"(number + 1), "r"(warps * 32) : "memory");
+        __barrier_sync_count(number + 1, warps * 32);
     }
 };
 

@@ -71,17 +71,30 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
     const uint8_t* missing = level.missing + static_cast<uint64_t>(column) * level.nodes;
     const Feature feature = a.features[numbers[column]];
     const bool inside = threadIdx.x - feature.first <= feature.borders;
-#pragma unroll 4
-    for (uint32_t i = 0; i < nodes; i++) {
-        uint8_t flag = __ldcg(missing + i);
-        if (flag == 2) continue;
-        parent = parent + __ldcg(level.parents + i);
-        any |= flag == 1;
-        found = true;
-        if (!inside) continue;
-        double left = __ldcg(scores + static_cast<uint64_t>(i) * BINS);
-        sums[0] = sums[0] + left;
-        sums[1] = sums[1] + (flag ? __ldcg(scores + static_cast<uint64_t>(level.nodes + i) * BINS) : left);
+    // What is known of the nodes comes first, so that many of their scores are on the way at a time.
+    __shared__ uint8_t flags[BINS];
+    __shared__ double parents[BINS];
+    for (uint32_t from = 0; from < nodes; from += BINS) {
+        const uint32_t here = nodes - from < BINS ? nodes - from : BINS;
+        __syncthreads();
+        if (threadIdx.x < here) {
+            flags[threadIdx.x] = __ldcg(missing + from + threadIdx.x);
+            parents[threadIdx.x] = __ldcg(level.parents + from + threadIdx.x);
+        }
+        __syncthreads();
+#pragma unroll 8
+        for (uint32_t k = 0; k < here; k++) {
+            const uint8_t flag = flags[k];
+            const bool read = inside && flag != 2;
+            const double left = read ? __ldcg(scores + static_cast<uint64_t>(from + k) * BINS) : 0.0;
+            const double right = read && flag == 1 ? __ldcg(scores + static_cast<uint64_t>(level.nodes + from + k) * BINS) : left;
+            if (flag == 2) continue;
+            parent = parent + parents[k];
+            any |= flag == 1;
+            found = true;
+            sums[0] = sums[0] + left;
+            sums[1] = sums[1] + right;
+        }
     }
     if (!ends) {
         level.sums[own] = sums[0];
@@ -95,7 +108,7 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
     const uint32_t border = threadIdx.x - feature.first;
     Best* best = a.best + column;
     if (!may_split(a, a.items[0], numbers[column])) {
-        if (threadIdx.x == 0) best->side = NO_SIDE;
+        if (threadIdx.x == 0) *best = Best{};
         return;
     }
     Top top = top_of_block(border < feature.borders && found ? sums[0] : -INFINITE64, tops);
@@ -111,11 +124,7 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
             side = MISSING_RIGHT;
         }
     }
-    if (threadIdx.x == top.place) {
-        best->gain = gain;
-        best->border = border;
-        best->side = side;
-    }
+    if (threadIdx.x == top.place) *best = Best{gain, border, side, {0, 0, 0}, 0};
 }
 
 // blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
@@ -133,9 +142,11 @@ extern "C" __global__ void __launch_bounds__(BINS)
 // The sums left of a split in a node's histogram, by a warp.
 __device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32_t inside, uint32_t first, uint32_t border, uint32_t side) {
     Sums s = {0, 0, 0};
-    uint32_t from = side == MISSING_LEFT ? 0 : first;
-    for (uint32_t bin = from + (threadIdx.x & 31); bin < first + border + 1; bin += 32) {
-        s = s + read_bin(bin_of(a.histograms, slot, inside, bin), a.counted);
+    const uint32_t from = (side == MISSING_LEFT ? 0 : first) + (threadIdx.x & 31), end = first + border + 1;
+#pragma unroll
+    for (uint32_t k = 0; k < BINS / 32; k++) {
+        const uint32_t bin = from + 32 * k;
+        if (bin < end) s = s + read_bin(bin_of(a.histograms, slot, inside, bin), a.counted);
     }
     for (int o = 16; o; o >>= 1) {
         s = s + Sums{__shfl_xor_sync(~0u, s.gradient, o), __shfl_xor_sync(~0u, s.hessian, o), __shfl_xor_sync(~0u, s.count, o)};

@@ -283,12 +283,7 @@ __device__ __forceinline__ void best_subset(const Search& a, const Encoding& e, 
     int reversed = found[1].value > found[0].value;
     Top top = found[reversed];
     bool any = top.value > a.rules.min_gain;
-    if (code == top.place) {
-        best->gain = top.value;
-        best->border = 0;
-        best->side = any ? SUBSET : NO_SIDE;
-        best->left = reversed ? outside_of[1] : outside_of[0];
-    }
+    if (code == top.place) *best = Best{top.value, 0, any ? SUBSET : NO_SIDE, reversed ? outside_of[1] : outside_of[0], 0};
     __shared__ uint32_t bits_of_set[8];
     if (code < 8) bits_of_set[code] = 0;
     __syncthreads();
@@ -314,7 +309,7 @@ __device__ __forceinline__ void search_node(const Search& a, uint32_t inside, ui
     Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
     Sums own = take_bin(a, item, inside, bins);
     if (!may_split(a, item, f)) {
-        if (threadIdx.x == 0) best->side = NO_SIDE;
+        if (threadIdx.x == 0) *best = Best{};
         return;
     }
     if (feature.categories) {
@@ -341,12 +336,7 @@ __device__ __forceinline__ void search_node(const Search& a, uint32_t inside, ui
             side = MISSING_RIGHT;
         }
     }
-    if (threadIdx.x == top.place) {
-        best->gain = gain;
-        best->border = border;
-        best->side = side;
-        best->left = side == MISSING_RIGHT ? left - missing : left;
-    }
+    if (threadIdx.x == top.place) *best = Best{gain, border, side, side == MISSING_RIGHT ? left - missing : left, 0};
 }
 
 // The best split of each node by each feature: blockIdx.x the feature inside the group, blockIdx.y

@@ -244,6 +244,32 @@ fn every_kernel_once() {
     compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
 }
 
+/// Proves that fits that share the GPU at the same time give the bytes that each gives alone.
+#[test]
+fn several_fits_at_once() {
+    if gpu().is_none() {
+        return;
+    }
+    let t = table(30_000, 8, "logloss", 31);
+    let all: Vec<BoostingParams> = ["symmetric", "depthwise", "leafwise"]
+        .into_iter()
+        .flat_map(|policy| (0..3).map(move |seed| params(json!({ "loss": "logloss", "policy": policy, "trees": 12, "seed": seed }))))
+        .collect();
+    let expected: Vec<Vec<u8>> = all.iter().map(|p| t.fit(p).to_bytes()).collect();
+    std::thread::scope(|scope| {
+        for (p, expected) in all.iter().zip(&expected) {
+            let t = &t;
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let p = BoostingParams { device: "cuda".into(), ..p.clone() };
+                    let model = fit(&t.input(), &p, &Quiet).unwrap_or_else(|e| panic!("{e}; {p:?}"));
+                    assert!(model.to_bytes() == *expected, "{p:?}");
+                }
+            });
+        }
+    });
+}
+
 /// Proves equal bytes for sparse features, which the CPU bundles and the GPU does not.
 #[test]
 fn sparse_features() {
