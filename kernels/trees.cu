@@ -1,10 +1,14 @@
 // The kernels of boosted trees: see trees/common.cuh for the tables they share.
 //
 //   tree_encode ─► tree_root (or tree_round, then tree_sum_*)                          once a tree
-//   tree_root_guess (─► tree_root where its guess was wrong)                           the same, ahead of the host
 //   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_divide_sum                      once a level
-//   tree_search ─► tree_grow ─► tree_divide_sum                                        ahead of the host
-//   tree_leaves, and with the next tree's encoding the scores' update               once a tree
+//   tree_leaves, and with the next tree's encoding the scores' update                  once a tree
+//
+// and ahead of the host:
+//
+//   tree_root_guess (─► tree_root where its guess was wrong) ─► tree_total
+//   tree_search_grow, or tree_level_grow ─► tree_move_root, tree_move_rows             once a level
+//   tree_leaves_heap ─► tree_values
 
 #include "trees/ahead.cuh"
 #include "trees/divide.cuh"
