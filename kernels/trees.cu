@@ -2,12 +2,19 @@
 //
 //   tree_encode ─► tree_root (or tree_round, then tree_sum_*)                          once a tree
 //   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_divide_sum                      once a level
-//   tree_search ─► tree_grow ─► tree_divide_sum                                        ahead of the host
-//   tree_leaves, and with the next tree's encoding the scores' update               once a tree
+//   tree_leaves, and with the next tree's encoding the scores' update                  once a tree
+//
+// and ahead of the host:
+//
+//   tree_root_guess (─► tree_root where its guess was wrong) ─► tree_total
+//   tree_search_grow, or tree_level_grow ─► tree_move_root, tree_move_rows             once a level
+//   tree_leaves_heap ─► tree_values
 
 #include "trees/ahead.cuh"
 #include "trees/divide.cuh"
 #include "trees/leaves.cuh"
 #include "trees/level.cuh"
+#include "trees/move.cuh"
+#include "trees/root.cuh"
 #include "trees/rows.cuh"
 #include "trees/search.cuh"

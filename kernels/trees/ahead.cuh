@@ -34,15 +34,29 @@ extern "C" __global__ void __launch_bounds__(32) tree_seed(Node* root, uint32_t 
 }
 
 // The root's sums from the bins of the first feature, by one warp; where `items` is given, the root
-// becomes its first one.
+// becomes its first one, and `root`, where that is given, its node of all rows in order.
 extern "C" __global__ void __launch_bounds__(32)
-    tree_total(const __grid_constant__ Search a, uint32_t slot, uint32_t bins, Sums* out, Item* items) {
+    tree_total(const __grid_constant__ Search a, uint32_t slot, uint32_t bins, Sums* out, Item* items, Node* root) {
     Sums s = left_sums(a, slot, 0, 0, bins - 1, MISSING_LEFT);
     if (threadIdx.x) return;
     *out = s;
+    if (root) *root = Node{0, static_cast<uint32_t>(a.histograms.rows), 0, IN_ORDER, -1, 0, 0};
     if (items) {
         items[0] = Item{s, -INFINITE64, INFINITE64, slot, -1, ~0u, EXISTS | (divisible(a.rules, *a.encoding, s) ? SEARCHED : 0)};
     }
+}
+
+// The values of the leaves of a tree that has grown, as the host will find them (boosting/fit.rs): all
+// zero where the tree is void, because its statistics ought to have been wide.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_values(const __grid_constant__ Rules rules, double learning_rate, const Encoding* encoding, const int64_t* sums, uint32_t leaves,
+                float* values, float* log) {
+    const uint32_t leaf = blockIdx.x * 256 + threadIdx.x;
+    if (leaf >= leaves) return;
+    const Encoding& e = *encoding;
+    const Values v = {static_cast<double>(sums[3 * leaf]) / e.leaf_gradient, static_cast<double>(sums[3 * leaf + 1]) / e.leaf_hessian};
+    const double value = leaf_value(rules, v, -INFINITE64, INFINITE64) * learning_rate;
+    values[leaf] = log[leaf] = e.wide ? 0.0f : static_cast<float>(value);
 }
 
 // Writes what becomes of a node, and its children: by one thread.
@@ -112,11 +126,18 @@ extern "C" __global__ void __launch_bounds__(256) tree_grow(const __grid_constan
         const Best* best = a.search.best + static_cast<uint64_t>(place) * a.search.columns;
         uint32_t column = a.items[at].state & SEARCHED ? best_column(best, a.search.columns) : ~0u;
         if ((threadIdx.x & 31) == 0) {
-            Best b = column == ~0u ? Best{} : best[column];
+            Best b = column == ~0u ? Best{} : read_best(best + column);
             grow_node(a, place, column, b, b.left, true);
         }
     }
     plan_level(a);
+}
+
+// The left sums of a node under its level's split, by a warp; `item`'s own where it is not searched.
+__device__ __forceinline__ Sums left_of(const Ahead& a, const Item& item, uint32_t column, const Best& best) {
+    if (column == ~0u || !(item.state & SEARCHED)) return item.sums;
+    const uint32_t f = a.numbers[column];
+    return left_sums(a.search, item.slot, f - a.search.first_feature, a.search.features[f].first, best.border, best.side);
 }
 
 // All nodes of a level by one split. A warp a node.
@@ -125,16 +146,50 @@ extern "C" __global__ void __launch_bounds__(256) tree_grow_level(const __grid_c
     if (place < 1u << a.level) {
         uint32_t column = best_column(a.search.best, a.search.columns);
         const Item item = a.items[at];
-        const bool searched = item.state & SEARCHED;
-        Best b = column == ~0u ? Best{} : a.search.best[column];
-        Sums left = item.sums;
-        if (column != ~0u && searched) {
-            uint32_t f = a.numbers[column];
-            left = left_sums(a.search, item.slot, f - a.search.first_feature, a.search.features[f].first, b.border, b.side);
-        }
-        if ((threadIdx.x & 31) == 0) grow_node(a, place, column, b, left, searched);
+        Best b = column == ~0u ? Best{} : read_best(a.search.best + column);
+        const Sums left = left_of(a, item, column, b);
+        if ((threadIdx.x & 31) == 0) grow_node(a, place, column, b, left, item.state & SEARCHED);
     }
     plan_level(a);
+}
+
+// Few nodes are searched and grown in one launch. blockIdx.x: the feature; blockIdx.y: the node. The last
+// block of a node to arrive decides its split, and the last node's plans the next level.
+extern "C" __global__ void __launch_bounds__(BINS) tree_search_grow(const __grid_constant__ Ahead a) {
+    const uint32_t place = blockIdx.y;
+    search_node(a.search, blockIdx.x, place);
+    if (!last_block(a.arrived + 1 + place, gridDim.x)) return;
+    if (threadIdx.x < 32) {
+        const Best* best = a.search.best + static_cast<uint64_t>(place) * a.search.columns;
+        const bool searched = a.search.items[place].state & SEARCHED;
+        const uint32_t column = searched ? best_column(best, a.search.columns) : ~0u;
+        if (threadIdx.x == 0) {
+            const Best b = column == ~0u ? Best{} : read_best(best + column);
+            grow_node(a, place, column, b, b.left, true);
+        }
+    }
+    if (a.level + 1 == a.depth || !last_block(a.arrived, gridDim.y)) return;
+    make_plan(a.nodes, 1u << a.level, a.starts, a.plan, a.jobs);
+}
+
+// The same under one split for all nodes: the last block of a column to arrive adds up its scores, the last
+// column's grows all nodes.
+extern "C" __global__ void __launch_bounds__(BINS) tree_level_grow(const __grid_constant__ Ahead a, const __grid_constant__ Level level) {
+    const uint32_t nodes = 1u << a.level;
+    score_node(a.search, level, blockIdx.x, blockIdx.y);
+    if (!last_block(a.arrived + 1 + blockIdx.x, gridDim.y)) return;
+    sum_scores(a.search, level, a.numbers, blockIdx.x, nodes, true, true);
+    if (!last_block(a.arrived, gridDim.x)) return;
+    const uint32_t column = best_column(a.search.best, a.search.columns);
+    const Best b = column == ~0u ? Best{} : read_best(a.search.best + column);
+    for (uint32_t place = threadIdx.x / 32; place < nodes; place += BINS / 32) {
+        const Item item = a.items[nodes - 1 + place];
+        const Sums left = left_of(a, item, column, b);
+        if ((threadIdx.x & 31) == 0) grow_node(a, place, column, b, left, item.state & SEARCHED);
+    }
+    if (a.level + 1 == a.depth) return;
+    __syncthreads();
+    make_plan(a.nodes, nodes, a.starts, a.plan, a.jobs);
 }
 
 }  // namespace taiga

@@ -28,40 +28,14 @@ struct Walk {
     uint32_t depth;  // of a heap: its leaves are entry i's less 2^depth - 1
 };
 
-// A row's code of feature `f` out of its block's 32.
-__device__ __forceinline__ uint32_t code_of(uint4 low, uint4 high, uint32_t f) {
-    uint4 half = f & 16 ? high : low;
-    uint32_t pair = f & 8 ? (f & 4 ? half.w : half.z) : (f & 4 ? half.y : half.x);
-    return pair >> (f % 4 * 8) & 0xff;
-}
-
-// What is read of a row before it is walked.
-struct Row {
-    float score, target;
-    uint4 low, high;  // its codes, where all questions are of one block of features
-
-    template <bool ONE>
-    __device__ __forceinline__ void read(const Rows& r, const float* scores, const uint8_t* codes, uint64_t row) {
-        score = scores[row];
-        target = r.target[row];
-        if (ONE) {
-            low = reinterpret_cast<const uint4*>(codes)[row * 2];
-            high = reinterpret_cast<const uint4*>(codes)[row * 2 + 1];
-        }
-    }
-};
-
-// The leaf of a row. `ONE`: all questions are of one block of features, at `codes`.
-template <bool ONE>
-__device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* questions, const uint2* children, uint64_t row, const uint8_t* codes,
-                                            uint4 low, uint4 high) {
+// The leaf of a row, by questions of any features.
+__device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* questions, const uint2* children, uint64_t row) {
     uint32_t at = 0;
     for (uint32_t level = 0;; level++) {
         if (!children && level == w.depth) return at - ((1u << w.depth) - 1);
         uint64_t q = questions[at];
         if (q & LEAF) return static_cast<uint32_t>(q);
-        const uint8_t* feature = reinterpret_cast<const uint8_t*>(q & ADDRESS);
-        uint32_t code = ONE ? code_of(low, high, static_cast<uint32_t>(feature - codes)) : feature[row * LANES];
+        uint32_t code = reinterpret_cast<const uint8_t*>(q & ADDRESS)[row * LANES];
         bool right = q & BY_SET ? w.sets[at * 8 + (code >> 5)] >> (code & 31) & 1
                                 : code > (static_cast<uint32_t>(q >> 49) & 255) || ((q & ZERO_RIGHT) && code == 0);
         if (children) {
@@ -71,6 +45,29 @@ __device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* quest
             at = 2 * at + 1 + right;
         }
     }
+}
+
+// Questions of one block of features, in 32 bits: those of a heap that lies in shared memory.
+//
+//   bits 0-7  last    8-12  the feature in the block    13  ZERO_RIGHT    31  LEAF, and its number below
+constexpr uint32_t SHORT_ZERO_RIGHT = 1u << 13, SHORT_LEAF = 1u << 31;
+
+__device__ __forceinline__ uint32_t short_question(uint64_t q, const uint8_t* codes) {
+    if (q & LEAF) return SHORT_LEAF | static_cast<uint32_t>(q);
+    uint32_t feature = static_cast<uint32_t>(reinterpret_cast<const uint8_t*>(q & ADDRESS) - codes);
+    return (static_cast<uint32_t>(q >> 49) & 255) | feature << 8 | (q & ZERO_RIGHT ? SHORT_ZERO_RIGHT : 0);
+}
+
+// The leaf of a row whose codes are `words[0]`, `words[stride]`, …: eight words of four.
+__device__ __forceinline__ uint32_t short_leaf_of(uint32_t depth, const uint32_t* questions, const uint32_t* words, uint32_t stride) {
+    uint32_t at = 0;
+    for (uint32_t level = 0; level < depth; level++) {
+        const uint32_t q = questions[at];
+        if (q & SHORT_LEAF) return q & ~SHORT_LEAF;
+        const uint32_t code = words[(q >> 10 & 7) * stride] >> (q >> 5 & 24) & 255;
+        at = 2 * at + 1 + (code > (q & 255) || ((q & SHORT_ZERO_RIGHT) && code == 0));
+    }
+    return at - ((1u << depth) - 1);
 }
 
 // Bits of a limb of a 64-bit sum: up to 4,096 of them are added in 32 bits.
@@ -100,38 +97,61 @@ __device__ __forceinline__ void add_limbs(uint32_t* cell, uint32_t copies, uint3
     }
 }
 
-template <bool ONE>
+// Threads of the blocks that sum leaves.
+constexpr uint32_t LEAF_THREADS = 512;
+
+// `HEAP`: a heap of questions of one block of features, which fits in shared memory.
+template <bool HEAP>
 __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const Encoding* encoding) {
+    // In shared memory: the questions, where they fit, their children, the threads' rows of codes under
+    // HEAP, the sums.
     uint64_t* questions_here = reinterpret_cast<uint64_t*>(memory);
+    uint32_t* short_questions = reinterpret_cast<uint32_t*>(memory);
     const uint32_t entries = l.near ? l.walk.entries : 0;
     uint2* children_here = reinterpret_cast<uint2*>(questions_here + entries);
-    const bool heap = !l.walk.children;
-    uint32_t* cells = reinterpret_cast<uint32_t*>(children_here + (heap ? 0 : entries));
+    const bool heap = HEAP || !l.walk.children;
+    uint32_t* words = reinterpret_cast<uint32_t*>(children_here + (heap ? 0 : entries)) + threadIdx.x;
+    uint32_t* cells = words - threadIdx.x + (HEAP ? 8 * LEAF_THREADS : 0);
     const uint32_t per_leaf = 2 * l.limbs + 1, n = l.leaves * per_leaf * l.copies;
-    for (uint32_t i = threadIdx.x; i < entries; i += blockDim.x) {
-        questions_here[i] = l.walk.questions[i];
-        if (!heap) children_here[i] = l.walk.children[i];
+    for (uint32_t i = threadIdx.x; i < entries; i += LEAF_THREADS) {
+        if (HEAP) {
+            short_questions[i] = short_question(l.walk.questions[i], l.codes);
+        } else {
+            questions_here[i] = l.walk.questions[i];
+            if (!heap) children_here[i] = l.walk.children[i];
+        }
     }
-    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) cells[i] = 0;
+    for (uint32_t i = threadIdx.x; i < n; i += LEAF_THREADS) cells[i] = 0;
     __syncthreads();
     const uint64_t* questions = l.near ? questions_here : l.walk.questions;
     const uint2* children = heap ? nullptr : l.near ? children_here : l.walk.children;
     const double gradient = encoding->leaf_gradient, hessian = encoding->leaf_hessian;
     const float* scores = r.scores + r.output * r.rows;
-    const uint32_t copy = threadIdx.x & (l.copies - 1);
-    for (uint64_t from = static_cast<uint64_t>(blockIdx.x) * l.piece; from < r.rows; from += static_cast<uint64_t>(gridDim.x) * l.piece) {
-        uint64_t to = from + l.piece < r.rows ? from + l.piece : r.rows;
-        // The next row is read while this one is walked.
-        Row next;
-        if (from + threadIdx.x < to) next.read<ONE>(r, scores, l.codes, from + threadIdx.x);
-        for (uint64_t row = from + threadIdx.x; row < to; row += blockDim.x) {
-            const Row own = next;
-            if (row + blockDim.x < to) next.read<ONE>(r, scores, l.codes, row + blockDim.x);
-            uint32_t leaf = leaf_of<ONE>(l.walk, questions, children, row, l.codes, own.low, own.high);
-            Derivatives d = derive_drawn(r, row, own.score, own.target);
+    const uint32_t copy = threadIdx.x & (l.copies - 1), rows = static_cast<uint32_t>(r.rows);
+    const uint4* codes = reinterpret_cast<const uint4*>(l.codes);
+    for (uint32_t from = blockIdx.x * l.piece; from < rows; from += gridDim.x * l.piece) {
+        const uint32_t to = rows - from < l.piece ? rows : from + l.piece;
+        for (uint32_t row = from + threadIdx.x; row < to; row += LEAF_THREADS) {
+            const float score = scores[row], target = r.target[row];
+            uint32_t leaf;
+            if (HEAP) {
+                const uint4 low = codes[row * 2ull], high = codes[row * 2ull + 1];
+                words[0 * LEAF_THREADS] = low.x;
+                words[1 * LEAF_THREADS] = low.y;
+                words[2 * LEAF_THREADS] = low.z;
+                words[3 * LEAF_THREADS] = low.w;
+                words[4 * LEAF_THREADS] = high.x;
+                words[5 * LEAF_THREADS] = high.y;
+                words[6 * LEAF_THREADS] = high.z;
+                words[7 * LEAF_THREADS] = high.w;
+                leaf = short_leaf_of(l.walk.depth, short_questions, words, LEAF_THREADS);
+            } else {
+                leaf = leaf_of(l.walk, questions, children, row);
+            }
             l.leaf[row] = static_cast<uint16_t>(leaf);
+            Derivatives d = derive_drawn(r, row, score, target);
             if (r.bag && r.bag[row] == 0.0f) continue;
-            int64_t g = to_fixed(d.gradient, gradient), h = to_fixed(d.hessian, hessian);
+            const int64_t g = to_fixed(d.gradient, gradient), h = to_fixed(d.hessian, hessian);
             if (l.copies) {
                 uint32_t* cell = cells + leaf * per_leaf * l.copies + copy;
                 add_limbs(cell, l.copies, l.limbs, g);
@@ -147,7 +167,7 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
         __syncthreads();
         // A warp a leaf's sum, a lane a copy.
         const uint32_t lane = threadIdx.x & 31;
-        for (uint32_t i = threadIdx.x / 32; i < l.leaves * 3; i += blockDim.x / 32) {
+        for (uint32_t i = threadIdx.x / 32; i < l.leaves * 3; i += LEAF_THREADS / 32) {
             const uint32_t leaf = i / 3, what = i % 3, limbs = what == 2 ? 1 : l.limbs;
             uint32_t* cell = cells + (leaf * per_leaf + what * l.limbs) * l.copies + lane;
             int64_t total = 0;
@@ -166,14 +186,58 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
     }
 }
 
-extern "C" __global__ void __launch_bounds__(512, resident(512, 2))
+extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
     tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
     sum_leaves<false>(r, l, encoding);
 }
 
-extern "C" __global__ void __launch_bounds__(512, resident(512, 2))
-    tree_leaves_one(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
+extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
+    tree_leaves_heap(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
     sum_leaves<true>(r, l, encoding);
+}
+
+// What a row is sorted by for its leaf's quantile: the leaf's number, and the residual in the order of
+// f32::total_cmp.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_residuals(const float* target, const float* scores, const uint16_t* leaf, uint64_t rows, unsigned long long* keys, uint32_t* numbers) {
+    for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < rows; row += gridDim.x * 256ull) {
+        const uint32_t bits = __float_as_uint(target[row] - scores[row]);
+        keys[row] = static_cast<unsigned long long>(leaf[row]) << 32 | (bits ^ (bits >> 31 ? ~0u : 1u << 31));
+        numbers[row] = static_cast<uint32_t>(row);
+    }
+}
+
+// Each leaf's quantile from the sorted keys (numerics/reduce.rs): the two residuals that it lies between, and
+// whether the leaf has rows. A thread a leaf.
+extern "C" __global__ void __launch_bounds__(256)
+    tree_quantiles(const unsigned long long* keys, uint32_t rows, uint32_t leaves, double level, float* out) {
+    const uint32_t leaf = blockIdx.x * 256 + threadIdx.x;
+    if (leaf >= leaves) return;
+    auto first_of = [&](uint32_t number) {
+        uint32_t low = 0, high = rows;
+        while (low < high) {
+            const uint32_t middle = low + (high - low) / 2;
+            if (keys[middle] >> 32 < number) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        return low;
+    };
+    auto residual = [&](uint32_t at) {
+        const uint32_t bits = static_cast<uint32_t>(keys[at]);
+        return __uint_as_float(bits ^ (bits >> 31 ? 1u << 31 : ~0u));
+    };
+    const uint32_t from = first_of(leaf), count = first_of(leaf + 1) - from;
+    float* own = out + 3 * leaf;
+    own[0] = own[1] = 0.0f;
+    own[2] = count > 0 ? 1.0f : 0.0f;
+    if (count == 0) return;
+    const double goal = level * static_cast<double>(count), up = ceil(goal);
+    const uint32_t rank = up < 1.0 ? 1 : up > static_cast<double>(count) ? count : static_cast<uint32_t>(up);
+    own[0] = residual(from + rank - 1);
+    own[1] = static_cast<double>(rank) == goal && rank < count ? residual(from + rank) : own[0];
 }
 
 }  // namespace taiga

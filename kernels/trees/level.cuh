@@ -18,26 +18,26 @@ struct Level {
     uint32_t unused;
 };
 
-// blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
-extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+// The scores of a feature's candidates in a node, by a block; `node` among those of this time.
+__device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node) {
     __shared__ int64_t parts[3][8];
     __shared__ Sums missing_sums;
-    const Item item = a.items[blockIdx.y];
+    const Item item = a.items[node];
     const Encoding& e = *a.encoding;
-    const uint32_t column = a.first_column + blockIdx.x;
-    const Feature feature = a.features[a.first_feature + blockIdx.x];
+    const uint32_t column = a.first_column + inside;
+    const Feature feature = a.features[a.first_feature + inside];
     const bool searched = item.state & SEARCHED;
-    // A node that is not searched counts for nothing.
+    // A node that is not searched counts for nothing. Every column's blocks write the same here.
     double parent = searched ? node_score(a.rules, e, item) : 0.0;
-    if (column == 0 && threadIdx.x == 0) level.parents[blockIdx.y] = parent;
-    uint8_t* flag = level.missing + static_cast<uint64_t>(column) * level.nodes + blockIdx.y;
-    double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + blockIdx.y) * BINS + threadIdx.x;
+    if (threadIdx.x == 0) level.parents[node] = parent;
+    uint8_t* flag = level.missing + static_cast<uint64_t>(column) * level.nodes + node;
+    double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + node) * BINS + threadIdx.x;
     if (!searched) {
         if (threadIdx.x == 0) *flag = 2;
         return;
     }
     const uint32_t bins = feature.borders + 1 + feature.first;
-    Sums own = take_bin(a, item, blockIdx.x, bins);
+    Sums own = take_bin(a, item, inside, bins);
     if (threadIdx.x == 0) missing_sums = feature.first ? own : Sums{0, 0, 0};
     Sums left = sums_upto(own, a.counted != NOT, parts);
     const Sums missing = missing_sums;
@@ -51,12 +51,11 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __gri
     if (any) out[static_cast<uint64_t>(level.nodes) * BINS] = score(a.rules, e, item, feature.monotone, left - missing, parent);
 }
 
-// Adds up the scores of `nodes` more nodes, by column; behind the last ones picks each column's best.
-extern "C" __global__ void __launch_bounds__(BINS)
-    tree_level_sum(const __grid_constant__ Search a, const __grid_constant__ Level level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
-                   uint32_t ends) {
+// Adds up the scores of `nodes` more nodes in a column, by a block; behind the last ones picks the column's
+// best. What other blocks of this launch may have written is read past the first-level cache.
+__device__ __forceinline__ void sum_scores(const Search& a, const Level& level, const uint32_t* numbers, uint32_t column, uint32_t nodes,
+                                           bool begins, bool ends) {
     __shared__ Top tops[8];
-    const uint32_t column = blockIdx.x;
     const uint64_t own = static_cast<uint64_t>(column) * 2 * BINS + threadIdx.x;
     double sums[2] = {0.0, 0.0}, parent = 0.0;
     // Whether a node has missing values, and whether there is a node at all.
@@ -72,17 +71,30 @@ extern "C" __global__ void __launch_bounds__(BINS)
     const uint8_t* missing = level.missing + static_cast<uint64_t>(column) * level.nodes;
     const Feature feature = a.features[numbers[column]];
     const bool inside = threadIdx.x - feature.first <= feature.borders;
-#pragma unroll 4
-    for (uint32_t i = 0; i < nodes; i++) {
-        uint8_t flag = missing[i];
-        if (flag == 2) continue;
-        parent = parent + level.parents[i];
-        any |= flag == 1;
-        found = true;
-        if (!inside) continue;
-        double left = scores[static_cast<uint64_t>(i) * BINS];
-        sums[0] = sums[0] + left;
-        sums[1] = sums[1] + (flag ? scores[static_cast<uint64_t>(level.nodes + i) * BINS] : left);
+    // What is known of the nodes comes first, so that many of their scores are on the way at a time.
+    __shared__ uint8_t flags[BINS];
+    __shared__ double parents[BINS];
+    for (uint32_t from = 0; from < nodes; from += BINS) {
+        const uint32_t here = nodes - from < BINS ? nodes - from : BINS;
+        __syncthreads();
+        if (threadIdx.x < here) {
+            flags[threadIdx.x] = __ldcg(missing + from + threadIdx.x);
+            parents[threadIdx.x] = __ldcg(level.parents + from + threadIdx.x);
+        }
+        __syncthreads();
+#pragma unroll 8
+        for (uint32_t k = 0; k < here; k++) {
+            const uint8_t flag = flags[k];
+            const bool read = inside && flag != 2;
+            const double left = read ? __ldcg(scores + static_cast<uint64_t>(from + k) * BINS) : 0.0;
+            const double right = read && flag == 1 ? __ldcg(scores + static_cast<uint64_t>(level.nodes + from + k) * BINS) : left;
+            if (flag == 2) continue;
+            parent = parent + parents[k];
+            any |= flag == 1;
+            found = true;
+            sums[0] = sums[0] + left;
+            sums[1] = sums[1] + right;
+        }
     }
     if (!ends) {
         level.sums[own] = sums[0];
@@ -96,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(BINS)
     const uint32_t border = threadIdx.x - feature.first;
     Best* best = a.best + column;
     if (!may_split(a, a.items[0], numbers[column])) {
-        if (threadIdx.x == 0) best->side = NO_SIDE;
+        if (threadIdx.x == 0) *best = Best{};
         return;
     }
     Top top = top_of_block(border < feature.borders && found ? sums[0] : -INFINITE64, tops);
@@ -112,19 +124,29 @@ extern "C" __global__ void __launch_bounds__(BINS)
             side = MISSING_RIGHT;
         }
     }
-    if (threadIdx.x == top.place) {
-        best->gain = gain;
-        best->border = border;
-        best->side = side;
-    }
+    if (threadIdx.x == top.place) *best = Best{gain, border, side, {0, 0, 0}, 0};
+}
+
+// blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
+extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+    score_node(a, level, blockIdx.x, blockIdx.y);
+}
+
+// A block a column.
+extern "C" __global__ void __launch_bounds__(BINS)
+    tree_level_sum(const __grid_constant__ Search a, const __grid_constant__ Level level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
+                   uint32_t ends) {
+    sum_scores(a, level, numbers, blockIdx.x, nodes, begins, ends);
 }
 
 // The sums left of a split in a node's histogram, by a warp.
 __device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32_t inside, uint32_t first, uint32_t border, uint32_t side) {
     Sums s = {0, 0, 0};
-    uint32_t from = side == MISSING_LEFT ? 0 : first;
-    for (uint32_t bin = from + (threadIdx.x & 31); bin < first + border + 1; bin += 32) {
-        s = s + read_bin(bin_of(a.histograms, slot, inside, bin), a.histograms.components, a.counted);
+    const uint32_t from = (side == MISSING_LEFT ? 0 : first) + (threadIdx.x & 31), end = first + border + 1;
+#pragma unroll
+    for (uint32_t k = 0; k < BINS / 32; k++) {
+        const uint32_t bin = from + 32 * k;
+        if (bin < end) s = s + read_bin(bin_of(a.histograms, slot, inside, bin), a.counted);
     }
     for (int o = 16; o; o >>= 1) {
         s = s + Sums{__shfl_xor_sync(~0u, s.gradient, o), __shfl_xor_sync(~0u, s.hessian, o), __shfl_xor_sync(~0u, s.count, o)};

@@ -34,15 +34,73 @@ __device__ __forceinline__ double single(double factor) {
     return at_most(at_least(factor, power(-126)), power(126));
 }
 
-// The encoding of a tree from the magnitudes, by the last block. `blocks`: what each block's batches come
-// to, in whatever order. `unit`: each row's hessian is 1.
-__device__ __forceinline__ void make_encoding(const double2* sums, const double2* blocks, uint64_t rows, uint32_t unit, uint32_t* largest,
-                                              Encoding* out) {
-    __shared__ double parts[2][32];
-    const uint64_t batches = (rows + BATCH - 1) / BATCH;
+// Exact maxima of absolute derivatives, and their sums in whatever order.
+struct Magnitudes {
+    uint32_t gradient = 0, hessian = 0;
+    double gradients = 0.0, hessians = 0.0;
+
+    __device__ __forceinline__ void add(Derivatives d) {
+        const uint32_t g = __float_as_uint(d.gradient) & 0x7fffffffu, h = __float_as_uint(d.hessian) & 0x7fffffffu;
+        gradient = g > gradient ? g : gradient;
+        hessian = h > hessian ? h : hessian;
+        gradients += static_cast<double>(__uint_as_float(g));
+        hessians += static_cast<double>(__uint_as_float(h));
+    }
+
+    // Those of a block, from its threads' own: the maxima to `largest`, the sums to `sum`.
+    __device__ __forceinline__ void finish(uint32_t* largest, double2* sum) {
+        __shared__ double2 parts[32];
+        for (int offset = 16; offset; offset >>= 1) {
+            const uint32_t g = __shfl_xor_sync(~0u, gradient, offset), h = __shfl_xor_sync(~0u, hessian, offset);
+            gradient = g > gradient ? g : gradient;
+            hessian = h > hessian ? h : hessian;
+            gradients += __shfl_xor_sync(~0u, gradients, offset);
+            hessians += __shfl_xor_sync(~0u, hessians, offset);
+        }
+        if ((threadIdx.x & 31) == 0) {
+            atomicMax(largest, gradient);
+            atomicMax(largest + 1, hessian);
+            parts[threadIdx.x / 32] = make_double2(gradients, hessians);
+        }
+        __syncthreads();
+        if (threadIdx.x) return;
+        double2 total = make_double2(0.0, 0.0);
+        for (uint32_t i = 0; i < blockDim.x / 32; i++) total = make_double2(total.x + parts[i].x, total.y + parts[i].y);
+        *sum = total;
+    }
+};
+
+// The sums of each batch as the CPU adds them: sixteen lanes, each taking every sixteenth row of the
+// batch, and then the lanes. By one block.
+__device__ __noinline__ void ordered_sums(const Rows& r, double2* sums) {
+    const float* scores = r.scores + r.output * r.rows;
+    for (uint64_t first = threadIdx.x * static_cast<uint64_t>(BATCH); first < r.rows; first += blockDim.x * static_cast<uint64_t>(BATCH)) {
+        const uint64_t end = r.rows - first < BATCH ? r.rows : first + BATCH;
+        double2 total = make_double2(0.0, 0.0);
+        for (uint32_t lane = 0; lane < BATCH_LANES; lane++) {
+            double2 sum = make_double2(0.0, 0.0);
+            for (uint64_t row = first + lane; row < end; row += BATCH_LANES) {
+                const Derivatives d = derive_drawn(r, row, __ldcg(scores + row), r.target[row]);
+                sum.x = sum.x + static_cast<double>(fabsf(d.gradient));
+                sum.y = sum.y + static_cast<double>(fabsf(d.hessian));
+            }
+            total = make_double2(total.x + sum.x, total.y + sum.y);
+        }
+        sums[first / BATCH] = total;
+    }
+    __syncthreads();
+}
+
+// The encoding of a tree from the magnitudes, by the last block. `sums`: room for the batches' sums, and
+// behind it what each block's rows come to, in whatever order. `unit`: each row's hessian is 1. Apart, so
+// that the rows' loops keep their registers.
+__device__ __noinline__ void make_encoding(const Rows& r, double2* sums, uint32_t unit, uint32_t* largest, Encoding* out) {
+    __shared__ double2 parts[32];
+    const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
+    const double2* blocks = sums + batches;
     double g = 0.0, h = 0.0;
     for (uint32_t i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
-        double2 sum = __ldcg(blocks + i);
+        const double2 sum = __ldcg(blocks + i);
         g += sum.x;
         h += sum.y;
     }
@@ -50,38 +108,36 @@ __device__ __forceinline__ void make_encoding(const double2* sums, const double2
         g += __shfl_xor_sync(~0u, g, offset);
         h += __shfl_xor_sync(~0u, h, offset);
     }
-    if ((threadIdx.x & 31) == 0) {
-        parts[0][threadIdx.x / 32] = g;
-        parts[1][threadIdx.x / 32] = h;
-    }
+    if ((threadIdx.x & 31) == 0) parts[threadIdx.x / 32] = make_double2(g, h);
     __syncthreads();
-    if (threadIdx.x) return;
     g = h = 0.0;
-    for (int i = 0; i < blockDim.x / 32; i++) {
-        g += parts[0][i];
-        h += parts[1][i];
+    for (uint32_t i = 0; i < blockDim.x / 32; i++) {
+        g += parts[i].x;
+        h += parts[i].y;
     }
     constexpr double WIDE_RATIO = 1024.0;
     const uint32_t top_gradient = __ldcg(largest), top_hessian = __ldcg(largest + 1);
-    largest[0] = largest[1] = 0;
-    const double n = static_cast<double>(rows);
+    const double n = static_cast<double>(r.rows);
     const double most_gradient = static_cast<double>(__uint_as_float(top_gradient)) * n;
     const double most_hessian = static_cast<double>(__uint_as_float(top_hessian)) * n;
     // The order of the sums matters only where the comparison is this close: then they are added as
-    // the CPU adds them.
+    // the CPU adds them. Every thread finds the same.
     auto close = [](double most, double sum) { return fabs(most - WIDE_RATIO * sum) <= 1e-9 * most; };
-    if (close(most_gradient, g) || close(most_hessian, h)) {
+    const bool ordered = close(most_gradient, g) || close(most_hessian, h);
+    if (ordered) ordered_sums(r, sums);
+    if (threadIdx.x) return;
+    largest[0] = largest[1] = 0;
+    if (ordered) {
         g = h = 0.0;
         for (uint64_t i = 0; i < batches; i++) {
-            double2 sum = __ldcg(sums + i);
-            g = g + sum.x;
-            h = h + sum.y;
+            g = g + sums[i].x;
+            h = h + sums[i].y;
         }
     }
     const bool wide = (most_gradient > WIDE_RATIO * g && g > 0.0) || (!unit && most_hessian > WIDE_RATIO * h && h > 0.0);
     const double gradient = single(factor(top_gradient, wide ? 31 : 15));
     const double hessian = unit ? 1.0 : single(factor(top_hessian, wide ? 31 : 16));
-    const int32_t leaf_bits = 62 - (64 - __clzll(static_cast<long long>(rows)));
+    const int32_t leaf_bits = 62 - (64 - __clzll(static_cast<long long>(r.rows)));
     out->gradient = gradient;
     out->hessian = hessian;
     out->gradient32 = static_cast<float>(gradient);
@@ -96,90 +152,39 @@ __device__ __forceinline__ void make_encoding(const double2* sums, const double2
     out->unit = unit;
 }
 
-// Batches that a block takes at a time.
-constexpr uint32_t BATCHES = 4;
-
-// Exact maxima of the derivatives of the rows drawn, and their sums by batch as the CPU adds them:
-// sixteen lanes, each taking every sixteenth row of the batch; from these the tree's encoding. Where
-// `leaf` is given, the last tree's values are added to the scores first. `largest` is zero before and
-// after. Behind the batches' sums there is room for each block's.
+// Exact maxima of the derivatives of the rows drawn, and their sums; from these the tree's encoding.
+// Where `leaf` is given, the last tree's values are added to the scores first. `largest` is zero before
+// and after. `sums`: see `make_encoding`.
 extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
     tree_encode(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
                 uint32_t* arrived, Encoding* out) {
-    // Gradients and hessians, half a turn of the banks apart.
-    __shared__ float absolute[BATCHES][2][BATCH + BATCH_LANES];
-    constexpr int TURNS = BATCH / 256;
+    // Rows that a thread has on their way.
+    constexpr uint32_t TURNS = 4;
     const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
     float* scores = r.scores + r.output * r.rows;
-    uint32_t top_gradient = 0, top_hessian = 0;
-    double sum_of_block = 0.0;
-    for (uint64_t batch = blockIdx.x * BATCHES; batch < batches; batch += gridDim.x * BATCHES) {
-        __syncthreads();
-#pragma unroll 2
-        for (uint32_t b = 0; b < BATCHES; b++) {
-            const uint64_t first = (batch + b) * BATCH + threadIdx.x;
-            float score[TURNS], target[TURNS];
+    Magnitudes found;
+    for (uint64_t base = blockIdx.x * (256ull * TURNS) + threadIdx.x; base < r.rows; base += gridDim.x * (256ull * TURNS)) {
+        float score[TURNS], target[TURNS];
 #pragma unroll
-            for (int k = 0; k < TURNS; k++) {
-                const uint64_t row = first + k * 256;
-                if (row < r.rows) {
-                    score[k] = scores[row];
-                    target[k] = r.target[row];
-                    if (leaf) score[k] = score[k] + values[leaf[row]];
-                }
-            }
-#pragma unroll
-            for (int k = 0; k < TURNS; k++) {
-                const uint64_t row = first + k * 256;
-                if (row < r.rows) {
-                    if (leaf) scores[row] = score[k];
-                    Derivatives d = derive_drawn(r, row, score[k], target[k]);
-                    uint32_t g = __float_as_uint(d.gradient) & 0x7fffffffu, h = __float_as_uint(d.hessian) & 0x7fffffffu;
-                    top_gradient = g > top_gradient ? g : top_gradient;
-                    top_hessian = h > top_hessian ? h : top_hessian;
-                    absolute[b][0][k * 256 + threadIdx.x] = __uint_as_float(g);
-                    absolute[b][1][k * 256 + threadIdx.x] = __uint_as_float(h);
-                }
+        for (uint32_t k = 0; k < TURNS; k++) {
+            const uint64_t row = base + k * 256;
+            if (row < r.rows) {
+                score[k] = scores[row];
+                target[k] = r.target[row];
+                if (leaf) score[k] = score[k] + values[leaf[row]];
             }
         }
-        __syncthreads();
-        const uint32_t b = threadIdx.x / (2 * BATCH_LANES), lane = threadIdx.x % BATCH_LANES;
-        if (b < BATCHES && batch + b < batches) {
-            const uint64_t rest = r.rows - (batch + b) * BATCH;
-            const float* own = absolute[b][threadIdx.x / BATCH_LANES % 2];
-            double sum = 0.0;
-            if (rest >= BATCH) {
-#pragma unroll 16
-                for (uint32_t i = lane; i < BATCH; i += BATCH_LANES) sum = sum + static_cast<double>(own[i]);
-            } else {
-                for (uint32_t i = lane; i < rest; i += BATCH_LANES) sum = sum + static_cast<double>(own[i]);
+#pragma unroll
+        for (uint32_t k = 0; k < TURNS; k++) {
+            const uint64_t row = base + k * 256;
+            if (row < r.rows) {
+                if (leaf) scores[row] = score[k];
+                found.add(derive_drawn(r, row, score[k], target[k]));
             }
-            // The lanes one after the other.
-            double total = 0.0;
-            for (uint32_t k = 0; k < BATCH_LANES; k++) total = total + __shfl_sync(~0u, sum, k, BATCH_LANES);
-            if (lane == 0) reinterpret_cast<double*>(sums + batch + b)[threadIdx.x / BATCH_LANES % 2] = total;
-            sum_of_block += total;
         }
     }
-    for (int offset = 16; offset; offset >>= 1) {
-        uint32_t g = __shfl_xor_sync(~0u, top_gradient, offset), h = __shfl_xor_sync(~0u, top_hessian, offset);
-        top_gradient = g > top_gradient ? g : top_gradient;
-        top_hessian = h > top_hessian ? h : top_hessian;
-    }
-    if ((threadIdx.x & 31) == 0) {
-        atomicMax(largest, top_gradient);
-        atomicMax(largest + 1, top_hessian);
-    }
-    __shared__ double of_batches[2 * BATCHES];
-    if (threadIdx.x % BATCH_LANES == 0 && threadIdx.x < 2 * BATCHES * BATCH_LANES) of_batches[threadIdx.x / BATCH_LANES] = sum_of_block;
-    __syncthreads();
-    double2* blocks = sums + batches;
-    if (threadIdx.x < 2) {
-        double total = 0.0;
-        for (uint32_t b = 0; b < BATCHES; b++) total += of_batches[2 * b + threadIdx.x];
-        reinterpret_cast<double*>(blocks + blockIdx.x)[threadIdx.x] = total;
-    }
-    if (last_block(arrived, gridDim.x)) make_encoding(sums, blocks, r.rows, unit, largest, out);
+    found.finish(largest, sums + batches + blockIdx.x);
+    if (last_block(arrived, gridDim.x)) make_encoding(r, sums, unit, largest, out);
 }
 
 // The word of a row's first plane.

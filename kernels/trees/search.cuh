@@ -43,10 +43,11 @@ struct Item {
 constexpr uint32_t EXISTS = 1, SEARCHED = 2;
 
 // What a feature offers a node; nothing at `NO_SIDE`.
-struct Best {
+struct alignas(16) Best {
     double gain;
     uint32_t border, side;
     Sums left;
+    uint64_t unused;
 };
 
 enum : uint32_t { NO_SIDE, MISSING_LEFT, MISSING_RIGHT, SUBSET };
@@ -134,11 +135,12 @@ __device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, u
     return h.slots + slot * h.slot_size + at * h.components;
 }
 
-__device__ __forceinline__ Sums read_bin(const int64_t* at, uint32_t components, uint32_t counted) {
-    Sums s = {at[0], at[1], 0};
-    if (counted == APART) s.count = at[2];
+// Past the first-level cache: other blocks of this launch may have written it.
+__device__ __forceinline__ Sums read_bin(const int64_t* at, uint32_t counted) {
+    auto read = [&](int c) { return static_cast<int64_t>(__ldcg(reinterpret_cast<const long long*>(at) + c)); };
+    Sums s = {read(0), read(1), 0};
+    if (counted == APART) s.count = read(2);
     if (counted == BY_HESSIAN) s.count = s.hessian;
-    (void)components;
     return s;
 }
 
@@ -148,11 +150,33 @@ __device__ __forceinline__ Sums take_bin(const Search& a, const Item& item, uint
     const Histograms& h = a.histograms;
     if (threadIdx.x >= bins) return {0, 0, 0};
     int64_t* at = bin_of(h, item.slot, feature, threadIdx.x);
-    if (item.minus >= 0) {
-        const int64_t* other = bin_of(h, item.minus, feature, threadIdx.x);
-        for (uint32_t c = 0; c < h.components; c++) at[c] -= other[c];
+    const bool thirds = h.components == 3, rest = item.minus >= 0;
+    const int64_t* other = rest ? bin_of(h, item.minus, feature, threadIdx.x) : at;
+    // All is read before anything is written, so that reads go together.
+    Sums s, minus = {0, 0, 0};
+    if (thirds) {
+        s = {at[0], at[1], at[2]};
+        if (rest) minus = {other[0], other[1], other[2]};
+    } else {
+        const longlong2 own = *reinterpret_cast<const longlong2*>(at);
+        s = {own.x, own.y, 0};
+        if (rest) {
+            const longlong2 taken = *reinterpret_cast<const longlong2*>(other);
+            minus = {taken.x, taken.y, 0};
+        }
     }
-    return read_bin(at, h.components, a.counted);
+    s = s - minus;
+    if (rest) {
+        if (thirds) {
+            at[0] = s.gradient;
+            at[1] = s.hessian;
+            at[2] = s.count;
+        } else {
+            *reinterpret_cast<longlong2*>(at) = make_longlong2(s.gradient, s.hessian);
+        }
+    }
+    s.count = a.counted == APART ? s.count : a.counted == BY_HESSIAN ? s.hessian : 0;
+    return s;
 }
 
 // Sums over the threads up to each, and those of all warps before.
@@ -259,12 +283,7 @@ __device__ __forceinline__ void best_subset(const Search& a, const Encoding& e, 
     int reversed = found[1].value > found[0].value;
     Top top = found[reversed];
     bool any = top.value > a.rules.min_gain;
-    if (code == top.place) {
-        best->gain = top.value;
-        best->border = 0;
-        best->side = any ? SUBSET : NO_SIDE;
-        best->left = reversed ? outside_of[1] : outside_of[0];
-    }
+    if (code == top.place) *best = Best{top.value, 0, any ? SUBSET : NO_SIDE, reversed ? outside_of[1] : outside_of[0], 0};
     __shared__ uint32_t bits_of_set[8];
     if (code < 8) bits_of_set[code] = 0;
     __syncthreads();
@@ -276,22 +295,21 @@ __device__ __forceinline__ void best_subset(const Search& a, const Encoding& e, 
     if (code < 8) set[code] = bits_of_set[code];
 }
 
-// The best split of each node by each feature: blockIdx.x the feature inside the group, blockIdx.y
-// the node.
-extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_constant__ Search a) {
+// The best split of a node by a feature of the group, by a block.
+__device__ __forceinline__ void search_node(const Search& a, uint32_t inside, uint32_t node) {
     __shared__ int64_t parts[3][8];
     __shared__ Top tops[8];
     __shared__ Sums missing_sums;
-    const Item item = a.items[blockIdx.y];
+    const Item item = a.items[node];
     if (!(item.state & SEARCHED)) return;
     const Encoding& e = *a.encoding;
-    const uint32_t f = a.first_feature + blockIdx.x;
+    const uint32_t f = a.first_feature + inside;
     const Feature feature = a.features[f];
     const uint32_t bins = feature.borders + 1 + feature.first;
-    Best* best = a.best + static_cast<uint64_t>(blockIdx.y) * a.columns + a.first_column + blockIdx.x;
-    Sums own = take_bin(a, item, blockIdx.x, bins);
+    Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
+    Sums own = take_bin(a, item, inside, bins);
     if (!may_split(a, item, f)) {
-        if (threadIdx.x == 0) best->side = NO_SIDE;
+        if (threadIdx.x == 0) *best = Best{};
         return;
     }
     if (feature.categories) {
@@ -318,12 +336,21 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_cons
             side = MISSING_RIGHT;
         }
     }
-    if (threadIdx.x == top.place) {
-        best->gain = gain;
-        best->border = border;
-        best->side = side;
-        best->left = side == MISSING_RIGHT ? left - missing : left;
-    }
+    if (threadIdx.x == top.place) *best = Best{gain, border, side, side == MISSING_RIGHT ? left - missing : left, 0};
+}
+
+// The best split of each node by each feature: blockIdx.x the feature inside the group, blockIdx.y
+// the node.
+extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_constant__ Search a) {
+    search_node(a, blockIdx.x, blockIdx.y);
+}
+
+// What a feature offers, past the first-level cache: other blocks of this launch may have written it.
+__device__ __forceinline__ Best read_best(const Best* best) {
+    const ulonglong2* words = reinterpret_cast<const ulonglong2*>(best);
+    const ulonglong2 head = __ldcg(words), sums = __ldcg(words + 1), rest = __ldcg(words + 2);
+    return {__longlong_as_double(static_cast<long long>(head.x)), static_cast<uint32_t>(head.y), static_cast<uint32_t>(head.y >> 32),
+            {static_cast<int64_t>(sums.x), static_cast<int64_t>(sums.y), static_cast<int64_t>(rest.x)}};
 }
 
 // The best of a node's columns, by a warp; `columns` are numbered in order of their features.
@@ -331,8 +358,9 @@ __device__ __forceinline__ uint32_t best_column(const Best* best, uint32_t colum
     double gain = -INFINITE64;
     uint32_t at = ~0u;
     for (uint32_t c = threadIdx.x & 31; c < columns; c += 32) {
-        if (best[c].side != NO_SIDE && (best[c].gain > gain || at == ~0u)) {
-            gain = best[c].gain;
+        const Best b = read_best(best + c);
+        if (b.side != NO_SIDE && (b.gain > gain || at == ~0u)) {
+            gain = b.gain;
             at = c;
         }
     }

@@ -23,22 +23,35 @@ struct Histograms {
     uint32_t component;  // of a plane of limbs or ones
 };
 
-// Adds a row's word to the bins of its codes.
+// Numbers of a bin in shared memory, beside each other: those of the upper and of the lower component.
 template <uint32_t PLANE>
-__device__ __forceinline__ void add_row(uint32_t* shared, uint32_t bins, uint32_t lane, uint32_t code, uint32_t word) {
-    uint32_t* bin = shared + code * LANES + lane;
+constexpr uint32_t BIN = PLANE == ONES ? LANES : 2 * LANES;
+
+// Adds a row's components to the bin of its code.
+template <uint32_t PLANE>
+__device__ __forceinline__ void add_row(uint32_t* shared, uint32_t lane, uint32_t code, uint32_t upper, uint32_t lower) {
+    uint32_t* bin = shared + code * BIN<PLANE> + lane;
     if (PLANE == ONES) {
         atomicAdd(bin, 1u);
     } else {
-        atomicAdd(bin, static_cast<uint32_t>(static_cast<int32_t>(word) >> 16));
-        atomicAdd(bin + bins * LANES, word & 0xffffu);
+        atomicAdd(bin, upper);
+        atomicAdd(bin + LANES, lower);
     }
+}
+
+// The components of a word.
+__device__ __forceinline__ uint32_t upper_of(uint32_t word) {
+    return static_cast<uint32_t>(static_cast<int32_t>(word) >> 16);
+}
+
+__device__ __forceinline__ uint32_t lower_of(uint32_t word) {
+    return word & 0xffffu;
 }
 
 template <uint32_t PLANE>
 __device__ __forceinline__ void clear_bins(uint32_t* shared, uint32_t bins) {
     uint4* at = reinterpret_cast<uint4*>(shared);
-    for (uint32_t i = threadIdx.x; i < bins * (PLANE == ONES ? 8 : 16); i += blockDim.x) at[i] = make_uint4(0, 0, 0, 0);
+    for (uint32_t i = threadIdx.x; i < bins * BIN<PLANE> / 4; i += blockDim.x) at[i] = make_uint4(0, 0, 0, 0);
 }
 
 // Adds a block's sums to a slot's block of features, and sets them to zero. Neighbouring threads take
@@ -49,15 +62,15 @@ __device__ __forceinline__ void flush_bins(uint32_t* shared, const Histograms& h
     int64_t* out = h.slots + slot * h.slot_size + static_cast<uint64_t>(block) * n * h.components;
     for (uint32_t j = threadIdx.x; j < (PLANE == BOTH ? 2 * n : n); j += blockDim.x) {
         if (PLANE == BOTH) {
-            uint32_t i = j >> 1, lower = j & 1, x = shared[lower * n + i];
-            shared[lower * n + i] = 0;
+            uint32_t i = j >> 1, lower = j & 1, at = i / LANES * BIN<PLANE> + lower * LANES + i % LANES, x = shared[at];
+            shared[at] = 0;
             if (x && (i & 31) < lanes) {
                 add(out + static_cast<uint64_t>(i) * h.components + lower, lower ? static_cast<int64_t>(x) : static_cast<int32_t>(x));
             }
         } else {
-            uint32_t upper = shared[j], lower = PLANE == LIMBS ? shared[n + j] : 0;
-            shared[j] = 0;
-            if (PLANE == LIMBS) shared[n + j] = 0;
+            uint32_t at = j / LANES * BIN<PLANE> + j % LANES, upper = shared[at], lower = PLANE == LIMBS ? shared[at + LANES] : 0;
+            shared[at] = 0;
+            if (PLANE == LIMBS) shared[at + LANES] = 0;
             if (!(upper | lower) || (j & 31) >= lanes) continue;
             int64_t high = static_cast<int32_t>(upper);
             add(out + static_cast<uint64_t>(j) * h.components + h.component,
@@ -182,21 +195,28 @@ struct Lists {
 // Rows that a warp reads at a time, in turns of 32.
 constexpr int TURNS = 3;
 
-constexpr int QUEUED = (TURNS + 1) * 32;
-
 // Rows of a warp that wait to be added, with their codes: the first half of each row's, and the second
-// ones, which lie in other banks; and their words.
-struct Queue {
+// ones, which lie in other banks; and the components of their words.
+template <int TURNS>
+struct QueueOf {
+    static constexpr int QUEUED = (TURNS + 1) * 32;
     uint4 low[QUEUED], gap[4], high[QUEUED];
-    uint32_t words[QUEUED + 16];
+    uint32_t upper[QUEUED + 16], lower[QUEUED + 16];
+
+    __device__ __forceinline__ void put(uint32_t at, uint32_t word) {
+        upper[at] = upper_of(word);
+        lower[at] = lower_of(word);
+    }
 };
+
+using Queue = QueueOf<TURNS>;
 
 // The codes of a warp's 32 rows: lanes 2i and 2i + 1 have the halves of row i and of row i + 16, so
 // that a load takes whole sectors.
 struct Codes {
     uint4 half[2];
 
-    __device__ __forceinline__ Codes(const uint4* rows_of_codes, uint32_t row) {
+    __device__ __forceinline__ void read(const uint4* rows_of_codes, uint32_t row) {
         const uint32_t lane = threadIdx.x & 31;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -218,6 +238,7 @@ struct Codes {
     }
 
     // Queues those of the rows in `taken` from entry `at` on.
+    template <typename Queue>
     __device__ __forceinline__ void queue_in(Queue& queue, uint32_t at, unsigned taken) const {
         const uint32_t lane = threadIdx.x & 31;
         uint4* out = lane % 2 ? queue.high : queue.low;
@@ -231,22 +252,28 @@ struct Codes {
 
 // Adds 32 entries of a warp's queue, from a multiple of four on, to the bins. `codes`: the lane's byte
 // of the first one.
-template <uint32_t PLANE>
-__device__ __forceinline__ void add_queued(uint32_t* shared, uint32_t bins, uint32_t lane, const uint8_t* codes, const uint32_t* words) {
+template <uint32_t PLANE, typename Queue>
+__device__ __forceinline__ void add_queued(uint32_t* shared, uint32_t lane, const uint8_t* codes, const Queue& queue, uint32_t from) {
+    codes += from * 16;
 #pragma unroll
     for (int k = 0; k < 32; k += 4) {
-        uint4 w = PLANE == ONES ? make_uint4(1, 1, 1, 1) : *reinterpret_cast<const uint4*>(words + k);
+        uint4 u = make_uint4(1, 1, 1, 1), l = u;
+        if (PLANE != ONES) {
+            u = *reinterpret_cast<const uint4*>(queue.upper + from + k);
+            l = *reinterpret_cast<const uint4*>(queue.lower + from + k);
+        }
         uint32_t c[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) c[i] = codes[(k + i) * 16];
-        add_row<PLANE>(shared, bins, lane, c[0], w.x);
-        add_row<PLANE>(shared, bins, lane, c[1], w.y);
-        add_row<PLANE>(shared, bins, lane, c[2], w.z);
-        add_row<PLANE>(shared, bins, lane, c[3], w.w);
+        add_row<PLANE>(shared, lane, c[0], u.x, l.x);
+        add_row<PLANE>(shared, lane, c[1], u.y, l.y);
+        add_row<PLANE>(shared, lane, c[2], u.z, l.z);
+        add_row<PLANE>(shared, lane, c[3], u.w, l.w);
     }
 }
 
 // The lane's byte of a queue's first entry.
+template <typename Queue>
 __device__ __forceinline__ const uint8_t* queued_codes(const Queue& queue, uint32_t lane) {
     return reinterpret_cast<const uint8_t*>(lane < 16 ? queue.low : queue.high) + lane % 16;
 }
@@ -289,20 +316,21 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
             __syncwarp();
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
-                Codes codes(rows_of_codes, row[t]);
+                Codes codes;
+                codes.read(rows_of_codes, row[t]);
                 bool inside = t * 32 + lane < here;
                 if (PLANE != ONES && inside && (words || n.list == IN_ORDER)) word[t] = (words ? words : l.words)[row[t]];
                 codes.queue_in(queue, t * 32, ~0u);
-                queue.words[t * 32 + lane] = word[t];
+                queue.put(t * 32 + lane, word[t]);
             }
             __syncwarp();
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
                 // Words of 0 add nothing, but ones are not asked for.
                 if (PLANE != ONES || here >= t * 32 + 32) {
-                    if (t * 32 < here) add_queued<PLANE>(shared, h.bins, lane, own_codes + t * 32 * 16, queue.words + t * 32);
+                    if (t * 32 < here) add_queued<PLANE>(shared, lane, own_codes, queue, t * 32);
                 } else {
-                    for (uint32_t k = t * 32; k < here; k++) add_row<PLANE>(shared, h.bins, lane, own_codes[k * 16], 1);
+                    for (uint32_t k = t * 32; k < here; k++) add_row<PLANE>(shared, lane, own_codes[k * 16], 1, 1);
                 }
             }
         }
@@ -316,62 +344,64 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
         name(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, const uint32_t* words,              \
              const Node* nodes, const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan,         \
              uint32_t skip) {                                                                                           \
-        sum_nodes<plane>(h, l, words, nodes, summed, starts, count, plan, skip);                                              \
+        sum_nodes<plane>(h, l, words, nodes, summed, starts, count, plan, skip);                                        \
     }
+
+// The same for features of more codes than shared memory holds the bins of: rows are added to the totals
+// themselves, a lane a feature.
+template <uint32_t PLANE>
+__device__ __forceinline__ void sum_nodes_far(const Histograms& h, const Lists& l, const uint32_t* words, const Node* nodes,
+                                              const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan, uint32_t skip) {
+    Share share(starts, count, plan);
+    const uint32_t block = blockIdx.y + skip, lane = threadIdx.x & 31;
+    const bool is_feature = block * LANES + lane < h.features;
+    const uint8_t* codes = h.codes + block * h.rows * LANES + lane;
+    const uint64_t first_bin = (static_cast<uint64_t>(block) * h.bins * LANES + lane) * h.components;
+    uint32_t from = 0;
+    while (uint32_t rows = share.next(starts, count, from)) {
+        const Summed s = summed[share.which];
+        const Node n = nodes[s.node];
+        const uint2* list = l.lists[n.list & 1];
+        int64_t* bins = h.slots + s.slot * h.slot_size + first_bin;
+        from += n.start;
+        const uint32_t to = from + rows;
+        for (uint32_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
+            const uint32_t i = base + lane, here = to - base < 32 ? to - base : 32;
+            uint2 entry = make_uint2(0, 0);
+            if (i < to) {
+                entry = n.list == IN_ORDER ? make_uint2(i, 0) : list[i];
+                if (PLANE != ONES && (words || n.list == IN_ORDER)) entry.y = (words ? words : l.words)[entry.x];
+            }
+            for (uint32_t k = 0; k < here; k++) {
+                const uint64_t row = __shfl_sync(~0u, entry.x, k);
+                const uint32_t word = __shfl_sync(~0u, entry.y, k);
+                if (!is_feature) continue;
+                int64_t* bin = bins + static_cast<uint64_t>(codes[row * LANES]) * LANES * h.components;
+                if (PLANE == BOTH) {
+                    add(bin, static_cast<int32_t>(upper_of(word)));
+                    add(bin + 1, lower_of(word));
+                } else {
+                    add(bin + h.component, PLANE == LIMBS ? static_cast<int64_t>(static_cast<int32_t>(word)) : 1);
+                }
+            }
+        }
+    }
+}
+
+#define TAIGA_SUM_FAR(name, plane)                                                                                      \
+    extern "C" __global__ void __launch_bounds__(256)                                                                   \
+        name(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, const uint32_t* words,              \
+             const Node* nodes, const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan,         \
+             uint32_t skip) {                                                                                           \
+        sum_nodes_far<plane>(h, l, words, nodes, summed, starts, count, plan, skip);                                    \
+    }
+
+TAIGA_SUM_FAR(tree_sum_far_both, BOTH)
+TAIGA_SUM_FAR(tree_sum_far_limbs, LIMBS)
+TAIGA_SUM_FAR(tree_sum_far_ones, ONES)
 
 TAIGA_SUM(tree_sum_both, BOTH)
 TAIGA_SUM(tree_sum_limbs, LIMBS)
 TAIGA_SUM(tree_sum_ones, ONES)
-
-// The root's histogram where all rows count, with their rounding: one pass over scores and codes.
-// Block b takes rows b * piece on. For narrow statistics, and the first block of features.
-extern "C" __global__ void __launch_bounds__(1024, resident(1024, 2))
-    tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
-              uint32_t* words, uint32_t slot, uint32_t piece) {
-    __shared__ uint4 words_of_warps[32][8];
-    uint32_t* own_words = reinterpret_cast<uint32_t*>(words_of_warps[threadIdx.x / 32]);
-    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    clear_bins<BOTH>(shared, h.bins);
-    __syncthreads();
-    const Random random(seed, 2, tree);
-    const float* scores = r.scores + r.output * r.rows;
-    const bool unit = encoding->unit;
-    const float gradient = encoding->gradient32, hessian = encoding->hessian32;
-    uint32_t lane = threadIdx.x & 31;
-    uint64_t from = static_cast<uint64_t>(blockIdx.x) * piece, to = from + piece < r.rows ? from + piece : r.rows;
-    const uint8_t* codes = h.codes + lane;
-    for (uint64_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
-        uint64_t row = base + lane;
-        uint32_t word = 0;
-        if (row < to) {
-            Derivatives d = derive(r, row, scores[row], r.target[row]);
-            word = unit ? pack_unit(d.gradient, d.hessian, gradient, random, static_cast<uint32_t>(row))
-                        : pack_both(d.gradient, d.hessian, gradient, hessian, random, static_cast<uint32_t>(row));
-            words[row] = word;
-        }
-        __syncwarp();
-        own_words[lane] = word;
-        __syncwarp();
-        if (to - base >= 32) {
-#pragma unroll 4
-            for (int k = 0; k < 32; k += 4) {
-                uint4 w = *reinterpret_cast<const uint4*>(own_words + k);
-                uint32_t c[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++) c[i] = codes[(base + k + i) * LANES];
-                add_row<BOTH>(shared, h.bins, lane, c[0], w.x);
-                add_row<BOTH>(shared, h.bins, lane, c[1], w.y);
-                add_row<BOTH>(shared, h.bins, lane, c[2], w.z);
-                add_row<BOTH>(shared, h.bins, lane, c[3], w.w);
-            }
-        } else {
-            for (int k = 0; k < static_cast<int>(to - base); k++) {
-                add_row<BOTH>(shared, h.bins, lane, codes[(base + k) * LANES], own_words[k]);
-            }
-        }
-    }
-    __syncthreads();
-    flush_bins<BOTH>(shared, h, slot, 0);
-}
 
 }  // namespace taiga

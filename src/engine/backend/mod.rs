@@ -155,8 +155,22 @@ pub struct LeafSums {
 pub(crate) const NOT_FINITE: &str =
     "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range";
 
+/// What a fit will do with every tree of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced {
+    /// A leaf's value is that of [`SplitRules::leaf_value`] without bounds, times this, rounded to f32.
+    pub learning_rate: f64,
+    /// Trees over all outputs; they are grown for one output after the other, round after round.
+    pub trees: u64,
+}
+
 /// A device's share of the work of fitting trees to gradients.
 pub trait Backend {
+    /// Told once before the first tree, where all of it is sure, no rows are held out and there is one set of
+    /// scores. A device may then go on to the next tree by itself, where [`Backend::expect`] tells the same
+    /// for it.
+    fn announce(&mut self, _announced: Announced) {}
+
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
     /// those there are. It takes part in no tree that does not name or open it.
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId>;
@@ -293,6 +307,46 @@ pub struct DeviceInfo {
     pub total_memory: u64,
     /// Bytes, those that this process keeps for later included.
     pub free_memory: u64,
+    pub cache: CacheInfo,
+}
+
+/// The columns that stay on a GPU for the next expression.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheInfo {
+    pub columns: usize,
+    /// Of device memory; those columns' buffers in host memory stay as long.
+    pub bytes: u64,
+    /// The most bytes; 0 where it is off.
+    pub limit: u64,
+    /// Columns that were there, and that were not, since the process began.
+    pub hits: u64,
+    pub misses: u64,
+}
+
+/// Frees the columns that stay on GPUs for the next expression.
+///
+/// # Errors
+/// [`Error::Device`].
+pub fn clear_device_cache() -> Result<()> {
+    #[cfg(feature = "cuda")]
+    cuda::device::each_cache(|gpu, cache| cache.clear(gpu).map(drop))?;
+    Ok(())
+}
+
+/// Sets how many bytes of columns may stay on each GPU: 0 turns that off, none is a quarter of the device's memory
+/// (or what `TAIGA_CUDA_CACHE` says). Frees what is too much.
+///
+/// # Errors
+/// [`Error::Device`].
+pub fn limit_device_cache(bytes: Option<u64>) -> Result<()> {
+    #[cfg(feature = "cuda")]
+    cuda::device::each_cache(|gpu, cache| {
+        cache.set_limit(gpu, bytes);
+        Ok(())
+    })?;
+    #[cfg(not(feature = "cuda"))]
+    let _ = bytes;
+    Ok(())
 }
 
 /// What GPUs there are, and why they can't be used where they can't.

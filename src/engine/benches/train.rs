@@ -1,17 +1,36 @@
-//! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policy] [threads] [loss] [repeat]
-//! [device] [depth] [leaves]`.
+//! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policies] [threads] [loss] [repeat]
+//! [device] [depths] [leaves] [bins] [categorical columns]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
+//! the loss `multiclass` has 10 classes. On a GPU a short fit goes before, so that what is timed is a process that has used it.
 
+use std::sync::Mutex;
 use std::time::Instant;
-use taiga_engine::boosting::{BoostingParams, Input, Monitor, Target, fit};
+use taiga_engine::boosting::{BoostingParams, Input, Monitor, Quiet, Target, fit};
 use taiga_engine::column::Column;
+use taiga_engine::encoding::CategoryColumn;
 use taiga_engine::model::Labels;
 use taiga_engine::numerics::random::{Purpose, Random};
 
-struct Clock(std::sync::Mutex<Vec<f64>>, Instant);
+/// When a fit reached its stages, in seconds.
+struct Clock {
+    start: Instant,
+    rounds: Mutex<Vec<f64>>,
+    /// When the device was chosen: borders, targets and scores are there, nothing is on the device.
+    prepared: Mutex<(f64, String)>,
+}
+
+impl Clock {
+    fn new() -> Clock {
+        Clock { start: Instant::now(), rounds: Mutex::default(), prepared: Mutex::default() }
+    }
+}
 
 impl Monitor for Clock {
     fn round(&self, _done: u32, _total: u32, _metric: Option<f64>) {
-        self.0.lock().unwrap().push(self.1.elapsed().as_secs_f64());
+        self.rounds.lock().unwrap().push(self.start.elapsed().as_secs_f64());
+    }
+
+    fn device(&self, chosen: &str) {
+        *self.prepared.lock().unwrap() = (self.start.elapsed().as_secs_f64(), chosen.into());
     }
 }
 
@@ -20,9 +39,10 @@ fn main() {
     let arg = |i: usize, default: &str| args.get(i).cloned().unwrap_or_else(|| default.into());
     let (rows, features): (usize, usize) = (arg(0, "1000000").parse().unwrap(), arg(1, "28").parse().unwrap());
     let trees: u32 = arg(2, "30").parse().unwrap();
-    let policy = arg(3, "symmetric");
+    let (policies, depths) = (arg(3, "symmetric"), arg(8, "0"));
     let threads: u32 = arg(4, "2").parse().unwrap();
-    let loss = arg(5, "logloss");
+    let (loss, device) = (arg(5, "logloss"), arg(7, "cpu"));
+    let (bins, categorical): (u32, usize) = (arg(10, "254").parse().unwrap(), arg(11, "0").parse().unwrap());
     let random = Random::new(1, Purpose::RowSample, 0);
     let columns: Vec<Vec<f32>> = (0..features)
         .map(|f| (0..rows).map(|i| ((random.u64((i * features + f) as u64) >> 40) as f32 / (1 << 23) as f32) - 1.0).collect())
@@ -36,47 +56,70 @@ fn main() {
             + 0.5 * x(21, i)
             + 0.6 * x(26, i) * x(0, i)
     };
-    let codes: Vec<u32> =
-        (0..rows).map(|i| (random.unit((i + rows * features) as u64) < 1.0 / (1.0 + (-1.5 * z(i)).exp())) as u32).collect();
+    // A column of 8, 16, 32, … categories for each, of which the first ones are the most frequent.
+    let categories: Vec<CategoryColumn> = (0..categorical)
+        .map(|c| {
+            let names: Vec<String> = (0..8usize << c.min(5)).map(|k| format!("c{c}k{k}")).collect();
+            let of = |row: usize| (random.unit((row + (features + 1 + c) * rows) as u64).powi(2) * names.len() as f64) as usize;
+            CategoryColumn::text(&format!("c{c}"), &[rows], |_, row| Some(&names[of(row)])).unwrap()
+        })
+        .collect();
+    let classes = if loss == "multiclass" { 10 } else { 2 };
+    let drawn = |i: usize| random.unit((i + rows * features) as u64);
+    let codes: Vec<u32> = match classes {
+        2 => (0..rows).map(|i| (drawn(i) < 1.0 / (1.0 + (-1.5 * z(i)).exp())) as u32).collect(),
+        _ => (0..rows).map(|i| ((z(i) + drawn(i) + 2.5) * 2.0).clamp(0.0, 9.0) as u32).collect(),
+    };
     let numbers: Vec<f64> = (0..rows).map(|i| z(i) + codes[i] as f64).collect();
+    let features_of = columns.iter().enumerate().map(|(f, c)| Column::from_f32(format!("x{f}"), c));
     let input = Input {
-        features: columns.iter().enumerate().map(|(f, c)| Column::from_f32(format!("x{f}"), c)).collect(),
-        target: if loss == "logloss" {
-            Target::Classes { codes: &codes, labels: Labels::Boolean }
-        } else {
-            Target::Numbers(Column::from_f64("y", &numbers))
+        features: features_of.chain(categories.iter().map(Column::categorical)).collect(),
+        target: match loss.as_str() {
+            "logloss" => Target::Classes { codes: &codes, labels: Labels::Boolean },
+            "multiclass" => Target::Classes { codes: &codes, labels: Labels::Integer((0..classes).collect()) },
+            _ => Target::Numbers(Column::from_f64("y", &numbers)),
         },
         target_name: "y".into(),
         weight: None,
         baseline: vec![],
         held_out: None,
     };
-    let (device, depth) = (arg(7, "cpu"), args.get(8).map(|d| d.parse::<u32>().unwrap()));
-    let leaves = args.get(9).map(|l| l.parse::<u32>().unwrap()).or((policy == "leafwise").then_some(64));
-    let params = BoostingParams::from_json(&serde_json::json!({
-        "trees": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": leaves, "depth": depth, "device": device
-    }))
-    .unwrap();
-    let repeat: u32 = arg(6, "1").parse().unwrap();
-    if repeat > 1 {
-        let start = Instant::now();
-        for _ in 0..repeat {
-            fit(&input, &params, &taiga_engine::boosting::Quiet).unwrap();
+    for (policy, depth) in policies.split(',').flat_map(|p| depths.split(',').map(move |d| (p, d.parse::<u32>().unwrap()))) {
+        let leaves = args.get(9).map(|l| l.parse::<u32>().unwrap()).filter(|l| *l > 0);
+        let leaves = leaves.or((policy == "leafwise").then_some(64));
+        let params = |trees: u32| {
+            BoostingParams::from_json(&serde_json::json!({
+                "trees": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": leaves, "bins": bins,
+                "depth": (depth > 0).then_some(depth), "device": device
+            }))
+            .unwrap()
+        };
+        let repeat: u32 = arg(6, "1").parse().unwrap();
+        if device != "cpu" {
+            fit(&input, &params(3), &Quiet).unwrap();
         }
-        println!("{:.1} us a fit", start.elapsed().as_secs_f64() / repeat as f64 * 1e6);
-        return;
+        if repeat > 1 {
+            let start = Instant::now();
+            for _ in 0..repeat {
+                fit(&input, &params(trees), &Quiet).unwrap();
+            }
+            println!("{:.1} us a fit", start.elapsed().as_secs_f64() / repeat as f64 * 1e6);
+            continue;
+        }
+        let clock = Clock::new();
+        let model = fit(&input, &params(trees), &clock).unwrap();
+        let total = clock.start.elapsed().as_secs_f64();
+        let (times, (prepared, device)) = (clock.rounds.into_inner().unwrap(), clock.prepared.into_inner().unwrap());
+        let mut each: Vec<f64> = times.windows(2).map(|w| w[1] - w[0]).collect();
+        each.sort_by(f64::total_cmp);
+        println!(
+            "{rows} x {features}{} {policy} depth {depth} {bins} bins {loss} {device} {threads} threads: borders and targets {prepared:.3} s, \
+             to the device and first tree {:.3} s, then {:.3} ms a tree (median; min {:.3}), {trees} trees in all {total:.3} s, {} leaves",
+            if categorical > 0 { format!(" + {categorical} categorical") } else { String::new() },
+            times[0] - prepared,
+            each.get(each.len() / 2).unwrap_or(&0.0) * 1e3,
+            each.first().unwrap_or(&0.0) * 1e3,
+            model.trees.iter().map(|t| t.leaves().len()).sum::<usize>()
+        );
     }
-    let clock = Clock(Default::default(), Instant::now());
-    let model = fit(&input, &params, &clock).unwrap();
-    let total = clock.1.elapsed().as_secs_f64();
-    let times = clock.0.into_inner().unwrap();
-    let mut each: Vec<f64> = times.windows(2).map(|w| w[1] - w[0]).collect();
-    each.sort_by(f64::total_cmp);
-    println!(
-        "{rows} x {features} {policy} {loss} {device} {threads} threads: prepare + first tree {:.3} s, then {:.2} ms a tree (median; min {:.2}), total {total:.3} s, {} leaves",
-        times[0],
-        each[each.len() / 2] * 1e3,
-        each[0] * 1e3,
-        model.trees.iter().map(|t| t.leaves().len()).sum::<usize>()
-    );
 }

@@ -9,7 +9,7 @@ use super::params::{BoostingParams, MetricKind};
 use super::prepare::{self, Start};
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
-use crate::backend::{Backend, CodedFeature, Extent, LeafSums, TrainingData, with_backend};
+use crate::backend::{Announced, Backend, CodedFeature, Extent, LeafSums, TrainingData, with_backend};
 use crate::column::FeatureType;
 use crate::error::{Error, Result, nearest};
 use crate::model::{History, Model};
@@ -86,7 +86,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / gradient_unit / gradient_unit, ..tree_params };
 
     // A set of scores for each permutation of categories' statistics, all alike at first.
-    let scores = (0..features.sets()).flat_map(|_| scores.clone()).collect();
+    let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
     let data = TrainingData {
@@ -152,6 +152,9 @@ impl Rounds<'_> {
     fn run(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>) -> Result<(Vec<Tree>, Option<History>)> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let mut trees = Vec::with_capacity(params.trees as usize * outputs);
+        if self.held_out.is_none() && features.sets() == 1 && self.loss.leaf_rule() == LeafRule::Newton {
+            backend.announce(Announced { learning_rate: params.learning_rate, trees: params.trees as u64 * outputs as u64 });
+        }
         let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
         for round in 0..params.trees {
             for output in 0..outputs {

@@ -8,6 +8,7 @@ use crate::backend::cpu::team::Team;
 use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
 use crate::quantize::borders::{borders, sample_rows};
+use rayon::prelude::*;
 
 /// Checks what can be checked before anything is computed; gives the number of rows.
 pub fn check_table(input: &Input<'_>) -> Result<usize> {
@@ -76,8 +77,8 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
     let name = &input.target_name;
     match &input.target {
         Target::Numbers(column) => {
-            let values = column.to_f64();
-            let missing = values.iter().filter(|x| x.is_nan()).count();
+            let values = to_f64(column);
+            let missing = values.par_iter().filter(|x| x.is_nan()).count();
             if missing > 0 {
                 return Err(Error::column(
                     name,
@@ -87,14 +88,14 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
                     ),
                 ));
             }
-            if let Some(x) = values.iter().find(|x| x.is_infinite()) {
+            if let Some(x) = values.par_iter().find_first(|x| x.is_infinite()) {
                 return Err(Error::column(
                     name,
                     format!("the target is {x} in {} rows: filter them out", values.iter().filter(|x| x.is_infinite()).count()),
                 ));
             }
             if let Some((row, (x, expected))) =
-                values.iter().enumerate().find_map(|(i, x)| loss.check_target(*x).err().map(|e| (i, (*x, e))))
+                values.par_iter().enumerate().find_map_first(|(i, x)| loss.check_target(*x).err().map(|e| (i, (*x, e))))
             {
                 return Err(Error::column(name, format!("the target is {x} in row {row}, and this loss needs {expected}")));
             }
@@ -102,19 +103,35 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
         }
         Target::Classes { codes, .. } => {
             check_classes(input)?;
-            Ok(codes.iter().map(|c| *c as f64).collect())
+            Ok(codes.par_iter().map(|c| *c as f64).collect())
         }
     }
+}
+
+/// Rows that a thread takes at a time.
+const ROWS: usize = 1 << 16;
+
+/// A column's values, read by all threads.
+fn to_f64(column: &Column<'_>) -> Vec<f64> {
+    let mut values = vec![0.0; column.len()];
+    values.par_chunks_mut(ROWS).enumerate().for_each(|(i, out)| column.read_f64(i * ROWS, out));
+    values
 }
 
 /// Checks that a target of classes has at least two of them in the training rows.
 pub fn check_classes(input: &Input<'_>) -> Result<()> {
     let (Target::Classes { codes, labels }, name) = (&input.target, &input.target_name) else { return Ok(()) };
-    let mut counts = vec![0usize; labels.len()];
-    for (i, c) in codes.iter().enumerate() {
-        let count = counts.get_mut(*c as usize).ok_or_else(|| Error::column(name, format!("class {c} of {}", labels.len())))?;
-        *count += !input.held_out.is_some_and(|h| h[i]) as usize;
-    }
+    let classes = labels.len();
+    let counts = codes.par_chunks(ROWS).enumerate().map(|(chunk, codes)| {
+        let mut counts = vec![0usize; classes];
+        for (i, c) in codes.iter().enumerate() {
+            let count = counts.get_mut(*c as usize).ok_or_else(|| Error::column(name, format!("class {c} of {classes}")))?;
+            *count += !input.held_out.is_some_and(|h| h[chunk * ROWS + i]) as usize;
+        }
+        Ok(counts)
+    });
+    let add = |a: Vec<usize>, b: Vec<usize>| a.iter().zip(&b).map(|(a, b)| a + b).collect();
+    let counts = counts.try_reduce(|| vec![0; classes], |a, b| Ok(add(a, b)))?;
     if counts.iter().filter(|c| **c > 0).count() < 2 {
         return Err(Error::column(name, "the target has one class only in the training rows: a classifier needs two"));
     }
@@ -292,18 +309,18 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
         vec![0.0; outputs]
     };
     if !loss.location() {
-        let scores =
-            (0..outputs).map(|k| (0..target.len()).map(|i| (start[k] + baseline.get(k).map_or(0.0, |b| b[i])) as f32).collect()).collect();
-        return Ok(Start { start, unit: 1.0, target: target.iter().map(|x| *x as f32).collect(), scores });
+        let score = |k: usize, i: usize| (start[k] + baseline.get(k).map_or(0.0, |b| b[i])) as f32;
+        let scores = (0..outputs).map(|k| (0..target.len()).into_par_iter().map(|i| score(k, i)).collect()).collect();
+        return Ok(Start { start, unit: 1.0, target: target.par_iter().map(|x| *x as f32).collect(), scores });
     }
     let difference = |i: usize| target[i] - start[0] - baseline.first().map_or(0.0, |b| b[i]);
     let counts = |i: &usize| !input.held_out.is_some_and(|h| h[*i]) && weight.is_none_or(|w| w[*i] > 0.0);
-    let largest = (0..target.len()).filter(counts).fold(0.0f64, |m, i| m.max(difference(i).abs()));
+    let largest = (0..target.len()).into_par_iter().filter(counts).map(|i| difference(i).abs()).reduce(|| 0.0, f64::max);
     if !largest.is_finite() {
         return Err(Error::column(&input.target_name, "the target's range is larger than a float can hold"));
     }
     let unit = if largest > 0.0 { libm::ldexp(1.0, libm::ilogb(largest).clamp(-1000, 1000)) } else { 1.0 };
-    let target = (0..target.len()).map(|i| (difference(i) / unit).clamp(-1e30, 1e30) as f32).collect::<Vec<f32>>();
+    let target = (0..target.len()).into_par_iter().map(|i| (difference(i) / unit).clamp(-1e30, 1e30) as f32).collect::<Vec<f32>>();
     let scores = vec![vec![0.0; target.len()]];
     Ok(Start { start, unit, target, scores })
 }

@@ -18,6 +18,18 @@ impl<'a> Bits<'a> {
         Bits { bytes, offset, len }
     }
 
+    /// The bytes that the bits are in.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The place of the first bit in the bytes.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+
     /// The number of bits.
     pub fn len(&self) -> usize {
         self.len

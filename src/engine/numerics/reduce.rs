@@ -5,10 +5,14 @@
 //! of each other, so they may be computed by any thread ([`block_sum`]) and are then added in
 //! block order ([`add_in_order`]); the bits are those of [`sum`].
 
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// The rows of a block: block borders never depend on chunks or threads.
 pub const BLOCK: usize = 4096;
+
+/// Rows from which on blocks are added by several threads.
+const PARALLEL: usize = 1 << 18;
 
 /// The blocks of `n` rows, in order.
 pub fn blocks(n: usize) -> impl ExactSizeIterator<Item = Range<usize>> + Clone {
@@ -31,8 +35,12 @@ pub fn add_in_order(block_sums: impl IntoIterator<Item = f64>) -> f64 {
 /// ```
 /// assert_eq!(taiga_engine::numerics::reduce::sum(10_000, |row| row as f64), 49_995_000.0);
 /// ```
-pub fn sum(n: usize, value: impl Fn(usize) -> f64) -> f64 {
-    add_in_order(blocks(n).map(|rows| block_sum(rows, &value)))
+pub fn sum(n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
+    if n < PARALLEL {
+        return add_in_order(blocks(n).map(|rows| block_sum(rows, &value)));
+    }
+    let of_block = |b: usize| block_sum(b * BLOCK..n.min((b + 1) * BLOCK), &value);
+    add_in_order((0..n.div_ceil(BLOCK)).into_par_iter().map(of_block).collect::<Vec<f64>>())
 }
 
 /// The sum of the weights of `n` rows; `n` where there are no weights.
@@ -113,7 +121,7 @@ fn quantile(mut values: Vec<f64>, level: f64) -> f64 {
 }
 
 /// Halfway, without overflow; `a` itself where both are equal.
-fn middle(a: f64, b: f64) -> f64 {
+pub(crate) fn middle(a: f64, b: f64) -> f64 {
     if a == b { a } else { a * 0.5 + b * 0.5 }
 }
 

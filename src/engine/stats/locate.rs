@@ -203,13 +203,32 @@ impl<T: Float> Uniform<T> {
         if last.is_nan() || last >= (bins + 1) as f64 {
             return None;
         }
-        let (mut margin, mut right) = (0f64, true);
-        for (i, &edge) in self.edges.iter().enumerate().take(bins).skip(1) {
+        // Whether an edge's estimate is wrong, and how far it is from where it ought to be.
+        let check = |i: u32, edge: T| {
             let (at, below) = (self.estimate(edge), self.estimate(edge.next_down()));
-            right &= at.1 as usize >= i && (below.1 as usize) < i;
+            let wrong = (at.1 < i) | (below.1 >= i);
             let (at, below): (f64, f64) = (at.0.into(), below.0.into());
-            margin = margin.max((at - i as f64).abs()).max((below - i as f64).abs());
+            let place = f64::from(i as i32);
+            (wrong as u32, (at - place).abs().max((below - place).abs()))
+        };
+        // Edges side by side, so that they are checked as vectors.
+        const SIDES: usize = 8;
+        let (mut margins, mut wrong) = ([0f64; SIDES], [0u32; SIDES]);
+        let (whole, rest) = self.edges[1..bins].as_chunks::<SIDES>();
+        for (block, edges) in whole.iter().enumerate() {
+            for k in 0..SIDES {
+                let found = check((1 + block * SIDES + k) as u32, edges[k]);
+                wrong[k] |= found.0;
+                margins[k] = margins[k].max(found.1);
+            }
         }
+        for (k, edge) in rest.iter().enumerate() {
+            let found = check((1 + whole.len() * SIDES + k) as u32, *edge);
+            wrong[k] |= found.0;
+            margins[k] = margins[k].max(found.1);
+        }
+        let margin = margins.into_iter().fold(0.0, f64::max);
+        let right = wrong == [0; SIDES];
         if right {
             return Some(T::INFINITY);
         }

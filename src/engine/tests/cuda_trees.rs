@@ -141,6 +141,27 @@ fn wide_statistics() {
     }
 }
 
+/// Proves equal bytes where the largest gradient is exactly as many times the mean as makes statistics wide, and
+/// beside that: there the order of sums would count, and a tree that grew ahead of the host may be void.
+#[test]
+fn at_the_edge_of_wide_statistics() {
+    if gpu().is_none() {
+        return;
+    }
+    for (rows, ones) in [(1024, 1), (1025, 1), (1023, 1), (4096, 4), (4097, 4), (8192, 9), (40_960, 40), (40_961, 40)] {
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            let mut t = table(rows, 5, "rmse", rows as u64);
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            y.iter_mut().enumerate().for_each(|(i, y)| *y = (i % (rows / ones) == 17 && i / (rows / ones) < ones) as u8 as f64);
+            t.columns[0].iter_mut().enumerate().for_each(|(i, x)| *x = (i * 7 % 1013) as f64);
+            let zeros = vec![0.0; rows];
+            let input = Input { baseline: vec![Column::from_f64("b", &zeros)], ..t.input() };
+            let p = params(json!({ "trees": 7, "policy": policy, "learning_rate": 0.9, "min_child_weight": 0 }));
+            assert_same(&both(&input, &p), &format!("{rows} rows, {ones} of them, {policy}"));
+        }
+    }
+}
+
 /// Proves equal bytes for columns of categories under every method: statistics under several
 /// permutations, combinations found while trees grow, one-hot questions, subsets.
 #[test]
@@ -221,6 +242,32 @@ fn every_kernel_once() {
     y[1234] = 1e9;
     t.weight = Some((0..3000).map(|i| 1.0 + (i % 3) as f64).collect());
     compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
+}
+
+/// Proves that fits that share the GPU at the same time give the bytes that each gives alone.
+#[test]
+fn several_fits_at_once() {
+    if gpu().is_none() {
+        return;
+    }
+    let t = table(30_000, 8, "logloss", 31);
+    let all: Vec<BoostingParams> = ["symmetric", "depthwise", "leafwise"]
+        .into_iter()
+        .flat_map(|policy| (0..3).map(move |seed| params(json!({ "loss": "logloss", "policy": policy, "trees": 12, "seed": seed }))))
+        .collect();
+    let expected: Vec<Vec<u8>> = all.iter().map(|p| t.fit(p).to_bytes()).collect();
+    std::thread::scope(|scope| {
+        for (p, expected) in all.iter().zip(&expected) {
+            let t = &t;
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let p = BoostingParams { device: "cuda".into(), ..p.clone() };
+                    let model = fit(&t.input(), &p, &Quiet).unwrap_or_else(|e| panic!("{e}; {p:?}"));
+                    assert!(model.to_bytes() == *expected, "{p:?}");
+                }
+            });
+        }
+    });
 }
 
 /// Proves equal bytes for sparse features, which the CPU bundles and the GPU does not.

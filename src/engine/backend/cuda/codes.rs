@@ -141,7 +141,7 @@ fn quantize_group(
     missing: &mut CudaViewMut<'_, u32>,
 ) -> Result<()> {
     let place_codes = queue.gpu().kernel(CODES, "place_u8")?;
-    let columns = sources.iter().map(|(source, _)| source.room(copies)).collect::<Result<Vec<OnDevice>>>()?;
+    let mut columns = sources.iter().map(|(source, _)| source.room(copies)).collect::<Result<Vec<OnDevice>>>()?;
     let mut uploads: Vec<Upload<'_>> = vec![];
     // Of each upload its source, and of each source the uploads that are not done.
     let (mut source_of, mut left) = (vec![], vec![0; sources.len()]);
@@ -151,12 +151,7 @@ fn quantize_group(
         source_of.extend(of_source.iter().map(|_| i));
         uploads.extend(of_source);
     }
-    let result = copies.upload_each(&uploads, &mut |upload| {
-        let i = source_of[upload];
-        left[i] -= 1;
-        if left[i] > 0 {
-            return Ok(());
-        }
+    let mut code = |i: usize| {
         queue.wait_for(copies)?;
         match (&columns[i], &sources[i]) {
             (OnDevice::Values(column), (Source::Values(_, borders, offset), place)) => {
@@ -165,7 +160,23 @@ fn quantize_group(
             (OnDevice::Codes(slice), (Source::Codes(codes), place)) => place_on(queue, &place_codes, slice, codes.len(), out, *place),
             _ => Ok(()),
         }
+    };
+    // Those that are on the device already first.
+    let there = (0..sources.len()).filter(|i| left[*i] == 0).collect::<Vec<_>>();
+    let result = there.into_iter().try_for_each(&mut code).and_then(|()| {
+        copies.upload_each(&uploads, &mut |upload| {
+            let i = source_of[upload];
+            left[i] -= 1;
+            if left[i] > 0 { Ok(()) } else { code(i) }
+        })
     });
+    if result.is_ok() {
+        for (column, (source, _)) in columns.iter_mut().zip(sources) {
+            if let (OnDevice::Values(column), Source::Values(from, ..)) = (column, source) {
+                column.keep(copies, from)?;
+            }
+        }
+    }
     // The columns are freed behind what reads them, on success and on failure alike.
     copies.wait_for(queue)?;
     result

@@ -5,7 +5,8 @@ use super::stats::pointer;
 use super::upload::{Fill, Upload};
 use crate::column::{Column, Values};
 use crate::error::Result;
-use cudarc::driver::CudaSlice;
+use cudarc::driver::{CudaSlice, CudaStream};
+use std::sync::Arc;
 
 /// What values are on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +78,46 @@ impl Form {
     }
 }
 
-/// A column on the GPU: its chunks one behind the other.
-pub struct DeviceColumn {
-    form: Form,
-    rows: usize,
+/// A column's memory on the GPU.
+pub(super) struct Stored {
     /// Aligned as the driver aligns, which is to 256 bytes. A null of a float form is NaN, else anything.
     values: CudaSlice<u8>,
     /// A bit for each row, unset for nulls; none for float forms and where there is no null.
     validity: Option<CudaSlice<u32>>,
+}
+
+impl Stored {
+    /// Where it was allocated, and is freed.
+    pub(super) fn stream(&self) -> &Arc<CudaStream> {
+        self.values.stream()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (self.values.num_bytes() + self.validity.as_ref().map_or(0, |v| v.num_bytes())) as u64
+    }
+}
+
+/// A column on the GPU: its chunks one behind the other.
+pub struct DeviceColumn {
+    form: Form,
+    rows: usize,
+    stored: Arc<Stored>,
+    /// The stream of the queue that works with it.
+    stream: Arc<CudaStream>,
+    /// Whether it was there already.
+    found: bool,
+    /// Whether others have it too ([`super::cache`]).
+    shared: bool,
+}
+
+impl Drop for DeviceColumn {
+    fn drop(&mut self) {
+        if self.shared {
+            // Its memory is freed in the order of another stream: not before what was queued here.
+            let context = self.stream.context().clone();
+            context.record_err(self.stored.stream().join(&self.stream));
+        }
+    }
 }
 
 impl DeviceColumn {
@@ -113,12 +146,14 @@ impl DeviceColumn {
     }
 
     fn with_form(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
-        let on_device = DeviceColumn::room(queue, column, form)?;
+        let mut on_device = DeviceColumn::room(queue, column, form)?;
         queue.upload_each(&on_device.uploads(queue, column), &mut |_| Ok(()))?;
+        on_device.keep(queue, column)?;
         Ok(on_device)
     }
 
-    /// Room for [`DeviceColumn::numeric`], to be filled by [`DeviceColumn::uploads`].
+    /// [`DeviceColumn::numeric`] where it is there already; else room for it, to be filled by
+    /// [`DeviceColumn::uploads`].
     pub(super) fn numeric_room(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
         DeviceColumn::room(queue, column, Form::of(column, Form::numeric))
     }
@@ -130,6 +165,10 @@ impl DeviceColumn {
 
     fn room(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
         let (rows, size) = (column.len(), form.size());
+        let stream = queue.stream().clone();
+        if let Some(stored) = queue.gpu().cache.find(queue, column, form)? {
+            return Ok(DeviceColumn { form, rows, stored, stream, found: true, shared: true });
+        }
         let mut nulls = false;
         column.segments(0, rows, |chunk, _, _, _| nulls |= chunk.validity().is_some());
         let bitmap = nulls && !form.is_float();
@@ -137,19 +176,30 @@ impl DeviceColumn {
         queue.check_memory(&format!("column `{}`", column.name()), bytes as u64)?;
         let values = queue.alloc::<u8>(column.name(), rows * size)?;
         let validity = if bitmap { Some(queue.alloc::<u32>(column.name(), rows.div_ceil(32))?) } else { None };
-        Ok(DeviceColumn { form, rows, values, validity })
+        Ok(DeviceColumn { form, rows, stored: Arc::new(Stored { values, validity }), stream, found: false, shared: false })
     }
 
     /// What fills the room that was made for `column`.
     pub(super) fn uploads<'a>(&self, queue: &Queue, column: &'a Column<'_>) -> Vec<Upload<'a>> {
+        if self.found {
+            return vec![];
+        }
         let (form, rows) = (self.form, self.rows);
         let values: Fill<'a> = Box::new(move |offset, out| fill(column, form, offset / form.size(), out));
-        let mut uploads = vec![Upload { to: pointer(queue, &self.values), bytes: rows * form.size(), fill: values }];
-        if let Some(words) = &self.validity {
+        let mut uploads = vec![Upload { to: pointer(queue, &self.stored.values), bytes: rows * form.size(), fill: values }];
+        if let Some(words) = &self.stored.validity {
             let bits: Fill<'a> = Box::new(move |offset, out| fill_validity(column, offset * 8, out));
             uploads.push(Upload { to: pointer(queue, words), bytes: rows.div_ceil(32) * 4, fill: bits });
         }
         uploads
+    }
+
+    /// Leaves it to the next expression, where the column's owner is known; all uploads are queued by now.
+    pub(super) fn keep(&mut self, queue: &Queue, column: &Column<'_>) -> Result<()> {
+        if !self.found && queue.gpu().cache.keep(queue, column, self.form, &self.stored)? {
+            self.shared = true;
+        }
+        Ok(())
     }
 
     /// What the values are.
@@ -164,12 +214,12 @@ impl DeviceColumn {
 
     /// The values' bytes.
     pub fn values(&self) -> &CudaSlice<u8> {
-        &self.values
+        &self.stored.values
     }
 
     /// The bits of the values that are not null; none where all are.
     pub fn validity(&self) -> Option<&CudaSlice<u32>> {
-        self.validity.as_ref()
+        self.stored.validity.as_ref()
     }
 }
 

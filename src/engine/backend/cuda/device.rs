@@ -1,5 +1,6 @@
 //! The GPUs of this machine: found once, kept for the life of the process.
 
+use super::cache::Cache;
 use super::error::{self, driver};
 use super::upload::Slots;
 use crate::backend::{DeviceInfo, DevicesInfo};
@@ -40,8 +41,11 @@ pub struct Gpu {
     pub(super) context: Arc<CudaContext>,
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     kernels: Mutex<HashMap<(&'static str, &'static str), Kernel>>,
+    total_memory: u64,
     /// Pinned buffers for uploads.
     pub(super) slots: Slots,
+    /// Columns that stay for the next expression.
+    pub(super) cache: Cache,
     /// The error after which the context is of no more use.
     pub(super) lost: OnceLock<String>,
 }
@@ -97,6 +101,14 @@ fn find_driver() -> &'static std::result::Result<Driver, (Option<i32>, String)> 
     })
 }
 
+/// For tests: the shared memory of a block is taken to be no more than this, as on lesser GPUs.
+const SHARED_LIMIT: &str = "TAIGA_CUDA_SHARED";
+
+fn shared_limit() -> u32 {
+    // Kernels have up to 10 KiB of their own.
+    std::env::var(SHARED_LIMIT).ok().and_then(|bytes| bytes.parse().ok()).map_or(u32::MAX, |bytes: u32| bytes.max(48 << 10))
+}
+
 fn version_text(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
@@ -120,6 +132,20 @@ pub fn device_info() -> DevicesInfo {
             info
         }
     }
+}
+
+/// Does something with the cache of every GPU that was opened.
+///
+/// # Errors
+/// What it gives.
+pub fn each_cache(mut with: impl FnMut(&'static Gpu, &Cache) -> Result<()>) -> Result<()> {
+    if let Ok(driver) = find_driver() {
+        for number in 0..driver.devices {
+            let gpu = Gpu::get(Some(number))?;
+            with(gpu, &gpu.cache)?;
+        }
+    }
+    Ok(())
 }
 
 impl Gpu {
@@ -177,15 +203,17 @@ impl Gpu {
             }
         }
         Ok(Gpu {
+            total_memory: context.total_mem()? as u64,
             number,
             name: context.name()?,
             capability: context.compute_capability()?,
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-            shared_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            shared_per_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?.min(shared_limit()),
             context,
             modules: Mutex::default(),
             kernels: Mutex::default(),
             slots: Slots::default(),
+            cache: Cache::default(),
             lost: OnceLock::new(),
         })
     }
@@ -215,6 +243,16 @@ impl Gpu {
         self.shared_per_block
     }
 
+    /// Bytes of its memory.
+    pub fn total_memory(&self) -> u64 {
+        self.total_memory
+    }
+
+    /// The columns that stay on it between calls.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     /// The context, for what this module does not wrap.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
@@ -242,6 +280,7 @@ impl Gpu {
             capability: (self.capability.0 as u32, self.capability.1 as u32),
             total_memory: memory.total,
             free_memory: memory.free,
+            cache: self.cache.info(self),
         })
     }
 

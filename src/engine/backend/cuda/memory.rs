@@ -57,7 +57,10 @@ impl Queue {
     /// # Errors
     /// [`Error::Memory`] with both figures.
     pub fn check_memory(&self, what: &str, bytes: u64) -> Result<()> {
-        let memory = of(self.gpu())?;
+        let mut memory = of(self.gpu())?;
+        if bytes > memory.free && self.gpu().cache.clear(self.gpu())? {
+            memory = of(self.gpu())?;
+        }
         if bytes <= memory.free {
             return Ok(());
         }
@@ -77,7 +80,12 @@ impl Queue {
     pub fn alloc<T: DeviceRepr>(&self, what: &str, n: usize) -> Result<CudaSlice<T>> {
         // SAFETY: `DeviceRepr` types are plain numbers, for which any bits will do; kernels write before
         // they read, which initcheck holds them to.
-        let found = unsafe { self.stream().alloc::<T>(n.max(1)) };
+        let take = || unsafe { self.stream().alloc::<T>(n.max(1)) };
+        let short = |e: &DriverError| e.0 == cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        let found = match take() {
+            Err(e) if short(&e) && self.gpu().cache.clear(self.gpu())? => take(),
+            found => found,
+        };
         found.map_err(|e| {
             let bytes = (n * size_of::<T>()) as u64;
             match (e.0, of(self.gpu())) {

@@ -5,6 +5,7 @@
 //! - [`queue`]: a [`Queue`] is what one query works with: a stream, its allocations, its launches.
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
+//! - [`cache`]: columns that stay for the next expression.
 //! - [`trees`]: boosted trees; [`forest`]: random forests.
 //! - [`mod@column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
 //!   their codes; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
@@ -16,6 +17,7 @@
 //! before it has run. Two queues know nothing of each other unless one waits for the other
 //! ([`Queue::wait_for`]).
 
+pub mod cache;
 pub mod codes;
 pub mod column;
 mod columns;

@@ -91,7 +91,7 @@ impl Queue {
     }
 
     /// An error that is told after the fact.
-    fn late(&self, e: DriverError) -> crate::Error {
+    pub(super) fn late(&self, e: DriverError) -> crate::Error {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let doing = if last.is_empty() { "the work".into() } else { format!("kernel `{last}` or one before it") };
         driver(self.gpu, &doing, e)

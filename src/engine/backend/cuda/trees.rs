@@ -23,7 +23,7 @@ mod tables;
 
 use super::{Gpu, Queue};
 use crate::backend::{
-    Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
+    Announced, Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
 };
 use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
@@ -46,6 +46,8 @@ struct Work {
     summed: Buffer<Summed>,
     starts: Buffer<u32>,
     plan: Buffer<Plan>,
+    /// Blocks that have come to the end of a launch: of all, and of each node or column; zero between launches.
+    arrived: Buffer<u32>,
     items: Buffer<Item>,
     allowed: Buffer<u32>,
     best: Buffer<tables::Best>,
@@ -74,6 +76,8 @@ pub struct CudaBackend {
     data: RowData,
     /// The rows of nodes: `{row, word}` in one of two lists.
     lists: [Buffer<u64>; 2],
+    /// The same as records, codes and all, for trees that grow ahead.
+    records: Option<[Buffer<u8>; 2]>,
     work: Work,
     count_rows: bool,
     weighted: bool,
@@ -90,6 +94,9 @@ pub struct CudaBackend {
     /// What the grower will ask for, where it can be told ahead, and what grew.
     plan: Option<TreeParams>,
     grown: Option<ahead::Grown>,
+    /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
+    announced: Option<Announced>,
+    queued: Option<ahead::Queued>,
     nodes: eager::Nodes,
     pinned: ahead::Pinned,
     was_wide: bool,
@@ -118,7 +125,6 @@ impl CudaBackend {
         if rows >= MOST_ROWS {
             return Err(Error::Data(format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)")));
         }
-        memory::queueing(queue.gpu(), group::most_bins(data.features))?;
         let slot = 8 * Group::slot_numbers(data.features, components) as u64;
         // Codes, lists, the rows' own numbers, histograms, and room for what is small.
         let codes = Group::code_bytes(rows, data.features.len());
@@ -150,6 +156,7 @@ impl CudaBackend {
             monotone: vec![],
             groups: vec![group],
             lists,
+            records: None,
             work,
             count_rows: data.count_rows,
             weighted: data.weight.is_some(),
@@ -163,6 +170,8 @@ impl CudaBackend {
             tree: 0,
             plan: None,
             grown: None,
+            announced: None,
+            queued: None,
             nodes: eager::Nodes::default(),
             pinned: ahead::Pinned::default(),
             was_wide: false,
@@ -220,6 +229,7 @@ impl Work {
             summed: Buffer::new(queue, "nodes", 256)?,
             starts: Buffer::new(queue, "nodes", 256)?,
             plan: Buffer::new(queue, "nodes", 1)?,
+            arrived: Buffer::zeros(queue, "counts of blocks", 64)?,
             items: Buffer::new(queue, "nodes", 256)?,
             allowed: Buffer::new(queue, "features", 256)?,
             best: Buffer::new(queue, "splits", 256)?,
@@ -268,7 +278,6 @@ impl Work {
 impl Backend for CudaBackend {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         let (id, first, rows) = (self.groups.len(), self.features.len(), self.data.rows);
-        memory::queueing(self.queue.gpu(), group::most_bins(features))?;
         let slot = 8 * Group::slot_numbers(features, self.components) as u64;
         let bytes = Group::code_bytes(rows, features.len()) + slot;
         self.queue.check_memory(&format!("{} more features of {rows} rows", features.len()), bytes)?;
@@ -286,6 +295,10 @@ impl Backend for CudaBackend {
 
     fn expect(&mut self, plan: Option<&TreeParams>) {
         self.plan = plan.cloned();
+    }
+
+    fn announce(&mut self, announced: Announced) {
+        self.announced = Some(announced);
     }
 
     fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
@@ -362,6 +375,7 @@ impl Backend for CudaBackend {
 
     fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
         match &self.grown {
+            Some(grown) if grown.valued(&self.leaves, values)? => Ok(()),
             Some(grown) => self.data.set_values(&self.queue, self.output, &grown.values(&self.leaves, values)),
             None => self.data.set_values(&self.queue, self.output, values),
         }

@@ -2,12 +2,23 @@
 //! open feature may split every node: a tree's launches are queued at once, and what was decided is
 //! read when it has grown. The grower's questions are then answered from that; where an answer would
 //! not be what was done, that is an error.
+//!
+//! Where the fit has announced how leaves get their values, the device finds these too, and then the next
+//! tree is queued before the host has read this one:
+//!
+//! ```text
+//! device │ tree 0 │ tree 1 │ tree 2 │
+//! host   │        │ 0's log│ 1's log│         a log is read while the next tree grows
+//! ```
 
 use super::CudaBackend;
 use super::divide::Plane;
 use super::leaves::leaf_sums;
+use super::memory::{Buffer, root_fits};
 use super::rows::{ENCODING_WORDS, RowData, encoding_of};
-use super::tables::{Ahead, Encoding, Found, IN_ORDER, Item, MISSING_LEFT, NO_SIDE, Rules, Search, Total, Walk};
+use super::tables::{
+    Ahead, Encoding, Found, IN_ORDER, Item, MISSING_LEFT, NO_SIDE, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
+};
 use crate::backend::cuda::error::driver;
 use crate::backend::cuda::grid;
 use crate::backend::{Candidate, Division, LeafSums, NodeId, SearchNode};
@@ -16,31 +27,46 @@ use crate::error::{Error, Result};
 use crate::launch;
 use crate::tree::params::{Policy, TreeParams};
 use crate::tree::split::{Scales, SplitRules, Sums};
-use cudarc::driver::{LaunchConfig, PinnedHostSlice};
+use cudarc::driver::{CudaEvent, LaunchConfig, PinnedHostSlice};
 
 /// Deeper trees are grown question by question: most of their nodes would not be there.
 const MOST_DEPTH: u32 = 12;
+
+/// So many nodes, and columns, are searched and grown in one launch.
+const FEW_NODES: u32 = 63;
 
 /// 64-bit words of what was found for a node, and of sums.
 const FOUND_WORDS: usize = size_of::<Found>() / 8;
 const TOTAL_WORDS: usize = size_of::<Total>() / 8;
 
-/// Host memory that the device writes to.
+/// Host memory that the device writes to: a log for each turn.
 #[derive(Default)]
-pub struct Pinned(Option<PinnedHostSlice<u64>>);
+pub struct Pinned([Option<(PinnedHostSlice<u64>, CudaEvent)>; 2]);
+
+/// A tree that is queued.
+pub struct Queued {
+    tree: u64,
+    output: usize,
+    turn: usize,
+    plan: TreeParams,
+    unit: bool,
+}
 
 /// A tree that has grown. Nodes are counted as in a heap.
 pub struct Grown {
     depth: u32,
     found: Vec<Found>,
     sums: Vec<i64>,
+    /// The values that the device gave its leaves, by the number that their rows have.
+    values: Option<Vec<f32>>,
     /// By the grower's number: the place in the heap.
     places: Vec<u32>,
 }
 
-/// The log's layout, in words: encoding, the root's sums, the leaves', what was found.
+/// The log's layout, in words: encoding, the root's sums, the leaves', their values, what was found.
 struct Log {
     sums: usize,
+    values: usize,
     found: usize,
     words: usize,
 }
@@ -48,8 +74,9 @@ struct Log {
 impl Log {
     fn new(depth: u32) -> Log {
         let sums = ENCODING_WORDS + TOTAL_WORDS;
-        let found = sums + (3 << depth);
-        Log { sums, found, words: found + FOUND_WORDS * ((1 << depth) - 1) }
+        let values = sums + (3 << depth);
+        let found = values + (1usize << depth).div_ceil(2);
+        Log { sums, values, found, words: found + FOUND_WORDS * ((1 << depth) - 1) }
     }
 }
 
@@ -65,31 +92,54 @@ impl CudaBackend {
             return Ok(None);
         }
         let log = Log::new(plan.depth);
-        self.reserve_ahead(group, plan.depth, &log)?;
-        self.data.encode(&self.queue, &self.kernels, loss, self.output, unit)?;
-        self.queue_tree(loss, group, plan, &log, unit)?;
-        let words = self.read_log(log.words)?;
+        let same = |q: &Queued| (q.tree, q.output, q.unit) == (self.tree, self.output, unit) && q.plan == *plan;
+        let queued = match self.queued.take().filter(same) {
+            Some(queued) => queued,
+            None => {
+                self.reserve_ahead(group, plan.depth, &log, unit)?;
+                self.queue_tree(loss, group, plan, &log, unit, (self.tree, self.output))?
+            }
+        };
+        self.queued = self.queue_next(loss, group, plan, &log, unit)?;
+        let words = self.read_log(queued.turn, log.words)?;
         let encoding = encoding_of(words);
         let total = TotalWords(&words[ENCODING_WORDS..]).sums();
         RowData::check_finite(&encoding)?;
         if encoding.wide != 0 {
-            // Grown for nothing; the next trees will most likely be wide too.
-            self.was_wide = true;
+            // Grown for nothing; the next trees will most likely be wide too. Its leaves have values of zero.
+            (self.was_wide, self.queued, self.data.added_ahead) = (true, None, false);
             return Ok(None);
         }
         let found = words[log.found..].chunks_exact(FOUND_WORDS);
         // SAFETY: as many words as a table has, of plain numbers.
         let found = found.map(|w| unsafe { std::ptr::read_unaligned(w.as_ptr().cast::<Found>()) }).collect();
-        let sums = words[log.sums..log.found].iter().map(|w| *w as i64).collect();
-        self.grown = Some(Grown { depth: plan.depth, found, sums, places: vec![0] });
+        let sums = words[log.sums..log.values].iter().map(|w| *w as i64).collect();
+        let values = words[log.values..log.found].iter().flat_map(|w| [*w as u32, (*w >> 32) as u32].map(f32::from_bits)).collect();
+        let values = self.announced.map(|_| values);
+        self.grown = Some(Grown { depth: plan.depth, found, sums, values, places: vec![0] });
         self.encoding = Some(encoding);
         Ok(Some(total))
     }
 
-    fn reserve_ahead(&mut self, group: usize, depth: u32, log: &Log) -> Result<()> {
+    /// Queues the tree behind the one that grows, where nothing that is still to be told can change it.
+    fn queue_next(&mut self, loss: &dyn Loss, group: usize, plan: &TreeParams, log: &Log, unit: bool) -> Result<Option<Queued>> {
+        let (tree, output) = (self.tree + 1, (self.output + 1) % self.data.outputs);
+        let sure = self.announced.is_some_and(|a| tree < a.trees) && self.data.keeps_all();
+        // Several outputs' values are added when all of them are known: one tree may turn out to be void.
+        if !sure || (output == 0 && self.data.outputs > 1) {
+            return Ok(None);
+        }
+        if output == 0 {
+            // The round's values will be on the device, and the round ends before that tree begins.
+            (self.data.waiting, self.data.added_ahead) = (true, true);
+        }
+        Ok(Some(self.queue_tree(loss, group, plan, log, unit, (tree, output))?))
+    }
+
+    fn reserve_ahead(&mut self, group: usize, depth: u32, log: &Log, unit: bool) -> Result<()> {
         let (nodes, widest) = (1usize << depth, 1usize << (depth - 1));
         let (queue, work) = (&self.queue, &mut self.work);
-        self.data.log.reserve(queue, "a tree", log.words)?;
+        self.data.reserve_logs(queue, log.words)?;
         self.groups[group].reserve(queue, widest, 0)?;
         work.nodes.reserve(queue, "nodes", nodes)?;
         work.items.reserve(queue, "nodes", nodes)?;
@@ -98,6 +148,8 @@ impl CudaBackend {
         work.starts.reserve(queue, "nodes", widest)?;
         work.questions.reserve(queue, "a tree", nodes)?;
         work.best.reserve(queue, "splits", widest * self.columns)?;
+        self.reserve_records(group, unit)?;
+        let (queue, work) = (&self.queue, &mut self.work);
         let g = &self.groups[group];
         let codes: Vec<u64> = (g.first..g.first + g.features).map(|f| g.codes_of(f)).collect();
         if work.codes.slice.len() < codes.len() || self.codes_of != Some(group) {
@@ -108,26 +160,66 @@ impl CudaBackend {
         self.list_features(&[])
     }
 
-    /// Queues a tree's launches.
-    fn queue_tree(&mut self, loss: &dyn Loss, group: usize, plan: &TreeParams, log: &Log, unit: bool) -> Result<()> {
+    /// Makes room for rows as records, where they serve and there is room.
+    fn reserve_records(&mut self, group: usize, unit: bool) -> Result<()> {
+        let narrow = !self.count_rows || unit;
+        let serve = self.data.bag.is_none() && narrow && self.sums_on_the_way() && self.groups[group].features <= RECORD_FEATURES;
+        let bytes = self.data.rows * RECORD;
+        if !serve || self.records.is_some() || self.queue.check_memory("records", 3 * bytes as u64).is_err() {
+            return Ok(());
+        }
+        let room = || Buffer::new(&self.queue, "rows of nodes", bytes);
+        self.records = Some([room()?, room()?]);
+        Ok(())
+    }
+
+    /// Where rows are as records, if they are.
+    fn records_table(&self, group: usize) -> Option<Records> {
+        let lists = self.records.as_ref().filter(|_| self.data.bag.is_none())?;
+        let codes = self.groups[group].table(0).codes;
+        Some(Records { codes, words: self.data.words.address, lists: [lists[0].address, lists[1].address] })
+    }
+
+    /// Queues a tree's launches, and the copy of its log.
+    fn queue_tree(
+        &mut self,
+        loss: &dyn Loss,
+        group: usize,
+        plan: &TreeParams,
+        log: &Log,
+        unit: bool,
+        (tree, output): (u64, usize),
+    ) -> Result<Queued> {
         let (depth, rows) = (plan.depth, self.data.rows);
-        let base = self.data.log.address;
-        let listed = self.data.bag.is_some();
-        let sums_range = log.sums..log.found;
-        self.queue.clear(&mut self.data.log.slice.slice_mut(sums_range))?;
+        let (listed, guess) = (self.data.bag.is_some(), self.data.encoded);
+        self.data.turn = 1 - self.data.turn;
+        let base = self.data.log().address;
+        let sums_range = log.sums..log.values;
+        self.queue.clear(&mut self.data.log_mut().slice.slice_mut(sums_range))?;
         self.groups[group].zero(&self.queue, 0..1 << (depth - 1))?;
-        let (nodes, len, list) = (self.work.nodes.address, if listed { 0 } else { rows as u32 }, if listed { 0 } else { IN_ORDER });
-        // SAFETY: the arguments are those of `tree_seed`.
-        unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
         // What the statistics will be, unless they are wide.
         let planes = self.planes(&Encoding { unit: unit as u32, ..Encoding::default() });
-        if listed {
+        let fused = !listed && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
+        // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
+        let alone = fused && planes.len() == 1 && self.groups[group].blocks() == 1;
+        let nodes = self.work.nodes.address;
+        if !alone {
+            let (len, list) = if listed { (0, 0) } else { (rows as u32, IN_ORDER) };
+            // SAFETY: the arguments are those of `tree_seed`.
+            unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
+        }
+        if !fused {
             let list = self.lists[0].address;
-            self.data.round(&self.queue, &self.kernels, loss, (self.tree, self.output), false, list, &self.work.nodes)?;
-            self.sum_narrow(group, &planes, false)?;
+            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+            self.data.round(&self.queue, &self.kernels, loss, (tree, output), false, list, &self.work.nodes)?;
+        } else if guess {
+            self.guess_root(loss, (tree, output), unit)?;
         } else {
-            self.sum_root(loss)?;
-            self.sum_narrow(group, &planes, true)?;
+            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+            self.sum_root(loss, (tree, output), false)?;
+        }
+        if !alone {
+            self.sum_narrow(group, &planes, fused)?;
         }
         let counted = match (self.count_rows, unit) {
             (false, _) => 0,
@@ -160,8 +252,9 @@ impl CudaBackend {
             ..Search::default()
         };
         let (slot, bins, total) = (0u32, self.features[g.first].bins() as u32, base + 8 * ENCODING_WORDS as u64);
+        let root = if alone { nodes } else { 0 };
         // SAFETY: the arguments are those of `tree_total`: a slot's bins, room for sums and for an item.
-        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &total, &search.items) }?;
+        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &total, &search.items, &root) }?;
         let on_the_way = self.sums_on_the_way();
         let ahead = Ahead {
             search,
@@ -175,7 +268,7 @@ impl CudaBackend {
             summed: self.work.summed.address,
             starts: self.work.starts.address,
             plan: self.work.plan.address,
-            arrived: self.data.arrived.address,
+            arrived: self.work.arrived.address,
             level: 0,
             depth,
         };
@@ -185,13 +278,32 @@ impl CudaBackend {
             let ahead = Ahead { search: Search { items, ..search }, level, ..ahead };
             self.queue_search(&ahead, plan.policy)?;
             if level + 1 < depth {
-                self.queue_divide(group, n, on_the_way)?;
+                // Where all is summed on the way, nobody reads the rows of the last nodes.
+                let read = level + 2 < depth || !on_the_way || planes.len() > 1;
+                match self.records_table(group) {
+                    Some(records) => self.queue_move(group, records, n, level == 0, read)?,
+                    None => self.queue_divide(group, n, on_the_way, read)?,
+                }
                 self.queue_sum(group, n as usize, &planes, on_the_way)?;
             }
         }
         let walk = Walk { questions: self.work.questions.address, entries: (1 << depth) - 1, depth, ..Walk::default() };
         let one = Some(&self.groups[group]).filter(|g| g.blocks() == 1);
-        self.queue_leaves(loss, walk, 1 << depth, base + 8 * log.sums as u64, one)
+        let sums = base + 8 * log.sums as u64;
+        self.queue_leaves(loss, output, walk, 1 << depth, sums, one)?;
+        if let Some(announced) = self.announced {
+            let leaves = 1u32 << depth;
+            self.data.values[output].reserve(&self.queue, "leaf values", leaves as usize)?;
+            let (values, logged) = (self.data.values[output].address, base + 8 * log.values as u64);
+            let config = grid(leaves.div_ceil(256), 256, 0);
+            // SAFETY: the arguments are those of `tree_values`: sums of so many leaves, and room for their values.
+            unsafe {
+                launch!(self.queue, &self.kernels.values, config;
+                    &search.rules, &announced.learning_rate, &base, &sums, &leaves, &values, &logged)
+            }?;
+        }
+        self.copy_log(log.words)?;
+        Ok(Queued { tree, output, turn: self.data.turn, plan: plan.clone(), unit })
     }
 
     /// Sums the root in what is left of its planes and blocks.
@@ -205,6 +317,16 @@ impl CudaBackend {
         let n = 1u32 << ahead.level;
         let features = ahead.search.histograms.features;
         let config = |nodes: u32| LaunchConfig { grid_dim: (features, nodes, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+        if n <= FEW_NODES && policy == Policy::Depthwise {
+            // SAFETY: the arguments are those of `tree_search_grow`: the level's items, with slots that are there; heaps
+            // with room for the tree; a count for each node.
+            return unsafe { launch!(self.queue, &self.kernels.search_grow, config(n); ahead) };
+        }
+        if n <= FEW_NODES && features <= FEW_NODES && policy == Policy::Symmetric {
+            let level = self.work.level(&self.queue, self.columns, n as usize)?;
+            // SAFETY: the arguments are those of `tree_level_grow`: as above, room for all scores, a count for each column.
+            return unsafe { launch!(self.queue, &self.kernels.level_grow, config(n); ahead, &level) };
+        }
         if policy == Policy::Depthwise {
             let search = ahead.search;
             // SAFETY: the arguments are those of `tree_search`: the level's items, with slots that are there.
@@ -228,18 +350,27 @@ impl CudaBackend {
         unsafe { launch!(self.queue, &self.kernels.grow_level, grid(n.div_ceil(8), 256, 0); ahead) }
     }
 
-    /// The log, when the device has come there.
-    fn read_log(&mut self, words: usize) -> Result<&[u64]> {
+    /// Queues the copy of the log of the tree that was queued last.
+    fn copy_log(&mut self, words: usize) -> Result<()> {
         let (queue, gpu) = (&self.queue, self.queue.gpu());
         let failed = |e| driver(gpu, "reading a tree", e);
-        if self.pinned.0.as_ref().is_none_or(|p| p.len() < words) {
+        let turn = self.data.turn;
+        if self.pinned.0[turn].as_ref().is_none_or(|(room, _)| room.len() < words) {
             // SAFETY: numbers of any bits; it is written before it is read.
-            self.pinned.0 = Some(unsafe { gpu.context().alloc_pinned_with_flags(words, 0) }.map_err(failed)?);
+            let room = unsafe { gpu.context().alloc_pinned_with_flags(words, 0) }.map_err(failed)?;
+            self.pinned.0[turn] = Some((room, gpu.context().new_event(None).map_err(failed)?));
         }
-        let Some(pinned) = &mut self.pinned.0 else { return Ok(&[]) };
-        queue.stream().memcpy_dtoh(&self.data.log.slice.slice(..words), pinned).map_err(failed)?;
-        queue.synchronize()?;
-        Ok(&pinned.as_slice().map_err(failed)?[..words])
+        let Some((room, done)) = &mut self.pinned.0[turn] else { return Ok(()) };
+        queue.stream().memcpy_dtoh(&self.data.log().slice.slice(..words), room).map_err(failed)?;
+        done.record(queue.stream()).map_err(failed)
+    }
+
+    /// The log of a turn, when the device has come there.
+    fn read_log(&self, turn: usize, words: usize) -> Result<&[u64]> {
+        let Some((room, done)) = &self.pinned.0[turn] else { return Ok(&[]) };
+        let late = |e| self.queue.late(e);
+        done.synchronize().map_err(late)?;
+        Ok(&room.as_slice().map_err(late)?[..words])
     }
 
     /// By the number that a leaf's rows have: the leaf.
@@ -317,6 +448,16 @@ impl Grown {
             leaf_sums(encoding, self.sums[at], self.sums[at + 1], self.sums[at + 2])
         };
         leaves.iter().map(sums).collect()
+    }
+
+    /// Whether the device has given its leaves their values already.
+    ///
+    /// # Errors
+    /// Where they are others than the host's.
+    pub fn valued(&self, leaves: &[NodeId], values: &[f32]) -> Result<bool> {
+        let Some(own) = &self.values else { return Ok(false) };
+        let same = leaves.iter().zip(values).all(|(node, value)| own[self.key(*node)].to_bits() == value.to_bits());
+        if same { Ok(true) } else { Err(differs()) }
     }
 
     /// The values of leaves, by the number that their rows have.

@@ -1,13 +1,14 @@
 //! Rows sent to children, and histograms summed from rows.
 
 use super::group::State;
-use super::memory::{DIVIDE_THREADS, queueing, shared_bins};
-use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Search, Summed};
+use super::memory::{DIVIDE_THREADS, ROOT_THREADS, moving, queueing, root_fits, shared_bins};
+use super::rows::root_shape;
+use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::{CudaBackend, RowData};
 use crate::backend::cuda::{Kernel, grid};
 use crate::backend::{CodeSet, Division, NodeId};
 use crate::boosting::loss::Loss;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::launch;
 use crate::tree::split::Sums;
 use cudarc::driver::LaunchConfig;
@@ -60,9 +61,9 @@ impl CudaBackend {
             group.set_state(0, State::Summed);
         }
         // Statistics are rarely wide: the root's pass is queued before that is known.
-        let fused = !listed;
+        let fused = !listed && root_fits(queue.gpu(), self.groups[0].bins);
         if fused {
-            self.sum_root(loss)?;
+            self.sum_root(loss, (self.tree, self.output), false)?;
         }
         let encoding = self.data.read_encoding(&self.queue)?;
         RowData::check_finite(&encoding)?;
@@ -85,15 +86,28 @@ impl CudaBackend {
     }
 
     /// The first block of group 0 in the root, with the rounding: for narrow statistics of all rows.
-    pub(super) fn sum_root(&self, loss: &dyn Loss) -> Result<()> {
-        let (table, histograms) = (self.data.table(loss, self.output, true), self.groups[0].table(0));
-        let rows = self.data.rows;
-        let piece = (rows.div_ceil(self.sum_blocks() as usize)).next_multiple_of(32).clamp(1024, 1 << 16) as u32;
-        let (seed, slot) = (self.host.seed, 0u32);
-        let config = grid(rows.div_ceil(piece as usize) as u32, DIVIDE_THREADS, shared_bins(self.groups[0].bins));
-        let (encoding, words) = (self.data.log.address, self.data.words.address);
+    /// `again`: only where a guess was wrong.
+    pub(super) fn sum_root(&self, loss: &dyn Loss, (tree, output): (u64, usize), again: bool) -> Result<()> {
+        let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
+        let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
+        let config = grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins));
+        let (encoding, words) = (self.data.log().address, self.data.words.address);
+        let wrong = if again { self.data.wrong.address } else { 0 };
         // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there.
-        unsafe { launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &self.tree, &words, &slot, &piece) }
+        unsafe {
+            launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &tree, &words, &slot, &piece, &wrong)
+        }
+    }
+
+    /// The same ahead of the tree's encoding, which is found on the way: by that of the tree before it.
+    pub(super) fn guess_root(&mut self, loss: &dyn Loss, (tree, output): (u64, usize), unit: bool) -> Result<()> {
+        let guess = self.data.guess(&self.queue, &self.kernels, unit)?;
+        let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
+        let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
+        let (config, words) = (grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins)), self.data.words.address);
+        // SAFETY: the arguments are those of `tree_root_guess`: as above, and those of `tree_encode`.
+        unsafe { launch!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &words, &slot, &piece) }?;
+        self.sum_root(loss, (tree, output), true)
     }
 
     /// The sums over the root's rows, from the bins of the first feature.
@@ -105,7 +119,7 @@ impl CudaBackend {
         let (slot, bins) = (0u32, self.features[group.first].bins() as u32);
         let out = self.work.total.address;
         // SAFETY: the arguments are those of `tree_total`: a feature's bins in a slot, and room for the sums.
-        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &out, &0u64) }?;
+        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &out, &0u64, &0u64) }?;
         Ok(self.work.total.read(&self.queue, 1)?[0].into())
     }
 
@@ -148,17 +162,22 @@ impl CudaBackend {
             if skip == blocks {
                 continue;
             }
-            let (kernel, component, words): (&Kernel, u32, u64) = match plane {
-                Plane::Both => (&self.kernels.sum_both, 0, 0),
-                Plane::Limbs { component, hessians: false } => (&self.kernels.sum_limbs, *component, 0),
+            let k = &self.kernels;
+            let ((near, far), component, words): ((&Kernel, &Kernel), u32, u64) = match plane {
+                Plane::Both => ((&k.sum_both, &k.sum_far_both), 0, 0),
+                Plane::Limbs { component, hessians: false } => ((&k.sum_limbs, &k.sum_far_limbs), *component, 0),
                 Plane::Limbs { component, hessians: true } => {
-                    (&self.kernels.sum_limbs, *component, self.data.hessians.as_ref().map_or(0, |h| h.address))
+                    ((&k.sum_limbs, &k.sum_far_limbs), *component, self.data.hessians.as_ref().map_or(0, |h| h.address))
                 }
-                Plane::Ones { component } => (&self.kernels.sum_ones, *component, 0),
+                Plane::Ones { component } => ((&k.sum_ones, &k.sum_far_ones), *component, 0),
             };
             let histograms = g.table(component);
-            let (threads, shared) = queueing(queue.gpu(), g.bins)?;
-            let shares = (queue.gpu().multiprocessors() / (blocks - skip)).max(1);
+            let multiprocessors = queue.gpu().multiprocessors();
+            let (kernel, threads, shared, at_once) = match queueing(queue.gpu(), g.bins) {
+                Some((threads, shared)) => (near, threads, shared, multiprocessors),
+                None => (far, 256, 0, 4 * multiprocessors),
+            };
+            let shares = (at_once / (blocks - skip)).max(1);
             let config = LaunchConfig { grid_dim: (shares, blocks - skip, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared };
             // SAFETY: the arguments are those of `tree_sum_*`: the nodes' rows are rows of the table, the
             // slots are there.
@@ -266,7 +285,7 @@ impl CudaBackend {
         // Rows are summed on the way where one block of narrow statistics is all there is to sum.
         let all_rest = sums[open[0]].len() == divisions.len();
         let fused = all_rest && planes[0] == Plane::Both && self.sums_on_the_way();
-        self.queue_divide(open[0], count, fused)?;
+        self.queue_divide(open[0], count, fused, true)?;
         for g in open {
             let summed = std::mem::take(&mut sums[g]);
             self.sum(g, &summed, fused)?;
@@ -277,11 +296,12 @@ impl CudaBackend {
     /// Whether rows are summed while they are parted: where one block of features is open.
     pub(super) fn sums_on_the_way(&self) -> bool {
         let mut open = self.groups.iter().filter(|g| g.open && g.features > 0);
-        matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1)
+        matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1 && queueing(self.queue.gpu(), g.bins).is_some())
     }
 
-    /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`.
-    pub(super) fn queue_divide(&self, group: usize, count: u32, fused: bool) -> Result<()> {
+    /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`, and where nobody
+    /// reads the children's rows, does not even list them.
+    pub(super) fn queue_divide(&self, group: usize, count: u32, fused: bool, read: bool) -> Result<()> {
         let (nodes, list, starts, plan) =
             (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
         let (histograms, lists) = (self.groups[group].table(0), self.lists_table());
@@ -291,10 +311,24 @@ impl CudaBackend {
             // are those of all rows.
             return unsafe { launch!(self.queue, &self.kernels.divide, config; &lists, &nodes, &list, &starts, &count, &plan) };
         }
-        let (threads, shared) = queueing(self.queue.gpu(), self.groups[group].bins)?;
-        let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
+        let (threads, shared) = queueing(self.queue.gpu(), self.groups[group].bins).ok_or_else(no_room)?;
+        let (config, read) = (grid(self.queue.gpu().multiprocessors(), threads, shared), read as u32);
         // SAFETY: as above, with slots that are there.
-        unsafe { launch!(self.queue, &self.kernels.divide_sum, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan) }
+        unsafe { launch!(self.queue, &self.kernels.divide_sum, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan, &read) }
+    }
+
+    /// Moves the rows of `count` jobs that are planned on the device, as records, and sums them in `group`; where nobody
+    /// reads the children's rows, only sums. `root`: the one job is the root's.
+    pub(super) fn queue_move(&self, group: usize, records: Records, count: u32, root: bool, read: bool) -> Result<()> {
+        let (nodes, list, starts, plan) =
+            (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
+        let (histograms, read) = (self.groups[group].table(0), read as u32);
+        let kernel = if root { &self.kernels.move_root } else { &self.kernels.move_rows };
+        let (threads, shared) = moving(self.queue.gpu(), self.groups[group].bins).ok_or_else(no_room)?;
+        let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
+        // SAFETY: the arguments are those of `tree_move*`: records for all rows in both lists, jobs whose nodes stand
+        // there (the root's in the table), slots that are there.
+        unsafe { launch!(self.queue, kernel, config; &histograms, &records, &nodes, &list, &starts, &count, &plan, &read) }
     }
 
     /// Writes nodes from number `first` on.
@@ -309,6 +343,11 @@ impl CudaBackend {
         }
         self.queue.write(nodes, &mut self.work.nodes.slice.slice_mut(first..need))
     }
+}
+
+/// What is asked before it comes to this.
+fn no_room() -> Error {
+    Error::Memory("a block of the GPU has no room for the bins of a feature".into())
 }
 
 /// A set of codes as kernels see it.

@@ -10,7 +10,7 @@ use crate::backend::{LeafSums, NodeId, TrainingData};
 use crate::boosting::loss::Loss;
 use crate::error::Result;
 use crate::launch;
-use crate::numerics::reduce::weighted_quantile;
+use crate::numerics::reduce::{middle, weighted_quantile};
 use crate::tree::Tree;
 use crate::tree::model::{Child, Split};
 
@@ -33,6 +33,9 @@ impl HostRows {
 pub fn leaf_sums(encoding: &Encoding, gradient: i64, hessian: i64, count: i64) -> LeafSums {
     LeafSums { gradient: gradient as f64 / encoding.leaf_gradient, hessian: hessian as f64 / encoding.leaf_hessian, count: count as u64 }
 }
+
+/// Threads of the blocks that sum leaves.
+const LEAF_THREADS: u32 = 512;
 
 /// Rows that 32-bit sums of limbs can take.
 const LIMB_ROWS: usize = 4096;
@@ -59,7 +62,9 @@ impl CudaBackend {
                     Child::Leaf(l) => inner + l,
                 };
                 let questions = nodes.iter().map(|n| ask(&n.split)).chain((0..leaves.len()).map(leaf)).collect();
-                let children = nodes.iter().map(|n| [place(n.left), place(n.right)]).collect();
+                // Leaves have none, but are read along.
+                let none = std::iter::repeat_n([0, 0], leaves.len());
+                let children = nodes.iter().map(|n| [place(n.left), place(n.right)]).chain(none).collect();
                 (questions, children)
             }
         }
@@ -105,8 +110,7 @@ impl CudaBackend {
         match tree {
             Tree::Symmetric { splits, .. } => walk.depth = splits.len() as u32,
             Tree::Branching { .. } => {
-                // The leaves have none.
-                work.children.reserve(queue, "a tree", questions.len())?;
+                work.children.reserve(queue, "a tree", children.len())?;
                 work.children.write(queue, &children)?;
                 walk.children = work.children.address;
             }
@@ -116,18 +120,32 @@ impl CudaBackend {
         // Where all questions are of one block of features, its codes are read at once.
         let mut groups = tree.splits().map(|s| self.group_of(s.feature));
         let one = groups.next().filter(|g| g.blocks() == 1 && groups.all(|other| other.first == g.first));
-        self.queue_leaves(loss, walk, leaves, self.work.leaf_sums.address, one)?;
+        self.queue_leaves(loss, self.output, walk, leaves, self.work.leaf_sums.address, one)?;
         let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves)?;
         Ok(sums.chunks_exact(3).map(|s| leaf_sums(encoding, s[0], s[1], s[2])).collect())
     }
 
     /// Queues the sums of the leaves, three numbers each, which are zero before; `one`: the group whose
     /// one block of features all questions are of.
-    pub(super) fn queue_leaves(&self, loss: &dyn Loss, walk: Walk, leaves: usize, sums: u64, one: Option<&Group>) -> Result<()> {
+    pub(super) fn queue_leaves(
+        &self,
+        loss: &dyn Loss,
+        output: usize,
+        walk: Walk,
+        leaves: usize,
+        sums: u64,
+        one: Option<&Group>,
+    ) -> Result<()> {
         let rows = self.data.rows;
-        let bytes = walk.entries as usize * if walk.children == 0 { 8 } else { 16 };
         let most = leaves_shared(self.queue.gpu()) as usize;
-        let near = bytes <= most / 4;
+        // A heap of questions of one block of features has short ones, and room for the threads' codes.
+        let (heap, entries) = (walk.children == 0, walk.entries as usize);
+        let one = one.filter(|_| heap && 8 * entries <= most / 4);
+        let bytes = match (one, heap) {
+            (Some(_), _) => 8 * entries + 32 * LEAF_THREADS as usize,
+            (None, heap) => entries * if heap { 8 } else { 16 },
+        };
+        let near = one.is_some() || bytes <= most / 4;
         let bytes = if near { bytes } else { 0 };
         let room = (most - bytes) / 4;
         // With as many rows, values have at most 62 bits less those of the number of rows.
@@ -135,11 +153,12 @@ impl CudaBackend {
         let per_copy = leaves * (2 * limbs + 1);
         let copies = if per_copy > room { 0 } else { 1usize << (room / per_copy).ilog2().min(5) };
         let blocks = 2 * self.queue.gpu().multiprocessors() as usize;
-        let piece = rows.div_ceil(blocks).next_multiple_of(512).clamp(512, LIMB_ROWS * copies.max(1));
-        let table = self.data.table(loss, self.output, true);
+        let threads = LEAF_THREADS as usize;
+        let piece = rows.div_ceil(blocks).next_multiple_of(threads).clamp(threads, LIMB_ROWS * copies.max(1));
+        let table = self.data.table(loss, output, true);
         let leaves_table = Leaves {
             walk,
-            leaf: self.data.leaf.address + 2 * (self.output * rows) as u64,
+            leaf: self.data.leaf.address + 2 * (output * rows) as u64,
             sums,
             near: near as u32,
             leaves: leaves as u32,
@@ -149,9 +168,9 @@ impl CudaBackend {
             unused: 0,
             codes: one.map_or(0, |g| g.codes_of(g.first)),
         };
-        let config = grid(rows.div_ceil(piece).min(blocks) as u32, 512, (bytes + 4 * per_copy * copies) as u32);
-        let encoding = self.data.log.address;
-        let kernel = if one.is_some() { &self.kernels.leaves_one } else { &self.kernels.leaves };
+        let config = grid(rows.div_ceil(piece).min(blocks) as u32, LEAF_THREADS, (bytes + 4 * per_copy * copies) as u32);
+        let encoding = self.data.log().address;
+        let kernel = if one.is_some() { &self.kernels.leaves_heap } else { &self.kernels.leaves };
         // SAFETY: the arguments are those of `tree_leaves*`: a tree over codes of all rows, a leaf for each
         // row, and room for the sums of all leaves.
         unsafe { launch!(self.queue, kernel, config; &table, &leaves_table, &encoding) }
@@ -159,6 +178,11 @@ impl CudaBackend {
 
     /// The weighted quantile of the residuals of each leaf's rows that were drawn.
     pub(super) fn quantiles_of_leaves(&mut self, alpha: f64) -> Result<Vec<f64>> {
+        if self.data.bag.is_none() && self.host.weight.is_none() {
+            if let Some(values) = self.quantiles_on_device(alpha)? {
+                return Ok(values);
+            }
+        }
         let (rows, output) = (self.data.rows, self.output);
         let range = output * rows..(output + 1) * rows;
         let leaf = self.queue.read(&self.data.leaf.slice.slice(range.clone()))?;
@@ -180,5 +204,37 @@ impl CudaBackend {
         }
         let quantile = |(v, w): (&Vec<f64>, &Vec<f32>)| weighted_quantile(v, weighted.then_some(w), alpha);
         Ok(values.iter().zip(&weights).map(quantile).collect())
+    }
+
+    /// The same where all rows count alike, by a sort on the device; none where there is no room for one.
+    fn quantiles_on_device(&mut self, alpha: f64) -> Result<Option<Vec<f64>>> {
+        let (queue, rows, output) = (&self.queue, self.data.rows, self.output);
+        // Keys and values twice, and what the sort needs.
+        if queue.check_memory("sorted residuals", 32 * rows as u64 + (16 << 20)).is_err() {
+            return Ok(None);
+        }
+        let by_number = self.leaves_by_number();
+        let what = "sorted residuals";
+        let (keys, numbers) = (queue.alloc::<u64>(what, rows)?, queue.alloc::<u32>(what, rows)?);
+        let mut sorted = (queue.alloc::<u64>(what, rows)?, queue.alloc::<u32>(what, rows)?);
+        let (target, at, count) = (self.data.target.address, (output * rows) as u64, rows as u64);
+        let (scores, leaf) = (self.data.scores.address + 4 * at, self.data.leaf.address + 2 * at);
+        let config = grid((rows.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8), 256, 0);
+        // SAFETY: the arguments are those of `tree_residuals`: target, score, leaf, key and number of each row.
+        unsafe { launch!(queue, &self.kernels.residuals, config; &target, &scores, &leaf, &count, &keys, &numbers) }?;
+        let bits = 32 + usize::BITS - by_number.len().leading_zeros();
+        queue.sort_pairs(&keys, &numbers, &mut sorted, rows as u32, 0..bits)?;
+        let mut found = queue.alloc::<f32>("quantiles", 3 * by_number.len())?;
+        let (count, leaves) = (rows as u32, by_number.len() as u32);
+        // SAFETY: the arguments are those of `tree_quantiles`: as many keys, and three numbers for each leaf.
+        unsafe {
+            launch!(queue, &self.kernels.quantiles, grid(leaves.div_ceil(256), 256, 0); &sorted.0, &count, &leaves, &alpha, &mut found)
+        }?;
+        let found = queue.read(&found)?;
+        let mut values = vec![0.0; self.leaves.len()];
+        for (own, leaf) in found.chunks_exact(3).zip(by_number).filter(|(own, _)| own[2] > 0.0) {
+            values[leaf] = middle(own[0] as f64, own[1] as f64);
+        }
+        Ok(Some(values))
     }
 }

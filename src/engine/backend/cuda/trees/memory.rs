@@ -1,8 +1,8 @@
 //! Buffers of a fit on the device, and the kernels.
 
 use crate::backend::cuda::{Gpu, Image, Kernel, Queue};
-use crate::error::{Error, Result};
-use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
+use crate::error::Result;
+use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, ValidAsZeroBits};
 
 /// `kernels/trees.cu`.
 const TREES: Image = Image { name: "trees", bytes: taiga_kernels::images::trees };
@@ -17,6 +17,16 @@ impl<T: DeviceRepr> Buffer<T> {
     /// Room for `n` values, which hold anything.
     pub fn new(queue: &Queue, what: &str, n: usize) -> Result<Buffer<T>> {
         Ok(Buffer::of(queue, queue.alloc(what, n)?))
+    }
+
+    /// Room for `n` values, all zero.
+    pub fn zeros(queue: &Queue, what: &str, n: usize) -> Result<Buffer<T>>
+    where
+        T: ValidAsZeroBits,
+    {
+        let mut buffer = Buffer::new(queue, what, n)?;
+        queue.clear(&mut buffer.slice)?;
+        Ok(buffer)
     }
 
     /// A copy of `values`.
@@ -68,6 +78,8 @@ kernels!(
     encode,
     round,
     root,
+    root_guess,
+    values,
     keys,
     draw,
     gather,
@@ -76,8 +88,13 @@ kernels!(
     sum_both,
     sum_limbs,
     sum_ones,
+    sum_far_both,
+    sum_far_limbs,
+    sum_far_ones,
     divide,
     divide_sum,
+    move_rows,
+    move_root,
     search,
     pick,
     level_scores,
@@ -87,36 +104,55 @@ kernels!(
     seed,
     grow,
     grow_level,
+    search_grow,
+    level_grow,
     leaves,
-    leaves_one,
+    leaves_heap,
+    residuals,
+    quantiles,
 );
 
 /// Threads of the blocks that part rows, and of those that sum a root.
-pub const DIVIDE_THREADS: u32 = 1024;
+pub const DIVIDE_THREADS: u32 = 768;
+pub const ROOT_THREADS: u32 = 640;
 
 /// Threads, at most, of the blocks that queue rows, and the bytes of a warp's queue.
 const QUEUE_THREADS: u32 = 640;
-const QUEUE_BYTES: u32 = 4736;
+const QUEUE_BYTES: u32 = 5312;
+
+/// With fewer warps there are too few to keep a multiprocessor busy.
+const LEAST_WARPS: u32 = 2;
+
+/// Bytes that a root's pass has for itself beside its bins.
+const ROOT_BYTES: u32 = 8192;
+
+/// Whether a root's pass has room for features of up to `bins` bins.
+pub fn root_fits(gpu: &Gpu, bins: usize) -> bool {
+    shared_bins(bins) + ROOT_BYTES <= gpu.shared_per_block()
+}
 
 /// Bytes of shared memory for the sums of a block of features with `bins` bins.
 pub fn shared_bins(bins: usize) -> u32 {
     (bins * 32 * 8) as u32
 }
 
-/// The threads of a block that queues rows for features of up to `bins` bins, and its shared memory.
-///
-/// # Errors
-/// [`Error::Parameter`] where the GPU has not enough of it.
-pub fn queueing(gpu: &Gpu, bins: usize) -> Result<(u32, u32)> {
-    let (have, least) = (gpu.shared_per_block(), shared_bins(bins) + 1024 + 2 * QUEUE_BYTES);
-    if have < least {
-        return Err(Error::parameter(
-            "bins",
-            format!("a feature of {bins} codes needs {least} bytes of shared memory, and a block of the GPU has {have}: ask for fewer"),
-        ));
-    }
-    let warps = ((have - shared_bins(bins) - 1024) / QUEUE_BYTES).min(QUEUE_THREADS / 32);
-    Ok((32 * warps, shared_bins(bins) + warps * QUEUE_BYTES))
+/// The threads of a block that queues rows for features of up to `bins` bins, and its shared memory; none where
+/// the GPU has not enough of it: then rows are added to the totals in its main memory.
+pub fn queueing(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
+    let room = gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)?;
+    let warps = (room / QUEUE_BYTES).min(QUEUE_THREADS / 32);
+    (warps >= LEAST_WARPS).then_some((32 * warps, shared_bins(bins) + warps * QUEUE_BYTES))
+}
+
+/// Threads, at most, of the blocks that move records, and the bytes of a warp's queue there.
+const MOVE_THREADS: u32 = 768;
+const MOVE_BYTES: u32 = 4032;
+
+/// The same for the blocks that move records.
+pub fn moving(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
+    let room = gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)?;
+    let warps = (room / MOVE_BYTES).min(MOVE_THREADS / 32);
+    (warps >= LEAST_WARPS).then_some((32 * warps, shared_bins(bins) + warps * MOVE_BYTES))
 }
 
 /// Bytes of shared memory for the sums of leaves.
@@ -126,14 +162,16 @@ pub fn leaves_shared(gpu: &Gpu) -> u32 {
 
 impl Kernels {
     /// Loads the kernels, and lets those that want much shared memory have it; beside it they have less
-    /// than 1 KiB of their own, and a root's 4 KiB.
+    /// than 1 KiB of their own, and a root's 7 KiB.
     pub fn new(gpu: &Gpu) -> Result<Kernels> {
         let kernels = Kernels::load(gpu)?;
         for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.divide_sum] {
             kernel.allow_shared(gpu, gpu.shared_per_block() - 1024)?;
         }
-        kernels.root.allow_shared(gpu, shared_bins(256).min(gpu.shared_per_block() - 5120))?;
-        for kernel in [&kernels.leaves, &kernels.leaves_one] {
+        for kernel in [&kernels.root, &kernels.root_guess] {
+            kernel.allow_shared(gpu, shared_bins(256).min(gpu.shared_per_block() - ROOT_BYTES))?;
+        }
+        for kernel in [&kernels.leaves, &kernels.leaves_heap] {
             kernel.allow_shared(gpu, leaves_shared(gpu))?;
         }
         Ok(kernels)

@@ -1,7 +1,7 @@
 //! The rows of the table on the device: targets, weights, scores, draws, statistics.
 
 use super::memory::{Buffer, Kernels};
-use super::tables::{Draw as DrawTable, Encoding, Node, Rows};
+use super::tables::{Draw as DrawTable, Encoding, Guess, Node, Rows};
 use crate::backend::TrainingData;
 use crate::backend::cpu::sample::{Draw, KeyCounts};
 use crate::backend::cuda::{Queue, grid};
@@ -34,18 +34,27 @@ pub struct RowData {
     held_out_rows: Option<(Buffer<u32>, Buffer<f32>)>,
     /// `[output][row]`: the leaf of the output's last tree; the leaves' values.
     pub leaf: Buffer<u16>,
-    values: Vec<Buffer<f32>>,
-    /// Whether the values of the last tree are still to be added to the scores.
-    waiting: bool,
+    pub values: Vec<Buffer<f32>>,
+    /// Whether the values of the last round's trees are still to be added to the scores, and whether those of
+    /// the round that has not ended yet are queued to be.
+    pub waiting: bool,
+    pub added_ahead: bool,
     /// By row: the first plane, and that of wide hessians.
     pub words: Buffer<u32>,
     pub hessians: Option<Buffer<u32>>,
     sums: Buffer<f64>,
     largest: Buffer<u32>,
+    /// Whether a root's guess was wrong.
+    pub wrong: Buffer<u32>,
     /// Blocks that have come to the end of a launch; zero between launches.
     pub arrived: Buffer<u32>,
-    /// What the host reads of a tree: its encoding, and behind it what grew ahead.
-    pub log: Buffer<u64>,
+    /// What the host reads of a tree: its encoding, and behind it what grew ahead. Two of them, so that one
+    /// tree grows while the other is read.
+    logs: [Buffer<u64>; 2],
+    /// The one of the tree that was queued last.
+    pub turn: usize,
+    /// Whether the log has a tree's encoding.
+    pub encoded: bool,
     counts: Option<Buffer<u32>>,
     row_sample: RowSample,
     row_fraction: f64,
@@ -103,12 +112,16 @@ impl RowData {
             leaf: Buffer::new(queue, "leaves", outputs * rows)?,
             values: (0..outputs).map(|_| Buffer::new(queue, "leaf values", 1)).collect::<Result<_>>()?,
             waiting: false,
+            added_ahead: false,
             words: Buffer::new(queue, "statistics", rows)?,
             hessians: None,
-            sums: Buffer::new(queue, "sums", 2 * (batches + encode_blocks(queue, rows) as usize))?,
+            sums: Buffer::new(queue, "sums", 2 * (batches + encode_blocks(queue, rows).max(root_shape(queue, rows).0) as usize))?,
             largest,
+            wrong: Buffer::new(queue, "counts of blocks", 1)?,
             arrived,
-            log: Buffer::new(queue, "scales", ENCODING_WORDS)?,
+            logs: [Buffer::new(queue, "scales", ENCODING_WORDS)?, Buffer::new(queue, "scales", ENCODING_WORDS)?],
+            turn: 0,
+            encoded: false,
             counts: None,
             row_sample: data.row_sample,
             row_fraction: data.row_fraction,
@@ -122,6 +135,22 @@ impl RowData {
             out.bag = Some(floats("rows drawn", &drawn)?);
         }
         Ok(out)
+    }
+
+    /// The log of the tree that was queued last.
+    pub fn log(&self) -> &Buffer<u64> {
+        &self.logs[self.turn]
+    }
+
+    /// The same, to be cleared.
+    pub fn log_mut(&mut self) -> &mut Buffer<u64> {
+        &mut self.logs[self.turn]
+    }
+
+    /// Makes room for logs of `words` words. What they held is lost where they grow.
+    pub fn reserve_logs(&mut self, queue: &Queue, words: usize) -> Result<()> {
+        self.encoded &= self.log().slice.len() >= words;
+        self.logs.iter_mut().try_for_each(|log| log.reserve(queue, "a tree", words))
     }
 
     /// Whether every tree trains on all rows that train.
@@ -198,15 +227,38 @@ impl RowData {
         if !fused {
             self.add_values(queue, kernels)?;
         }
-        self.waiting = false;
+        (self.waiting, self.encoded) = (false, true);
         let table = self.table(loss, output, true);
         let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
         let unit = unit as u32;
         let config = grid(encode_blocks(queue, self.rows), 256, 0);
-        let (sums, largest, arrived, out) = (self.sums.address, self.largest.address, self.arrived.address, self.log.address);
+        let (sums, largest, arrived, out) = (self.sums.address, self.largest.address, self.arrived.address, self.log().address);
         // SAFETY: the arguments are those of `tree_encode`: leaves by row, their values, two sums for each
         // batch and block, two maxima and a count of blocks that are zero, room for the encoding.
         unsafe { launch!(queue, &kernels.encode, config; &table, &leaf, &values, &sums, &largest, &unit, &arrived, &out) }
+    }
+
+    /// What a root's pass is told that goes ahead of the tree's encoding, by the log of the tree before it;
+    /// it adds the last tree's values to the scores, where they are not yet.
+    pub fn guess(&mut self, queue: &Queue, kernels: &Kernels, unit: bool) -> Result<Guess> {
+        let fused = self.waiting && self.outputs == 1;
+        if !fused {
+            self.add_values(queue, kernels)?;
+        }
+        self.waiting = false;
+        let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
+        Ok(Guess {
+            last: self.logs[1 - self.turn].address,
+            leaf,
+            values,
+            sums: self.sums.address,
+            largest: self.largest.address,
+            arrived: self.arrived.address,
+            out: self.log().address,
+            wrong: self.wrong.address,
+            unit: unit as u32,
+            unused: 0,
+        })
     }
 
     /// Rounds the derivatives of all rows; where rows were drawn, they become the root's list.
@@ -230,7 +282,7 @@ impl RowData {
         // SAFETY: the arguments are those of `tree_round`: a word for each row, room for all rows in the
         // list, and the root's node.
         unsafe {
-            launch!(queue, &kernels.round, config; &table, &self.log.address, &self.seed, &tree, &self.words.address, &hessians, &list, &root.address)
+            launch!(queue, &kernels.round, config; &table, &self.log().address, &self.seed, &tree, &self.words.address, &hessians, &list, &root.address)
         }
     }
 
@@ -243,6 +295,9 @@ impl RowData {
     /// Ends a round: the values of its trees are added to the scores, at the latest when these are
     /// read.
     pub fn update(&mut self, queue: &Queue, kernels: &Kernels) -> Result<()> {
+        if std::mem::take(&mut self.added_ahead) {
+            return Ok(());
+        }
         self.waiting = true;
         if self.held_out_rows.is_some() || self.outputs > 1 { self.add_values(queue, kernels) } else { Ok(()) }
     }
@@ -278,7 +333,7 @@ impl RowData {
 
     /// The encoding of the tree, when the device has found it.
     pub fn read_encoding(&self, queue: &Queue) -> Result<Encoding> {
-        let words = self.log.read(queue, ENCODING_WORDS)?;
+        let words = self.log().read(queue, ENCODING_WORDS)?;
         Ok(encoding_of(&words))
     }
 
@@ -292,9 +347,16 @@ impl RowData {
     }
 }
 
+/// Blocks of a root's pass, and the rows of each.
+pub fn root_shape(queue: &Queue, rows: usize) -> (u32, u32) {
+    let blocks = 2 * queue.gpu().multiprocessors() as usize;
+    let piece = rows.div_ceil(blocks).next_multiple_of(32).clamp(1024, 1 << 16);
+    (rows.div_ceil(piece) as u32, piece as u32)
+}
+
 /// Blocks that find an encoding.
 fn encode_blocks(queue: &Queue, rows: usize) -> u32 {
-    (rows.div_ceil(4 * BATCH) as u32).min(queue.gpu().multiprocessors() * 5)
+    (rows.div_ceil(BATCH) as u32).min(queue.gpu().multiprocessors() * 5)
 }
 
 /// The encoding at the beginning of a log.

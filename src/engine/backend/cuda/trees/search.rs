@@ -77,7 +77,7 @@ impl CudaBackend {
             counted: self.counted(self.encoding()?),
             items: self.work.items.address + ((index * nodes + from) * size_of::<Item>()) as u64,
             allowed: self.work.allowed.address,
-            encoding: self.data.log.address,
+            encoding: self.data.log().address,
             best: self.work.best.address,
             sets: self.work.sets.address,
             rules: Rules::new(rules),

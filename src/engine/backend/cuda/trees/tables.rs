@@ -8,6 +8,12 @@ use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 /// Features of a block of codes: a row of a block is one 32-byte sector.
 pub const LANES: usize = 32;
 
+/// Features of a record, which is a row's codes and its word.
+pub const RECORD_FEATURES: usize = 28;
+
+/// Bytes of a record.
+pub const RECORD: usize = 32;
+
 /// The number that stands for "all rows in order" where a list is named.
 pub const IN_ORDER: u32 = 2;
 
@@ -105,6 +111,9 @@ tables! {
     /// The lists of rows.
     pub struct Lists { lists: [u64; 2], words: u64, }
 
+    /// The rows of nodes as records.
+    pub struct Records { codes: u64, words: u64, lists: [u64; 2], }
+
     /// A feature.
     pub struct Feature { borders: u32, first: u32, categories: u32, monotone: i32, }
 
@@ -125,7 +134,7 @@ tables! {
     }
 
     /// What a feature offers a node.
-    pub struct Best { gain: f64, border: u32, side: u32, left: Total, }
+    pub struct Best { gain: f64, border: u32, side: u32, left: Total, unused: u64, }
 
     /// What was found for a node.
     pub struct Found {
@@ -162,6 +171,12 @@ tables! {
         leaf: u64, sums: u64,
         near: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
         codes: u64,
+    }
+
+    /// What a root's pass does ahead of the tree's encoding.
+    pub struct Guess {
+        last: u64, leaf: u64, values: u64, sums: u64, largest: u64, arrived: u64, out: u64, wrong: u64,
+        unit: u32, unused: u32,
     }
 
     /// A level that grows ahead of the host.

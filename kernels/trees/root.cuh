@@ -1,0 +1,118 @@
+// The root's pass, where all rows count and statistics are narrow: derivatives, their rounding and the
+// histogram of the first block of features.
+
+#pragma once
+
+#include "rows.cuh"
+#include "sums.cuh"
+
+namespace taiga {
+
+// What a root's pass does beside summing, where it goes ahead of the tree's encoding: it adds the last
+// tree's values to the scores, rounds by the encoding that the last tree had, and finds the one that is
+// right. Scales are powers of two, so from one tree to the next they rarely differ.
+struct Guess {
+    const Encoding* last;
+    const uint16_t* leaf;  // or none, where scores are up to date
+    const float* values;
+    double2* sums;  // see `make_encoding`
+    uint32_t* largest;
+    uint32_t* arrived;
+    Encoding* out;
+    // Set where the guess was wrong: the slot is then empty again, and the pass is to be made once more.
+    uint32_t* wrong;
+    uint32_t unit, unused;
+};
+
+// Two such blocks a multiprocessor have the registers they need.
+constexpr uint32_t ROOT_THREADS = 640;
+
+// Block b takes rows b * piece on.
+template <bool GUESS>
+__device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, const Encoding& e, const Guess& guess, uint64_t seed, uint64_t tree,
+                                         uint32_t* words, uint32_t slot, uint32_t piece) {
+    // The components of the words of each warp's rows.
+    __shared__ uint4 uppers[ROOT_THREADS / 32][8], lowers[ROOT_THREADS / 32][8];
+    uint32_t* own_upper = reinterpret_cast<uint32_t*>(uppers[threadIdx.x / 32]);
+    uint32_t* own_lower = reinterpret_cast<uint32_t*>(lowers[threadIdx.x / 32]);
+    uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
+    clear_bins<BOTH>(shared, h.bins);
+    __syncthreads();
+    const Random random(seed, 2, tree);
+    float* scores = r.scores + r.output * r.rows;
+    const bool unit = GUESS ? guess.unit : e.unit;
+    const float gradient = e.gradient32, hessian = e.hessian32;
+    Magnitudes found;
+    uint32_t lane = threadIdx.x & 31;
+    uint64_t from = static_cast<uint64_t>(blockIdx.x) * piece, to = from + piece < r.rows ? from + piece : r.rows;
+    const uint8_t* codes = h.codes + lane;
+    for (uint64_t base = from + (threadIdx.x & ~31u); base < to; base += blockDim.x) {
+        uint64_t row = base + lane;
+        uint32_t word = 0;
+        if (row < to) {
+            float score = scores[row];
+            if (GUESS && guess.leaf) {
+                score = score + guess.values[guess.leaf[row]];
+                scores[row] = score;
+            }
+            Derivatives d = derive(r, row, score, r.target[row]);
+            if (GUESS) found.add(d);
+            word = unit ? pack_unit(d.gradient, d.hessian, gradient, random, static_cast<uint32_t>(row))
+                        : pack_both(d.gradient, d.hessian, gradient, hessian, random, static_cast<uint32_t>(row));
+            words[row] = word;
+        }
+        __syncwarp();
+        own_upper[lane] = upper_of(word);
+        own_lower[lane] = lower_of(word);
+        __syncwarp();
+        if (to - base >= 32) {
+#pragma unroll 4
+            for (int k = 0; k < 32; k += 4) {
+                const uint4 u = *reinterpret_cast<const uint4*>(own_upper + k), l = *reinterpret_cast<const uint4*>(own_lower + k);
+                uint32_t c[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) c[i] = codes[(base + k + i) * LANES];
+                add_row<BOTH>(shared, lane, c[0], u.x, l.x);
+                add_row<BOTH>(shared, lane, c[1], u.y, l.y);
+                add_row<BOTH>(shared, lane, c[2], u.z, l.z);
+                add_row<BOTH>(shared, lane, c[3], u.w, l.w);
+            }
+        } else {
+            for (int k = 0; k < static_cast<int>(to - base); k++) {
+                add_row<BOTH>(shared, lane, codes[(base + k) * LANES], own_upper[k], own_lower[k]);
+            }
+        }
+    }
+    __syncthreads();
+    flush_bins<BOTH>(shared, h, slot, 0);
+    if (!GUESS) return;
+    const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
+    found.finish(guess.largest, guess.sums + batches + blockIdx.x);
+    if (!last_block(guess.arrived, gridDim.x)) return;
+    make_encoding(r, guess.sums, guess.unit, guess.largest, guess.out);
+    __shared__ bool wrong;
+    if (threadIdx.x == 0) {
+        const Encoding& right = *guess.out;
+        wrong = right.gradient != e.gradient || right.hessian != e.hessian || right.wide || e.wide;
+        *guess.wrong = wrong;
+    }
+    __syncthreads();
+    if (!wrong) return;
+    for (uint64_t i = threadIdx.x; i < h.slot_size; i += blockDim.x) h.slots[slot * h.slot_size + i] = 0;
+}
+
+// `wrong`: none, or a flag that is set where there is anything to do.
+extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS, 2))
+    tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
+              uint32_t* words, uint32_t slot, uint32_t piece, const uint32_t* wrong) {
+    if (wrong && !*wrong) return;
+    sum_root<false>(r, h, *encoding, Guess{}, seed, tree, words, slot, piece);
+}
+
+extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS, 2))
+    tree_root_guess(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const __grid_constant__ Guess guess, uint64_t seed,
+                    uint64_t tree, uint32_t* words, uint32_t slot, uint32_t piece) {
+    sum_root<true>(r, h, *guess.last, guess, seed, tree, words, slot, piece);
+}
+
+}  // namespace taiga

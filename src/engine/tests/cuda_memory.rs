@@ -1,0 +1,181 @@
+//! Memory of a GPU: columns that stay for the next expression, and what happens when there is none left. One test,
+//! since both are the whole process's.
+
+mod common;
+mod cuda_support;
+
+use common::contract::table;
+use common::{params, params_with};
+use cuda_support::gpu::{Gpu, gpu, say};
+use serde_json::json;
+use std::sync::Arc;
+use taiga_engine::Error;
+use taiga_engine::backend::cuda::DeviceColumn;
+use taiga_engine::backend::cuda::memory;
+use taiga_engine::backend::cuda::stats::{histogram, min_max_of};
+use taiga_engine::backend::{CacheInfo, clear_device_cache, device_info, limit_device_cache};
+use taiga_engine::boosting::{BoostingParams, Input, Quiet, fit};
+use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::stats::{AxisParams, HistogramParams};
+
+fn info(gpu: &Gpu) -> CacheInfo {
+    gpu.queue.gpu().cache().info(gpu.queue.gpu())
+}
+
+fn bytes_of(gpu: &Gpu, column: &Column<'_>) -> Vec<u8> {
+    gpu.download(DeviceColumn::exact(&gpu.queue, column).expect("room").values())
+}
+
+#[test]
+fn memory_of_the_gpu() {
+    let Some(gpu) = gpu() else { return };
+    a_second_use_uploads_nothing(gpu);
+    other_buffers_are_other_columns(gpu);
+    the_limit_holds_and_what_was_used_last_stays(gpu);
+    fits_are_the_same_from_columns_that_stayed(gpu);
+    no_memory_left_is_an_error_and_then_it_works_again(gpu);
+}
+
+fn a_second_use_uploads_nothing(gpu: &Gpu) {
+    clear_device_cache().expect("cleared");
+    let before = info(gpu);
+    let values: Arc<Vec<f32>> = Arc::new((0..100_000).map(|i| i as f32 * 0.5).collect());
+    let column = || Column::from_f32("x", &values).kept_by(values.clone());
+    let first = bytes_of(gpu, &column());
+    assert_eq!((info(gpu).columns, info(gpu).bytes, info(gpu).hits), (1, 400_000, before.hits));
+    // The column and the cache.
+    assert_eq!(Arc::strong_count(&values), 2, "the cache keeps the buffers");
+    assert_eq!(bytes_of(gpu, &column()), first);
+    assert_eq!(info(gpu).hits, before.hits + 1);
+    // Another verb, another form.
+    min_max_of(&gpu.queue, &column()).expect("extremes");
+    assert_eq!(info(gpu).hits, before.hits + 2);
+    DeviceColumn::doubles(&gpu.queue, &column()).expect("room");
+    assert_eq!((info(gpu).columns, info(gpu).hits), (2, before.hits + 2));
+    // Without an owner nothing stays.
+    bytes_of(gpu, &Column::from_f32("x", &values));
+    assert_eq!((info(gpu).columns, info(gpu).hits), (2, before.hits + 2));
+    // In use while it is dropped.
+    let in_use = DeviceColumn::exact(&gpu.queue, &column()).expect("room");
+    clear_device_cache().expect("cleared");
+    assert_eq!((info(gpu).columns, Arc::strong_count(&values)), (0, 1));
+    assert_eq!(gpu.download(in_use.values()), first);
+    let told = device_info().devices[0].cache;
+    assert_eq!((told.columns, told.limit), (0, gpu.queue.gpu().total_memory() / 4));
+}
+
+fn other_buffers_are_other_columns(gpu: &Gpu) {
+    clear_device_cache().expect("cleared");
+    let values: Arc<Vec<i32>> = Arc::new((0..10_000).collect());
+    let bits: Arc<Vec<u8>> = Arc::new((0..2000u32).map(|i| (i * 37) as u8).collect());
+    let owner = Arc::new((values.clone(), bits.clone()));
+    let column = |chunks: Vec<Chunk<'_>>| bytes_of(gpu, &Column::new("x", FeatureType::Numeric, chunks).kept_by(owner.clone()));
+    let of = |range: std::ops::Range<usize>, offset: Option<usize>| {
+        let validity = offset.map(|o| Bits::new(&bits, o, range.len()));
+        Chunk::new(Values::I32(&values[range]), validity)
+    };
+    let before = info(gpu).hits;
+    column(vec![of(0..10_000, None)]);
+    column(vec![of(0..9_999, None)]);
+    column(vec![of(1..10_000, None)]);
+    column(vec![of(0..5_000, None), of(5_000..10_000, None)]);
+    column(vec![of(0..10_000, Some(0))]);
+    column(vec![of(0..10_000, Some(1))]);
+    column(vec![Chunk::new(Values::Bool(Bits::new(&bits, 3, 10_000)), None)]);
+    column(vec![Chunk::new(Values::Bool(Bits::new(&bits, 4, 10_000)), None)]);
+    assert_eq!((info(gpu).columns, info(gpu).hits), (8, before));
+    column(vec![of(0..5_000, None), of(5_000..10_000, None)]);
+    column(vec![of(0..10_000, Some(1))]);
+    assert_eq!((info(gpu).columns, info(gpu).hits), (8, before + 2));
+}
+
+fn the_limit_holds_and_what_was_used_last_stays(gpu: &Gpu) {
+    clear_device_cache().expect("cleared");
+    limit_device_cache(Some(1_000_000)).expect("a limit");
+    let columns: Vec<Arc<Vec<f64>>> = (0..4).map(|c| Arc::new(vec![c as f64; 50_000])).collect();
+    let of = |c: usize| bytes_of(gpu, &Column::from_f64("x", &columns[c]).kept_by(columns[c].clone()));
+    let before = info(gpu).hits;
+    (of(0), of(1));
+    assert_eq!((info(gpu).columns, info(gpu).bytes), (2, 800_000));
+    // The first one is used again, so the second one goes.
+    (of(0), of(2));
+    assert_eq!((info(gpu).columns, info(gpu).hits), (2, before + 1));
+    (of(0), of(2));
+    assert_eq!(info(gpu).hits, before + 3);
+    assert_eq!(Arc::strong_count(&columns[1]), 1);
+    // Too large for it.
+    let large = Arc::new(vec![1u8; 1_000_001]);
+    let column = Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::U8(&large), None)]).kept_by(large.clone());
+    bytes_of(gpu, &column);
+    assert_eq!((info(gpu).columns, Arc::strong_count(&large)), (2, 2));
+    limit_device_cache(Some(0)).expect("off");
+    assert_eq!((info(gpu).columns, info(gpu).bytes, info(gpu).limit), (0, 0, 0));
+    of(3);
+    assert_eq!((info(gpu).columns, Arc::strong_count(&columns[3])), (0, 1));
+    limit_device_cache(None).expect("the ordinary limit");
+}
+
+fn fits_are_the_same_from_columns_that_stayed(gpu: &Gpu) {
+    clear_device_cache().expect("cleared");
+    let t = table(20_000, 6, "rmse", 4);
+    let owner = Arc::new(());
+    let p = BoostingParams { device: "cuda".into(), ..params(json!({ "trees": 4, "policy": "depthwise" })) };
+    let kept = |p: &BoostingParams| {
+        let features = t.input().features.into_iter().map(|f| f.kept_by(owner.clone())).collect();
+        fit(&Input { features, ..t.input() }, p, &Quiet).expect("a fit").to_bytes()
+    };
+    let expected = fit(&t.input(), &p, &Quiet).expect("a fit").to_bytes();
+    let before = info(gpu);
+    assert!(kept(&p) == expected);
+    assert_eq!(info(gpu).hits, before.hits);
+    let stayed = info(gpu).columns as u64;
+    assert!(stayed >= 6);
+    assert!(kept(&p) == expected, "from columns that stayed");
+    assert_eq!(info(gpu).hits, before.hits + stayed);
+    // Others with them: new borders, the same columns.
+    let few = BoostingParams { device: "cuda".into(), ..params_with(json!({ "trees": 3 }), json!({ "bins": 16 })) };
+    let on_cpu = BoostingParams { device: "cpu".into(), ..few.clone() };
+    assert!(kept(&few) == fit(&t.input(), &on_cpu, &Quiet).expect("a fit").to_bytes());
+    clear_device_cache().expect("cleared");
+}
+
+fn no_memory_left_is_an_error_and_then_it_works_again(gpu: &Gpu) {
+    let values: Arc<Vec<f32>> = Arc::new((0..4_000_000).map(|i| (i % 1013) as f32).collect());
+    let stays = DeviceColumn::exact(&gpu.queue, &Column::from_f32("x", &values).kept_by(values.clone())).expect("room");
+    drop(stays);
+    assert_eq!(info(gpu).columns, 1);
+    // All but 100 MB, in pieces.
+    let mut ballast = vec![];
+    loop {
+        let free = memory::of(gpu.queue.gpu()).expect("its memory").free;
+        let piece = free.saturating_sub(100 << 20).min(16 << 30) as usize;
+        if piece < 32 << 20 {
+            break;
+        }
+        match gpu.queue.alloc::<u8>("ballast", piece) {
+            Ok(held) => ballast.push(held),
+            Err(e) => panic!("{e}"),
+        }
+    }
+    let free = memory::of(gpu.queue.gpu()).expect("its memory").free;
+    say(&format!("{} left", memory::size(free)));
+    let wide: Vec<f64> = (0..40_000_000).map(|i| (i % 1013) as f64).collect();
+    let params = HistogramParams { axis: AxisParams { bins: Some(16), range: Some((0.0, 1e3)), edges: None }, density: false };
+    let e = histogram(&gpu.queue, &Column::from_f64("wide", &wide), None, &params).expect_err("320 MB");
+    assert!(matches!(e, Error::Memory(_)), "{e}");
+    assert!(e.to_string().contains("`wide`") && e.to_string().contains("320.0 MB") && e.to_string().contains("free of"), "{e}");
+    assert_eq!(info(gpu).columns, 0, "the cache goes first");
+    let t = table(2_000_000, 6, "rmse", 4);
+    let p = BoostingParams { device: "cuda".into(), ..common::params(json!({ "trees": 3 })) };
+    let e = fit(&t.input(), &p, &Quiet).expect_err("no room");
+    assert!(matches!(e, Error::Memory(_)) && e.to_string().contains("free of"), "{e}");
+    // What needs little works meanwhile, and all of it afterwards.
+    let small = Column::from_f64("x", &wide[..100_000]);
+    histogram(&gpu.queue, &small, None, &params).expect("room for a little");
+    drop(ballast);
+    gpu.queue.synchronize().expect("freed");
+    let found = histogram(&gpu.queue, &Column::from_f64("wide", &wide), None, &params).expect("room");
+    assert_eq!(found, taiga_engine::stats::histogram(&Column::from_f64("wide", &wide), None, &params).expect("counts"));
+    let on_cpu = BoostingParams { device: "cpu".into(), ..p.clone() };
+    assert!(fit(&t.input(), &p, &Quiet).expect("room").to_bytes() == fit(&t.input(), &on_cpu, &Quiet).expect("a fit").to_bytes());
+}
