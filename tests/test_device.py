@@ -99,3 +99,36 @@ def test_a_gpu_gives_the_bytes_of_the_cpu(call: str) -> None:
     df = frame()
     gpu, cpu = (df.select(CALLS[call](device=device)) for device in ("cuda", "cpu"))
     assert gpu.equals(cpu)
+
+
+def test_the_cache_can_be_limited_and_cleared() -> None:
+    tg.limit_device_cache(1 << 20)
+    tg.limit_device_cache(None)
+    tg.clear_device_cache()
+    for limit in (-1, 2**63):
+        with pytest.raises(ValueError, match="`limit`"):
+            tg.limit_device_cache(limit)
+    for limit in ("1", True, 1.5):
+        with pytest.raises(TypeError, match="`limit`"):
+            tg.limit_device_cache(limit)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not GPUS, reason="no GPU")
+def test_a_column_is_uploaded_once() -> None:
+    def cache() -> Any:
+        return tg.device_info()["devices"][0]["cache"]
+
+    df = frame()
+    tg.clear_device_cache()
+    before = cache()
+    df.select(tg.min_max("a", device="cuda"), h=tg.histogram("a", device="cuda"))
+    after = cache()
+    assert (after["hits"] - before["hits"], after["misses"] - before["misses"]) == (1, 1)
+    assert after["columns"] == 1
+    # The same buffer's slice is another column; other values at the same place never are.
+    assert df.select(tg.min_max(pl.col("a") + 1, device="cuda")).equals(df.select(tg.min_max(pl.col("a") + 1)))
+    tg.limit_device_cache(0)
+    assert cache()["columns"] == 0
+    df.select(tg.min_max("a", device="cuda"))
+    assert cache()["columns"] == 0
+    tg.limit_device_cache(None)

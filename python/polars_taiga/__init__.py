@@ -16,7 +16,14 @@ from __future__ import annotations
 from polars_taiga import namespaces as namespaces
 from polars_taiga import plot
 from polars_taiga._taiga import __version__
-from polars_taiga.device import DeviceInfo, DevicesInfo, device_info
+from polars_taiga.device import (
+    CacheInfo,
+    DeviceInfo,
+    DevicesInfo,
+    clear_device_cache,
+    device_info,
+    limit_device_cache,
+)
 from polars_taiga.encoding import (
     combine,
     count_encode,
@@ -35,6 +42,7 @@ from polars_taiga.quantize import borders, quantize
 from polars_taiga.statistics import histogram, histogram2d, min_max
 
 __all__ = [
+    "CacheInfo",
     "DeviceInfo",
     "DevicesInfo",
     "ForestParams",
@@ -43,6 +51,7 @@ __all__ = [
     "Model",
     "__version__",
     "borders",
+    "clear_device_cache",
     "combine",
     "count_encode",
     "device_info",
@@ -54,6 +63,7 @@ __all__ = [
     "histogram",
     "histogram2d",
     "information_value",
+    "limit_device_cache",
     "min_max",
     "plot",
     "predict",

@@ -7,7 +7,17 @@ from typing import TypedDict
 
 from polars_taiga import _taiga
 
-__all__ = ["DeviceInfo", "DevicesInfo", "device_info"]
+__all__ = ["CacheInfo", "DeviceInfo", "DevicesInfo", "clear_device_cache", "device_info", "limit_device_cache"]
+
+
+class CacheInfo(TypedDict):
+    """The columns that stay on a GPU for the next expression; bytes of its memory."""
+
+    columns: int
+    bytes: int
+    limit: int
+    hits: int
+    misses: int
 
 
 class DeviceInfo(TypedDict):
@@ -18,6 +28,7 @@ class DeviceInfo(TypedDict):
     capability: tuple[int, int]
     total_memory: int
     free_memory: int
+    cache: CacheInfo
 
 
 class DevicesInfo(TypedDict):
@@ -37,8 +48,9 @@ def device_info() -> DevicesInfo:
     dict
         `driver`: the newest CUDA that the driver supports, None where there is no driver.
         `devices`: for each GPU the name that the parameter `device` takes, the model, the compute
-        capability, and its memory in bytes, all and free. `unavailable`: why there is no GPU to
-        use, or why one of them can't be used; None where all can. `fits`: the fits last begun in
+        capability, its memory in bytes, all and free, and `cache`: the columns that stay on it for the next
+        expression (see `limit_device_cache`), how often one was there and how often not. `unavailable`:
+        why there is no GPU to use, or why one of them can't be used; None where all can. `fits`: the fits last begun in
         this process, the last one first (16 at most): the function, and the device that it took,
         with the estimate that decided where the device was `"auto"`. (A model itself never says
         where it was fitted: its bytes are the same everywhere.)
@@ -57,10 +69,56 @@ def device_info() -> DevicesInfo:
     """
     driver, devices, unavailable, fits = _taiga.device_info()
     gpus = [
-        DeviceInfo(device=f"cuda:{number}", name=name, capability=capability, total_memory=total, free_memory=free)
-        for number, name, capability, total, free in devices
+        DeviceInfo(
+            device=f"cuda:{number}",
+            name=name,
+            capability=capability,
+            total_memory=total,
+            free_memory=free,
+            cache=CacheInfo(columns=cache[0], bytes=cache[1], limit=cache[2], hits=cache[3], misses=cache[4]),
+        )
+        for number, name, capability, total, free, cache in devices
     ]
     return DevicesInfo(driver=driver, devices=gpus, unavailable=unavailable, fits=fits)
+
+
+def limit_device_cache(limit: int | None) -> None:
+    """Say how many bytes of columns may stay on each GPU, so that the next expression that uses the same column
+    does not upload it again.
+
+    A column stays by its buffers, which are kept in host memory as long: those used last stay, each for a
+    minute, and all go where a computation needs the memory. The environment variable `TAIGA_CUDA_CACHE` (bytes)
+    says the same from the start.
+
+    Parameters
+    ----------
+    limit
+        Bytes for each GPU; 0 turns it off. None, the default: a quarter of the GPU's memory.
+
+    Examples
+    --------
+    >>> import polars_taiga as tg
+    >>> tg.limit_device_cache(2 << 30)
+    >>> tg.limit_device_cache(None)
+    """
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+        msg = f"parameter `limit`: {limit!r} is not a number of bytes"
+        raise TypeError(msg)
+    if limit is not None and not 0 <= limit < 2**63:
+        msg = f"parameter `limit`: {limit} is not a number of bytes"
+        raise ValueError(msg)
+    _taiga.device_cache(limit, clear=False)
+
+
+def clear_device_cache() -> None:
+    """Free the columns that stay on GPUs, and let go of their buffers in host memory.
+
+    Examples
+    --------
+    >>> import polars_taiga as tg
+    >>> tg.clear_device_cache()
+    """
+    _taiga.device_cache(None, clear=True)
 
 
 def checked(device: object) -> str:

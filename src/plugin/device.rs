@@ -1,12 +1,16 @@
 //! `device_info`: what Python is told of the GPUs, and of the devices that fits were done on.
 
+use crate::model::python_error;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
-use taiga_engine::backend::device_info as devices;
+use taiga_engine::backend::{CacheInfo, DeviceInfo, clear_device_cache, device_info as devices, limit_device_cache};
 
-/// Number, name, compute capability, bytes of memory, bytes of them that are free.
-type Device = (u32, String, (u32, u32), u64, u64);
+/// Columns that stay on a GPU: their number and bytes, the most bytes, hits and misses.
+type Cache = (usize, u64, u64, u64, u64);
+
+/// Number, name, compute capability, bytes of memory, bytes of them that are free, columns that stay.
+type Device = (u32, String, (u32, u32), u64, u64, Cache);
 
 /// The fits last begun: the expression, and the device with the reason for it.
 static CHOSEN: Mutex<VecDeque<(&str, String)>> = Mutex::new(VecDeque::new());
@@ -26,7 +30,15 @@ pub fn note(function: &'static str, chosen: &str) {
 #[pyfunction]
 pub fn device_info(py: Python<'_>) -> (Option<String>, Vec<Device>, Option<String>, Vec<(&'static str, String)>) {
     let info = py.detach(devices);
-    let devices = info.devices.into_iter().map(|d| (d.number, d.name, d.capability, d.total_memory, d.free_memory));
+    let cache = |c: CacheInfo| (c.columns, c.bytes, c.limit, c.hits, c.misses);
+    let device = |d: DeviceInfo| (d.number, d.name, d.capability, d.total_memory, d.free_memory, cache(d.cache));
+    let devices = info.devices.into_iter().map(device);
     let fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
     (info.driver, devices.collect(), info.unavailable, fits)
+}
+
+/// Says how many bytes of columns may stay on each GPU; `clear`: frees those that do, now.
+#[pyfunction]
+pub fn device_cache(py: Python<'_>, limit: Option<u64>, clear: bool) -> PyResult<()> {
+    py.detach(|| if clear { clear_device_cache() } else { limit_device_cache(limit) }).map_err(python_error)
 }

@@ -33,6 +33,7 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<model::PyModel>()?;
     module.add_function(wrap_pyfunction!(device::device_info, module)?)?;
+    module.add_function(wrap_pyfunction!(device::device_cache, module)?)?;
     module.add_function(wrap_pyfunction!(model::check_gbdt_params, module)?)?;
     module.add_function(wrap_pyfunction!(model::check_forest_params, module)?)?;
     module.add_function(wrap_pyfunction!(model::check_linear_params, module)?)?;

@@ -25,10 +25,16 @@ impl Lists {
     pub fn new(features: &Series, values: Option<&Series>) -> PolarsResult<Self> {
         if let Some(DataType::Struct(fields)) = item(features)? {
             if let Some(values) = values {
-                return Err(errors::column(features.name(), format!("holds structs, which have their values in them; leave `{}` out", values.name())));
+                return Err(errors::column(
+                    features.name(),
+                    format!("holds structs, which have their values in them; leave `{}` out", values.name()),
+                ));
             }
             let [feature, value] = fields.as_slice() else {
-                return Err(errors::column(features.name(), format!("its structs have {} fields, not two: a feature and its value", fields.len())));
+                return Err(errors::column(
+                    features.name(),
+                    format!("its structs have {} fields, not two: a feature and its value", fields.len()),
+                ));
             };
             let name = |field: &Field| format!("{}.{}", features.name(), field.name());
             let wanted = DataType::Struct(vec![
@@ -163,7 +169,11 @@ impl Texts for Strings {
 fn chunks(series: &Series) -> PolarsResult<Vec<Line>> {
     if let Ok(lists) = series.list() {
         let chunk = |a: &ListArray<i64>| {
-            Ok(Line { offsets: Bounds::Offsets(a.offsets().clone()), validity: a.validity().cloned(), items: Leaf::new(a.values().clone())? })
+            Ok(Line {
+                offsets: Bounds::Offsets(a.offsets().clone()),
+                validity: a.validity().cloned(),
+                items: Leaf::new(a.values().clone())?,
+            })
         };
         return lists.downcast_iter().map(chunk).collect();
     }

@@ -158,7 +158,9 @@ impl Applied {
         let columns = inputs.columns();
         let values = match self {
             Applied::Boosted(p) => p.predictor().bind(&columns).and_then(|columns| p.raw(&columns)),
-            Applied::Forest(p) => return Err(has_no(&p.forest().target, "a forest", "raw scores; its output=\"auto\" is a mean over trees")),
+            Applied::Forest(p) => {
+                return Err(has_no(&p.forest().target, "a forest", "raw scores; its output=\"auto\" is a mean over trees"));
+            }
             Applied::Linear(p) => {
                 let lists = inputs.lists.as_ref().map(|(features, values)| Lists::new(features, values.as_ref())).transpose()?;
                 p.bind(&columns).and_then(|dense| p.raw(lists.as_ref().map(Lists::rows).as_ref(), &dense))
