@@ -187,7 +187,7 @@ impl Sums {
 /// Accuracy and log loss, or R², over the rows that are predicted.
 fn score(truth: &Truth<'_>, predictions: &[Vec<f64>], known: &[usize]) -> (f64, Option<f64>) {
     let n = known.len();
-    let mean = |value: &dyn Fn(usize) -> f64| reduce::sum(n, |i| value(known[i])) / n as f64;
+    let mean = |value: &(dyn Fn(usize) -> f64 + Sync)| reduce::sum(n, |i| value(known[i])) / n as f64;
     match truth {
         Truth::Classes(codes, classes) => {
             let right = |r: usize| (super::apply::most_probable(*classes, |k| predictions[k][r]) == codes[r]) as u8 as f64;
