@@ -178,10 +178,11 @@ impl CudaBackend {
 
     /// The weighted quantile of the residuals of each leaf's rows that were drawn.
     pub(super) fn quantiles_of_leaves(&mut self, alpha: f64) -> Result<Vec<f64>> {
-        if self.data.bag.is_none() && self.host.weight.is_none() {
-            if let Some(values) = self.quantiles_on_device(alpha)? {
-                return Ok(values);
-            }
+        if self.data.bag.is_none()
+            && self.host.weight.is_none()
+            && let Some(values) = self.quantiles_on_device(alpha)?
+        {
+            return Ok(values);
         }
         let (rows, output) = (self.data.rows, self.output);
         let range = output * rows..(output + 1) * rows;
