@@ -1,6 +1,6 @@
 //! Fitting a forest.
 
-use super::codes::{Code, Meaning, View};
+use super::codes::{Code, Meaning, Rank, View};
 use super::grow::{Grower, Limits, Pool};
 use super::kind::{Classes, Kind, Logs, Numbers, Two};
 use super::oob::{self, Truth, Walker};
@@ -21,8 +21,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The most rows of a table: a tree has fewer than twice as many nodes, which 32 bits count.
-const MOST_ROWS: usize = i32::MAX as usize;
+/// The most rows of a table: a tree has fewer than twice as many nodes, which 32 bits count, and ranks leave two bits of
+/// them (see [`super::oob`]).
+const MOST_ROWS: usize = (1 << 30) - 2;
 
 /// The most classes.
 const MOST_CLASSES: usize = u16::MAX as usize;
@@ -181,7 +182,7 @@ fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, un
     }
     let exponent = if largest > 0.0 { libm::ilogb(largest) + 1 } else { 0 };
     let scale = libm::ldexp(1.0, (bits(draws, 50) - exponent).clamp(-1000, 1000));
-    let mut levels = vec![0; target.len()];
+    let mut levels = vec![0u32; target.len()];
     table::ranks(target, &mut levels);
     let values = (0..target.len()).map(|i| round64(value(i) * scale)).collect();
     // A value is worth 1 / scale and a weight `unit`.
@@ -211,8 +212,11 @@ impl Fit<'_, '_> {
         if self.params.splitter == Splitter::Histogram {
             let table = table::binned(self.team, self.table, self.alike, interrupted)?;
             self.grow(kind, &truth, unit, &table, None, interrupted)
+        } else if self.params.splitter == Splitter::Exact {
+            let table = table::ranked::<u32>(self.team, self.table, self.params, interrupted)?;
+            self.grow(kind, &truth, unit, &table, None, interrupted)
         } else {
-            let table = table::ranked(self.team, self.table, self.params, interrupted)?;
+            let table = table::ranked::<Rank>(self.team, self.table, self.params, interrupted)?;
             self.grow(kind, &truth, unit, &table, None, interrupted)
         }
     }
@@ -254,7 +258,14 @@ impl Fit<'_, '_> {
 
     fn view<'t, C: Code>(&self, table: &'t Table<C>) -> View<'t, C> {
         let stride = self.input.features[0].len();
-        View { features: &table.features, splitter: self.params.splitter, codes: &table.codes, stride, decode: None }
+        View {
+            features: &table.features,
+            splitter: self.params.splitter,
+            codes: &table.codes,
+            by_row: &table.by_row,
+            stride,
+            decode: None,
+        }
     }
 
     fn limits(&self, features: usize, classes: bool) -> Limits {
