@@ -1,7 +1,7 @@
 // Random forests: the trees of src/engine/forest on the GPU, level by level, many trees at a time.
 //
 //   codes     [block of 32 features][row][32]     a row of a block is one 32-byte sector
-//   entries   {row, packed counts}                the rows of each node next to one another, in one of two buffers; their
+//   entries   {row, count}                        the rows of each node next to one another, in one of two buffers; their
 //                                                 order is no matter, as all sums are integers
 //   nodes     all nodes of all trees, a level behind the other, in no order inside a level
 //
@@ -9,7 +9,10 @@
 //
 //   draw_large ─► sum_large ─► grow (searches) ─► divide_large ─► children_large
 //
-// Two classes, counted; see src/engine/backend/cuda/forest.rs for the host's side of the tables.
+// Two classes or numbers: of rows their count is summed, and what they are (whether of the second class, or their target in
+// fixed point). See src/engine/backend/cuda/forest.rs for the host's side of the tables.
+
+#include <type_traits>
 
 #include "numerics/random.cuh"
 
@@ -28,17 +31,25 @@ constexpr uint32_t PASS = 8;
 // Rows of a tile, TILE there.
 constexpr uint32_t TILE = 8192;
 
+// Rows drawn, and the sum of what they are.
+struct Sums {
+    int64_t sum;
+    uint64_t count;
+};
+
+__device__ __forceinline__ Sums operator+(Sums a, Sums b) { return {a.sum + b.sum, a.count + b.count}; }
+__device__ __forceinline__ Sums operator-(Sums a, Sums b) { return {a.sum - b.sum, a.count - b.count}; }
+
 struct Node {
     uint64_t key;
     uint64_t begin, rows;
-    // Rows drawn, and those of the second class, in 32 bits each; the tree's rows drawn.
-    uint64_t total;
+    Sums total, left;
     double score;
     uint32_t tree, feature, left_code, right_code, missing_left, children;
 };
 
 struct Entry {
-    uint32_t row, packed;
+    uint32_t row, count;
 };
 
 // What all launches of a fit share.
@@ -54,15 +65,19 @@ struct Fit {
     uint64_t rows;
     uint64_t min_data;
     double min_gain;
-    const uint64_t* tree_totals;
+    const uint64_t* tree_counts;
+    // Of each row its class; or its target, and a number that equal targets share.
+    const uint32_t* classes;
+    const int64_t* values;
+    const uint32_t* levels;
+    // Of the score: 2 for two classes, whose sums of squares are the same.
+    double factor;
+    // What a gain is multiplied by to be in units of the target; 1 for classes.
+    double unit;
     uint32_t features, drawn, few, many;
     uint32_t deeper;  // whether children may be split
     uint32_t unused;
 };
-
-__device__ __forceinline__ uint64_t expand(uint32_t packed) {
-    return static_cast<uint64_t>(packed >> 16) << 32 | (packed & 0xffff);
-}
 
 __device__ __forceinline__ uint32_t code_of(const Fit& fit, uint32_t feature, uint32_t row) {
     return fit.codes[(static_cast<uint64_t>(feature / LANES) * fit.rows + row) * LANES + feature % LANES];
@@ -96,25 +111,24 @@ struct Draws {
 
 struct Best {
     double score;
-    uint64_t left;
+    Sums left;
     uint32_t order, left_code, right_code, missing_left;  // 2: there is none missing
     uint32_t varies;
 };
 
-__device__ __forceinline__ double score_of(uint64_t left, uint64_t total) {
-    double n = static_cast<double>(total >> 32), c = static_cast<double>(total & 0xffffffff);
-    double nl = static_cast<double>(left >> 32), cl = static_cast<double>(left & 0xffffffff);
+__device__ __forceinline__ double score_of(double factor, Sums left, Sums total) {
+    double n = static_cast<double>(total.count), c = static_cast<double>(total.sum);
+    double nl = static_cast<double>(left.count), cl = static_cast<double>(left.sum);
     double d = cl * n - c * nl;
-    return 2.0 * (d * d) / (nl * (n - nl));
+    return factor * (d * d) / (nl * (n - nl));
 }
 
 __device__ __forceinline__ void consider(
-    Best& best, const Fit& fit, uint64_t left, uint64_t total, uint32_t order, uint32_t a, uint32_t b, uint32_t missing_left) {
-    uint64_t count = left >> 32;
-    if (fit.min_data > 1 && (count < fit.min_data || (total >> 32) - count < fit.min_data)) {
+    Best& best, const Fit& fit, Sums left, Sums total, uint32_t order, uint32_t a, uint32_t b, uint32_t missing_left) {
+    if (fit.min_data > 1 && (left.count < fit.min_data || total.count - left.count < fit.min_data)) {
         return;
     }
-    double score = score_of(left, total);
+    double score = score_of(fit.factor, left, total);
     if (best.order == NONE || score > best.score) {
         best = {score, left, order, a, b, missing_left, 0};
     }
@@ -122,27 +136,27 @@ __device__ __forceinline__ void consider(
 
 // The best split by one feature, by a warp: `bin(code)` are the sums of a code.
 template <class Bin>
-__device__ Best search(const Fit& fit, uint32_t feature, uint64_t total, Bin bin) {
+__device__ Best search(const Fit& fit, uint32_t feature, Sums total, Bin bin) {
     const uint32_t lane = threadIdx.x % LANES, all = 0xffffffff;
     const uint32_t bins = fit.bins[feature], first = fit.first[feature];
-    const uint64_t missing = first == 1 ? bin(0) : 0;
-    Best best{0.0, 0, NONE, 0, 0, 0, 0};
-    uint64_t carry = 0;
+    const Sums missing = first == 1 ? bin(0) : Sums{0, 0};
+    Best best{0.0, {0, 0}, NONE, 0, 0, 0, 0};
+    Sums carry{0, 0};
     uint32_t last = NONE, seen = 0;
     for (uint32_t from = 0; from < bins; from += LANES) {
         uint32_t code = from + lane;
-        uint64_t own = code >= first && code < bins ? bin(code) : 0;
-        uint64_t sum = own;
+        Sums own = code >= first && code < bins ? bin(code) : Sums{0, 0};
+        Sums sum = own;
         for (uint32_t step = 1; step < LANES; step *= 2) {
-            uint64_t other = __shfl_up_sync(all, sum, step);
-            sum += lane >= step ? other : 0;
+            Sums other{__shfl_up_sync(all, sum.sum, step), __shfl_up_sync(all, sum.count, step)};
+            sum = lane >= step ? sum + other : sum;
         }
-        uint32_t present = __ballot_sync(all, own != 0);
+        uint32_t present = __ballot_sync(all, own.count != 0);
         uint32_t below = present & ((1u << lane) - 1);
-        uint64_t left = carry + sum - own;
-        if (own != 0 && left != 0) {
+        Sums left = carry + sum - own;
+        if (own.count != 0 && left.count != 0) {
             uint32_t before = below != 0 ? from + 31 - __clz(below) : last;
-            if (missing != 0) {
+            if (missing.count != 0) {
                 consider(best, fit, left + missing, total, code * 2, before, code, 1);
                 consider(best, fit, left, total, code * 2 + 1, before, code, 0);
             } else {
@@ -151,15 +165,15 @@ __device__ Best search(const Fit& fit, uint32_t feature, uint64_t total, Bin bin
         }
         last = present != 0 ? from + 31 - __clz(present) : last;
         seen += __popc(present);
-        carry += __shfl_sync(all, sum, LANES - 1);
+        carry = carry + Sums{__shfl_sync(all, sum.sum, LANES - 1), __shfl_sync(all, sum.count, LANES - 1)};
     }
-    if (missing != 0 && last != NONE && lane == 0) {
+    if (missing.count != 0 && last != NONE && lane == 0) {
         consider(best, fit, carry, total, 2 * BINS, last, NONE, 0);
     }
     for (uint32_t step = LANES / 2; step > 0; step /= 2) {
         Best other;
         other.score = __shfl_down_sync(all, best.score, step);
-        other.left = __shfl_down_sync(all, best.left, step);
+        other.left = {__shfl_down_sync(all, best.left.sum, step), __shfl_down_sync(all, best.left.count, step)};
         other.order = __shfl_down_sync(all, best.order, step);
         other.left_code = __shfl_down_sync(all, best.left_code, step);
         other.right_code = __shfl_down_sync(all, best.right_code, step);
@@ -171,24 +185,58 @@ __device__ Best search(const Fit& fit, uint32_t feature, uint64_t total, Bin bin
             best = other;
         }
     }
-    best.varies = seen > 1 || (missing != 0 && seen > 0);
+    best.varies = seen > 1 || (missing.count != 0 && seen > 0);
     return best;
 }
 
-// Adds the rows of a node (or of a tile of it) to the bins of some features in shared memory.
-__device__ void sum_rows(
-    const Fit& fit, const Entry* entries, uint64_t begin, uint64_t end, const uint32_t* features, uint32_t count, uint32_t* bins) {
-    for (uint64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
-        Entry entry = entries[i];
-        uint32_t n = entry.packed >> 16, ones = entry.packed & 0xffff;
-        for (uint32_t f = 0; f < count; f++) {
-            uint32_t* at = bins + (f * BINS + code_of(fit, features[f], entry.row)) * 2;
-            atomicAdd(at, n);
-            if (ones != 0) {
-                atomicAdd(at + 1, ones);
+// The bins of a pass in shared memory: sums, of 32 bits for classes and of 64 for numbers, then counts.
+template <bool NUMBERS>
+struct Bins {
+    using Word = typename std::conditional<NUMBERS, unsigned long long, uint32_t>::type;
+    Word* sums;
+    uint32_t* counts;
+
+    __device__ Bins(uint32_t* memory, uint32_t features)
+        : sums(reinterpret_cast<Word*>(memory)), counts(memory + features * BINS * sizeof(Word) / 4) {}
+
+    __device__ void clear(uint32_t features) {
+        for (uint32_t i = threadIdx.x; i < features * BINS; i += blockDim.x) {
+            sums[i] = 0;
+            counts[i] = 0;
+        }
+    }
+
+    __device__ Sums at(uint32_t i) const { return {static_cast<int64_t>(sums[i]), counts[i]}; }
+
+    // Adds the rows of a node, or of a tile of it.
+    __device__ void add(const Fit& fit, const Entry* entries, uint64_t begin, uint64_t end, const uint32_t* features, uint32_t count) {
+        for (uint64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
+            Entry entry = entries[i];
+            Word word;
+            if (NUMBERS) {
+                word = static_cast<Word>(fit.values[entry.row] * static_cast<int64_t>(entry.count));
+            } else {
+                word = fit.classes[entry.row] * entry.count;
+            }
+            for (uint32_t f = 0; f < count; f++) {
+                uint32_t bin = f * BINS + code_of(fit, features[f], entry.row);
+                atomicAdd(counts + bin, entry.count);
+                if (word != 0) {
+                    atomicAdd(sums + bin, word);
+                }
             }
         }
     }
+};
+
+// Whether the targets of some rows differ from that of the first one.
+__device__ __forceinline__ bool levels_differ(const Fit& fit, const Entry* entries, uint64_t first, uint64_t begin, uint64_t end) {
+    uint32_t level = fit.levels[entries[first].row];
+    bool differ = false;
+    for (uint64_t i = begin + threadIdx.x; i < end && !differ; i += blockDim.x) {
+        differ = fit.levels[entries[i].row] != level;
+    }
+    return differ;
 }
 
 __device__ __forceinline__ bool goes_right(const Fit& fit, const Node& node, uint32_t row) {
@@ -197,22 +245,22 @@ __device__ __forceinline__ bool goes_right(const Fit& fit, const Node& node, uin
 }
 
 // Adds a child to the nodes, and to the list of its kind where it may be split.
-__device__ void add_child(const Fit& fit, const Node& parent, uint32_t id, uint32_t side, uint64_t begin, uint64_t rows, uint64_t total) {
+__device__ void add_child(const Fit& fit, const Node& parent, uint32_t id, uint32_t side, uint64_t begin, uint64_t rows, Sums total) {
     uint64_t key = mix64(parent.key ^ ((side + 1ull) * 0xD1B54A32D192ED03ull));
-    fit.nodes[id] = {key, begin, rows, total, 0.0, parent.tree, NONE, 0, 0, 0, NONE};
-    uint64_t count = total >> 32, ones = total & 0xffffffff;
-    if (fit.deeper == 0 || rows < 2 || count < 2 * fit.min_data || ones == 0 || ones == count) {
+    fit.nodes[id] = {key, begin, rows, total, {0, 0}, 0.0, parent.tree, NONE, 0, 0, 0, NONE};
+    bool pure = fit.levels == nullptr && (total.sum == 0 || static_cast<uint64_t>(total.sum) == total.count);
+    if (fit.deeper == 0 || rows < 2 || total.count < 2 * fit.min_data || pure) {
         return;
     }
     uint32_t list = rows <= fit.few ? 0 : rows <= fit.many ? 1 : 2;
     fit.lists[list][atomicAdd(fit.counts + list, 1)] = id;
 }
 
-__device__ void add_children(const Fit& fit, Node& node, uint64_t left_rows, uint64_t left_total) {
+__device__ void add_children(const Fit& fit, Node& node, uint64_t left_rows) {
     uint32_t id = atomicAdd(fit.next_node, 2);
     node.children = id;
-    add_child(fit, node, id, 0, node.begin, left_rows, left_total);
-    add_child(fit, node, id + 1, 1, node.begin + left_rows, node.rows - left_rows, node.total - left_total);
+    add_child(fit, node, id, 0, node.begin, left_rows, node.left);
+    add_child(fit, node, id + 1, 1, node.begin + left_rows, node.rows - left_rows, node.total - node.left);
 }
 
 }  // namespace
@@ -241,42 +289,46 @@ extern "C" __global__ void forest_draw(uint64_t key, uint64_t draws, uint32_t ro
 }
 
 // The rows that are drawn, behind `begin`, where there is `room`; `counts` none: every row once. `tally`: how many they
-// are, and the packed sums of all.
+// are, and the sums of all.
 extern "C" __global__ void forest_entries(
     uint32_t rows,
     const uint32_t* counts,
     const uint32_t* classes,
+    const int64_t* values,
     uint64_t begin,
     uint64_t room,
     Entry* entries,
     unsigned long long* tally) {
     uint32_t row = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % LANES;
     uint32_t count = row >= rows ? 0 : counts == nullptr ? 1 : min(counts[row], 0xffffu);
-    uint32_t packed = count == 0 ? 0 : count << 16 | count * classes[row];
     uint32_t drawn = __ballot_sync(0xffffffff, count != 0);
-    uint64_t sum = expand(packed);
+    Sums sum{count == 0 ? 0 : values != nullptr ? count * values[row] : static_cast<int64_t>(count * classes[row]), count};
     for (uint32_t step = LANES / 2; step > 0; step /= 2) {
-        sum += __shfl_down_sync(0xffffffff, sum, step);
+        sum = sum + Sums{__shfl_down_sync(0xffffffff, sum.sum, step), __shfl_down_sync(0xffffffff, sum.count, step)};
     }
     unsigned long long first = 0;
     if (lane == 0 && drawn != 0) {
         first = atomicAdd(tally, static_cast<unsigned long long>(__popc(drawn)));
-        atomicAdd(tally + 1, static_cast<unsigned long long>(sum));
+        atomicAdd(tally + 1, static_cast<unsigned long long>(sum.sum));
+        atomicAdd(tally + 2, static_cast<unsigned long long>(sum.count));
     }
     first = __shfl_sync(0xffffffff, first, 0);
     uint64_t at = first + __popc(drawn & ((1u << lane) - 1));
     if (count != 0 && at < room) {
-        entries[begin + at] = {row, packed};
+        entries[begin + at] = {row, count};
     }
 }
 
+namespace {
+
 // Searches a node and, where its rows are few, divides them. `sums`: of nodes with many rows, the sums of the first
-// features drawn, [node][feature][bin], and then the rows are left to others. One block a node.
-extern "C" __global__ void __launch_bounds__(256) forest_grow(
-    Fit fit, const uint32_t* list, const Entry* from, Entry* to, const unsigned long long* sums) {
-    // Draws and bins; what the warps find.
-    uint16_t *places = reinterpret_cast<uint16_t*>(shared), *values = places + fit.features;
-    uint32_t* bins = shared + fit.features;
+// features drawn, [node][feature][bin], behind them whether their targets differ; and then the rows are left to others.
+template <bool NUMBERS>
+__device__ void grow(const Fit& fit, const uint32_t* list, const Entry* from, Entry* to, const long2* sums, const uint32_t* mixed) {
+    // Bins and draws; what the warps find.
+    const uint32_t pass = min(PASS, fit.drawn);
+    Bins<NUMBERS> bins(shared, pass);
+    uint16_t *places = reinterpret_cast<uint16_t*>(bins.counts + pass * BINS), *values = places + fit.features;
     __shared__ uint32_t features[PASS];
     __shared__ Best found[PASS];
     __shared__ Best best;
@@ -284,9 +336,16 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
     __shared__ unsigned long long lefts, rights;
     const uint32_t warp = threadIdx.x / LANES, warps = blockDim.x / LANES, lane = threadIdx.x % LANES;
     Node& node = fit.nodes[list[blockIdx.x]];
-    const uint64_t begin = node.begin, end = begin + node.rows, total = node.total, key = node.key;
+    const uint64_t begin = node.begin, end = begin + node.rows, key = node.key;
+    const Sums total = node.total;
     const bool large = sums != nullptr;
     Draws draws{places, values, 0};
+    if (NUMBERS) {
+        bool differ = large ? mixed[blockIdx.x] != 0 : levels_differ(fit, from, begin, begin, end);
+        if (__syncthreads_or(differ) == 0) {
+            return;
+        }
+    }
     if (threadIdx.x == 0) {
         best.order = NONE;
         best.varies = 0;
@@ -307,23 +366,20 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
         __syncthreads();
         bool summed = large && done < fit.drawn;
         if (!summed) {
-            for (uint32_t i = threadIdx.x; i < count * BINS * 2; i += blockDim.x) {
-                bins[i] = 0;
-            }
+            bins.clear(count);
             __syncthreads();
-            sum_rows(fit, from, begin, end, features, count, bins);
+            bins.add(fit, from, begin, end, features, count);
             __syncthreads();
         }
         for (uint32_t f = warp; f < count; f += warps) {
             Best result;
             if (summed) {
-                const unsigned long long* at = sums + (static_cast<uint64_t>(blockIdx.x) * fit.drawn + done + f) * BINS;
-                result = search(fit, features[f], total, [&](uint32_t code) { return static_cast<uint64_t>(at[code]); });
-            } else {
-                const uint32_t* at = bins + f * BINS * 2;
+                const long2* at = sums + (static_cast<uint64_t>(blockIdx.x) * fit.drawn + done + f) * BINS;
                 result = search(fit, features[f], total, [&](uint32_t code) {
-                    return static_cast<uint64_t>(at[code * 2]) << 32 | at[code * 2 + 1];
+                    return Sums{at[code].x, static_cast<uint64_t>(at[code].y)};
                 });
+            } else {
+                result = search(fit, features[f], total, [&](uint32_t code) { return bins.at(f * BINS + code); });
             }
             if (lane == 0) {
                 found[f] = result;
@@ -350,15 +406,16 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
         rights = 0;
         is_split = 0;
         if (best.order != NONE) {
-            double n = static_cast<double>(total >> 32);
-            double gain = best.score / n / static_cast<double>(fit.tree_totals[node.tree] >> 32);
+            double n = static_cast<double>(total.count);
+            double gain = best.score / n * fit.unit / static_cast<double>(fit.tree_counts[node.tree]);
             if (gain >= fit.min_gain) {
                 is_split = 1;
                 node.score = best.score;
                 node.feature = best_feature;
                 node.left_code = best.left_code;
                 node.right_code = best.right_code;
-                node.missing_left = best.missing_left == 2 ? (best.left >> 32) * 2 >= (total >> 32) : best.missing_left;
+                node.left = best.left;
+                node.missing_left = best.missing_left == 2 ? best.left.count * 2 >= total.count : best.missing_left;
             }
         }
     }
@@ -389,14 +446,30 @@ extern "C" __global__ void __launch_bounds__(256) forest_grow(
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        add_children(fit, node, lefts, best.left);
+        add_children(fit, node, lefts);
     }
 }
 
-// The sums of nodes with many rows: blocks (node, share of its tiles).
-extern "C" __global__ void __launch_bounds__(512) forest_sum_large(Fit fit, const uint32_t* list, const Entry* from, unsigned long long* sums) {
-    uint16_t *places = reinterpret_cast<uint16_t*>(shared), *values = places + fit.features;
-    uint32_t* bins = shared + fit.features;
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(256) forest_grow_classes(
+    Fit fit, const uint32_t* list, const Entry* from, Entry* to, const long2* sums, const uint32_t* mixed) {
+    grow<false>(fit, list, from, to, sums, mixed);
+}
+
+extern "C" __global__ void __launch_bounds__(256) forest_grow_numbers(
+    Fit fit, const uint32_t* list, const Entry* from, Entry* to, const long2* sums, const uint32_t* mixed) {
+    grow<true>(fit, list, from, to, sums, mixed);
+}
+
+namespace {
+
+// The sums of nodes with many rows, and whether their targets differ: blocks (node, share of its tiles).
+template <bool NUMBERS>
+__device__ void sum_large(const Fit& fit, const uint32_t* list, const Entry* from, unsigned long long* sums, uint32_t* mixed) {
+    const uint32_t pass = min(PASS, fit.drawn);
+    Bins<NUMBERS> bins(shared, pass);
+    uint16_t *places = reinterpret_cast<uint16_t*>(bins.counts + pass * BINS), *values = places + fit.features;
     __shared__ uint32_t features[PASS];
     const Node& node = fit.nodes[list[blockIdx.x]];
     const uint64_t tiles = (node.rows + TILE - 1) / TILE;
@@ -412,35 +485,49 @@ extern "C" __global__ void __launch_bounds__(512) forest_sum_large(Fit fit, cons
                 features[i] = draws.next(node.key, fit.features);
             }
         }
-        for (uint32_t i = threadIdx.x; i < count * BINS * 2; i += blockDim.x) {
-            bins[i] = 0;
-        }
+        bins.clear(count);
         __syncthreads();
         for (uint64_t tile = blockIdx.y; tile < tiles; tile += gridDim.y) {
             uint64_t begin = node.begin + tile * TILE, end = min(begin + TILE, node.begin + node.rows);
-            sum_rows(fit, from, begin, end, features, count, bins);
+            bins.add(fit, from, begin, end, features, count);
+            if (NUMBERS && done == 0 && levels_differ(fit, from, node.begin, begin, end)) {
+                mixed[blockIdx.x] = 1;
+            }
         }
         __syncthreads();
-        unsigned long long* out = sums + (static_cast<uint64_t>(blockIdx.x) * fit.drawn + done) * BINS;
+        unsigned long long* out = sums + (static_cast<uint64_t>(blockIdx.x) * fit.drawn + done) * BINS * 2;
         for (uint32_t i = threadIdx.x; i < count * BINS; i += blockDim.x) {
-            if (bins[i * 2] != 0) {
-                atomicAdd(out + i, static_cast<unsigned long long>(bins[i * 2]) << 32 | bins[i * 2 + 1]);
+            if (bins.counts[i] != 0) {
+                atomicAdd(out + 2 * i, static_cast<unsigned long long>(bins.sums[i]));
+                atomicAdd(out + 2 * i + 1, static_cast<unsigned long long>(bins.counts[i]));
             }
         }
     }
 }
 
-// Divides nodes with many rows: blocks (node, share of its tiles). `tally`: of each node the rows that went left, those
-// that went right, and the packed sums of those on the left; zero before.
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(512) forest_sum_classes(
+    Fit fit, const uint32_t* list, const Entry* from, unsigned long long* sums, uint32_t* mixed) {
+    sum_large<false>(fit, list, from, sums, mixed);
+}
+
+extern "C" __global__ void __launch_bounds__(512) forest_sum_numbers(
+    Fit fit, const uint32_t* list, const Entry* from, unsigned long long* sums, uint32_t* mixed) {
+    sum_large<true>(fit, list, from, sums, mixed);
+}
+
+// Divides nodes with many rows: blocks (node, share of its tiles). `tally`: of each node the rows that went left, and those
+// that went right; zero before.
 extern "C" __global__ void __launch_bounds__(256) forest_divide_large(
     Fit fit, const uint32_t* list, const Entry* from, Entry* to, unsigned long long* tally) {
     __shared__ uint32_t lefts[8], rights[8];
-    __shared__ unsigned long long first_left, first_right, sum_left;
+    __shared__ unsigned long long first_left, first_right;
     const Node& node = fit.nodes[list[blockIdx.x]];
     if (node.feature == NONE) {
         return;
     }
-    unsigned long long* own = tally + blockIdx.x * 3;
+    unsigned long long* own = tally + blockIdx.x * 2;
     const uint32_t warp = threadIdx.x / LANES, lane = threadIdx.x % LANES, lower = (1u << lane) - 1;
     const uint64_t end = node.begin + node.rows, step = static_cast<uint64_t>(gridDim.y) * blockDim.x;
     for (uint64_t i = node.begin + blockIdx.y * static_cast<uint64_t>(blockDim.x); i < end; i += step) {
@@ -449,18 +536,9 @@ extern "C" __global__ void __launch_bounds__(256) forest_divide_large(
         Entry entry = is ? from[at] : Entry{0, 0};
         bool right = is && goes_right(fit, node, entry.row), left = is && !right;
         uint32_t of_left = __ballot_sync(0xffffffff, left), of_right = __ballot_sync(0xffffffff, right);
-        uint64_t sum = left ? expand(entry.packed) : 0;
-        for (uint32_t s = LANES / 2; s > 0; s /= 2) {
-            sum += __shfl_down_sync(0xffffffff, sum, s);
-        }
-        if (threadIdx.x == 0) {
-            sum_left = 0;
-        }
-        __syncthreads();
         if (lane == 0) {
             lefts[warp] = __popc(of_left);
             rights[warp] = __popc(of_right);
-            atomicAdd(&sum_left, static_cast<unsigned long long>(sum));
         }
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -474,7 +552,6 @@ extern "C" __global__ void __launch_bounds__(256) forest_divide_large(
             }
             first_left = atomicAdd(own, static_cast<unsigned long long>(l));
             first_right = atomicAdd(own + 1, static_cast<unsigned long long>(r));
-            atomicAdd(own + 2, sum_left);
         }
         __syncthreads();
         if (left) {
@@ -491,6 +568,6 @@ extern "C" __global__ void __launch_bounds__(256) forest_divide_large(
 extern "C" __global__ void forest_children_large(Fit fit, const uint32_t* list, uint32_t count, const unsigned long long* tally) {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count && fit.nodes[list[i]].feature != NONE) {
-        add_children(fit, fit.nodes[list[i]], tally[i * 3], tally[i * 3 + 2]);
+        add_children(fit, fit.nodes[list[i]], tally[i * 2]);
     }
 }

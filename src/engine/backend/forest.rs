@@ -5,7 +5,7 @@ use crate::backend::cpu::team::Team;
 use crate::error::Result;
 use crate::forest::codes::View;
 use crate::forest::grow::Limits;
-use crate::forest::kind::Two;
+use crate::forest::kind::{Numbers, Two};
 use crate::forest::params::ForestParams;
 use crate::forest::part::Part;
 
@@ -13,10 +13,17 @@ use crate::forest::part::Part;
 pub struct Work<'a> {
     pub team: &'a Team,
     pub view: View<'a, u8>,
-    pub kind: &'a Two<'a>,
+    pub targets: Targets<'a>,
     pub limits: Limits,
     pub params: &'a ForestParams,
     pub interrupted: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Targets that a GPU sums: both without weights, for gini and for the squared error.
+#[derive(Clone, Copy)]
+pub enum Targets<'a> {
+    Two(&'a Two<'a>),
+    Numbers(&'a Numbers),
 }
 
 /// Where trees grow, and a word on why.

@@ -9,25 +9,36 @@ use crate::model::apply::bind;
 use crate::model::search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::tree::model::Child;
 
-/// Rows that are read at a time.
-const BLOCK: usize = 2048;
+/// The most rows that are read at a time, and the most bytes of their codes: so many meet a tree while it lies in the second
+/// cache.
+const BLOCK: usize = 8192;
+const BYTES: usize = 1 << 18;
 
 /// Rows that walk side by side, so that the memory's answers to some overlap with those to others.
 const SIDE: usize = 16;
 
-/// A node as rows meet it.
+/// A node as rows meet it: sixteen bytes, so that a large tree fits a core's cache.
 #[derive(Clone, Copy)]
 struct Step {
-    feature: u32,
+    /// Of codes where the feature's begin in a block, in the upper bits, then eight bits each of what is taken from a code
+    /// and of what it goes right above. Else the feature.
+    test: u64,
     /// The steps left and right; from the tree's number of nodes on, leaves.
     children: [u32; 2],
-    test: Test,
 }
 
-/// Whether a row goes right.
+/// How rows are told left from right.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// All features by codes: `code.wrapping_sub(shift) > above`, see [`crate::model`]'s plan.
+    Codes,
+    /// Some by sets of categories, or by values.
+    Mixed,
+}
+
+/// A question of a mixed tree.
 #[derive(Clone, Copy)]
 enum Test {
-    /// `code.wrapping_sub(shift) > above`, see [`crate::model`]'s plan.
     Code { shift: u8, above: u8 },
     /// `x > border`, or missing and told to.
     Value { border: f64, missing_right: bool },
@@ -54,8 +65,13 @@ enum Reader {
 pub struct Predictor {
     forest: Forest,
     readers: Vec<Reader>,
+    way: Way,
+    /// Rows of a block.
+    block: usize,
     /// Tree after tree.
     steps: Vec<Step>,
+    /// Of each step, where they are mixed.
+    tests: Vec<Test>,
     /// Of each tree its first step and its first value; and behind the last tree.
     starts: Vec<(usize, usize)>,
     /// Leaf after leaf, `outputs` values each.
@@ -91,14 +107,18 @@ impl Predictor {
             })
             .collect();
         let outputs = forest.outputs();
-        let (mut steps, mut values, mut starts) = (vec![], vec![], vec![(0, 0)]);
+        let by_codes = readers.iter().all(|r| matches!(r, Reader::None | Reader::Codes(_)));
+        let way = if by_codes { Way::Codes } else { Way::Mixed };
+        let bytes = if readers.iter().any(|r| matches!(r, Reader::Values)) { 9 } else { 1 };
+        let block = (BYTES / (bytes * readers.len().max(1))).clamp(512, BLOCK) / SIDE * SIDE;
+        let (mut steps, mut tests, mut values, mut starts) = (vec![], vec![], vec![], vec![(0, 0)]);
         for tree in &forest.trees {
             let nodes = tree.nodes.len() as u32;
             let state = |child| match child {
                 Child::Node(i) => i,
                 Child::Leaf(i) => nodes + i,
             };
-            steps.extend(tree.nodes.iter().map(|n| {
+            for n in &tree.nodes {
                 let s = &n.split;
                 let test = match &readers[s.feature as usize] {
                     Reader::Categories(_) => Test::Set(s.border),
@@ -109,15 +129,24 @@ impl Predictor {
                     // Right of border b are the codes above b + 1.
                     _ => Test::Code { shift: !s.missing_left as u8, above: s.border as u8 + 1 - !s.missing_left as u8 },
                 };
-                Step { feature: s.feature, children: [state(n.left), state(n.right)], test }
-            }));
+                let packed = match test {
+                    Test::Code { shift, above } if way == Way::Codes => {
+                        ((s.feature as usize * block) as u64) << 16 | (shift as u64) << 8 | above as u64
+                    }
+                    _ => {
+                        tests.push(test);
+                        s.feature as u64
+                    }
+                };
+                steps.push(Step { test: packed, children: [state(n.left), state(n.right)] });
+            }
             let first = values.len();
             values.resize(first + tree.leaves() * outputs, 0.0);
             values[first..].chunks_exact_mut(outputs).enumerate().for_each(|(leaf, out)| tree.value(leaf, out));
             starts.push((steps.len(), values.len()));
         }
         let lookups = forest.features.iter().map(|f| f.categories.clone().and_then(|c| Lookup::new(c).ok())).collect();
-        Predictor { forest, readers, steps, starts, values, lookups }
+        Predictor { forest, readers, way, block, steps, tests, starts, values, lookups }
     }
 
     /// The forest.
@@ -190,9 +219,9 @@ impl Predictor {
     /// Calls `visit(first row, tree, leaves of the rows)` for each tree of each block of rows.
     fn for_leaves(&self, columns: &[&Column<'_>], mut visit: impl FnMut(usize, usize, &[u32])) {
         let rows = columns.first().map_or(0, |c| c.len());
-        let (mut block, mut leaves) = (Block::default(), [0; BLOCK]);
-        for start in (0..rows).step_by(BLOCK) {
-            let n = BLOCK.min(rows - start);
+        let (mut block, mut leaves) = (Block::default(), vec![0; self.block]);
+        for start in (0..rows).step_by(self.block) {
+            let n = self.block.min(rows - start);
             self.read(columns, start, n, &mut block);
             for tree in 0..self.forest.trees.len() {
                 self.walk(tree, &block, &mut leaves[..n.next_multiple_of(SIDE)]);
@@ -203,12 +232,13 @@ impl Predictor {
 
     /// Reads rows `start .. start + n`, feature after feature.
     fn read(&self, columns: &[&Column<'_>], start: usize, n: usize, block: &mut Block) {
-        block.codes.resize(self.readers.len() * BLOCK, 0);
+        let stride = self.block;
+        block.codes.resize(self.readers.len() * stride, 0);
         if self.readers.iter().any(|r| matches!(r, Reader::Values)) {
-            block.values.resize(self.readers.len() * BLOCK, 0.0);
+            block.values.resize(self.readers.len() * stride, 0.0);
         }
         for (f, reader) in self.readers.iter().enumerate() {
-            let at = f * BLOCK..f * BLOCK + n;
+            let at = f * stride..f * stride + n;
             match reader {
                 Reader::None => {}
                 Reader::Codes(search) => search.codes(columns[f], start, n, &mut block.codes[at], &mut block.scratch),
@@ -224,34 +254,51 @@ impl Predictor {
 
     /// The leaf of each row of a block in a tree.
     fn walk(&self, tree: usize, block: &Block, out: &mut [u32]) {
-        let steps = &self.steps[self.starts[tree].0..self.starts[tree + 1].0];
-        if steps.is_empty() {
-            return out.fill(0);
-        }
-        let (groups, _) = out.as_chunks_mut::<SIDE>();
-        for (g, out) in groups.iter_mut().enumerate() {
-            let mut state = [0u32; SIDE];
-            while state.iter().any(|s| (*s as usize) < steps.len()) {
-                for (i, state) in state.iter_mut().enumerate() {
-                    let step = &steps[(*state as usize).min(steps.len() - 1)];
-                    let at = step.feature as usize * BLOCK + g * SIDE + i;
-                    let right = match step.test {
+        let range = self.starts[tree].0..self.starts[tree + 1].0;
+        let steps = &self.steps[range.clone()];
+        match self.way {
+            _ if steps.is_empty() => out.fill(0),
+            Way::Codes => side_by_side(steps, out, |_, step, row| {
+                let code = block.codes[(step.test >> 16) as usize + row];
+                code.wrapping_sub((step.test >> 8) as u8) > step.test as u8
+            }),
+            Way::Mixed => {
+                let tests = &self.tests[range];
+                side_by_side(steps, out, |index, step, row| {
+                    let at = step.test as usize * self.block + row;
+                    match tests[index] {
                         Test::Code { shift, above } => block.codes[at].wrapping_sub(shift) > above,
                         Test::Value { border, missing_right } => {
                             let x = block.values[at];
                             x > border || (x.is_nan() && missing_right)
                         }
                         Test::Set(set) => self.set(set).contains(block.codes[at]),
-                    };
-                    *state = if (*state as usize) < steps.len() { step.children[right as usize] } else { *state };
-                }
+                    }
+                })
             }
-            *out = state.map(|s| s - steps.len() as u32);
         }
     }
 
     fn set(&self, set: u32) -> &CodeSet {
         &self.forest.sets[set as usize]
+    }
+}
+
+/// Walks rows from the root to their leaves, some at a time; `goes_right(index of the step, step, row)`.
+#[inline(always)]
+fn side_by_side(steps: &[Step], out: &mut [u32], goes_right: impl Fn(usize, &Step, usize) -> bool) {
+    let (groups, _) = out.as_chunks_mut::<SIDE>();
+    for (g, out) in groups.iter_mut().enumerate() {
+        let mut state = [0u32; SIDE];
+        while state.iter().any(|s| (*s as usize) < steps.len()) {
+            for (i, state) in state.iter_mut().enumerate() {
+                let index = (*state as usize).min(steps.len() - 1);
+                let step = &steps[index];
+                let next = step.children[goes_right(index, step, g * SIDE + i) as usize];
+                *state = if (*state as usize) < steps.len() { next } else { *state };
+            }
+        }
+        *out = state.map(|s| s - steps.len() as u32);
     }
 }
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Codes lie feature after feature. A node of few rows has them copied together ([`Local`]), so that
-//! the whole tree below it is grown in the first caches; ranks are numbered anew there, among the
-//! values that occur.
+//! the whole tree below it is grown in the first caches; under `exact` ranks are numbered anew there,
+//! among the values that occur. Codes of one byte lie row after row too, to be copied from.
 
 use super::params::Splitter;
 use crate::encoding::Categories;
@@ -40,6 +40,23 @@ macro_rules! code {
 code!(u8, u8);
 code!(u16, u16);
 code!(u32, u16);
+
+/// A rank that stays as it is where few rows are copied together: `random` looks at each value but
+/// twice, which numbering them anew would cost more than it saves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rank(u32);
+
+impl Code for Rank {
+    type Local = Rank;
+    #[inline(always)]
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+    #[inline(always)]
+    fn from_index(index: usize) -> Self {
+        Rank(index as u32)
+    }
+}
 
 /// What the codes of a feature stand for.
 #[derive(Clone, Debug)]
@@ -83,6 +100,8 @@ pub struct View<'a, C> {
     pub splitter: Splitter,
     /// Feature after feature.
     pub codes: &'a [C],
+    /// Row after row, where they lie so too.
+    pub by_row: &'a [C],
     /// Rows a feature.
     pub stride: usize,
     /// Where codes were numbered anew: of each feature where its table begins, and what each code was.
@@ -114,8 +133,10 @@ impl<'a, C: Code> View<'a, C> {
     }
 }
 
-/// The most rows that codes are numbered anew for: their codes fit two levels of marks.
-const MOST_RANKED: usize = 4096;
+/// The most rows whose codes are copied together, and the most whose codes are numbered anew: those fit two bytes, and
+/// the bins of as many the second cache.
+const MOST_COPIED: usize = 1 << 14;
+const MOST_RANKED: usize = 1 << 13;
 
 /// Bytes of codes that are copied together: half of a common second cache.
 const LOCAL_BYTES: usize = 1 << 19;
@@ -123,7 +144,7 @@ const LOCAL_BYTES: usize = 1 << 19;
 /// The most rows of a node whose codes are copied together.
 pub fn local_rows<C: Code>(features: usize) -> usize {
     let fit = LOCAL_BYTES / (features.max(1) * size_of::<C::Local>());
-    let most = if size_of::<C>() == size_of::<C::Local>() { 1 << 14 } else { MOST_RANKED };
+    let most = if size_of::<C>() == size_of::<C::Local>() { MOST_COPIED } else { MOST_RANKED };
     fit.clamp(512, most)
 }
 
@@ -154,6 +175,15 @@ impl<L: Code> Local<L> {
         if self.codes.len() < n * features {
             self.codes = pages::filled(L::default(), n * features);
         }
+        if !view.by_row.is_empty() {
+            let out = &mut self.codes[..n * features];
+            for (i, row) in rows.enumerate() {
+                let from = &view.by_row[row as usize * features..][..features];
+                from.iter().enumerate().for_each(|(f, code)| out[f * n + i] = L::from_index(code.index()));
+            }
+            let codes = &self.codes[..n * features];
+            return View { features: view.features, splitter: view.splitter, codes, by_row: &[], stride: n, decode: None };
+        }
         let renumbered = size_of::<C>() != size_of::<L>();
         self.starts.clear();
         self.decode.clear();
@@ -169,7 +199,8 @@ impl<L: Code> Local<L> {
         }
         self.starts.push(self.decode.len());
         let decode = renumbered.then_some((self.starts.as_slice(), self.decode.as_slice()));
-        View { features: view.features, splitter: view.splitter, codes: &self.codes[..n * features], stride: n, decode }
+        let codes = &self.codes[..n * features];
+        View { features: view.features, splitter: view.splitter, codes, by_row: &[], stride: n, decode }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Fitting a forest.
 
-use super::codes::{Code, Meaning, View};
+use super::codes::{Code, Meaning, Rank, View};
 use super::grow::{Grower, Limits, Pool};
 use super::kind::{Classes, Kind, Logs, Numbers, Two};
 use super::oob::{self, Truth, Walker};
@@ -9,7 +9,7 @@ use super::part::{Part, borders_used, root_key};
 use super::table::{self, Table};
 use super::{Forest, ForestParams, Input, Monitor, OutOfBag, Target, bootstrap};
 use crate::backend::cpu::team::Team;
-use crate::backend::forest::{Place, Work, choose, grow_on_gpu};
+use crate::backend::forest::{Place, Targets, Work, choose, grow_on_gpu};
 use crate::boosting::loss::loss;
 use crate::boosting::params::LossKind;
 use crate::boosting::{BoostingParams, prepare};
@@ -21,8 +21,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The most rows of a table: a tree has fewer than twice as many nodes, which 32 bits count.
-const MOST_ROWS: usize = i32::MAX as usize;
+/// The most rows of a table: a tree has fewer than twice as many nodes, which 32 bits count, and ranks leave two bits of
+/// them (see [`super::oob`]).
+const MOST_ROWS: usize = (1 << 30) - 2;
 
 /// The most classes.
 const MOST_CLASSES: usize = u16::MAX as usize;
@@ -124,20 +125,10 @@ fn fit_on(
             let truth = Truth::Classes(codes, classes);
             if classes == 2 && weights.is_none() {
                 let two = Two { codes, logs: logs() };
-                return match fit.place(fit.refused())? {
-                    Place::Cpu(_) => fit.splitter(&two, truth, unit, &interrupted),
-                    Place::Gpu(number, _) => match fit.on_gpu(number, &two, &truth, &interrupted) {
-                        // `"auto"` knows only now that there is not enough memory there.
-                        Err(Error::Memory(why)) if params.device == "auto" => {
-                            monitor.device(&format!("cpu: {why}"));
-                            fit.splitter(&two, truth, unit, &interrupted)
-                        }
-                        forest => forest,
-                    },
-                };
+                fit.run(&two, Some(Targets::Two(&two)), truth, unit, &interrupted)
+            } else {
+                fit.run(&Classes { codes, classes, weights, logs: logs() }, None, truth, unit, &interrupted)
             }
-            fit.place(Some("there forests of two classes without weights grow only"))?;
-            fit.splitter(&Classes { codes, classes, weights, logs: logs() }, truth, unit, &interrupted)
         }
         Target::Numbers(_) => {
             let poisson = criterion == Criterion::Poisson;
@@ -151,8 +142,8 @@ fn fit_on(
             let numbers = numbers(&target, weight.as_deref(), weights, unit, draws, poisson).ok_or_else(|| {
                 Error::column(&input.target_name, "the target's range, times the weights, is larger than a float can hold")
             })?;
-            fit.place(Some("there forests of two classes without weights grow only"))?;
-            fit.splitter(&numbers, Truth::Numbers(&target), unit, &interrupted)
+            let plain = numbers.weights.is_none().then_some(Targets::Numbers(&numbers));
+            fit.run(&numbers, plain, Truth::Numbers(&target), unit, &interrupted)
         }
     }
 }
@@ -181,7 +172,7 @@ fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, un
     }
     let exponent = if largest > 0.0 { libm::ilogb(largest) + 1 } else { 0 };
     let scale = libm::ldexp(1.0, (bits(draws, 50) - exponent).clamp(-1000, 1000));
-    let mut levels = vec![0; target.len()];
+    let mut levels = vec![0u32; target.len()];
     table::ranks(target, &mut levels);
     let values = (0..target.len()).map(|i| round64(value(i) * scale)).collect();
     // A value is worth 1 / scale and a weight `unit`.
@@ -211,8 +202,11 @@ impl Fit<'_, '_> {
         if self.params.splitter == Splitter::Histogram {
             let table = table::binned(self.team, self.table, self.alike, interrupted)?;
             self.grow(kind, &truth, unit, &table, None, interrupted)
+        } else if self.params.splitter == Splitter::Exact {
+            let table = table::ranked::<u32>(self.team, self.table, self.params, interrupted)?;
+            self.grow(kind, &truth, unit, &table, None, interrupted)
         } else {
-            let table = table::ranked(self.team, self.table, self.params, interrupted)?;
+            let table = table::ranked::<Rank>(self.team, self.table, self.params, interrupted)?;
             self.grow(kind, &truth, unit, &table, None, interrupted)
         }
     }
@@ -230,12 +224,13 @@ impl Fit<'_, '_> {
         Ok(place)
     }
 
-    /// Why a GPU can't grow this forest of two classes without weights, where it can't.
-    fn refused(&self) -> Option<&'static str> {
+    /// Why a GPU can't grow this forest, where it can't.
+    fn refused(&self, targets: Option<Targets<'_>>) -> Option<&'static str> {
         let params = self.params;
         let refused = [
+            (targets.is_none(), "there forests of two classes or of numbers grow only, without weights"),
             (params.splitter != Splitter::Histogram, "there splitter=\"histogram\" grows only"),
-            (self.criterion != Criterion::Gini, "there criterion=\"gini\" grows only"),
+            (matches!(self.criterion, Criterion::Entropy | Criterion::Poisson), "there criterion=\"gini\" and \"squared_error\" grow only"),
             (params.leaves.is_some(), "there trees grow without `leaves`"),
             (self.input.features.len() > 4096, "there are at most 4,096 features"),
             (self.input.features.iter().any(|c| c.category_codes().is_some()), "categorical columns are divided on the CPU only"),
@@ -243,18 +238,42 @@ impl Fit<'_, '_> {
         refused.into_iter().find(|r| r.0).map(|r| r.1)
     }
 
-    fn on_gpu(&self, number: Option<u32>, kind: &Two<'_>, truth: &Truth<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Forest> {
+    /// The forest, on the device that is asked for; `targets`: as a GPU sums them, where it does.
+    fn run<K: Kind>(
+        &self,
+        kind: &K,
+        targets: Option<Targets<'_>>,
+        truth: Truth<'_>,
+        unit: f64,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Forest> {
+        let (Place::Gpu(number, _), Some(targets)) = (self.place(self.refused(targets))?, targets) else {
+            return self.splitter(kind, truth, unit, interrupted);
+        };
         let table = table::binned(self.team, self.table, self.alike, interrupted)?;
         let view = self.view(&table);
-        let limits = self.limits(view.features.len(), true);
-        let work = Work { team: self.team, view, kind, limits, params: self.params, interrupted };
-        let parts = grow_on_gpu(number, &work)?;
-        self.grow(kind, truth, 1.0, &table, Some(parts), interrupted)
+        let limits = self.limits(view.features.len(), matches!(truth, Truth::Classes(..)));
+        let ready = match grow_on_gpu(number, &Work { team: self.team, view, targets, limits, params: self.params, interrupted }) {
+            // `"auto"` knows only now that there is not enough memory there.
+            Err(Error::Memory(why)) if self.params.device == "auto" => {
+                self.monitor.device(&format!("cpu: {why}"));
+                None
+            }
+            parts => Some(parts?),
+        };
+        self.grow(kind, &truth, unit, &table, ready, interrupted)
     }
 
     fn view<'t, C: Code>(&self, table: &'t Table<C>) -> View<'t, C> {
         let stride = self.input.features[0].len();
-        View { features: &table.features, splitter: self.params.splitter, codes: &table.codes, stride, decode: None }
+        View {
+            features: &table.features,
+            splitter: self.params.splitter,
+            codes: &table.codes,
+            by_row: &table.by_row,
+            stride,
+            decode: None,
+        }
     }
 
     fn limits(&self, features: usize, classes: bool) -> Limits {
@@ -377,7 +396,12 @@ impl Fit<'_, '_> {
             Some(part) if !measured => return Ok((part, None)),
             ready => ready,
         };
-        let counts = bootstrap::counts(params.bootstrap, n, params.seed, tree);
+        let mut counts = bootstrap::counts(params.bootstrap, n, params.seed, tree);
+        let weighs = |row: usize| counts[row] > 0 && grower.kind.entry(row as u32, 1).is_some();
+        if !(0..n).any(weighs) {
+            // No row that weighs anything was drawn: all of them count, and none is left out.
+            counts.fill(1);
+        }
         let part = match part {
             Some(part) => part,
             None => self.grown(grower, &counts, tree, buffers)?,
@@ -411,10 +435,6 @@ impl Fit<'_, '_> {
         rows.clear();
         let drawn = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         rows.extend(drawn.filter_map(|(row, count)| grower.kind.entry(row as u32, *count as u32)));
-        if rows.is_empty() {
-            // No row that weighs anything was drawn: all of them count.
-            rows.extend((0..counts.len() as u32).filter_map(|row| grower.kind.entry(row, 1)));
-        }
         spare.clear();
         spare.extend_from_slice(rows);
         let mut total = K::Side::default();

@@ -350,6 +350,13 @@ pub struct NumberSums {
     count: u64,
 }
 
+impl NumberSums {
+    /// Of rows without weights.
+    pub fn unweighted(sum: i64, count: u64) -> NumberSums {
+        NumberSums { sum, weight: count, count }
+    }
+}
+
 impl Kind for Numbers {
     type Entry = NumberEntry;
     type Bin = NumberSums;

@@ -24,17 +24,18 @@ pub struct Walker<'a, C> {
     sets: &'a [CodeSet],
 }
 
+/// Sixteen bytes, so that a large tree fits a core's cache.
 #[derive(Clone, Copy)]
 struct Step {
-    /// Where the feature's codes begin.
-    start: usize,
+    feature: u32,
+    /// In the upper two bits 3 for a set, whose number the others are; else what is taken from a code, which goes right
+    /// where it is above the others then.
+    test: u32,
     /// The steps left and right; from the number of steps on, leaves.
     children: [u32; 2],
-    /// `code.wrapping_sub(shift) > above` goes right.
-    shift: u32,
-    above: u32,
-    set: Option<u32>,
 }
+
+const LOWER: u32 = (1 << 30) - 1;
 
 /// A feature whose values come from other rows: `rows[i]` for the i-th of those that walk.
 pub type Swapped<'a> = Option<(usize, &'a [u32])>;
@@ -48,8 +49,8 @@ impl<'a, C: Code> Walker<'a, C> {
         };
         let step = |n: &super::part::RawNode| {
             let shift = (view.features[n.feature as usize].first == 1 && !n.missing_left) as u32;
-            let above = n.cut.wrapping_sub(shift);
-            Step { start: n.feature as usize * view.stride, children: n.children.map(state), shift, above, set: n.set }
+            let test = n.set.map_or_else(|| shift << 30 | (n.cut - shift), |set| 3 << 30 | set);
+            Step { feature: n.feature, test, children: n.children.map(state) }
         };
         Walker { view, steps: part.nodes.iter().map(step).collect(), sets: &part.sets }
     }
@@ -61,20 +62,22 @@ impl<'a, C: Code> Walker<'a, C> {
             return out.resize(rows.len(), 0);
         }
         let count = self.steps.len() as u32;
-        let feature = swapped.map_or(usize::MAX, |(feature, _)| feature * self.view.stride);
+        let (stride, codes) = (self.view.stride, self.view.codes);
         for (g, group) in rows.chunks(SIDE).enumerate() {
             let mut state = [0u32; SIDE];
             while state[..group.len()].iter().any(|s| *s < count) {
                 for (i, (state, row)) in state.iter_mut().zip(group).enumerate() {
                     let step = &self.steps[(*state).min(count - 1) as usize];
                     let row = match swapped {
-                        Some((_, others)) if step.start == feature => others[g * SIDE + i],
+                        Some((feature, others)) if step.feature as usize == feature => others[g * SIDE + i],
                         _ => *row,
                     };
-                    let code = self.view.codes[step.start + row as usize].index();
-                    let right = match step.set {
-                        Some(set) => self.sets[set as usize].contains(code as u8),
-                        None => (code as u32).wrapping_sub(step.shift) > step.above,
+                    let code = codes[step.feature as usize * stride + row as usize].index();
+                    let (shift, rest) = (step.test >> 30, step.test & LOWER);
+                    let right = if shift == 3 {
+                        self.sets[rest as usize].contains(code as u8)
+                    } else {
+                        (code as u32).wrapping_sub(shift) > rest
                     };
                     *state = if *state < count { step.children[right as usize] } else { *state };
                 }

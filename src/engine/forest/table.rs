@@ -21,6 +21,8 @@ pub struct Table<C> {
     pub features: Vec<Coded>,
     /// Feature after feature.
     pub codes: Vec<C>,
+    /// Row after row, or none.
+    pub by_row: Vec<C>,
 }
 
 /// Rows read at a time.
@@ -73,7 +75,23 @@ pub fn binned(team: &Team, input: &Input<'_>, params: &BoostingParams, interrupt
         }
         Ok(Coded { meaning: Meaning::Bins(borders), first: missing_bin as usize })
     })?;
-    Ok(Table { features, codes })
+    let by_row = transposed(team, &codes, features.len(), rows);
+    Ok(Table { features, codes, by_row })
+}
+
+/// Codes row after row, from those feature after feature.
+fn transposed(team: &Team, codes: &[u8], features: usize, rows: usize) -> Vec<u8> {
+    const BLOCK: usize = 1 << 12;
+    let mut by_row = pages::zeroed(codes.len());
+    let shares: Vec<Mutex<&mut [u8]>> = by_row.chunks_mut(BLOCK * features).map(Mutex::new).collect();
+    team.deal(shares.len(), || (), |_, b| {
+        let mut out = shares[b].lock().unwrap_or_else(PoisonError::into_inner);
+        for (i, out) in out.chunks_exact_mut(features).enumerate() {
+            out.iter_mut().enumerate().for_each(|(f, out)| *out = codes[f * rows + b * BLOCK + i]);
+        }
+    });
+    drop(shares);
+    by_row
 }
 
 /// The most frequent categories of a column, with each row's code among them: `1 + c`, and 0 for the
@@ -106,7 +124,12 @@ fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
 ///
 /// # Errors
 /// For categorical columns, which have no order.
-pub fn ranked(team: &Team, input: &Input<'_>, params: &ForestParams, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Table<u32>> {
+pub fn ranked<C: Code>(
+    team: &Team,
+    input: &Input<'_>,
+    params: &ForestParams,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<Table<C>> {
     let categorical = |c: &&Column<'_>| *c.dtype() == FeatureType::Categorical;
     if let Some(column) = input.features.iter().find(categorical) {
         let splitter = if params.splitter == Splitter::Exact { "exact" } else { "random" };
@@ -116,16 +139,16 @@ pub fn ranked(team: &Team, input: &Input<'_>, params: &ForestParams, interrupted
         ));
     }
     let rows = input.features[0].len();
-    let (features, codes) = by_feature(team, input.features.len(), rows, interrupted, |f, codes: &mut [u32]| {
+    let (features, codes) = by_feature(team, input.features.len(), rows, interrupted, |f, codes: &mut [C]| {
         let values = ranks(&input.features[f].to_f64(), codes);
         Ok(Coded { meaning: Meaning::Values(values), first: 1 })
     })?;
-    Ok(Table { features, codes })
+    Ok(Table { features, codes, by_row: vec![] })
 }
 
 /// Writes the rank of each value among the distinct ones, from 1, and 0 for NaN; gives the distinct ones.
-pub fn ranks(values: &[f64], out: &mut [u32]) -> Vec<f64> {
-    out.fill(0);
+pub fn ranks<C: Code>(values: &[f64], out: &mut [C]) -> Vec<f64> {
+    out.fill(C::default());
     let mut distinct = vec![];
     let mut last = None;
     let mut take = |key: u64, row: usize, value: f64| {
@@ -133,7 +156,7 @@ pub fn ranks(values: &[f64], out: &mut [u32]) -> Vec<f64> {
             last = Some(key);
             distinct.push(value);
         }
-        out[row] = distinct.len() as u32;
+        out[row] = C::from_index(distinct.len());
     };
     if is_narrow(values) {
         let mut keys: Vec<u64> = values.iter().enumerate().map(|(row, x)| (u32::key(*x) as u64) << 32 | row as u64).collect();

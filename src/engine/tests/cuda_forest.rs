@@ -40,7 +40,7 @@ fn any_table() {
     let mut dice = Dice::new(21);
     for case in 0..60u64 {
         let (rows, features) = (2 + dice.below(if case % 3 == 0 { 3_000 } else { 200 }) as usize, 1 + dice.below(12) as usize);
-        let table = awkward_table(&mut dice, rows, features, 2, false);
+        let table = awkward_table(&mut dice, rows, features, if case % 5 < 3 { 2 } else { 0 }, false);
         let mut base = json!({ "trees": 1 + dice.below(9), "seed": case });
         if dice.chance(0.5) {
             base["max_features"] = [json!("all"), json!(1), json!(0.5)][dice.below(3) as usize].clone();
@@ -64,7 +64,7 @@ fn any_table() {
     }
 }
 
-fn wide(rows: usize, features: usize, constant: bool) -> Table {
+fn wide(rows: usize, features: usize, constant: bool, numbers: bool) -> Table {
     let mut dice = Dice::new(features as u64);
     let columns: Vec<Vec<f64>> = (0..features)
         .map(|f| {
@@ -82,8 +82,11 @@ fn wide(rows: usize, features: usize, constant: bool) -> Table {
                 .collect()
         })
         .collect();
-    let codes = (0..rows).map(|i| (columns[0][i] + dice.normal() > 0.0) as u32).collect();
-    Table::classes(columns, codes, labels(2))
+    let z: Vec<f64> = (0..rows).map(|i| columns[0][i] + dice.normal()).collect();
+    if numbers {
+        return Table::numbers(columns, z);
+    }
+    Table::classes(columns, z.iter().map(|z| (*z > 0.0) as u32).collect(), labels(2))
 }
 
 /// Proves equal bytes of nodes of every size, of one block of features and of several, of features that are mostly constant.
@@ -100,9 +103,11 @@ fn large_nodes_and_many_features() {
         (3_000, 300, true, json!(3)),
         (40_000, 33, false, json!(9)),
     ] {
-        let table = wide(rows, features, constant);
-        for depth in [3, 12, 40] {
-            compare(&table, &json!({ "trees": 3, "depth": depth, "max_features": drawn, "oob": depth == 12 }));
+        for numbers in [false, true] {
+            let table = wide(rows, features, constant, numbers);
+            for depth in [3, 12, 40] {
+                compare(&table, &json!({ "trees": 3, "depth": depth, "max_features": drawn, "oob": depth == 12 }));
+            }
         }
     }
 }
@@ -113,7 +118,7 @@ fn what_a_gpu_does_not_grow_is_refused() {
     if gpu().is_none() {
         return;
     }
-    let table = wide(500, 4, false);
+    let table = wide(500, 4, false, false);
     for (name, value, words) in [
         ("splitter", json!("exact"), "histogram"),
         ("criterion", json!("entropy"), "gini"),
@@ -137,12 +142,15 @@ fn timing() {
     if rows == 0 || gpu().is_none() {
         return;
     }
-    let table = wide(rows, 28, false);
-    let base = json!({ "trees": 100, "depth": 16, "oob": false });
-    for _ in 0..3 {
-        let start = Instant::now();
-        let forest = on("cuda", &table, &base);
-        let leaves: usize = forest.trees.iter().map(|t| t.leaves()).sum();
-        say(&format!("{rows} x 28, 100 trees of depth 16: {:.3} s, {leaves} leaves", start.elapsed().as_secs_f64()));
+    for numbers in [false, true] {
+        let table = wide(rows, 28, false, numbers);
+        let base = json!({ "trees": 100, "depth": 16, "oob": false });
+        for _ in 0..3 {
+            let start = Instant::now();
+            let forest = on("cuda", &table, &base);
+            let leaves: usize = forest.trees.iter().map(|t| t.leaves()).sum();
+            let seconds = start.elapsed().as_secs_f64();
+            say(&format!("{rows} x 28, numbers: {numbers}, 100 trees of depth 16: {seconds:.3} s, {leaves} leaves"));
+        }
     }
 }

@@ -11,10 +11,10 @@ use super::device::{Gpu, Image};
 use super::encoding::{each_row, upload};
 use super::memory;
 use super::queue::{Queue, grid};
-use crate::backend::forest::Work;
+use crate::backend::forest::{Targets, Work};
 use crate::error::{Error, Result};
 use crate::forest::grow::{Split, raw};
-use crate::forest::kind::Kind;
+use crate::forest::kind::{Kind, NumberSums};
 use crate::forest::part::{Part, root_key};
 use crate::forest::search::Cut;
 use crate::launch;
@@ -39,6 +39,14 @@ const SUMS: usize = 1 << 28;
 /// The most features: their draws are kept in shared memory.
 pub const MOST_FEATURES: usize = 4096;
 
+/// Twin of `Sums`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    sum: i64,
+    count: u64,
+}
+
 /// Twin of `Node`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +54,8 @@ struct Node {
     key: u64,
     begin: u64,
     rows: u64,
-    total: u64,
+    total: Sums,
+    left: Sums,
     score: f64,
     tree: u32,
     feature: u32,
@@ -70,7 +79,12 @@ struct Fit {
     rows: u64,
     min_data: u64,
     min_gain: f64,
-    tree_totals: u64,
+    tree_counts: u64,
+    classes: u64,
+    values: u64,
+    levels: u64,
+    factor: f64,
+    unit: f64,
     features: u32,
     drawn: u32,
     few: u32,
@@ -91,7 +105,9 @@ fn address<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {
 /// What all trees share on the device.
 struct Table {
     codes: CudaSlice<u8>,
-    classes: CudaSlice<u32>,
+    /// Of each row its class; or its target, and what equal targets share.
+    classes: Option<CudaSlice<u32>>,
+    numbers: Option<(CudaSlice<i64>, CudaSlice<u32>)>,
     bins: CudaSlice<u16>,
     first: CudaSlice<u8>,
     rows: usize,
@@ -101,7 +117,7 @@ impl Table {
     fn new(queue: &Queue, work: &Work<'_>) -> Result<Table> {
         let (rows, features) = (work.view.stride, work.view.features.len());
         let padded = features.next_multiple_of(LANES) * rows;
-        queue.check_memory("the codes of a forest", (padded + features * rows + 4 * rows) as u64)?;
+        queue.check_memory("the codes of a forest", (padded + features * rows + 12 * rows) as u64)?;
         let flat = upload(queue, "codes", work.view.codes)?;
         let mut codes = queue.alloc::<u8>("codes", padded)?;
         let (n, f) = (rows as u64, features as u32);
@@ -112,7 +128,27 @@ impl Table {
         let bins: Vec<u16> = work.view.features.iter().map(|f| f.bins() as u16).collect();
         let first: Vec<u8> = work.view.features.iter().map(|f| f.first as u8).collect();
         let (bins, first) = (queue.copy_of("bins", &bins)?, queue.copy_of("bins", &first)?);
-        Ok(Table { codes, classes: upload(queue, "classes", work.kind.codes)?, bins, first, rows })
+        let (classes, numbers) = match work.targets {
+            Targets::Two(two) => (Some(upload(queue, "classes", two.codes)?), None),
+            Targets::Numbers(n) => (None, Some((upload(queue, "targets", &n.values)?, upload(queue, "targets", &n.levels)?))),
+        };
+        Ok(Table { codes, classes, numbers, bins, first, rows })
+    }
+}
+
+impl Targets<'_> {
+    fn leaf(&self, total: Sums, part: &mut Part) {
+        match self {
+            Targets::Two(two) => two.leaf(&(total.count << 32 | total.sum as u64), part),
+            Targets::Numbers(numbers) => numbers.leaf(&NumberSums::unweighted(total.sum, total.count), part),
+        }
+    }
+
+    fn gain(&self, score: f64, total: Sums) -> f64 {
+        match self {
+            Targets::Two(two) => two.gain(score, &(total.count << 32 | total.sum as u64)),
+            Targets::Numbers(numbers) => numbers.gain(score, &NumberSums::unweighted(total.sum, total.count)),
+        }
     }
 }
 
@@ -161,14 +197,16 @@ struct Batch<'a, 'w> {
 }
 
 impl Batch<'_, '_> {
-    /// The rows of every tree, and of each tree how many there are and the packed sums of all.
-    fn draw(&self, draws: Option<usize>) -> Result<(CudaSlice<u64>, Vec<[u64; 2]>)> {
+    /// The rows of every tree, and of each tree how many there are, and the sum and count of all.
+    fn draw(&self, draws: Option<usize>) -> Result<(CudaSlice<u64>, Vec<[u64; 3]>)> {
         let (queue, rows) = (self.queue, self.table.rows);
         let mut entries = queue.alloc::<u64>("rows of trees", self.entries * self.count)?;
         let mut counts = queue.alloc::<u32>("draws", rows)?;
-        let mut tallies = queue.zeros::<u64>("tallies", 2 * self.count)?;
+        let mut tallies = queue.zeros::<u64>("tallies", 3 * self.count)?;
         let (draw, list) = (queue.gpu().kernel(FOREST, "forest_draw")?, queue.gpu().kernel(FOREST, "forest_entries")?);
         let n = rows as u32;
+        let counted = if draws.is_some() { address(queue, &counts) } else { 0 };
+        let [classes, values, _] = self.targets();
         for tree in 0..self.count {
             if let Some(draws) = draws {
                 queue.clear(&mut counts)?;
@@ -177,22 +215,30 @@ impl Batch<'_, '_> {
                 // SAFETY: the arguments are those of `forest_draw`; there is a count for each row.
                 unsafe { launch!(queue, draw, each_row(queue, draws); &key, &wanted, &n, &mut counts) }?;
             }
-            let (begin, room, none) = ((tree * self.entries) as u64, self.entries as u64, 0u64);
-            let mut tally = tallies.slice_mut(2 * tree..2 * tree + 2);
+            let (begin, room) = ((tree * self.entries) as u64, self.entries as u64);
+            let mut tally = tallies.slice_mut(3 * tree..3 * tree + 3);
             let config = grid(rows.div_ceil(256) as u32, 256, 0);
             // SAFETY: the arguments are those of `forest_entries`; a tree has so much room.
             unsafe {
-                match draws {
-                    Some(_) => launch!(queue, list, config; &n, &counts, &self.table.classes, &begin, &room, &mut entries, &mut tally)?,
-                    None => launch!(queue, list, config; &n, &none, &self.table.classes, &begin, &room, &mut entries, &mut tally)?,
-                }
+                launch!(queue, list, config; &n, &counted, &classes, &values, &begin, &room, &mut entries, &mut tally)?;
             }
         }
-        let tallies: Vec<[u64; 2]> = queue.read(&tallies)?.as_chunks().0.to_vec();
+        let tallies: Vec<[u64; 3]> = queue.read(&tallies)?.as_chunks().0.to_vec();
         if tallies.iter().any(|t| t[0] as usize > self.entries) {
             return Err(Error::device(queue.gpu().number(), "a tree has drawn more rows than chance allows"));
         }
         Ok((entries, tallies))
+    }
+
+    /// Where the classes, the targets and their levels lie; 0 for those there are none of.
+    fn targets(&self) -> [u64; 3] {
+        let (queue, table) = (self.queue, self.table);
+        let numbers = table.numbers.as_ref();
+        [
+            table.classes.as_ref().map_or(0, |c| address(queue, c)),
+            numbers.map_or(0, |n| address(queue, &n.0)),
+            numbers.map_or(0, |n| address(queue, &n.1)),
+        ]
     }
 
     fn grow(&self, draws: Option<usize>) -> Result<Vec<Part>> {
@@ -207,25 +253,30 @@ impl Batch<'_, '_> {
         let room = capacity.max(1);
         let lists = [queue.alloc::<u32>("nodes", 3 * room)?, queue.alloc::<u32>("nodes", 3 * room)?];
         let mut counts = queue.zeros::<u32>("nodes", 3)?;
-        let totals: Vec<u64> = tallies.iter().map(|t| t[1]).collect();
+        let totals: Vec<u64> = tallies.iter().map(|t| t[2]).collect();
         let totals = queue.copy_of("totals", &totals)?;
+        let [classes, values, levels] = self.targets();
+        let (factor, unit) = match work.targets {
+            Targets::Two(_) => (2.0, 1.0),
+            Targets::Numbers(n) => (1.0, n.unit * n.unit),
+        };
 
         let mut waiting = [0usize; 3];
         let mut roots = vec![];
         let mut first_lists = [vec![], vec![], vec![]];
-        for (tree, [rows, total]) in tallies.iter().enumerate() {
-            let (count, ones) = (total >> 32, total & 0xffff_ffff);
+        for (tree, [rows, sum, count]) in tallies.iter().enumerate() {
+            let pure = levels == 0 && (*sum == 0 || sum == count);
             roots.push(Node {
                 key: root_key(work.params.seed, self.first + tree as u32).key(),
                 begin: (tree * self.entries) as u64,
                 rows: *rows,
-                total: *total,
+                total: Sums { sum: *sum as i64, count: *count },
                 tree: tree as u32,
                 feature: NONE,
                 children: NONE,
                 ..Node::default()
             });
-            if limits.depth > 0 && *rows >= 2 && count >= 2 * limits.min_data && ones > 0 && ones < count {
+            if limits.depth > 0 && *rows >= 2 && *count >= 2 * limits.min_data && !pure {
                 first_lists[if *rows as usize <= FEW { 0 } else { (*rows as usize > MANY) as usize + 1 }].push(tree as u32);
             }
         }
@@ -254,7 +305,12 @@ impl Batch<'_, '_> {
                 rows: self.table.rows as u64,
                 min_data: limits.min_data,
                 min_gain: limits.min_gain,
-                tree_totals: address(queue, &totals),
+                tree_counts: address(queue, &totals),
+                classes,
+                values,
+                levels,
+                factor,
+                unit,
                 features: work.view.features.len() as u32,
                 drawn: limits.drawn as u32,
                 few: FEW as u32,
@@ -280,24 +336,30 @@ impl Batch<'_, '_> {
     /// Grows the nodes of a level. Does not wait.
     fn level(&self, fit: &Fit, lists: [u64; 3], waiting: [usize; 3], buffers: &[CudaSlice<u64>; 2]) -> Result<()> {
         let (queue, gpu) = (self.queue, self.queue.gpu());
-        let grow = gpu.kernel(FOREST, "forest_grow")?;
+        let [grow, sum] = match self.work.targets {
+            Targets::Two(_) => ["forest_grow_classes", "forest_sum_classes"],
+            Targets::Numbers(_) => ["forest_grow_numbers", "forest_sum_numbers"],
+        };
+        let (grow, sum) = (gpu.kernel(FOREST, grow)?, gpu.kernel(FOREST, sum)?);
         let (from, to, none) = (address(queue, &buffers[0]), address(queue, &buffers[1]), 0u64);
         let (drawn, features) = (fit.drawn as usize, fit.features as usize);
-        let shared = (4 * features + PASS.min(drawn) * BINS * 8) as u32;
+        let bin = if self.table.numbers.is_some() { 12 } else { 8 };
+        let shared = (4 * features + PASS.min(drawn) * BINS * bin) as u32;
         grow.allow_shared(gpu, shared)?;
         if waiting[2] > 0 {
-            let names = ["forest_sum_large", "forest_divide_large", "forest_children_large"];
-            let [sum, divide, children] = [gpu.kernel(FOREST, names[0])?, gpu.kernel(FOREST, names[1])?, gpu.kernel(FOREST, names[2])?];
+            let (divide, children) = (gpu.kernel(FOREST, "forest_divide_large")?, gpu.kernel(FOREST, "forest_children_large")?);
             sum.allow_shared(gpu, shared)?;
-            let node = drawn * BINS;
+            let node = 2 * drawn * BINS;
             let most = (SUMS / 8 / node).clamp(1, waiting[2]);
             let mut sums = queue.alloc::<u64>("sums of nodes", most * node)?;
-            let mut tally = queue.alloc::<u64>("tallies", most * 3)?;
+            let mut tally = queue.alloc::<u64>("tallies", most * 2)?;
+            let mut mixed = queue.alloc::<u32>("flags", most)?;
             for start in (0..waiting[2]).step_by(most) {
                 let count = most.min(waiting[2] - start);
                 let list = lists[2] + 4 * start as u64;
                 queue.clear(&mut sums.slice_mut(0..count * node))?;
                 queue.clear(&mut tally)?;
+                queue.clear(&mut mixed)?;
                 let shares = (8192 / count).clamp(4, self.entries.div_ceil(TILE).max(4)).min(1024) as u32;
                 let shape = |threads, shared_mem_bytes| LaunchConfig {
                     grid_dim: (count as u32, shares, 1),
@@ -307,8 +369,8 @@ impl Batch<'_, '_> {
                 // SAFETY: the arguments are those of the kernels, and the lists hold `count` nodes from `list` on; the rows of
                 // nodes lie inside the buffers.
                 unsafe {
-                    launch!(queue, sum, shape(512, shared); fit, &list, &from, &mut sums)?;
-                    launch!(queue, grow, grid(count as u32, 256, shared); fit, &list, &from, &to, &sums)?;
+                    launch!(queue, sum, shape(512, shared); fit, &list, &from, &mut sums, &mut mixed)?;
+                    launch!(queue, grow, grid(count as u32, 256, shared); fit, &list, &from, &to, &sums, &mixed)?;
                     launch!(queue, divide, shape(256, 0); fit, &list, &from, &to, &mut tally)?;
                     let n = count as u32;
                     launch!(queue, children, grid(n.div_ceil(128), 128, 0); fit, &list, &n, &tally)?;
@@ -318,7 +380,7 @@ impl Batch<'_, '_> {
         for (k, threads) in [(1, 256), (0, 32)] {
             if waiting[k] > 0 {
                 // SAFETY: likewise; there are no sums, so that the kernel makes its own.
-                unsafe { launch!(queue, grow, grid(waiting[k] as u32, threads, shared); fit, &lists[k], &from, &to, &none)? };
+                unsafe { launch!(queue, grow, grid(waiting[k] as u32, threads, shared); fit, &lists[k], &from, &to, &none, &none)? };
             }
         }
         Ok(())
@@ -327,12 +389,12 @@ impl Batch<'_, '_> {
     /// A tree of the nodes found, in preorder.
     fn part(&self, nodes: &[Node], tree: usize) -> Part {
         let (work, mut part) = (self.work, Part::default());
-        let whole = nodes[tree].total;
+        let whole = nodes[tree].total.count;
         let mut open = vec![(tree, None)];
         while let Some((at, place)) = open.pop() {
             let node = &nodes[at];
             if node.feature == NONE {
-                work.kind.leaf(&node.total, &mut part);
+                work.targets.leaf(node.total, &mut part);
                 part.push_leaf(place);
                 continue;
             }
@@ -346,7 +408,7 @@ impl Batch<'_, '_> {
                 set: None,
                 threshold: None,
             };
-            let gain = (work.kind.gain(node.score, &node.total) / work.kind.weight(&whole) as f64).max(0.0);
+            let gain = (work.targets.gain(node.score, node.total) / whole as f64).max(0.0);
             let split = Split { feature: node.feature as usize, cut, gain, missing_left: node.missing_left == 1 };
             let index = part.push(place, raw(&work.view, &split), None);
             let children = node.children as usize;
