@@ -17,6 +17,7 @@ use super::passes::{Passes, binary, multinomial, power};
 use super::problem::Problem;
 use super::rule::{Cell, Rule};
 use super::vectors::lanes;
+use crate::backend::cpu::histogram::prefetch_near;
 use crate::backend::cpu::team::Team;
 use crate::error::{Error, Result};
 use crate::numerics::fixed::round64;
@@ -29,6 +30,9 @@ const MOST_RUN: usize = 16;
 
 /// Entries of a batch that keep a thread busy.
 const ENTRIES_A_THREAD: usize = 8192;
+
+/// Entries whose sums and coefficients are fetched before they are needed.
+const AHEAD: usize = 24;
 
 /// Rows between two questions whether to stop.
 const ROWS_A_QUESTION: usize = 1 << 14;
@@ -85,8 +89,8 @@ struct Share {
 struct Entries {
     /// Feature, and row of the share.
     places: Vec<(u32, u32)>,
-    /// Where rows have values.
-    values: Vec<f32>,
+    /// In units, where rows have values.
+    values: Vec<f64>,
 }
 
 /// A fit by batches.
@@ -189,8 +193,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                 sums: pages::filled(0, cells),
             },
             others: vec![Cell::default(); (p.dense.len() + 1) * p.outputs],
-            // Without sparse features, or with zeros alone, nothing needs to be an integer.
-            scale: Some(power(largest_weight / mean_weight * passes.largest_value, bits)).filter(|s| *s > 0.0).unwrap_or(1.0),
+            scale: power(largest_weight / mean_weight, bits),
             rows,
             mean_weight,
             workers: Team::new(passes.team.size().min(most / ENTRIES_A_THREAD).max(1))?,
@@ -278,7 +281,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                 let entries = &mut share.entries[owner(*key, owners)];
                 entries.places.push((*key, i as u32));
                 if let Some(values) = row.values {
-                    entries.values.push(values[j]);
+                    entries.values.push(values[j] as f64 * self.passes.units.inverse(*key as usize));
                 }
             }
         }
@@ -299,7 +302,10 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         for share in &shares {
             let Some(entries) = share.entries.get(owner) else { continue };
             for (at, (key, row)) in entries.places.iter().enumerate() {
-                let x = entries.values.get(at).map_or(1.0, |x| *x as f64);
+                if let Some((ahead, _)) = entries.places.get(at + AHEAD) {
+                    prefetch_near(sums.0.wrapping_add(*ahead as usize * outputs) as *const u8);
+                }
+                let x = entries.values.get(at).copied().unwrap_or(1.0);
                 for k in 0..outputs {
                     let cell = *key as usize * outputs + k;
                     debug_assert!(cell < length);
@@ -309,16 +315,22 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                 }
             }
         }
-        let back = 1.0 / self.scale;
         for share in &shares {
             let Some(entries) = share.entries.get(owner) else { continue };
-            for (key, _) in &entries.places {
+            for (at, (key, _)) in entries.places.iter().enumerate() {
+                if let Some((ahead, _)) = entries.places.get(at + AHEAD) {
+                    let cell = *ahead as usize * outputs;
+                    prefetch_near(sums.0.wrapping_add(cell) as *const u8);
+                    prefetch_near(state.0.wrapping_add(cell) as *const u8);
+                    prefetch_near(c.0.wrapping_add(cell) as *const u8);
+                }
+                let scale = self.scale * self.passes.units.inverse(*key as usize);
                 for cell in *key as usize * outputs..(*key as usize + 1) * outputs {
                     // SAFETY: as above.
                     let (c, state, sum) = unsafe { (&mut *c.0.add(cell), &mut *state.0.add(cell), &mut *sums.0.add(cell)) };
                     // Of a feature that stands here more than once the first place takes all.
                     if *sum != 0 {
-                        let g = std::mem::take(sum) as f64 * back;
+                        let g = std::mem::take(sum) as f64 / scale;
                         let mut moved = self.cells.cell(*c, *state);
                         self.rule.step(&mut moved, g, now, rows);
                         (*c, *state) = (moved.c as f32, self.cells.state_of(&moved));

@@ -171,7 +171,7 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
     }
     let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
     let mut csr = Csr::new(sparse, hash_bits, team)?;
-    let largest = csr.largest(team);
+    let largest = csr.largest();
     if let (Some(features), Some(largest)) = (params.features, largest)
         && largest >= features
         && let Some((row, number)) = csr.find(|k| k >= features)
