@@ -118,7 +118,7 @@ pub(super) fn batches(passes: &Passes<'_, '_>, params: &LinearParams, watch: &mu
     let mut fit = Batches::new(passes, params)?;
     let shares: Vec<RwLock<Share>> = (0..fit.workers.size()).map(|_| RwLock::default()).collect();
     let steps = fit.rows.len().div_ceil(fit.batch);
-    let mut scores = if watch.measures() { vec![0.0; p.rows * p.outputs] } else { vec![] };
+    let mut scores = if watch.marks().is_some() { vec![0.0; p.rows * p.outputs] } else { vec![] };
     let (mut vector, mut done) = (vec![], 0);
     while done < params.epochs() {
         // SGD's steps grow shorter; the others' do so by themselves.
@@ -135,11 +135,11 @@ pub(super) fn batches(passes: &Passes<'_, '_>, params: &LinearParams, watch: &mu
         }
         fit.settle(past + fit.rows.len() as f64);
         done += 1;
-        if watch.measures() || done == params.epochs() {
+        if watch.marks().is_some() || done == params.epochs() {
             vector = fit.vector(past + fit.rows.len() as f64);
         }
-        if watch.measures() {
-            passes.scores(&vector, &mut scores)?;
+        if let Some(held_out) = watch.marks() {
+            passes.scores_where(|i| held_out[i], &vector, &mut scores)?;
         }
         if watch.pass(done, params.epochs(), &vector, &scores)? {
             break;
@@ -245,8 +245,14 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         if let Some(csr) = &p.csr {
             let fades = self.rule.fades();
             let value = |at: usize| if fades { self.rule.value(&self.cells.get(at), now) } else { self.cells.c[at] as f64 };
-            for (i, o) in rows.iter().zip(scores.chunks_exact_mut(outputs)) {
+            for (at, (i, o)) in rows.iter().zip(scores.chunks_exact_mut(outputs)).enumerate() {
                 let row = csr.row(*i);
+                if let Some(next) = rows.get(at + 1) {
+                    csr.row(*next).fetch(&self.cells.c, outputs);
+                    if fades {
+                        csr.row(*next).fetch(&self.cells.state, outputs);
+                    }
+                }
                 match (o, row.values) {
                     ([o], None) => *o += lanes(0..row.keys.len(), |i| value(row.keys[i] as usize)),
                     ([o], Some(x)) => *o += lanes(0..row.keys.len(), |i| value(row.keys[i] as usize) * x[i] as f64),

@@ -1,8 +1,8 @@
 //! Sparse rows as the learner reads them: feature numbers of 32 bits and values of f32, borrowed from Arrow wherever they are
 //! that already.
 
-use super::vectors::each;
 use super::rows::{Items, ListChunk, ListColumn, Offsets, SparseRows};
+use super::vectors::each;
 use crate::backend::cpu::team::Team;
 use crate::column::{Bits, Chunk, Column, FeatureType, Values};
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ pub(super) struct Piece<'a> {
     base: usize,
     pub keys: Keys<'a>,
     pub values: Option<Cow<'a, [f32]>>,
-    /// No feature number is larger.
+    /// The largest feature number.
     largest: u64,
 }
 
@@ -280,7 +280,10 @@ impl<'a> Reader<'_, 'a> {
         };
         let base = if matches!(starts, Starts::Fixed { .. }) { 0 } else { keys.all().start };
         let (keys, largest) = match (hashed, keys.chunk.items) {
-            (Some(hashed), _) => (Keys::Narrow(hashed.into()), (1u64 << hash_bits.unwrap_or(0)) - 1),
+            (Some(hashed), _) => {
+                let largest = self.check_numbers(keys, &hashed, &mut [], |x| x)?;
+                (Keys::Narrow(hashed.into()), largest)
+            }
             (None, Items::Numbers(chunk)) => self.numbers(keys, chunk.values())?,
             (None, Items::Texts(_)) => (Keys::Narrow(Cow::Borrowed(&[])), 0),
         };
@@ -501,7 +504,7 @@ impl<'a> Reader<'_, 'a> {
 }
 
 impl Csr<'_> {
-    /// A number that no feature's is above (of numbers, the largest); none where there are no entries.
+    /// The largest feature number; none where there are no entries.
     pub fn largest(&self) -> Option<u64> {
         self.pieces.iter().filter(|p| p.entries() > 0).map(|p| p.largest).max()
     }

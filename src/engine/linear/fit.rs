@@ -25,7 +25,10 @@ pub fn fit(input: &Input<'_>, params: &LinearParams, monitor: &dyn Monitor) -> R
     params.validate()?;
     if let Device::Cuda(_) = Device::parse(&params.device)? {
         let device = &params.device;
-        return Err(Error::parameter("device", format!("{device:?}: sparse logistic regression runs on the CPU only; use \"cpu\" or \"auto\"")));
+        return Err(Error::parameter(
+            "device",
+            format!("{device:?}: sparse logistic regression runs on the CPU only; use \"cpu\" or \"auto\""),
+        ));
     }
     let rows = check_table(input)?;
     let team = Team::new(threads(params, rows))?;

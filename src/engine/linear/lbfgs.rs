@@ -293,7 +293,8 @@ impl Search<'_, '_, '_> {
                 }
                 lanes(0..d.len(), |i| d[i] * steepest[range.start + i])
             });
-            let mut next = Point { vector: pages::filled(0.0, p.len()), scores: vec![0.0; at.scores.len()], gradient: vec![], objective: 0.0 };
+            let mut next =
+                Point { vector: pages::filled(0.0, p.len()), scores: vec![0.0; at.scores.len()], gradient: vec![], objective: 0.0 };
             let mut step = 1.0;
             if self.pairs.is_empty() {
                 passes.scores(&direction, &mut next.scores)?;

@@ -11,6 +11,7 @@ use super::csr::{Csr, Row};
 use super::problem::Problem;
 use super::units::Units;
 use super::vectors::{each, lanes};
+use crate::backend::cpu::histogram::prefetch_near;
 use crate::backend::cpu::team::Team;
 use crate::boosting::Monitor;
 use crate::column::Column;
@@ -98,6 +99,11 @@ impl<'p, 'a> Passes<'p, 'a> {
 
     /// The scores of all rows under a vector of coefficients: `out[row * outputs + output]`.
     pub fn scores(&self, vector: &[f64], out: &mut [f64]) -> Result<()> {
+        self.scores_where(|_| true, vector, out)
+    }
+
+    /// The scores of the rows that are `wanted`; others' are whatever.
+    pub fn scores_where(&self, wanted: impl Fn(usize) -> bool + Sync, vector: &[f64], out: &mut [f64]) -> Result<()> {
         let p = self.problem;
         let outputs = p.outputs;
         self.fill(out, outputs, |memory, rows, out| {
@@ -111,8 +117,13 @@ impl<'p, 'a> Passes<'p, 'a> {
                 }
             }
             let Some(csr) = &p.csr else { return };
+            let last = rows.end - 1;
             for (i, o) in rows.zip(out.chunks_exact_mut(outputs)) {
+                if !wanted(i) {
+                    continue;
+                }
                 let row = csr.row(i);
+                csr.row((i + 1).min(last)).fetch(sparse, outputs);
                 match o {
                     [o] => *o += row.dot(sparse),
                     o => row.dots(sparse, o),
@@ -210,6 +221,7 @@ impl<'p, 'a> Passes<'p, 'a> {
             |(sums, memory): &mut (Loan<'_>, Vec<f64>), _, rows| {
                 if let Some(csr) = &p.csr {
                     for i in rows.clone() {
+                        csr.row((i + 1).min(rows.end - 1)).fetch(&sums.values, p.outputs);
                         let w = p.weight(i) * scale;
                         csr.row(i).for_each(|k, x| {
                             let x = x * self.units.inverse(k);
@@ -320,6 +332,12 @@ impl Row<'_> {
             None => lanes(0..self.keys.len(), |i| vector[self.keys[i] as usize]),
             Some(values) => lanes(0..self.keys.len(), |i| vector[self.keys[i] as usize] * values[i] as f64),
         }
+    }
+
+    /// Asks for what stands at the row's features in an array of `outputs` numbers each.
+    #[inline(always)]
+    pub fn fetch<T>(&self, array: &[T], outputs: usize) {
+        self.keys.iter().for_each(|k| prefetch_near(array.as_ptr().wrapping_add(*k as usize * outputs) as *const u8));
     }
 
     /// Adds Σ coefficient · value of each output.

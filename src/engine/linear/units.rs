@@ -1,7 +1,7 @@
 //! What a feature's values are in units of, so that sums in integers suit features of very different sizes.
 //!
 //! A sum has one scale for all features, from the largest |value|. Where features differ much in size, that would leave small ones
-//! few bits: then each has a unit of its own, the power of two above its largest |value|, and sums are of values in units.
+//! few bits: then each has a unit of its own, the least power of two that its largest |value| does not exceed, and sums are of values in units.
 
 use super::csr::Csr;
 use crate::backend::cpu::team::Team;
@@ -41,7 +41,11 @@ impl Units {
                 }
             },
         );
-        let exponent = |bits: u32| libm::frexp(f32::from_bits(bits) as f64).1;
+        // The least power of two that is not below: of values that are all 1 the unit is 1, as it is without values.
+        let exponent = |bits: u32| {
+            let (fraction, exponent) = libm::frexp(f32::from_bits(bits) as f64);
+            if fraction == 0.5 { exponent - 1 } else { exponent }
+        };
         let sizes: Vec<Option<i32>> = largest.into_iter().map(AtomicU32::into_inner).map(|b| (b > 0).then(|| exponent(b))).collect();
         let (Some(low), Some(high)) = (sizes.iter().flatten().min(), sizes.iter().flatten().max()) else {
             return Units { inverse: None, common: 1.0 };
