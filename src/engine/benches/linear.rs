@@ -30,7 +30,7 @@ impl Table {
             let mut even = 0;
             for _ in 0..n {
                 let feature = (draw() % features) as u32;
-                even += (feature % 2 == 0) as u64;
+                even += feature.is_multiple_of(2) as u64;
                 narrow.push(feature);
             }
             codes.push(if 2 * even == n { (draw() % 2) as u32 } else { (2 * even > n) as u32 });

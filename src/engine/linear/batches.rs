@@ -17,6 +17,7 @@ use super::passes::{Passes, binary, multinomial, power};
 use super::problem::Problem;
 use super::rule::{Cell, Rule};
 use super::vectors::lanes;
+use crate::backend::cpu::histogram::prefetch_near;
 use crate::backend::cpu::team::Team;
 use crate::error::{Error, Result};
 use crate::numerics::fixed::round64;
@@ -29,6 +30,9 @@ const MOST_RUN: usize = 16;
 
 /// Entries of a batch that keep a thread busy.
 const ENTRIES_A_THREAD: usize = 8192;
+
+/// Entries whose sums and coefficients are fetched before they are needed.
+const AHEAD: usize = 24;
 
 /// Rows between two questions whether to stop.
 const ROWS_A_QUESTION: usize = 1 << 14;
@@ -85,8 +89,8 @@ struct Share {
 struct Entries {
     /// Feature, and row of the share.
     places: Vec<(u32, u32)>,
-    /// Where rows have values.
-    values: Vec<f32>,
+    /// In units, where rows have values.
+    values: Vec<f64>,
 }
 
 /// A fit by batches.
@@ -114,7 +118,7 @@ pub(super) fn batches(passes: &Passes<'_, '_>, params: &LinearParams, watch: &mu
     let mut fit = Batches::new(passes, params)?;
     let shares: Vec<RwLock<Share>> = (0..fit.workers.size()).map(|_| RwLock::default()).collect();
     let steps = fit.rows.len().div_ceil(fit.batch);
-    let mut scores = if watch.measures() { vec![0.0; p.rows * p.outputs] } else { vec![] };
+    let mut scores = if watch.marks().is_some() { vec![0.0; p.rows * p.outputs] } else { vec![] };
     let (mut vector, mut done) = (vec![], 0);
     while done < params.epochs() {
         // SGD's steps grow shorter; the others' do so by themselves.
@@ -131,11 +135,11 @@ pub(super) fn batches(passes: &Passes<'_, '_>, params: &LinearParams, watch: &mu
         }
         fit.settle(past + fit.rows.len() as f64);
         done += 1;
-        if watch.measures() || done == params.epochs() {
+        if watch.marks().is_some() || done == params.epochs() {
             vector = fit.vector(past + fit.rows.len() as f64);
         }
-        if watch.measures() {
-            passes.scores(&vector, &mut scores)?;
+        if let Some(held_out) = watch.marks() {
+            passes.scores_where(|i| held_out[i], &vector, &mut scores)?;
         }
         if watch.pass(done, params.epochs(), &vector, &scores)? {
             break;
@@ -189,8 +193,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                 sums: pages::filled(0, cells),
             },
             others: vec![Cell::default(); (p.dense.len() + 1) * p.outputs],
-            // Without sparse features, or with zeros alone, nothing needs to be an integer.
-            scale: Some(power(largest_weight / mean_weight * passes.largest_value, bits)).filter(|s| *s > 0.0).unwrap_or(1.0),
+            scale: power(largest_weight / mean_weight, bits),
             rows,
             mean_weight,
             workers: Team::new(passes.team.size().min(most / ENTRIES_A_THREAD).max(1))?,
@@ -242,8 +245,14 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         if let Some(csr) = &p.csr {
             let fades = self.rule.fades();
             let value = |at: usize| if fades { self.rule.value(&self.cells.get(at), now) } else { self.cells.c[at] as f64 };
-            for (i, o) in rows.iter().zip(scores.chunks_exact_mut(outputs)) {
+            for (at, (i, o)) in rows.iter().zip(scores.chunks_exact_mut(outputs)).enumerate() {
                 let row = csr.row(*i);
+                if let Some(next) = rows.get(at + 1) {
+                    csr.row(*next).fetch(&self.cells.c, outputs);
+                    if fades {
+                        csr.row(*next).fetch(&self.cells.state, outputs);
+                    }
+                }
                 match (o, row.values) {
                     ([o], None) => *o += lanes(0..row.keys.len(), |i| value(row.keys[i] as usize)),
                     ([o], Some(x)) => *o += lanes(0..row.keys.len(), |i| value(row.keys[i] as usize) * x[i] as f64),
@@ -278,7 +287,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                 let entries = &mut share.entries[owner(*key, owners)];
                 entries.places.push((*key, i as u32));
                 if let Some(values) = row.values {
-                    entries.values.push(values[j]);
+                    entries.values.push(values[j] as f64 * self.passes.units.inverse(*key as usize));
                 }
             }
         }
@@ -299,7 +308,10 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         for share in &shares {
             let Some(entries) = share.entries.get(owner) else { continue };
             for (at, (key, row)) in entries.places.iter().enumerate() {
-                let x = entries.values.get(at).map_or(1.0, |x| *x as f64);
+                if let Some((ahead, _)) = entries.places.get(at + AHEAD) {
+                    prefetch_near(sums.0.wrapping_add(*ahead as usize * outputs) as *const u8);
+                }
+                let x = entries.values.get(at).copied().unwrap_or(1.0);
                 for k in 0..outputs {
                     let cell = *key as usize * outputs + k;
                     debug_assert!(cell < length);
@@ -309,16 +321,22 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                 }
             }
         }
-        let back = 1.0 / self.scale;
         for share in &shares {
             let Some(entries) = share.entries.get(owner) else { continue };
-            for (key, _) in &entries.places {
+            for (at, (key, _)) in entries.places.iter().enumerate() {
+                if let Some((ahead, _)) = entries.places.get(at + AHEAD) {
+                    let cell = *ahead as usize * outputs;
+                    prefetch_near(sums.0.wrapping_add(cell) as *const u8);
+                    prefetch_near(state.0.wrapping_add(cell) as *const u8);
+                    prefetch_near(c.0.wrapping_add(cell) as *const u8);
+                }
+                let scale = self.scale * self.passes.units.inverse(*key as usize);
                 for cell in *key as usize * outputs..(*key as usize + 1) * outputs {
                     // SAFETY: as above.
                     let (c, state, sum) = unsafe { (&mut *c.0.add(cell), &mut *state.0.add(cell), &mut *sums.0.add(cell)) };
                     // Of a feature that stands here more than once the first place takes all.
                     if *sum != 0 {
-                        let g = std::mem::take(sum) as f64 * back;
+                        let g = std::mem::take(sum) as f64 / scale;
                         let mut moved = self.cells.cell(*c, *state);
                         self.rule.step(&mut moved, g, now, rows);
                         (*c, *state) = (moved.c as f32, self.cells.state_of(&moved));

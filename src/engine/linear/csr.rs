@@ -2,10 +2,11 @@
 //! that already.
 
 use super::rows::{Items, ListChunk, ListColumn, Offsets, SparseRows};
+use super::vectors::each;
 use crate::backend::cpu::team::Team;
 use crate::column::{Bits, Chunk, Column, FeatureType, Values};
 use crate::error::{Error, Result};
-use crate::pages;
+use crate::pages::{self, Zero};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -38,6 +39,8 @@ pub(super) struct Piece<'a> {
     base: usize,
     pub keys: Keys<'a>,
     pub values: Option<Cow<'a, [f32]>>,
+    /// The largest feature number.
+    largest: u64,
 }
 
 impl Piece<'_> {
@@ -276,13 +279,16 @@ impl<'a> Reader<'_, 'a> {
             Offsets::Fixed { width, .. } => Starts::Fixed { width, rows: rows.len() },
         };
         let base = if matches!(starts, Starts::Fixed { .. }) { 0 } else { keys.all().start };
-        let keys = match (hashed, keys.chunk.items) {
-            (Some(hashed), _) => Keys::Narrow(hashed.into()),
+        let (keys, largest) = match (hashed, keys.chunk.items) {
+            (Some(hashed), _) => {
+                let largest = self.check_numbers(keys, &hashed, &mut [], |x| x)?;
+                (Keys::Narrow(hashed.into()), largest)
+            }
             (None, Items::Numbers(chunk)) => self.numbers(keys, chunk.values())?,
-            (None, Items::Texts(_)) => Keys::Narrow(Cow::Borrowed(&[])),
+            (None, Items::Texts(_)) => (Keys::Narrow(Cow::Borrowed(&[])), 0),
         };
         let values = values.map(|v| self.amounts(v)).transpose()?;
-        Ok(Piece { starts, base, keys, values })
+        Ok(Piece { starts, base, keys, values, largest })
     }
 
     /// The row of the part that has item `at`, and whose list is not empty.
@@ -306,42 +312,34 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// `make(i)` for `0..len`.
-    fn fill<T: Copy + Default + Send>(&self, len: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
-        let mut out = pages::filled(T::default(), len);
-        let blocks: Vec<Mutex<&mut [T]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
-        self.team.deal(
-            blocks.len(),
-            || (),
-            |_, b| {
-                if let Ok(mut block) = blocks[b].lock() {
-                    block.iter_mut().enumerate().for_each(|(i, o)| *o = make(b * BLOCK + i));
-                }
-            },
-        );
-        drop(blocks);
+    fn fill<T: Zero + Send>(&self, len: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        let mut out = pages::zeroed(len);
+        each(self.team, &mut out, BLOCK, |b, block| block.iter_mut().enumerate().for_each(|(i, o)| *o = make(b * BLOCK + i)));
         out
     }
 
-    /// The numbers of a plain part: borrowed where they are of 32 bits.
-    fn numbers(&self, part: &Part<'a>, values: Values<'a>) -> Result<Keys<'a>> {
+    /// The numbers of a plain part, borrowed where they are of 32 bits, and the largest.
+    fn numbers(&self, part: &Part<'a>, values: Values<'a>) -> Result<(Keys<'a>, u64)> {
         macro_rules! convert {
             ($v:ident) => {{
                 let items = &$v[part.all()];
-                let largest = self.check_numbers(part, items)?;
-                if largest > u32::MAX as u64 {
-                    Keys::Wide(self.fill(items.len(), |i| items[i] as u64))
-                } else {
-                    Keys::Narrow(self.fill(items.len(), |i| items[i] as u32).into())
-                }
+                let mut narrow = pages::zeroed(items.len());
+                let largest = self.check_numbers(part, items, &mut narrow, |x| x as u32)?;
+                let wide = largest > u32::MAX as u64;
+                (if wide { Keys::Wide(self.fill(items.len(), |i| items[i] as u64)) } else { Keys::Narrow(narrow.into()) }, largest)
             }};
         }
         Ok(match values {
-            Values::U32(v) => Keys::Narrow(Cow::Borrowed(&v[part.all()])),
+            Values::U32(v) => {
+                let items = &v[part.all()];
+                (Keys::Narrow(Cow::Borrowed(items)), self.check_numbers(part, items, &mut [], |x| x)?)
+            }
             Values::I32(v) => {
                 let items = &v[part.all()];
-                self.check_numbers(part, items)?;
+                let largest = self.check_numbers(part, items, &mut [], |x| x as u32)?;
                 // SAFETY: u32 has the size and the alignment of i32, and any bits are a u32.
-                Keys::Narrow(Cow::Borrowed(unsafe { std::slice::from_raw_parts(items.as_ptr().cast::<u32>(), items.len()) }))
+                let items = unsafe { std::slice::from_raw_parts(items.as_ptr().cast::<u32>(), items.len()) };
+                (Keys::Narrow(Cow::Borrowed(items)), largest)
             }
             Values::I8(v) => convert!(v),
             Values::I16(v) => convert!(v),
@@ -357,16 +355,26 @@ impl<'a> Reader<'_, 'a> {
         Error::column(&self.features.name, "feature numbers are integers of at most 64 bits")
     }
 
-    /// The largest number; an error where one is negative.
-    fn check_numbers<T: Copy + Ord + Sync + Send + std::fmt::Display>(&self, part: &Part<'_>, items: &[T]) -> Result<u64>
+    /// The largest number, and all of them `narrow` in `out` where that is not empty; an error where one is negative.
+    fn check_numbers<T: Copy + Ord + Sync + Send + std::fmt::Display>(
+        &self,
+        part: &Part<'_>,
+        items: &[T],
+        out: &mut [u32],
+        narrow: impl Fn(T) -> u32 + Sync,
+    ) -> Result<u64>
     where
         u64: TryFrom<T>,
     {
+        let blocks: Vec<Mutex<&mut [u32]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
         let ends = self.team.deal(
             items.len().div_ceil(BLOCK),
             || (),
             |_, b| {
                 let block = &items[b * BLOCK..items.len().min((b + 1) * BLOCK)];
+                if let Some(Ok(mut out)) = blocks.get(b).map(Mutex::lock) {
+                    out.iter_mut().zip(block).for_each(|(o, x)| *o = narrow(*x));
+                }
                 block.iter().fold((block[0], block[0]), |(low, high), x| (low.min(*x), high.max(*x)))
             },
         );
@@ -449,9 +457,10 @@ impl<'a> Reader<'_, 'a> {
             }
             starts.push(wide.len());
         }
-        let narrow = wide.iter().all(|k| *k <= u32::MAX as u64);
+        let largest = wide.iter().copied().max().unwrap_or(0);
+        let narrow = largest <= u32::MAX as u64;
         let keys = if narrow { Keys::Narrow(wide.iter().map(|k| *k as u32).collect()) } else { Keys::Wide(wide) };
-        Ok(Piece { starts: Starts::Owned(starts), base: 0, keys, values: values.map(|_| amounts.into()) })
+        Ok(Piece { starts: Starts::Owned(starts), base: 0, keys, values: values.map(|_| amounts.into()), largest })
     }
 
     /// The feature at `at`; none where it is null.
@@ -495,45 +504,15 @@ impl<'a> Reader<'_, 'a> {
 }
 
 impl Csr<'_> {
-    /// The largest feature number.
-    pub fn largest(&self, team: &Team) -> Option<u64> {
-        let of_piece = |piece: &Piece<'_>| {
-            let n = piece.entries();
-            let blocks = team.deal(
-                n.div_ceil(BLOCK),
-                || (),
-                |_, b| {
-                    let range = b * BLOCK..n.min((b + 1) * BLOCK);
-                    match &piece.keys {
-                        Keys::Narrow(k) => k[range].iter().fold(0, |m, k| m.max(*k)) as u64,
-                        Keys::Wide(k) => k[range].iter().fold(0, |m, k| m.max(*k)),
-                    }
-                },
-            );
-            blocks.into_iter().max()
-        };
-        self.pieces.iter().filter_map(of_piece).max()
+    /// The largest feature number; none where there are no entries.
+    pub fn largest(&self) -> Option<u64> {
+        self.pieces.iter().filter(|p| p.entries() > 0).map(|p| p.largest).max()
     }
 }
 
 impl Csr<'_> {
-    /// The largest |value|; 1 where there are none.
-    pub fn largest_value(&self, team: &Team) -> f32 {
-        let of_piece = |piece: &Piece<'_>| match &piece.values {
-            None => 1.0,
-            Some(values) => {
-                let largest = team.deal(
-                    values.len().div_ceil(BLOCK),
-                    || (),
-                    |_, b| {
-                        values[b * BLOCK..values.len().min((b + 1) * BLOCK)]
-                            .iter()
-                            .fold(0.0f32, |m, x| if x.abs() > m { x.abs() } else { m })
-                    },
-                );
-                largest.into_iter().fold(0.0, f32::max)
-            }
-        };
-        self.pieces.iter().map(of_piece).fold(0.0, f32::max)
+    /// Whether entries have values.
+    pub fn has_values(&self) -> bool {
+        self.pieces.iter().any(|p| p.values.is_some())
     }
 }

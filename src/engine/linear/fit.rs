@@ -6,6 +6,7 @@ use super::lbfgs::lbfgs;
 use super::passes::Passes;
 use super::problem::{Problem, check_table, problem};
 use super::{Input, LinearModel, LinearParams, Optimizer};
+use crate::backend::Device;
 use crate::backend::cpu::team::Team;
 use crate::boosting::Monitor;
 use crate::error::{Error, Result};
@@ -22,6 +23,13 @@ use crate::error::{Error, Result};
 /// See [`super::Predictor`] for an example.
 pub fn fit(input: &Input<'_>, params: &LinearParams, monitor: &dyn Monitor) -> Result<LinearModel> {
     params.validate()?;
+    if let Device::Cuda(_) = Device::parse(&params.device)? {
+        let device = &params.device;
+        return Err(Error::parameter(
+            "device",
+            format!("{device:?}: sparse logistic regression runs on the CPU only; use \"cpu\" or \"auto\""),
+        ));
+    }
     let rows = check_table(input)?;
     let team = Team::new(threads(params, rows))?;
     team.enter(|| fit_on(&team, input, params, monitor))
@@ -39,6 +47,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
     if monitor.interrupted() {
         return Err(Error::Interrupted);
     }
+    monitor.device("cpu");
     let passes = Passes::new(&problem, team, monitor)?;
     let mut fitted = match params.optimizer {
         Optimizer::Lbfgs => lbfgs(&passes, params.epochs(), params.tolerance(), &mut watch)?,

@@ -20,6 +20,7 @@ struct HeldOut {
 
 /// Watches the passes of a fit: tells the monitor, measures, and says when to stop.
 pub(super) struct Watch<'a> {
+    marks: Option<&'a [bool]>,
     held_out: Option<HeldOut>,
     outputs: usize,
     patience: Option<u32>,
@@ -33,13 +34,13 @@ impl<'a> Watch<'a> {
     /// `marks`: which rows are held out. `weight`: their weights, the training rows' among them.
     pub fn new(
         problem: &Problem<'_>,
-        marks: Option<&[bool]>,
+        marks: Option<&'a [bool]>,
         weight: Option<&[f32]>,
         params: &LinearParams,
         monitor: &'a dyn Monitor,
     ) -> Result<Self> {
         let mut watch =
-            Watch { held_out: None, outputs: problem.outputs, patience: params.early_stopping, monitor, history: None, best: None };
+            Watch { marks, held_out: None, outputs: problem.outputs, patience: params.early_stopping, monitor, history: None, best: None };
         let Some(marks) = marks else {
             let name = if params.early_stopping.is_some() { "early_stopping" } else { "metric" };
             return match (params.early_stopping, params.metric) {
@@ -65,9 +66,9 @@ impl<'a> Watch<'a> {
         Ok(watch)
     }
 
-    /// Whether scores of held-out rows are wanted at all.
-    pub fn measures(&self) -> bool {
-        self.held_out.is_some()
+    /// Which rows are held out, if any are.
+    pub fn marks(&self) -> Option<&'a [bool]> {
+        self.marks
     }
 
     /// Notes pass `done` (from 1) of `total`; `scores[row * outputs + output]` of all rows. Whether to stop.

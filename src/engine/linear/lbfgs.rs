@@ -15,6 +15,7 @@ use super::passes::Passes;
 use super::vectors::{lanes, map, sum};
 use crate::error::{Error, Result};
 use crate::numerics::reduce::sum as serial_sum;
+use crate::pages;
 use std::collections::VecDeque;
 
 /// Pairs of steps and gradient changes that are remembered.
@@ -79,9 +80,13 @@ pub(super) fn lbfgs(passes: &Passes<'_, '_>, iterations: u32, tolerance: f64, wa
             converged = true;
             break;
         };
-        search.remember(&at, &next);
-        at = next;
         done += 1;
+        let (mut next, largest) = next;
+        if done < iterations {
+            search.derive(&mut next, largest)?;
+            search.remember(&at, &next);
+        }
+        at = next;
         if watch.pass(done, iterations, &at.vector, &at.scores)? {
             break;
         }
@@ -93,19 +98,18 @@ impl Search<'_, '_, '_> {
     /// No coefficients, and the intercept of the classes' shares.
     fn start(&mut self) -> Result<Point> {
         let p = self.passes.problem;
-        let mut vector = vec![0.0; p.len()];
+        let mut vector = pages::filled(0.0, p.len());
         if p.fit_intercept {
             p.log_shares(&mut vector[p.intercepts()..]);
         }
-        let mut scores = vec![0.0; p.rows * p.outputs];
-        self.passes.scores(&vector, &mut scores)?;
+        let scores = vector[p.intercepts()..].repeat(p.rows);
         let mut at = Point { vector, scores, gradient: vec![0.0; p.len()], objective: 0.0 };
         let largest = self.measure(&mut at)?;
         self.passes.squares(&mut at.gradient)?;
         let curvature = |i: usize| 0.25 * at.gradient[i] / p.total_weight + if i < p.intercepts() { p.l2 } else { 0.0 };
         let top = (0..p.len()).fold(f64::MIN_POSITIVE, |m, i| m.max(curvature(i)));
-        // A feature that no row has, or only with values that vanish beside others, moves no faster than the most curved.
-        let inverse = |i: usize| 1.0 / if curvature(i) > top * 1e-30 { curvature(i) } else { top };
+        // A feature that no row has has no gradient either.
+        let inverse = |i: usize| 1.0 / if curvature(i) > 0.0 { curvature(i) } else { top };
         self.inverse = (0..p.len()).map(|i| inverse(i).clamp(1e-30, 1e30) as f32).collect();
         self.derive(&mut at, largest)?;
         Ok(at)
@@ -126,6 +130,7 @@ impl Search<'_, '_, '_> {
     /// The gradient of the smooth part, from the residuals.
     fn derive(&mut self, at: &mut Point, largest: f64) -> Result<()> {
         let p = self.passes.problem;
+        at.gradient.resize(p.len(), 0.0);
         self.passes.gradient(&self.residuals, largest, &mut at.gradient)?;
         let (c, penalised) = (&at.vector, p.intercepts());
         map(self.passes.team, &mut at.gradient, |range, g| {
@@ -159,7 +164,7 @@ impl Search<'_, '_, '_> {
     /// The direction that the pairs (and the diagonal) make of a gradient: minus the inverse Hessian that they stand for, times the gradient.
     fn direction(&self, gradient: &[f64]) -> Vec<f64> {
         let team = self.passes.team;
-        let mut q: Vec<f64> = vec![0.0; gradient.len()];
+        let mut q: Vec<f64> = pages::filled(0.0, gradient.len());
         let newest = self.pairs.back();
         // Each sweep takes off what one pair gave and prepares the next one's product.
         let mut product = map(team, &mut q, |range, q| {
@@ -207,8 +212,8 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// The next point without an L1 penalty; none where there is no lower one.
-    fn line_step(&mut self, at: &Point) -> Result<Option<Point>> {
+    /// The next point without an L1 penalty (without its gradient), and its largest residual; none where there is no lower one.
+    fn line_step(&mut self, at: &Point) -> Result<Option<(Point, f64)>> {
         let passes = self.passes;
         let p = passes.problem;
         let mut along = vec![0.0; p.rows * p.outputs];
@@ -216,7 +221,7 @@ impl Search<'_, '_, '_> {
             let Some((direction, slope)) = self.directions(&at.gradient) else { return Ok(None) };
             passes.scores(&direction, &mut along)?;
             let step = self.line_search(at, &direction, &along, slope)?;
-            let mut next = Point { vector: direction, scores: along, gradient: vec![0.0; p.len()], objective: 0.0 };
+            let mut next = Point { vector: direction, scores: along, gradient: vec![], objective: 0.0 };
             let advance = |out: &mut [f64], from: &[f64]| {
                 map(passes.team, out, |range, out| {
                     out.iter_mut().zip(&from[range]).for_each(|(o, x)| *o = x + step * *o);
@@ -227,8 +232,7 @@ impl Search<'_, '_, '_> {
             advance(&mut next.scores, &at.scores);
             let largest = self.measure(&mut next)?;
             if next.objective < at.objective {
-                self.derive(&mut next, largest)?;
-                return Ok(Some(next));
+                return Ok(Some((next, largest)));
             }
             if self.pairs.is_empty() {
                 return Ok(None);
@@ -275,8 +279,8 @@ impl Search<'_, '_, '_> {
         Ok(best)
     }
 
-    /// The next point under an L1 penalty; none where there is no lower one.
-    fn orthant_step(&mut self, at: &Point, steepest: &[f64]) -> Result<Option<Point>> {
+    /// The next point under an L1 penalty, likewise; none where there is no lower one.
+    fn orthant_step(&mut self, at: &Point, steepest: &[f64]) -> Result<Option<(Point, f64)>> {
         let passes = self.passes;
         let (p, team, c) = (passes.problem, passes.team, &at.vector);
         let penalised = p.intercepts();
@@ -289,7 +293,8 @@ impl Search<'_, '_, '_> {
                 }
                 lanes(0..d.len(), |i| d[i] * steepest[range.start + i])
             });
-            let mut next = Point { vector: vec![0.0; p.len()], scores: vec![0.0; at.scores.len()], gradient: vec![], objective: 0.0 };
+            let mut next =
+                Point { vector: pages::filled(0.0, p.len()), scores: vec![0.0; at.scores.len()], gradient: vec![], objective: 0.0 };
             let mut step = 1.0;
             if self.pairs.is_empty() {
                 passes.scores(&direction, &mut next.scores)?;
@@ -310,9 +315,7 @@ impl Search<'_, '_, '_> {
                 passes.scores(&next.vector, &mut next.scores)?;
                 let largest = self.measure(&mut next)?;
                 if next.objective <= at.objective + 1e-4 * fall && next.objective < at.objective {
-                    next.gradient = vec![0.0; p.len()];
-                    self.derive(&mut next, largest)?;
-                    return Ok(Some(next));
+                    return Ok(Some((next, largest)));
                 }
                 step *= 0.5;
             }

@@ -20,6 +20,7 @@ mod predict;
 mod problem;
 pub mod rows;
 mod rule;
+mod units;
 mod vectors;
 
 pub use fit::fit;

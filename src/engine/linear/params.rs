@@ -79,7 +79,7 @@ pub struct LinearParams {
     pub seed: u64,
     /// Threads; as many as Polars uses unless told otherwise. Never changes the model.
     pub n_threads: Option<u32>,
-    /// `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the model.
+    /// `"auto"` or `"cpu"`: both are the CPU, there is no other backend yet. `"cuda"` is refused by the fit.
     pub device: String,
 }
 

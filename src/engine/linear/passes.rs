@@ -9,7 +9,9 @@
 
 use super::csr::{Csr, Row};
 use super::problem::Problem;
+use super::units::Units;
 use super::vectors::{each, lanes};
+use crate::backend::cpu::histogram::prefetch_near;
 use crate::backend::cpu::team::Team;
 use crate::boosting::Monitor;
 use crate::column::Column;
@@ -35,7 +37,8 @@ pub(super) struct Passes<'p, 'a> {
     adders: Team,
     /// Sums of the sparse features' gradients, zeros between two passes.
     sums: Mutex<Vec<Vec<i64>>>,
-    pub largest_value: f64,
+    /// What sums are in units of.
+    pub units: Units,
     /// The bits of a sum that are left for one entry.
     bits: i32,
 }
@@ -55,8 +58,8 @@ impl<'p, 'a> Passes<'p, 'a> {
         let entries = problem.csr.as_ref().map_or(0, Csr::entries) as u64;
         // 2^bits times the entries stays below 2^62; and `round64` takes 51 bits.
         let bits = 50.min(62 - (64 - entries.leading_zeros() as i32));
-        let largest_value = problem.csr.as_ref().map_or(0.0, |c| c.largest_value(team)) as f64;
-        Ok(Passes { problem, team, monitor, adders, sums: Mutex::default(), largest_value, bits })
+        let units = Units::new(problem.csr.as_ref(), problem.width, team);
+        Ok(Passes { problem, team, monitor, adders, sums: Mutex::default(), units, bits })
     }
 
     /// Whether to stop.
@@ -96,6 +99,11 @@ impl<'p, 'a> Passes<'p, 'a> {
 
     /// The scores of all rows under a vector of coefficients: `out[row * outputs + output]`.
     pub fn scores(&self, vector: &[f64], out: &mut [f64]) -> Result<()> {
+        self.scores_where(|_| true, vector, out)
+    }
+
+    /// The scores of the rows that are `wanted`; others' are whatever.
+    pub fn scores_where(&self, wanted: impl Fn(usize) -> bool + Sync, vector: &[f64], out: &mut [f64]) -> Result<()> {
         let p = self.problem;
         let outputs = p.outputs;
         self.fill(out, outputs, |memory, rows, out| {
@@ -109,8 +117,13 @@ impl<'p, 'a> Passes<'p, 'a> {
                 }
             }
             let Some(csr) = &p.csr else { return };
+            let last = rows.end - 1;
             for (i, o) in rows.zip(out.chunks_exact_mut(outputs)) {
+                if !wanted(i) {
+                    continue;
+                }
                 let row = csr.row(i);
+                csr.row((i + 1).min(last)).fetch(sparse, outputs);
                 match o {
                     [o] => *o += row.dot(sparse),
                     o => row.dots(sparse, o),
@@ -149,7 +162,7 @@ impl<'p, 'a> Passes<'p, 'a> {
     pub fn gradient(&self, residuals: &[f64], largest: f64, out: &mut [f64]) -> Result<()> {
         let p = self.problem;
         let (outputs, cells) = (p.outputs, p.width * p.outputs);
-        let scale = power(largest * self.largest_value, self.bits);
+        let scale = power(largest, self.bits);
         let loan = || Loan::new(&self.sums, cells);
         let blocks = self.blocks(
             &self.adders,
@@ -160,8 +173,8 @@ impl<'p, 'a> Passes<'p, 'a> {
                 {
                     for i in rows.clone() {
                         match &residuals[i * outputs..(i + 1) * outputs] {
-                            [r] => csr.row(i).add(r * scale, &mut sums.values),
-                            r => csr.row(i).add_all(r, scale, &mut sums.values),
+                            [r] => csr.row(i).add(r * scale, &self.units, &mut sums.values),
+                            r => csr.row(i).add_all(r, scale, &self.units, &mut sums.values),
                         }
                     }
                 }
@@ -169,7 +182,7 @@ impl<'p, 'a> Passes<'p, 'a> {
             },
         )?;
         let (sparse, others) = out.split_at_mut(cells);
-        self.collect(scale, sparse);
+        self.collect(sparse, |unit| scale * unit);
         for (i, o) in others.iter_mut().enumerate() {
             *o = add_in_order(blocks.iter().map(|b| b[i]));
         }
@@ -179,8 +192,9 @@ impl<'p, 'a> Passes<'p, 'a> {
         Ok(())
     }
 
-    /// What the sums come to; they are zeros again.
-    fn collect(&self, scale: f64, out: &mut [f64]) {
+    /// What the sums come to, by the scale that values of a unit (one over it) have; they are zeros again.
+    fn collect(&self, out: &mut [f64], scale: impl Fn(f64) -> f64 + Sync) {
+        let outputs = self.problem.outputs;
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let mut parts: Vec<_> = sums.iter_mut().map(|s| s.chunks_mut(BLOCK)).collect();
         let parts: Vec<Mutex<Vec<&mut [i64]>>> =
@@ -189,7 +203,8 @@ impl<'p, 'a> Passes<'p, 'a> {
             let mut parts = parts[b].lock().unwrap_or_else(PoisonError::into_inner);
             for (i, o) in out.iter_mut().enumerate() {
                 let total = parts.iter_mut().fold(0i64, |total, part| total + std::mem::take(&mut part[i]));
-                *o = if scale > 0.0 { total as f64 / scale } else { 0.0 };
+                let feature = if outputs == 1 { b * BLOCK + i } else { (b * BLOCK + i) / outputs };
+                *o = if total == 0 { 0.0 } else { total as f64 / scale(self.units.inverse(feature)) };
             }
         });
     }
@@ -198,7 +213,7 @@ impl<'p, 'a> Passes<'p, 'a> {
     pub fn squares(&self, out: &mut [f64]) -> Result<()> {
         let p = self.problem;
         let largest = p.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }));
-        let scale = power(largest * self.largest_value * self.largest_value, self.bits);
+        let scale = power(largest, self.bits);
         let cells = p.width * p.outputs;
         let blocks = self.blocks(
             &self.adders,
@@ -206,8 +221,12 @@ impl<'p, 'a> Passes<'p, 'a> {
             |(sums, memory): &mut (Loan<'_>, Vec<f64>), _, rows| {
                 if let Some(csr) = &p.csr {
                     for i in rows.clone() {
+                        csr.row((i + 1).min(rows.end - 1)).fetch(&sums.values, p.outputs);
                         let w = p.weight(i) * scale;
-                        csr.row(i).for_each(|k, x| sums.values[k * p.outputs] += round64(w * (x * x)));
+                        csr.row(i).for_each(|k, x| {
+                            let x = x * self.units.inverse(k);
+                            sums.values[k * p.outputs] += round64(w * (x * x));
+                        });
                     }
                 }
                 let weight = |i: usize| p.weight(rows.start + i);
@@ -218,7 +237,7 @@ impl<'p, 'a> Passes<'p, 'a> {
                 p.dense.iter().map(square).chain([lanes(0..rows.len(), weight)]).collect::<Vec<f64>>()
             },
         )?;
-        self.collect(scale, &mut out[..cells]);
+        self.collect(&mut out[..cells], |unit| scale * unit * unit);
         for of_feature in out[..cells].chunks_exact_mut(p.outputs) {
             let square = of_feature[0];
             of_feature.fill(square);
@@ -315,15 +334,21 @@ impl Row<'_> {
         }
     }
 
+    /// Asks for what stands at the row's features in an array of `outputs` numbers each.
+    #[inline(always)]
+    pub fn fetch<T>(&self, array: &[T], outputs: usize) {
+        self.keys.iter().for_each(|k| prefetch_near(array.as_ptr().wrapping_add(*k as usize * outputs) as *const u8));
+    }
+
     /// Adds Σ coefficient · value of each output.
     pub fn dots(&self, vector: &[f64], out: &mut [f64]) {
         let n = out.len();
         self.for_each(|k, x| out.iter_mut().zip(&vector[k * n..(k + 1) * n]).for_each(|(o, w)| *o += w * x));
     }
 
-    /// Adds `residual · value`, rounded, to each feature's sum.
+    /// Adds `residual · value in units`, rounded, to each feature's sum.
     #[inline(always)]
-    fn add(&self, residual: f64, sums: &mut [i64]) {
+    fn add(&self, residual: f64, units: &Units, sums: &mut [i64]) {
         match self.values {
             None => {
                 let q = round64(residual);
@@ -331,14 +356,15 @@ impl Row<'_> {
                     self.keys.iter().for_each(|k| sums[*k as usize] += q);
                 }
             }
-            Some(values) => self.keys.iter().zip(values).for_each(|(k, x)| sums[*k as usize] += round64(residual * *x as f64)),
+            Some(_) => self.for_each(|k, x| sums[k] += round64(residual * (x * units.inverse(k)))),
         }
     }
 
     /// The same for each output.
-    fn add_all(&self, residuals: &[f64], scale: f64, sums: &mut [i64]) {
+    fn add_all(&self, residuals: &[f64], scale: f64, units: &Units, sums: &mut [i64]) {
         let n = residuals.len();
         self.for_each(|k, x| {
+            let x = x * units.inverse(k);
             sums[k * n..(k + 1) * n].iter_mut().zip(residuals).for_each(|(s, r)| *s += round64(r * scale * x));
         });
     }

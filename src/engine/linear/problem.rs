@@ -171,7 +171,7 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
     }
     let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
     let mut csr = Csr::new(sparse, hash_bits, team)?;
-    let largest = csr.largest(team);
+    let largest = csr.largest();
     if let (Some(features), Some(largest)) = (params.features, largest)
         && largest >= features
         && let Some((row, number)) = csr.find(|k| k >= features)
@@ -181,12 +181,16 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
             format!("the feature number {number} in row {row} is not below features={features}"),
         ));
     }
-    let limit = largest.map_or(0, |l| l.saturating_add(1));
+    let limit = match largest {
+        Some(u64::MAX) => return Err(Error::column(&sparse.features.name, format!("the feature number {} is too large", u64::MAX))),
+        largest => largest.map_or(0, |l| l + 1),
+    };
     let numbering = match hash_bits {
         Some(bits) => Numbering::Hashed { bits },
         None => Numbering::Numbers { features: params.features.unwrap_or(limit) },
     };
-    let numbers = (limit > ARRAY_FEATURES.max(2 * csr.entries() as u64)).then(|| renumber(&mut csr));
+    let many = limit > ARRAY_FEATURES.max(2 * csr.entries() as u64).min(u32::MAX as u64);
+    let numbers = many.then(|| renumber(&mut csr)).transpose()?;
     let width = numbers.as_ref().map_or(limit as usize, Vec::len);
     let features =
         SparseFeatures { column: sparse.features.name.clone(), values: sparse.values.as_ref().map(|v| v.name.clone()), numbering };
@@ -194,7 +198,7 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
 }
 
 /// Numbers the features that occur from 0 in ascending order; gives what they were.
-fn renumber(csr: &mut Csr<'_>) -> Vec<u64> {
+fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
     let mut numbers = Vec::with_capacity(csr.entries());
     for piece in &csr.pieces {
         match &piece.keys {
@@ -204,6 +208,9 @@ fn renumber(csr: &mut Csr<'_>) -> Vec<u64> {
     }
     numbers.sort_unstable();
     numbers.dedup();
+    if numbers.len() > u32::MAX as usize {
+        return Err(Error::Memory(format!("{} different features; at most {} can be fitted", numbers.len(), u32::MAX)));
+    }
     let place = |k: u64| numbers.partition_point(|n| *n < k) as u32;
     for piece in &mut csr.pieces {
         let renumbered: Vec<u32> = match &piece.keys {
@@ -212,5 +219,5 @@ fn renumber(csr: &mut Csr<'_>) -> Vec<u64> {
         };
         piece.keys = Keys::Narrow(Cow::Owned(renumbered));
     }
-    numbers
+    Ok(numbers)
 }

@@ -45,7 +45,7 @@ impl Rule {
 
     fn adaptive_rate(&self, n: f64) -> f64 {
         match self.optimizer {
-            Optimizer::Adagrad if n > 0.0 => self.rate / libm::sqrt(n),
+            Optimizer::Adagrad if n > 0.0 => self.rate / n.sqrt(),
             Optimizer::Adagrad => 0.0,
             _ => self.rate,
         }
@@ -59,7 +59,7 @@ impl Rule {
         }
         if self.optimizer == Optimizer::Ftrl {
             let rest = cell.z.abs() - now * self.l1;
-            let leader = (if cell.z < 0.0 { rest } else { -rest }) / ((BETA + libm::sqrt(cell.n)) / self.rate + now * self.l2);
+            let leader = (if cell.z < 0.0 { rest } else { -rest }) / ((BETA + cell.n.sqrt()) / self.rate + now * self.l2);
             return if rest > 0.0 { leader } else { 0.0 };
         }
         if cell.c == 0.0 { 0.0 } else { self.shrink(cell.c, self.adaptive_rate(cell.n), now - cell.z) }
@@ -71,10 +71,10 @@ impl Rule {
         let c = self.value(cell, now);
         if self.optimizer == Optimizer::Ftrl {
             let n = cell.n + g * g;
-            let sigma = (libm::sqrt(n) - libm::sqrt(cell.n)) / self.rate;
+            let sigma = (n.sqrt() - cell.n.sqrt()) / self.rate;
             *cell = Cell { c: 0.0, n, z: cell.z + (g - sigma * c) };
             if !self.fades() {
-                cell.c = -cell.z / ((BETA + libm::sqrt(n)) / self.rate);
+                cell.c = -cell.z / ((BETA + n.sqrt()) / self.rate);
             }
             return;
         }

@@ -35,7 +35,10 @@ fn rows_that_cannot_be_are_refused() {
             assert!(text.contains("`v`") && text.contains("row 2") && words.iter().all(|w| text.contains(w)), "{text}");
         }
     }
+    let unsigned = [u64::MAX; 60];
     let table = good();
+    let largest = SparseRows { features: lists("f", &table.offsets, Values::U64(&unsigned)), values: None };
+    assert_error(fit(&Input { sparse: Some(largest), ..table.input() }, &LinearParams::default(), &Quiet), &["`f`", "too large"]);
     let values = table.values.clone().unwrap();
     let with = |offsets: &[i64]| {
         let sparse = SparseRows { values: Some(lists("v", offsets, Values::F64(&values))), ..table.sparse() };

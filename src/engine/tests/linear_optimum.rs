@@ -127,7 +127,7 @@ fn weights_are_repeated_rows() {
 /// far beyond all others give finite models that part the classes.
 #[test]
 fn hard_tables_are_fitted() {
-    let rows: Vec<Vec<(i64, f64)>> = (0..100).map(|i| vec![(i % 2, 1.0), (5, 1e-6), (6, 1e6 * (i % 3) as f64)]).collect();
+    let rows: Vec<Vec<(i64, f64)>> = (0..100).map(|i| vec![(i % 2, 1.0), (5, 1e-12), (6, 1e12 * (i % 3) as f64)]).collect();
     let codes: Vec<u32> = (0..100).map(|i| i % 2).collect();
     let mut table = Table::new(&rows, codes.clone(), 2);
     table.dense = vec![vec![7.0; 100]];

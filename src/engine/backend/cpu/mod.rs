@@ -11,7 +11,7 @@ mod codes;
 mod few;
 mod fill;
 mod group;
-mod histogram;
+pub(crate) mod histogram;
 mod partition;
 mod plan;
 mod questions;
