@@ -266,14 +266,7 @@ impl Fit<'_, '_> {
 
     fn view<'t, C: Code>(&self, table: &'t Table<C>) -> View<'t, C> {
         let stride = self.input.features[0].len();
-        View {
-            features: &table.features,
-            splitter: self.params.splitter,
-            codes: &table.codes,
-            by_row: &table.by_row,
-            stride,
-            decode: None,
-        }
+        View { features: &table.features, splitter: self.params.splitter, codes: &table.codes, by_row: &table.by_row, stride, decode: None }
     }
 
     fn limits(&self, features: usize, classes: bool) -> Limits {
