@@ -59,22 +59,22 @@ fn textbook(table: &Table, optimizer: &str, epochs: usize, rate: f64, l1: f64, l
             let r = 1.0 / (1.0 + (-score).exp()) - table.codes[i] as f64;
             g.iter_mut().zip(&x).for_each(|(g, x)| *g += r * x);
         }
-        for j in 0..len {
+        for (j, g) in g.into_iter().enumerate() {
             let (l1, l2) = if j == WIDTH + 1 { (0.0, 0.0) } else { (l1, l2) };
             let prox = |c: f64, rate: f64| c.signum() * (c.abs() - rows * rate * l1).max(0.0) / (1.0 + rows * rate * l2);
             match optimizer {
                 "sgd" => {
                     let rate = rate / (1.0 + epoch as f64).sqrt();
-                    s.c[j] = prox(s.c[j] - rate * g[j], rate);
+                    s.c[j] = prox(s.c[j] - rate * g, rate);
                 }
                 "adagrad" => {
-                    s.n[j] += g[j] * g[j];
+                    s.n[j] += g * g;
                     let rate = if s.n[j] > 0.0 { rate / s.n[j].sqrt() } else { 0.0 };
-                    s.c[j] = prox(s.c[j] - rate * g[j], rate);
+                    s.c[j] = prox(s.c[j] - rate * g, rate);
                 }
                 _ => {
-                    let n = s.n[j] + g[j] * g[j];
-                    s.z[j] += g[j] - (n.sqrt() - s.n[j].sqrt()) / rate * s.c[j];
+                    let n = s.n[j] + g * g;
+                    s.z[j] += g - (n.sqrt() - s.n[j].sqrt()) / rate * s.c[j];
                     s.n[j] = n;
                 }
             }
