@@ -153,6 +153,9 @@ extern "C" __global__ void __launch_bounds__(256) tree_grow_level(const __grid_c
     plan_level(a);
 }
 
+// So many nodes, at most, are searched and grown in one launch.
+constexpr uint32_t FEW_NODES = 63;
+
 // Few nodes are searched and grown in one launch. blockIdx.x: the feature; blockIdx.y: the node. The last
 // block of a node to arrive decides its split, and the last node's plans the next level.
 extern "C" __global__ void __launch_bounds__(BINS) tree_search_grow(const __grid_constant__ Ahead a) {
@@ -182,10 +185,16 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_level_grow(const __grid_
     if (!last_block(a.arrived, gridDim.x)) return;
     const uint32_t column = best_column(a.search.best, a.search.columns);
     const Best b = column == ~0u ? Best{} : read_best(a.search.best + column);
+    // A warp a node, and then a thread a node.
+    __shared__ Sums lefts[FEW_NODES];
     for (uint32_t place = threadIdx.x / 32; place < nodes; place += BINS / 32) {
-        const Item item = a.items[nodes - 1 + place];
-        const Sums left = left_of(a, item, column, b);
-        if ((threadIdx.x & 31) == 0) grow_node(a, place, column, b, left, item.state & SEARCHED);
+        const Sums left = left_of(a, a.items[nodes - 1 + place], column, b);
+        if ((threadIdx.x & 31) == 0) lefts[place] = left;
+    }
+    __syncthreads();
+    if (threadIdx.x < nodes) {
+        const bool searched = a.items[nodes - 1 + threadIdx.x].state & SEARCHED;
+        grow_node(a, threadIdx.x, column, b, lefts[threadIdx.x], searched);
     }
     if (a.level + 1 == a.depth) return;
     __syncthreads();

@@ -135,11 +135,6 @@ struct Job {
     uint32_t moves, unused;
 };
 
-__device__ __forceinline__ bool goes_right(const Job& job, uint32_t code) {
-    if (job.is_set) return job.set[code >> 5] >> (code & 31) & 1;
-    return code > job.last || (job.zero_right && code == 0);
-}
-
 // The rows of a launch's nodes.
 struct Plan {
     uint32_t rows, unused;

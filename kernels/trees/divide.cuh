@@ -102,25 +102,35 @@ struct Part {
     }
 };
 
-__device__ __forceinline__ void take_job(Job& job, const Job* jobs, uint32_t which) {
-    __syncthreads();
-    if (threadIdx.x < sizeof(Job) / 4) reinterpret_cast<uint32_t*>(&job)[threadIdx.x] = reinterpret_cast<const uint32_t*>(jobs + which)[threadIdx.x];
-    __syncthreads();
-}
+// What sends rows to the right.
+struct Test {
+    uint32_t last;
+    bool zero_right;
+    const uint32_t* set;  // or none
+
+    __device__ __forceinline__ explicit Test(const Job& job)
+        : last(job.last), zero_right(job.zero_right), set(job.is_set ? job.set : nullptr) {}
+
+    __device__ __forceinline__ bool right(uint32_t code) const {
+        if (set) return set[code >> 5] >> (code & 31) & 1;
+        return code > last || (zero_right && code == 0);
+    }
+};
 
 // Sends the rows of nodes to their children.
 extern "C" __global__ void __launch_bounds__(768, resident(768, 2))
     tree_divide(const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts, uint32_t count, const Plan* plan) {
-    constexpr int TURNS = 4;
-    __shared__ Job job;
+    constexpr int TURNS = 3;
     __shared__ Places::Shared asked;
     const Group group;
     Share share(starts, count, plan);
     const uint32_t lane = threadIdx.x & 31;
     uint32_t first = 0;
     while (uint32_t rows = share.next(starts, count, first)) {
-        take_job(job, jobs, share.which);
+        const Job& job = jobs[share.which];
         const Part part(l, nodes, job, first, rows);
+        const Test test(job);
+        const uint8_t* codes = job.codes;
         for (uint32_t all = part.from + group.number * (32 * GROUP * TURNS); all < part.to; all += blockDim.x * TURNS) {
             const uint32_t base = all + group.warp * (32 * TURNS);
             uint2 entry[TURNS];
@@ -130,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(768, resident(768, 2))
             uint32_t rights = 0, here = part.rows_from(base, 32 * TURNS);
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
-                bool goes = t * 32 + lane < here && goes_right(job, job.codes[static_cast<uint64_t>(entry[t].x) * LANES]);
+                bool goes = t * 32 + lane < here && test.right(codes[static_cast<uint64_t>(entry[t].x) * LANES]);
                 right[t] = __ballot_sync(~0u, goes);
                 rights += __popc(right[t]);
             }
@@ -153,7 +163,6 @@ extern "C" __global__ void __launch_bounds__(768, resident(768, 2))
 extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
     tree_divide_sum(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts,
                     uint32_t count, const Plan* plan, uint32_t moves) {
-    __shared__ Job job;
     __shared__ Places::Shared asked;
     const Group group;
     Share share(starts, count, plan);
@@ -167,8 +176,12 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
     const uint4* rows_of_codes = reinterpret_cast<const uint4*>(h.codes);
     uint32_t first = 0;
     while (uint32_t rows = share.next(starts, count, first)) {
-        take_job(job, jobs, share.which);
+        // The bins are empty.
+        __syncthreads();
+        const Job& job = jobs[share.which];
         const Part part(l, nodes, job, first, rows);
+        const Test test(job);
+        const bool right_is_smaller = job.right_is_smaller;
         const uint32_t feature = static_cast<uint32_t>(job.codes - h.codes);
         int queued = 0;
         const uint32_t begin = part.from + group.number * (32 * GROUP * TURNS), own = group.warp * (32 * TURNS);
@@ -188,10 +201,10 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
                 uint32_t code = codes[t].of(feature);
-                bool goes = t * 32 + lane < here && goes_right(job, code);
+                bool goes = t * 32 + lane < here && test.right(code);
                 right[t] = __ballot_sync(~0u, goes);
                 rights += __popc(right[t]);
-                unsigned summed = job.right_is_smaller ? right[t] : ~right[t];
+                unsigned summed = right_is_smaller ? right[t] : ~right[t];
                 if (t * 32 + 32 > here) summed &= here > t * 32 ? (1u << (here - t * 32)) - 1 : 0;
                 codes[t].queue_in(queue, queued, summed);
                 if (summed >> lane & 1) queue.put(queued + __popc(summed & ((1u << lane) - 1)), entry[t].y);

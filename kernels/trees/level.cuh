@@ -139,14 +139,26 @@ extern "C" __global__ void __launch_bounds__(BINS)
     sum_scores(a, level, numbers, blockIdx.x, nodes, begins, ends);
 }
 
-// The sums left of a split in a node's histogram, by a warp.
+// The sums left of a split in a node's histogram, by a warp. All bins are on their way before the first is
+// added: those behind the split are read too, for the first bin's address, and count nothing.
 __device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32_t inside, uint32_t first, uint32_t border, uint32_t side) {
-    Sums s = {0, 0, 0};
+    constexpr uint32_t EACH = BINS / 32;
     const uint32_t from = (side == MISSING_LEFT ? 0 : first) + (threadIdx.x & 31), end = first + border + 1;
+    Sums s = {0, 0, 0}, parts[EACH];
+    auto at = [&](uint32_t k) { return bin_of(a.histograms, slot, inside, from + 32 * k < end ? from + 32 * k : 0); };
+    if (a.histograms.components == 2) {
+        longlong2 read[EACH];
 #pragma unroll
-    for (uint32_t k = 0; k < BINS / 32; k++) {
-        const uint32_t bin = from + 32 * k;
-        if (bin < end) s = s + read_bin(bin_of(a.histograms, slot, inside, bin), a.counted);
+        for (uint32_t k = 0; k < EACH; k++) read[k] = __ldcg(reinterpret_cast<const longlong2*>(at(k)));
+#pragma unroll
+        for (uint32_t k = 0; k < EACH; k++) parts[k] = Sums{read[k].x, read[k].y, a.counted == BY_HESSIAN ? read[k].y : 0};
+    } else {
+#pragma unroll
+        for (uint32_t k = 0; k < EACH; k++) parts[k] = read_bin(at(k), a.counted);
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < EACH; k++) {
+        if (from + 32 * k < end) s = s + parts[k];
     }
     for (int o = 16; o; o >>= 1) {
         s = s + Sums{__shfl_xor_sync(~0u, s.gradient, o), __shfl_xor_sync(~0u, s.hessian, o), __shfl_xor_sync(~0u, s.count, o)};

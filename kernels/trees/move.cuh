@@ -69,7 +69,6 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
                                          const Plan* plan, uint32_t moves) {
     constexpr int TURNS = MOVE_TURNS, HALVES = 2 * TURNS;
     using Queue = QueueOf<TURNS>;
-    __shared__ Job job;
     __shared__ Places::Shared asked;
     const Group group;
     Share share(starts, count, plan);
@@ -85,7 +84,9 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
     const bool is_feature = lane < h.features;
     uint32_t first = 0;
     while (uint32_t rows = share.next(starts, count, first)) {
-        take_job(job, jobs, share.which);
+        // The bins are empty.
+        __syncthreads();
+        const Job& job = jobs[share.which];
         Node* node = nodes + job.node;
         const uint32_t start = node->start, end = start + node->len - 1, in_list = node->list;
         const uint32_t from = start + first, to = from + rows;
@@ -93,7 +94,9 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
         uint4* out = r.lists[in_list == 0 ? 1 : 0];
         const uint32_t feature = static_cast<uint32_t>(job.codes - reinterpret_cast<const uint8_t*>(r.codes));
         const uint32_t holder = feature / 16, shift = feature % 4 * 8, last = job.last;
-        const bool zero_right = job.zero_right, right_is_smaller = job.right_is_smaller;
+        const bool zero_right = job.zero_right;
+        // Those that count: the rows to the right, or the others.
+        const unsigned others = job.right_is_smaller ? 0 : ~0u;
         int queued = 0;
         const uint32_t begin = from + group.number * (32 * GROUP * TURNS), own = group.warp * (32 * TURNS);
         Halves<ROOT, HALVES> next;
@@ -114,7 +117,7 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
                 const uint32_t code = four >> shift & 0xff;
                 right[k] = __ballot_sync(~0u, code > last || (zero_right && code == 0)) >> holder & valid;
                 rights += __popc(right[k]);
-                const unsigned summed = right_is_smaller ? right[k] : valid & ~right[k];
+                const unsigned summed = valid & (right[k] ^ others);
                 if (summed >> bit & 1) {
                     const uint32_t at = queued + __popc(summed & before);
                     own_queue[at] = row[k];

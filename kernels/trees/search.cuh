@@ -135,13 +135,11 @@ __device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, u
     return h.slots + slot * h.slot_size + at * h.components;
 }
 
-// Past the first-level cache: other blocks of this launch may have written it.
+// A bin of three components, past the first-level cache: other blocks of this launch may have written it.
 __device__ __forceinline__ Sums read_bin(const int64_t* at, uint32_t counted) {
-    auto read = [&](int c) { return static_cast<int64_t>(__ldcg(reinterpret_cast<const long long*>(at) + c)); };
-    Sums s = {read(0), read(1), 0};
-    if (counted == APART) s.count = read(2);
-    if (counted == BY_HESSIAN) s.count = s.hessian;
-    return s;
+    const long long* numbers = reinterpret_cast<const long long*>(at);
+    const int64_t g = __ldcg(numbers), h = __ldcg(numbers + 1), c = __ldcg(numbers + 2);
+    return {g, h, counted == APART ? c : counted == BY_HESSIAN ? h : 0};
 }
 
 // The sums of a thread's bin in a node. A node whose histogram is what its sibling leaves of its

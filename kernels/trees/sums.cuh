@@ -142,15 +142,17 @@ __device__ __forceinline__ void make_plan(Node* nodes, uint32_t count, uint32_t*
     if (threadIdx.x == 0) plan->rows = carry;
 }
 
-// A block's share of the planned rows: as many for each block, but not too few to be worth a block's
-// histogram.
+// Rows that are worth a block's histogram.
+constexpr uint32_t LEAST_SHARE = 256;
+
+// A block's share of the planned rows: as many for each block, but not too few.
 struct Share {
     uint32_t at, to, which;
 
     __device__ __forceinline__ Share(const uint32_t* starts, uint32_t count, const Plan* plan) {
         __shared__ uint32_t first;
         uint32_t rows = plan->rows, per = ((rows + gridDim.x - 1) / gridDim.x + 127) / 128 * 128;
-        per = per < 1024 ? 1024 : per;
+        per = per < LEAST_SHARE ? LEAST_SHARE : per;
         at = blockIdx.x * per < rows ? blockIdx.x * per : rows;
         to = rows - at < per ? rows : at + per;
         if (at < to && threadIdx.x < 32) {

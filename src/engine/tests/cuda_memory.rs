@@ -95,12 +95,15 @@ fn the_limit_holds_and_what_was_used_last_stays(gpu: &Gpu) {
     let columns: Vec<Arc<Vec<f64>>> = (0..4).map(|c| Arc::new(vec![c as f64; 50_000])).collect();
     let of = |c: usize| bytes_of(gpu, &Column::from_f64("x", &columns[c]).kept_by(columns[c].clone()));
     let before = info(gpu).hits;
-    (of(0), of(1));
+    of(0);
+    of(1);
     assert_eq!((info(gpu).columns, info(gpu).bytes), (2, 800_000));
     // The first one is used again, so the second one goes.
-    (of(0), of(2));
+    of(0);
+    of(2);
     assert_eq!((info(gpu).columns, info(gpu).hits), (2, before + 1));
-    (of(0), of(2));
+    of(0);
+    of(2);
     assert_eq!(info(gpu).hits, before + 3);
     assert_eq!(Arc::strong_count(&columns[1]), 1);
     // Too large for it.
