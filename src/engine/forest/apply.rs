@@ -39,9 +39,15 @@ enum Way {
 /// A question of a mixed tree.
 #[derive(Clone, Copy)]
 enum Test {
-    Code { shift: u8, above: u8 },
+    Code {
+        shift: u8,
+        above: u8,
+    },
     /// `x > border`, or missing and told to.
-    Value { border: f64, missing_right: bool },
+    Value {
+        border: f64,
+        missing_right: bool,
+    },
     /// The category's code is one of a set.
     Set(u32),
 }

@@ -74,11 +74,8 @@ impl<'a, C: Code> Walker<'a, C> {
                     };
                     let code = codes[step.feature as usize * stride + row as usize].index();
                     let (shift, rest) = (step.test >> 30, step.test & LOWER);
-                    let right = if shift == 3 {
-                        self.sets[rest as usize].contains(code as u8)
-                    } else {
-                        (code as u32).wrapping_sub(shift) > rest
-                    };
+                    let right =
+                        if shift == 3 { self.sets[rest as usize].contains(code as u8) } else { (code as u32).wrapping_sub(shift) > rest };
                     *state = if *state < count { step.children[right as usize] } else { *state };
                 }
             }

@@ -84,12 +84,16 @@ fn transposed(team: &Team, codes: &[u8], features: usize, rows: usize) -> Vec<u8
     const BLOCK: usize = 1 << 12;
     let mut by_row = pages::zeroed(codes.len());
     let shares: Vec<Mutex<&mut [u8]>> = by_row.chunks_mut(BLOCK * features).map(Mutex::new).collect();
-    team.deal(shares.len(), || (), |_, b| {
-        let mut out = shares[b].lock().unwrap_or_else(PoisonError::into_inner);
-        for (i, out) in out.chunks_exact_mut(features).enumerate() {
-            out.iter_mut().enumerate().for_each(|(f, out)| *out = codes[f * rows + b * BLOCK + i]);
-        }
-    });
+    team.deal(
+        shares.len(),
+        || (),
+        |_, b| {
+            let mut out = shares[b].lock().unwrap_or_else(PoisonError::into_inner);
+            for (i, out) in out.chunks_exact_mut(features).enumerate() {
+                out.iter_mut().enumerate().for_each(|(f, out)| *out = codes[f * rows + b * BLOCK + i]);
+            }
+        },
+    );
     drop(shares);
     by_row
 }
@@ -124,12 +128,7 @@ fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
 ///
 /// # Errors
 /// For categorical columns, which have no order.
-pub fn ranked<C: Code>(
-    team: &Team,
-    input: &Input<'_>,
-    params: &ForestParams,
-    interrupted: &(dyn Fn() -> bool + Sync),
-) -> Result<Table<C>> {
+pub fn ranked<C: Code>(team: &Team, input: &Input<'_>, params: &ForestParams, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Table<C>> {
     let categorical = |c: &&Column<'_>| *c.dtype() == FeatureType::Categorical;
     if let Some(column) = input.features.iter().find(categorical) {
         let splitter = if params.splitter == Splitter::Exact { "exact" } else { "random" };
