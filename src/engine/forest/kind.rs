@@ -350,6 +350,7 @@ pub struct NumberSums {
     count: u64,
 }
 
+#[cfg(feature = "cuda")]
 impl NumberSums {
     /// Of rows without weights.
     pub fn unweighted(sum: i64, count: u64) -> NumberSums {
