@@ -176,11 +176,7 @@ impl<L: Code> Local<L> {
             self.codes = pages::filled(L::default(), n * features);
         }
         if !view.by_row.is_empty() {
-            let out = &mut self.codes[..n * features];
-            for (i, row) in rows.enumerate() {
-                let from = &view.by_row[row as usize * features..][..features];
-                from.iter().enumerate().for_each(|(f, code)| out[f * n + i] = L::from_index(code.index()));
-            }
+            copy_rows(view.by_row, features, rows, n, &mut self.codes[..n * features]);
             let codes = &self.codes[..n * features];
             return View { features: view.features, splitter: view.splitter, codes, by_row: &[], stride: n, decode: None };
         }
@@ -201,6 +197,28 @@ impl<L: Code> Local<L> {
         let decode = renumbered.then_some((self.starts.as_slice(), self.decode.as_slice()));
         let codes = &self.codes[..n * features];
         View { features: view.features, splitter: view.splitter, codes, by_row: &[], stride: n, decode }
+    }
+}
+
+/// Writes the codes of `rows` (`n` of them) feature after feature. Eight rows at a time, so that the memory's answers overlap.
+fn copy_rows<C: Code, L: Code>(by_row: &[C], features: usize, mut rows: impl Iterator<Item = u32>, n: usize, out: &mut [L]) {
+    const SIDE: usize = 8;
+    for start in (0..n).step_by(SIDE) {
+        let count = SIDE.min(n - start);
+        let mut from: [&[C]; SIDE] = [&[]; SIDE];
+        for (from, row) in from.iter_mut().zip(rows.by_ref().take(count)) {
+            *from = &by_row[row as usize * features..][..features];
+        }
+        if count == SIDE {
+            for (f, out) in out.chunks_exact_mut(n).enumerate() {
+                let codes = from.map(|row| L::from_index(row[f].index()));
+                out[start..start + SIDE].copy_from_slice(&codes);
+            }
+        } else {
+            for (f, out) in out.chunks_exact_mut(n).enumerate() {
+                out[start..].iter_mut().zip(&from).for_each(|(out, row)| *out = L::from_index(row[f].index()));
+            }
+        }
     }
 }
 

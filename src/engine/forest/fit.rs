@@ -190,6 +190,9 @@ struct Fit<'a, 'c> {
     monitor: &'a dyn Monitor,
 }
 
+/// A tree, and the rise of its error for each feature that is shuffled, where that is measured.
+type Measured = (Part, Option<Vec<f64>>);
+
 /// What the trees come to.
 struct Grown {
     parts: Vec<Part>,
@@ -361,8 +364,7 @@ impl Fit<'_, '_> {
                 self.monitor.round(*done, params.trees, None);
             }
         });
-        let mut grown: Vec<(u32, (Part, Option<Vec<f64>>))> =
-            shares.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        let mut grown: Vec<(u32, Measured)> = shares.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         grown.sort_unstable_by_key(|g| g.0);
         let (parts, measured): (Vec<Part>, Vec<Option<Vec<f64>>>) = grown.into_iter().map(|g| g.1).unzip();
         let permutation = params.permutation_importance.then(|| {
@@ -382,7 +384,7 @@ impl Fit<'_, '_> {
         tree: u32,
         ready: Option<Part>,
         buffers: &mut (Vec<K::Entry>, Vec<K::Entry>),
-    ) -> Result<(Part, Option<Vec<f64>>)> {
+    ) -> Result<Measured> {
         let (params, n) = (self.params, grower.view.stride);
         let measured = sums.is_some() || params.permutation_importance;
         let part = match ready {

@@ -109,7 +109,7 @@ impl Kind for Two<'_> {
         1
     }
     fn entry(&self, row: u32, count: u32) -> Option<TwoEntry> {
-        Some(TwoEntry { row, packed: count << 16 | count * self.codes[row as usize] })
+        Some(TwoEntry { row, packed: (count << 16) | (count * self.codes[row as usize]) })
     }
     #[inline(always)]
     fn row(entry: &TwoEntry) -> u32 {
@@ -125,7 +125,7 @@ impl Kind for Two<'_> {
     }
     #[inline(always)]
     fn add(bin: &mut u64, entry: &TwoEntry) {
-        *bin += (entry.packed as u64 >> 16) << 32 | (entry.packed as u64 & 0xffff);
+        *bin += ((entry.packed as u64 >> 16) << 32) | (entry.packed as u64 & 0xffff);
     }
     #[inline(always)]
     fn is_empty(&self, bins: &[u64]) -> bool {
@@ -350,6 +350,7 @@ pub struct NumberSums {
     count: u64,
 }
 
+#[cfg(feature = "cuda")]
 impl NumberSums {
     /// Of rows without weights.
     pub fn unweighted(sum: i64, count: u64) -> NumberSums {
