@@ -10,9 +10,9 @@ use cuda_support::gpu::{Gpu, gpu, say};
 use serde_json::json;
 use std::sync::Arc;
 use taiga_engine::Error;
-use taiga_engine::backend::cuda::DeviceColumn;
 use taiga_engine::backend::cuda::memory;
 use taiga_engine::backend::cuda::stats::{histogram, min_max_of};
+use taiga_engine::backend::cuda::{DeviceColumn, Queue};
 use taiga_engine::backend::{CacheInfo, clear_device_cache, device_info, limit_device_cache};
 use taiga_engine::boosting::{BoostingParams, Input, Quiet, fit};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
@@ -30,6 +30,7 @@ fn bytes_of(gpu: &Gpu, column: &Column<'_>) -> Vec<u8> {
 fn memory_of_the_gpu() {
     let Some(gpu) = gpu() else { return };
     a_second_use_uploads_nothing(gpu);
+    what_many_want_at_once_is_uploaded_once(gpu);
     other_buffers_are_other_columns(gpu);
     the_limit_holds_and_what_was_used_last_stays(gpu);
     fits_are_the_same_from_columns_that_stayed(gpu);
@@ -62,6 +63,24 @@ fn a_second_use_uploads_nothing(gpu: &Gpu) {
     assert_eq!(gpu.download(in_use.values()), first);
     let told = device_info().devices[0].cache;
     assert_eq!((told.columns, told.limit), (0, gpu.queue.gpu().total_memory() / 4));
+}
+
+/// As the expressions of one query do, which run side by side.
+fn what_many_want_at_once_is_uploaded_once(gpu: &Gpu) {
+    clear_device_cache().expect("cleared");
+    let before = info(gpu);
+    let values: Arc<Vec<f32>> = Arc::new((0..20_000_000).map(|i| i as f32).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let queue = Queue::new(gpu.queue.gpu()).expect("a queue");
+                let column = Column::from_f32("x", &values).kept_by(values.clone());
+                assert!(min_max_of(&queue, &column).is_ok());
+            });
+        }
+    });
+    let after = info(gpu);
+    assert_eq!((after.misses - before.misses, after.hits - before.hits, after.columns), (1, 7, 1));
 }
 
 fn other_buffers_are_other_columns(gpu: &Gpu) {

@@ -19,7 +19,7 @@ use crate::backend::CacheInfo;
 use crate::column::{Bits, Column, Owner, Values};
 use crate::error::Result;
 use cudarc::driver::{CudaEvent, CudaStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const LIMIT: &str = "TAIGA_CUDA_CACHE";
@@ -104,11 +104,27 @@ struct Inner {
     hits: u64,
     misses: u64,
     watched: bool,
+    /// What is being copied by those whose turn it is, by their numbers.
+    turns: Vec<(u64, Key)>,
+    next_turn: u64,
 }
 
 /// The columns of a GPU that stay there.
 #[derive(Default)]
-pub struct Cache(Mutex<Inner>);
+pub struct Cache(Mutex<Inner>, Condvar);
+
+/// The turn to copy a column, until it is dropped.
+pub(super) struct Turn<'a> {
+    cache: &'a Cache,
+    number: u64,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.cache.locked().turns.retain(|(number, _)| *number != self.number);
+        self.cache.1.notify_all();
+    }
+}
 
 impl Cache {
     fn locked(&self) -> MutexGuard<'_, Inner> {
@@ -170,6 +186,24 @@ impl Cache {
         inner.hits += 1;
         waited.map_err(|e| driver(queue.gpu(), "waiting for another stream", e))?;
         Ok(Some(stored))
+    }
+
+    /// Waits while somebody else is copying the same column: expressions of one query run side by side, and the
+    /// one that comes second is to find what the first one has brought. Whoever has a turn copies that one
+    /// column and waits for no other.
+    pub(super) fn turn(&self, gpu: &Gpu, column: &Column<'_>, form: Form) -> Option<Turn<'_>> {
+        let mut inner = self.locked();
+        if column.owner().is_none() || column.is_empty() || inner.limit(gpu) == 0 {
+            return None;
+        }
+        let key = Key::of(column, form);
+        while inner.turns.iter().any(|(_, other)| *other == key) {
+            inner = self.1.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        let number = inner.next_turn;
+        inner.next_turn += 1;
+        inner.turns.push((number, key));
+        Some(Turn { cache: self, number })
     }
 
     /// Keeps a copy that `queue` has been given all of, where the column has an owner and there is room;

@@ -146,6 +146,7 @@ impl DeviceColumn {
     }
 
     fn with_form(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
+        let _turn = queue.gpu().cache.turn(queue.gpu(), column, form);
         let mut on_device = DeviceColumn::room(queue, column, form)?;
         queue.upload_each(&on_device.uploads(queue, column), &mut |_| Ok(()))?;
         on_device.keep(queue, column)?;
