@@ -159,13 +159,16 @@ class TaigaExpr:
         return combine(self._expr, *cats)
 
 
-@pl.api.register_lazyframe_namespace("taiga")
-class TaigaLazyFrame:
-    """`lf.taiga`: fit on this query's result, or add predictions to it."""
+class _Fits:
+    """What lazy and eager frames have in common."""
 
-    def __init__(self, frame: pl.LazyFrame) -> None:
-        """Of this frame."""
-        self._frame = frame
+    def _value(self, expr: pl.Expr) -> Any:
+        """The one value that an expression over the frame gives."""
+        raise NotImplementedError
+
+    def _fitted(self, expr: pl.Expr) -> Model:
+        with _ctrl_c():
+            return Model(self._value(expr))
 
     def fit_gbdt(
         self,
@@ -177,10 +180,10 @@ class TaigaLazyFrame:
         progress: bool | None = None,
         **params: Unpack[GbdtParams],
     ) -> Model:
-        """Run the query, fit by `tg.fit_gbdt`, and return the model."""
-        expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
-        with _ctrl_c():
-            return Model(self._frame.select(expr).collect().item())
+        """Fit by `tg.fit_gbdt`, running the query of a lazy frame, and return the model."""
+        return self._fitted(
+            fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
+        )
 
     def fit_forest(
         self,
@@ -190,10 +193,8 @@ class TaigaLazyFrame:
         progress: bool | None = None,
         **params: Unpack[ForestParams],
     ) -> Model:
-        """Run the query, fit by `tg.fit_forest`, and return the model."""
-        expr = fit_forest(target, *features, weight=weight, progress=progress, **params)
-        with _ctrl_c():
-            return Model(self._frame.select(expr).collect().item())
+        """Fit by `tg.fit_forest`, running the query of a lazy frame, and return the model."""
+        return self._fitted(fit_forest(target, *features, weight=weight, progress=progress, **params))
 
     def fit_sparse_lr(
         self,
@@ -207,17 +208,27 @@ class TaigaLazyFrame:
         progress: bool | None = None,
         **params: Unpack[LinearParams],
     ) -> Model:
-        """Run the query, fit by `tg.fit_sparse_lr`, and return the model."""
-        expr = fit_sparse_lr(
-            target, indices, values, dense=dense, weight=weight, eval=eval, progress=progress, **params
+        """Fit by `tg.fit_sparse_lr`, running the query of a lazy frame, and return the model."""
+        return self._fitted(
+            fit_sparse_lr(target, indices, values, dense=dense, weight=weight, eval=eval, progress=progress, **params)
         )
-        with _ctrl_c():
-            return Model(self._frame.select(expr).collect().item())
 
     def fit_target_encoder(self, cat: IntoColumns, target: IntoColumn, **params: Any) -> bytes:
-        """Run the query, fit by `tg.fit_target_encoder`, and return the encoder's bytes."""
-        encoder: bytes = self._frame.select(fit_target_encoder(cat, target, **params)).collect().item()
+        """Fit by `tg.fit_target_encoder`, running the query of a lazy frame, and return the encoder's bytes."""
+        encoder: bytes = self._value(fit_target_encoder(cat, target, **params))
         return encoder
+
+
+@pl.api.register_lazyframe_namespace("taiga")
+class TaigaLazyFrame(_Fits):
+    """`lf.taiga`: fit on this query's result, or add predictions to it."""
+
+    def __init__(self, frame: pl.LazyFrame) -> None:
+        """Of this frame."""
+        self._frame = frame
+
+    def _value(self, expr: pl.Expr) -> Any:
+        return self._frame.select(expr).collect().item()
 
     def predict(
         self,
@@ -231,64 +242,15 @@ class TaigaLazyFrame:
 
 
 @pl.api.register_dataframe_namespace("taiga")
-class TaigaDataFrame:
+class TaigaDataFrame(_Fits):
     """`df.taiga`: fit on this frame, or add predictions to it."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         """Of this frame."""
         self._frame = frame
 
-    def fit_gbdt(
-        self,
-        target: IntoColumn,
-        *features: IntoColumns,
-        weight: IntoColumn | None = None,
-        baseline: IntoColumns | None = None,
-        eval: IntoColumn | None = None,
-        progress: bool | None = None,
-        **params: Unpack[GbdtParams],
-    ) -> Model:
-        """Fit by `tg.fit_gbdt`, and return the model."""
-        expr = fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
-        with _ctrl_c():
-            return Model(self._frame.select(expr).item())
-
-    def fit_forest(
-        self,
-        target: IntoColumn,
-        *features: IntoColumns,
-        weight: IntoColumn | None = None,
-        progress: bool | None = None,
-        **params: Unpack[ForestParams],
-    ) -> Model:
-        """Fit by `tg.fit_forest`, and return the model."""
-        expr = fit_forest(target, *features, weight=weight, progress=progress, **params)
-        with _ctrl_c():
-            return Model(self._frame.select(expr).item())
-
-    def fit_sparse_lr(
-        self,
-        target: IntoColumn,
-        indices: IntoColumn | None = None,
-        values: IntoColumn | None = None,
-        *,
-        dense: IntoColumns | None = None,
-        weight: IntoColumn | None = None,
-        eval: IntoColumn | None = None,
-        progress: bool | None = None,
-        **params: Unpack[LinearParams],
-    ) -> Model:
-        """Fit by `tg.fit_sparse_lr`, and return the model."""
-        expr = fit_sparse_lr(
-            target, indices, values, dense=dense, weight=weight, eval=eval, progress=progress, **params
-        )
-        with _ctrl_c():
-            return Model(self._frame.select(expr).item())
-
-    def fit_target_encoder(self, cat: IntoColumns, target: IntoColumn, **params: Any) -> bytes:
-        """Fit by `tg.fit_target_encoder`, and return the encoder's bytes."""
-        encoder: bytes = self._frame.select(fit_target_encoder(cat, target, **params)).item()
-        return encoder
+    def _value(self, expr: pl.Expr) -> Any:
+        return self._frame.select(expr).item()
 
     def predict(
         self,

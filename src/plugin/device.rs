@@ -12,6 +12,9 @@ type Cache = (usize, u64, u64, u64, u64);
 /// Number, name, compute capability, bytes of memory, bytes of them that are free, columns that stay.
 type Device = (u32, String, (u32, u32), u64, u64, Cache);
 
+/// The driver's CUDA, the GPUs, what is wrong with them, and the fits last begun.
+type Info = (Option<String>, Vec<Device>, Option<String>, Vec<(&'static str, String)>);
+
 /// The fits last begun: the expression, and the device with the reason for it.
 static CHOSEN: Mutex<VecDeque<(&str, String)>> = Mutex::new(VecDeque::new());
 
@@ -28,7 +31,7 @@ pub fn note(function: &'static str, chosen: &str) {
 /// The newest CUDA that the driver supports, the GPUs, why there is none or one can't be used, and
 /// the devices of the fits last begun, the last one first.
 #[pyfunction]
-pub fn device_info(py: Python<'_>) -> (Option<String>, Vec<Device>, Option<String>, Vec<(&'static str, String)>) {
+pub fn device_info(py: Python<'_>) -> Info {
     let info = py.detach(devices);
     let cache = |c: CacheInfo| (c.columns, c.bytes, c.limit, c.hits, c.misses);
     let device = |d: DeviceInfo| (d.number, d.name, d.capability, d.total_memory, d.free_memory, cache(d.cache));

@@ -67,6 +67,12 @@ fn label_list<'py>(py: Python<'py>, labels: &Labels) -> PyResult<Bound<'py, PyLi
     }
 }
 
+/// Score, log loss, predictions `[output][row]`.
+type OutOfBag = (f64, Option<f64>, Vec<Vec<f64>>);
+
+/// Feature numbers, or names where there is none; class indices; values.
+type Coefficients = (Vec<Option<u64>>, Vec<Option<String>>, Vec<u32>, Vec<f64>);
+
 /// A parsed model and its bytes.
 #[pyclass(frozen, name = "Model", module = "polars_taiga._taiga")]
 pub struct PyModel {
@@ -278,16 +284,14 @@ impl PyModel {
     }
 
     /// Of a forest the out-of-bag score, log loss, and predictions `[output][row]`, where it has them.
-    #[allow(clippy::type_complexity)]
-    fn out_of_bag(&self) -> PyResult<Option<(f64, Option<f64>, Vec<Vec<f64>>)>> {
+    fn out_of_bag(&self) -> PyResult<Option<OutOfBag>> {
         let Fitted::Forest(m) = &self.model else { return Err(self.has_no("out-of-bag predictions")) };
         Ok(m.oob.as_ref().map(|oob| (oob.score, oob.log_loss, oob.predictions.clone())))
     }
 
     /// Of a linear model the feature numbers (or names, where `None`), class indices and values of the
     /// coefficients that are not zero.
-    #[allow(clippy::type_complexity)]
-    fn coefficients(&self) -> PyResult<(Vec<Option<u64>>, Vec<Option<String>>, Vec<u32>, Vec<f64>)> {
+    fn coefficients(&self) -> PyResult<Coefficients> {
         let Fitted::Linear(m) = &self.model else { return Err(self.has_no("coefficients")) };
         let (mut numbers, mut names, mut classes, mut values) = (vec![], vec![], vec![], vec![]);
         for c in m.coefficients() {
