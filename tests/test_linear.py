@@ -204,7 +204,7 @@ def test_a_model_for_each_group_and_streaming(rows: pl.DataFrame) -> None:
     models = rows.group_by("group").agg(tg.fit_sparse_lr("y", "i", "v"))
     for group, model in models.iter_rows():
         assert rows.filter(pl.col("group") == group).select(tg.fit_sparse_lr("y", "i", "v")).item() == model
-    each = rows.join(models, on="group", maintain_order="left").select(tg.predict("model", "i", "v")).to_series()
+    each = rows.with_row_index("n").join(models, on="group").sort("n").select(tg.predict("model", "i", "v")).to_series()
     for group, model in models.iter_rows():
         mine = rows["group"] == group
         assert each.filter(mine).equals(rows.filter(mine).select(tg.predict(model)).to_series())
