@@ -91,7 +91,7 @@ def fit_forest(
     max_features
         How many features a node looks at: `"sqrt"` (of their number; the default for classes),
         `"log2"`, `"all"` (the default for numbers), a share (a float in (0, 1]) or a number (an
-        int). Those that are constant in the node do not count. (scikit-learn: the same name.)
+        int). More are drawn while all so far are constant in the node. (scikit-learn: the same name.)
     bootstrap
         True (default): as many rows as there are, drawn with replacement. A float: that share of
         them. False: all rows as they are. (scikit-learn: `bootstrap`, `max_samples`.)
@@ -99,7 +99,7 @@ def fit_forest(
         As in `fit_gbdt`, for the histogram splitter.
     min_data_in_leaf
         The smallest number of rows, counted as often as they were drawn, in a child; default 1.
-        (scikit-learn: `min_samples_leaf`.)
+        (scikit-learn: `min_samples_leaf`, which counts a row once.)
     min_gain
         The smallest decrease of impurity, weighted by the node's share of the rows; default 0.
         (scikit-learn: `min_impurity_decrease`.)
@@ -118,7 +118,8 @@ def fit_forest(
     n_threads
         Threads; default as many as Polars has. Never changes the model.
     device
-        As in `fit_gbdt`.
+        As in `fit_gbdt`. A GPU grows forests of the histogram splitter with `gini` (two classes) or `squared_error`, on
+        numeric features without weights and without `leaves`; `"cuda"` is an error for others, and `"auto"` the CPU.
 
     Raises
     ------

@@ -111,8 +111,10 @@ def fit_sparse_lr(
         Whether there is an intercept, which no penalty touches; default True.
     tolerance
         `"lbfgs"` ends when the gradient's length is at most this share of its first one; default 1e-4.
-    class_weight, seed, n_threads, device
+    class_weight, seed, n_threads
         As in `fit_gbdt`.
+    device
+        `"cpu"`, or `"auto"`, which is the CPU: there is no GPU's way yet, and `"cuda"` is an error.
     metric
         What is measured on the held-out rows: `"logloss"` (default), `"auc"` or `"accuracy"` for two
         classes, `"multiclass"` (default) or `"accuracy"` for more.
