@@ -22,7 +22,7 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src kernels -type f
 PYTHON_SOURCES := $(shell find python -type f -name '*.py*' 2>/dev/null)
 
 help: ## List the targets
-	@echo 'polars-taiga: gradient-boosted trees as Polars expressions. Targets:'
+	@echo 'polars-taiga: tree ensembles, sparse linear models and encodings as Polars expressions. Targets:'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 setup: $(VENV)/.setup ## Make .venv with everything that building, testing and comparing needs
@@ -100,13 +100,15 @@ kernels: $(VENV)/.nvcc ## Compile the GPU kernels, the CUDA backend and their te
 test-cuda: $(VENV)/.nvcc ## Compare GPU and CPU bit by bit; fails without a GPU
 	TAIGA_REQUIRE_CUDA=1 cargo test --release -p taiga-engine --features cuda --test 'cuda_*'
 
-bench: build ## Measure side by side with the peers (about half an hour; see benchmarks/README.md)
+bench: build ## Measure side by side with the peers (about an hour; see benchmarks/README.md)
 	$(BIN)/python -m benchmarks.train --trees 25,50,100,200
 	$(BIN)/python -m benchmarks.train --sizes 100000x200,5000x20 --out build/benchmarks/train-sizes.jsonl
 	$(BIN)/python -m benchmarks.predict
 	$(BIN)/python -m benchmarks.groups
 	$(BIN)/python -m benchmarks.histogram
 	$(BIN)/python -m benchmarks.encoding
+	$(BIN)/python -m benchmarks.forest
+	$(BIN)/python -m benchmarks.sparse_lr
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.picture
 
