@@ -43,6 +43,11 @@ pub struct CodedFeature {
 pub struct CodeSet([u64; 4]);
 
 impl CodeSet {
+    /// The set of the codes whose bits are set, 64 a word.
+    pub fn from_words(words: [u64; 4]) -> Self {
+        CodeSet(words)
+    }
+
     /// Adds a code.
     pub fn insert(&mut self, code: u8) {
         self.0[code as usize / 64] |= 1 << (code % 64);
