@@ -13,6 +13,7 @@
 //
 // and everything else is sorted by code (sorted.cuh, segments.cuh). See src/engine/backend/cuda/forest for the host's side.
 
+#include "forest/apply.cuh"
 #include "forest/bins.cuh"
 #include "forest/oob.cuh"
 #include "forest/rows.cuh"

@@ -6,7 +6,7 @@
 
 namespace {
 
-__device__ __forceinline__ double compute_x_log_x(uint64_t whole) {
+__device__ __noinline__ double compute_x_log_x(uint64_t whole) {
     double x = static_cast<double>(whole);
     return x > 0.0 ? x * (taiga::ln64(x) * 1.44269504088896340735992468100189214) : 0.0;
 }
@@ -28,6 +28,11 @@ __device__ __forceinline__ double inside_of(const Fit& fit, uint64_t left, uint6
     return d * d;
 }
 
+// Rare, and long: out of the way of what is not.
+__device__ __noinline__ double poisson_score(double cl, double nl, double cr, double nr) {
+    return cl > 0.0 && cr > 0.0 ? cl * taiga::ln64(cl / nl) + cr * taiga::ln64(cr / nr) : -taiga::INFINITE64;
+}
+
 // Of kind CLASSES with what classes come to `inside`.
 template <int KIND>
 __device__ __forceinline__ double score_of(const Fit& fit, Sums left, Sums total, double inside) {
@@ -43,8 +48,7 @@ __device__ __forceinline__ double score_of(const Fit& fit, Sums left, Sums total
     }
     double c = static_cast<double>(total.sum), cl = static_cast<double>(left.sum);
     if (KIND == NUMBERS && fit.criterion == POISSON) {
-        double cr = static_cast<double>(total.sum - left.sum), nr = n - nl;
-        return cl > 0.0 && cr > 0.0 ? cl * taiga::ln64(cl / nl) + cr * taiga::ln64(cr / nr) : -taiga::INFINITE64;
+        return poisson_score(cl, nl, static_cast<double>(total.sum - left.sum), n - nl);
     }
     double d = cl * n - c * nl;
     return (KIND == TWO ? 2.0 * (d * d) : d * d) / (nl * (n - nl));

@@ -157,7 +157,8 @@ __device__ __forceinline__ void add_by_class(uint64_t* sums, bool is, uint32_t c
     uint32_t rest = __ballot_sync(ALL, is);
     while (rest != 0) {
         const uint32_t leader = __ffs(rest) - 1;
-        const bool same = is && cls == __shfl_sync(ALL, cls, leader);
+        const uint32_t leading = __shfl_sync(ALL, cls, leader);
+        const bool same = is && cls == leading;
         const uint64_t sum = sum_of_warp(same ? weight : 0);
         if (threadIdx.x % LANES == leader) {
             atomicAdd(reinterpret_cast<unsigned long long*>(sums + cls), static_cast<unsigned long long>(sum));

@@ -48,6 +48,11 @@ impl CodeSet {
         CodeSet(words)
     }
 
+    /// The bits of all codes, 64 a word.
+    pub fn words(&self) -> [u64; 4] {
+        self.0
+    }
+
     /// Adds a code.
     pub fn insert(&mut self, code: u8) {
         self.0[code as usize / 64] |= 1 << (code % 64);

@@ -10,10 +10,12 @@ use common::{Dice, Table};
 use cuda_support::gpu::{gpu, say};
 use forest_support::*;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Instant;
+use taiga_engine::backend::predict::PlacedForest;
 use taiga_engine::column::Column;
 use taiga_engine::encoding::{Categories, CategoryColumn, Labels as Labeled};
-use taiga_engine::forest::{Forest, Input, Quiet, Target, fit};
+use taiga_engine::forest::{Forest, Input, Predictor, Quiet, Target, fit};
 
 /// A fit on a device.
 fn on(device: &str, table: &Table, base: &Value) -> Forest {
@@ -23,7 +25,19 @@ fn on(device: &str, table: &Table, base: &Value) -> Forest {
 }
 
 fn compare(table: &Table, base: &Value) {
-    same(&on("cpu", table, base), &on("cuda", table, base), base);
+    let cpu = on("cpu", table, base);
+    same(&cpu, &on("cuda", table, base), base);
+    predicts_the_same(cpu, &table.features(), base);
+}
+
+/// Proves that a forest's predictions and leaves have the same bits on both.
+fn predicts_the_same(forest: Forest, columns: &[Column<'_>], base: &Value) {
+    let predictor = Arc::new(Predictor::new(forest));
+    let placed = PlacedForest::new("cuda", predictor.clone()).expect("a forest on the GPU");
+    let bound = predictor.bind(columns).expect("columns");
+    let bits = |p: Vec<Vec<f64>>| p.into_iter().flatten().map(f64::to_bits).collect::<Vec<u64>>();
+    assert!(bits(placed.predict(&bound).expect("predictions")) == bits(predictor.predict(&bound)), "{base}: predictions differ");
+    assert!(placed.leaves(&bound).expect("leaves") == predictor.leaves(&bound), "{base}: leaves differ");
 }
 
 fn same(cpu: &Forest, cuda: &Forest, base: &Value) {
@@ -124,7 +138,7 @@ fn categories(dice: &mut Dice, rows: usize, classes: usize) {
         .iter()
         .map(|kinds| {
             let codes = (0..rows).map(|_| dice.below(*kinds).min(dice.below(*kinds)) as u32).collect();
-            let labels = Labeled::Integer((0..*kinds as i64).collect());
+            let labels = Labeled::Integer((0..*kinds as i128).collect());
             CategoryColumn { name: format!("c{kinds}"), codes, categories: Categories { labels, null: None } }
         })
         .collect();
@@ -148,7 +162,18 @@ fn categories(dice: &mut Dice, rows: usize, classes: usize) {
             let input = Input { features, target, target_name: "y".into(), weight };
             fit(&input, &params(base), &Quiet).unwrap_or_else(|e| panic!("{e}"))
         };
-        same(&grow_on("cpu"), &grow_on("cuda"), &json!({ "categories": rows, "classes": classes, "weights": weights }));
+        let what = json!({ "categories": rows, "classes": classes, "weights": weights });
+        let forest = grow_on("cpu");
+        same(&forest, &grow_on("cuda"), &what);
+        let predictor = Predictor::new(forest.clone());
+        let known = |f: usize| {
+            let find = |c: &u32| predictor.lookup(f).and_then(|l| l.integer(*c as i128)).unwrap_or(u32::MAX);
+            columns[f.saturating_sub(1)].codes.iter().map(find).collect::<Vec<u32>>()
+        };
+        let codes = [known(0), known(2), known(3)];
+        let mut looked_up: Vec<Column<'_>> = columns.iter().zip(&codes).map(|(c, codes)| Column::codes(c.name.clone(), codes)).collect();
+        looked_up.push(Column::from_f64("x", &x));
+        predicts_the_same(forest, &looked_up, &what);
     }
 }
 
@@ -174,8 +199,9 @@ fn edges() {
     }
     for splitter in ["histogram", "exact", "random"] {
         let base = json!({ "trees": 30, "splitter": splitter });
-        compare(&Table::numbers(vec![vec![1.0]], vec![2.0]), &base);
-        compare(&Table::numbers(vec![vec![f64::NAN]], vec![2.0]), &base);
+        let one = try_grow(&Table::numbers(vec![vec![1.0]], vec![2.0]), &params(json!({ "device": "cuda" }))).err();
+        assert!(one.is_some_and(|e| e.to_string().contains("at least two")));
+        compare(&Table::numbers(vec![vec![f64::NAN, 1.0]], vec![2.0, 1.0]), &base);
         compare(&Table::numbers(vec![vec![1.0, 2.0]], vec![2.0, 3.0]), &base);
         compare(&Table::numbers(vec![(0..6_000).map(f64::from).collect()], vec![7.5; 6_000]), &base);
         compare(&Table::numbers(vec![vec![f64::NAN; 5_000], vec![3.0; 5_000]], (0..5_000).map(f64::from).collect()), &base);
@@ -272,26 +298,60 @@ fn what_a_gpu_does_not_grow_is_refused() {
     }
 }
 
-/// Times the GPU on `TAIGA_FOREST_ROWS` rows (none: not run) of 28 features, 100 trees of depth 16.
+/// The table that `benchmarks/gpu_forest.py` wrote: columns, target, and how many rows are to be learned from.
+fn read_table(path: &str) -> (Vec<Vec<f32>>, Vec<u32>, usize) {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let values: Vec<f32> = bytes.as_chunks().0.iter().map(|b| f32::from_ne_bytes(*b)).collect();
+    let [rows, held_out, features] = [values[0] as usize, values[1] as usize, values[2] as usize];
+    let columns: Vec<Vec<f32>> = values[3..].chunks(rows + held_out).map(<[f32]>::to_vec).collect();
+    let target = columns[features].iter().map(|y| *y as u32).collect();
+    (columns[..features].to_vec(), target, rows)
+}
+
+/// The area under the ROC curve: the chance that a row of the second class is scored higher than one of the first.
+fn auc(scores: &[f64], target: &[u32]) -> f64 {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_unstable_by(|a, b| scores[*a].total_cmp(&scores[*b]));
+    let (mut below, mut pairs) = (0.0, 0.0);
+    for group in order.chunk_by(|a, b| scores[*a] == scores[*b]) {
+        let ones = group.iter().filter(|i| target[**i] == 1).count() as f64;
+        let zeros = group.len() as f64 - ones;
+        pairs += ones * (below + zeros / 2.0);
+        below += zeros;
+    }
+    pairs / (below * (scores.len() as f64 - below))
+}
+
+/// Times the GPU on the table of `TAIGA_FOREST_FILE` (none: not run): 100 trees of depth 16 by each of
+/// `TAIGA_FOREST_SPLITTERS`; with the area under the curve of the rows held out.
 #[test]
 fn timing() {
-    let rows: usize = std::env::var("TAIGA_FOREST_ROWS").ok().and_then(|r| r.parse().ok()).unwrap_or(0);
-    if rows == 0 || gpu().is_none() {
+    let Ok(path) = std::env::var("TAIGA_FOREST_FILE") else { return };
+    if gpu().is_none() {
         return;
     }
+    let (columns, target, rows) = read_table(&path);
     let splitters = std::env::var("TAIGA_FOREST_SPLITTERS").unwrap_or("histogram".into());
-    for (numbers, oob) in [(false, false), (false, true), (true, false)] {
-        let table = wide(rows, 28, false, numbers);
-        for splitter in splitters.split(',') {
-            let base = json!({ "trees": 100, "depth": 16, "oob": oob, "splitter": splitter, "max_features": "sqrt" });
-            for _ in 0..2 {
-                let start = Instant::now();
-                let forest = on("cuda", &table, &base);
-                let leaves: usize = forest.trees.iter().map(|t| t.leaves()).sum();
-                let seconds = start.elapsed().as_secs_f64();
-                say(&format!(
-                    "{rows} x 28, numbers: {numbers}, oob: {oob}, {splitter}, 100 trees of depth 16: {seconds:.3} s, {leaves} leaves"
-                ));
+    let part = |from: usize, to: usize| -> Vec<Column<'_>> {
+        columns.iter().enumerate().map(|(f, c)| Column::from_f32(format!("x{f}"), &c[from..to])).collect()
+    };
+    for splitter in splitters.split(',') {
+        for oob in [false, false, true] {
+            let base = json!({ "trees": 100, "depth": 16, "oob": oob, "splitter": splitter, "device": "cuda" });
+            let target_of = Target::Classes { codes: &target[..rows], labels: labels(2) };
+            let input = Input { features: part(0, rows), target: target_of, target_name: "y".into(), weight: None };
+            let start = Instant::now();
+            let forest = fit(&input, &params(base), &Quiet).unwrap_or_else(|e| panic!("{e}"));
+            let seconds = start.elapsed().as_secs_f64();
+            let leaves: usize = forest.trees.iter().map(|t| t.leaves()).sum();
+            let score = forest.oob.as_ref().map_or(f64::NAN, |o| o.score);
+            let what = format!("{rows} x {}, {splitter}, 100 trees of depth 16, oob {oob} ({score:.5})", columns.len());
+            say(&format!("{what}: {seconds:.3} s, {leaves} leaves"));
+            if oob {
+                let predictor = Predictor::new(forest);
+                let held_out = part(rows, target.len());
+                let scores = predictor.predict(&predictor.bind(&held_out).unwrap());
+                say(&format!("area under the curve of {} rows held out: {:.5}", target.len() - rows, auc(&scores[1], &target[rows..])));
             }
         }
     }

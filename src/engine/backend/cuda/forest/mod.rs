@@ -10,8 +10,9 @@
 //! - [`table`]: what all trees share; [`tables`]: the kernels' own types.
 //! - [`bins`]: nodes searched by counting rows by code; [`segments`]: by sorting them, for what counts don't cover.
 //! - [`tree`]: from nodes to a tree, where `leaves` are limited by taking the best ones first.
-//! - [`oob`]: predictions of rows out of bag.
+//! - [`oob`]: predictions of rows out of bag; [`apply`]: a forest applied.
 
+pub mod apply;
 mod bins;
 mod oob;
 mod segments;
