@@ -15,19 +15,20 @@ struct Step {
 
 }  // namespace
 
-// Nodes as rows meet them; `leaves`: those that end a tree although they were split, where there are any.
-extern "C" __global__ void forest_steps(Fit fit, uint32_t count, const uint8_t* leaves, Step* steps) {
+// Nodes as rows meet them; `cuts`: of each the code that larger ones go right of, which may be larger than those on its left,
+// and NONE of leaves.
+extern "C" __global__ void forest_steps(Fit fit, uint32_t count, const uint32_t* cuts, Step* steps) {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) {
         return;
     }
     const Node& node = fit.nodes[i];
-    if (node.feature == NONE || (leaves != nullptr && leaves[i] != 0)) {
+    if (cuts[i] == NONE) {
         steps[i] = {NONE, 0, 0, 0};
         return;
     }
     uint32_t shift = has_missing(fit, node.feature) && node.missing_left == 0;
-    steps[i] = {node.feature, shift, node.left_code - shift, node.children};
+    steps[i] = {node.feature, shift, cuts[i] - shift, node.children};
 }
 
 // What each node would add to a row's predictions, in fixed point: [node][output]. Of numbers a mean is `centre` and what a

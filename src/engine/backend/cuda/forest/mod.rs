@@ -314,8 +314,9 @@ impl<C: Code> Batch<'_, '_, C> {
         drop((own, entries, spare));
         let made = work.team.deal(self.count, || (), |_, tree| found.part(work, tree));
         if let Some(sums) = sums {
-            let ended: Vec<u32> = made.iter().flat_map(|(_, ended)| ended).copied().collect();
-            self.predict_out_of_bag(&fit, used, draws, &ended, &saw_all, sums)?;
+            let mut cuts = vec![NONE; used];
+            made.iter().flat_map(|(_, cuts)| cuts).for_each(|(node, cut)| cuts[*node] = *cut);
+            self.predict_out_of_bag(&fit, draws, &cuts, &saw_all, sums)?;
         }
         drop((nodes, lanes, sets, next_node, counts, weights));
         Ok(made.into_iter().map(|(part, _)| part).collect())

@@ -3,7 +3,7 @@
 use super::tables::{Fit, Step};
 use super::{Batch, FOREST};
 use crate::backend::cuda::column::bytes_of_mut;
-use crate::backend::cuda::encoding::each_row;
+use crate::backend::cuda::encoding::{each_row, upload};
 use crate::backend::cuda::queue::{Queue, grid};
 use crate::backend::forest::{OutOfBagSums, Targets};
 use crate::error::Result;
@@ -34,32 +34,26 @@ impl Predictions {
 }
 
 impl<C: Code> Batch<'_, '_, C> {
-    /// Adds what the batch's trees, of `used` nodes together, say of the rows that they did not draw; `ended`: nodes that are
-    /// leaves although they were split; `saw_all`: trees that were grown on every row.
+    /// Adds what the batch's trees say of the rows that they did not draw; `cuts`: of each
+    /// node the code that larger ones go right of, or [`NONE`](super::NONE); `saw_all`: trees that were grown on every row.
     pub fn predict_out_of_bag(
         &self,
         fit: &Fit,
-        used: usize,
         draws: Option<usize>,
-        ended: &[u32],
+        cuts: &[u32],
         saw_all: &[usize],
         out: &mut Predictions,
     ) -> Result<()> {
         let (queue, gpu) = (self.queue, self.queue.gpu());
+        let used = cuts.len();
         let (Some(draws), Some(scale)) = (draws, self.work.oob) else { return Ok(()) };
         let mut steps = queue.alloc::<Step>("steps", used)?;
         let mut values = queue.alloc::<i64>("values of leaves", used * out.outputs)?;
-        let leaves = (!ended.is_empty()).then(|| {
-            let mut flags = vec![0u8; used];
-            ended.iter().for_each(|node| flags[*node as usize] = 1);
-            queue.copy_of("leaves", &flags)
-        });
-        let leaves = leaves.transpose()?;
+        let cuts = upload(queue, "cuts", cuts)?;
         let n = used as u32;
-        let at = super::tables::address_of(queue, leaves.as_ref());
         let kernel = gpu.kernel(FOREST, "forest_steps")?;
-        // SAFETY: the arguments are those of the kernel; there are `used` nodes.
-        unsafe { launch!(queue, kernel, grid(n.div_ceil(256), 256, 0); fit, &n, &at, &mut steps) }?;
+        // SAFETY: the arguments are those of the kernel; there is a cut for each node.
+        unsafe { launch!(queue, kernel, grid(n.div_ceil(256), 256, 0); fit, &n, &cuts, &mut steps) }?;
         let (centre, unit) = match self.work.targets {
             Targets::Numbers(n) => (n.centre, n.unit),
             _ => (0.0, 1.0),

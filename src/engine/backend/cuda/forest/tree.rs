@@ -109,9 +109,9 @@ impl Nodes {
         waiting.into_iter().map(|w| w.node as u32).collect()
     }
 
-    /// A tree in preorder; and which nodes are leaves there although they were split.
-    pub fn part<C: Code>(&self, work: &Work<'_, C>, tree: usize) -> (Part, Vec<u32>) {
-        let mut part = Part::default();
+    /// A tree in preorder; and of each of its inner nodes the code that larger ones go right of.
+    pub fn part<C: Code>(&self, work: &Work<'_, C>, tree: usize) -> (Part, Vec<(usize, u32)>) {
+        let (mut part, mut cuts) = (Part::default(), vec![]);
         let whole = self.nodes[tree].total.weight;
         let mut ended = work.limits.leaves.map_or(vec![], |leaves| self.ended(work, tree, leaves));
         ended.sort_unstable();
@@ -137,10 +137,12 @@ impl Nodes {
                 threshold: random.then_some(node.threshold),
             };
             let split = Split { feature, cut, gain: self.gain(work, at, whole), missing_left: node.missing_left == 1 };
-            let index = part.push(place, raw(&work.view, &split), set);
+            let inner = raw(&work.view, &split);
+            cuts.push((at, inner.cut));
+            let index = part.push(place, inner, set);
             let children = node.children as usize;
             open.extend([(children + 1, Some((index, 1))), (children, Some((index, 0)))]);
         }
-        (part, ended)
+        (part, cuts)
     }
 }
