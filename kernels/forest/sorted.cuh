@@ -3,8 +3,8 @@
 // A node of few rows is searched and divided by one block, which sorts in shared memory. Those of many rows are sorted together
 // (by CUB), a segment for each node and feature:
 //
-//   features ─► keys ─► radix sort ─► walk_segments ─► choose ─► divide_large ─► children_large
-//                       (splitter="random": random_segments)
+//   forest_features ─► forest_keys ─► radix sort ─► forest_walk ─► forest_choose ─► divide_large ─► children_large
+//                      (splitter="random": forest_random alone)
 
 #pragma once
 
