@@ -205,6 +205,11 @@ fn edges() {
         compare(&Table::numbers(vec![vec![1.0, 2.0]], vec![2.0, 3.0]), &base);
         compare(&Table::numbers(vec![(0..6_000).map(f64::from).collect()], vec![7.5; 6_000]), &base);
         compare(&Table::numbers(vec![vec![f64::NAN; 5_000], vec![3.0; 5_000]], (0..5_000).map(f64::from).collect()), &base);
+        // More rows weigh something than a tree draws.
+        let y: Vec<f64> = (0..3_000).map(|i| f64::from(i % 11)).collect();
+        let mut few = Table::numbers(vec![(0..3_000).map(|i| f64::from(i % 97)).collect()], y);
+        few.weight = Some((0..3_000).map(|i| f64::from(i % 20 == 0)).collect());
+        compare(&few, &json!({ "trees": 30, "splitter": splitter, "bootstrap": 0.01 }));
         for classes in [2, 4] {
             let codes: Vec<u32> = (0..50).map(|i| i % classes).collect();
             let mut table = Table::classes(vec![(0..50).map(f64::from).collect(), vec![1.0; 50]], codes, labels(classes as usize));
