@@ -30,6 +30,20 @@ pub(crate) fn from_json<T: Default + Serialize + DeserializeOwned>(value: &serde
     T::deserialize(value).map_err(|e| Error::Data(e.to_string()))
 }
 
+/// Parameters as a JSON object, without those that never change a model, which `never` names.
+pub(crate) fn to_json(params: &impl Serialize, never: &[&str]) -> serde_json::Value {
+    let mut value = serde_json::to_value(params).unwrap_or_default();
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|name, _| !never.contains(&name.as_str()));
+    }
+    value
+}
+
+/// The rule for `n_threads`.
+pub(crate) fn check_threads(n_threads: Option<u32>) -> Result<()> {
+    check(n_threads.is_none_or(|n| (1..=1024).contains(&n)), "n_threads", n_threads, "between 1 and 1,024")
+}
+
 /// An error unless `ok`: the parameter's name, its value, and what was expected.
 pub(crate) fn check(ok: bool, name: &str, value: impl std::fmt::Debug, expected: &str) -> Result<()> {
     if ok { Ok(()) } else { Err(Error::parameter(name, format!("{value:?} is not {expected}"))) }
