@@ -9,6 +9,7 @@
 //! The first block is 8, 16 or 32 bytes wide, as few features allow.
 
 use super::buffer::Buffer;
+use super::histogram::Ahead;
 use super::partition::FeatureCodes;
 use crate::pages;
 
@@ -94,6 +95,12 @@ impl CodeBlock {
     pub fn feature(&self, at: usize) -> FeatureCodes<'_> {
         assert!(at < self.stride);
         FeatureCodes { bytes: self.bytes.as_slice().get(at..).unwrap_or_default(), stride: self.stride }
+    }
+
+    /// The bytes of these rows, to be asked from memory.
+    pub fn ahead(&self, rows: std::ops::Range<usize>) -> Ahead {
+        let bytes = self.bytes.as_slice()[rows.start * self.stride..rows.end * self.stride].as_ptr_range();
+        Ahead { next: bytes.start, end: bytes.end }
     }
 
     /// The code of a row at byte `at` of its row.

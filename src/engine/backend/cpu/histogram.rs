@@ -6,6 +6,7 @@
 //! features would fall 2 KiB apart and alias in the cache's store buffer.
 
 use super::codes::{CodeBlock, STATISTICS};
+use super::statistics::BATCH;
 
 /// Bins from one feature to the next.
 pub const STRIDE: usize = 264;
@@ -94,6 +95,41 @@ pub struct Job {
     bins: *mut u64,
 }
 
+impl Job {
+    /// What [`add`] is asked for.
+    ///
+    /// # Panics
+    /// When a slice is too short.
+    fn new(block: &CodeBlock, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) -> Job {
+        let (list, first, len): (&[u32], usize, usize) = match rows {
+            Rows::Range(first, len) => (&[], first, len),
+            Rows::List(list, len) => (list, 0, len),
+        };
+        let total = block.rows();
+        assert!(bins.len() >= block.width * STRIDE && len <= MAX_ROWS);
+        assert!(block.width <= block.stride && block.stride <= 32);
+        assert!(statistics.is_some() || block.width + STATISTICS <= block.stride);
+        assert!(statistics.is_none_or(|s| s.len() >= len));
+        match rows {
+            Rows::Range(..) => assert!(first + len <= total),
+            Rows::List(..) => {
+                assert!(list.len() >= len);
+                debug_assert!(list[..len].iter().all(|r| (*r as usize) < total));
+            }
+        }
+        Job {
+            codes: block.bytes.as_slice().as_ptr(),
+            stride: block.stride,
+            rows: if list.is_empty() { std::ptr::null() } else { list.as_ptr() },
+            first,
+            len,
+            readable: list.len(),
+            statistics: statistics.map_or(std::ptr::null(), |s| s.as_ptr()),
+            bins: bins.as_mut_ptr(),
+        }
+    }
+}
+
 /// # Safety
 /// See [`add`]: it makes the [`Job`] and has checked it.
 #[inline(always)]
@@ -105,9 +141,11 @@ unsafe fn add_generic<const G: usize>(job: Job) {
         let embedded = stride - STATISTICS;
         match (rows.is_null(), statistics.is_null()) {
             (true, false) => {
+                // These rows have just been written to; those of the next call are asked from memory meanwhile.
+                let next = len.min(BATCH) * stride;
                 for i in 0..len {
                     let row = codes.add((first + i) * stride);
-                    prefetch_near(row.wrapping_add(1024));
+                    prefetch_far(row.wrapping_add(next));
                     add_row::<G>(row, expand(*statistics.add(i)), bins);
                 }
             }
@@ -203,33 +241,11 @@ pub enum Rows<'a> {
 /// # Panics
 /// When a slice is too short for the job.
 pub unsafe fn add(block: &CodeBlock, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
-    let (list, first, len): (&[u32], usize, usize) = match rows {
-        Rows::Range(first, len) => (&[], first, len),
-        Rows::List(list, len) => (list, 0, len),
-    };
-    if len == 0 || block.features.is_empty() {
+    let job = Job::new(block, rows, statistics, bins);
+    if job.len == 0 || block.features.is_empty() {
         return;
     }
-    let total = block.rows();
-    assert!(bins.len() >= block.width * STRIDE && len <= MAX_ROWS);
-    assert!(block.width <= block.stride && block.stride <= 32);
-    assert!(statistics.is_some() || block.width + STATISTICS <= block.stride);
-    assert!(statistics.is_none_or(|s| s.len() >= len));
-    match rows {
-        Rows::Range(..) => assert!(first + len <= total),
-        Rows::List(..) => debug_assert!(list[..len].iter().all(|r| (*r as usize) < total)),
-    }
-    let job = Job {
-        codes: block.bytes.as_slice().as_ptr(),
-        stride: block.stride,
-        rows: if list.is_empty() { std::ptr::null() } else { list.as_ptr() },
-        first,
-        len,
-        readable: list.len(),
-        statistics: statistics.map_or(std::ptr::null(), |s| s.as_ptr()),
-        bins: bins.as_mut_ptr(),
-    };
-    // SAFETY: the assertions above and the caller's promise are the kernel's conditions: rows lie
+    // SAFETY: the assertions of `Job::new` and the caller's promise are the kernel's conditions: rows lie
     // inside the block, codes are bytes and STRIDE is larger than 255, bins cover width * STRIDE,
     // statistics cover len.
     unsafe {
@@ -238,65 +254,63 @@ pub unsafe fn add(block: &CodeBlock, rows: Rows<'_>, statistics: Option<&[u32]>,
     }
 }
 
-#[derive(Clone, Copy)]
-struct AssignedJob<'a> {
-    codes: *const u8,
-    stride: usize,
-    rows: &'a [u32],
-    histograms: *const u32,
-    statistics: *const u32,
-    bins: *const *mut u64,
-}
-
 /// # Safety
-/// See [`add_assigned`].
+/// See [`add_near`], which has checked the job; its rows are a list.
 #[inline(always)]
-unsafe fn add_assigned_generic<const G: usize>(job: AssignedJob<'_>) {
-    for (i, row) in job.rows.iter().enumerate() {
-        // SAFETY: checked by `add_assigned`, or promised to it.
-        unsafe {
-            let bins = *job.bins.add(*job.histograms.add(i) as usize);
-            add_row::<G>(job.codes.add(*row as usize * job.stride), expand(*job.statistics.add(i)), bins);
+unsafe fn add_near_generic<const G: usize>((job, mut ahead): (Job, Ahead)) {
+    let Job { codes, stride, rows, len, statistics, bins, .. } = job;
+    // SAFETY: as in `add_generic`; row numbers are read up to the last one of the list.
+    unsafe {
+        for i in 0..len {
+            if ahead.next < ahead.end {
+                prefetch_far(ahead.next);
+                prefetch_far(ahead.next.wrapping_add(64));
+                ahead.next = ahead.next.wrapping_add(128);
+            }
+            let soon = *rows.add(if i + NEAR < len { i + NEAR } else { i });
+            prefetch_near(codes.wrapping_add(soon as usize * stride));
+            let row = codes.add(*rows.add(i) as usize * stride);
+            let packed = if statistics.is_null() { (row.add(stride - STATISTICS) as *const u32).read_unaligned() } else { *statistics.add(i) };
+            add_row::<G>(row, expand(packed), bins);
         }
     }
 }
 
 /// # Safety
-/// See [`add_assigned`]; the processor has AVX2, BMI1 and BMI2.
+/// As [`add_near_generic`], and the processor has AVX2, BMI1 and BMI2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn add_assigned_bmi<const G: usize>(job: AssignedJob<'_>) {
+unsafe fn add_near_bmi<const G: usize>(job: (Job, Ahead)) {
     // SAFETY: the caller's promise.
-    unsafe { add_assigned_generic::<G>(job) }
+    unsafe { add_near_generic::<G>(job) }
 }
 
-/// Adds the statistics of rows to the bins of their codes in several histograms, each row to one:
-/// `histograms` are indices into `bins`.
+/// Bytes that are asked from memory while rows are added.
+#[derive(Clone, Copy)]
+pub struct Ahead {
+    pub next: *const u8,
+    pub end: *const u8,
+}
+
+/// As [`add`], for rows whose codes are in the second-level cache: meanwhile that is filled with the bytes `ahead`,
+/// 128 of them for each row. Gives what is left of these.
 ///
 /// # Safety
-/// Every row is one of the block's, every index smaller than the number of histograms, and each of
-/// `bins` points to bins that nobody else uses, writable for the block's width times [`STRIDE`].
+/// As [`add`].
 ///
 /// # Panics
-/// When there are fewer statistics or indices than rows.
-pub unsafe fn add_assigned(block: &CodeBlock, rows: &[u32], histograms: &[u32], statistics: &[u32], bins: &[*mut u64]) {
-    assert!(statistics.len() >= rows.len() && histograms.len() >= rows.len());
-    assert!(block.width <= block.stride && block.stride <= 32);
-    debug_assert!(rows.iter().all(|r| (*r as usize) < block.rows()));
-    debug_assert!(histograms[..rows.len()].iter().all(|h| (*h as usize) < bins.len()));
-    let job = AssignedJob {
-        codes: block.bytes.as_slice().as_ptr(),
-        stride: block.stride,
-        rows,
-        histograms: histograms.as_ptr(),
-        statistics: statistics.as_ptr(),
-        bins: bins.as_ptr(),
-    };
-    // SAFETY: the assertions and the caller's promise are the kernel's conditions.
-    unsafe {
-        let kernel: unsafe fn(AssignedJob<'_>) = kernel!(block.width, add_assigned_generic, add_assigned_bmi);
-        kernel(job)
+/// As [`add`].
+pub unsafe fn add_near(block: &CodeBlock, rows: &[u32], statistics: Option<&[u32]>, bins: &mut [u64], ahead: Ahead) -> Ahead {
+    if block.features.is_empty() {
+        return ahead;
     }
+    let job = Job::new(block, Rows::List(rows, rows.len()), statistics, bins);
+    // SAFETY: the assertions of `Job::new` and the caller's promise are the kernel's conditions.
+    unsafe {
+        let kernel: unsafe fn((Job, Ahead)) = kernel!(block.width, add_near_generic, add_near_bmi);
+        kernel((job, ahead));
+    }
+    Ahead { next: ahead.next.wrapping_add(128 * rows.len()), ..ahead }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::boosting::loss::{self, Loss};
 use crate::numerics::random::Random;
 use crate::pages;
 use crate::tree::split::Sums;
-use crate::tree::{Tree, model::Child};
+use crate::tree::Tree;
 
 pub use group::ShardGroup;
 pub use partial::Partial;
@@ -59,6 +59,8 @@ pub struct Shard {
     by_node: bool,
     lists: [Vec<u32>; 2],
     pub nodes: Vec<NodeRows>,
+    /// Nodes whose rows note that they are in a node, and are in that one's parent again.
+    taken_back: Vec<(NodeId, NodeId)>,
     /// Whether this tree's nodes are searched by the groups' sorted rows, without histograms.
     pub few: bool,
     /// The first plane of a batch.
@@ -123,6 +125,7 @@ impl Shard {
             by_node: false,
             lists: [pages::zeroed(own), pages::zeroed(own)],
             nodes: vec![],
+            taken_back: vec![],
             few: false,
             first_plane: vec![0; BATCH.min(own)],
             planes: vec![],
@@ -463,6 +466,19 @@ impl Shard {
         summed
     }
 
+    /// Puts the rows of two children into their parent again, at the end of a tree.
+    pub fn take_back(&mut self, divisions: &[Division]) {
+        for d in divisions {
+            if self.by_node {
+                self.taken_back.extend([(d.left, d.parent), (d.right, d.parent)]);
+                continue;
+            }
+            // Children stand one behind the other.
+            let (left, right) = (self.nodes[d.left as usize], self.nodes[d.right as usize]);
+            self.nodes[d.parent as usize] = NodeRows { len: left.len + right.len, ..left };
+        }
+    }
+
     /// Writes 1 for the rows of a division's parent whose category goes right, and 0 for the others.
     fn mark_subset(&mut self, d: &Division, tree: &TreeContext<'_>) {
         let mut marks = std::mem::take(&mut self.in_subset);
@@ -500,11 +516,10 @@ impl Shard {
                 }
             }
         }
-        if let Some(bag) = &self.bag {
-            for (row, _) in bag.iter().enumerate().filter(|(_, b)| **b == 0.0) {
-                leaf[row] = self.walk(grown, row, tree) as u16;
-            }
+        for (child, parent) in self.taken_back.drain(..) {
+            leaf_of[child as usize] = leaf_of[parent as usize];
         }
+        self.route_others(grown, tree, &mut leaf);
         let mut sums = vec![(0i64, 0i64); leaves.len()];
         for batch in 0..self.batches() {
             let range = self.derive(loss, tree.output, batch, true);
@@ -520,33 +535,6 @@ impl Shard {
             false => leaves.iter().map(|node| self.nodes[*node as usize].len).collect(),
         };
         sums.into_iter().zip(counts.into_iter().map(|n| n as u64)).collect()
-    }
-
-    /// The leaf of a row, by its codes.
-    fn walk(&self, grown: &Tree, row: usize, tree: &TreeContext<'_>) -> u32 {
-        let right = |split: &crate::tree::Split| {
-            let (group, inside) = group_of(tree.groups, split.feature as usize);
-            let code = self.groups[group].code(&tree.groups[group].plan, inside, row);
-            match &tree.features[split.feature as usize] {
-                feature if feature.categories => tree.subsets[split.border as usize].contains(code),
-                feature => code_test(feature, split.border, split.missing_left).right(code),
-            }
-        };
-        match grown {
-            Tree::Symmetric { splits, .. } => splits.iter().fold(0, |index, s| 2 * index + right(s) as u32),
-            Tree::Branching { nodes, .. } => {
-                let mut child = if nodes.is_empty() { Child::Leaf(0) } else { Child::Node(0) };
-                loop {
-                    match child {
-                        Child::Leaf(leaf) => return leaf,
-                        Child::Node(n) => {
-                            let node = &nodes[n as usize];
-                            child = if right(&node.split) { node.right } else { node.left };
-                        }
-                    }
-                }
-            }
-        }
     }
 
     /// Appends the residuals `target - score` of the rows of a node that were drawn, and their

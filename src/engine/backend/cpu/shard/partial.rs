@@ -5,6 +5,7 @@ use super::super::partition::Source;
 use super::super::plan::Plan;
 use super::super::statistics::Plane;
 use super::{Shard, ShardGroup, TreeContext};
+use crate::pages;
 
 /// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
 /// with all planes, each of these with all features.
@@ -38,9 +39,7 @@ impl ShardGroup {
     pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &Plan, planes: usize) {
         let segment_bins = self.plane_bins() * planes;
         let start = partial.segments * segment_bins;
-        if partial.bins.len() < start + segment_bins {
-            partial.bins.resize(start + segment_bins, 0);
-        }
+        pages::grow(&mut partial.bins, start + segment_bins);
         self.clear_segment(&mut partial.bins[start..start + segment_bins], &plan.column_codes);
         if partial.segments == 0 {
             partial.words.clear();
