@@ -7,6 +7,7 @@
 
 use super::codes::{CodeBlock, STATISTICS};
 use super::statistics::BATCH;
+use std::ops::Range;
 
 /// Bins from one feature to the next.
 pub const STRIDE: usize = 264;
@@ -81,9 +82,11 @@ unsafe fn add_row<const G: usize>(row: *const u8, addend: u64, bins: *mut u64) {
 /// What a kernel reads and writes.
 #[derive(Clone, Copy)]
 pub struct Job {
-    /// The first row of the block.
+    /// The first code of the first row, of those that are added.
     codes: *const u8,
     stride: usize,
+    /// How far behind that the row's statistics are, where it carries them.
+    embedded: usize,
     /// Row numbers, or null for rows `first .. first + len`.
     rows: *const u32,
     first: usize,
@@ -100,13 +103,14 @@ impl Job {
     ///
     /// # Panics
     /// When a slice is too short.
-    fn new(block: &CodeBlock, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) -> Job {
+    fn new(block: &CodeBlock, own: Range<usize>, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) -> Job {
         let (list, first, len): (&[u32], usize, usize) = match rows {
             Rows::Range(first, len) => (&[], first, len),
             Rows::List(list, len) => (list, 0, len),
         };
         let total = block.rows();
         assert!(bins.len() >= block.width * STRIDE && len <= MAX_ROWS);
+        assert!(own.start <= own.end && own.end <= block.width && own.len().is_multiple_of(4));
         assert!(block.width <= block.stride && block.stride <= 32);
         assert!(statistics.is_some() || block.width + STATISTICS <= block.stride);
         assert!(statistics.is_none_or(|s| s.len() >= len));
@@ -118,14 +122,15 @@ impl Job {
             }
         }
         Job {
-            codes: block.bytes.as_slice().as_ptr(),
+            codes: block.bytes.as_slice().as_ptr().wrapping_add(own.start),
             stride: block.stride,
+            embedded: block.stride.wrapping_sub(STATISTICS + own.start),
             rows: if list.is_empty() { std::ptr::null() } else { list.as_ptr() },
             first,
             len,
             readable: list.len(),
             statistics: statistics.map_or(std::ptr::null(), |s| s.as_ptr()),
-            bins: bins.as_mut_ptr(),
+            bins: bins[own.start * STRIDE..].as_mut_ptr(),
         }
     }
 }
@@ -134,11 +139,10 @@ impl Job {
 /// See [`add`]: it makes the [`Job`] and has checked it.
 #[inline(always)]
 unsafe fn add_generic<const G: usize>(job: Job) {
-    let Job { codes, stride, rows, first, len, readable, statistics, bins } = job;
+    let Job { codes, stride, embedded, rows, first, len, readable, statistics, bins } = job;
     // SAFETY: every row number is smaller than the block's rows and every pointer covers what the
     // job says (checked by `add`); prefetches may point anywhere.
     unsafe {
-        let embedded = stride - STATISTICS;
         match (rows.is_null(), statistics.is_null()) {
             (true, false) => {
                 // These rows have just been written to; those of the next call are asked from memory meanwhile.
@@ -231,8 +235,8 @@ pub enum Rows<'a> {
     List(&'a [u32], usize),
 }
 
-/// Adds the statistics of `rows` to the bins of their codes: `bins[feature * STRIDE + code]`, the
-/// features counted inside the block. The statistics come in the order of the rows, or, without
+/// Adds the statistics of `rows` to the bins of their codes at bytes `own` of the block's rows
+/// ([`CodeBlock::codes_of`]): `bins[feature * STRIDE + code]`, the features counted inside the block. The statistics come in the order of the rows, or, without
 /// them, from the rows of the (first) block itself.
 ///
 /// # Safety
@@ -240,16 +244,20 @@ pub enum Rows<'a> {
 ///
 /// # Panics
 /// When a slice is too short for the job.
-pub unsafe fn add(block: &CodeBlock, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
-    let job = Job::new(block, rows, statistics, bins);
-    if job.len == 0 || block.features.is_empty() {
+pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
+    let width = own.len();
+    if width == 0 || block.features.is_empty() {
+        return;
+    }
+    let job = Job::new(block, own, rows, statistics, bins);
+    if job.len == 0 {
         return;
     }
     // SAFETY: the assertions of `Job::new` and the caller's promise are the kernel's conditions: rows lie
     // inside the block, codes are bytes and STRIDE is larger than 255, bins cover width * STRIDE,
     // statistics cover len.
     unsafe {
-        let kernel: unsafe fn(Job) = kernel!(block.width, add_generic, add_bmi);
+        let kernel: unsafe fn(Job) = kernel!(width, add_generic, add_bmi);
         kernel(job)
     }
 }
@@ -258,7 +266,7 @@ pub unsafe fn add(block: &CodeBlock, rows: Rows<'_>, statistics: Option<&[u32]>,
 /// See [`add_near`], which has checked the job; its rows are a list.
 #[inline(always)]
 unsafe fn add_near_generic<const G: usize>((job, mut ahead): (Job, Ahead)) {
-    let Job { codes, stride, rows, len, statistics, bins, .. } = job;
+    let Job { codes, stride, embedded, rows, len, statistics, bins, .. } = job;
     // SAFETY: as in `add_generic`; row numbers are read up to the last one of the list.
     unsafe {
         for i in 0..len {
@@ -270,7 +278,7 @@ unsafe fn add_near_generic<const G: usize>((job, mut ahead): (Job, Ahead)) {
             let soon = *rows.add(if i + NEAR < len { i + NEAR } else { i });
             prefetch_near(codes.wrapping_add(soon as usize * stride));
             let row = codes.add(*rows.add(i) as usize * stride);
-            let packed = if statistics.is_null() { (row.add(stride - STATISTICS) as *const u32).read_unaligned() } else { *statistics.add(i) };
+            let packed = if statistics.is_null() { (row.add(embedded) as *const u32).read_unaligned() } else { *statistics.add(i) };
             add_row::<G>(row, expand(packed), bins);
         }
     }
@@ -304,7 +312,7 @@ pub unsafe fn add_near(block: &CodeBlock, rows: &[u32], statistics: Option<&[u32
     if block.features.is_empty() {
         return ahead;
     }
-    let job = Job::new(block, Rows::List(rows, rows.len()), statistics, bins);
+    let job = Job::new(block, 0..block.width, Rows::List(rows, rows.len()), statistics, bins);
     // SAFETY: the assertions of `Job::new` and the caller's promise are the kernel's conditions.
     unsafe {
         let kernel: unsafe fn((Job, Ahead)) = kernel!(block.width, add_near_generic, add_near_bmi);
@@ -354,7 +362,7 @@ mod tests {
                     let run = |rows: Rows, s: Option<&[u32]>| {
                         let mut bins = vec![0u64; l.width * STRIDE];
                         // SAFETY: the lists hold the block's rows.
-                        unsafe { add(&block, rows, s, &mut bins) };
+                        unsafe { add(&block, 0..l.width, rows, s, &mut bins) };
                         let mut sums = vec![];
                         for f in 0..l.features.len() {
                             sums.extend(bins[f * STRIDE..f * STRIDE + 256].iter().map(|x| unpack(*x)));
@@ -385,7 +393,7 @@ mod tests {
             let mut bins = vec![0u64; 4 * STRIDE];
             block.bytes.as_mut_slice().fill(0);
             // SAFETY: a range is checked.
-            unsafe { add(&block, Rows::Range(0, MAX_ROWS), Some(&stats), &mut bins) };
+            unsafe { add(&block, 0..4, Rows::Range(0, MAX_ROWS), Some(&stats), &mut bins) };
             let expected = ((packed as i32 >> 16) as i64 * MAX_ROWS as i64, (packed & 0xffff) as i64 * MAX_ROWS as i64);
             assert_eq!(unpack(bins[0]), expected);
         }

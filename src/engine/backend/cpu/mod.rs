@@ -50,6 +50,8 @@ pub struct CpuBackend<'a> {
     features: Vec<CodedFeature>,
     groups: Vec<Group>,
     shards: Vec<RwLock<Shard>>,
+    /// Whether every shard has all rows, and sums the features of its thread alone ([`replicates`]).
+    replicated: bool,
     most_nodes: usize,
     rows: usize,
     training_rows: usize,
@@ -79,6 +81,9 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 /// The partial histograms of a thread that are kept before they are merged, unless one is larger.
 const PARTIAL_BYTES: usize = 8 << 20;
 
+/// Tables of up to so many rows for each column are small beside the histograms of a tree.
+const ROWS_A_COLUMN: usize = 512;
+
 /// The slot of a node without a histogram.
 const NO_SLOT: usize = usize::MAX;
 
@@ -105,12 +110,16 @@ impl<'a> CpuBackend<'a> {
             (Plan::dense(data.features, true), vec![])
         };
         check_memory(data.features, &plan, data.count_rows, most_nodes)?;
+        let replicated = replicates(rows, n, &plan);
         let group = Group::new(data.features, plan, 0, 0, data.count_rows, n);
         let shards = team.step(|t| {
-            let mut shard = Shard::new(rows, t, n, data.scores.len());
+            let (dealt, part) = if replicated { ((0, 1), (t, n)) } else { ((t, n), (0, 1)) };
+            let mut shard = Shard::new(rows, dealt.0, dealt.1, data.scores.len());
             fill::rows(&mut shard, &data);
-            let done = fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, interrupted);
-            shard.sort_rows(0, data.features, 0, data.count_rows);
+            let done = fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, part, interrupted);
+            if n == 1 {
+                shard.sort_rows(0, data.features, 0, data.count_rows);
+            }
             done.map(|()| RwLock::new(shard))
         });
         let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
@@ -120,6 +129,7 @@ impl<'a> CpuBackend<'a> {
             features: data.features.to_vec(),
             groups: vec![group],
             shards,
+            replicated,
             most_nodes,
             rows,
             training_rows: rows - held_out,
@@ -135,6 +145,17 @@ impl<'a> CpuBackend<'a> {
             subsets: vec![],
             leaves: vec![],
         })
+    }
+
+    /// The shards that have all rows between them, each row once.
+    fn row_shards(&self) -> &[RwLock<Shard>] {
+        if self.replicated { &self.shards[..1] } else { &self.shards }
+    }
+
+    /// Of what every shard gives for its rows, what counts each row once.
+    fn by_rows<R>(&self, mut results: Vec<R>) -> Vec<R> {
+        results.truncate(self.row_shards().len());
+        results
     }
 
     /// Draws the rows of a tree; gives whether all that are drawn count 1.
@@ -153,7 +174,7 @@ impl<'a> CpuBackend<'a> {
             return true;
         }
         let counts = match self.row_sample {
-            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.team.step(|t| {
+            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.by_rows(self.team.step(|t| {
                 let mut shard = write(&self.shards[t]);
                 let mut counts = KeyCounts::default();
                 shard.draw(loss, output, |_, g, h| {
@@ -161,7 +182,7 @@ impl<'a> CpuBackend<'a> {
                     1.0
                 });
                 counts
-            })),
+            }))),
             _ => KeyCounts::default(),
         };
         let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
@@ -171,7 +192,7 @@ impl<'a> CpuBackend<'a> {
 
     /// How the derivatives of an output are encoded at the current scores. `unit`: all hessians are 1.
     fn derivatives_encoding(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<Encoding> {
-        let magnitudes = Magnitudes::merge(self.team.step(|t| write(&self.shards[t]).magnitudes(loss, output)));
+        let magnitudes = Magnitudes::merge(self.by_rows(self.team.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
         if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
             return Err(Error::Data(crate::backend::NOT_FINITE.into()));
         }
@@ -202,7 +223,8 @@ impl<'a> CpuBackend<'a> {
     fn root_sums(&self) -> Sums {
         let Some(encoding) = &self.encoding else { return Sums::default() };
         let add = |a: Sums, b: Sums| Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count };
-        let mut sums = self.team.step(|t| read(&self.shards[t]).root_sums(encoding)).into_iter().fold(Sums::default(), add);
+        let sums = self.by_rows(self.team.step(|t| read(&self.shards[t]).root_sums(encoding)));
+        let mut sums = sums.into_iter().fold(Sums::default(), add);
         if self.count_rows && !encoding.planes.contains(&Plane::Count) {
             sums.count = sums.hessian;
         }
@@ -228,7 +250,8 @@ impl<'a> CpuBackend<'a> {
     ) -> Result<Vec<R>> {
         let encoding = self.encoding()?;
         let found = self.team.step(|t| {
-            let shards: Vec<_> = self.shards.iter().map(read).collect();
+            let summed = if self.replicated { &self.shards[t..t + 1] } else { &self.shards };
+            let shards: Vec<_> = summed.iter().map(read).collect();
             let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
             let groups = self.groups.iter().zip(pending).filter(|(g, _)| g.open);
             let search = |(group, pending): (&Group, &Vec<_>)| {
@@ -242,7 +265,7 @@ impl<'a> CpuBackend<'a> {
     /// Whether the bins of each node can be packed.
     fn packed_nodes(&self) -> Result<impl Fn(NodeId) -> bool + use<>> {
         let encoding = self.encoding()?;
-        let shards: Vec<_> = self.shards.iter().map(read).collect();
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let rows = |node: usize| shards.iter().map(|s| s.nodes.get(node).map_or(0, |n| n.len)).sum();
         let most = shards.iter().map(|s| s.nodes.len()).max().unwrap_or(0);
         let packed: Vec<bool> = (0..most).map(|node| search::packs(rows(node), encoding)).collect();
@@ -287,6 +310,16 @@ fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shar
     nodes.iter().map(place).collect()
 }
 
+/// Whether each thread gets all rows and some of the features, not all features and some of the rows. Rows are then
+/// derived and parted by each, but histograms stay with the thread that searches them: where they are large and rows are
+/// few, it is they that cost.
+fn replicates(rows: usize, threads: usize, plan: &Plan) -> bool {
+    let columns = plan.column_codes.len();
+    let bytes = rows.saturating_mul(columns).saturating_mul(threads);
+    let small = std::env::var("TAIGA_REPLICATE").ok().and_then(|v| v.parse().ok()).unwrap_or(ROWS_A_COLUMN);
+    threads > 1 && plan.sparse.is_empty() && rows <= small * columns && bytes <= fill::MOST_COLUMN_BYTES && columns >= 2 * threads
+}
+
 /// Checks that the histograms of as many nodes fit in memory.
 fn check_memory(features: &[CodedFeature], plan: &Plan, count_rows: bool, most_nodes: usize) -> Result<()> {
     let bytes = FeatureShare::total_slot_size(features, plan, count_rows).saturating_mul(most_nodes).saturating_mul(8);
@@ -310,7 +343,8 @@ impl Backend for CpuBackend<'_> {
         self.team.step(|t| {
             let mut shard = write(&self.shards[t]);
             let by_feature = shard.groups[0].columns.is_some();
-            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature);
+            let part = if self.replicated { (t, self.team.size()) } else { (0, 1) };
+            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature, part);
             for batch in 0..shard.batches() {
                 let (start, first) = (batch * BATCH, shard.first_row(batch));
                 let len = BATCH.min(shard.rows - start);
@@ -319,7 +353,9 @@ impl Backend for CpuBackend<'_> {
                 }
             }
             shard.groups.push(codes_of);
-            shard.sort_rows(id, features, first, self.count_rows);
+            if self.team.size() == 1 {
+                shard.sort_rows(id, features, first, self.count_rows);
+            }
         });
         self.groups.push(group);
         Ok(id)
@@ -460,7 +496,7 @@ impl Backend for CpuBackend<'_> {
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
         let sums = self.team.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
-        Ok(leaf_sums(encoding, &sums))
+        Ok(leaf_sums(encoding, &self.by_rows(sums)))
     }
 
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
@@ -470,13 +506,13 @@ impl Backend for CpuBackend<'_> {
         let encoding = self.derivatives_encoding(loss, output, false)?;
         let context = self.tree_context(&encoding);
         let sums = self.team.step(|t| write(&self.shards[t]).replay(loss, &context, tree));
-        Ok(leaf_sums(&encoding, &sums))
+        Ok(leaf_sums(&encoding, &self.by_rows(sums)))
     }
 
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
         let leaves = &self.leaves;
         self.team.step(|t| write(&self.shards[t]).list_rows(self.output, leaves));
-        let shards: Vec<_> = self.shards.iter().map(read).collect();
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let n = self.team.size();
         let shares = self.team.step(|t| {
             let (mut values, mut weights) = (vec![], vec![]);
@@ -510,7 +546,7 @@ impl Backend for CpuBackend<'_> {
     }
 
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
-        let shards: Vec<_> = self.shards.iter().map(read).collect();
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let outputs = shards[0].scores.len();
         let mut out = vec![Vec::with_capacity(self.rows - self.training_rows); outputs];
         for batch in 0..self.rows.div_ceil(BATCH) {

@@ -215,7 +215,9 @@ fn pack_wide(values: &[f32], factor: f64, random: Random, first_row: u32, shift:
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn to_fixed(values: &[f32], factor: f64, out: &mut [i64; 64]) {
     for (out, value) in out.iter_mut().zip(values) {
-        *out = (*value as f64 * factor) as i64;
+        // SAFETY: derivatives are finite (`Magnitudes` have been checked), and the factor, from the largest of them, leaves
+        // none beyond 2^62. A conversion that saturates is not done in vectors.
+        *out = unsafe { (*value as f64 * factor).to_int_unchecked() };
     }
 }
 

@@ -186,7 +186,7 @@ impl Shard {
         let mut next = 0;
         for (number, place) in places.iter_mut().enumerate() {
             let node = nodes.get(number).map_or(number, |n| *n as usize);
-            self.nodes[node] = NodeRows { list: 0, start: next, len: *place, all: false };
+            self.nodes[node] = NodeRows { list: 0, start: next, len: *place, spare: next, all: false };
             next += std::mem::replace(place, next);
         }
         let list = &mut self.lists[0];

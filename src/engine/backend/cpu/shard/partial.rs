@@ -26,7 +26,7 @@ impl ShardGroup {
         for plane in bins.chunks_exact_mut(self.plane_bins()) {
             let mut at = 0;
             for block in &self.blocks {
-                for column in block.features.clone() {
+                for column in block.features.start.max(self.own.start)..block.features.end.min(self.own.end) {
                     let start = at + (column - block.features.start) * STRIDE;
                     plane[start..start + codes[column]].fill(0);
                 }
@@ -160,8 +160,9 @@ impl Shard {
                 let mut at = segment + p * plane_bins;
                 for block in &self.groups[group].blocks {
                     let end = at + block.width * STRIDE;
+                    let codes = block.codes_of(&self.groups[group].own);
                     // SAFETY: lists hold nothing but rows of this shard.
-                    unsafe { histogram::add(block, rows, statistics, &mut partial.bins[at..end]) };
+                    unsafe { histogram::add(block, codes, rows, statistics, &mut partial.bins[at..end]) };
                     at = end;
                 }
                 if let Some(sparse) = &self.groups[group].sparse {

@@ -17,7 +17,7 @@ impl Shard {
         let leaves = grown.leaves().len();
         let (mut sums, mut counts) = (vec![(0i64, 0i64); leaves], vec![0u64; leaves]);
         if let Tree::Branching { nodes, .. } = grown {
-            self.route(nodes, NodeRows { list: 0, start: 0, len: self.rows, all: true }, tree, &mut leaf);
+            self.route(nodes, NodeRows { list: 0, start: 0, len: self.rows, spare: 0, all: true }, tree, &mut leaf);
         }
         for batch in 0..self.batches() {
             let range = self.derive(loss, tree.output, batch, true);
@@ -61,7 +61,7 @@ impl Shard {
                     self.lists[0][end] = row as u32;
                     end += 1;
                 }
-                self.route(nodes, NodeRows { list: 0, start, len: end - start, all: false }, tree, leaf);
+                self.route(nodes, NodeRows { list: 0, start, len: end - start, spare: start, all: false }, tree, leaf);
             }
         }
     }
@@ -89,7 +89,7 @@ impl Shard {
     fn part(&mut self, rows: NodeRows, split: &Split, tree: &TreeContext<'_>) -> (NodeRows, NodeRows) {
         let (group, inside) = group_of(tree.groups, split.feature as usize);
         let (plan, feature) = (&tree.groups[group].plan, &tree.features[split.feature as usize]);
-        let NodeRows { list, start, len, all } = rows;
+        let NodeRows { list, start, len, spare, all } = rows;
         let (codes, test) = match plan.homes[inside] {
             Home::Column(column) if !feature.categories => {
                 (self.groups[group].column(&plan.layout, column), code_test(feature, split.border, split.missing_left))
@@ -105,14 +105,15 @@ impl Shard {
         };
         let (low, high) = self.lists.split_at_mut(1);
         let (from, to) = if list == 0 { (&mut low[0], &mut high[0]) } else { (&mut high[0], &mut low[0]) };
-        let (from, to) = (&mut from[start..start + len], &mut to[start..start + len]);
+        let (from, to) = (&mut from[start..start + len], &mut to[spare..spare + len]);
         let mut done = Done::default();
         let source = if all { Source::All } else { Source::List };
         // SAFETY: the lists hold nothing but rows of this shard, whose codes these are.
         unsafe { partition::divide(codes, test, source, from, 0, len, to, &mut done) };
-        to[done.left..].copy_from_slice(&from[..done.right]);
-        let side = |start: usize, len: usize| NodeRows { list: 1 - list, start, len, all: false };
-        (side(start, done.left), side(start + done.left, done.right))
+        (
+            NodeRows { list: 1 - list, start: spare, len: done.left, spare: start + done.right, all: false },
+            NodeRows { list, start, len: done.right, spare: spare + done.left, all: false },
+        )
     }
 
     /// Whether a row goes right at a split, by its code.
