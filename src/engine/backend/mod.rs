@@ -203,6 +203,20 @@ pub trait Backend {
     /// Sends the rows of each parent to its children, and sums the smaller children's histograms.
     fn divide(&mut self, divisions: &[Division]) -> Result<()>;
 
+    /// Whether divisions can be taken back.
+    fn takes_back(&self) -> bool {
+        false
+    }
+
+    /// Takes divisions back whose children have not been divided: the rows are in the parents again, whose histograms
+    /// are gone. Told just before the growing ends, and only where [`Backend::takes_back`].
+    ///
+    /// # Errors
+    /// Where the backend can't.
+    fn take_back(&mut self, _divisions: &[Division]) -> Result<()> {
+        Err(Error::Data("a division that can't be taken back".into()))
+    }
+
     /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits
     /// count features as [`TrainingData::features`] does). Every row gets its leaf, rows that were
     /// not drawn included. Gives each leaf's sums over the rows drawn.

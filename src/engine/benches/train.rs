@@ -2,6 +2,7 @@
 //! [device] [depths] [leaves] [bins] [categorical columns]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
 //! the loss `multiclass` has 10 classes. On a GPU a short fit goes before, so that what is timed is a process that has used it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 use std::time::Instant;
 use taiga_engine::boosting::{BoostingParams, Input, Monitor, Quiet, Target, fit};
@@ -32,6 +33,13 @@ impl Monitor for Clock {
     fn device(&self, chosen: &str) {
         *self.prepared.lock().unwrap() = (self.start.elapsed().as_secs_f64(), chosen.into());
     }
+}
+
+/// By which two builds' models are compared.
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn main() {
@@ -114,12 +122,14 @@ fn main() {
         each.sort_by(f64::total_cmp);
         println!(
             "{rows} x {features}{} {policy} depth {depth} {bins} bins {loss} {device} {threads} threads: borders and targets {prepared:.3} s, \
-             to the device and first tree {:.3} s, then {:.3} ms a tree (median; min {:.3}), {trees} trees in all {total:.3} s, {} leaves",
+             to the device and first tree {:.3} s, then {:.3} ms a tree (median; min {:.3}), {trees} trees in all {total:.3} s, {} leaves, \
+             bytes {:016x}",
             if categorical > 0 { format!(" + {categorical} categorical") } else { String::new() },
             times[0] - prepared,
             each.get(each.len() / 2).unwrap_or(&0.0) * 1e3,
             each.first().unwrap_or(&0.0) * 1e3,
-            model.trees.iter().map(|t| t.leaves().len()).sum::<usize>()
+            model.trees.iter().map(|t| t.leaves().len()).sum::<usize>(),
+            hash(&model.to_bytes())
         );
     }
 }

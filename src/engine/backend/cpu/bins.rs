@@ -181,6 +181,16 @@ fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
     bits
 }
 
+/// The sums of `start` and the numbers up to each.
+#[inline(always)]
+fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
+    let mut sum = start;
+    for (out, number) in out.iter_mut().zip(numbers) {
+        sum += number;
+        *out = sum;
+    }
+}
+
 /// The same numbers as packed bins.
 pub fn as_packed(numbers: &[i64]) -> &[u64] {
     // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is one of both.
@@ -193,8 +203,8 @@ pub const LANES: usize = 8;
 /// The most bins a feature has, rounded up to whole vectors.
 pub const MAX_BINS: usize = 264;
 
-/// Sums from the first bin up to each bin that has any rows: behind an empty bin a candidate
-/// would only repeat the one before, and at a tie the lower border is taken anyway. The bin of
+/// Sums from the first bin up to each bin that has any rows, or up to every one: behind an empty bin a
+/// candidate only repeats the one before, and at a tie the lower border is taken anyway. The bin of
 /// the first border always has an entry, which may put nothing but missing values to the left.
 pub struct Steps {
     pub len: usize,
@@ -206,6 +216,8 @@ pub struct Steps {
     count: [i64; MAX_BINS],
     /// Packed bins, all zero between uses.
     scratch: [u64; MAX_BINS],
+    /// Packed sums up to each bin.
+    packed: [u64; MAX_BINS],
 }
 
 impl Steps {
@@ -218,39 +230,79 @@ impl Steps {
             hessian: [0; MAX_BINS],
             count: [0; MAX_BINS],
             scratch: [0; MAX_BINS],
+            packed: [0; MAX_BINS],
         }
     }
 
-    /// From the bins of a feature whose values start at bin `first`.
+    /// From the bins of a feature whose values start at bin `first`. Where at least one in `dense` bins is occupied, all
+    /// of them have steps: whole vectors without a branch are faster than what they save, and the best candidate, the
+    /// lowest of equal ones, is the same.
     #[inline(always)]
-    pub fn fill(&mut self, bins: &Bins<'_>, first: usize) {
+    pub fn fill(&mut self, bins: &Bins<'_>, first: usize, dense: usize) {
         self.len = 0;
         match bins {
-            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len()),
-            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len()),
+            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len(), dense),
+            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len(), dense),
             Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
             Bins::Sparse(sparse) => self.fill_sparse(sparse, first),
         }
     }
 
     #[inline(always)]
-    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
+    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize, dense: usize) {
         self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
+        let mut occupied = [0u64; MAX_BINS.div_ceil(64)];
+        let mut any = 0;
+        for (word, start) in occupied.iter_mut().zip((first..n).step_by(64)) {
+            *word = bins.occupied(start, n.min(start + 64));
+            any += word.count_ones() as usize;
+        }
+        if any * dense >= n - first {
+            return self.fill_all(bins, first, n);
+        }
+        occupied[0] |= 1;
         let mut sum = self.missing;
-        for start in (first..n).step_by(64) {
-            let end = n.min(start + 64);
-            let mut occupied = bins.occupied(start, end) | (start == first) as u64;
-            if occupied == u64::MAX >> (64 - (end - start)) {
-                for i in start..end {
-                    self.push(i, bins.at(i), &mut sum);
-                }
-            } else {
-                while occupied != 0 {
-                    let i = start + occupied.trailing_zeros() as usize;
-                    self.push(i, bins.at(i), &mut sum);
-                    occupied &= occupied - 1;
+        for (word, start) in occupied.into_iter().zip((first..n).step_by(64)) {
+            let mut bits = word;
+            while bits != 0 {
+                let i = start + bits.trailing_zeros() as usize;
+                self.push(i, bins.at(i), &mut sum);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// A step for every bin.
+    #[inline(always)]
+    fn fill_all(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
+        let len = n - first;
+        self.len = len;
+        for (i, bin) in self.bin[..len].iter_mut().enumerate() {
+            *bin = (first + i) as u32;
+        }
+        match bins {
+            Bins::Wide { gradient, hessian, count } => {
+                prefix_sums(&gradient[first..n], self.missing.gradient, &mut self.gradient[..len]);
+                prefix_sums(&hessian[first..n], self.missing.hessian, &mut self.hessian[..len]);
+                if !count.is_empty() {
+                    prefix_sums(&count[first..n], self.missing.count, &mut self.count[..len]);
                 }
             }
+            Bins::Packed { bins, counted } => {
+                let mut sum = if first > 0 { bins[0] } else { 0 };
+                for (prefix, bin) in self.packed[..len].iter_mut().zip(&bins[first..n]) {
+                    sum = sum.wrapping_add(*bin);
+                    *prefix = sum;
+                }
+                let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
+                for i in 0..len {
+                    (gradient[i], hessian[i]) = unpack(packed[i]);
+                }
+                if *counted {
+                    self.count[..len].copy_from_slice(hessian);
+                }
+            }
+            Bins::Rows { .. } | Bins::Sparse(_) => {}
         }
     }
 
