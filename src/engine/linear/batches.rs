@@ -13,10 +13,11 @@
 use super::held_out::Watch;
 use super::lbfgs::Fitted;
 use super::params::{LinearParams, Optimizer};
-use super::passes::{Passes, binary, multinomial, power};
+use super::passes::{Passes, binary, multinomial};
 use super::problem::Problem;
 use super::rule::{Cell, Rule};
 use super::vectors::lanes;
+use super::whole::power;
 use crate::backend::cpu::histogram::prefetch_near;
 use crate::backend::cpu::team::Team;
 use crate::error::{Error, Result};
