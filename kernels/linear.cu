@@ -5,12 +5,13 @@
 //   linear_residuals, linear_along, linear_advance         row by row
 //   linear_round, linear_add_*, linear_cells_gradient      the gradient of sparse features, linear_columns of the others
 //   linear_place, linear_bounds                            rows to cells, once
+//   linear_batch_*                                         batches (src/engine/linear/batches.rs, rule.rs)
 
 #include "numerics.cuh"
 
 // Rows of a block of sums (numerics/reduce.rs), and of a tile of it.
 constexpr uint32_t BLOCK = 4096, TILE = 1024;
-// Threads of a block that works on cells, and the most features or rows of a cell's side.
+// Threads of a block that works on cells; numbers that it keeps for a cell's side, of which the last four are of nobody.
 constexpr uint32_t CELL_THREADS = 1024, SIDE = 16384;
 
 // Rows of entries. Twin of `Lists` in backend/cuda/linear/lists.rs.
@@ -321,7 +322,11 @@ extern "C" __global__ void __launch_bounds__(256) linear_columns(Rows rows, cons
     sum_lanes<1>(n, row_of, out + (blockIdx.x * static_cast<uint64_t>(rows.columns + 1) + column) * outputs + k);
 }
 
-// The cell of each entry, counted from the first row block of these rows, and its place in it: row << 16 | feature.
+// An entry that fills a cell up: zero to nobody.
+constexpr uint32_t NOBODY = (SIDE - 1) * 4u << 16 | (SIDE - 1) * 4u;
+
+// The cell of each entry, counted from the first row block of these rows, and its place in it: row << 18 | feature << 2, the
+// offsets of 4-byte numbers.
 extern "C" __global__ void __launch_bounds__(256)
     linear_place(Lists lists, uint32_t tiles, uint32_t width, uint32_t height, uint32_t* cells, uint32_t* places) {
     const uint64_t row = thread_number() / 8;
@@ -330,62 +335,70 @@ extern "C" __global__ void __launch_bounds__(256)
     for (uint32_t e = lists.starts[row] + threadIdx.x % 8; e < lists.starts[row + 1]; e += 8) {
         const uint32_t key = lists.keys[e], tile = key / width;
         cells[e] = block * tiles + tile;
-        places[e] = inside << 16 | (key - tile * width);
+        places[e] = inside << 18 | (key - tile * width) << 2;
     }
 }
 
-// starts[c] = `base` + how many of the n sorted cells are below c, for c up to `count`.
-extern "C" __global__ void __launch_bounds__(256)
-    linear_bounds(uint32_t n, const uint32_t* cells, uint32_t count, uint32_t base, uint32_t* starts) {
+// starts[c] = how many of the n sorted cells are below c, for c up to `count`.
+extern "C" __global__ void __launch_bounds__(256) linear_bounds(uint32_t n, const uint32_t* cells, uint32_t count, uint32_t* starts) {
     for (uint64_t i = thread_number(); i <= n; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
         const uint32_t from = i == 0 ? 0 : cells[i - 1] + 1, to = i == n ? count : cells[i];
-        for (uint32_t c = from; c <= to; c++) starts[c] = base + static_cast<uint32_t>(i);
+        for (uint32_t c = from; c <= to; c++) starts[c] = static_cast<uint32_t>(i);
+    }
+}
+
+// Entries to their cells, which begin at `quads` fours, and are filled up to whole fours.
+extern "C" __global__ void __launch_bounds__(256)
+    linear_pack(uint32_t n, const uint32_t* cells, const uint32_t* places, uint32_t count, const uint32_t* starts,
+                const uint32_t* quads, uint32_t* entries) {
+    for (uint64_t i = thread_number(); i < n; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
+        const uint32_t c = cells[i];
+        entries[quads[c] * 4ull + (i - starts[c])] = places[i];
+    }
+    for (uint64_t c = thread_number(); c < count; c += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
+        for (uint64_t e = quads[c] * 4ull + (starts[c + 1] - starts[c]); e < quads[c + 1] * 4ull; e++) entries[e] = NOBODY;
     }
 }
 
 // Rows cut into blocks of `height`, features into tiles of `width`: cells of entries, block after block, inside a block tile
 // after tile. Twin of `Grid` in backend/cuda/linear/cells.rs.
 struct Cells {
-    const uint32_t* entries;
-    const uint32_t* starts;  // of each cell; one more than cells
+    const uint4* entries;
+    const uint32_t* quads;   // where each cell begins, in fours; one more than cells
     const uint32_t* ranges;  // of each block of threads: its cells, in the order that it takes them; one more than blocks
     uint32_t blocks, tiles, height, width;
 };
 
-// A 64-bit sum in two words of shared memory: an add to the high one only where the low one runs over, which begins in the
+// A 64-bit sum is two words of shared memory: an add to the high one only where the low one runs over, which begins in the
 // middle of its range so that small sums seldom do.
 constexpr uint32_t MIDDLE = 0x80000000u;
-
-__device__ __forceinline__ void carry(int32_t* high, uint32_t at, uint32_t before, int32_t q) {
-    const uint32_t after = before + static_cast<uint32_t>(q);
-    if (q < 0 ? after > before : after < before) atomicAdd(high + at, q < 0 ? -1 : 1);
-}
 
 // Adds from[one side of an entry] to the sum of its other side. GRADIENT: from rows to features, a tile's blocks one after the
 // other; else from features to rows, a block's tiles one after the other. A cell's numbers stand in shared memory, its sums too;
 // the next cell's numbers and entries come to registers meanwhile. `flush(at, sum)` gets the sums when the other side is left.
 template <bool GRADIENT, typename Flush>
 __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* from, Flush flush) {
-    extern __shared__ uint32_t memory[];
-    uint32_t* const low = memory;
-    int32_t* const high = reinterpret_cast<int32_t*>(memory + SIDE);
-    int32_t* const table = reinterpret_cast<int32_t*>(memory + 2 * SIDE);
+    extern __shared__ char memory[];
+    constexpr uint32_t BYTES = SIDE * 4;
+    uint32_t* const low = reinterpret_cast<uint32_t*>(memory);
+    int32_t* const high = reinterpret_cast<int32_t*>(memory + BYTES);
+    int32_t* const table = reinterpret_cast<int32_t*>(memory + 2 * BYTES);
     const uint32_t t = threadIdx.x;
     const uint32_t inner = GRADIENT ? cells.blocks : cells.tiles;  // cells in a line that share their sums
     const uint32_t numbers = (GRADIENT ? cells.height : cells.width) / 4, sums = GRADIENT ? cells.width : cells.height;
     uint32_t c = cells.ranges[blockIdx.x];
     const uint32_t last = cells.ranges[blockIdx.x + 1];
     if (c >= last) return;
+    uint32_t line = c / inner, place = c % inner;
     uint4 next[4];
     int4 number[4];
     uint32_t begin, end;
-    auto open = [&](uint32_t cell) {
-        const uint32_t id = GRADIENT ? (cell % inner) * cells.tiles + cell / inner : cell;
-        begin = cells.starts[id];
-        end = cells.starts[id + 1];
-    };
-    auto fetch_numbers = [&](uint32_t cell) {
-        const int4* source = reinterpret_cast<const int4*>(from + static_cast<uint64_t>(cell % inner) * numbers * 4);
+    // Begins to read the cell at `place` of its line.
+    auto open = [&](uint32_t line, uint32_t place) {
+        const uint32_t id = GRADIENT ? place * cells.tiles + line : line * inner + place;
+        begin = cells.quads[id];
+        end = cells.quads[id + 1];
+        const int4* source = reinterpret_cast<const int4*>(from) + static_cast<uint64_t>(place) * numbers;
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const uint32_t p = k * CELL_THREADS + t;
@@ -393,16 +406,40 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
         }
     };
     auto fetch = [&](int k) {
-        const uint32_t p = (begin >> 2) + k * CELL_THREADS + t;
-        if (static_cast<uint64_t>(p) * 4 < end) next[k] = __ldcs(reinterpret_cast<const uint4*>(cells.entries) + p);
+        const uint32_t p = begin + k * CELL_THREADS + t;
+        if (p < end) next[k] = __ldcs(cells.entries + p);
+    };
+    auto four = [&](const uint4& quad) {
+        const uint32_t entry[4] = {quad.x, quad.y, quad.z, quad.w};
+        int32_t q[4], over[4];
+        uint32_t before[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const uint32_t at = GRADIENT ? entry[j] >> 16 : entry[j] & 0xffff;
+            q[j] = *reinterpret_cast<const int32_t*>(memory + 2 * BYTES + at);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const uint32_t to = GRADIENT ? entry[j] & 0xffff : entry[j] >> 16;
+            before[j] = atomicAdd(reinterpret_cast<uint32_t*>(memory + to), static_cast<uint32_t>(q[j]));
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) over[j] = (q[j] >> 31) + (before[j] + static_cast<uint32_t>(q[j]) < before[j] ? 1 : 0);
+        if ((over[0] | over[1]) | (over[2] | over[3])) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const uint32_t to = GRADIENT ? entry[j] & 0xffff : entry[j] >> 16;
+                if (over[j]) atomicAdd(reinterpret_cast<int32_t*>(memory + BYTES + to), over[j]);
+            }
+        }
     };
     for (uint32_t i = t; i < SIDE; i += CELL_THREADS) low[i] = MIDDLE, high[i] = 0;
-    open(c);
-    fetch_numbers(c);
+    if (t < 4) table[SIDE - 4 + t] = 0;
+    open(line, place);
 #pragma unroll
     for (int k = 0; k < 4; k++) fetch(k);
     while (true) {
-        const uint32_t a = begin, b = end, line = c / inner;
+        const uint32_t a = begin, b = end;
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -410,45 +447,17 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
             if (p < numbers) reinterpret_cast<int4*>(table)[p] = number[k];
         }
         __syncthreads();
-        const bool more = c + 1 < last;
-        if (more) {
-            open(c + 1);
-            fetch_numbers(c + 1);
-        }
-        auto four = [&](const uint4& quad, uint32_t p) {
-            const uint32_t place[4] = {quad.x, quad.y, quad.z, quad.w};
-            const uint64_t first = static_cast<uint64_t>(p) * 4;
-            int32_t q[4];
-            uint32_t to[4], before[4];
-            bool in[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                in[j] = first + j >= a && first + j < b;
-                const uint32_t row = place[j] >> 16, feature = place[j] & 0xffff;
-                to[j] = GRADIENT ? feature : row;
-                q[j] = in[j] ? table[GRADIENT ? row : feature] : 0;
-            }
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                if (in[j]) before[j] = atomicAdd(low + to[j], static_cast<uint32_t>(q[j]));
-            }
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                if (in[j]) carry(high, to[j], before[j], q[j]);
-            }
-        };
+        const bool more = ++c < last, same = place + 1 < inner;
+        if (more) open(same ? line : line + 1, same ? place + 1 : 0);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const uint4 quad = next[k];
-            const uint32_t p = (a >> 2) + k * CELL_THREADS + t;
             if (more) fetch(k);
-            if (static_cast<uint64_t>(p) * 4 < b) four(quad, p);
+            if (a + k * CELL_THREADS + t < b) four(quad);
         }
         // What a cell has beyond what the registers hold.
-        for (uint32_t p = (a >> 2) + 4 * CELL_THREADS + t; static_cast<uint64_t>(p) * 4 < b; p += CELL_THREADS) {
-            four(__ldcs(reinterpret_cast<const uint4*>(cells.entries) + p), p);
-        }
-        if (!more || (c + 1) / inner != line) {
+        for (uint32_t p = a + 4 * CELL_THREADS + t; p < b; p += CELL_THREADS) four(__ldcs(cells.entries + p));
+        if (!more || !same) {
             __syncthreads();
             for (uint32_t i = t; i < sums; i += CELL_THREADS) {
                 const int64_t sum = static_cast<int64_t>(low[i]) - MIDDLE + (static_cast<int64_t>(high[i]) << 32);
@@ -457,7 +466,8 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
             }
         }
         if (!more) return;
-        c++;
+        place = same ? place + 1 : 0;
+        line += same ? 0 : 1;
     }
 }
 
@@ -470,4 +480,215 @@ extern "C" __global__ void __launch_bounds__(CELL_THREADS, 1)
 // sums[feature] += the integers of its rows.
 extern "C" __global__ void __launch_bounds__(CELL_THREADS, 1) linear_cells_gradient(Cells cells, const int32_t* whole, int64_t* sums) {
     work_cells<true>(cells, whole, [&](uint64_t feature, int64_t sum) { add(sums + feature, sum); });
+}
+
+// How a coefficient moves: twin of `Rule` and `Cell` in src/engine/linear/rule.rs.
+constexpr uint32_t ADAGRAD = 1, FTRL = 2;  // 0: stochastic gradient descent
+constexpr double BETA = 1.0;
+
+struct Cell {
+    double c, n, z;
+};
+
+struct Rule {
+    uint64_t optimizer;
+    double rate, l1, l2;
+
+    __device__ __forceinline__ bool fades() const { return l1 > 0.0 || l2 > 0.0; }
+
+    __device__ __forceinline__ double shrink(double c, double step, double rows) const {
+        const double rest = fabs(c) - rows * step * l1;
+        return rest > 0.0 ? (c < 0.0 ? -rest : rest) / (1.0 + rows * step * l2) : 0.0;
+    }
+
+    __device__ __forceinline__ double adaptive_rate(double n) const {
+        if (optimizer != ADAGRAD) return rate;
+        return n > 0.0 ? rate / sqrt(n) : 0.0;
+    }
+
+    __device__ __forceinline__ double value(const Cell& cell, double now) const {
+        if (!fades()) return cell.c;
+        if (optimizer == FTRL) {
+            const double rest = fabs(cell.z) - now * l1;
+            const double leader = (cell.z < 0.0 ? rest : -rest) / ((BETA + sqrt(cell.n)) / rate + now * l2);
+            return rest > 0.0 ? leader : 0.0;
+        }
+        return cell.c == 0.0 ? 0.0 : shrink(cell.c, adaptive_rate(cell.n), now - cell.z);
+    }
+
+    __device__ __forceinline__ void step(Cell& cell, double g, double now, double rows) const {
+        const double c = value(cell, now);
+        if (optimizer == FTRL) {
+            const double n = cell.n + g * g;
+            const double sigma = (sqrt(n) - sqrt(cell.n)) / rate;
+            cell = {0.0, n, cell.z + (g - sigma * c)};
+            if (!fades()) cell.c = -cell.z / ((BETA + sqrt(n)) / rate);
+            return;
+        }
+        cell.n += optimizer == ADAGRAD ? g * g : 0.0;
+        const double own = adaptive_rate(cell.n);
+        cell.c = shrink(c - own * g, own, rows);
+        cell.z = now + rows;
+    }
+};
+
+// A fit by batches. Twin of `Fit` in backend/cuda/linear/batches.rs. Rows stand in the order in which they are dealt.
+struct Fit {
+    Rows rows;
+    Units units;
+    Rule rule, free;        // of penalised coefficients, and of intercepts
+    float* c;               // of sparse features, and what the rule remembers: n, and z or the step's number as bits
+    uint2* state;
+    int64_t* sums;
+    Cell* others;           // of dense columns and intercepts
+    double* residuals;      // of a batch
+    double batch, mean_weight, scale;
+    uint64_t cells, intercept;  // intercept: whether it moves
+};
+
+// `Cells` of batches.rs.
+__device__ __forceinline__ Cell cell_of(const Fit& fit, uint64_t at) {
+    const uint2 s = fit.state[at];
+    const double z = fit.rule.optimizer == FTRL ? static_cast<double>(__uint_as_float(s.y)) : static_cast<double>(s.y) * fit.batch;
+    return {static_cast<double>(fit.c[at]), static_cast<double>(__uint_as_float(s.x)), z};
+}
+
+__device__ __forceinline__ const Rule& rule_of(const Fit& fit, uint64_t other) {
+    return other < fit.rows.columns * static_cast<uint64_t>(fit.rows.outputs) ? fit.rule : fit.free;
+}
+
+// A row's residuals from its scores, weighted and scaled.
+__device__ __forceinline__ void finish_row(const Fit& fit, uint64_t row, double* o) {
+    const uint32_t code = fit.rows.codes[row], outputs = fit.rows.outputs;
+    if (outputs == 1) {
+        const double side = code == 0 ? 1.0 : -1.0;
+        o[0] = taiga::sigmoid64(o[0] * side) * side;
+    } else {
+        taiga::softmax_in_place(o, outputs, 1);
+        o[code] -= 1.0;
+    }
+    const double weight = (fit.rows.weight ? static_cast<double>(fit.rows.weight[row]) : 1.0) / fit.mean_weight;
+    for (uint32_t k = 0; k < outputs; k++) o[k] *= weight * fit.scale;
+}
+
+// Scores of a batch, and where there is one output the residuals. Eight lanes a row, or a thread for each output.
+extern "C" __global__ void __launch_bounds__(256) linear_batch_scores(Fit fit, Lists lists, double now) {
+    const uint64_t thread = thread_number();
+    const uint32_t outputs = lists.outputs;
+    const bool one = outputs == 1;
+    const uint64_t row = one ? thread / 8 : thread / outputs, k = one ? 0 : thread % outputs;
+    if (row >= lists.rows) return;
+    const uint32_t begin = lists.keys ? lists.starts[row] : 0, end = lists.keys ? lists.starts[row + 1] : 0;
+    double sum = 0.0;
+    if (one) {
+#pragma unroll 4
+        for (uint32_t e = begin + threadIdx.x % 8; e < end; e += 8) {
+            const double c = fit.rule.value(cell_of(fit, lists.keys[e]), now);
+            sum += lists.values ? c * static_cast<double>(lists.values[e]) : c;
+        }
+        sum = over_lanes(sum);
+        if (threadIdx.x % 8 != 0) return;
+    }
+    double o = fit.free.value(fit.others[fit.rows.columns * static_cast<uint64_t>(outputs) + k], now);
+    for (uint32_t d = 0; d < fit.rows.columns; d++) {
+        o += fit.rule.value(fit.others[d * static_cast<uint64_t>(outputs) + k], now) * fit.rows.dense[d][lists.first + row];
+    }
+    if (one) {
+        if (lists.keys) o += sum;
+        fit.residuals[row] = o;
+        finish_row(fit, lists.first + row, fit.residuals + row);
+        return;
+    }
+    for (uint32_t e = begin; e < end; e++) {
+        const double x = lists.values ? static_cast<double>(lists.values[e]) : 1.0;
+        o += fit.rule.value(cell_of(fit, lists.keys[e] * static_cast<uint64_t>(outputs) + k), now) * x;
+    }
+    fit.residuals[row * outputs + k] = o;
+}
+
+// Residuals of several outputs.
+extern "C" __global__ void __launch_bounds__(256) linear_batch_residuals(Fit fit, Lists lists) {
+    const uint64_t row = thread_number();
+    if (row < lists.rows) finish_row(fit, lists.first + row, fit.residuals + row * lists.outputs);
+}
+
+// Sums of the batch's features.
+extern "C" __global__ void __launch_bounds__(256) linear_batch_add(Fit fit, Lists lists) {
+    const uint64_t row = thread_number() / 8;
+    if (row >= lists.rows) return;
+    for (uint32_t e = lists.starts[row] + threadIdx.x % 8; e < lists.starts[row + 1]; e += 8) {
+        const uint32_t key = lists.keys[e];
+        const double x = lists.values ? static_cast<double>(lists.values[e]) * fit.units.of(key) : 1.0;
+        for (uint32_t k = 0; k < lists.outputs; k++) {
+            const int64_t q = round64(fit.residuals[row * lists.outputs + k] * x);
+            if (q != 0) add(fit.sums + key * static_cast<uint64_t>(lists.outputs) + k, q);
+        }
+    }
+}
+
+// Steps of the batch's features, the last block of threads those of dense columns and intercepts.
+extern "C" __global__ void __launch_bounds__(256) linear_batch_step(Fit fit, Lists lists, double now) {
+    const double rows = lists.rows;
+    const uint32_t outputs = lists.outputs;
+    if (blockIdx.x == gridDim.x - 1) {
+        for (uint64_t i = threadIdx.x; i < (fit.rows.columns + 1ull) * outputs; i += blockDim.x) {
+            const uint64_t column = i / outputs, k = i % outputs;
+            if (column == fit.rows.columns && !fit.intercept) continue;
+            const double* values = column < fit.rows.columns ? fit.rows.dense[column] + lists.first : nullptr;
+            double g = 0.0;
+#pragma unroll 16
+            for (uint32_t row = 0; row < lists.rows; row++) {
+                const double r = fit.residuals[static_cast<uint64_t>(row) * outputs + k];
+                g += values ? r * values[row] : r;
+            }
+            Cell cell = fit.others[i];
+            rule_of(fit, i).step(cell, g / fit.scale, now, rows);
+            fit.others[i] = cell;
+        }
+        return;
+    }
+    const uint64_t row = thread_number() / 8;
+    if (row >= lists.rows) return;
+    for (uint32_t e = lists.starts[row] + threadIdx.x % 8; e < lists.starts[row + 1]; e += 8) {
+        const uint32_t key = lists.keys[e];
+        const double scale = fit.scale * fit.units.of(key);
+        for (uint32_t k = 0; k < outputs; k++) {
+            const uint64_t at = key * static_cast<uint64_t>(outputs) + k;
+            // Of a feature that stands here more than once whoever comes first takes all.
+            const int64_t sum = static_cast<int64_t>(atomicExch(reinterpret_cast<unsigned long long*>(fit.sums + at), 0ull));
+            if (sum == 0) continue;
+            Cell cell = cell_of(fit, at);
+            fit.rule.step(cell, static_cast<double>(sum) / scale, now, rows);
+            fit.c[at] = static_cast<float>(cell.c);
+            const uint32_t z = fit.rule.optimizer == FTRL ? __float_as_uint(static_cast<float>(cell.z))
+                                                          : static_cast<uint32_t>(cell.z / fit.batch);
+            fit.state[at] = {__float_as_uint(static_cast<float>(cell.n)), z};
+        }
+    }
+}
+
+// Makes up all penalties at the end of an epoch.
+extern "C" __global__ void __launch_bounds__(256) linear_batch_settle(Fit fit, double now) {
+    const uint64_t others = (fit.rows.columns + 1ull) * fit.rows.outputs;
+    for (uint64_t i = thread_number(); i < fit.cells + others; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
+        if (i < fit.cells) {
+            const Cell cell = cell_of(fit, i);
+            if (fit.rule.fades() && cell.c != 0.0) fit.c[i] = static_cast<float>(fit.rule.value(cell, now));
+            fit.state[i].y = 0;
+        } else {
+            Cell cell = fit.others[i - fit.cells];
+            cell.c = rule_of(fit, i - fit.cells).value(cell, now);
+            cell.z = 0.0;
+            fit.others[i - fit.cells] = cell;
+        }
+    }
+}
+
+// All coefficients at a time.
+extern "C" __global__ void __launch_bounds__(256) linear_batch_vector(Fit fit, double now, double* out) {
+    const uint64_t others = (fit.rows.columns + 1ull) * fit.rows.outputs;
+    for (uint64_t i = thread_number(); i < fit.cells + others; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
+        out[i] = i < fit.cells ? fit.rule.value(cell_of(fit, i), now)
+                               : rule_of(fit, i - fit.cells).value(fit.others[i - fit.cells], now);
+    }
 }

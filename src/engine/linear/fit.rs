@@ -1,6 +1,6 @@
 //! A fit from the table to the model.
 
-use super::batches::batches;
+use super::batches::ByBatches;
 use super::held_out::Watch;
 use super::lbfgs::Lbfgs;
 use super::passes::Passes;
@@ -8,7 +8,7 @@ use super::problem::{Problem, check_table, problem};
 use super::{Input, LinearModel, LinearParams, Optimizer};
 use crate::backend::Device;
 use crate::backend::cpu::team::Team;
-use crate::backend::linear::{place, with_backend};
+use crate::backend::linear::{by_batches, place, with_backend};
 use crate::boosting::Monitor;
 use crate::error::{Error, Result};
 
@@ -49,11 +49,10 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
         Optimizer::Lbfgs => {
             let (iterations, tolerance) = (params.epochs(), params.tolerance());
             let search = Lbfgs { problem: &problem, team, iterations, tolerance, watch: &mut watch };
-            with_backend(&place, &passes, &params.device, monitor, search)?
+            with_backend(&place, &passes, &params.device, search)?
         }
         Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => {
-            monitor.device(place.why());
-            batches(&passes, params, &mut watch)?
+            by_batches(&place, ByBatches { passes: &passes, params, watch: &mut watch })?
         }
     };
     if let (Some(best), Some(history)) = (watch.best.take(), &watch.history) {

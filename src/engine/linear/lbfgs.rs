@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 const MEMORY: usize = 10;
 
 /// What came of a fit.
-pub(super) struct Fitted {
+pub(crate) struct Fitted {
     pub vector: Vec<f64>,
     pub passes: u32,
     pub converged: bool,

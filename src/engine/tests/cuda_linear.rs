@@ -1,4 +1,4 @@
-//! A linear model fitted on the GPU is that of the CPU, byte for byte; and what a GPU does not fit is refused in words.
+//! A linear model fitted on the GPU is that of the CPU, byte for byte.
 //!
 //! Without a GPU these tests say so and pass, unless `TAIGA_REQUIRE_CUDA` is set. What may stay on the device is a limit of the
 //! whole process, so that tests that change it take turns.
@@ -84,7 +84,20 @@ fn configurations(epochs: u32) -> Vec<Value> {
     [(0.0, 1e-4), (1e-4, 0.0), (1e-4, 1e-4), (0.0, 0.0)].into_iter().map(of).collect()
 }
 
-/// Proves equal bytes on tables of one row and more: two classes and several, with values and without, dense columns, weights, rows
+/// Batches of any size under any penalty.
+fn batches(dice: &mut Dice, rows: usize) -> Vec<Value> {
+    let optimizers = ["sgd", "adagrad", "ftrl"].into_iter();
+    let penalties = [(0.0, 1e-4), (1e-4, 0.0), (1e-4, 1e-4), (0.0, 0.0)];
+    optimizers
+        .map(|optimizer| {
+            let (l1, l2) = penalties[dice.below(4) as usize];
+            let batch = [1 + dice.below(rows as u64), 32, 700][dice.below(3) as usize].max(rows as u64 / 50 + 1);
+            json!({ "optimizer": optimizer, "epochs": 2, "batch": batch, "l1": l1, "l2": l2, "seed": dice.below(9) })
+        })
+        .collect()
+}
+
+/// Proves equal bytes on tables of one row and more, of all optimizers: two classes and several, with values and without, dense columns, weights, rows
 /// held out, no intercept, empty lists, features twice; resident and in blocks that pass through.
 #[test]
 fn any_table() {
@@ -113,7 +126,7 @@ fn any_table() {
             table.numbers.iter().zip(values).for_each(|(f, v)| *v *= 10f64.powi((*f % 9) as i32 - 4));
         }
         let _limit = Limit::new(dice.chance(0.4).then(|| 16 * (1 + dice.below(4_000))));
-        for mut base in configurations(6) {
+        for mut base in configurations(6).into_iter().chain(batches(&mut dice, rows)) {
             if held_out {
                 base["early_stopping"] = json!(3);
             }
@@ -133,7 +146,7 @@ fn tables_without_lists() {
     let dense: Vec<Vec<f64>> = (0..3).map(|_| (0..6_000).map(|_| dice.normal()).collect()).collect();
     let codes: Vec<u32> = (0..6_000).map(|i| (dense[0][i] + dice.normal() > 0.0) as u32).collect();
     let table = Table { offsets: vec![0; 6_001], classes: 2, dense, codes, ..Default::default() };
-    for base in configurations(5) {
+    for base in configurations(5).into_iter().chain(batches(&mut dice, 6_000)) {
         compare("no entries", &table, &base);
         let bytes = |device: &str| {
             let mut base = base.clone();
@@ -166,6 +179,11 @@ fn many_entries() {
             let limit = (i % 2 == 1).then_some(1 << 20);
             let _limit = Limit::new(limit);
             compare(&format!("case {case}, limit {limit:?}"), &table, &base);
+            if i == 0 {
+                for base in batches(&mut dice, rows) {
+                    compare(&format!("case {case}"), &table, &base);
+                }
+            }
             seen.push(pass_times(&table.input(), &params(base), 1).unwrap().layout);
         }
     }
@@ -224,17 +242,15 @@ fn chunks_and_types() {
     }
 }
 
-/// Proves that what only the CPU does is refused by name where the GPU was asked for, and that `"auto"` then takes the CPU.
+/// Proves that `"auto"` leaves to the CPU what is too small for a GPU, and that a GPU that is not there is refused by name.
 #[test]
-fn what_a_gpu_does_not_fit_is_refused() {
+fn who_chooses() {
     if gpu().is_none() {
         return;
     }
     let table = table(500, 40, 8, 2, true, 2);
-    for optimizer in ["sgd", "adagrad", "ftrl"] {
-        assert_error(table.try_fit(json!({ "optimizer": optimizer, "device": "cuda" })), &["`device`", "lbfgs"]);
-        table.fit(json!({ "optimizer": optimizer, "device": "auto" }));
-    }
+    assert!(table.fit(json!({ "device": "auto" })).to_bytes() == table.fit(json!({ "device": "cpu" })).to_bytes());
+    assert_error(table.try_fit(json!({ "device": "cuda:99" })), &["`device`", "cuda:99"]);
 }
 
 /// Stops after so many questions.
@@ -258,6 +274,9 @@ fn a_fit_can_be_stopped() {
         for questions in [0, 1, 2, 5, 9] {
             let found = fit(&table.input(), &params(json!({ "device": "cuda", "epochs": 30 })), &Impatient(AtomicUsize::new(questions)));
             assert!(matches!(found, Err(Error::Interrupted)), "{questions} questions");
+            let batches = params(json!({ "device": "cuda", "epochs": 30, "optimizer": "ftrl", "batch": 100 }));
+            let found = fit(&table.input(), &batches, &Impatient(AtomicUsize::new(questions)));
+            assert!(matches!(found, Err(Error::Interrupted)), "{questions} questions, batches");
         }
     }
     compare("afterwards", &table, &json!({ "epochs": 3 }));
@@ -276,6 +295,7 @@ fn every_kernel_once() {
         for limit in [None, Some(1 << 18)] {
             let _limit = Limit::new(limit);
             on("cuda", &table, &json!({ "epochs": 1, "l2": 1e-4 }));
+            on("cuda", &table, &json!({ "epochs": 1, "l2": 1e-4, "optimizer": "ftrl", "batch": rows / 4 }));
         }
     }
     say(&format!("every kernel: {:.1} s", start.elapsed().as_secs_f64()));

@@ -10,6 +10,7 @@
 //! What is summed over a row or over a feature is integers, or the eight partial sums of the CPU; what is summed over rows, fixed
 //! blocks that the host adds in order.
 
+mod batches;
 mod cells;
 mod lists;
 pub mod probe;
@@ -26,6 +27,7 @@ use crate::linear::problem::Problem;
 use crate::linear::vectors::each;
 use crate::linear::whole::{Whole, power, value_of};
 use crate::numerics::reduce::{BLOCK, add_in_order};
+pub(crate) use batches::CudaBatches;
 use cells::Cells;
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, LaunchConfig};
 use lists::{Lists, Storage};
@@ -63,6 +65,17 @@ fn address<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {
     slice.device_ptr(queue.stream()).0
 }
 
+/// An error where numbers are beyond what launches can have.
+fn check_shape(p: &Problem<'_>) -> Result<()> {
+    if p.rows > i32::MAX as usize || p.dense.len() >= 1 << 16 || p.outputs >= 1 << 16 {
+        return Err(Error::parameter(
+            "device",
+            "\"cuda\": there are at most 2,147,483,647 rows, 65,535 dense columns and 65,535 classes; use \"cpu\"",
+        ));
+    }
+    Ok(())
+}
+
 /// What entries are kept as.
 enum Entries<'p, 'a> {
     None,
@@ -92,12 +105,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
     pub fn new(number: Option<u32>, passes: &'p Passes<'p, 'a>) -> Result<Self> {
         let queue = Queue::new(Gpu::get(number)?)?;
         let p = passes.problem;
-        if p.rows > i32::MAX as usize || p.dense.len() >= 1 << 16 || p.outputs >= 1 << 16 {
-            return Err(Error::parameter(
-                "device",
-                "\"cuda\": there are at most 2,147,483,647 rows, 65,535 dense columns and 65,535 classes; use \"cpu\"",
-            ));
-        }
+        check_shape(p)?;
         let plan = lists::Plan::new(&queue, passes)?;
         let codes = upload(&queue, "classes", p.codes)?;
         let weight = p.weight.as_ref().map(|w| upload(&queue, "weights", w)).transpose()?;

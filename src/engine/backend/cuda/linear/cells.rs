@@ -1,7 +1,7 @@
 //! Rows and features cut into cells, so that what is gathered and what is summed both fit a multiprocessor's shared memory.
 //!
 //! ```text
-//!            tile 0   tile 1   …            an entry: row and feature inside the cell, 16 bits each
+//!            tile 0   tile 1   …            an entry: row and feature inside the cell, 16 bits each, as offsets of numbers
 //! block 0  │ cell 0 │ cell 1 │              scores:   a block's cells from left to right, sums of rows
 //! block 1  │ cell t │ …                     gradient: a tile's cells from top to bottom, sums of features
 //! ```
@@ -18,9 +18,13 @@ use crate::launch;
 use crate::linear::csr::Csr;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 
-/// The most rows or features of a cell, and the threads that work on it: twins of `SIDE` and `CELL_THREADS`.
+/// Numbers that are kept for a cell's side, of which the last four are of nobody, and the threads that work on it: twins of
+/// `SIDE` and `CELL_THREADS`.
 const SIDE: usize = 16_384;
 const THREADS: u32 = 1024;
+
+/// The most rows or features of a cell.
+const MOST: usize = SIDE - 4;
 
 /// Shared memory of a block of threads: sums in two words, and the cell's numbers.
 const SHARED: u32 = 3 * 4 * SIDE as u32;
@@ -53,9 +57,9 @@ impl Grid {
             return None;
         }
         // As many blocks for each multiprocessor.
-        let waves = rows.div_ceil(SIDE * threads);
+        let waves = rows.div_ceil(MOST * threads);
         let height = rows.div_ceil(waves * threads).next_multiple_of(4);
-        let tiles = features.div_ceil(SIDE).max(1);
+        let tiles = features.div_ceil(MOST).max(1);
         let grid = Grid { blocks: rows.div_ceil(height), tiles, height, width: features.div_ceil(tiles).next_multiple_of(4), threads };
         (entries / FEW >= grid.cells()).then_some(grid)
     }
@@ -77,7 +81,7 @@ impl Grid {
     /// Bytes that are needed while cells are made: lists, and two sets of cells and places; and CUB's own.
     pub fn temporary(&self, csr: &Csr<'_>) -> u64 {
         let most = self.groups(csr).into_iter().map(|g| self.entries(csr, &g)).max().unwrap_or(0);
-        (most * 5 * 4 + most / 2 + 8 * self.cells() + (16 << 20)) as u64
+        (most * 5 * 4 + most / 2 + 32 * self.cells() + (16 << 20)) as u64
     }
 
     /// Blocks of rows that are sorted together.
@@ -108,7 +112,7 @@ impl Grid {
 #[derive(Clone, Copy, Debug)]
 struct Raw {
     entries: u64,
-    starts: u64,
+    quads: u64,
     ranges: u64,
     blocks: u32,
     tiles: u32,
@@ -123,7 +127,8 @@ unsafe impl DeviceRepr for Raw {}
 pub struct Cells {
     pub grid: Grid,
     entries: CudaSlice<u32>,
-    starts: CudaSlice<u32>,
+    /// Where each begins, in fours.
+    quads: CudaSlice<u32>,
     /// The cells of each block of threads, by rows and by features.
     by_row: CudaSlice<u32>,
     by_feature: CudaSlice<u32>,
@@ -139,48 +144,46 @@ impl Cells {
         let groups = cut.groups(csr);
         let most = groups.iter().map(|g| cut.entries(csr, g)).max().unwrap_or(0);
         let most_rows = groups.iter().map(|g| cut.rows_of(csr, g).len()).max().unwrap_or(0);
-        // Four of them are read at a time.
-        let mut all = queue.alloc::<u32>("entries", csr.entries() + 4)?;
-        queue.clear(&mut all.slice_mut(csr.entries()..csr.entries() + 4))?;
-        let starts = queue.alloc::<u32>("cells", cut.cells() + 1)?;
+        // Cells are filled up to whole fours.
+        let mut all = queue.alloc::<u32>("entries", csr.entries() + 4 * cut.cells())?;
         let mut block = Block::room(queue, most_rows, most, false)?;
-        let [cells, places, sorted_cells, sorted_places] =
-            [(); 4].map(|()| queue.alloc::<u32>("cells", most)).into_iter().collect::<Result<Vec<_>>>()?.try_into().map_err(|_| {
-                Error::device(gpu.number(), "four arrays are not four")
-            })?;
-        let mut sorted = (sorted_cells, sorted_places);
-        let (place, bounds) = (gpu.kernel(LINEAR, "linear_place")?, gpu.kernel(LINEAR, "linear_bounds")?);
+        let room = || queue.alloc::<u32>("cells", most);
+        let (cells, places, mut sorted) = (room()?, room()?, (room()?, room()?));
+        let kernel = |name| gpu.kernel(LINEAR, name);
+        let (place, bounds, pack) = (kernel("linear_place")?, kernel("linear_bounds")?, kernel("linear_pack")?);
         let (tiles, width, height) = (cut.tiles as u32, cut.width as u32, cut.height as u32);
+        let mut quads = vec![0u32];
         for group in groups {
             if monitor.interrupted() {
                 return Err(Error::Interrupted);
             }
-            let (base, n) = (csr.entries_before(group.start * cut.height), cut.entries(csr, &group));
+            let n = cut.entries(csr, &group) as u32;
             block.fill(queue, csr, cut.rows_of(csr, &group))?;
             let lists = block.lists(queue, 1);
             let count = (group.len() * cut.tiles) as u32;
-            let from = address(queue, &starts) + 4 * (group.start * cut.tiles) as u64;
             // SAFETY: the arguments are those of `linear_place`, and there is room for the entries of a group.
             unsafe { launch!(queue, place, lists.eight(); &lists, &tiles, &width, &height, &cells, &places) }?;
-            queue.sort_pairs(&cells, &places, &mut sorted, n as u32, 0..u32::BITS - (count - 1).leading_zeros())?;
-            if n > 0 {
-                let copied = queue.stream().memcpy_dtod(&sorted.1.slice(0..n), &mut all.slice_mut(base..base + n));
-                copied.map_err(|e| queue.late(e))?;
-            }
-            let (n, base) = (n as u32, base as u32);
+            queue.sort_pairs(&cells, &places, &mut sorted, n, 0..(u32::BITS - (count - 1).leading_zeros()).max(1))?;
+            let mut starts = queue.alloc::<u32>("cells", count as usize + 1)?;
             let blocks = (n as usize + 1).div_ceil(256).min(gpu.multiprocessors() as usize * 8) as u32;
             // SAFETY: the arguments are those of `linear_bounds`, and there is a start for each cell and one behind them.
-            unsafe { launch!(queue, bounds, grid(blocks, 256, 0); &n, &sorted.0, &count, &base, &from) }?;
+            unsafe { launch!(queue, bounds, grid(blocks, 256, 0); &n, &sorted.0, &count, &mut starts) }?;
+            let first = quads.len() - 1;
+            for cell in queue.read(&starts)?.windows(2) {
+                quads.push(quads[quads.len() - 1] + (cell[1] - cell[0]).div_ceil(4));
+            }
+            let of_group = queue.copy_of("cells", &quads[first..])?;
+            // SAFETY: the arguments are those of `linear_pack`; cells lie one behind the other, and no fuller than they are.
+            unsafe { launch!(queue, pack, grid(blocks, 256, 0); &n, &sorted.0, &sorted.1, &count, &starts, &of_group, &mut all) }?;
         }
-        let found = queue.read(&starts)?;
-        let weight = |cell: usize| (found[cell + 1] - found[cell]) as u64 + OF_CELL;
+        let weight = |cell: usize| 4 * (quads[cell + 1] - quads[cell]) as u64 + OF_CELL;
         let of_block = |b: usize| (b * cut.tiles..(b + 1) * cut.tiles).map(weight).sum();
         let by_row: Vec<u32> = shares(cut.blocks, cut.threads, of_block).into_iter().map(|b| b * cut.tiles as u32).collect();
         let by_feature = shares(cut.cells(), cut.threads, |c| weight(c % cut.blocks * cut.tiles + c / cut.blocks));
         Ok(Cells {
             grid: cut,
             entries: all,
-            starts,
+            quads: queue.copy_of("cells", &quads)?,
             by_row: queue.copy_of("cells", &by_row)?,
             by_feature: queue.copy_of("cells", &by_feature)?,
         })
@@ -190,7 +193,7 @@ impl Cells {
         let cut = self.grid;
         Raw {
             entries: address(queue, &self.entries),
-            starts: address(queue, &self.starts),
+            quads: address(queue, &self.quads),
             ranges: address(queue, ranges),
             blocks: cut.blocks as u32,
             tiles: cut.tiles as u32,

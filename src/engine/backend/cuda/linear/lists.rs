@@ -7,6 +7,7 @@
 
 use super::address;
 use super::cells::Grid;
+use crate::backend::cuda::column::bytes_of;
 use crate::backend::cuda::queue::Queue;
 use crate::backend::linear::resident_limit;
 use crate::boosting::Monitor;
@@ -34,6 +35,23 @@ pub struct Lists {
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
 unsafe impl DeviceRepr for Lists {}
+
+impl Lists {
+    /// No entries, of any rows.
+    pub fn none(outputs: u32) -> Lists {
+        Lists { starts: 0, keys: 0, values: 0, first: 0, rows: 0, outputs }
+    }
+
+    /// Whether there are lists at all.
+    pub fn has_entries(&self) -> bool {
+        self.keys != 0
+    }
+
+    /// The rows `from .. from + rows` of them, to be called `first` and so on.
+    pub fn part(&self, from: usize, rows: usize, first: usize) -> Lists {
+        Lists { starts: self.starts + 4 * from as u64, first: first as u64, rows: rows as u32, ..*self }
+    }
+}
 
 /// How the entries of a problem will be kept.
 pub struct Plan {
@@ -83,9 +101,14 @@ pub fn rows_of(csr: &Csr<'_>, first: usize, most: usize) -> Range<usize> {
     first..low
 }
 
+/// Entries of a block that passes through, at most but for one that can't be divided.
+pub fn streamed_entries() -> usize {
+    BLOCK_ENTRIES.min((resident_limit() / 16) as usize).max(1)
+}
+
 /// Rows in blocks that pass through.
 fn blocks(csr: &Csr<'_>) -> Vec<Range<usize>> {
-    let size = BLOCK_ENTRIES.min((resident_limit() / 16) as usize).max(1);
+    let size = streamed_entries();
     let mut blocks = vec![];
     let mut first = 0;
     while first < csr.rows() {
@@ -133,25 +156,70 @@ impl Block {
         })
     }
 
-    /// Fills it with rows, when what was queued before has run.
+    /// Fills it with rows that stand one after the other, when what was queued before has run.
     ///
     /// # Errors
     /// [`Error::Device`], and [`Error::Memory`] of the host.
     pub fn fill(&mut self, queue: &Queue, csr: &Csr<'_>, rows: Range<usize>) -> Result<()> {
         let (base, n) = (csr.entries_before(rows.start), entries(csr, &rows));
+        let start = |i: usize| csr.entries_before(rows.start + i) - base;
+        self.upload(queue, rows.clone(), n, &start, &|from, values, out| csr.copy_entries(base + from, values, out))
+    }
+
+    /// Fills it with these rows, in this order; the first is called `first`.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn fill_with(&mut self, queue: &Queue, csr: &Csr<'_>, first: usize, rows: &[usize]) -> Result<()> {
+        let mut starts = Vec::with_capacity(rows.len() + 1);
+        starts.push(0);
+        for (i, row) in rows.iter().enumerate() {
+            starts.push(starts[i] + csr.row(*row).keys.len());
+        }
+        let copy = |from: usize, values: bool, out: &mut [u8]| {
+            let (mut at, end) = (from, from + out.len() / 4);
+            let mut i = starts.partition_point(|s| *s <= from) - 1;
+            while at < end {
+                let (row, inside) = (csr.row(rows[i]), at - starts[i]..end.min(starts[i + 1]) - starts[i]);
+                let to = &mut out[4 * (at - from)..4 * (at - from + inside.len())];
+                at += inside.len();
+                i += 1;
+                to.copy_from_slice(match row.values {
+                    Some(v) if values => bytes_of(&v[inside]),
+                    _ => bytes_of(&row.keys[inside]),
+                });
+            }
+        };
+        self.upload(queue, first..first + rows.len(), starts[rows.len()], &|i| starts[i], &copy)
+    }
+
+    /// `start(i)`: where row `i` of them begins; `copy(from, values, out)` writes entries from `from` on.
+    fn upload(
+        &mut self,
+        queue: &Queue,
+        rows: Range<usize>,
+        n: usize,
+        start: &(dyn Fn(usize) -> usize + Sync),
+        copy: &(dyn Fn(usize, bool, &mut [u8]) + Sync),
+    ) -> Result<()> {
         if n > u32::MAX as usize {
             return Err(Error::Data("a row has more than 4,294,967,295 entries".into()));
         }
         queue.upload(&mut self.starts, 4 * (rows.len() + 1), &|from, out| {
-            let starts = (rows.start + from / 4..).map(|row| (csr.entries_before(row) - base) as u32);
+            let starts = (from / 4..).map(|i| start(i) as u32);
             out.as_chunks_mut().0.iter_mut().zip(starts).for_each(|(o, start)| *o = start.to_ne_bytes());
         })?;
-        queue.upload(&mut self.keys, 4 * n, &|from, out| csr.copy_entries(base + from / 4, false, out))?;
+        queue.upload(&mut self.keys, 4 * n, &|from, out| copy(from / 4, false, out))?;
         if let Some(values) = &mut self.values {
-            queue.upload(values, 4 * n, &|from, out| csr.copy_entries(base + from / 4, true, out))?;
+            queue.upload(values, 4 * n, &|from, out| copy(from / 4, true, out))?;
         }
         self.rows = rows;
         Ok(())
+    }
+
+    /// How many entries there is room for.
+    pub fn entries(&self) -> usize {
+        self.keys.len()
     }
 
     /// What kernels are given.
