@@ -4,7 +4,7 @@
 //   linear_base, linear_scores_*, linear_cells_scores      scores
 //   linear_residuals, linear_along, linear_advance         row by row
 //   linear_round, linear_add_*, linear_cells_gradient      the gradient of sparse features, linear_columns of the others
-//   linear_place, linear_bounds                            rows to cells, once
+//   linear_place, _bounds, _turns, _pack                   rows to cells, once
 //   linear_batch_*                                         batches (src/engine/linear/batches.rs, rule.rs)
 
 #include "numerics.cuh"
@@ -325,38 +325,56 @@ extern "C" __global__ void __launch_bounds__(256) linear_columns(Rows rows, cons
 // An entry that fills a cell up: zero to nobody.
 constexpr uint32_t NOBODY = (SIDE - 1) * 4u << 16 | (SIDE - 1) * 4u;
 
-// The cell of each entry, counted from the first row block of these rows, and its place in it: row << 18 | feature << 2, the
-// offsets of 4-byte numbers.
+// The bucket of each entry, and its place in the cell: row << 18 | feature << 2, the offsets of 4-byte numbers. A bucket is a
+// cell (counted from the first row block of these rows), how far the feature's bank of shared memory is ahead of the row's, and
+// the row's: cell << 10 | ahead << 5 | bank.
 extern "C" __global__ void __launch_bounds__(256)
-    linear_place(Lists lists, uint32_t tiles, uint32_t width, uint32_t height, uint32_t* cells, uint32_t* places) {
+    linear_place(Lists lists, uint32_t tiles, uint32_t width, uint32_t height, uint32_t* buckets, uint32_t* places) {
     const uint64_t row = thread_number() / 8;
     if (row >= lists.rows) return;
     const uint32_t block = static_cast<uint32_t>(row) / height, inside = static_cast<uint32_t>(row) % height;
     for (uint32_t e = lists.starts[row] + threadIdx.x % 8; e < lists.starts[row + 1]; e += 8) {
-        const uint32_t key = lists.keys[e], tile = key / width;
-        cells[e] = block * tiles + tile;
-        places[e] = inside << 18 | (key - tile * width) << 2;
+        const uint32_t key = lists.keys[e], tile = key / width, feature = key - tile * width;
+        buckets[e] = (block * tiles + tile) << 10 | ((feature - inside) & 31) << 5 | (inside & 31);
+        places[e] = inside << 18 | feature << 2;
     }
 }
 
-// starts[c] = how many of the n sorted cells are below c, for c up to `count`.
-extern "C" __global__ void __launch_bounds__(256) linear_bounds(uint32_t n, const uint32_t* cells, uint32_t count, uint32_t* starts) {
+// starts[c] = how many of the n sorted buckets, shifted, are below c, for c up to `count`.
+extern "C" __global__ void __launch_bounds__(256)
+    linear_bounds(uint32_t n, const uint32_t* buckets, uint32_t shift, uint32_t count, uint32_t* starts) {
     for (uint64_t i = thread_number(); i <= n; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
-        const uint32_t from = i == 0 ? 0 : cells[i - 1] + 1, to = i == n ? count : cells[i];
+        const uint32_t from = i == 0 ? 0 : (buckets[i - 1] >> shift) + 1, to = i == n ? count : buckets[i] >> shift;
         for (uint32_t c = from; c <= to; c++) starts[c] = static_cast<uint32_t>(i);
     }
 }
 
-// Entries to their cells, which begin at `quads` fours, and are filled up to whole fours.
+// What sorted entries are sorted by once more: cell, distance of banks, turn in the bucket, bank. So 32 entries that follow each other
+// mostly have rows of 32 banks, and features too.
 extern "C" __global__ void __launch_bounds__(256)
-    linear_pack(uint32_t n, const uint32_t* cells, const uint32_t* places, uint32_t count, const uint32_t* starts,
-                const uint32_t* quads, uint32_t* entries) {
+    linear_turns(uint32_t n, const uint32_t* buckets, const uint32_t* starts, uint32_t* turns) {
     for (uint64_t i = thread_number(); i < n; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
-        const uint32_t c = cells[i];
-        entries[quads[c] * 4ull + (i - starts[c])] = places[i];
+        const uint32_t bucket = buckets[i], before = static_cast<uint32_t>(i) - starts[bucket];
+        turns[i] = bucket >> 5 << 13 | (before < 255 ? before : 255) << 5 | (bucket & 31);
+    }
+}
+
+// Entries to their cells, which begin at `quads` fours, and are filled up to whole fours. A warp reads 32 fours at a time: the
+// first of each are entries that follow each other, and so are the second, the third and the fourth.
+extern "C" __global__ void __launch_bounds__(256)
+    linear_pack(uint32_t n, const uint32_t* turns, const uint32_t* places, uint32_t count, const uint32_t* starts,
+                const uint32_t* quads, uint32_t* entries) {
+    auto put = [&](uint32_t c, uint32_t i, uint32_t place) {
+        const uint32_t size = (quads[c + 1] - quads[c]) * 4, chunk = i / 128 * 128;
+        const uint32_t lanes = (size - chunk < 128 ? size - chunk : 128) / 4, inside = i - chunk;
+        entries[quads[c] * 4ull + chunk + inside % lanes * 4 + inside / lanes] = place;
+    };
+    for (uint64_t i = thread_number(); i < n; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
+        const uint32_t c = turns[i] >> 18;
+        put(c, static_cast<uint32_t>(i) - starts[c], places[i]);
     }
     for (uint64_t c = thread_number(); c < count; c += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
-        for (uint64_t e = quads[c] * 4ull + (starts[c + 1] - starts[c]); e < quads[c + 1] * 4ull; e++) entries[e] = NOBODY;
+        for (uint32_t i = starts[c + 1] - starts[c]; i < (quads[c + 1] - quads[c]) * 4; i++) put(static_cast<uint32_t>(c), i, NOBODY);
     }
 }
 

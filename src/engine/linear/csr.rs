@@ -149,21 +149,16 @@ impl<'a> Csr<'a> {
         self.bases[at] + self.pieces[at].span(i - self.firsts[at]).start
     }
 
-    /// Copies feature numbers (which have to be narrow) from entry `from` on, counted over all rows, as the bytes that they are;
-    /// or values, where there are some.
-    pub fn copy_entries(&self, from: usize, values: bool, out: &mut [u8]) {
-        let (mut at, end) = (from, from + out.len() / 4);
+    /// `visit(entries)` for those from entry `from` on, counted over all rows, piece by piece; features have to be narrow.
+    pub fn visit(&self, from: usize, len: usize, mut visit: impl FnMut(Row<'_>)) {
+        let (mut at, end) = (from, from + len);
         while at < end {
             let piece = self.bases.partition_point(|b| *b <= at) - 1;
             let inside = at - self.bases[piece]..end.min(self.bases[piece + 1]) - self.bases[piece];
-            let to = &mut out[4 * (at - from)..4 * (at - from + inside.len())];
-            let items = &self.pieces[piece];
             at += inside.len();
-            match (&items.keys, items.values.as_deref(), values) {
-                (_, Some(v), true) => to.as_chunks_mut().0.iter_mut().zip(&v[inside]).for_each(|(o, x)| *o = x.to_ne_bytes()),
-                (Keys::Narrow(k), _, false) => to.as_chunks_mut().0.iter_mut().zip(&k[inside]).for_each(|(o, x)| *o = x.to_ne_bytes()),
-                // Not reached: pieces are narrow, and all have values or none.
-                _ => to.fill(0),
+            let piece = &self.pieces[piece];
+            if let Keys::Narrow(keys) = &piece.keys {
+                visit(Row { keys: &keys[inside.clone()], values: piece.values.as_deref().map(|v| &v[inside]) });
             }
         }
     }

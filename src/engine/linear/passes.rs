@@ -154,7 +154,6 @@ impl<'p, 'a> Passes<'p, 'a> {
         out.extend((0..p.outputs).map(|k| lanes(0..n, |i| residuals[i * p.outputs + k])));
         out
     }
-
 }
 
 impl LinearBackend for Passes<'_, '_> {

@@ -19,7 +19,7 @@ use taiga_engine::backend::cuda::linear::probe::pass_times;
 use taiga_engine::backend::linear::limit_resident_rows;
 use taiga_engine::boosting::{Monitor, Quiet, Target};
 use taiga_engine::column::{Chunk, Values};
-use taiga_engine::linear::{Input, Items, ListChunk, ListColumn, Offsets, SparseRows, fit};
+use taiga_engine::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
 
 /// A limit of what stays on the device, until it is dropped.
 struct Limit(#[allow(dead_code)] MutexGuard<'static, ()>);
@@ -165,9 +165,13 @@ fn many_entries() {
         return;
     }
     let mut seen = vec![];
-    for (case, rows, features, most, classes) in
-        [(0, 40_000, 900u64, 60, 2), (1, 120_000, 40_000, 120, 2), (2, 60_000, 1_000_000, 40, 2), (3, 50_000, 3_000, 50, 4), (4, 300_001, 16_384, 30, 2)]
-    {
+    for (case, rows, features, most, classes) in [
+        (0, 40_000, 900u64, 60, 2),
+        (1, 120_000, 40_000, 120, 2),
+        (2, 60_000, 1_000_000, 40, 2),
+        (3, 50_000, 3_000, 50, 4),
+        (4, 300_001, 16_384, 30, 2),
+    ] {
         let mut table = table(rows, features, most, classes, false, case);
         assert!(table.numbers.len() > 1 << 20);
         let mut dice = Dice::new(case);
@@ -250,7 +254,7 @@ fn who_chooses() {
     }
     let table = table(500, 40, 8, 2, true, 2);
     assert!(table.fit(json!({ "device": "auto" })).to_bytes() == table.fit(json!({ "device": "cpu" })).to_bytes());
-    assert_error(table.try_fit(json!({ "device": "cuda:99" })), &["`device`", "cuda:99"]);
+    assert_error(LinearParams::from_json(&json!({ "device": "cuda:99" })), &["`device`", "cuda:99"]);
 }
 
 /// Stops after so many questions.

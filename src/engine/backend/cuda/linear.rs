@@ -197,9 +197,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
                 let kernel = self.queue.gpu().kernel(LINEAR, "linear_scores_whole")?;
                 // SAFETY: the arguments are those of `linear_scores_whole`, with coefficients of all features and room for
                 // all rows.
-                lists.each(&self.queue, &|queue, lists| unsafe {
-                    launch!(queue, kernel, lists.config(); &lists, &numbers, &scale, &to)
-                })
+                lists.each(&self.queue, &|queue, lists| unsafe { launch!(queue, kernel, lists.config(); &lists, &numbers, &scale, &to) })
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::linear::batches::Deal;
 use crate::linear::csr::Csr;
 use crate::linear::passes::Passes;
 use crate::linear::rule::Rule;
-use cudarc::driver::{CudaEvent, CudaSlice, DeviceRepr, LaunchConfig};
+use cudarc::driver::{CudaEvent, DeviceRepr, LaunchConfig};
 
 /// Batches between two questions whether to stop.
 const STEPS_A_QUESTION: usize = 64;
@@ -92,9 +92,8 @@ pub(crate) struct CudaBatches<'p, 'a> {
     storage: Storage,
     fit: Fit,
     kernels: [Kernel; 4],
-    // What `fit` points to.
-    _numbers: (CudaSlice<f32>, CudaSlice<u64>, CudaSlice<i64>, CudaSlice<f64>, CudaSlice<f64>),
-    _rows: (CudaSlice<u32>, Option<CudaSlice<f32>>, Vec<CudaSlice<f64>>, CudaSlice<u64>, Option<CudaSlice<f64>>),
+    /// What `fit` points to.
+    _kept: Vec<Box<dyn std::any::Any>>,
 }
 
 impl<'p, 'a> CudaBatches<'p, 'a> {
@@ -178,12 +177,8 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
             intercept: p.fit_intercept as u64,
         };
         let kernel = |name| queue.gpu().kernel(LINEAR, name);
-        let kernels = [
-            kernel("linear_batch_scores")?,
-            kernel("linear_batch_residuals")?,
-            kernel("linear_batch_add")?,
-            kernel("linear_batch_step")?,
-        ];
+        let kernels =
+            [kernel("linear_batch_scores")?, kernel("linear_batch_residuals")?, kernel("linear_batch_add")?, kernel("linear_batch_step")?];
         queue.synchronize()?;
         Ok(CudaBatches {
             queue,
@@ -192,8 +187,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
             storage,
             fit,
             kernels,
-            _numbers: (c, state, sums, others, residuals),
-            _rows: (codes, weight, dense, addresses, inverse),
+            _kept: vec![Box::new((c, state, sums, others, residuals)), Box::new((codes, weight, dense, addresses, inverse))],
         })
     }
 

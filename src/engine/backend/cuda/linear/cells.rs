@@ -6,7 +6,8 @@
 //! block 1  │ cell t │ …                     gradient: a tile's cells from top to bottom, sums of features
 //! ```
 //!
-//! Made once on the device: blocks of rows go up as lists, and CUB's radix sort brings them to their cells.
+//! Made once on the device: blocks of rows go up as lists, and CUB's radix sort brings them to their cells; a second one orders
+//! a cell's entries so that a warp's 32 rows, and its 32 features, are mostly in 32 banks of shared memory.
 
 use super::lists::{Block, rows_of};
 use super::{LINEAR, address};
@@ -35,8 +36,13 @@ const FEW: usize = 2048;
 /// What a cell costs beside its entries, in entries.
 const OF_CELL: u64 = 2500;
 
-/// Entries that are sorted at a time.
+/// Entries that are sorted at a time, and cells.
 const SORTED: usize = 1 << 26;
+const CELLS: usize = 1 << (u32::BITS - BANKS_BITS - TURN_BITS);
+
+/// Bits of the banks of an entry's row and feature, and of its turn among those of the same banks.
+const BANKS_BITS: u32 = 10;
+const TURN_BITS: u32 = 8;
 
 /// How rows and features are cut.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +67,7 @@ impl Grid {
         let height = rows.div_ceil(waves * threads).next_multiple_of(4);
         let tiles = features.div_ceil(MOST).max(1);
         let grid = Grid { blocks: rows.div_ceil(height), tiles, height, width: features.div_ceil(tiles).next_multiple_of(4), threads };
-        (entries / FEW >= grid.cells()).then_some(grid)
+        (tiles <= CELLS && entries / FEW >= grid.cells()).then_some(grid)
     }
 
     fn cells(&self) -> usize {
@@ -78,10 +84,10 @@ impl Grid {
         self.tiles * self.width
     }
 
-    /// Bytes that are needed while cells are made: lists, and two sets of cells and places; and CUB's own.
+    /// Bytes that are needed while cells are made: lists, and three sets of keys and places; and CUB's own.
     pub fn temporary(&self, csr: &Csr<'_>) -> u64 {
         let most = self.groups(csr).into_iter().map(|g| self.entries(csr, &g)).max().unwrap_or(0);
-        (most * 5 * 4 + most / 2 + 32 * self.cells() + (16 << 20)) as u64
+        (most * 7 * 4 + most / 2 + 32 * self.cells() + 4 * (CELLS << BANKS_BITS) + (16 << 20)) as u64
     }
 
     /// Blocks of rows that are sorted together.
@@ -89,7 +95,8 @@ impl Grid {
         let (mut groups, mut first) = (vec![], 0);
         while first < self.blocks {
             let rows = rows_of(csr, first * self.height, SORTED);
-            let end = if rows.end == csr.rows() { self.blocks } else { (rows.end / self.height).max(first + 1) };
+            let end = if rows.end == csr.rows() { self.blocks } else { rows.end / self.height };
+            let end = end.clamp(first + 1, first + (CELLS / self.tiles).max(1));
             groups.push(first..end);
             first = end;
         }
@@ -148,9 +155,10 @@ impl Cells {
         let mut all = queue.alloc::<u32>("entries", csr.entries() + 4 * cut.cells())?;
         let mut block = Block::room(queue, most_rows, most, false)?;
         let room = || queue.alloc::<u32>("cells", most);
-        let (cells, places, mut sorted) = (room()?, room()?, (room()?, room()?));
+        let (mut keys, places, mut sorted, mut turned) = (room()?, room()?, (room()?, room()?), (room()?, room()?));
         let kernel = |name| gpu.kernel(LINEAR, name);
-        let (place, bounds, pack) = (kernel("linear_place")?, kernel("linear_bounds")?, kernel("linear_pack")?);
+        let (place, bounds, turns, pack) =
+            (kernel("linear_place")?, kernel("linear_bounds")?, kernel("linear_turns")?, kernel("linear_pack")?);
         let (tiles, width, height) = (cut.tiles as u32, cut.width as u32, cut.height as u32);
         let mut quads = vec![0u32];
         for group in groups {
@@ -161,20 +169,29 @@ impl Cells {
             block.fill(queue, csr, cut.rows_of(csr, &group))?;
             let lists = block.lists(queue, 1);
             let count = (group.len() * cut.tiles) as u32;
-            // SAFETY: the arguments are those of `linear_place`, and there is room for the entries of a group.
-            unsafe { launch!(queue, place, lists.eight(); &lists, &tiles, &width, &height, &cells, &places) }?;
-            queue.sort_pairs(&cells, &places, &mut sorted, n, 0..(u32::BITS - (count - 1).leading_zeros()).max(1))?;
-            let mut starts = queue.alloc::<u32>("cells", count as usize + 1)?;
+            let bits = (u32::BITS - (count - 1).leading_zeros()).max(1);
             let blocks = (n as usize + 1).div_ceil(256).min(gpu.multiprocessors() as usize * 8) as u32;
-            // SAFETY: the arguments are those of `linear_bounds`, and there is a start for each cell and one behind them.
-            unsafe { launch!(queue, bounds, grid(blocks, 256, 0); &n, &sorted.0, &count, &mut starts) }?;
+            let config = grid(blocks, 256, 0);
+            let (whole, shift, buckets) = (0u32, BANKS_BITS, count << BANKS_BITS);
+            let mut of_bucket = queue.alloc::<u32>("cells", buckets as usize + 1)?;
+            let mut starts = queue.alloc::<u32>("cells", count as usize + 1)?;
+            // SAFETY: the arguments are those of the kernels; there is room for the entries of a group, and a start for each cell
+            // and bucket, and one behind them.
+            unsafe {
+                launch!(queue, place, lists.eight(); &lists, &tiles, &width, &height, &keys, &places)?;
+                queue.sort_pairs(&keys, &places, &mut sorted, n, 0..bits + BANKS_BITS)?;
+                launch!(queue, bounds, config; &n, &sorted.0, &whole, &buckets, &mut of_bucket)?;
+                launch!(queue, bounds, config; &n, &sorted.0, &shift, &count, &mut starts)?;
+                launch!(queue, turns, config; &n, &sorted.0, &of_bucket, &mut keys)?;
+            }
+            queue.sort_pairs(&keys, &sorted.1, &mut turned, n, 0..bits + BANKS_BITS + TURN_BITS)?;
             let first = quads.len() - 1;
             for cell in queue.read(&starts)?.windows(2) {
                 quads.push(quads[quads.len() - 1] + (cell[1] - cell[0]).div_ceil(4));
             }
             let of_group = queue.copy_of("cells", &quads[first..])?;
             // SAFETY: the arguments are those of `linear_pack`; cells lie one behind the other, and no fuller than they are.
-            unsafe { launch!(queue, pack, grid(blocks, 256, 0); &n, &sorted.0, &sorted.1, &count, &starts, &of_group, &mut all) }?;
+            unsafe { launch!(queue, pack, config; &n, &turned.0, &turned.1, &count, &starts, &of_group, &mut all) }?;
         }
         let weight = |cell: usize| 4 * (quads[cell + 1] - quads[cell]) as u64 + OF_CELL;
         let of_block = |b: usize| (b * cut.tiles..(b + 1) * cut.tiles).map(weight).sum();

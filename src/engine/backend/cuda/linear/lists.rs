@@ -12,7 +12,7 @@ use crate::backend::cuda::queue::Queue;
 use crate::backend::linear::resident_limit;
 use crate::boosting::Monitor;
 use crate::error::{Error, Result};
-use crate::linear::csr::Csr;
+use crate::linear::csr::{Csr, Row};
 use crate::linear::passes::Passes;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use std::cell::RefCell;
@@ -134,6 +134,16 @@ fn block_bytes(csr: &Csr<'_>) -> usize {
     4 * (rows + 1) + entries * if csr.has_values() { 8 } else { 4 }
 }
 
+/// Writes feature numbers, or values, to the beginning of `out`; gives the bytes.
+fn copy(entries: Row<'_>, values: bool, out: &mut [u8]) -> usize {
+    let bytes = match entries.values {
+        Some(v) if values => bytes_of(v),
+        _ => bytes_of(entries.keys),
+    };
+    out[..bytes.len()].copy_from_slice(bytes);
+    bytes.len()
+}
+
 /// Room for rows, and which ones stand there.
 pub struct Block {
     starts: CudaSlice<u32>,
@@ -163,7 +173,10 @@ impl Block {
     pub fn fill(&mut self, queue: &Queue, csr: &Csr<'_>, rows: Range<usize>) -> Result<()> {
         let (base, n) = (csr.entries_before(rows.start), entries(csr, &rows));
         let start = |i: usize| csr.entries_before(rows.start + i) - base;
-        self.upload(queue, rows.clone(), n, &start, &|from, values, out| csr.copy_entries(base + from, values, out))
+        self.upload(queue, rows.clone(), n, &start, &|from, values, out| {
+            let mut at = 0;
+            csr.visit(base + from, out.len() / 4, |entries| at += copy(entries, values, &mut out[at..]));
+        })
     }
 
     /// Fills it with these rows, in this order; the first is called `first`.
@@ -176,21 +189,17 @@ impl Block {
         for (i, row) in rows.iter().enumerate() {
             starts.push(starts[i] + csr.row(*row).keys.len());
         }
-        let copy = |from: usize, values: bool, out: &mut [u8]| {
+        let fill = |from: usize, values: bool, out: &mut [u8]| {
             let (mut at, end) = (from, from + out.len() / 4);
             let mut i = starts.partition_point(|s| *s <= from) - 1;
             while at < end {
                 let (row, inside) = (csr.row(rows[i]), at - starts[i]..end.min(starts[i + 1]) - starts[i]);
-                let to = &mut out[4 * (at - from)..4 * (at - from + inside.len())];
-                at += inside.len();
+                let part = Row { keys: &row.keys[inside.clone()], values: row.values.map(|v| &v[inside]) };
+                at += copy(part, values, &mut out[4 * (at - from)..]) / 4;
                 i += 1;
-                to.copy_from_slice(match row.values {
-                    Some(v) if values => bytes_of(&v[inside]),
-                    _ => bytes_of(&row.keys[inside]),
-                });
             }
         };
-        self.upload(queue, first..first + rows.len(), starts[rows.len()], &|i| starts[i], &copy)
+        self.upload(queue, first..first + rows.len(), starts[rows.len()], &|i| starts[i], &fill)
     }
 
     /// `start(i)`: where row `i` of them begins; `copy(from, values, out)` writes entries from `from` on.
@@ -244,7 +253,7 @@ pub enum Storage<'p, 'a> {
     Streamed {
         csr: &'p Csr<'a>,
         blocks: Vec<Range<usize>>,
-        lanes: RefCell<[(Queue, Block); 2]>,
+        lanes: Box<RefCell<[(Queue, Block); 2]>>,
         monitor: &'p dyn Monitor,
         outputs: u32,
     },
@@ -269,7 +278,7 @@ impl<'p, 'a> Storage<'p, 'a> {
             let block = Block::room(&queue, rows, entries, csr.has_values())?;
             Ok((queue, block))
         };
-        Ok(Storage::Streamed { csr, blocks, lanes: RefCell::new([lane()?, lane()?]), monitor, outputs })
+        Ok(Storage::Streamed { csr, blocks, lanes: Box::new(RefCell::new([lane()?, lane()?])), monitor, outputs })
     }
 
     /// `work` on all rows, when what `queue` was given before has run; what it is given next comes after it.
@@ -297,4 +306,3 @@ impl<'p, 'a> Storage<'p, 'a> {
         }
     }
 }
-
