@@ -11,6 +11,7 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod forest;
+pub mod linear;
 pub mod predict;
 
 use crate::boosting::loss::Loss;

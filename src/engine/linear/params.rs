@@ -79,7 +79,8 @@ pub struct LinearParams {
     pub seed: u64,
     /// Threads; as many as Polars uses unless told otherwise. Never changes the model.
     pub n_threads: Option<u32>,
-    /// `"auto"` or `"cpu"`: both are the CPU, there is no other backend yet. `"cuda"` is refused by the fit.
+    /// `"auto"` (a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the
+    /// model.
     pub device: String,
 }
 

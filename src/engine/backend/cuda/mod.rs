@@ -6,7 +6,7 @@
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
 //! - [`cache`]: columns that stay for the next expression.
-//! - [`trees`]: boosted trees; [`forest`]: random forests.
+//! - [`trees`]: boosted trees; [`forest`]: random forests; [`linear`]: sparse logistic regression.
 //! - [`mod@column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
 //!   their codes; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
 //!   [`predict`]: models applied.
@@ -27,6 +27,7 @@ pub mod device;
 pub mod encoding;
 pub mod error;
 pub mod forest;
+pub mod linear;
 pub mod memory;
 pub mod predict;
 pub mod queue;
