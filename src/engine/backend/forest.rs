@@ -3,27 +3,52 @@
 use super::Device;
 use crate::backend::cpu::team::Team;
 use crate::error::Result;
-use crate::forest::codes::View;
+use crate::forest::codes::{Code, View};
 use crate::forest::grow::Limits;
-use crate::forest::kind::{Numbers, Two};
-use crate::forest::params::ForestParams;
+use crate::forest::kind::{Classes, Numbers, Two};
+use crate::forest::params::{Criterion, ForestParams};
 use crate::forest::part::Part;
 
 /// What a forest is grown from, where a device other than the CPU may do it.
-pub struct Work<'a> {
+pub struct Work<'a, C> {
     pub team: &'a Team,
-    pub view: View<'a, u8>,
+    pub view: View<'a, C>,
     pub targets: Targets<'a>,
+    /// Never [`Criterion::Auto`].
+    pub criterion: Criterion,
     pub limits: Limits,
     pub params: &'a ForestParams,
+    /// In what units predictions out of bag are summed, where they are wanted.
+    pub oob: Option<OutOfBagScale>,
     pub interrupted: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Targets that a GPU sums: both without weights, for gini and for the squared error.
+/// Targets, as [`crate::forest::kind`] has them.
 #[derive(Clone, Copy)]
 pub enum Targets<'a> {
     Two(&'a Two<'a>),
+    Classes(&'a Classes<'a>),
     Numbers(&'a Numbers),
+}
+
+/// A prediction is summed as `round((value - centre) * scale)`.
+#[derive(Clone, Copy, Debug)]
+pub struct OutOfBagScale {
+    pub scale: f64,
+    pub centre: f64,
+}
+
+/// Sums of predictions in fixed point, `[row][output]`, and of each row how many trees made them.
+pub struct OutOfBagSums {
+    pub sums: Vec<i64>,
+    pub counts: Vec<u32>,
+}
+
+/// What a device has grown.
+pub struct Grown {
+    pub parts: Vec<Part>,
+    /// Where they were wanted.
+    pub sums: Option<OutOfBagSums>,
 }
 
 /// Where trees grow, and a word on why.
@@ -78,7 +103,7 @@ pub fn choose(device: &str, refused: Option<&str>, seconds: f64, threads: usize)
 ///
 /// # Errors
 /// [`crate::Error::Memory`], [`crate::Error::Device`] and [`crate::Error::Interrupted`].
-pub fn grow_on_gpu(number: Option<u32>, work: &Work<'_>) -> Result<Vec<Part>> {
+pub fn grow_on_gpu<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
     #[cfg(feature = "cuda")]
     return super::cuda::forest::grow(number, work);
     #[cfg(not(feature = "cuda"))]

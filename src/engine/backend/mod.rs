@@ -44,6 +44,16 @@ pub struct CodedFeature {
 pub struct CodeSet([u64; 4]);
 
 impl CodeSet {
+    /// The set of the codes whose bits are set, 64 a word.
+    pub fn from_words(words: [u64; 4]) -> Self {
+        CodeSet(words)
+    }
+
+    /// The bits of all codes, 64 a word.
+    pub fn words(&self) -> [u64; 4] {
+        self.0
+    }
+
     /// Adds a code.
     pub fn insert(&mut self, code: u8) {
         self.0[code as usize / 64] |= 1 << (code % 64);

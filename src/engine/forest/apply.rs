@@ -1,10 +1,10 @@
 //! Predictions of rows.
 
 use super::model::Forest;
-use crate::backend::{CodeSet, Device};
+use crate::backend::CodeSet;
 use crate::column::Column;
 use crate::encoding::Lookup;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::apply::bind;
 use crate::model::search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::tree::model::Child;
@@ -38,7 +38,7 @@ enum Way {
 
 /// A question of a mixed tree.
 #[derive(Clone, Copy)]
-enum Test {
+pub(crate) enum Test {
     Code {
         shift: u8,
         above: u8,
@@ -61,6 +61,15 @@ enum Reader {
     /// As they are: there are too many borders.
     Values,
     /// As codes of categories, of which there are so many.
+    Categories(u32),
+}
+
+/// How a device is to read the values of a feature: [`Reader`], without what reads them.
+#[cfg(feature = "cuda")]
+pub(crate) enum Reading {
+    None,
+    Codes,
+    Values,
     Categories(u32),
 }
 
@@ -166,17 +175,40 @@ impl Predictor {
         self.lookups.get(feature)?.as_ref()
     }
 
-    /// Checks the device that is to apply the forest: so far the CPU alone does.
-    ///
-    /// # Errors
-    /// Those of [`Device::parse`], and for a GPU: an explicit choice never falls back.
-    pub fn check_device(device: &str) -> Result<()> {
-        match Device::parse(device)? {
-            Device::Auto | Device::Cpu => Ok(()),
-            Device::Cuda(_) => {
-                Err(Error::parameter("device", format!("{device:?}: forests are applied on the CPU only; use \"cpu\" or \"auto\"")))
+    /// How each feature is read.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn readings(&self) -> impl Iterator<Item = Reading> + '_ {
+        self.readers.iter().map(|reader| match reader {
+            Reader::None => Reading::None,
+            Reader::Codes(_) => Reading::Codes,
+            Reader::Values => Reading::Values,
+            Reader::Categories(known) => Reading::Categories(*known),
+        })
+    }
+
+    /// The nodes of all trees, tree after tree: feature, test, and the nodes left and right, from the tree's number of nodes
+    /// on leaves.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn questions(&self) -> impl Iterator<Item = (usize, Test, [u32; 2])> + '_ {
+        self.steps.iter().enumerate().map(|(i, step)| match self.way {
+            Way::Codes => {
+                let test = Test::Code { shift: (step.test >> 8) as u8, above: step.test as u8 };
+                ((step.test >> 16) as usize / self.block, test, step.children)
             }
-        }
+            Way::Mixed => (step.test as usize, self.tests[i], step.children),
+        })
+    }
+
+    /// Of each tree its first node and its first value; and behind the last tree.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn starts(&self) -> &[(usize, usize)] {
+        &self.starts
+    }
+
+    /// The values of the leaves of all trees, `outputs` each.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn leaf_values(&self) -> &[f64] {
+        &self.values
     }
 
     /// The columns that the forest names, in its order: see [`crate::model::apply::Predictor::bind`].

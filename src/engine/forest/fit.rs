@@ -7,7 +7,7 @@ use super::oob::{self, Truth, Walker};
 use super::params::{Criterion, Splitter};
 use super::part::{Part, borders_used, root_key};
 use super::table::{self, Table};
-use super::{Forest, ForestParams, Input, Monitor, OutOfBag, Target, bootstrap};
+use super::{Forest, ForestParams, Input, Monitor, Target, bootstrap};
 use crate::backend::cpu::team::Team;
 use crate::backend::forest::{Place, Targets, Work, choose, grow_on_gpu};
 use crate::boosting::loss::loss;
@@ -125,9 +125,10 @@ fn fit_on(
             let truth = Truth::Classes(codes, classes);
             if classes == 2 && weights.is_none() {
                 let two = Two { codes, logs: logs() };
-                fit.run(&two, Some(Targets::Two(&two)), truth, unit, &interrupted)
+                fit.run(&two, Targets::Two(&two), truth, unit, &interrupted)
             } else {
-                fit.run(&Classes { codes, classes, weights, logs: logs() }, None, truth, unit, &interrupted)
+                let several = Classes { codes, classes, weights, logs: logs() };
+                fit.run(&several, Targets::Classes(&several), truth, unit, &interrupted)
             }
         }
         Target::Numbers(_) => {
@@ -142,8 +143,7 @@ fn fit_on(
             let numbers = numbers(&target, weight.as_deref(), weights, unit, draws, poisson).ok_or_else(|| {
                 Error::column(&input.target_name, "the target's range, times the weights, is larger than a float can hold")
             })?;
-            let plain = numbers.weights.is_none().then_some(Targets::Numbers(&numbers));
-            fit.run(&numbers, plain, Truth::Numbers(&target), unit, &interrupted)
+            fit.run(&numbers, Targets::Numbers(&numbers), Truth::Numbers(&target), unit, &interrupted)
         }
     }
 }
@@ -196,24 +196,10 @@ type Measured = (Part, Option<Vec<f64>>);
 /// What the trees come to.
 struct Grown {
     parts: Vec<Part>,
-    oob: Option<OutOfBag>,
     permutation: Option<Vec<f64>>,
 }
 
 impl Fit<'_, '_> {
-    fn splitter<K: Kind>(&self, kind: &K, truth: Truth<'_>, unit: f64, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Forest> {
-        if self.params.splitter == Splitter::Histogram {
-            let table = table::binned(self.team, self.table, self.alike, interrupted)?;
-            self.grow(kind, &truth, unit, &table, None, interrupted)
-        } else if self.params.splitter == Splitter::Exact {
-            let table = table::ranked::<u32>(self.team, self.table, self.params, interrupted)?;
-            self.grow(kind, &truth, unit, &table, None, interrupted)
-        } else {
-            let table = table::ranked::<Rank>(self.team, self.table, self.params, interrupted)?;
-            self.grow(kind, &truth, unit, &table, None, interrupted)
-        }
-    }
-
     /// The device, of which the monitor is told.
     fn place(&self, refused: Option<&str>) -> Result<Place> {
         let rows = self.input.features[0].len();
@@ -228,43 +214,65 @@ impl Fit<'_, '_> {
     }
 
     /// Why a GPU can't grow this forest, where it can't.
-    fn refused(&self, targets: Option<Targets<'_>>) -> Option<&'static str> {
-        let params = self.params;
-        let refused = [
-            (targets.is_none(), "there forests of two classes or of numbers grow only, without weights"),
-            (params.splitter != Splitter::Histogram, "there splitter=\"histogram\" grows only"),
-            (matches!(self.criterion, Criterion::Entropy | Criterion::Poisson), "there criterion=\"gini\" and \"squared_error\" grow only"),
-            (params.leaves.is_some(), "there trees grow without `leaves`"),
-            (self.input.features.len() > 4096, "there are at most 4,096 features"),
-            (self.input.features.iter().any(|c| c.category_codes().is_some()), "categorical columns are divided on the CPU only"),
-        ];
+    fn refused(&self, targets: Targets<'_>) -> Option<&'static str> {
+        let many = matches!(targets, Targets::Classes(c) if c.classes > 255);
+        let refused =
+            [(many, "there are at most 255 classes there"), (self.input.features.len() > 4096, "there are at most 4,096 features there")];
         refused.into_iter().find(|r| r.0).map(|r| r.1)
     }
 
-    /// The forest, on the device that is asked for; `targets`: as a GPU sums them, where it does.
+    /// The forest.
     fn run<K: Kind>(
         &self,
         kind: &K,
-        targets: Option<Targets<'_>>,
+        targets: Targets<'_>,
         truth: Truth<'_>,
         unit: f64,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Forest> {
-        let (Place::Gpu(number, _), Some(targets)) = (self.place(self.refused(targets))?, targets) else {
-            return self.splitter(kind, truth, unit, interrupted);
-        };
-        let table = table::binned(self.team, self.table, self.alike, interrupted)?;
-        let view = self.view(&table);
-        let limits = self.limits(view.features.len(), matches!(truth, Truth::Classes(..)));
-        let ready = match grow_on_gpu(number, &Work { team: self.team, view, targets, limits, params: self.params, interrupted }) {
+        match self.params.splitter {
+            Splitter::Histogram => {
+                let table = table::binned(self.team, self.table, self.alike, interrupted)?;
+                self.grow(kind, targets, &truth, unit, &table, interrupted)
+            }
+            Splitter::Exact => {
+                let table = table::ranked::<u32>(self.team, self.table, self.params, interrupted)?;
+                self.grow(kind, targets, &truth, unit, &table, interrupted)
+            }
+            Splitter::Random => {
+                let table = table::ranked::<Rank>(self.team, self.table, self.params, interrupted)?;
+                self.grow(kind, targets, &truth, unit, &table, interrupted)
+            }
+        }
+    }
+
+    /// The trees, where a GPU is to grow them; `sums`: what rows out of bag are predicted, where they are.
+    fn on_gpu<C: Code>(
+        &self,
+        place: Place,
+        targets: Targets<'_>,
+        view: View<'_, C>,
+        sums: Option<&mut oob::Sums>,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Vec<Part>>> {
+        let Place::Gpu(number, _) = place else { return Ok(None) };
+        let limits = self.limits(view.features.len(), matches!(self.input.target, Target::Classes { .. }));
+        let oob = sums.as_ref().map(|s| s.units());
+        let (team, criterion, params) = (self.team, self.criterion, self.params);
+        match grow_on_gpu(number, &Work { team, view, targets, criterion, limits, params, oob, interrupted }) {
             // `"auto"` knows only now that there is not enough memory there.
             Err(Error::Memory(why)) if self.params.device == "auto" => {
                 self.monitor.device(&format!("cpu: {why}"));
-                None
+                Ok(None)
             }
-            parts => Some(parts?),
-        };
-        self.grow(kind, &truth, unit, &table, ready, interrupted)
+            grown => {
+                let grown = grown?;
+                if let (Some(sums), Some(made)) = (sums, &grown.sums) {
+                    sums.take(made);
+                }
+                Ok(Some(grown.parts))
+            }
+        }
     }
 
     fn view<'t, C: Code>(&self, table: &'t Table<C>) -> View<'t, C> {
@@ -286,15 +294,21 @@ impl Fit<'_, '_> {
     fn grow<K: Kind, C: Code>(
         &self,
         kind: &K,
+        targets: Targets<'_>,
         truth: &Truth<'_>,
         unit: f64,
         table: &Table<C>,
-        ready: Option<Vec<Part>>,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Forest> {
         let view = self.view(table);
+        let place = self.place(self.refused(targets))?;
+        let mut sums = self.params.oob().then(|| oob::Sums::new(view.stride, truth));
+        let ready = self.on_gpu(place, targets, view, sums.as_mut(), interrupted)?;
+        let predicted = ready.is_some();
         let ready: Vec<Mutex<Option<Part>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
-        let Grown { parts, oob, permutation } = self.trees(kind, truth, view, &ready, interrupted)?;
+        let open = sums.as_ref().filter(|_| !predicted);
+        let Grown { parts, permutation } = self.trees(kind, truth, view, &ready, open, interrupted)?;
+        let oob = sums.map(|sums| sums.finish(truth));
         let borders = borders_used(&parts, view.features.len());
         let (mut sets, mut known) = (vec![], HashMap::new());
         let asked = asked(&parts, view.features.len());
@@ -328,13 +342,14 @@ impl Fit<'_, '_> {
     }
 
     /// Trees by all threads: each takes the next tree, and helps with the nodes of the last ones. Trees that are `ready`
-    /// are only measured.
+    /// are only measured. `sums`: to which rows out of bag are to be added.
     fn trees<K: Kind, C: Code>(
         &self,
         kind: &K,
         truth: &Truth<'_>,
         view: View<'_, C>,
         ready: &[Mutex<Option<Part>>],
+        sums: Option<&oob::Sums>,
         asked_to_stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Grown> {
         let params = self.params;
@@ -348,7 +363,6 @@ impl Fit<'_, '_> {
         let limits = self.limits(view.features.len(), matches!(truth, Truth::Classes(..)));
         let parallel = self.team.size() > 1;
         let grower = Grower { kind, view, limits, parallel, interrupted: &interrupted, memory: Pool::default() };
-        let sums = params.oob().then(|| oob::Sums::new(view.stride, truth));
         let (next, done) = (AtomicU32::new(0), Mutex::new(0));
         let shares = self.team.each(|_| {
             let (mut mine, mut buffers) = (vec![], (vec![], vec![]));
@@ -358,7 +372,7 @@ impl Fit<'_, '_> {
                     return Ok(mine);
                 }
                 let ready = ready.get(tree as usize).and_then(|part| part.lock().unwrap_or_else(PoisonError::into_inner).take());
-                mine.push((tree, self.tree(&grower, truth, sums.as_ref(), tree, ready, &mut buffers)?));
+                mine.push((tree, self.tree(&grower, truth, sums, tree, ready, &mut buffers)?));
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                 *done += 1;
                 self.monitor.round(*done, params.trees, None);
@@ -372,7 +386,7 @@ impl Fit<'_, '_> {
             let mean = |f: usize| known.iter().map(|m| m[f]).sum::<f64>() / known.len().max(1) as f64;
             (0..view.features.len()).map(mean).collect()
         });
-        Ok(Grown { parts, oob: sums.map(|sums| sums.finish(truth)), permutation })
+        Ok(Grown { parts, permutation })
     }
 
     /// One tree, and the rise of its error for each feature that is shuffled.

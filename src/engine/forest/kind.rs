@@ -224,6 +224,14 @@ pub struct ClassSide {
     all: Weighed,
 }
 
+#[cfg(feature = "cuda")]
+impl ClassSide {
+    /// Of rows with these weights of their classes.
+    pub fn new(weights: &[u64], weight: u64, count: u64) -> ClassSide {
+        ClassSide { weights: weights.to_vec(), all: Weighed { weight, count } }
+    }
+}
+
 impl Kind for Classes<'_> {
     type Entry = ClassEntry;
     type Bin = Weighed;
@@ -352,9 +360,9 @@ pub struct NumberSums {
 
 #[cfg(feature = "cuda")]
 impl NumberSums {
-    /// Of rows without weights.
-    pub fn unweighted(sum: i64, count: u64) -> NumberSums {
-        NumberSums { sum, weight: count, count }
+    /// Of rows with these sums.
+    pub fn new(sum: i64, weight: u64, count: u64) -> NumberSums {
+        NumberSums { sum, weight, count }
     }
 }
 

@@ -4,6 +4,7 @@ use super::codes::{Code, View};
 use super::model::OutOfBag;
 use super::part::Part;
 use crate::backend::CodeSet;
+use crate::backend::forest::{OutOfBagScale, OutOfBagSums};
 use crate::numerics::fixed::round64;
 use crate::numerics::math::ln64;
 use crate::numerics::random::{Purpose, Random, below};
@@ -124,6 +125,19 @@ impl Sums {
         let outputs = truth.outputs();
         let block = |n: usize| Mutex::new((vec![0; n * outputs], vec![0; n]));
         Sums { blocks: (0..rows).step_by(BLOCK).map(|start| block(BLOCK.min(rows - start))).collect(), outputs, scale, centre }
+    }
+
+    /// The units of the sums.
+    pub fn units(&self) -> OutOfBagScale {
+        OutOfBagScale { scale: self.scale, centre: self.centre }
+    }
+
+    /// Takes the sums of all trees from a device that has added them up.
+    pub fn take(&mut self, made: &OutOfBagSums) {
+        let blocks = made.sums.chunks(BLOCK * self.outputs).zip(made.counts.chunks(BLOCK));
+        for (block, (sums, counts)) in self.blocks.iter_mut().zip(blocks) {
+            *block.get_mut().unwrap_or_else(PoisonError::into_inner) = (sums.to_vec(), counts.to_vec());
+        }
     }
 
     /// What a leaf adds.

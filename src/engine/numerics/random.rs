@@ -56,6 +56,12 @@ impl Random {
         Random { key: mix64(self.key ^ (side + 1).wrapping_mul(0xD1B5_4A32_D192_ED03)) }
     }
 
+    /// The stream of a key that [`Random::key`] gave.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn from_key(key: u64) -> Self {
+        Random { key }
+    }
+
     /// What the numbers of this stream are made from, for a device's own.
     #[cfg(feature = "cuda")]
     pub(crate) fn key(&self) -> u64 {
