@@ -7,7 +7,7 @@
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
 //! - [`cache`]: columns that stay for the next expression.
 //! - [`trees`]: boosted trees; [`forest`]: random forests.
-//! - [`mod@column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
+//! - [`mod@column`]: columns on the GPU; [`stats`], [`range`], [`stats2d`]: their statistics; [`codes`]:
 //!   their codes; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
 //!   [`predict`]: models applied.
 //! - [`sort`]: CUB's radix sort.
@@ -30,8 +30,10 @@ pub mod forest;
 pub mod memory;
 pub mod predict;
 pub mod queue;
+pub mod range;
 pub mod sort;
 pub mod stats;
+pub mod stats2d;
 pub mod trees;
 pub mod upload;
 
