@@ -26,13 +26,7 @@ pub trait ColumnBackend {
     ///
     /// # Errors
     /// As there, and those of the device.
-    fn histogram2d(
-        &self,
-        x: &Column<'_>,
-        y: &Column<'_>,
-        weights: Option<&Column<'_>>,
-        params: &Histogram2dParams,
-    ) -> Result<Histogram2d>;
+    fn histogram2d(&self, x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d>;
 
     /// [`crate::encoding::target::target_encode`].
     ///
@@ -65,13 +59,7 @@ impl ColumnBackend for CpuColumns {
         histogram(column, weights, params)
     }
 
-    fn histogram2d(
-        &self,
-        x: &Column<'_>,
-        y: &Column<'_>,
-        weights: Option<&Column<'_>>,
-        params: &Histogram2dParams,
-    ) -> Result<Histogram2d> {
+    fn histogram2d(&self, x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d> {
         histogram2d(x, y, weights, params)
     }
 

@@ -33,13 +33,7 @@ impl ColumnBackend for CudaColumns {
         stats::histogram(&self.queue, column, weights, params)
     }
 
-    fn histogram2d(
-        &self,
-        x: &Column<'_>,
-        y: &Column<'_>,
-        weights: Option<&Column<'_>>,
-        params: &Histogram2dParams,
-    ) -> Result<Histogram2d> {
+    fn histogram2d(&self, x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d> {
         stats2d::histogram2d(&self.queue, x, y, weights, params)
     }
 
