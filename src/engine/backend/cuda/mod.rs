@@ -23,6 +23,7 @@ pub mod column;
 mod columns;
 pub mod combine;
 pub mod ctr;
+mod ctr_maker;
 pub mod device;
 pub mod encoding;
 pub mod error;
