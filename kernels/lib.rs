@@ -45,5 +45,7 @@ pub mod images {
         predict = "predict";
         /// The smallest and the largest value, counts and weights of bins.
         stats = "stats";
+        /// The same of two columns.
+        stats2d = "stats2d";
     }
 }

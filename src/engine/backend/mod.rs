@@ -8,12 +8,14 @@
 
 pub mod columns;
 pub mod cpu;
+pub mod ctrs;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod forest;
 pub mod linear;
 pub mod predict;
 
+use self::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
 use crate::column::Column;
@@ -185,6 +187,24 @@ pub trait Backend {
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
     /// those there are. It takes part in no tree that does not name or open it.
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId>;
+
+    /// Whether [`Backend::ctr_sample`] and [`Backend::add_ctrs`] are to be asked for statistics of categories; else their
+    /// codes come through [`Backend::add_group`].
+    fn makes_ctrs(&self) -> bool {
+        false
+    }
+
+    /// The sums of `columns` (one, or a combination) at the rows of the sample: of counters over all training rows, of the
+    /// other statistics over those before the row in permutation `order`. `counters`: those too.
+    fn ctr_sample(&mut self, _data: &CtrData<'_>, _columns: &[CategoryCodes<'_>], _order: usize, _counters: bool) -> Result<CtrSample> {
+        Err(Error::Data("this device makes no statistics of categories".into()))
+    }
+
+    /// [`Backend::add_group`] of statistics under permutation `order`, one for each of `features`, those of the same
+    /// columns side by side.
+    fn add_ctrs(&mut self, _data: &CtrData<'_>, _features: &[CodedFeature], _ctrs: &[CtrFeature<'_>], _order: usize) -> Result<GroupId> {
+        Err(Error::Data("this device makes no statistics of categories".into()))
+    }
 
     /// Frees what a group takes. It never takes part in a tree again.
     fn drop_group(&mut self, group: GroupId);

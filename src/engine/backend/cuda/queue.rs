@@ -2,6 +2,7 @@
 
 use super::device::{Gpu, Kernel};
 use super::error::driver;
+use super::upload::PIECE;
 use crate::error::Result;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, LaunchArgs, LaunchConfig};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,6 +78,20 @@ impl Queue {
         unsafe { arguments.launch(config) }.map(drop).map_err(|e| driver(self.gpu, &format!("kernel `{}`", kernel.name), e))
     }
 
+    /// Launches `kernel` with all its blocks on the GPU at the same time, so that they may wait for each other; an error
+    /// where they don't fit. Does not wait.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] with the kernel's name.
+    ///
+    /// # Safety
+    /// As for [`Queue::submit`].
+    pub unsafe fn submit_together(&self, kernel: &Kernel, mut arguments: LaunchArgs<'_>, config: LaunchConfig) -> Result<()> {
+        self.note(kernel.name);
+        // SAFETY: the caller's.
+        unsafe { arguments.launch_cooperative(config) }.map(drop).map_err(|e| driver(self.gpu, &format!("kernel `{}`", kernel.name), e))
+    }
+
     /// Remembers what was launched last, for errors that come later.
     pub fn note(&self, name: &'static str) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = name;
@@ -132,6 +147,9 @@ impl Queue {
     /// # Errors
     /// [`crate::Error::Device`], naming the kernel launched last.
     pub fn read<T: DeviceRepr>(&self, values: &impl DevicePtr<T>) -> Result<Vec<T>> {
+        if (1..=PIECE).contains(&values.num_bytes()) {
+            return self.read_piece(values);
+        }
         let read = self.stream.clone_dtoh(values).map_err(|e| self.late(e))?;
         self.synchronize()?;
         Ok(read)

@@ -21,7 +21,9 @@ mod rows;
 mod search;
 mod tables;
 
+use super::ctr_maker::CtrMaker;
 use super::{Gpu, Queue};
+use crate::backend::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use crate::backend::{
     Announced, Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
 };
@@ -30,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
+use cudarc::driver::CudaSlice;
 use group::Group;
 use memory::{Buffer, Kernels};
 use rows::RowData;
@@ -73,6 +76,7 @@ pub struct CudaBackend {
     table_stale: bool,
     monotone: Vec<i8>,
     groups: Vec<Group>,
+    ctrs: CtrMaker,
     data: RowData,
     /// The rows of nodes: `{row, word}` in one of two lists.
     lists: [Buffer<u64>; 2],
@@ -155,6 +159,7 @@ impl CudaBackend {
             table_stale: true,
             monotone: vec![],
             groups: vec![group],
+            ctrs: CtrMaker::default(),
             lists,
             records: None,
             work,
@@ -212,6 +217,20 @@ impl CudaBackend {
         self.feature_table.write(&self.queue, &table)?;
         (self.table_stale, self.monotone) = (false, monotone.to_vec());
         Ok(())
+    }
+
+    /// An error where there is no room for more features.
+    fn check_group(&self, features: &[CodedFeature]) -> Result<()> {
+        let slot = 8 * Group::slot_numbers(features, self.components) as u64;
+        let bytes = Group::code_bytes(self.data.rows, features.len()) + slot;
+        self.queue.check_memory(&format!("{} more features of {} rows", features.len(), self.data.rows), bytes)
+    }
+
+    fn push_group(&mut self, features: &[CodedFeature], group: Group) -> GroupId {
+        self.features.extend_from_slice(features);
+        self.groups.push(group);
+        self.table_stale = true;
+        self.groups.len() - 1
     }
 
     /// The group of a feature.
@@ -277,16 +296,28 @@ impl Work {
 
 impl Backend for CudaBackend {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
-        let (id, first, rows) = (self.groups.len(), self.features.len(), self.data.rows);
-        let slot = 8 * Group::slot_numbers(features, self.components) as u64;
-        let bytes = Group::code_bytes(rows, features.len()) + slot;
-        self.queue.check_memory(&format!("{} more features of {rows} rows", features.len()), bytes)?;
+        self.check_group(features)?;
+        let (first, rows) = (self.features.len(), self.data.rows);
         let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
         let group = Group::new(&self.queue, first, features, &sources, rows, self.components, 1, &|| false)?;
-        self.features.extend_from_slice(features);
-        self.groups.push(group);
-        self.table_stale = true;
-        Ok(id)
+        Ok(self.push_group(features, group))
+    }
+
+    fn makes_ctrs(&self) -> bool {
+        true
+    }
+
+    fn ctr_sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample> {
+        self.ctrs.sample(&self.queue, data, columns, order, counters)
+    }
+
+    fn add_ctrs(&mut self, data: &CtrData<'_>, features: &[CodedFeature], ctrs: &[CtrFeature<'_>], order: usize) -> Result<GroupId> {
+        self.check_group(features)?;
+        let (queue, first, rows) = (&self.queue, self.features.len(), self.data.rows);
+        let maker = &mut self.ctrs;
+        let fill = |codes: &mut CudaSlice<u8>| maker.codes(queue, data, features, ctrs, order, codes, &|i| Group::place(i, rows));
+        let group = Group::filled(queue, first, features, rows, self.components, 1, fill)?;
+        Ok(self.push_group(features, group))
     }
 
     fn drop_group(&mut self, group: GroupId) {

@@ -7,6 +7,7 @@ use crate::backend::cuda::codes::{Place, Source, quantize};
 use crate::backend::cuda::error::driver;
 use crate::backend::{CodeSource, CodedFeature};
 use crate::error::{Error, Result};
+use cudarc::driver::CudaSlice;
 
 /// A node's histogram in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,19 +67,40 @@ impl Group {
         if interrupted() {
             return Err(Error::Interrupted);
         }
-        let n = features.len();
-        let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
-        // The last block's columns that are no features are read along.
-        queue.clear(&mut codes.slice)?;
         let column = |(i, (source, feature)): (usize, (&CodeSource<'a>, &'a CodedFeature))| {
             let source = match *source {
                 CodeSource::Values(column) => Source::Values(column, &feature.borders, feature.first()),
                 CodeSource::Codes(codes) => Source::Codes(codes),
             };
-            (source, Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES })
+            (source, Group::place(i, rows))
         };
         let columns: Vec<(Source<'_>, Place)> = sources.iter().zip(features).enumerate().map(column).collect();
-        quantize(queue, &columns, &mut codes.slice)?;
+        Group::filled(queue, first, features, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
+    }
+
+    /// Where the codes of feature `i` of a group go.
+    pub fn place(i: usize, rows: usize) -> Place {
+        Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES }
+    }
+
+    /// A group whose codes `fill` writes, each to its [`Group::place`].
+    ///
+    /// # Errors
+    /// [`Error::Memory`], [`Error::Device`], and those of `fill`.
+    pub fn filled(
+        queue: &Queue,
+        first: usize,
+        features: &[CodedFeature],
+        rows: usize,
+        components: usize,
+        slots: usize,
+        fill: impl FnOnce(&mut CudaSlice<u8>) -> Result<()>,
+    ) -> Result<Group> {
+        let n = features.len();
+        let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
+        // The last block's columns that are no features are read along.
+        queue.clear(&mut codes.slice)?;
+        fill(&mut codes.slice)?;
         let slot_size = Group::slot_numbers(features, components);
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
         let bins = most_bins(features);
