@@ -9,41 +9,63 @@ namespace taiga {
 // What the candidates of a feature score in each node of a level, to be added up in their order.
 struct Level {
     double* scores;    // [column][side][node][bin]; of `nodes` nodes at a time
+    Sums* lefts;       // [column][node][bin]: the sums up to a bin, where they are to be kept
     uint8_t* missing;  // [column][node]: whether the node has missing values there
-    double* parents;   // [node]
     double* sums;      // [column][side][bin]
-    double* parent;    // Σ parents
+    double* parent;    // Σ the nodes' own scores
     uint8_t* any;      // [column]
     uint32_t nodes;
     uint32_t unused;
 };
 
-// The scores of a feature's candidates in a node, by a block; `node` among those of this time.
-__device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node) {
+// The sums left of a split of a column in a node, from those that are kept.
+__device__ __forceinline__ Sums kept_left(const Level& level, uint32_t column, uint32_t node, uint32_t first, const Best& best) {
+    const long long* kept = reinterpret_cast<const long long*>(level.lefts + (static_cast<uint64_t>(column) * level.nodes + node) * BINS);
+    auto upto = [&](uint32_t bin) { return Sums{__ldcg(kept + 3 * bin), __ldcg(kept + 3 * bin + 1), __ldcg(kept + 3 * bin + 2)}; };
+    const Sums left = upto(first + best.border < BINS ? first + best.border : BINS - 1), missing = first ? upto(0) : Sums{0, 0, 0};
+    return best.side == MISSING_RIGHT ? left - missing : left;
+}
+
+// What is known of up to BINS nodes before they are scored.
+struct Known {
+    double parents[BINS];  // what they score unsplit
+    bool searched[BINS];
+};
+
+// By a thread a node; all threads know it behind the next barrier.
+__device__ __forceinline__ void know_nodes(const Search& a, const Item* items, uint32_t nodes, Known& known) {
+    if (threadIdx.x >= nodes) return;
+    const Item item = items[threadIdx.x];
+    const bool searched = item.state & SEARCHED;
+    known.searched[threadIdx.x] = searched;
+    if (searched) known.parents[threadIdx.x] = node_score(a.rules, *a.encoding, item);
+}
+
+// The scores of a feature's candidates in a node, by a block; `node` among those of this time. `parent`: what the
+// node scores unsplit, in shared memory, which is there behind the next barrier. A node that is not searched counts
+// for nothing.
+__device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node, const double& parent_score) {
     __shared__ int64_t parts[3][8];
     __shared__ Sums missing_sums;
     const Item item = a.items[node];
+    if (!(item.state & SEARCHED)) return;
     const Encoding& e = *a.encoding;
     const uint32_t column = a.first_column + inside;
     const Feature feature = a.features[a.first_feature + inside];
-    const bool searched = item.state & SEARCHED;
-    // A node that is not searched counts for nothing. Every column's blocks write the same here.
-    double parent = searched ? node_score(a.rules, e, item) : 0.0;
-    if (threadIdx.x == 0) level.parents[node] = parent;
-    uint8_t* flag = level.missing + static_cast<uint64_t>(column) * level.nodes + node;
     double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + node) * BINS + threadIdx.x;
-    if (!searched) {
-        if (threadIdx.x == 0) *flag = 2;
-        return;
-    }
     const uint32_t bins = feature.borders + 1 + feature.first;
     Sums own = take_bin(a, item, inside, bins);
     if (threadIdx.x == 0) missing_sums = feature.first ? own : Sums{0, 0, 0};
     Sums left = sums_upto(own, a.counted != NOT, parts);
     const Sums missing = missing_sums;
+    const double parent = parent_score;
     const uint32_t border = threadIdx.x - feature.first;
     const bool any = missing.gradient | missing.hessian | missing.count;
-    if (threadIdx.x == 0) *flag = any;
+    if (threadIdx.x == 0) level.missing[static_cast<uint64_t>(column) * level.nodes + node] = any;
+    if (level.lefts && threadIdx.x < bins) {
+        Sums* kept = level.lefts + (static_cast<uint64_t>(column) * level.nodes + node) * BINS + threadIdx.x;
+        *kept = left;
+    }
     if (border > feature.borders) return;
     // A node that a candidate would leave a child too small in counts as not split; so behind the
     // last border.
@@ -52,9 +74,10 @@ __device__ __forceinline__ void score_node(const Search& a, const Level& level, 
 }
 
 // Adds up the scores of `nodes` more nodes in a column, by a block; behind the last ones picks the column's
-// best. What other blocks of this launch may have written is read past the first-level cache.
+// best. What other blocks of this launch may have written is read past the first-level cache. `known`: room for
+// what is known of BINS nodes at a time, or `is_known` of all of them.
 __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, const uint32_t* numbers, uint32_t column, uint32_t nodes,
-                                           bool begins, bool ends) {
+                                           bool begins, bool ends, Known& known, bool is_known) {
     __shared__ Top tops[8];
     const uint64_t own = static_cast<uint64_t>(column) * 2 * BINS + threadIdx.x;
     double sums[2] = {0.0, 0.0}, parent = 0.0;
@@ -71,29 +94,37 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
     const uint8_t* missing = level.missing + static_cast<uint64_t>(column) * level.nodes;
     const Feature feature = a.features[numbers[column]];
     const bool inside = threadIdx.x - feature.first <= feature.borders;
-    // What is known of the nodes comes first, so that many of their scores are on the way at a time.
-    __shared__ uint8_t flags[BINS];
-    __shared__ double parents[BINS];
     for (uint32_t from = 0; from < nodes; from += BINS) {
         const uint32_t here = nodes - from < BINS ? nodes - from : BINS;
-        __syncthreads();
-        if (threadIdx.x < here) {
-            flags[threadIdx.x] = __ldcg(missing + from + threadIdx.x);
-            parents[threadIdx.x] = __ldcg(level.parents + from + threadIdx.x);
+        if (!is_known) {
+            __syncthreads();
+            know_nodes(a, a.items + from, here, known);
+            __syncthreads();
         }
-        __syncthreads();
+        const bool lacks = threadIdx.x < here && known.searched[threadIdx.x] && __ldcg(missing + from + threadIdx.x);
+        const double before = sums[1];
+        // As if no node had missing values; many scores are on the way at a time.
 #pragma unroll 8
         for (uint32_t k = 0; k < here; k++) {
-            const uint8_t flag = flags[k];
-            const bool read = inside && flag != 2;
-            const double left = read ? __ldcg(scores + static_cast<uint64_t>(from + k) * BINS) : 0.0;
-            const double right = read && flag == 1 ? __ldcg(scores + static_cast<uint64_t>(level.nodes + from + k) * BINS) : left;
-            if (flag == 2) continue;
-            parent = parent + parents[k];
-            any |= flag == 1;
+            const bool searched = known.searched[k];
+            const double left = inside && searched ? __ldcg(scores + static_cast<uint64_t>(from + k) * BINS) : 0.0;
+            if (!searched) continue;
+            parent = parent + known.parents[k];
             found = true;
             sums[0] = sums[0] + left;
-            sums[1] = sums[1] + right;
+            sums[1] = sums[1] + left;
+        }
+        __shared__ bool lacking[BINS];
+        lacking[threadIdx.x] = lacks;
+        if (!__syncthreads_or(lacks)) continue;
+        any = true;
+        sums[1] = before;
+#pragma unroll 4
+        for (uint32_t k = 0; k < here; k++) {
+            const bool read = inside && known.searched[k];
+            const uint64_t at = lacking[k] ? level.nodes + from + k : from + k;
+            const double right = read ? __ldcg(scores + at * BINS) : 0.0;
+            if (known.searched[k]) sums[1] = sums[1] + right;
         }
     }
     if (!ends) {
@@ -129,14 +160,18 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
 
 // blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
 extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __grid_constant__ Search a, const __grid_constant__ Level level) {
-    score_node(a, level, blockIdx.x, blockIdx.y);
+    __shared__ double parent;
+    const Item& item = a.items[blockIdx.y];
+    if (threadIdx.x == 0 && (item.state & SEARCHED)) parent = node_score(a.rules, *a.encoding, item);
+    score_node(a, level, blockIdx.x, blockIdx.y, parent);
 }
 
 // A block a column.
 extern "C" __global__ void __launch_bounds__(BINS)
     tree_level_sum(const __grid_constant__ Search a, const __grid_constant__ Level level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
                    uint32_t ends) {
-    sum_scores(a, level, numbers, blockIdx.x, nodes, begins, ends);
+    __shared__ Known known;
+    sum_scores(a, level, numbers, blockIdx.x, nodes, begins, ends, known, false);
 }
 
 // The sums left of a split in a node's histogram, by a warp. All bins are on their way before the first is

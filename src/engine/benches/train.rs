@@ -1,14 +1,24 @@
 //! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policies] [threads] [loss] [repeat]
-//! [device] [depths] [leaves] [bins] [categorical columns]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
+//! [device] [depths] [leaves] [bins] [categorical columns] [folder]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
 //! the loss `multiclass` has 10 classes. On a GPU a short fit goes before, so that what is timed is a process that has used it.
+//! The folder has a table of `benchmarks/held_out.py`, whose held-out rows' scores are left there.
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 use taiga_engine::boosting::{BoostingParams, Input, Monitor, Quiet, Target, fit};
 use taiga_engine::column::Column;
 use taiga_engine::encoding::CategoryColumn;
 use taiga_engine::model::Labels;
+use taiga_engine::model::apply::Predictor;
 use taiga_engine::numerics::random::{Purpose, Random};
+
+/// Columns of f32 that a file of `benchmarks/held_out.py` holds one after the other.
+fn read_columns(path: &Path, features: usize) -> Vec<Vec<f32>> {
+    let bytes = std::fs::read(path).unwrap();
+    let column = |c: &[u8]| c.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect();
+    bytes.chunks_exact(bytes.len() / features).map(column).collect()
+}
 
 /// When a fit reached its stages, in seconds.
 struct Clock {
@@ -44,9 +54,11 @@ fn main() {
     let (loss, device) = (arg(5, "logloss"), arg(7, "cpu"));
     let (bins, categorical): (u32, usize) = (arg(10, "254").parse().unwrap(), arg(11, "0").parse().unwrap());
     let random = Random::new(1, Purpose::RowSample, 0);
-    let columns: Vec<Vec<f32>> = (0..features)
+    let folder = args.get(12).map(Path::new);
+    let drawn_columns = || (0..features)
         .map(|f| (0..rows).map(|i| ((random.u64((i * features + f) as u64) >> 40) as f32 / (1 << 23) as f32) - 1.0).collect())
         .collect();
+    let columns: Vec<Vec<f32>> = folder.map_or_else(drawn_columns, |f| read_columns(&f.join("train.f32"), features));
     let x = |f: usize, i: usize| columns[f % features][i] as f64;
     let z = |i: usize| {
         1.2 * x(0, i)
@@ -66,8 +78,9 @@ fn main() {
         .collect();
     let classes = if loss == "multiclass" { 10 } else { 2 };
     let drawn = |i: usize| random.unit((i + rows * features) as u64);
-    let codes: Vec<u32> = match classes {
-        2 => (0..rows).map(|i| (drawn(i) < 1.0 / (1.0 + (-1.5 * z(i)).exp())) as u32).collect(),
+    let codes: Vec<u32> = match (classes, folder) {
+        (_, Some(folder)) => std::fs::read(folder.join("train.u8")).unwrap().into_iter().map(u32::from).collect(),
+        (2, _) => (0..rows).map(|i| (drawn(i) < 1.0 / (1.0 + (-1.5 * z(i)).exp())) as u32).collect(),
         _ => (0..rows).map(|i| ((z(i) + drawn(i) + 2.5) * 2.0).clamp(0.0, 9.0) as u32).collect(),
     };
     let numbers: Vec<f64> = (0..rows).map(|i| z(i) + codes[i] as f64).collect();
@@ -121,5 +134,13 @@ fn main() {
             each.first().unwrap_or(&0.0) * 1e3,
             model.trees.iter().map(|t| t.leaves().len()).sum::<usize>()
         );
+        if let Some(folder) = folder {
+            let held_out = read_columns(&folder.join("test.f32"), features);
+            let table: Vec<Column<'_>> = held_out.iter().enumerate().map(|(f, c)| Column::from_f32(format!("x{f}"), c)).collect();
+            let predictor = Predictor::new(model);
+            let scores = predictor.raw(&predictor.bind(&table).unwrap());
+            let bytes: Vec<u8> = scores[0].iter().flat_map(|s| (*s as f32).to_le_bytes()).collect();
+            std::fs::write(folder.join(format!("taiga-{device}-{policy}.scores")), bytes).unwrap();
+        }
     }
 }

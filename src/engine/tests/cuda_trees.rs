@@ -76,6 +76,45 @@ fn any_policy_loss_and_sample() {
     contract::combinations(20_000, |t, p, case| compare(t, &p, &format!("case {case}: {p:?}")));
 }
 
+/// Proves equal bytes where leaves are refitted by weighted quantiles: whole and fractional weights, weights of zero, many
+/// equal residuals, drawn and held-out rows, leaves with a row or none that counts.
+#[test]
+fn weighted_quantiles() {
+    if gpu().is_none() {
+        return;
+    }
+    for (case, (rows, policy, more)) in [
+        (40_000, "symmetric", json!({ "loss": "mae" })),
+        (40_000, "depthwise", json!({ "loss": "quantile", "alpha": 0.9 })),
+        (20_000, "leafwise", json!({ "loss": "mae", "row_sample": "goss" })),
+        (20_000, "symmetric", json!({ "loss": "quantile", "alpha": 0.05, "row_sample": "mvs", "row_fraction": 0.4 })),
+        (20_000, "depthwise", json!({ "loss": "mae", "row_sample": "bernoulli", "row_fraction": 0.3 })),
+        (300, "depthwise", json!({ "loss": "mae", "min_child_weight": 0 })),
+        (33, "leafwise", json!({ "loss": "quantile", "alpha": 0.5, "min_child_weight": 0 })),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for kind in 0..4 {
+            let mut t = table(rows, 5, "rmse", (10 * case + kind) as u64);
+            let mut dice = Dice::new((100 + 10 * case + kind) as u64);
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            if kind % 2 == 1 {
+                y.iter_mut().for_each(|y| *y = y.round());
+            }
+            t.weight = match kind {
+                0 => Some((0..rows).map(|_| dice.unit()).collect()),
+                1 => Some((0..rows).map(|_| dice.below(4) as f64).collect()),
+                2 => Some((0..rows).map(|_| (dice.unit() * 40.0 - 20.0).exp2()).collect()),
+                _ => None,
+            };
+            t.held_out = (kind == 3 || case == 1).then(|| (0..rows).map(|i| i % 7 == 3).collect());
+            let p = params_with(json!({ "trees": 6, "policy": policy, "learning_rate": 0.4 }), more.clone());
+            compare(&t, &p, &format!("{rows} rows, {policy}, weights {kind}: {more}"));
+        }
+    }
+}
+
 /// Proves equal bytes at the edges of the layout: one border and 255, one block of features and
 /// several, many pieces of rows, deep trees.
 #[test]

@@ -8,15 +8,18 @@
 //! - [`divide`]: rows sent to children, histograms summed;
 //! - [`search`]: the search for splits;
 //! - [`leaves`]: the end of a tree;
+//! - [`quantiles`]: leaves that are refitted;
 //! - [`eager`]: nodes of leaf-wise trees, several at a time;
-//! - [`ahead`]: whole trees that grow without asking the host.
+//! - [`ahead`]: whole trees that grow without asking the host; [`graph`]: as one launch.
 
 mod ahead;
 mod divide;
 mod eager;
+mod graph;
 mod group;
 mod leaves;
 mod memory;
+mod quantiles;
 mod rows;
 mod search;
 mod tables;
@@ -54,8 +57,9 @@ struct Work {
     sets: Buffer<u32>,
     found: Buffer<tables::Found>,
     total: Buffer<Total>,
-    level: [Buffer<f64>; 4],
+    level: [Buffer<f64>; 3],
     level_flags: [Buffer<u8>; 2],
+    level_lefts: Buffer<Total>,
     questions: Buffer<u64>,
     children: Buffer<[u32; 2]>,
     walk_sets: Buffer<u32>,
@@ -98,7 +102,8 @@ pub struct CudaBackend {
     announced: Option<Announced>,
     queued: Option<ahead::Queued>,
     nodes: eager::Nodes,
-    pinned: ahead::Pinned,
+    logs: ahead::Logs,
+    graph: graph::Graph,
     was_wide: bool,
     /// The group whose addresses `work.codes` has.
     codes_of: Option<usize>,
@@ -173,7 +178,8 @@ impl CudaBackend {
             announced: None,
             queued: None,
             nodes: eager::Nodes::default(),
-            pinned: ahead::Pinned::default(),
+            logs: ahead::Logs::new(gpu)?,
+            graph: graph::Graph::default(),
             was_wide: false,
             codes_of: None,
             next_slot: 0,
@@ -240,9 +246,9 @@ impl Work {
                 Buffer::new(queue, "scores of splits", 1)?,
                 Buffer::new(queue, "scores of splits", 1)?,
                 Buffer::new(queue, "scores of splits", 1)?,
-                Buffer::new(queue, "scores of splits", 1)?,
             ],
             level_flags: [Buffer::new(queue, "scores of splits", 1)?, Buffer::new(queue, "scores of splits", 1)?],
+            level_lefts: Buffer::new(queue, "sums of splits", 1)?,
             questions: Buffer::new(queue, "a tree", 256)?,
             children: Buffer::new(queue, "a tree", 256)?,
             codes: Buffer::new(queue, "a tree", 1)?,
@@ -251,21 +257,24 @@ impl Work {
         })
     }
 
-    /// The scores of a level, for `nodes` nodes at a time of `columns` features.
-    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize) -> Result<Level> {
+    /// The scores of a level, for `nodes` nodes at a time of `columns` features; `lefts`: and their sums.
+    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize, lefts: bool) -> Result<Level> {
         let what = "scores of splits";
-        let sizes = [columns * 2 * nodes * 256, nodes, columns * 2 * 256, columns];
+        let sizes = [columns * 2 * nodes * 256, columns * 2 * 256, columns];
         for (buffer, size) in self.level.iter_mut().zip(sizes) {
             buffer.reserve(queue, what, size)?;
         }
         for (buffer, size) in self.level_flags.iter_mut().zip([columns * nodes, columns]) {
             buffer.reserve(queue, what, size)?;
         }
-        let ([scores, parents, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
+        if lefts {
+            self.level_lefts.reserve(queue, what, columns * nodes * 256)?;
+        }
+        let ([scores, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
         Ok(Level {
             scores: scores.address,
+            lefts: if lefts { self.level_lefts.address } else { 0 },
             missing: missing.address,
-            parents: parents.address,
             sums: sums.address,
             parent: parent.address,
             any: any.address,

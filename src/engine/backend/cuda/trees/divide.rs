@@ -3,13 +3,13 @@
 use super::group::State;
 use super::memory::{DIVIDE_THREADS, ROOT_THREADS, moving, queueing, root_fits, shared_bins};
 use super::rows::root_shape;
-use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
+use super::tables::{Begin, Encoding, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::{CudaBackend, RowData};
 use crate::backend::cuda::{Kernel, grid};
 use crate::backend::{CodeSet, Division, NodeId};
 use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
-use crate::launch;
+use crate::{follow, launch};
 use crate::tree::split::Sums;
 use cudarc::driver::LaunchConfig;
 
@@ -63,7 +63,7 @@ impl CudaBackend {
         // Statistics are rarely wide: the root's pass is queued before that is known.
         let fused = !listed && root_fits(queue.gpu(), self.groups[0].bins);
         if fused {
-            self.sum_root(loss, (self.tree, self.output), false)?;
+            self.sum_root(loss, (self.tree, self.output), false, &Begin::default())?;
         }
         let encoding = self.data.read_encoding(&self.queue)?;
         RowData::check_finite(&encoding)?;
@@ -86,28 +86,30 @@ impl CudaBackend {
     }
 
     /// The first block of group 0 in the root, with the rounding: for narrow statistics of all rows.
-    /// `again`: only where a guess was wrong.
-    pub(super) fn sum_root(&self, loss: &dyn Loss, (tree, output): (u64, usize), again: bool) -> Result<()> {
+    /// `again`: only where a guess was wrong. Behind it the tree begins, where `begin` says how.
+    pub(super) fn sum_root(&self, loss: &dyn Loss, (tree, output): (u64, usize), again: bool, begin: &Begin) -> Result<()> {
         let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
         let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
         let config = grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins));
-        let (encoding, words) = (self.data.log().address, self.data.words.address);
+        let (encoding, words, arrived) = (self.data.log().address, self.data.words.address, self.data.arrived.address);
         let wrong = if again { self.data.wrong.address } else { 0 };
-        // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there.
+        // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there, what `tree_begin`
+        // is given.
         unsafe {
-            launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &tree, &words, &slot, &piece, &wrong)
+            follow!(self.queue, &self.kernels.root, config;
+                &table, &histograms, &encoding, &seed, &tree, &words, &slot, &piece, &wrong, begin, &arrived)
         }
     }
 
     /// The same ahead of the tree's encoding, which is found on the way: by that of the tree before it.
-    pub(super) fn guess_root(&mut self, loss: &dyn Loss, (tree, output): (u64, usize), unit: bool) -> Result<()> {
+    pub(super) fn guess_root(&mut self, loss: &dyn Loss, (tree, output): (u64, usize), unit: bool, begin: &Begin) -> Result<()> {
         let guess = self.data.guess(&self.queue, &self.kernels, unit)?;
         let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
         let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
         let (config, words) = (grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins)), self.data.words.address);
         // SAFETY: the arguments are those of `tree_root_guess`: as above, and those of `tree_encode`.
-        unsafe { launch!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &words, &slot, &piece) }?;
-        self.sum_root(loss, (tree, output), true)
+        unsafe { follow!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &words, &slot, &piece) }?;
+        self.sum_root(loss, (tree, output), true, begin)
     }
 
     /// The sums over the root's rows, from the bins of the first feature.
@@ -116,11 +118,16 @@ impl CudaBackend {
         let counted = self.counted(encoding);
         let Some(group) = self.groups.iter().find(|g| g.open && g.features > 0) else { return Ok(Sums::default()) };
         let search = Search { histograms: group.table(0), counted, ..Search::default() };
-        let (slot, bins) = (0u32, self.features[group.first].bins() as u32);
-        let out = self.work.total.address;
-        // SAFETY: the arguments are those of `tree_total`: a feature's bins in a slot, and room for the sums.
-        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &out, &0u64, &0u64) }?;
+        let (bins, total) = (self.features[group.first].bins() as u32, self.work.total.address);
+        self.queue_begin(&Begin { search, bins, total, ..Begin::default() })?;
         Ok(self.work.total.read(&self.queue, 1)?[0].into())
+    }
+
+    /// Begins a tree whose root is summed.
+    pub(super) fn queue_begin(&self, begin: &Begin) -> Result<()> {
+        // SAFETY: the argument is that of `tree_begin`: a column's bins in a slot, room for the sums, and for the root's item,
+        // node and leaves where they are given.
+        unsafe { launch!(self.queue, &self.kernels.begin, grid(1, 256, 0); begin) }
     }
 
     /// How rows are counted in this tree, as kernels say it.
@@ -328,7 +335,7 @@ impl CudaBackend {
         let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
         // SAFETY: the arguments are those of `tree_move*`: records for all rows in both lists, jobs whose nodes stand
         // there (the root's in the table), slots that are there.
-        unsafe { launch!(self.queue, kernel, config; &histograms, &records, &nodes, &list, &starts, &count, &plan, &read) }
+        unsafe { follow!(self.queue, kernel, config; &histograms, &records, &nodes, &list, &starts, &count, &plan, &read) }
     }
 
     /// Writes nodes from number `first` on.

@@ -35,6 +35,8 @@ pub struct Group {
     rows: usize,
     /// Of each node of the tree.
     states: Vec<State>,
+    /// How many slots, from the first on, are zero when what is queued has run.
+    clear: usize,
 }
 
 impl Group {
@@ -93,6 +95,7 @@ impl Group {
             components,
             rows,
             states: vec![],
+            clear: 0,
         })
     }
 
@@ -162,11 +165,24 @@ impl Group {
             copied.map_err(|e| driver(queue.gpu(), "copying histograms", e))?;
         }
         *histograms = larger;
+        self.clear = 0;
         Ok(())
+    }
+
+    /// Sets the first `slots` slots to zero for a tree that grows ahead, where the one before it has not done so.
+    pub fn clear_first(&mut self, queue: &Queue, slots: usize) -> Result<()> {
+        if self.clear < slots { self.zero(queue, 0..slots) } else { Ok(()) }
+    }
+
+    /// The same as a kernel does it at the end of such a tree: where they are, and how many words of 16 bytes.
+    pub fn clear_behind(&mut self, slots: usize) -> (u64, u64) {
+        self.clear = slots;
+        (self.histograms.as_ref().map_or(0, |h| h.address), (slots * self.slot_size / 2) as u64)
     }
 
     /// Sets slots to zero.
     pub fn zero(&mut self, queue: &Queue, slots: std::ops::Range<usize>) -> Result<()> {
+        self.clear = 0;
         let range = slots.start * self.slot_size..slots.end * self.slot_size;
         match &mut self.histograms {
             Some(histograms) if !range.is_empty() => queue.clear(&mut histograms.slice.slice_mut(range)),

@@ -79,7 +79,6 @@ kernels!(
     round,
     root,
     root_guess,
-    values,
     keys,
     draw,
     gather,
@@ -100,7 +99,7 @@ kernels!(
     level_scores,
     level_sum,
     level_pick,
-    total,
+    begin,
     seed,
     grow,
     grow_level,
@@ -110,6 +109,9 @@ kernels!(
     leaves_heap,
     residuals,
     quantiles,
+    weights,
+    weighted_residuals,
+    weighted_quantiles,
 );
 
 /// Threads of the blocks that part rows, and of those that sum a root.

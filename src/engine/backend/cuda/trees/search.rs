@@ -146,7 +146,7 @@ impl CudaBackend {
         self.work.best.reserve(&self.queue, "splits", self.columns)?;
         self.work.found.reserve(&self.queue, "splits", n)?;
         let at_once = level_nodes(self.columns, n);
-        let level = self.work.level(&self.queue, self.columns, at_once)?;
+        let level = self.work.level(&self.queue, self.columns, at_once, false)?;
         let numbers = self.numbers.address;
         for from in (0..n).step_by(at_once) {
             let here = (n - from).min(at_once) as u32;

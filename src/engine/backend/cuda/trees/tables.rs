@@ -155,7 +155,7 @@ tables! {
 
     /// The scores of a level's candidates.
     pub struct Level {
-        scores: u64, missing: u64, parents: u64, sums: u64, parent: u64, any: u64,
+        scores: u64, lefts: u64, missing: u64, sums: u64, parent: u64, any: u64,
         nodes: u32, unused: u32,
     }
 
@@ -171,6 +171,18 @@ tables! {
         leaf: u64, sums: u64,
         near: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
         codes: u64,
+        cleared: u64, clears: u64,
+    }
+
+    /// The values of leaves that are found behind their sums.
+    pub struct LeafValues { rules: Rules, learning_rate: f64, values: u64, log: u64, arrived: u64, }
+
+    /// What a tree begins with once its root is summed.
+    pub struct Begin {
+        search: Search,
+        slot: u32, bins: u32,
+        total: u64, items: u64, root: u64, sums: u64,
+        numbers: u32, unused: u32,
     }
 
     /// What a root's pass does ahead of the tree's encoding.
