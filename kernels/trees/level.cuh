@@ -22,7 +22,7 @@ struct Level {
 __device__ __forceinline__ Sums kept_left(const Level& level, uint32_t column, uint32_t node, uint32_t first, const Best& best) {
     const long long* kept = reinterpret_cast<const long long*>(level.lefts + (static_cast<uint64_t>(column) * level.nodes + node) * BINS);
     auto upto = [&](uint32_t bin) { return Sums{__ldcg(kept + 3 * bin), __ldcg(kept + 3 * bin + 1), __ldcg(kept + 3 * bin + 2)}; };
-    const Sums left = upto(first + best.border < BINS ? first + best.border : BINS - 1), missing = first ? upto(0) : Sums{0, 0, 0};
+    const Sums left = upto(first + best.border), missing = first ? upto(0) : Sums{0, 0, 0};
     return best.side == MISSING_RIGHT ? left - missing : left;
 }
 
@@ -46,7 +46,6 @@ __device__ __forceinline__ void know_nodes(const Search& a, const Item* items, u
 // for nothing.
 __device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node, const double& parent_score) {
     __shared__ int64_t parts[3][8];
-    __shared__ Sums missing_sums;
     const Item item = a.items[node];
     if (!(item.state & SEARCHED)) return;
     const Encoding& e = *a.encoding;
@@ -54,10 +53,8 @@ __device__ __forceinline__ void score_node(const Search& a, const Level& level, 
     const Feature feature = a.features[a.first_feature + inside];
     double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + node) * BINS + threadIdx.x;
     const uint32_t bins = feature.borders + 1 + feature.first;
-    Sums own = take_bin(a, item, inside, bins);
-    if (threadIdx.x == 0) missing_sums = feature.first ? own : Sums{0, 0, 0};
-    Sums left = sums_upto(own, a.counted != NOT, parts);
-    const Sums missing = missing_sums;
+    Sums missing;
+    const Sums left = sums_upto_codes(a, item, feature, take_bin(a, item, feature, bins), parts, missing);
     const double parent = parent_score;
     const uint32_t border = threadIdx.x - feature.first;
     const bool any = missing.gradient | missing.hessian | missing.count;
@@ -201,6 +198,25 @@ __device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32
     return s;
 }
 
+// The same of a feature that may share its column.
+__device__ __forceinline__ Sums left_of_split(const Search& a, const Item& item, const Feature& f, const Best& best) {
+    if (f.usual == ALL_STORED) return left_sums(a, item.slot, f.column, f.first, best.border, best.side);
+    const uint32_t from = best.side == MISSING_LEFT ? 0 : f.first, end = f.first + best.border + 1;
+    // Where the usual code goes left, what is not left is summed.
+    const bool other = f.usual >= from && f.usual < end;
+    Sums s = {0, 0, 0};
+    for (uint32_t bin = threadIdx.x & 31; bin < f.borders + 1 + f.first; bin += 32) {
+        const uint32_t place = stored_at(f, bin);
+        if (place == NOWHERE || (bin >= from && bin < end) == other) continue;
+        const int64_t* at = bin_of(a.histograms, item.slot, f.column, place);
+        s = s + Sums{at[0], at[1], a.counted == APART ? at[2] : a.counted == BY_HESSIAN ? at[1] : 0};
+    }
+    for (int o = 16; o; o >>= 1) {
+        s = s + Sums{__shfl_xor_sync(~0u, s.gradient, o), __shfl_xor_sync(~0u, s.hessian, o), __shfl_xor_sync(~0u, s.count, o)};
+    }
+    return other ? item.sums - s : s;
+}
+
 // The split of a level, and each node's left sums under it: for the features of one group, which may
 // have it or not. A warp a node.
 extern "C" __global__ void __launch_bounds__(32)
@@ -213,10 +229,10 @@ extern "C" __global__ void __launch_bounds__(32)
     }
     const Best b = a.best[c];
     const uint32_t f = numbers[c];
-    if (f < a.first_feature || f >= a.first_feature + a.histograms.features) return;
+    if (f < a.first_feature || f >= a.first_feature + a.features_here) return;
     const Item item = a.items[blockIdx.x];
     if (!(item.state & SEARCHED)) return;
-    Sums left = left_sums(a, item.slot, f - a.first_feature, a.features[f].first, b.border, b.side);
+    const Sums left = left_of_split(a, item, a.features[f], b);
     if (threadIdx.x == 0) {
         *out = Found{};
         out->gain = b.gain;

@@ -15,7 +15,19 @@ struct Feature {
     uint32_t borders, first;  // first: 1 where code 0 is kept for missing values
     uint32_t categories;
     int32_t monotone;
+    // Its column, counted in the group. Where it shares that with other features: the code that is not stored there, the
+    // lowest one that is, and what stands there for that one (backend/cpu/plan.rs).
+    uint32_t column, usual, low, start;
 };
+
+constexpr uint32_t ALL_STORED = ~0u, NOWHERE = ~0u;
+
+// The bin of a feature's code in its column, where it is stored.
+__device__ __forceinline__ uint32_t stored_at(const Feature& f, uint32_t code) {
+    if (f.usual == ALL_STORED) return code;
+    if (code == f.usual || code < f.low) return NOWHERE;
+    return f.start + code - f.low - (f.usual >= f.low && f.usual < code);
+}
 
 // What makes a split good, and what makes it allowed.
 struct Rules {
@@ -66,6 +78,8 @@ struct Search {
     uint32_t first_column;    // where its features stand among those that are open
     uint32_t columns;         // all that are open
     uint32_t counted;
+    uint32_t features_here;   // of the group
+    uint32_t unused;
     const Item* items;
     const uint32_t* allowed;  // bits
     const Encoding* encoding;
@@ -130,8 +144,8 @@ __device__ __forceinline__ double score(const Rules& r, const Encoding& e, const
 }
 
 // A bin's sums, of a slot of a group.
-__device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, uint32_t feature, uint32_t bin) {
-    uint64_t at = (static_cast<uint64_t>(feature / LANES) * h.bins + bin) * LANES + feature % LANES;
+__device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, uint32_t column, uint32_t bin) {
+    uint64_t at = (static_cast<uint64_t>(column / LANES) * h.bins + bin) * LANES + column % LANES;
     return h.slots + slot * h.slot_size + at * h.components;
 }
 
@@ -142,14 +156,15 @@ __device__ __forceinline__ Sums read_bin(const int64_t* at, uint32_t counted) {
     return {g, h, counted == APART ? c : counted == BY_HESSIAN ? h : 0};
 }
 
-// The sums of a thread's bin in a node. A node whose histogram is what its sibling leaves of its
+// The sums of a thread's code in a node, as far as it is stored. A node whose histogram is what its sibling leaves of its
 // parent's gets it written down here.
-__device__ __forceinline__ Sums take_bin(const Search& a, const Item& item, uint32_t feature, uint32_t bins) {
+__device__ __forceinline__ Sums take_bin(const Search& a, const Item& item, const Feature& feature, uint32_t bins) {
     const Histograms& h = a.histograms;
-    if (threadIdx.x >= bins) return {0, 0, 0};
-    int64_t* at = bin_of(h, item.slot, feature, threadIdx.x);
+    const uint32_t place = threadIdx.x < bins ? stored_at(feature, threadIdx.x) : NOWHERE;
+    if (place == NOWHERE) return {0, 0, 0};
+    int64_t* at = bin_of(h, item.slot, feature.column, place);
     const bool thirds = h.components == 3, rest = item.minus >= 0;
-    const int64_t* other = rest ? bin_of(h, item.minus, feature, threadIdx.x) : at;
+    const int64_t* other = rest ? bin_of(h, item.minus, feature.column, place) : at;
     // All is read before anything is written, so that reads go together.
     Sums s, minus = {0, 0, 0};
     if (thirds) {
@@ -193,6 +208,23 @@ __device__ __forceinline__ Sums sums_upto(Sums s, bool counts, int64_t (*parts)[
     __syncthreads();
     for (uint32_t w = 0; w < warp; w++) s = s + Sums{parts[0][w], parts[1][w], parts[2][w]};
     return s;
+}
+
+// The sums up to each code of a feature, and those of its missing values, from what is stored: the code that is not is what
+// the others leave of the node.
+__device__ __forceinline__ Sums sums_upto_codes(const Search& a, const Item& item, const Feature& feature, Sums own, int64_t (*parts)[8],
+                                                Sums& missing) {
+    __shared__ Sums lowest;
+    if (threadIdx.x == 0) lowest = own;
+    Sums left = sums_upto(own, a.counted != NOT, parts);
+    missing = feature.first ? lowest : Sums{0, 0, 0};
+    if (feature.usual != ALL_STORED) {
+        Sums rest = item.sums;
+        for (uint32_t w = 0; w < 8; w++) rest = rest - Sums{parts[0][w], parts[1][w], parts[2][w]};
+        if (threadIdx.x >= feature.usual) left = left + rest;
+        if (feature.first && feature.usual == 0) missing = rest;
+    }
+    return left;
 }
 
 // The largest value and the lowest place that has it, over a block of 256; known to all threads.
@@ -297,7 +329,6 @@ __device__ __forceinline__ void best_subset(const Search& a, const Encoding& e, 
 __device__ __forceinline__ void search_node(const Search& a, uint32_t inside, uint32_t node) {
     __shared__ int64_t parts[3][8];
     __shared__ Top tops[8];
-    __shared__ Sums missing_sums;
     const Item item = a.items[node];
     if (!(item.state & SEARCHED)) return;
     const Encoding& e = *a.encoding;
@@ -305,7 +336,7 @@ __device__ __forceinline__ void search_node(const Search& a, uint32_t inside, ui
     const Feature feature = a.features[f];
     const uint32_t bins = feature.borders + 1 + feature.first;
     Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
-    Sums own = take_bin(a, item, inside, bins);
+    const Sums own = take_bin(a, item, feature, bins);
     if (!may_split(a, item, f)) {
         if (threadIdx.x == 0) *best = Best{};
         return;
@@ -314,9 +345,8 @@ __device__ __forceinline__ void search_node(const Search& a, uint32_t inside, ui
         best_subset(a, e, item, own, feature.borders + 1, best, a.sets + (best - a.best) * 8);
         return;
     }
-    if (threadIdx.x == 0) missing_sums = feature.first ? own : Sums{0, 0, 0};
-    Sums left = sums_upto(own, a.counted != NOT, parts);
-    const Sums missing = missing_sums;
+    Sums missing;
+    const Sums left = sums_upto_codes(a, item, feature, own, parts, missing);
     const uint32_t border = threadIdx.x - feature.first;  // wraps below the first value
     double parent = node_score(a.rules, e, item);
     double with = border < feature.borders ? score(a.rules, e, item, feature.monotone, left, -INFINITE64) : -INFINITE64;

@@ -1,6 +1,6 @@
 //! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policies] [threads] [loss] [repeat]
 //! [device] [depths] [leaves] [bins] [categorical columns] [folder]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
-//! the loss `multiclass` has 10 classes. On a GPU a short fit goes before, so that what is timed is a process that has used it.
+//! the loss `multiclass` has 10 classes, `weighted-mae` and the like weights. On a GPU a short fit goes before, so that what is timed is a process that has used it.
 //! The folder has a table of `benchmarks/held_out.py`, whose held-out rows' scores are left there.
 
 use std::path::Path;
@@ -51,7 +51,8 @@ fn main() {
     let trees: u32 = arg(2, "30").parse().unwrap();
     let (policies, depths) = (arg(3, "symmetric"), arg(8, "0"));
     let threads: u32 = arg(4, "2").parse().unwrap();
-    let (loss, device) = (arg(5, "logloss"), arg(7, "cpu"));
+    let (named, device) = (arg(5, "logloss"), arg(7, "cpu"));
+    let (loss, weighted) = named.strip_prefix("weighted-").map_or((named.clone(), false), |loss| (loss.into(), true));
     let (bins, categorical): (u32, usize) = (arg(10, "254").parse().unwrap(), arg(11, "0").parse().unwrap());
     let random = Random::new(1, Purpose::RowSample, 0);
     let folder = args.get(12).map(Path::new);
@@ -84,6 +85,7 @@ fn main() {
         _ => (0..rows).map(|i| ((z(i) + drawn(i) + 2.5) * 2.0).clamp(0.0, 9.0) as u32).collect(),
     };
     let numbers: Vec<f64> = (0..rows).map(|i| z(i) + codes[i] as f64).collect();
+    let weights: Vec<f32> = (0..rows).map(|i| 0.1 + random.unit((i + (features + 90) * rows) as u64) as f32).collect();
     let features_of = columns.iter().enumerate().map(|(f, c)| Column::from_f32(format!("x{f}"), c));
     let input = Input {
         features: features_of.chain(categories.iter().map(Column::categorical)).collect(),
@@ -93,7 +95,7 @@ fn main() {
             _ => Target::Numbers(Column::from_f64("y", &numbers)),
         },
         target_name: "y".into(),
-        weight: None,
+        weight: weighted.then(|| Column::from_f32("w", &weights)),
         baseline: vec![],
         held_out: None,
     };
@@ -126,7 +128,7 @@ fn main() {
         let mut each: Vec<f64> = times.windows(2).map(|w| w[1] - w[0]).collect();
         each.sort_by(f64::total_cmp);
         println!(
-            "{rows} x {features}{} {policy} depth {depth} {bins} bins {loss} {device} {threads} threads: borders and targets {prepared:.3} s, \
+            "{rows} x {features}{} {policy} depth {depth} {bins} bins {named} {device} {threads} threads: borders and targets {prepared:.3} s, \
              to the device and first tree {:.3} s, then {:.3} ms a tree (median; min {:.3}), {trees} trees in all {total:.3} s, {} leaves",
             if categorical > 0 { format!(" + {categorical} categorical") } else { String::new() },
             times[0] - prepared,

@@ -4,7 +4,7 @@
 //! was found. Kernels are in `kernels/trees/`, the tables they share with us in [`tables`].
 //!
 //! - [`rows`]: targets, weights, scores, draws, rounding;
-//! - [`group`]: groups of features, their codes and histograms;
+//! - [`group`]: groups of features, their codes and histograms; [`bundles`]: features that share columns of codes;
 //! - [`divide`]: rows sent to children, histograms summed;
 //! - [`search`]: the search for splits;
 //! - [`leaves`]: the end of a tree;
@@ -13,6 +13,7 @@
 //! - [`ahead`]: whole trees that grow without asking the host; [`graph`]: as one launch.
 
 mod ahead;
+mod bundles;
 mod divide;
 mod eager;
 mod graph;
@@ -33,10 +34,12 @@ use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
+use crate::backend::cpu::team::Team;
+use bundles::Bundles;
 use group::Group;
 use memory::{Buffer, Kernels};
 use rows::RowData;
-use tables::{Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
+use tables::{ALL_STORED, Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
 
 /// The most rows that a fit on a GPU takes: row numbers and positions are counted in 32 bits, with
 /// room for a launch's overhang.
@@ -143,13 +146,20 @@ impl CudaBackend {
     /// # Errors
     /// [`Error::Memory`] where they do not fit, before anything is allocated; [`Error::Device`];
     /// [`Error::Interrupted`].
-    pub fn new(number: Option<u32>, data: TrainingData<'_>, most_nodes: usize, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+    pub fn new(
+        number: Option<u32>,
+        team: &Team,
+        data: TrainingData<'_>,
+        most_nodes: usize,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Self> {
         CudaBackend::check(number, &data, most_nodes)?;
         let gpu = Gpu::get(number)?;
         let queue = Queue::new(gpu)?;
         let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
         let kernels = Kernels::new(gpu)?;
-        let group = Group::new(&queue, 0, data.features, data.sources, rows, components, slots, interrupted)?;
+        let bundles = Bundles::plan(team, &data, interrupted)?;
+        let group = Group::new(&queue, 0, data.features, data.sources, bundles, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
         let work = Work::new(&queue)?;
@@ -207,11 +217,21 @@ impl CudaBackend {
         if !self.table_stale && self.monotone == monotone {
             return Ok(());
         }
-        let row = |(i, f): (usize, &CodedFeature)| Feature {
-            borders: f.borders.len() as u32,
-            first: f.first() as u32,
-            categories: f.categories as u32,
-            monotone: monotone.get(i).copied().unwrap_or(0) as i32,
+        let row = |(i, f): (usize, &CodedFeature)| {
+            let group = self.group_of(i as u32);
+            let mut row = Feature {
+                borders: f.borders.len() as u32,
+                first: f.first() as u32,
+                categories: f.categories as u32,
+                monotone: monotone.get(i).copied().unwrap_or(0) as i32,
+                column: group.column_of(i) as u32,
+                usual: ALL_STORED,
+                ..Feature::default()
+            };
+            if let Some(bundles) = &group.bundles {
+                bundles.describe(i - group.first, &mut row);
+            }
+            row
         };
         let table: Vec<Feature> = self.features.iter().enumerate().map(row).collect();
         self.feature_table.reserve(&self.queue, "features", table.len())?;
@@ -291,7 +311,7 @@ impl Backend for CudaBackend {
         let bytes = Group::code_bytes(rows, features.len()) + slot;
         self.queue.check_memory(&format!("{} more features of {rows} rows", features.len()), bytes)?;
         let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
-        let group = Group::new(&self.queue, first, features, &sources, rows, self.components, 1, &|| false)?;
+        let group = Group::new(&self.queue, first, features, &sources, None, rows, self.components, 1, &|| false)?;
         self.features.extend_from_slice(features);
         self.groups.push(group);
         self.table_stale = true;

@@ -109,7 +109,7 @@ impl CudaBackend {
         let (Some(group), None) = (open.next(), open.next()) else { return Ok(None) };
         let range = self.groups[group].first..self.groups[group].first + self.groups[group].features;
         let fits = plan.policy != Policy::Leafwise && plan.depth <= MOST_DEPTH && plan.monotone.is_empty();
-        if !fits || self.was_wide || self.features[range].iter().any(|f| f.categories) {
+        if !fits || self.was_wide || self.groups[group].bundles.is_some() || self.features[range].iter().any(|f| f.categories) {
             return Ok(None);
         }
         let log = Log::new(plan.depth);
@@ -273,6 +273,7 @@ impl CudaBackend {
             first_feature: g.first as u32,
             columns: self.columns as u32,
             counted,
+            features_here: g.features as u32,
             items: self.work.items.address,
             allowed: self.work.allowed.address,
             encoding: base,
@@ -283,7 +284,7 @@ impl CudaBackend {
         };
         let begin = Begin {
             search,
-            bins: self.features[g.first].bins() as u32,
+            bins: g.first_bins as u32,
             total: base + 8 * ENCODING_WORDS as u64,
             items: search.items,
             root: if alone { nodes } else { 0 },

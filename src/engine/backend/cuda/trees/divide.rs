@@ -118,7 +118,7 @@ impl CudaBackend {
         let counted = self.counted(encoding);
         let Some(group) = self.groups.iter().find(|g| g.open && g.features > 0) else { return Ok(Sums::default()) };
         let search = Search { histograms: group.table(0), counted, ..Search::default() };
-        let (bins, total) = (self.features[group.first].bins() as u32, self.work.total.address);
+        let (bins, total) = (group.first_bins as u32, self.work.total.address);
         self.queue_begin(&Begin { search, bins, total, ..Begin::default() })?;
         Ok(self.work.total.read(&self.queue, 1)?[0].into())
     }
@@ -225,6 +225,17 @@ impl CudaBackend {
         (f.first() as u32 + border, f.missing_bin && !missing_left)
     }
 
+    /// The codes that a split sends to the right in its feature's column, where they are no range: categories, and codes of a
+    /// column that features share.
+    pub(super) fn right_set(&self, feature: u32, border: u32, missing_left: bool) -> Option<CodeSet> {
+        if self.features[feature as usize].categories {
+            return Some(self.subsets[border as usize]);
+        }
+        let group = self.group_of(feature);
+        let (last, zero_right) = self.code_test(feature, border, missing_left);
+        group.bundles.as_ref()?.right(feature as usize - group.first, last, zero_right)
+    }
+
     /// Carries out the divisions whose children, or theirs, will be searched; the others need no rows.
     pub(super) fn divide_nodes(&mut self, divisions: &[Division]) -> Result<()> {
         let Some(last) = divisions.iter().map(|d| d.left.max(d.right)).max() else { return Ok(()) };
@@ -255,9 +266,8 @@ impl CudaBackend {
                 group.set_state(smaller, State::Summed);
                 group.set_state(larger, rest);
             }
-            let feature = &self.features[d.split.feature as usize];
             let (last_left, zero_right) = self.code_test(d.split.feature, d.split.border, d.split.missing_left);
-            let set = feature.categories.then(|| self.subsets[d.split.border as usize]);
+            let set = self.right_set(d.split.feature, d.split.border, d.split.missing_left);
             jobs.push(Job {
                 codes: self.group_of(d.split.feature).codes_of(d.split.feature as usize),
                 node: d.parent,

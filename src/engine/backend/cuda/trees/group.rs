@@ -1,5 +1,9 @@
 //! Groups of features on the device: their codes, and the histograms of the tree that grows.
+//!
+//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]): then its most frequent code is
+//! not stored, and is searched as what the others leave of a node.
 
+use super::bundles::Bundles;
 use super::memory::Buffer;
 use super::tables::{Histograms, LANES};
 use crate::backend::cuda::Queue;
@@ -24,8 +28,12 @@ pub struct Group {
     /// Its first feature.
     pub first: usize,
     pub features: usize,
-    /// The most bins that one of them has.
+    /// How its features share columns, where some do.
+    pub bundles: Option<Bundles>,
+    pub columns: usize,
+    /// The most codes that a column has, and the first one's.
     pub bins: usize,
+    pub first_bins: usize,
     pub open: bool,
     /// `[block][row][32]`
     codes: Option<Buffer<u8>>,
@@ -45,7 +53,7 @@ impl Group {
         (rows * (LANES * features.div_ceil(LANES) + 3 * 8)) as u64
     }
 
-    /// Numbers in a slot.
+    /// Numbers in a slot, of features that have a column each.
     pub fn slot_numbers(features: &[CodedFeature], components: usize) -> usize {
         features.len().div_ceil(LANES) * most_bins(features) * LANES * components
     }
@@ -60,6 +68,7 @@ impl Group {
         first: usize,
         features: &'a [CodedFeature],
         sources: &[CodeSource<'a>],
+        mut bundles: Option<Bundles>,
         rows: usize,
         components: usize,
         slots: usize,
@@ -68,26 +77,33 @@ impl Group {
         if interrupted() {
             return Err(Error::Interrupted);
         }
-        let n = features.len();
+        let shared = bundles.as_mut().map_or(vec![], |b| b.codes(rows));
+        let alone = |f: &usize| bundles.as_ref().is_none_or(|b| b.shared(*f).is_none());
+        let n = (0..features.len()).filter(alone).count() + shared.len();
         let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
         // The last block's columns that are no features are read along.
         queue.clear(&mut codes.slice)?;
-        let column = |(i, (source, feature)): (usize, (&CodeSource<'a>, &'a CodedFeature))| {
-            let source = match *source {
-                CodeSource::Values(column) => Source::Values(column, &feature.borders, feature.first()),
-                CodeSource::Codes(codes) => Source::Codes(codes),
-            };
-            (source, Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES })
+        let place = |i: usize| Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES };
+        let source = |f: usize| match sources[f] {
+            CodeSource::Values(column) => Source::Values(column, &features[f].borders, features[f].first()),
+            CodeSource::Codes(codes) => Source::Codes(codes),
         };
-        let columns: Vec<(Source<'_>, Place)> = sources.iter().zip(features).enumerate().map(column).collect();
+        let own = (0..features.len()).filter(alone);
+        let all = own.clone().map(source).chain(shared.iter().map(|codes| Source::Codes(codes)));
+        let columns: Vec<(Source<'_>, Place)> = all.enumerate().map(|(i, source)| (source, place(i))).collect();
         quantize(queue, &columns, &mut codes.slice)?;
-        let slot_size = Group::slot_numbers(features, components);
+        let column_bins: Vec<usize> =
+            own.map(|f| features[f].bins()).chain(bundles.iter().flat_map(|b| b.column_codes.iter().copied())).collect();
+        let bins = column_bins.iter().copied().max().unwrap_or(1);
+        let slot_size = n.div_ceil(LANES) * bins * LANES * components;
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
-        let bins = most_bins(features);
         Ok(Group {
             first,
-            features: n,
+            features: features.len(),
+            bundles,
+            columns: n,
             bins,
+            first_bins: column_bins.first().copied().unwrap_or(1),
             open: false,
             codes: Some(codes),
             histograms: Some(histograms),
@@ -111,14 +127,19 @@ impl Group {
         self.states.clear();
     }
 
-    /// The number of blocks of features.
+    /// The number of blocks of columns.
     pub fn blocks(&self) -> usize {
-        self.features.div_ceil(LANES)
+        self.columns.div_ceil(LANES)
+    }
+
+    /// The column of a feature, counted in the group.
+    pub fn column_of(&self, feature: usize) -> usize {
+        self.bundles.as_ref().map_or(feature - self.first, |b| b.columns[feature - self.first])
     }
 
     /// The address of a feature's code in row 0; those of the next rows are 32 bytes apart.
     pub fn codes_of(&self, feature: usize) -> u64 {
-        let inside = feature - self.first;
+        let inside = self.column_of(feature);
         self.codes_address() + (inside / LANES * self.rows * LANES + inside % LANES) as u64
     }
 
@@ -133,7 +154,7 @@ impl Group {
             rows: self.rows as u64,
             slots: self.histograms.as_ref().map_or(0, |h| h.address),
             slot_size: self.slot_size as u64,
-            features: self.features as u32,
+            features: self.columns as u32,
             bins: self.bins as u32,
             components: self.components as u32,
             component,

@@ -1,6 +1,7 @@
 //! The end of a tree: every row's leaf, and the sums of leaves.
 
 use super::CudaBackend;
+use super::divide::words;
 use super::group::Group;
 use super::memory::leaves_shared;
 use super::rows::RowData;
@@ -43,17 +44,17 @@ const CLEARED_EACH: usize = 4;
 const LIMB_ROWS: usize = 4096;
 
 impl CudaBackend {
-    /// A tree as rows walk it: questions, and their children where it is no heap.
-    fn walk_of(&self, tree: &Tree) -> (Vec<u64>, Vec<[u32; 2]>) {
+    /// A tree as rows walk it: questions, their children where it is no heap, and the sets of all of them where some ask by one.
+    fn walk_of(&self, tree: &Tree) -> (Vec<u64>, Vec<[u32; 2]>, Vec<u32>) {
         let ask = |split: &Split| {
-            let (last, zero_right) = self.code_test(split.feature, split.border, split.missing_left);
             let codes = self.group_of(split.feature).codes_of(split.feature as usize);
-            match self.features[split.feature as usize].categories {
-                true => question(codes, 0, false) | BY_SET,
-                false => question(codes, last, zero_right),
+            let (last, zero_right) = self.code_test(split.feature, split.border, split.missing_left);
+            match self.right_set(split.feature, split.border, split.missing_left) {
+                Some(set) => (question(codes, 0, false) | BY_SET, words(set)),
+                None => (question(codes, last, zero_right), [0; 8]),
             }
         };
-        match tree {
+        let (asked, children): (Vec<(u64, [u32; 8])>, _) = match tree {
             Tree::Symmetric { splits, .. } => {
                 (splits.iter().enumerate().flat_map(|(level, s)| std::iter::repeat_n(ask(s), 1 << level)).collect(), vec![])
             }
@@ -63,13 +64,16 @@ impl CudaBackend {
                     Child::Node(n) => n,
                     Child::Leaf(l) => inner + l,
                 };
-                let questions = nodes.iter().map(|n| ask(&n.split)).chain((0..leaves.len()).map(leaf)).collect();
+                let asked = nodes.iter().map(|n| ask(&n.split)).chain((0..leaves.len()).map(|l| (leaf(l), [0; 8]))).collect();
                 // Leaves have none, but are read along.
                 let none = std::iter::repeat_n([0, 0], leaves.len());
                 let children = nodes.iter().map(|n| [place(n.left), place(n.right)]).chain(none).collect();
-                (questions, children)
+                (asked, children)
             }
-        }
+        };
+        let by_set = asked.iter().any(|(question, _)| question & BY_SET != 0);
+        let sets = if by_set { asked.iter().flat_map(|(_, set)| *set).collect() } else { vec![] };
+        (asked.into_iter().map(|(question, _)| question).collect(), children, sets)
     }
 
     /// Gives every row its leaf and sums the derivatives of those drawn.
@@ -92,18 +96,12 @@ impl CudaBackend {
     /// The sums of a tree's leaves, which all rows get as they walk it.
     fn walk_rows(&mut self, loss: &dyn Loss, tree: &Tree, encoding: &Encoding) -> Result<Vec<LeafSums>> {
         let leaves = tree.leaves().len();
-        let (questions, children) = self.walk_of(tree);
-        let by_set = questions.iter().any(|q| q & BY_SET != 0);
+        let (questions, children, sets) = self.walk_of(tree);
+        let by_set = !sets.is_empty();
         let (queue, work) = (&self.queue, &mut self.work);
         work.questions.reserve(queue, "a tree", questions.len())?;
         work.questions.write(queue, &questions)?;
         if by_set {
-            let mut sets = vec![0; 8 * questions.len()];
-            for (split, set) in tree.splits().zip(sets.chunks_exact_mut(8)) {
-                if self.features[split.feature as usize].categories {
-                    set.copy_from_slice(&super::divide::words(self.subsets[split.border as usize]));
-                }
-            }
             work.walk_sets.reserve(queue, "a tree", sets.len())?;
             work.walk_sets.write(queue, &sets)?;
         }
@@ -121,7 +119,7 @@ impl CudaBackend {
         self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..3 * leaves))?;
         // Where all questions are of one block of features, its codes are read at once.
         let mut groups = tree.splits().map(|s| self.group_of(s.feature));
-        let one = groups.next().filter(|g| g.blocks() == 1 && groups.all(|other| other.first == g.first));
+        let one = groups.next().filter(|g| !by_set && g.blocks() == 1 && groups.all(|other| other.first == g.first));
         self.queue_leaves(loss, self.output, walk, leaves, self.work.leaf_sums.address, one, (0, 0), &LeafValues::default())?;
         let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves)?;
         Ok(sums.chunks_exact(3).map(|s| leaf_sums(encoding, s[0], s[1], s[2])).collect())

@@ -75,6 +75,8 @@ impl CudaBackend {
             first_column: before as u32,
             columns: self.columns as u32,
             counted: self.counted(self.encoding()?),
+            features_here: group.features as u32,
+            unused: 0,
             items: self.work.items.address + ((index * nodes + from) * size_of::<Item>()) as u64,
             allowed: self.work.allowed.address,
             encoding: self.data.log().address,
@@ -106,7 +108,7 @@ impl CudaBackend {
                     ..search
                 };
                 let config =
-                    LaunchConfig { grid_dim: (search.histograms.features, here as u32, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+                    LaunchConfig { grid_dim: (search.features_here, here as u32, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
                 // SAFETY: the arguments are those of `tree_search`: as many items, slots that are there, and
                 // room for what is found by every column.
                 unsafe { launch!(self.queue, &self.kernels.search, config; &search) }?;
@@ -152,7 +154,7 @@ impl CudaBackend {
             let here = (n - from).min(at_once) as u32;
             for index in 0..open.len() {
                 let search = self.search_table(&open, index, n, from, rules)?;
-                let config = LaunchConfig { grid_dim: (search.histograms.features, here, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+                let config = LaunchConfig { grid_dim: (search.features_here, here, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
                 // SAFETY: the arguments are those of `tree_level_scores`: as many items, and room for their scores.
                 unsafe { launch!(self.queue, &self.kernels.level_scores, config; &search, &level) }?;
             }
