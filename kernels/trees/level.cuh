@@ -41,33 +41,46 @@ __device__ __forceinline__ void know_nodes(const Search& a, const Item* items, u
     if (searched) known.parents[threadIdx.x] = node_score(a.rules, *a.encoding, item);
 }
 
-// The scores of a feature's candidates in a node, by a block; `node` among those of this time. `parent`: what the
-// node scores unsplit, in shared memory, which is there behind the next barrier. A node that is not searched counts
-// for nothing.
-__device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node, const double& parent_score) {
-    __shared__ int64_t parts[3][8];
-    const Item item = a.items[node];
-    if (!(item.state & SEARCHED)) return;
+// What a candidate of a column scores in a node, from the sums up to its code; `node` among those of this time, which
+// scores `parent` unsplit.
+__device__ __forceinline__ void score_code(const Search& a, const Level& level, const Item& item, const Feature& feature, uint32_t column,
+                                           uint32_t node, uint32_t code, Sums left, Sums missing, double parent) {
     const Encoding& e = *a.encoding;
-    const uint32_t column = a.first_column + inside;
-    const Feature feature = a.features[a.first_feature + inside];
-    double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + node) * BINS + threadIdx.x;
-    const uint32_t bins = feature.borders + 1 + feature.first;
-    Sums missing;
-    const Sums left = sums_upto_codes(a, item, feature, take_bin(a, item, feature, bins), parts, missing);
-    const double parent = parent_score;
-    const uint32_t border = threadIdx.x - feature.first;
+    const uint32_t border = code - feature.first;
     const bool any = missing.gradient | missing.hessian | missing.count;
-    if (threadIdx.x == 0) level.missing[static_cast<uint64_t>(column) * level.nodes + node] = any;
-    if (level.lefts && threadIdx.x < bins) {
-        Sums* kept = level.lefts + (static_cast<uint64_t>(column) * level.nodes + node) * BINS + threadIdx.x;
-        *kept = left;
+    if (code == 0) level.missing[static_cast<uint64_t>(column) * level.nodes + node] = any;
+    if (level.lefts && code < feature.borders + 1 + feature.first) {
+        level.lefts[(static_cast<uint64_t>(column) * level.nodes + node) * BINS + code] = left;
     }
     if (border > feature.borders) return;
+    double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + node) * BINS + code;
     // A node that a candidate would leave a child too small in counts as not split; so behind the
     // last border.
     out[0] = score(a.rules, e, item, feature.monotone, left, parent);
     if (any) out[static_cast<uint64_t>(level.nodes) * BINS] = score(a.rules, e, item, feature.monotone, left - missing, parent);
+}
+
+// The scores of a feature's candidates in a node, by a block. `parent`: what the node scores unsplit, in shared memory,
+// which is there behind the next barrier. A node that is not searched counts for nothing.
+__device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node, const double& parent) {
+    __shared__ int64_t parts[3][8];
+    const Item item = a.items[node];
+    if (!(item.state & SEARCHED)) return;
+    const Feature feature = a.features[a.first_feature + inside];
+    Sums missing;
+    const Sums left = sums_upto_codes(a, item, feature, take_bin(a, item, feature, threadIdx.x), parts, missing);
+    score_code(a, level, item, feature, a.first_column + inside, node, threadIdx.x, left, missing, parent);
+}
+
+// The same by a warp, of a feature of at most 32 codes.
+__device__ __forceinline__ void score_few(const Search& a, const Level& level, uint32_t inside, uint32_t node) {
+    const Item item = a.items[node];
+    if (!(item.state & SEARCHED)) return;
+    const uint32_t code = threadIdx.x & 31;
+    const Feature feature = a.features[a.first_feature + inside];
+    Sums missing;
+    const Sums left = sums_upto_few(a, item, feature, take_bin(a, item, feature, code), missing);
+    score_code(a, level, item, feature, a.first_column + inside, node, code, left, missing, node_score(a.rules, *a.encoding, item));
 }
 
 // Adds up the scores of `nodes` more nodes in a column, by a block; behind the last ones picks the column's
@@ -161,6 +174,12 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __gri
     const Item& item = a.items[blockIdx.y];
     if (threadIdx.x == 0 && (item.state & SEARCHED)) parent = node_score(a.rules, *a.encoding, item);
     score_node(a, level, blockIdx.x, blockIdx.y, parent);
+}
+
+// The same where all features have at most 32 codes: eight features a block.
+extern "C" __global__ void __launch_bounds__(256) tree_level_scores_few(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+    const uint32_t inside = blockIdx.x * 8 + threadIdx.x / 32;
+    if (inside < a.features_here) score_few(a, level, inside, blockIdx.y);
 }
 
 // A block a column.

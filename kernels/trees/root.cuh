@@ -31,7 +31,7 @@ struct Begin {
     Sums* total;    // or none: nothing begins
     Item* items;    // the first one to be searched becomes the root; or none
     Node* root;     // becomes all rows in order; or none
-    int64_t* sums;  // of leaves, to be zero
+    int64_t* sums;  // of leaves, and what else is to be zero behind them
     uint32_t numbers, unused;
 };
 

@@ -56,9 +56,11 @@ fn main() {
     let (bins, categorical): (u32, usize) = (arg(10, "254").parse().unwrap(), arg(11, "0").parse().unwrap());
     let random = Random::new(1, Purpose::RowSample, 0);
     let folder = args.get(12).map(Path::new);
-    let drawn_columns = || (0..features)
-        .map(|f| (0..rows).map(|i| ((random.u64((i * features + f) as u64) >> 40) as f32 / (1 << 23) as f32) - 1.0).collect())
-        .collect();
+    let drawn_columns = || {
+        (0..features)
+            .map(|f| (0..rows).map(|i| ((random.u64((i * features + f) as u64) >> 40) as f32 / (1 << 23) as f32) - 1.0).collect())
+            .collect()
+    };
     let columns: Vec<Vec<f32>> = folder.map_or_else(drawn_columns, |f| read_columns(&f.join("train.f32"), features));
     let x = |f: usize, i: usize| columns[f % features][i] as f64;
     let z = |i: usize| {

@@ -346,7 +346,8 @@ fn exclusive_features() {
             for row in 0..rows {
                 for category in 0..2 {
                     let level = dice.below(levels as u64) as usize;
-                    let value = [1.0, 1.0 + dice.below(3) as f64, dice.below(5) as f64, if dice.chance(0.3) { f64::NAN } else { 1.0 }][kind];
+                    let value =
+                        [1.0, 1.0 + dice.below(3) as f64, dice.below(5) as f64, if dice.chance(0.3) { f64::NAN } else { 1.0 }][kind];
                     columns[category * levels + level][row] = value;
                     y[row] += ((level * 37 + category) % 11) as f64 / 5.0 + if value > 1.0 { 0.3 * value } else { 0.0 };
                 }

@@ -26,6 +26,7 @@ mod search;
 mod tables;
 
 use super::{Gpu, Queue};
+use crate::backend::cpu::team::Team;
 use crate::backend::{
     Announced, Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
 };
@@ -34,7 +35,6 @@ use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
-use crate::backend::cpu::team::Team;
 use bundles::Bundles;
 use group::Group;
 use memory::{Buffer, Kernels};

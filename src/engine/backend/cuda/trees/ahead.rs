@@ -25,9 +25,9 @@ use crate::backend::cuda::{Gpu, grid};
 use crate::backend::{Candidate, Division, LeafSums, NodeId, SearchNode};
 use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
-use crate::{follow, launch};
 use crate::tree::params::{Policy, TreeParams};
 use crate::tree::split::{Scales, SplitRules, Sums};
+use crate::{follow, launch};
 use cudarc::driver::{CudaEvent, CudaStream, LaunchConfig, PinnedHostSlice};
 use std::sync::Arc;
 
@@ -289,7 +289,8 @@ impl CudaBackend {
             items: search.items,
             root: if alone { nodes } else { 0 },
             sums: base + 8 * log.sums as u64,
-            numbers: 3 << depth,
+            // And of their values, which are read along where nobody gives them any.
+            numbers: (log.found - log.sums) as u32,
             ..Begin::default()
         };
         let behind = if alone { begin } else { Begin::default() };

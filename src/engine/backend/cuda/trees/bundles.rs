@@ -10,6 +10,10 @@ use crate::error::Result;
 use crate::quantize::codes::Quantizer;
 use crate::quantize::exceptions::Exceptions;
 
+/// Neighbours among which exclusive features are looked for first, in a table of many more: to look among all of them takes
+/// longer than many trees, and is for nothing where features are sparse but exclude none. Flags of a category are neighbours.
+const PROBED: usize = 64;
+
 /// The features of a group that share columns.
 pub struct Bundles {
     /// Of each feature: its column. Those of one feature come first, in order.
@@ -28,6 +32,9 @@ impl Bundles {
     /// [`crate::Error::Interrupted`].
     pub fn plan(team: &Team, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Option<Bundles>> {
         if !bundle::worthwhile(data) {
+            return Ok(None);
+        }
+        if data.features.len() > 4 * PROBED && !probe(team, data, interrupted)? {
             return Ok(None);
         }
         let quantizers: Vec<Quantizer> = data.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
@@ -88,4 +95,26 @@ impl Bundles {
         (0..codes).map(|c| c as u8).filter(|c| goes(shared.code_of(*c))).for_each(|c| set.insert(c));
         Some(set)
     }
+}
+
+/// Whether some neighbours share columns.
+fn probe(team: &Team, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<bool> {
+    for first in [0, data.features.len() / 2] {
+        let range = first..first + PROBED;
+        let part = TrainingData {
+            features: &data.features[range.clone()],
+            sources: &data.sources[range],
+            target: vec![0.0; data.target.len()],
+            weight: None,
+            scores: vec![],
+            held_out: None,
+            ..*data
+        };
+        let quantizers: Vec<Quantizer> = part.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
+        let (plan, _) = bundle::plan(team, &part, &quantizers, interrupted)?;
+        if plan.sparse.iter().any(|s| s.column.is_some()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -9,8 +9,8 @@ use crate::backend::cuda::{Kernel, grid};
 use crate::backend::{CodeSet, Division, NodeId};
 use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
-use crate::{follow, launch};
 use crate::tree::split::Sums;
+use crate::{follow, launch};
 use cudarc::driver::LaunchConfig;
 
 /// What a plane of statistics holds, and where its words are.

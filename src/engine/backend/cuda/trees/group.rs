@@ -34,6 +34,8 @@ pub struct Group {
     /// The most codes that a column has, and the first one's.
     pub bins: usize,
     pub first_bins: usize,
+    /// Whether no feature has more codes than a warp has lanes, and none is of categories.
+    pub few: bool,
     pub open: bool,
     /// `[block][row][32]`
     codes: Option<Buffer<u8>>,
@@ -103,6 +105,7 @@ impl Group {
             bundles,
             columns: n,
             bins,
+            few: features.iter().all(|f| f.bins() <= 32 && !f.categories),
             first_bins: column_bins.first().copied().unwrap_or(1),
             open: false,
             codes: Some(codes),
