@@ -439,7 +439,7 @@ pub fn with_backend<R>(
     match device {
         Device::Auto | Device::Cpu => body(&mut cpu::CpuBackend::new(team, data, extent.most_nodes, interrupted)?),
         #[cfg(feature = "cuda")]
-        Device::Cuda(number) => body(&mut cuda::trees::CudaBackend::new(number, data, extent.most_nodes, interrupted)?),
+        Device::Cuda(number) => body(&mut cuda::trees::CudaBackend::new(number, team, data, extent.most_nodes, interrupted)?),
         #[cfg(not(feature = "cuda"))]
         Device::Cuda(_) => Err(Error::parameter("device", NO_CUDA)),
     }

@@ -6,14 +6,14 @@
 
 mod bins;
 mod buffer;
-mod bundle;
+pub(crate) mod bundle;
 mod codes;
 mod few;
 mod fill;
 mod group;
 pub(crate) mod histogram;
 mod partition;
-mod plan;
+pub(crate) mod plan;
 mod questions;
 pub(crate) mod sample;
 mod scores;

@@ -4,19 +4,23 @@
 //! was found. Kernels are in `kernels/trees/`, the tables they share with us in [`tables`].
 //!
 //! - [`rows`]: targets, weights, scores, draws, rounding;
-//! - [`group`]: groups of features, their codes and histograms;
+//! - [`group`]: groups of features, their codes and histograms; [`bundles`]: features that share columns of codes;
 //! - [`divide`]: rows sent to children, histograms summed;
 //! - [`search`]: the search for splits;
 //! - [`leaves`]: the end of a tree;
+//! - [`quantiles`]: leaves that are refitted;
 //! - [`eager`]: nodes of leaf-wise trees, several at a time;
-//! - [`ahead`]: whole trees that grow without asking the host.
+//! - [`ahead`]: whole trees that grow without asking the host; [`graph`]: as one launch.
 
 mod ahead;
+mod bundles;
 mod divide;
 mod eager;
+mod graph;
 mod group;
 mod leaves;
 mod memory;
+mod quantiles;
 mod rows;
 mod search;
 mod tables;
@@ -24,6 +28,7 @@ mod tables;
 use super::ctr_maker::CtrMaker;
 use super::{Gpu, Queue};
 use crate::backend::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
+use crate::backend::cpu::team::Team;
 use crate::backend::{
     Announced, Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
 };
@@ -33,10 +38,11 @@ use crate::tree::Tree;
 use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
 use cudarc::driver::CudaSlice;
+use bundles::Bundles;
 use group::Group;
 use memory::{Buffer, Kernels};
 use rows::RowData;
-use tables::{Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
+use tables::{ALL_STORED, Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
 
 /// The most rows that a fit on a GPU takes: row numbers and positions are counted in 32 bits, with
 /// room for a launch's overhang.
@@ -57,8 +63,9 @@ struct Work {
     sets: Buffer<u32>,
     found: Buffer<tables::Found>,
     total: Buffer<Total>,
-    level: [Buffer<f64>; 4],
+    level: [Buffer<f64>; 3],
     level_flags: [Buffer<u8>; 2],
+    level_lefts: Buffer<Total>,
     questions: Buffer<u64>,
     children: Buffer<[u32; 2]>,
     walk_sets: Buffer<u32>,
@@ -102,7 +109,8 @@ pub struct CudaBackend {
     announced: Option<Announced>,
     queued: Option<ahead::Queued>,
     nodes: eager::Nodes,
-    pinned: ahead::Pinned,
+    logs: ahead::Logs,
+    graph: graph::Graph,
     was_wide: bool,
     /// The group whose addresses `work.codes` has.
     codes_of: Option<usize>,
@@ -142,13 +150,20 @@ impl CudaBackend {
     /// # Errors
     /// [`Error::Memory`] where they do not fit, before anything is allocated; [`Error::Device`];
     /// [`Error::Interrupted`].
-    pub fn new(number: Option<u32>, data: TrainingData<'_>, most_nodes: usize, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+    pub fn new(
+        number: Option<u32>,
+        team: &Team,
+        data: TrainingData<'_>,
+        most_nodes: usize,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Self> {
         CudaBackend::check(number, &data, most_nodes)?;
         let gpu = Gpu::get(number)?;
         let queue = Queue::new(gpu)?;
         let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
         let kernels = Kernels::new(gpu)?;
-        let group = Group::new(&queue, 0, data.features, data.sources, rows, components, slots, interrupted)?;
+        let bundles = Bundles::plan(team, &data, interrupted)?;
+        let group = Group::new(&queue, 0, data.features, data.sources, bundles, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
         let work = Work::new(&queue)?;
@@ -178,7 +193,8 @@ impl CudaBackend {
             announced: None,
             queued: None,
             nodes: eager::Nodes::default(),
-            pinned: ahead::Pinned::default(),
+            logs: ahead::Logs::new(gpu)?,
+            graph: graph::Graph::default(),
             was_wide: false,
             codes_of: None,
             next_slot: 0,
@@ -206,11 +222,21 @@ impl CudaBackend {
         if !self.table_stale && self.monotone == monotone {
             return Ok(());
         }
-        let row = |(i, f): (usize, &CodedFeature)| Feature {
-            borders: f.borders.len() as u32,
-            first: f.first() as u32,
-            categories: f.categories as u32,
-            monotone: monotone.get(i).copied().unwrap_or(0) as i32,
+        let row = |(i, f): (usize, &CodedFeature)| {
+            let group = self.group_of(i as u32);
+            let mut row = Feature {
+                borders: f.borders.len() as u32,
+                first: f.first() as u32,
+                categories: f.categories as u32,
+                monotone: monotone.get(i).copied().unwrap_or(0) as i32,
+                column: group.column_of(i) as u32,
+                usual: ALL_STORED,
+                ..Feature::default()
+            };
+            if let Some(bundles) = &group.bundles {
+                bundles.describe(i - group.first, &mut row);
+            }
+            row
         };
         let table: Vec<Feature> = self.features.iter().enumerate().map(row).collect();
         self.feature_table.reserve(&self.queue, "features", table.len())?;
@@ -259,9 +285,9 @@ impl Work {
                 Buffer::new(queue, "scores of splits", 1)?,
                 Buffer::new(queue, "scores of splits", 1)?,
                 Buffer::new(queue, "scores of splits", 1)?,
-                Buffer::new(queue, "scores of splits", 1)?,
             ],
             level_flags: [Buffer::new(queue, "scores of splits", 1)?, Buffer::new(queue, "scores of splits", 1)?],
+            level_lefts: Buffer::new(queue, "sums of splits", 1)?,
             questions: Buffer::new(queue, "a tree", 256)?,
             children: Buffer::new(queue, "a tree", 256)?,
             codes: Buffer::new(queue, "a tree", 1)?,
@@ -270,21 +296,24 @@ impl Work {
         })
     }
 
-    /// The scores of a level, for `nodes` nodes at a time of `columns` features.
-    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize) -> Result<Level> {
+    /// The scores of a level, for `nodes` nodes at a time of `columns` features; `lefts`: and their sums.
+    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize, lefts: bool) -> Result<Level> {
         let what = "scores of splits";
-        let sizes = [columns * 2 * nodes * 256, nodes, columns * 2 * 256, columns];
+        let sizes = [columns * 2 * nodes * 256, columns * 2 * 256, columns];
         for (buffer, size) in self.level.iter_mut().zip(sizes) {
             buffer.reserve(queue, what, size)?;
         }
         for (buffer, size) in self.level_flags.iter_mut().zip([columns * nodes, columns]) {
             buffer.reserve(queue, what, size)?;
         }
-        let ([scores, parents, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
+        if lefts {
+            self.level_lefts.reserve(queue, what, columns * nodes * 256)?;
+        }
+        let ([scores, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
         Ok(Level {
             scores: scores.address,
+            lefts: if lefts { self.level_lefts.address } else { 0 },
             missing: missing.address,
-            parents: parents.address,
             sums: sums.address,
             parent: parent.address,
             any: any.address,
@@ -299,7 +328,7 @@ impl Backend for CudaBackend {
         self.check_group(features)?;
         let (first, rows) = (self.features.len(), self.data.rows);
         let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
-        let group = Group::new(&self.queue, first, features, &sources, rows, self.components, 1, &|| false)?;
+        let group = Group::new(&self.queue, first, features, &sources, None, rows, self.components, 1, &|| false)?;
         Ok(self.push_group(features, group))
     }
 
@@ -316,7 +345,7 @@ impl Backend for CudaBackend {
         let (queue, first, rows) = (&self.queue, self.features.len(), self.data.rows);
         let maker = &mut self.ctrs;
         let fill = |codes: &mut CudaSlice<u8>| maker.codes(queue, data, features, ctrs, order, codes, &|i| Group::place(i, rows));
-        let group = Group::filled(queue, first, features, rows, self.components, 1, fill)?;
+        let group = Group::filled(queue, first, features, None, rows, self.components, 1, fill)?;
         Ok(self.push_group(features, group))
     }
 
