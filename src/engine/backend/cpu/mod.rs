@@ -403,10 +403,14 @@ impl Backend for CpuBackend<'_> {
         if let Some(sums) = read(&self.shards[0]).sorted_sums() {
             return Ok((sums, scales));
         }
-        let sums = self.search(&pending, |_, share, merge| {
-            share.merge(merge);
-            share.node_sums(0)
-        })?.into_iter().flatten().next();
+        let sums = self
+            .search(&pending, |_, share, merge| {
+                share.merge(merge);
+                share.node_sums(0)
+            })?
+            .into_iter()
+            .flatten()
+            .next();
         Ok((sums.unwrap_or_else(|| self.root_sums()), scales))
     }
 

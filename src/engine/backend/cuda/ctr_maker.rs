@@ -65,9 +65,8 @@ impl CtrMaker {
         order: usize,
         counters: bool,
     ) -> Result<CtrSample> {
-        let wanted: Vec<usize> = (0..data.ctrs.len())
-            .filter(|i| data.sums_of(*i) == *i && (counters || data.ctrs[*i].kind != CtrKind::Counter))
-            .collect();
+        let wanted: Vec<usize> =
+            (0..data.ctrs.len()).filter(|i| data.sums_of(*i) == *i && (counters || data.ctrs[*i].kind != CtrKind::Counter)).collect();
         let (sums, cardinality) = self.sums(queue, data, columns, order, &wanted)?;
         if self.sample.is_none() {
             self.sample = Some(DeviceOrder::new(queue, data.sample, data.target.classes.len())?);

@@ -27,8 +27,8 @@ mod tables;
 
 use super::ctr_maker::CtrMaker;
 use super::{Gpu, Queue};
-use crate::backend::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use crate::backend::cpu::team::Team;
+use crate::backend::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use crate::backend::{
     Announced, Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
 };
@@ -37,8 +37,8 @@ use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
-use cudarc::driver::CudaSlice;
 use bundles::Bundles;
+use cudarc::driver::CudaSlice;
 use group::Group;
 use memory::{Buffer, Kernels};
 use rows::RowData;
