@@ -33,7 +33,8 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) {
     shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows));
 }
 
-/// Makes the codes of the shard's rows for the features that a fit starts with. `part`: see [`ShardGroup::new`].
+/// Makes the codes of the shard's rows for the features that a fit starts with, of those that are summed there. `part`:
+/// see [`ShardGroup::new`].
 pub fn codes(
     shard: &mut Shard,
     plan: &Plan,
@@ -54,7 +55,7 @@ pub fn codes(
         }
         let (start, first) = (batch * BATCH, shard.first_row(batch));
         let len = BATCH.min(shard.rows - start);
-        for (f, at) in plan.dense_features() {
+        for (f, at) in plan.dense_features().filter(|(_, column)| group.own.contains(column)) {
             match data.sources[f] {
                 CodeSource::Values(column) => {
                     quantizers[f].codes::<u8>(column, first, len, data.features[f].first(), &mut codes, 1, &mut scratch);

@@ -15,8 +15,8 @@ use crate::backend::{CodeSet, CodedFeature, Division, NodeId};
 use crate::boosting::loss::{self, Loss};
 use crate::numerics::random::Random;
 use crate::pages;
-use crate::tree::split::Sums;
 use crate::tree::Tree;
+use crate::tree::split::Sums;
 
 pub use group::ShardGroup;
 pub use partial::Partial;
