@@ -48,6 +48,7 @@ pub fn codes(
     let (rows, layout) = (data.target.len(), &plan.layout);
     let by_column = rows.saturating_mul(plan.column_codes.len()) <= MOST_COLUMN_BYTES;
     let mut group = ShardGroup::new(layout, shard.rows, by_column, part);
+    let own = group.own.clone();
     let mut codes = [0; BATCH];
     for batch in 0..shard.batches() {
         if batch % 64 == 0 && interrupted() {
@@ -55,7 +56,7 @@ pub fn codes(
         }
         let (start, first) = (batch * BATCH, shard.first_row(batch));
         let len = BATCH.min(shard.rows - start);
-        for (f, at) in plan.dense_features().filter(|(_, column)| group.own.contains(column)) {
+        for (f, at) in plan.dense_features().filter(|(_, column)| own.contains(column)) {
             match data.sources[f] {
                 CodeSource::Values(column) => {
                     quantizers[f].codes::<u8>(column, first, len, data.features[f].first(), &mut codes, 1, &mut scratch);
