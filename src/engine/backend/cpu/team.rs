@@ -5,7 +5,7 @@ mod crew;
 use crate::error::{Error, Result};
 use crew::Crew;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A fixed number of threads; member `t` always does share `t`.
@@ -78,12 +78,78 @@ impl Team {
         made.into_iter().map(|m| m.1).collect()
     }
 
-    /// Runs `share(t)` for every member `t` at the same time; the results in their order.
+    /// Runs `share(t)` for every member `t` at the same time; the results in their order. Each thread begins with the share
+    /// of its own number, so that rows stay in its caches; shares whose threads have not begun by then (the system
+    /// gave their cores to others) are taken by those that are through, so that nobody waits for a thread to be woken.
     pub fn each<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
-        match &self.pool {
-            Some(pool) => pool.broadcast(|context| share(context.index())),
-            None => vec![share(0)],
-        }
+        let Some(pool) = &self.pool else { return vec![share(0)] };
+        let done: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
+        let taken: Vec<AtomicBool> = (0..self.size).map(|_| AtomicBool::new(false)).collect();
+        let take = || {
+            let own = pool.current_thread_index().unwrap_or(0);
+            let free = (0..self.size).map(|i| (own + i) % self.size).find(|t| !taken[*t].swap(true, Ordering::Relaxed));
+            if let Some(t) = free {
+                let result = share(t);
+                *done[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            }
+        };
+        self.enter(|| {
+            rayon::scope(|scope| {
+                (1..self.size).for_each(|_| scope.spawn(|_| take()));
+                take();
+            });
+        });
+        done.into_iter().filter_map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that every share is done once and that results come in order: from outside the pool, from inside, from
+    /// another team's thread, and with more members than the machine has cores.
+    #[test]
+    fn every_share_is_done_once() {
+        let (few, many) = (Team::new(2).unwrap(), Team::new(64).unwrap());
+        let counts: Vec<AtomicUsize> = (0..64).map(|_| AtomicUsize::new(0)).collect();
+        let run = || {
+            many.each(|t| {
+                counts[t].fetch_add(1, Ordering::Relaxed);
+                t
+            })
+        };
+        let expected: Vec<usize> = (0..64).collect();
+        assert_eq!(run(), expected);
+        assert_eq!(many.enter(run), expected);
+        assert_eq!(few.each(|_| run()), [expected.clone(), expected]);
+        assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 4));
+        assert_eq!(Team::new(1).unwrap().each(|t| t), [0]);
+    }
+
+    /// Proves that nobody waits for a thread that has not begun: with the other thread of the pool held up, each share
+    /// is done by the caller.
+    #[test]
+    fn shares_of_threads_that_are_held_up_are_taken_over() {
+        let team = Team::new(3).unwrap();
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let pool = team.pool.clone().unwrap();
+        let waiting = Arc::new(std::sync::Barrier::new(3));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (pool, waiting, held) = (&pool, waiting.clone(), &held);
+                scope.spawn(move || {
+                    pool.install(|| {
+                        waiting.wait();
+                        let _ = held.lock().unwrap().recv();
+                    })
+                });
+            }
+            waiting.wait();
+            assert_eq!(team.each(|t| (t, std::thread::current().id())).iter().map(|x| x.0).collect::<Vec<_>>(), [0, 1, 2]);
+            drop(hold);
+        });
     }
 
     /// As [`Team::each`], for steps so short and many that threads wait awake for the next one. A share calls

@@ -1,5 +1,6 @@
 //! Threads that wait awake for a while. A tree of a small table is a hundred steps of a few microseconds, between
-//! which waking a thread would cost more than the step.
+//! which waking a thread would cost more than the step. A share whose thread has not begun when the caller is through
+//! with its own is the caller's: where the system gives a core to others, nobody waits for a thread to be woken.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,8 +29,10 @@ struct Alone<T>(T);
 struct Board {
     /// The number of the last step that was called.
     step: Alone<AtomicUsize>,
-    /// How many members are still at work on it.
-    working: Alone<AtomicUsize>,
+    /// The last step of which each member's share has been begun, by the member or by the caller.
+    begun: Vec<Alone<AtomicUsize>>,
+    /// How many members' shares of it are not done.
+    left: Alone<AtomicUsize>,
     /// How many threads sleep: members until the next step, or the caller until this one is done.
     asleep: AtomicUsize,
     over: AtomicBool,
@@ -76,16 +79,27 @@ impl Board {
             if self.over.load(Ordering::SeqCst) {
                 return;
             }
-            let share = *lock(&self.share);
-            if let Some(share) = share
-                && let Err(panic) = catch_unwind(AssertUnwindSafe(|| share(member)))
-            {
-                lock(&self.panic).get_or_insert(panic);
-            }
-            if self.working.0.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.begin(member, done);
+            if self.left.0.load(Ordering::SeqCst) == 0 {
                 self.rouse();
             }
         }
+    }
+
+    /// Does the share of `member` in `step`, unless it has been begun.
+    fn begin(&self, member: usize, step: usize) {
+        // Each share of each step is begun once, so the number before it stands there, or the share is somebody else's.
+        // Whoever changes it may call the step's closure: the step does not end before `left` says so.
+        if self.begun[member].0.compare_exchange(step.wrapping_sub(1), step, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return;
+        }
+        let share = *lock(&self.share);
+        if let Some(share) = share
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| share(member)))
+        {
+            lock(&self.panic).get_or_insert(panic);
+        }
+        self.left.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -101,7 +115,8 @@ impl Crew {
     /// # Errors
     /// When the system gives no threads.
     pub fn new(others: usize) -> std::io::Result<Crew> {
-        let mut crew = Crew { board: Arc::default(), threads: vec![] };
+        let begun = (0..=others).map(|_| Alone::default()).collect();
+        let mut crew = Crew { board: Arc::new(Board { begun, ..Board::default() }), threads: vec![] };
         for member in 1..=others {
             let board = crew.board.clone();
             let thread = std::thread::Builder::new().name(format!("taiga-{member}"));
@@ -110,21 +125,22 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Runs `share(t)` for every member `t` at the same time; member 0 is the caller's thread.
+    /// Runs `share(t)` for every member `t`, at the same time as far as threads are there; member 0 is the caller's.
     ///
     /// # Panics
     /// When a share does.
     pub fn step<'s>(&mut self, share: &'s (dyn Fn(usize) + Sync + 's)) {
         let board = &*self.board;
-        // SAFETY: only the lifetime changes. Members call `share` for this step alone, and this function neither
-        // returns nor unwinds before all of them are done with it.
+        // SAFETY: only the lifetime changes. It is called by those alone who begin a share of this step, and this function
+        // neither returns nor unwinds before all of them are done with it.
         let lasting: &'static Share = unsafe { std::mem::transmute::<&'s (dyn Fn(usize) + Sync + 's), &'static Share>(share) };
         *lock(&board.share) = Some(lasting);
-        board.working.0.store(self.threads.len(), Ordering::SeqCst);
-        board.step.0.fetch_add(1, Ordering::SeqCst);
+        board.left.0.store(self.threads.len(), Ordering::SeqCst);
+        let step = board.step.0.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         board.rouse();
         let own = catch_unwind(AssertUnwindSafe(|| share(0)));
-        board.wait(|| board.working.0.load(Ordering::SeqCst) == 0);
+        (1..=self.threads.len()).for_each(|member| board.begin(member, step));
+        board.wait(|| board.left.0.load(Ordering::SeqCst) == 0);
         *lock(&board.share) = None;
         let panic = lock(&board.panic).take();
         if let Some(panic) = own.err().or(panic) {
@@ -149,7 +165,7 @@ impl Drop for Crew {
 mod tests {
     use super::*;
 
-    /// Every member does every step once, awake or asleep.
+    /// Every share of every step is done once, whether its thread is awake or asleep.
     #[test]
     fn every_member_does_every_step() {
         let mut crew = Crew::new(3).unwrap();
