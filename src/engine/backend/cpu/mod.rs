@@ -82,7 +82,7 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 const PARTIAL_BYTES: usize = 8 << 20;
 
 /// Tables of up to so many rows for each column are small beside the histograms of a tree.
-const ROWS_A_COLUMN: usize = 512;
+const ROWS_A_COLUMN: usize = 256;
 
 /// The slot of a node without a histogram.
 const NO_SLOT: usize = usize::MAX;
