@@ -101,6 +101,35 @@ impl Team {
         });
         done.into_iter().filter_map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
     }
+
+    /// As [`Team::each`], for steps so short and many that threads wait awake for the next one. A share calls
+    /// neither the team nor rayon.
+    pub fn step<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
+        if self.size == 1 {
+            return vec![share(0)];
+        }
+        let mut own = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.is_none() {
+            let free = CREWS.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|crews| crews.remove(&self.size));
+            *own = free.or_else(|| Crew::new(self.size - 1).ok());
+        }
+        let Some(crew) = own.as_mut() else { return self.each(share) };
+        let results: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
+        crew.step(&|t| {
+            let result = share(t);
+            *results[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        });
+        // A share that gives nothing panics, and that has come out of the step.
+        results.into_iter().filter_map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        let Some(crew) = self.crew.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let mut crews = CREWS.lock().unwrap_or_else(PoisonError::into_inner);
+        crews.get_or_insert_with(HashMap::new).entry(self.size).or_insert(crew);
+    }
 }
 
 #[cfg(test)]
@@ -150,34 +179,5 @@ mod tests {
             assert_eq!(team.each(|t| (t, std::thread::current().id())).iter().map(|x| x.0).collect::<Vec<_>>(), [0, 1, 2]);
             drop(hold);
         });
-    }
-
-    /// As [`Team::each`], for steps so short and many that threads wait awake for the next one. A share calls
-    /// neither the team nor rayon.
-    pub fn step<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
-        if self.size == 1 {
-            return vec![share(0)];
-        }
-        let mut own = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
-        if own.is_none() {
-            let free = CREWS.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|crews| crews.remove(&self.size));
-            *own = free.or_else(|| Crew::new(self.size - 1).ok());
-        }
-        let Some(crew) = own.as_mut() else { return self.each(share) };
-        let results: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
-        crew.step(&|t| {
-            let result = share(t);
-            *results[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        });
-        // A share that gives nothing panics, and that has come out of the step.
-        results.into_iter().filter_map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
-    }
-}
-
-impl Drop for Team {
-    fn drop(&mut self) {
-        let Some(crew) = self.crew.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        let mut crews = CREWS.lock().unwrap_or_else(PoisonError::into_inner);
-        crews.get_or_insert_with(HashMap::new).entry(self.size).or_insert(crew);
     }
 }
