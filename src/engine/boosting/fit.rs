@@ -158,9 +158,9 @@ impl Rounds<'_> {
         }
         let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
         for round in 0..params.trees {
-            for output in 0..outputs {
+            for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * outputs as u64 + output as u64;
-                trees.push(self.tree(backend, features, number, output, &mut least_gains[output])?);
+                trees.push(self.tree(backend, features, number, output, least_gain)?);
             }
             backend.update_scores()?;
             let value = match (&mut history, self.held_out) {

@@ -68,6 +68,18 @@ impl Bins<'_> {
         }
     }
 
+    /// How many of the bins `start .. end` have any rows.
+    #[inline(always)]
+    fn count_occupied(&self, start: usize, end: usize) -> usize {
+        match self {
+            Bins::Wide { gradient, hessian, .. } => {
+                gradient[start..end].iter().zip(&hessian[start..end]).map(|(g, h)| (g | h != 0) as usize).sum()
+            }
+            Bins::Packed { bins, .. } => bins[start..end].iter().map(|bin| (*bin != 0) as usize).sum(),
+            Bins::Rows { .. } | Bins::Sparse(_) => end - start,
+        }
+    }
+
     /// The sums over a range of bins.
     #[inline(always)]
     pub fn total(&self, range: std::ops::Range<usize>) -> Sums {
@@ -181,14 +193,56 @@ fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
     bits
 }
 
-/// The sums of `start` and the numbers up to each.
+/// The sums of `start` and the numbers up to each; packed numbers may pass through the sign bit.
 #[inline(always)]
 fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
     let mut sum = start;
-    for (out, number) in out.iter_mut().zip(numbers) {
-        sum += number;
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the feature was found.
+        (done, sum) = unsafe { x86::prefix_sums(numbers, start, out) };
+    }
+    for (out, number) in out[done..].iter_mut().zip(&numbers[done..]) {
+        sum = sum.wrapping_add(*number);
         *out = sum;
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// Eight at a time; gives how many, and the last sum.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F.
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) -> (usize, i64) {
+        let (zero, last) = (_mm512_setzero_si512(), _mm512_set1_epi64(7));
+        let mut carry = _mm512_set1_epi64(start);
+        let mut done = 0;
+        for (numbers, out) in numbers.chunks_exact(8).zip(out.chunks_exact_mut(8)) {
+            // SAFETY: both are eight numbers.
+            let mut sums = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
+            sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<7>(sums, zero));
+            sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<6>(sums, zero));
+            sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<4>(sums, zero));
+            sums = _mm512_add_epi64(sums, carry);
+            carry = _mm512_permutexvar_epi64(last, sums);
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), sums) };
+            done += 8;
+        }
+        (done, _mm_cvtsi128_si64(_mm512_castsi512_si128(carry)))
+    }
+}
+
+/// Packed bins as numbers.
+#[inline(always)]
+fn as_numbers(bins: &[u64]) -> &[i64] {
+    // SAFETY: as in `as_packed`.
+    unsafe { std::slice::from_raw_parts(bins.as_ptr() as *const i64, bins.len()) }
 }
 
 /// The same numbers as packed bins.
@@ -217,7 +271,7 @@ pub struct Steps {
     /// Packed bins, all zero between uses.
     scratch: [u64; MAX_BINS],
     /// Packed sums up to each bin.
-    packed: [u64; MAX_BINS],
+    packed: [i64; MAX_BINS],
 }
 
 impl Steps {
@@ -251,19 +305,12 @@ impl Steps {
     #[inline(always)]
     fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize, dense: usize) {
         self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
-        let mut occupied = [0u64; MAX_BINS.div_ceil(64)];
-        let mut any = 0;
-        for (word, start) in occupied.iter_mut().zip((first..n).step_by(64)) {
-            *word = bins.occupied(start, n.min(start + 64));
-            any += word.count_ones() as usize;
-        }
-        if any * dense >= n - first {
+        if bins.count_occupied(first, n) * dense >= n - first {
             return self.fill_all(bins, first, n);
         }
-        occupied[0] |= 1;
         let mut sum = self.missing;
-        for (word, start) in occupied.into_iter().zip((first..n).step_by(64)) {
-            let mut bits = word;
+        for start in (first..n).step_by(64) {
+            let mut bits = bins.occupied(start, n.min(start + 64)) | (start == first) as u64;
             while bits != 0 {
                 let i = start + bits.trailing_zeros() as usize;
                 self.push(i, bins.at(i), &mut sum);
@@ -289,14 +336,11 @@ impl Steps {
                 }
             }
             Bins::Packed { bins, counted } => {
-                let mut sum = if first > 0 { bins[0] } else { 0 };
-                for (prefix, bin) in self.packed[..len].iter_mut().zip(&bins[first..n]) {
-                    sum = sum.wrapping_add(*bin);
-                    *prefix = sum;
-                }
+                let start = if first > 0 { bins[0] } else { 0 };
+                prefix_sums(as_numbers(&bins[first..n]), start as i64, &mut self.packed[..len]);
                 let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
                 for i in 0..len {
-                    (gradient[i], hessian[i]) = unpack(packed[i]);
+                    (gradient[i], hessian[i]) = unpack(packed[i] as u64);
                 }
                 if *counted {
                     self.count[..len].copy_from_slice(hessian);
@@ -386,5 +430,24 @@ impl Steps {
     /// The number of steps that lie before bin `end`.
     pub fn before(&self, end: usize) -> usize {
         self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_sums_are_running_sums() {
+        for n in [0usize, 1, 7, 8, 9, 63, 64, 254, 256] {
+            let numbers: Vec<i64> = (0..n as i64).map(|i| ((i * 7919) % 1000 - 500) << (i % 40)).collect();
+            let mut out = vec![0; n];
+            prefix_sums(&numbers, -5, &mut out);
+            let running = numbers.iter().scan(-5i64, |sum, x| {
+                *sum = sum.wrapping_add(*x);
+                Some(*sum)
+            });
+            assert_eq!(out, running.collect::<Vec<i64>>());
+        }
     }
 }

@@ -135,6 +135,16 @@ impl Columns {
         &self.bytes[feature * self.rows..(feature + 1) * self.rows]
     }
 
+    /// The codes of several features, one behind the other.
+    pub fn features(&self, features: &std::ops::Range<usize>) -> &[u8] {
+        &self.bytes[features.start * self.rows..features.end * self.rows]
+    }
+
+    /// Those to write them.
+    pub fn features_mut(&mut self, features: &std::ops::Range<usize>) -> &mut [u8] {
+        &mut self.bytes[features.start * self.rows..features.end * self.rows]
+    }
+
     /// The codes of a feature, to write them.
     pub fn feature_mut(&mut self, feature: usize) -> &mut [u8] {
         &mut self.bytes[feature * self.rows..(feature + 1) * self.rows]

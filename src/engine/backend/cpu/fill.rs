@@ -33,7 +33,8 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) {
     shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows));
 }
 
-/// Makes the codes of the shard's rows for the features that a fit starts with. `part`: see [`ShardGroup::new`].
+/// Makes the codes of the shard's rows for the features that a fit starts with, of those that are summed there. `part`:
+/// see [`ShardGroup::new`].
 pub fn codes(
     shard: &mut Shard,
     plan: &Plan,
@@ -47,6 +48,7 @@ pub fn codes(
     let (rows, layout) = (data.target.len(), &plan.layout);
     let by_column = rows.saturating_mul(plan.column_codes.len()) <= MOST_COLUMN_BYTES;
     let mut group = ShardGroup::new(layout, shard.rows, by_column, part);
+    let own = group.own.clone();
     let mut codes = [0; BATCH];
     for batch in 0..shard.batches() {
         if batch % 64 == 0 && interrupted() {
@@ -54,7 +56,7 @@ pub fn codes(
         }
         let (start, first) = (batch * BATCH, shard.first_row(batch));
         let len = BATCH.min(shard.rows - start);
-        for (f, at) in plan.dense_features() {
+        for (f, at) in plan.dense_features().filter(|(_, column)| own.contains(column)) {
             match data.sources[f] {
                 CodeSource::Values(column) => {
                     quantizers[f].codes::<u8>(column, first, len, data.features[f].first(), &mut codes, 1, &mut scratch);

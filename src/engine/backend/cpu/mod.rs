@@ -82,7 +82,7 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 const PARTIAL_BYTES: usize = 8 << 20;
 
 /// Tables of up to so many rows for each column are small beside the histograms of a tree.
-const ROWS_A_COLUMN: usize = 512;
+const ROWS_A_COLUMN: usize = 256;
 
 /// The slot of a node without a histogram.
 const NO_SLOT: usize = usize::MAX;
@@ -123,6 +123,9 @@ impl<'a> CpuBackend<'a> {
             done.map(|()| RwLock::new(shard))
         });
         let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
+        if replicated {
+            exchange(team, &shards);
+        }
         let held_out = data.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
         Ok(CpuBackend {
             team,
@@ -316,8 +319,22 @@ fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shar
 fn replicates(rows: usize, threads: usize, plan: &Plan) -> bool {
     let columns = plan.column_codes.len();
     let bytes = rows.saturating_mul(columns).saturating_mul(threads);
-    let small = std::env::var("TAIGA_REPLICATE").ok().and_then(|v| v.parse().ok()).unwrap_or(ROWS_A_COLUMN);
-    threads > 1 && plan.sparse.is_empty() && rows <= small * columns && bytes <= fill::MOST_COLUMN_BYTES && columns >= 2 * threads
+    threads > 1 && plan.sparse.is_empty() && rows <= ROWS_A_COLUMN * columns && bytes <= fill::MOST_COLUMN_BYTES && columns >= 2 * threads
+}
+
+/// Gives every shard the codes by column that the others have made.
+fn exchange(team: &Team, shards: &[RwLock<Shard>]) {
+    team.step(|t| {
+        for other in shards.iter().enumerate().filter(|(u, _)| *u != t).map(|(_, shard)| shard) {
+            let (columns, codes) = {
+                let group = &read(other).groups[0];
+                (group.own.clone(), group.columns.as_ref().map(|c| c.features(&group.own).to_vec()))
+            };
+            if let (Some(codes), Some(own)) = (codes, &mut write(&shards[t]).groups[0].columns) {
+                own.features_mut(&columns).copy_from_slice(&codes);
+            }
+        }
+    });
 }
 
 /// Checks that the histograms of as many nodes fit in memory.

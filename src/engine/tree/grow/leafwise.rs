@@ -13,6 +13,9 @@ use crate::tree::split::Sums;
 /// The most leaves that are divided together.
 const MOST: usize = 32;
 
+/// A node, and its best split with the sums of its left child.
+type Searched = (Open, Option<(Candidate, Sums)>);
+
 /// A leaf with its best split.
 struct Waiting {
     node: Open,
@@ -26,7 +29,7 @@ struct Waiting {
 /// What a division has come to.
 struct Children {
     division: Division,
-    nodes: [(Open, Option<(Candidate, Sums)>); 2],
+    nodes: [Searched; 2],
 }
 
 impl Growth<'_> {
@@ -107,7 +110,7 @@ impl Growth<'_> {
     }
 
     /// The nodes with their best splits, of those that may have one.
-    fn searched(&mut self, nodes: Vec<Open>) -> Result<Vec<(Open, Option<(Candidate, Sums)>)>> {
+    fn searched(&mut self, nodes: Vec<Open>) -> Result<Vec<Searched>> {
         let may = |n: &Open| n.depth < self.params.depth && self.rules.divisible(n.sums);
         let search: Vec<bool> = nodes.iter().map(may).collect();
         let open = close(nodes.clone(), may, &mut vec![]);

@@ -46,7 +46,7 @@ impl Shard {
         let dense = |d: &Division| !tree.features[d.split.feature as usize].categories && d.right < u16::MAX as u32;
         in_order
             && self.rows >= LEVEL_ROWS
-            && (self.groups[0].columns.is_none() || std::env::var("TAIGA_LEVELS").is_ok())
+            && self.groups[0].columns.is_none()
             && tree.open().eq([0])
             && group.plan.sparse.is_empty()
             && tree.encoding.planes == [Plane::Both]
