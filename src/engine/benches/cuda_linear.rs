@@ -113,6 +113,9 @@ fn main() {
         Ok(times) => show(&times),
         Err(e) => return println!("not measured: {e}"),
     }
+    if passes == 0 {
+        return;
+    }
     let mut bytes = vec![];
     for (device, epochs) in [("cuda", passes), ("cuda", 3 * passes), ("cpu", passes)] {
         let start = Instant::now();
