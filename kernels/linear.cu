@@ -407,16 +407,18 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
     uint32_t c = cells.ranges[blockIdx.x];
     const uint32_t last = cells.ranges[blockIdx.x + 1];
     if (c >= last) return;
-    uint32_t line = c / inner, place = c % inner;
     uint4 next[4];
     int4 number[4];
-    uint32_t begin, end;
-    // Begins to read the cell at `place` of its line.
-    auto open = [&](uint32_t line, uint32_t place) {
-        const uint32_t id = GRADIENT ? place * cells.tiles + line : line * inner + place;
-        begin = cells.quads[id];
-        end = cells.quads[id + 1];
-        const int4* source = reinterpret_cast<const int4*>(from) + static_cast<uint64_t>(place) * numbers;
+    // Of the cell whose entries are in `next`, and of the one behind it: an answer takes as long as a third of a cell.
+    uint32_t begin, end, ahead_begin, ahead_end;
+    auto look_ahead = [&](uint32_t cell) {
+        if (cell >= last) return;
+        const uint32_t id = GRADIENT ? cell % inner * cells.tiles + cell / inner : cell;
+        ahead_begin = cells.quads[id];
+        ahead_end = cells.quads[id + 1];
+    };
+    auto fetch_numbers = [&](uint32_t cell) {
+        const int4* source = reinterpret_cast<const int4*>(from) + static_cast<uint64_t>(cell % inner) * numbers;
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const uint32_t p = k * CELL_THREADS + t;
@@ -453,11 +455,14 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
     };
     for (uint32_t i = t; i < SIDE; i += CELL_THREADS) low[i] = MIDDLE, high[i] = 0;
     if (t < 4) table[SIDE - 4 + t] = 0;
-    open(line, place);
+    look_ahead(c);
+    begin = ahead_begin, end = ahead_end;
+    look_ahead(c + 1);
+    fetch_numbers(c);
 #pragma unroll
     for (int k = 0; k < 4; k++) fetch(k);
     while (true) {
-        const uint32_t a = begin, b = end;
+        const uint32_t a = begin, b = end, line = c / inner;
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -465,8 +470,12 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
             if (p < numbers) reinterpret_cast<int4*>(table)[p] = number[k];
         }
         __syncthreads();
-        const bool more = ++c < last, same = place + 1 < inner;
-        if (more) open(same ? line : line + 1, same ? place + 1 : 0);
+        const bool more = ++c < last;
+        if (more) {
+            begin = ahead_begin, end = ahead_end;
+            fetch_numbers(c);
+            look_ahead(c + 1);
+        }
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const uint4 quad = next[k];
@@ -475,7 +484,7 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
         }
         // What a cell has beyond what the registers hold.
         for (uint32_t p = a + 4 * CELL_THREADS + t; p < b; p += CELL_THREADS) four(__ldcs(cells.entries + p));
-        if (!more || !same) {
+        if (!more || c / inner != line) {
             __syncthreads();
             for (uint32_t i = t; i < sums; i += CELL_THREADS) {
                 const int64_t sum = static_cast<int64_t>(low[i]) - MIDDLE + (static_cast<int64_t>(high[i]) << 32);
@@ -484,8 +493,6 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
             }
         }
         if (!more) return;
-        place = same ? place + 1 : 0;
-        line += same ? 0 : 1;
     }
 }
 

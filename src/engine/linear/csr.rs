@@ -542,6 +542,13 @@ impl Csr<'_> {
 }
 
 impl Csr<'_> {
+    /// Forgets values where all are 1, as they are where there are none.
+    pub fn forget_ones(&mut self) {
+        if self.pieces.iter().all(|p| p.values.as_deref().is_none_or(|v| v.iter().all(|x| *x == 1.0))) {
+            self.pieces.iter_mut().for_each(|p| p.values = None);
+        }
+    }
+
     /// Whether entries have values.
     pub fn has_values(&self) -> bool {
         self.pieces.iter().any(|p| p.values.is_some())

@@ -176,6 +176,7 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
     }
     let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
     let mut csr = Csr::new(sparse, hash_bits, team)?;
+    csr.forget_ones();
     let largest = csr.largest();
     if let (Some(features), Some(largest)) = (params.features, largest)
         && largest >= features

@@ -1,8 +1,8 @@
 //! Sums of integers: how many bits an entry has, and coefficients as integers.
 //!
-//! Where all entries are 1 and there are many of them, 30 bits an entry are more than the data can tell, and then coefficients
-//! and residuals are integers of 32 bits before they are summed. Such sums are exact, so a device may add them in any order,
-//! and half as many bytes pass through its caches.
+//! Where all entries are 1 and there are many of them, 30 bits an entry are more than the data can tell (models keep
+//! coefficients as f32), and then coefficients and residuals are integers of 32 bits before they are summed. Such sums are exact,
+//! so a device may add them in any order, and half as many bytes pass through its caches.
 
 use super::problem::Problem;
 use super::vectors::each;

@@ -9,6 +9,7 @@ use super::address;
 use super::cells::Grid;
 use crate::backend::cuda::column::bytes_of;
 use crate::backend::cuda::queue::Queue;
+use crate::backend::cuda::upload::{Fill, Upload};
 use crate::backend::linear::resident_limit;
 use crate::boosting::Monitor;
 use crate::error::{Error, Result};
@@ -214,14 +215,22 @@ impl Block {
         if n > u32::MAX as usize {
             return Err(Error::Data("a row has more than 4,294,967,295 entries".into()));
         }
-        queue.upload(&mut self.starts, 4 * (rows.len() + 1), &|from, out| {
+        // All at once, so that threads copy numbers while one of them counts.
+        let offsets: Fill<'_> = Box::new(|from, out| {
             let starts = (from / 4..).map(|i| start(i) as u32);
             out.as_chunks_mut().0.iter_mut().zip(starts).for_each(|(o, start)| *o = start.to_ne_bytes());
-        })?;
-        queue.upload(&mut self.keys, 4 * n, &|from, out| copy(from / 4, false, out))?;
-        if let Some(values) = &mut self.values {
-            queue.upload(values, 4 * n, &|from, out| copy(from / 4, true, out))?;
+        });
+        let mut uploads = vec![
+            Upload { to: address(queue, &self.starts), bytes: 4 * (rows.len() + 1), fill: offsets },
+            Upload { to: address(queue, &self.keys), bytes: 4 * n, fill: Box::new(|from, out| copy(from / 4, false, out)) },
+        ];
+        if let Some(values) = &self.values {
+            let fill: Fill<'_> = Box::new(|from, out| copy(from / 4, true, out));
+            uploads.push(Upload { to: address(queue, values), bytes: 4 * n, fill });
         }
+        let room = rows.len() < self.starts.len() && n <= self.keys.len();
+        assert!(room, "room for {} rows and {n} entries", rows.len());
+        queue.upload_each(&uploads, &mut |_| Ok(()))?;
         self.rows = rows;
         Ok(())
     }
