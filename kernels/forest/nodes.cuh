@@ -30,8 +30,8 @@ __device__ bool decide(const Fit& fit, uint32_t id, const Best& best, uint32_t f
     return true;
 }
 
-// The categories that go right: those of larger ranks, and where most rows do those that are not there (rank 255). By a block
-// of at least eight warps' worth of turns; `ranks` of 256 codes.
+// The categories that go right: those of larger ranks than the left ones', and where most rows do those that are not there
+// (rank 255). By a block; `ranks` of 256 codes.
 __device__ void write_set(const Fit& fit, uint32_t id, const Best& best, const uint8_t* ranks) {
     const Node& node = fit.nodes[id];
     const bool absent = best.left.count * 2 < node.total.count;

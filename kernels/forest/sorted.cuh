@@ -3,8 +3,8 @@
 // A node of few rows is searched and divided by one block, which sorts in shared memory. Those of many rows are sorted together
 // (by CUB), a segment for each node and feature:
 //
-//   features ─► keys ─► radix sort ─► walk_segments ─► choose ─► divide_large ─► children_large
-//                       (splitter="random": random_segments)
+//   forest_features ─► forest_keys ─► radix sort ─► forest_walk ─► forest_choose ─► divide_large ─► children_large
+//                      (splitter="random": forest_random alone)
 
 #pragma once
 
@@ -96,7 +96,7 @@ __device__ void grow_few(const Fit& fit, const uint32_t* list, const Entry* from
     uint8_t* ranks = reinterpret_cast<uint8_t*>(groups + (fit.sets != nullptr ? 2 * BINS : 0));
     uint8_t* best_ranks = ranks + (fit.sets != nullptr ? BINS : 0);
     uint16_t* places = reinterpret_cast<uint16_t*>(best_ranks + (fit.sets != nullptr ? BINS : 0));
-    __shared__ uint32_t feature, more, taken;
+    __shared__ uint32_t drawn, more, taken, is_split;
     const uint32_t id = list[blockIdx.x];
     const Node& node = fit.nodes[id];
     const uint64_t begin = node.begin, end = begin + node.rows, key = node.key;
@@ -116,11 +116,13 @@ __device__ void grow_few(const Fit& fit, const uint32_t* list, const Entry* from
     uint32_t best_feature = 0;
     for (uint32_t done = 1;; done++) {
         if (threadIdx.x == 0) {
-            feature = draws.next(key, fit.features);
+            drawn = draws.next(key, fit.features);
         }
         __syncthreads();
+        // What thread 0 may draw anew while other warps still are in this turn.
+        const uint32_t feature = drawn, orders = orders_of<KIND>(fit, feature);
         const bool categories = !RANDOM && is_categorical(fit, feature);
-        for (uint32_t order = 0; order < orders_of<KIND>(fit, feature); order++) {
+        for (uint32_t order = 0; order < orders; order++) {
             Best found;
             if (RANDOM) {
                 found = search_random<KIND>(fit, from, begin, end, key, feature, total, lanes);
@@ -157,11 +159,11 @@ __device__ void grow_few(const Fit& fit, const uint32_t* list, const Entry* from
     }
     __shared__ Best chosen;
     if (threadIdx.x == 0) {
-        more = decide<KIND>(fit, id, best, best_feature);
+        is_split = decide<KIND>(fit, id, best, best_feature);
         chosen = best;
     }
     __syncthreads();
-    if (more == 0) {
+    if (is_split == 0) {
         return;
     }
     if (fit.sets != nullptr && is_categorical(fit, node.feature)) {

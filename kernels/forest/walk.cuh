@@ -53,7 +53,7 @@ struct SortedRows {
 struct Lanes {
     uint64_t *total, *missing, *carry;
 
-    // In `memory` for so many warps.
+    // In `memory`, of so many classes.
     __device__ Lanes(uint64_t* memory, uint32_t classes) : total(memory), missing(memory + classes), carry(memory + 2 * classes) {}
 
     template <int KIND>

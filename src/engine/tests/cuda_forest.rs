@@ -120,9 +120,9 @@ fn every_kernel_once() {
     for classes in [2, 0, 3] {
         for weights in [false, true] {
             for splitter in ["histogram", "exact", "random"] {
-                let table = awkward_table(&mut dice, 5_000, 3, classes, weights);
+                let table = awkward_table(&mut dice, 3_600, 3, classes, weights);
                 for criterion in if classes > 0 { ["gini", "entropy"] } else { ["squared_error", "poisson"] } {
-                    compare(&table, &json!({ "trees": 2, "depth": 5, "splitter": splitter, "criterion": criterion, "max_features": 1 }));
+                    compare(&table, &json!({ "trees": 1, "depth": 4, "splitter": splitter, "criterion": criterion, "max_features": 1 }));
                 }
             }
         }
@@ -205,6 +205,11 @@ fn edges() {
         compare(&Table::numbers(vec![vec![1.0, 2.0]], vec![2.0, 3.0]), &base);
         compare(&Table::numbers(vec![(0..6_000).map(f64::from).collect()], vec![7.5; 6_000]), &base);
         compare(&Table::numbers(vec![vec![f64::NAN; 5_000], vec![3.0; 5_000]], (0..5_000).map(f64::from).collect()), &base);
+        // More rows weigh something than a tree draws.
+        let y: Vec<f64> = (0..3_000).map(|i| f64::from(i % 11)).collect();
+        let mut few = Table::numbers(vec![(0..3_000).map(|i| f64::from(i % 97)).collect()], y);
+        few.weight = Some((0..3_000).map(|i| f64::from(i % 20 == 0)).collect());
+        compare(&few, &json!({ "trees": 30, "splitter": splitter, "bootstrap": 0.01 }));
         for classes in [2, 4] {
             let codes: Vec<u32> = (0..50).map(|i| i % classes).collect();
             let mut table = Table::classes(vec![(0..50).map(f64::from).collect(), vec![1.0; 50]], codes, labels(classes as usize));
@@ -323,14 +328,20 @@ fn auc(scores: &[f64], target: &[u32]) -> f64 {
 }
 
 /// Times the GPU on the table of `TAIGA_FOREST_FILE` (none: not run): 100 trees of depth 16 by each of
-/// `TAIGA_FOREST_SPLITTERS`; with the area under the curve of the rows held out.
+/// `TAIGA_FOREST_SPLITTERS`; with the area under the curve of the rows held out. `TAIGA_FOREST_CLASSES`: of so many classes,
+/// by two of the columns.
 #[test]
 fn timing() {
     let Ok(path) = std::env::var("TAIGA_FOREST_FILE") else { return };
     if gpu().is_none() {
         return;
     }
-    let (columns, target, rows) = read_table(&path);
+    let (columns, mut target, rows) = read_table(&path);
+    let classes: u32 = std::env::var("TAIGA_FOREST_CLASSES").ok().and_then(|c| c.parse().ok()).unwrap_or(2);
+    if classes > 2 {
+        let class = |i: usize| ((columns[0][i] + columns[5][i] + 2.0) * 0.25 * classes as f32) as u32;
+        target.iter_mut().enumerate().for_each(|(i, y)| *y = class(i).min(classes - 1));
+    }
     let splitters = std::env::var("TAIGA_FOREST_SPLITTERS").unwrap_or("histogram".into());
     let part = |from: usize, to: usize| -> Vec<Column<'_>> {
         columns.iter().enumerate().map(|(f, c)| Column::from_f32(format!("x{f}"), &c[from..to])).collect()
@@ -338,7 +349,7 @@ fn timing() {
     for splitter in splitters.split(',') {
         for oob in [false, false, true] {
             let base = json!({ "trees": 100, "depth": 16, "oob": oob, "splitter": splitter, "device": "cuda" });
-            let target_of = Target::Classes { codes: &target[..rows], labels: labels(2) };
+            let target_of = Target::Classes { codes: &target[..rows], labels: labels(classes as usize) };
             let input = Input { features: part(0, rows), target: target_of, target_name: "y".into(), weight: None };
             let start = Instant::now();
             let forest = fit(&input, &params(base), &Quiet).unwrap_or_else(|e| panic!("{e}"));
@@ -346,8 +357,8 @@ fn timing() {
             let leaves: usize = forest.trees.iter().map(|t| t.leaves()).sum();
             let score = forest.oob.as_ref().map_or(f64::NAN, |o| o.score);
             let what = format!("{rows} x {}, {splitter}, 100 trees of depth 16, oob {oob} ({score:.5})", columns.len());
-            say(&format!("{what}: {seconds:.3} s, {leaves} leaves"));
-            if oob {
+            say(&format!("{classes} classes, {what}: {seconds:.3} s, {leaves} leaves"));
+            if oob && classes == 2 {
                 let predictor = Predictor::new(forest);
                 let held_out = part(rows, target.len());
                 let scores = predictor.predict(&predictor.bind(&held_out).unwrap());

@@ -7,7 +7,7 @@ use crate::lists::Lists;
 use polars::prelude::*;
 use std::sync::Arc;
 use taiga_engine::backend::Device;
-use taiga_engine::backend::predict::PlacedPredictor;
+use taiga_engine::backend::predict::{PlacedForest, PlacedPredictor};
 use taiga_engine::column::Column as EngineColumn;
 use taiga_engine::encoding::Lookup;
 use taiga_engine::model::Labels;
@@ -17,7 +17,7 @@ use taiga_engine::{forest, linear};
 /// A model on the device that applies it.
 pub enum Applied {
     Boosted(PlacedPredictor),
-    Forest(forest::Predictor),
+    Forest(PlacedForest),
     Linear(linear::Predictor),
 }
 
@@ -80,21 +80,28 @@ impl Applied {
             Fitted::Boosted(model) => {
                 PlacedPredictor::new(device, Arc::new(Predictor::new(model))).map(Applied::Boosted).map_err(errors::compute)
             }
-            Fitted::Forest(forest) => on_cpu(device, "forests").map(|()| Applied::Forest(forest::Predictor::new(forest))),
+            Fitted::Forest(forest) => {
+                let predictor = Arc::new(forest::Predictor::new(forest));
+                PlacedForest::new(device, predictor).map(Applied::Forest).map_err(errors::compute)
+            }
             Fitted::Linear(model) => on_cpu(device, "linear models").map(|()| Applied::Linear(linear::Predictor::new(model))),
         }
     }
 
     /// Whether rows go to another device, which wants many at a time.
     pub fn is_remote(&self) -> bool {
-        matches!(self, Applied::Boosted(placed) if placed.is_remote())
+        match self {
+            Applied::Boosted(p) => p.is_remote(),
+            Applied::Forest(p) => p.is_remote(),
+            Applied::Linear(_) => false,
+        }
     }
 
     /// The target's name.
     pub fn target(&self) -> &str {
         match self {
             Applied::Boosted(p) => &p.predictor().model().target,
-            Applied::Forest(p) => &p.forest().target,
+            Applied::Forest(p) => &p.predictor().forest().target,
             Applied::Linear(p) => &p.model().target,
         }
     }
@@ -103,7 +110,7 @@ impl Applied {
     pub fn labels(&self) -> Option<&Labels> {
         match self {
             Applied::Boosted(p) => p.predictor().model().labels.as_ref(),
-            Applied::Forest(p) => p.forest().labels.as_ref(),
+            Applied::Forest(p) => p.predictor().forest().labels.as_ref(),
             Applied::Linear(p) => Some(&p.model().labels),
         }
     }
@@ -112,7 +119,7 @@ impl Applied {
     pub fn fields(&self) -> Option<Vec<String>> {
         let several = match self {
             Applied::Boosted(p) => p.predictor().model().outputs() > 1,
-            Applied::Forest(p) => p.forest().outputs() > 2,
+            Applied::Forest(p) => p.predictor().forest().outputs() > 2,
             Applied::Linear(p) => p.model().outputs() > 1,
         };
         self.labels().filter(|_| several).map(Labels::names)
@@ -135,7 +142,8 @@ impl Applied {
                 (features.filter_map(|(i, f)| read(&f.name, &f.dtype, p.predictor().lookup(i))).collect(), None)
             }
             Applied::Forest(p) => {
-                (p.forest().features.iter().enumerate().filter_map(|(i, f)| read(&f.name, &f.dtype, p.lookup(i))).collect(), None)
+                let features = p.predictor().forest().features.iter().enumerate();
+                (features.filter_map(|(i, f)| read(&f.name, &f.dtype, p.predictor().lookup(i))).collect(), None)
             }
             Applied::Linear(p) => {
                 let lists = p.model().sparse.as_ref().and_then(|sparse| {
@@ -159,7 +167,7 @@ impl Applied {
         let values = match self {
             Applied::Boosted(p) => p.predictor().bind(&columns).and_then(|columns| p.raw(&columns)),
             Applied::Forest(p) => {
-                return Err(has_no(&p.forest().target, "a forest", "raw scores; its output=\"auto\" is a mean over trees"));
+                return Err(has_no(&p.predictor().forest().target, "a forest", "raw scores; its output=\"auto\" is a mean over trees"));
             }
             Applied::Linear(p) => {
                 let lists = inputs.lists.as_ref().map(|(features, values)| Lists::new(features, values.as_ref())).transpose()?;
@@ -175,7 +183,9 @@ impl Applied {
     /// As [`Applied::raw`].
     pub fn predict(&self, inputs: &Inputs) -> PolarsResult<Vec<Vec<f64>>> {
         if let Applied::Forest(p) = self {
-            let mut shares = p.predict(&p.bind(&inputs.columns()).map_err(errors::compute)?);
+            let columns = inputs.columns();
+            let shares = p.predictor().bind(&columns).and_then(|columns| p.predict(&columns));
+            let mut shares = shares.map_err(errors::compute)?;
             return Ok(if shares.len() == 2 { shares.split_off(1) } else { shares });
         }
         let mut values = self.raw(inputs)?;
@@ -198,7 +208,11 @@ impl Applied {
     pub fn class(&self, inputs: &Inputs) -> PolarsResult<Vec<u32>> {
         Ok(match self {
             Applied::Boosted(p) => p.predictor().class(&self.raw(inputs)?),
-            Applied::Forest(p) => p.class(&p.predict(&p.bind(&inputs.columns()).map_err(errors::compute)?)),
+            Applied::Forest(p) => {
+                let columns = inputs.columns();
+                let shares = p.predictor().bind(&columns).and_then(|columns| p.predict(&columns));
+                p.predictor().class(&shares.map_err(errors::compute)?)
+            }
             Applied::Linear(p) => p.class(&self.raw(inputs)?),
         })
     }
@@ -214,7 +228,10 @@ impl Applied {
                 let leaves = p.predictor().bind(&columns).and_then(|columns| p.leaves(&columns));
                 Ok((p.predictor().model().trees.len(), leaves.map_err(errors::compute)?))
             }
-            Applied::Forest(p) => Ok((p.forest().trees.len(), p.leaves(&p.bind(&columns).map_err(errors::compute)?))),
+            Applied::Forest(p) => {
+                let leaves = p.predictor().bind(&columns).and_then(|columns| p.leaves(&columns));
+                Ok((p.predictor().forest().trees.len(), leaves.map_err(errors::compute)?))
+            }
             Applied::Linear(p) => Err(has_no(&p.model().target, "linear", "leaves")),
         }
     }

@@ -69,7 +69,12 @@ impl Needs {
         let rows = work.view.stride;
         // Rows drawn: about 63 %, and a little more.
         let chance = |d: usize| ((1.0 - (-(d as f64) / rows as f64).exp()) * rows as f64 * 1.02) as usize + 1024;
-        let entries = draws.map_or(rows, |d| chance(d).min(rows).min(d));
+        let mut entries = draws.map_or(rows, |d| chance(d).min(rows).min(d));
+        // A tree that may draw none of the rows that weigh something is grown on all of those.
+        let weigh = work.targets.weights().map_or(rows, |w| w.iter().filter(|w| **w > 0).count());
+        if weigh < rows && draws.is_some_and(|d| (d as f64) * (weigh as f64) < 64.0 * rows as f64) {
+            entries = entries.max(weigh);
+        }
         let depth = work.depth();
         let most_nodes = if depth < 31 { (2 << depth as usize).min(2 * entries) } else { 2 * entries };
         let lanes = if let Targets::Classes(c) = work.targets { 8 * c.classes } else { 0 };

@@ -31,24 +31,15 @@ struct Wanted<'a> {
 }
 
 impl<C: Code> Batch<'_, '_, C> {
-    fn name(&self, verb: &str) -> &'static str {
-        let random = self.work.view.splitter == Splitter::Random;
-        match (verb, self.work.targets, random) {
-            ("few", Targets::Two(_), false) => "forest_few_two",
-            ("few", Targets::Classes(_), false) => "forest_few_classes",
-            ("few", Targets::Numbers(_), false) => "forest_few_numbers",
-            ("few", Targets::Two(_), true) => "forest_few_two_random",
-            ("few", Targets::Classes(_), true) => "forest_few_classes_random",
-            ("few", Targets::Numbers(_), true) => "forest_few_numbers_random",
-            ("search", Targets::Two(_), false) => "forest_walk_two",
-            ("search", Targets::Classes(_), false) => "forest_walk_classes",
-            ("search", Targets::Numbers(_), false) => "forest_walk_numbers",
-            ("search", Targets::Two(_), true) => "forest_random_two",
-            ("search", Targets::Classes(_), true) => "forest_random_classes",
-            ("search", Targets::Numbers(_), true) => "forest_random_numbers",
-            (_, Targets::Two(_), _) => "forest_choose_two",
-            (_, Targets::Classes(_), _) => "forest_choose_classes",
-            (_, Targets::Numbers(_), _) => "forest_choose_numbers",
+    /// The kernels for nodes of few rows, for segments, and for the choice among those.
+    fn kernels(&self) -> [&'static str; 3] {
+        match (self.work.targets, self.work.view.splitter == Splitter::Random) {
+            (Targets::Two(_), false) => ["forest_few_two", "forest_walk_two", "forest_choose_two"],
+            (Targets::Two(_), true) => ["forest_few_two_random", "forest_random_two", "forest_choose_two"],
+            (Targets::Classes(_), false) => ["forest_few_classes", "forest_walk_classes", "forest_choose_classes"],
+            (Targets::Classes(_), true) => ["forest_few_classes_random", "forest_random_classes", "forest_choose_classes"],
+            (Targets::Numbers(_), false) => ["forest_few_numbers", "forest_walk_numbers", "forest_choose_numbers"],
+            (Targets::Numbers(_), true) => ["forest_few_numbers_random", "forest_random_numbers", "forest_choose_numbers"],
         }
     }
 
@@ -67,7 +58,7 @@ impl<C: Code> Batch<'_, '_, C> {
             self.search_large(fit, level)?;
             self.divide_large(fit, level)?;
         }
-        let kernel = gpu.kernel(FOREST, self.name("few"))?;
+        let kernel = gpu.kernel(FOREST, self.kernels()[0])?;
         let random = self.work.view.splitter == Splitter::Random;
         for (k, threads, room) in [(1, 256, MANY), (0, 32, FEW)] {
             if level.waiting[k] == 0 {
@@ -149,7 +140,7 @@ impl<C: Code> Batch<'_, '_, C> {
         let on_device = self.search_segments(fit, level, wanted, &mut segments, &mut found, &mut ranks)?;
         let mut again = queue.alloc::<u32>("nodes", 2 * nodes)?;
         let mut count = queue.zeros::<u32>("nodes", 1)?;
-        let choose = gpu.kernel(FOREST, self.name("choose"))?;
+        let choose = gpu.kernel(FOREST, self.kernels()[2])?;
         let shape = grid(nodes as u32, 256, 4 * fit.features);
         // SAFETY: the arguments are those of the kernel; the list holds `nodes` nodes, and `firsts` one more.
         unsafe {
@@ -175,18 +166,18 @@ impl<C: Code> Batch<'_, '_, C> {
         let rows_of = |s: &Segment| wanted.sizes[s.at as usize];
         // Chunks that are sorted together.
         let (mut chunks, mut start, mut offset) = (vec![], 0, 0u64);
-        for i in 0..segments.len() {
-            let rows = rows_of(&segments[i]);
+        for (i, segment) in segments.iter_mut().enumerate() {
+            let rows = rows_of(segment);
             if i > start && !random && offset + rows > SORTED as u64 {
                 chunks.push((start..i, offset));
                 (start, offset) = (i, 0);
             }
-            segments[i].offset = offset;
+            segment.offset = offset;
             offset += rows;
         }
         chunks.push((start..segments.len(), offset));
         let on_device = queue.copy_of("segments", segments)?;
-        let search = gpu.kernel(FOREST, self.name("search"))?;
+        let search = gpu.kernel(FOREST, self.kernels()[1])?;
         let most = if random { 1 } else { chunks.iter().map(|c| c.1).max().unwrap_or(1) as usize };
         let (mut keys, mut values) = (queue.alloc::<u64>("sorting", most)?, queue.alloc::<u32>("sorting", most)?);
         let mut sorted = (queue.alloc::<u64>("sorting", most)?, queue.alloc::<u32>("sorting", most)?);

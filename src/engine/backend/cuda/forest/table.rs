@@ -67,21 +67,14 @@ impl Table {
         let bins: Vec<u32> = all.iter().map(|f| f.bins() as u32).collect();
         let first: Vec<u8> = all.iter().map(|f| f.first as u8 | if f.is_categorical() { CATEGORICAL } else { 0 }).collect();
         let (mut classes, mut numbers) = (None, None);
-        let weights = match work.targets {
-            Targets::Two(two) => {
-                classes = Some(upload(queue, "classes", two.codes)?);
-                None
-            }
-            Targets::Classes(c) => {
-                classes = Some(upload(queue, "classes", c.codes)?);
-                c.weights.as_ref()
-            }
+        match work.targets {
+            Targets::Two(two) => classes = Some(upload(queue, "classes", two.codes)?),
+            Targets::Classes(c) => classes = Some(upload(queue, "classes", c.codes)?),
             Targets::Numbers(n) => {
                 numbers = Some((upload(queue, "targets", &n.values)?, upload(queue, "targets", &n.levels)?));
-                n.weights.as_ref()
             }
-        };
-        let weights = weights.map(|w| upload(queue, "weights", w)).transpose()?;
+        }
+        let weights = work.targets.weights().map(|w| upload(queue, "weights", w)).transpose()?;
         let logs = (work.criterion == Criterion::Entropy).then(|| Table::logs(queue)).transpose()?;
         let distinct = (work.view.splitter == Splitter::Random).then(|| Table::distinct(queue, work)).transpose()?;
         Ok(Table {

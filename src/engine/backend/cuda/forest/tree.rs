@@ -32,6 +32,15 @@ impl Targets<'_> {
         }
     }
 
+    /// Weights of the rows, where there are any.
+    pub fn weights(&self) -> Option<&[u32]> {
+        match self {
+            Targets::Two(_) => None,
+            Targets::Classes(c) => c.weights.as_deref(),
+            Targets::Numbers(n) => n.weights.as_deref(),
+        }
+    }
+
     fn leaf(&self, total: Sums, lanes: &[u64], part: &mut Part) {
         match self {
             Targets::Two(two) => two.leaf(&packed(total), part),
