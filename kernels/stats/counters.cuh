@@ -31,15 +31,10 @@ struct GlobalCounters {
     }
 };
 
-// totals[bin] += what count_all(counters) counts. `counters`: 2^shift for each bin; `shift` of 32: none, so that
-// totals are counted in global memory.
+// totals[bin] += what count_all(counters) counts, with 2^shift counters for each bin.
 template <typename CountAll>
-__device__ __forceinline__ void count_by(uint32_t* counters, uint32_t bins, uint32_t shift, unsigned long long* totals, CountAll count_all) {
-    if (shift == 32) {
-        __syncthreads();
-        count_all(GlobalCounters{totals});
-        return;
-    }
+__device__ __forceinline__ void count_shared(uint32_t* counters, uint32_t bins, uint32_t shift, unsigned long long* totals,
+                                             CountAll count_all) {
     for (uint32_t i = threadIdx.x; i < bins << shift; i += blockDim.x) counters[i] = 0;
     __syncthreads();
     count_all(SharedCounters{counters, shift, threadIdx.x & ((1u << shift) - 1)});
@@ -50,6 +45,17 @@ __device__ __forceinline__ void count_by(uint32_t* counters, uint32_t bins, uint
         // Each thread begins with another copy, so that they don't meet in a bank.
         for (uint32_t c = 0; c < copies; c++) total += counters[bin << shift | ((c + bin) & (copies - 1))];
         if (total != 0) atomicAdd(totals + bin, total);
+    }
+}
+
+// The same where `shift` of 32 says that there are no such counters: totals are counted in global memory.
+template <typename CountAll>
+__device__ __forceinline__ void count_by(uint32_t* counters, uint32_t bins, uint32_t shift, unsigned long long* totals, CountAll count_all) {
+    if (shift == 32) {
+        __syncthreads();
+        count_all(GlobalCounters{totals});
+    } else {
+        count_shared(counters, bins, shift, totals, count_all);
     }
 }
 

@@ -45,19 +45,30 @@ struct Trial {
 };
 constexpr uint32_t FAILED = 1 << SCALES;
 
-// Writes the edges of `bins` bins from `first` to `last` as src/engine/stats/bins.rs does, and what locates values
-// among them, as locate.rs finds it: of the scales the one whose estimates are sure farthest from a bin's middle. False
-// where these bins are not for an estimate, or are none: there the host has the word.
+// Edges from `first` to `last` in steps of `E`; false where there are none.
+template <typename E, typename F>
+__device__ __forceinline__ bool make_edges(E first, E last, uint32_t bins, F* edges) {
+    const E width = last - first, step = width / static_cast<E>(bins);
+    for (uint32_t i = threadIdx.x; i <= bins; i += blockDim.x) {
+        edges[i] = static_cast<F>(i == bins ? last : static_cast<E>(i) * step + first);
+    }
+    // Comparisons that NaN and infinities fail.
+    return width * E(0) == E(0) && step > E(0);
+}
+
+// Writes the edges of `bins` bins from `low` to `high` as src/engine/stats/bins.rs does (equal ends are moved apart), and
+// what locates values among them, as locate.rs finds it: of the scales the one whose estimates are sure farthest from a
+// bin's middle. False where these bins are not for an estimate, or are none: there the host has the word.
 template <typename F>
-__device__ __forceinline__ bool make_bins(F first, F last, uint32_t bins, F* edges, Trial* trial, Uniform<F>* found) {
-    const F width = last - first, step = width / static_cast<F>(bins);
-    for (uint32_t i = threadIdx.x; i <= bins; i += blockDim.x) edges[i] = i == bins ? last : static_cast<F>(i) * step + first;
+__device__ __forceinline__ bool make_bins(F low, F high, uint32_t bins, F* edges, Trial* trial, Uniform<F>* found) {
+    const double middle = static_cast<double>(low);
+    bool fine = low == high ? make_edges<double>(middle - 1.0, middle + 1.0, bins, edges) : make_edges<F>(low, high, bins, edges);
     if (threadIdx.x == 0) *trial = Trial{};
+    __syncthreads();
+    const F first = edges[0], last = edges[bins];
     const F scale = static_cast<F>(static_cast<double>(bins) / (static_cast<double>(last) - static_cast<double>(first)));
     const F scales[SCALES] = {scale, next_up(scale), before(scale)};
-    __syncthreads();
-    // Comparisons that NaN and infinities fail.
-    bool fine = first < last && width * F(0) == F(0) && step > F(0) && scale > F(0) && (last - first) * scales[1] < static_cast<F>(bins + 1);
+    fine = fine && first < last && scale > F(0) && (last - first) * scales[1] < static_cast<F>(bins + 1);
     float margins[SCALES] = {};
     uint32_t flags = 0;
     for (uint32_t i = 1 + threadIdx.x; i <= bins; i += blockDim.x) {
@@ -109,6 +120,16 @@ __device__ __forceinline__ void wait_for_all_blocks(uint32_t* arrived) {
     __syncthreads();
 }
 
+// for_each_value, twice, so that the one without nulls keeps all it needs in registers.
+template <Pass PASS, typename T, typename Visit>
+__device__ __forceinline__ void visit_values(const T* values, const uint32_t* validity, uint64_t rows, Visit visit) {
+    if (validity == nullptr) {
+        for_each_value<PASS>(values, nullptr, rows, visit);
+    } else {
+        for_each_value<PASS>(values, validity, rows, visit);
+    }
+}
+
 // What the host is told: words of 64 bits, the totals behind them. `counted`: 1 where the totals are counted.
 template <typename T>
 struct alignas(8) Found {
@@ -127,7 +148,7 @@ __device__ __forceinline__ void count_by_range(T largest, T smallest, const T* v
     T* lows = reinterpret_cast<T*>(shared_memory);
     T* highs = lows + THREADS;
     T low = largest, high = smallest;
-    for_each_value<Pass::FIRST>(values, validity, rows, [&](T x) {
+    visit_values<Pass::FIRST>(values, validity, rows, [&](T x) {
         low = x < low ? x : low;
         high = x > high ? x : high;
     });
@@ -151,15 +172,26 @@ __device__ __forceinline__ void count_by_range(T largest, T smallest, const T* v
     Uniform<F> uniform;
     F* edges = reinterpret_cast<F*>(shared_memory);
     // A zero without sign.
-    const bool fine = make_bins(static_cast<F>(low) + F(0), static_cast<F>(high) + F(0), bins, edges, &trial, &uniform) && low < high;
+    const bool fine = make_bins(static_cast<F>(low) + F(0), static_cast<F>(high) + F(0), bins, edges, &trial, &uniform) && low <= high;
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         found->counted = fine;
         found->low = low;
         found->high = high;
     }
     if (!fine) return;
-    count_by(reinterpret_cast<uint32_t*>(edges + bins + 1), bins, shift, out + TOTALS_AT, [&](auto counters) {
-        for_each_value<Pass::AGAIN>(values, validity, rows, [&](T x) {
+    uint32_t* counters_at = reinterpret_cast<uint32_t*>(edges + bins + 1);
+    if (low == high) {
+        // One value is in one bin, mostly on an edge of it, which takes longest to decide.
+        const uint32_t own = uniform.locate(static_cast<F>(low));
+        count_shared(counters_at, bins, shift, out + TOTALS_AT, [&](auto counters) {
+            visit_values<Pass::AGAIN>(values, validity, rows, [&](T x) {
+                if (x == x) counters.add(own);
+            });
+        });
+        return;
+    }
+    count_shared(counters_at, bins, shift, out + TOTALS_AT, [&](auto counters) {
+        visit_values<Pass::AGAIN>(values, validity, rows, [&](T x) {
             const uint32_t bin = uniform.locate(static_cast<F>(x));
             if (bin < bins) counters.add(bin);
         });
