@@ -1,7 +1,7 @@
-"""AUC on held-out rows where the same table is given to us and to the peers, on any machine, with a GPU or without.
+r"""AUC on held-out rows where the same table is given to us and to the peers, on any machine, with a GPU or without.
 
-    python3 benchmarks/held_out.py write FOLDER 11000000 28   # columns as raw f32, labels as u8; a million rows held out
-    cargo bench -p taiga-engine --features cuda --bench train -- \\
+    python3 benchmarks/held_out.py write FOLDER 11000000 28   # raw f32 columns, u8 labels; a million rows held out
+    cargo bench -p taiga-engine --features cuda --bench train -- \
         11000000 28 200 symmetric,depthwise 16 logloss 1 cuda 0 0 254 0 FOLDER
     python3 benchmarks/held_out.py peers FOLDER 200 [xgboost] [lightgbm] [catboost]
     python3 benchmarks/held_out.py auc FOLDER                 # of what the last two left there
@@ -81,8 +81,8 @@ def catboost(x: np.ndarray, y: np.ndarray, test: np.ndarray, trees: int, gpu: bo
     import catboost
 
     model = catboost.CatBoostClassifier(
-        iterations=trees, depth=6, border_count=254, learning_rate=0.1, task_type="GPU" if gpu else "CPU", verbose=False,
-        allow_writing_files=False,
+        iterations=trees, depth=6, border_count=254, learning_rate=0.1, task_type="GPU" if gpu else "CPU",
+        verbose=False, allow_writing_files=False,
     )  # fmt: skip
     model.fit(catboost.Pool(np.ascontiguousarray(x), y))
     return model.predict(np.ascontiguousarray(test), prediction_type="RawFormulaVal")
