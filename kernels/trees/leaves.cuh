@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "search.cuh"
+#include "rules.cuh"
 
 namespace taiga {
 
