@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "rules.cuh"
+#include "search.cuh"
 
 namespace taiga {
 
