@@ -1,10 +1,10 @@
-"""AUC on held-out rows where the same table is given to us and to the peers: to see on any machine, with a GPU or without,
-that speed is not paid for with accuracy.
+r"""AUC on held-out rows where the same table is given to us and to the peers, on any machine, with a GPU or without.
 
-    python3 benchmarks/held_out.py write FOLDER 11000000 28         # columns as raw f32, labels as u8; a million rows held out
-    cargo bench -p taiga-engine --features cuda --bench train -- 11000000 28 200 symmetric,depthwise 16 logloss 1 cuda 0 0 254 0 FOLDER
+    python3 benchmarks/held_out.py write FOLDER 11000000 28   # raw f32 columns, u8 labels; a million rows held out
+    cargo bench -p taiga-engine --features cuda --bench train -- \
+        11000000 28 200 symmetric,depthwise 16 logloss 1 cuda 0 0 254 0 FOLDER
     python3 benchmarks/held_out.py peers FOLDER 200 [xgboost] [lightgbm] [catboost]
-    python3 benchmarks/held_out.py auc FOLDER                       # of what the last two left there
+    python3 benchmarks/held_out.py auc FOLDER                 # of what the last two left there
 
 Needs numpy and the peers that are named; XGBoost and CatBoost use a GPU where `nvidia-smi` finds one.
 """
@@ -52,7 +52,13 @@ def area(scores: np.ndarray, y: np.ndarray) -> float:
 def xgboost(x: np.ndarray, y: np.ndarray, test: np.ndarray, trees: int, gpu: bool) -> np.ndarray:
     import xgboost
 
-    params = {"device": "cuda" if gpu else "cpu", "tree_method": "hist", "max_bin": 256, "learning_rate": 0.1, "max_depth": 6}
+    params = {
+        "device": "cuda" if gpu else "cpu",
+        "tree_method": "hist",
+        "max_bin": 256,
+        "learning_rate": 0.1,
+        "max_depth": 6,
+    }
     model = xgboost.train(params | {"objective": "binary:logistic"}, xgboost.QuantileDMatrix(x, y, max_bin=256), trees)
     return model.inplace_predict(test)
 
@@ -60,7 +66,14 @@ def xgboost(x: np.ndarray, y: np.ndarray, test: np.ndarray, trees: int, gpu: boo
 def lightgbm(x: np.ndarray, y: np.ndarray, test: np.ndarray, trees: int, _gpu: bool) -> np.ndarray:
     import lightgbm
 
-    params = {"objective": "binary", "learning_rate": 0.1, "max_bin": 255, "num_leaves": 64, "max_depth": 6, "verbose": -1}
+    params = {
+        "objective": "binary",
+        "learning_rate": 0.1,
+        "max_bin": 255,
+        "num_leaves": 64,
+        "max_depth": 6,
+        "verbose": -1,
+    }
     return lightgbm.train(params, lightgbm.Dataset(x, y, params={"max_bin": 255}), trees).predict(test)
 
 
@@ -68,8 +81,8 @@ def catboost(x: np.ndarray, y: np.ndarray, test: np.ndarray, trees: int, gpu: bo
     import catboost
 
     model = catboost.CatBoostClassifier(
-        iterations=trees, depth=6, border_count=254, learning_rate=0.1, task_type="GPU" if gpu else "CPU", verbose=False,
-        allow_writing_files=False,
+        iterations=trees, depth=6, border_count=254, learning_rate=0.1, task_type="GPU" if gpu else "CPU",
+        verbose=False, allow_writing_files=False,
     )  # fmt: skip
     model.fit(catboost.Pool(np.ascontiguousarray(x), y))
     return model.predict(np.ascontiguousarray(test), prediction_type="RawFormulaVal")
@@ -92,7 +105,9 @@ def main() -> None:
         for name in sys.argv[4:] or PEERS:
             start = time.perf_counter()
             scores = PEERS[name](x, y, test, int(sys.argv[3]), gpu)
-            print(f"{name}: {time.perf_counter() - start:.1f} s in all, on the {'GPU' if gpu else 'CPU'}", flush=True)
+            print(
+                f"{name}: {time.perf_counter() - start:.1f} s in all, {'with' if gpu else 'without'} a GPU", flush=True
+            )
             scores.astype(np.float32).tofile(folder / f"{name}.scores")
     else:
         y = np.fromfile(folder / "test.u8", dtype=np.uint8)

@@ -77,35 +77,81 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// As `tree_quantiles`, by the sorted rows' weights, which are added one after the other as the CPU adds them. A warp a leaf.
+// Whether sums of a leaf's weights are exact, and so the same in any order: all are multiples of a power of two, and their sum is
+// below 2^53 of it. By a warp.
+__device__ __forceinline__ bool any_order(const float* weights, uint32_t from, uint32_t end) {
+    int32_t lowest = 1 << 20, highest = -(1 << 20);
+    for (uint32_t i = from + (threadIdx.x & 31); i < end; i += 32) {
+        const uint32_t bits = __float_as_uint(weights[i]), exponent = bits >> 23;
+        const uint32_t digits = exponent ? (bits & 0x7fffffu) | 0x800000u : bits;
+        const int32_t unit = static_cast<int32_t>(exponent ? exponent : 1) - 150, low = unit + __ffs(static_cast<int>(digits)) - 1;
+        lowest = low < lowest ? low : lowest;
+        highest = unit + 24 > highest ? unit + 24 : highest;
+    }
+    for (int o = 16; o; o >>= 1) {
+        const int32_t low = __shfl_xor_sync(~0u, lowest, o), high = __shfl_xor_sync(~0u, highest, o);
+        lowest = low < lowest ? low : lowest;
+        highest = high > highest ? high : highest;
+    }
+    return end > from && highest + 32 - __clz(static_cast<int>(end - from)) <= lowest + 53;
+}
+
+// Rows that a warp adds at a time where their order does not matter.
+constexpr uint32_t TILE = 1024;
+
+// The sum of a tile's weights, in whatever order.
+__device__ __forceinline__ double sum_of_tile(const float* weights, uint32_t base, uint32_t end) {
+    double sum = 0.0;
+#pragma unroll 8
+    for (uint32_t i = base + (threadIdx.x & 31); i < base + TILE; i += 32) sum += i < end ? static_cast<double>(weights[i]) : 0.0;
+    for (int o = 16; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+    return sum;
+}
+
+// Adds weights from `base` on to `sum`, one after the other, up to the 32 rows with which `goal` is reached; `base` is then
+// their first.
+__device__ __forceinline__ double add_in_order(const float* weights, uint32_t& base, uint32_t end, double sum, double goal) {
+    const uint32_t lane = threadIdx.x & 31;
+    auto weight = [&](uint32_t at) { return at < end && lane < end - at ? weights[at + lane] : 0.0f; };
+    float next = weight(base);
+    while (base < end) {
+        const float own = next;
+        double upto = sum;
+        next = weight(base + 32);
+        // Behind the last row zeros are added, which changes nothing.
+#pragma unroll
+        for (int k = 0; k < 32; k++) upto = upto + static_cast<double>(__shfl_sync(~0u, own, k));
+        if (upto >= goal) return sum;
+        sum = upto;
+        base += 32;
+    }
+    return sum;
+}
+
+// As `tree_quantiles`, by the sorted rows' weights, whose sums are those of the CPU, which adds one after the other. A warp a leaf.
 extern "C" __global__ void __launch_bounds__(256)
     tree_weighted_quantiles(const unsigned long long* keys, const float* weights, uint32_t rows, uint32_t leaves, double level, float* out) {
-    const uint32_t leaf = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x & 31;
+    const uint32_t leaf = blockIdx.x * 8 + threadIdx.x / 32;
     if (leaf >= leaves) return;
     const uint32_t from = first_key(keys, rows, leaf), end = first_key(keys, rows, leaf + 1);
-    auto weight = [&](uint32_t base) { return base < end && lane < end - base ? weights[base + lane] : 0.0f; };
-    // The sum of all, or up to the 32 rows with which `goal` is reached: `base` is then their first.
-    auto add = [&](double goal, uint32_t& base) {
-        double sum = 0.0;
-        float next = weight(base);
-        while (base < end) {
-            const float own = next;
-            double upto = sum;
-            next = weight(base + 32);
-            // Behind the last row zeros are added, which changes nothing.
-#pragma unroll
-            for (int k = 0; k < 32; k++) upto = upto + static_cast<double>(__shfl_sync(~0u, own, k));
-            if (upto >= goal) return sum;
-            sum = upto;
-            base += 32;
-        }
-        return sum;
-    };
+    const bool exact = any_order(weights, from, end);
+    double total = 0.0, reached = 0.0;
     uint32_t base = from;
-    const double goal = level * add(INFINITE64, base);
+    if (exact) {
+        for (; base < end; base += TILE) total += sum_of_tile(weights, base, end);
+    } else {
+        total = add_in_order(weights, base, end, 0.0, INFINITE64);
+    }
+    const double goal = level * total;
     base = from;
-    double reached = add(goal, base);
-    if (lane) return;
+    while (exact && base < end) {
+        const double upto = reached + sum_of_tile(weights, base, end);
+        if (upto >= goal) break;
+        reached = upto;
+        base += TILE;
+    }
+    reached = add_in_order(weights, base, end, reached, goal);
+    if (threadIdx.x & 31) return;
     float* own = out + 3 * leaf;
     own[0] = own[1] = 0.0f;
     own[2] = end > from ? 1.0f : 0.0f;

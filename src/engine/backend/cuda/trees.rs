@@ -10,7 +10,7 @@
 //! - [`leaves`]: the end of a tree;
 //! - [`quantiles`]: leaves that are refitted;
 //! - [`eager`]: nodes of leaf-wise trees, several at a time;
-//! - [`ahead`]: whole trees that grow without asking the host; [`graph`]: as one launch.
+//! - [`ahead`]: whole trees that grow without asking the host, and [`grown`], what grew; [`graph`]: as one launch.
 
 mod ahead;
 mod bundles;
@@ -18,6 +18,7 @@ mod divide;
 mod eager;
 mod graph;
 mod group;
+mod grown;
 mod leaves;
 mod memory;
 mod quantiles;
@@ -104,7 +105,7 @@ pub struct CudaBackend {
     tree: u64,
     /// What the grower will ask for, where it can be told ahead, and what grew.
     plan: Option<TreeParams>,
-    grown: Option<ahead::Grown>,
+    grown: Option<grown::Grown>,
     /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
     announced: Option<Announced>,
     queued: Option<ahead::Queued>,

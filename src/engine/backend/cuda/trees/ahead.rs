@@ -13,18 +13,16 @@
 
 use super::CudaBackend;
 use super::divide::Plane;
-use super::leaves::leaf_sums;
+use super::grown::Grown;
 use super::memory::{Buffer, root_fits};
 use super::rows::{ENCODING_WORDS, RowData, encoding_of};
 use super::tables::{
-    Ahead, Begin, Encoding, Found, IN_ORDER, Item, LeafValues, MISSING_LEFT, NO_SIDE, RECORD, RECORD_FEATURES, Records, Rules, Search,
-    Total, Walk,
+    Ahead, Begin, Encoding, Found, IN_ORDER, Item, LeafValues, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
 };
 use crate::backend::cuda::error::driver;
 use crate::backend::cuda::{Gpu, grid};
-use crate::backend::{Candidate, Division, LeafSums, NodeId, SearchNode};
 use crate::boosting::loss::Loss;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tree::params::{Policy, TreeParams};
 use crate::tree::split::{Scales, SplitRules, Sums};
 use crate::{follow, launch};
@@ -71,17 +69,6 @@ pub struct Queued {
     turn: usize,
     plan: TreeParams,
     unit: bool,
-}
-
-/// A tree that has grown. Nodes are counted as in a heap.
-pub struct Grown {
-    depth: u32,
-    found: Vec<Found>,
-    sums: Vec<i64>,
-    /// The values that the device gave its leaves, by the number that their rows have.
-    values: Option<Vec<f32>>,
-    /// By the grower's number: the place in the heap.
-    places: Vec<u32>,
 }
 
 /// The log's layout, in words: encoding, the root's sums, the leaves', their values, what was found.
@@ -442,82 +429,5 @@ struct TotalWords<'a>(&'a [u64]);
 impl TotalWords<'_> {
     fn sums(&self) -> Sums {
         Sums { gradient: self.0[0] as i64, hessian: self.0[1] as i64, count: self.0[2] as i64 }
-    }
-}
-
-fn differs() -> Error {
-    Error::Data("the tree that grew on the GPU is not the one that was asked for: please report this".into())
-}
-
-impl Grown {
-    fn place(&self, node: NodeId) -> Result<usize> {
-        self.places.get(node as usize).map(|p| *p as usize).ok_or_else(differs)
-    }
-
-    fn found(&self, node: NodeId) -> Result<Option<(Candidate, Sums)>> {
-        let f = self.found.get(self.place(node)?).ok_or_else(differs)?;
-        let candidate = Candidate { feature: f.feature, border: f.border, missing_left: f.side == MISSING_LEFT, gain: f.gain };
-        Ok((f.side != NO_SIDE).then(|| (candidate, f.left.into())))
-    }
-
-    /// What was found for each node.
-    pub fn splits(&self, nodes: &[SearchNode]) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        nodes.iter().map(|n| self.found(n.id)).collect()
-    }
-
-    /// What was found for a level.
-    pub fn level_split(&self, nodes: &[SearchNode]) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        let found = self.splits(nodes)?.into_iter().collect::<Option<Vec<_>>>();
-        Ok(found.and_then(|f| f.first().map(|(c, _)| (*c, f.iter().map(|(_, left)| *left).collect()))))
-    }
-
-    /// Notes the children's numbers.
-    pub fn divide(&mut self, divisions: &[Division]) -> Result<()> {
-        for d in divisions {
-            let parent = self.place(d.parent)? as u32;
-            if self.found(d.parent)?.is_none_or(|(candidate, _)| candidate != d.split) {
-                return Err(differs());
-            }
-            let last = d.left.max(d.right) as usize;
-            if self.places.len() <= last {
-                self.places.resize(last + 1, 0);
-            }
-            self.places[d.left as usize] = 2 * parent + 1;
-            self.places[d.right as usize] = 2 * parent + 2;
-        }
-        Ok(())
-    }
-
-    /// The number that the rows of a leaf have: its place among the leaves of a full tree.
-    fn key(&self, node: NodeId) -> usize {
-        let at = self.places.get(node as usize).copied().unwrap_or(0) as usize + 1;
-        let level = at.ilog2();
-        (at - (1 << level)) << (self.depth - level)
-    }
-
-    /// The sums of leaves.
-    pub fn leaf_sums(&self, leaves: &[NodeId], encoding: &Encoding) -> Vec<LeafSums> {
-        let sums = |node: &NodeId| {
-            let at = 3 * self.key(*node);
-            leaf_sums(encoding, self.sums[at], self.sums[at + 1], self.sums[at + 2])
-        };
-        leaves.iter().map(sums).collect()
-    }
-
-    /// Whether the device has given its leaves their values already.
-    ///
-    /// # Errors
-    /// Where they are others than the host's.
-    pub fn valued(&self, leaves: &[NodeId], values: &[f32]) -> Result<bool> {
-        let Some(own) = &self.values else { return Ok(false) };
-        let same = leaves.iter().zip(values).all(|(node, value)| own[self.key(*node)].to_bits() == value.to_bits());
-        if same { Ok(true) } else { Err(differs()) }
-    }
-
-    /// The values of leaves, by the number that their rows have.
-    pub fn values(&self, leaves: &[NodeId], values: &[f32]) -> Vec<f32> {
-        let mut by_number = vec![0.0; 1 << self.depth];
-        leaves.iter().zip(values).for_each(|(node, value)| by_number[self.key(*node)] = *value);
-        by_number
     }
 }
