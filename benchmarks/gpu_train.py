@@ -3,7 +3,7 @@ of tables, from the same kind of model.
 
 Needs a GPU, numpy, cupy and either of the two. XGBoost gets device arrays, its best path; CatBoost its own pool.
 `python3 benchmarks/gpu_train.py CASE …`, where a case is ROWS:FEATURES:BINS:DEPTH:POLICY[:CLASSES[:CATEGORICAL]];
-policies are `depthwise` and `leafwise` (255 leaves) for XGBoost, `symmetric` for CatBoost.
+policies are `depthwise` and `leafwise` (255 leaves) for XGBoost, `symmetric` for CatBoost. `held_out.py` measures AUC.
 """
 
 import sys

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 /// Kernels that the driver loads; each source becomes an image of its own.
-const IMAGES: [&str; 7] = ["codes.cu", "encoding.cu", "forest.cu", "numerics.cu", "predict.cu", "stats.cu", "trees.cu"];
+const IMAGES: [&str; 9] =
+    ["codes.cu", "encoding.cu", "forest.cu", "linear.cu", "numerics.cu", "predict.cu", "stats.cu", "stats2d.cu", "trees.cu"];
 
 /// Host code over CUB's device-wide algorithms: one static library.
 const ALGORITHMS: [&str; 3] = ["algorithms/encode.cu", "algorithms/scan.cu", "algorithms/sort.cu"];

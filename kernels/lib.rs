@@ -34,6 +34,8 @@ pub mod images {
         encoding = "encoding";
         /// Random forests.
         forest = "forest";
+        /// Sparse logistic regression.
+        linear = "linear";
         /// Each elementwise function of `numerics.cuh` over an array, for the test that compares
         /// them with the engine's.
         numerics = "numerics";
@@ -43,5 +45,7 @@ pub mod images {
         predict = "predict";
         /// The smallest and the largest value, counts and weights of bins.
         stats = "stats";
+        /// The same of two columns.
+        stats2d = "stats2d";
     }
 }

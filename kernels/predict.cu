@@ -85,6 +85,27 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
+// The same after every round: out[(output * rows + row) * rounds + round].
+extern "C" __global__ void __launch_bounds__(256)
+    staged(uint64_t rows, uint64_t stride, const uint8_t* codes, const Tree* trees, uint32_t rounds, uint32_t outputs, const Test* tests,
+           const uint2* children, const double* values, const double* start, double scale, double* out) {
+    const uint64_t row = (blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x) * ROWS;
+    if (row >= rows) return;
+    for (uint32_t output = 0; output < outputs; output++) {
+        double sums[ROWS] = {};
+        for (uint32_t round = 0; round < rounds; round++) {
+            const Tree tree = trees[round * outputs + output];
+            uint32_t leaf[ROWS];
+            find_leaves(tree, tests, children, codes, stride, row, leaf);
+#pragma unroll
+            for (int k = 0; k < ROWS; k++) {
+                sums[k] += __ldg(values + tree.first_value + leaf[k]);
+                if (row + k < rows) out[(output * rows + row + k) * rounds + round] = start[output] + scale * sums[k];
+            }
+        }
+    }
+}
+
 // out[row * tree_count + tree] = the leaf.
 extern "C" __global__ void __launch_bounds__(256)
     leaves(uint64_t rows, uint64_t stride, const uint8_t* codes, const Tree* trees, uint32_t tree_count, const Test* tests,

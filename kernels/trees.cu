@@ -6,15 +6,16 @@
 //
 // and ahead of the host:
 //
-//   tree_root_guess (─► tree_root where its guess was wrong) ─► tree_total
+//   tree_root_guess ─► tree_root (sums again where the guess was wrong; begins the tree)
 //   tree_search_grow, or tree_level_grow ─► tree_move_root, tree_move_rows             once a level
-//   tree_leaves_heap ─► tree_values
+//   tree_leaves_heap
 
 #include "trees/ahead.cuh"
 #include "trees/divide.cuh"
 #include "trees/leaves.cuh"
 #include "trees/level.cuh"
 #include "trees/move.cuh"
+#include "trees/quantiles.cuh"
 #include "trees/root.cuh"
 #include "trees/rows.cuh"
 #include "trees/search.cuh"

@@ -33,32 +33,6 @@ extern "C" __global__ void __launch_bounds__(32) tree_seed(Node* root, uint32_t 
     if (threadIdx.x == 0) *root = Node{0, rows, 0, list, -1, 0, 0};
 }
 
-// The root's sums from the bins of the first feature, by one warp; where `items` is given, the root
-// becomes its first one, and `root`, where that is given, its node of all rows in order.
-extern "C" __global__ void __launch_bounds__(32)
-    tree_total(const __grid_constant__ Search a, uint32_t slot, uint32_t bins, Sums* out, Item* items, Node* root) {
-    Sums s = left_sums(a, slot, 0, 0, bins - 1, MISSING_LEFT);
-    if (threadIdx.x) return;
-    *out = s;
-    if (root) *root = Node{0, static_cast<uint32_t>(a.histograms.rows), 0, IN_ORDER, -1, 0, 0};
-    if (items) {
-        items[0] = Item{s, -INFINITE64, INFINITE64, slot, -1, ~0u, EXISTS | (divisible(a.rules, *a.encoding, s) ? SEARCHED : 0)};
-    }
-}
-
-// The values of the leaves of a tree that has grown, as the host will find them (boosting/fit.rs): all
-// zero where the tree is void, because its statistics ought to have been wide.
-extern "C" __global__ void __launch_bounds__(256)
-    tree_values(const __grid_constant__ Rules rules, double learning_rate, const Encoding* encoding, const int64_t* sums, uint32_t leaves,
-                float* values, float* log) {
-    const uint32_t leaf = blockIdx.x * 256 + threadIdx.x;
-    if (leaf >= leaves) return;
-    const Encoding& e = *encoding;
-    const Values v = {static_cast<double>(sums[3 * leaf]) / e.leaf_gradient, static_cast<double>(sums[3 * leaf + 1]) / e.leaf_hessian};
-    const double value = leaf_value(rules, v, -INFINITE64, INFINITE64) * learning_rate;
-    values[leaf] = log[leaf] = e.wide ? 0.0f : static_cast<float>(value);
-}
-
 // Writes what becomes of a node, and its children: by one thread.
 __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32_t column, const Best& best, Sums left, bool searched) {
     const uint32_t nodes = 1u << a.level, at = nodes - 1 + place;
@@ -133,21 +107,21 @@ extern "C" __global__ void __launch_bounds__(256) tree_grow(const __grid_constan
     plan_level(a);
 }
 
-// The left sums of a node under its level's split, by a warp; `item`'s own where it is not searched.
-__device__ __forceinline__ Sums left_of(const Ahead& a, const Item& item, uint32_t column, const Best& best) {
-    if (column == ~0u || !(item.state & SEARCHED)) return item.sums;
-    const uint32_t f = a.numbers[column];
-    return left_sums(a.search, item.slot, f - a.search.first_feature, a.search.features[f].first, best.border, best.side);
-}
-
 // All nodes of a level by one split. A warp a node.
 extern "C" __global__ void __launch_bounds__(256) tree_grow_level(const __grid_constant__ Ahead a) {
     const uint32_t place = blockIdx.x * 8 + threadIdx.x / 32, at = (1u << a.level) - 1 + place;
     if (place < 1u << a.level) {
         uint32_t column = best_column(a.search.best, a.search.columns);
         const Item item = a.items[at];
-        Best b = column == ~0u ? Best{} : read_best(a.search.best + column);
-        const Sums left = left_of(a, item, column, b);
+        Sums left = item.sums;
+        Best b = {};
+        if (column != ~0u) {
+            b = read_best(a.search.best + column);
+            const uint32_t f = a.numbers[column];
+            if (item.state & SEARCHED) {
+                left = left_sums(a.search, item.slot, f - a.search.first_feature, a.search.features[f].first, b.border, b.side);
+            }
+        }
         if ((threadIdx.x & 31) == 0) grow_node(a, place, column, b, left, item.state & SEARCHED);
     }
     plan_level(a);
@@ -159,6 +133,7 @@ constexpr uint32_t FEW_NODES = 63;
 // Few nodes are searched and grown in one launch. blockIdx.x: the feature; blockIdx.y: the node. The last
 // block of a node to arrive decides its split, and the last node's plans the next level.
 extern "C" __global__ void __launch_bounds__(BINS) tree_search_grow(const __grid_constant__ Ahead a) {
+    follow_on();
     const uint32_t place = blockIdx.y;
     search_node(a.search, blockIdx.x, place);
     if (!last_block(a.arrived + 1 + place, gridDim.x)) return;
@@ -178,23 +153,25 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_search_grow(const __grid
 // The same under one split for all nodes: the last block of a column to arrive adds up its scores, the last
 // column's grows all nodes.
 extern "C" __global__ void __launch_bounds__(BINS) tree_level_grow(const __grid_constant__ Ahead a, const __grid_constant__ Level level) {
+    follow_on();
+    __shared__ Known known;
     const uint32_t nodes = 1u << a.level;
-    score_node(a.search, level, blockIdx.x, blockIdx.y);
+    know_nodes(a.search, a.search.items, nodes, known);
+    score_node(a.search, level, blockIdx.x, blockIdx.y, known.parents[blockIdx.y]);
     if (!last_block(a.arrived + 1 + blockIdx.x, gridDim.y)) return;
-    sum_scores(a.search, level, a.numbers, blockIdx.x, nodes, true, true);
+    sum_scores(a.search, level, a.numbers, blockIdx.x, nodes, true, true, known, true);
     if (!last_block(a.arrived, gridDim.x)) return;
     const uint32_t column = best_column(a.search.best, a.search.columns);
     const Best b = column == ~0u ? Best{} : read_best(a.search.best + column);
-    // A warp a node, and then a thread a node.
-    __shared__ Sums lefts[FEW_NODES];
-    for (uint32_t place = threadIdx.x / 32; place < nodes; place += BINS / 32) {
-        const Sums left = left_of(a, a.items[nodes - 1 + place], column, b);
-        if ((threadIdx.x & 31) == 0) lefts[place] = left;
-    }
-    __syncthreads();
     if (threadIdx.x < nodes) {
-        const bool searched = a.items[nodes - 1 + threadIdx.x].state & SEARCHED;
-        grow_node(a, threadIdx.x, column, b, lefts[threadIdx.x], searched);
+        const bool searched = known.searched[threadIdx.x];
+        Sums left;
+        if (column != ~0u && searched) {
+            left = kept_left(level, column, threadIdx.x, a.search.features[a.numbers[column]].first, b);
+        } else {
+            left = a.items[nodes - 1 + threadIdx.x].sums;
+        }
+        grow_node(a, threadIdx.x, column, b, left, searched);
     }
     if (a.level + 1 == a.depth) return;
     __syncthreads();

@@ -140,6 +140,15 @@ struct Plan {
     uint32_t rows, unused;
 };
 
+// A launch whose blocks may come while the launch before it still runs: waits for that one's end, and lets the next
+// launch's blocks come as soon as there is room for them. Before it nothing may be read that another launch writes.
+__device__ __forceinline__ void follow_on() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // The largest k with starts[k] <= at, by a whole warp; starts ascend from 0.
 __device__ __forceinline__ uint32_t locate(const uint32_t* starts, uint32_t count, uint32_t at) {
     uint32_t low = 0, high = count, lane = threadIdx.x & 31;

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "common.cuh"
+#include "search.cuh"
 
 namespace taiga {
 
@@ -85,7 +85,31 @@ struct Leaves {
     uint32_t piece;  // rows between flushes
     uint32_t unused;
     const uint8_t* codes;  // of the one block of features that all questions are of
+    // Histograms that the next tree begins with, to be zero.
+    uint4* cleared;
+    uint64_t clears;
 };
+
+// What the last block makes of the sums: the values of the leaves of a tree that has grown ahead, as the host will find
+// them (boosting/fit.rs). All zero where the tree is void, because its statistics ought to have been wide.
+struct LeafValues {
+    Rules rules;
+    double learning_rate;
+    float* values;  // or none
+    float* log;
+    uint32_t* arrived;  // zero before and after
+};
+
+// Apart, so that the rows' loops keep their registers.
+__device__ __noinline__ void value_leaves(const LeafValues& v, const Encoding& e, const int64_t* sums, uint32_t leaves) {
+    for (uint32_t leaf = threadIdx.x; leaf < leaves; leaf += blockDim.x) {
+        // Past the first-level cache: other blocks have written them.
+        const int64_t g = __ldcg(reinterpret_cast<const long long*>(sums) + 3 * leaf), h = __ldcg(reinterpret_cast<const long long*>(sums) + 3 * leaf + 1);
+        const Values of = {static_cast<double>(g) / e.leaf_gradient, static_cast<double>(h) / e.leaf_hessian};
+        const double value = leaf_value(v.rules, of, -INFINITE64, INFINITE64) * v.learning_rate;
+        v.values[leaf] = v.log[leaf] = e.wide ? 0.0f : static_cast<float>(value);
+    }
+}
 
 __device__ __forceinline__ void add_limbs(uint32_t* cell, uint32_t copies, uint32_t limbs, int64_t value) {
     atomicAdd(cell, static_cast<uint32_t>(value) & ((1u << LIMB) - 1));
@@ -102,7 +126,7 @@ constexpr uint32_t LEAF_THREADS = 512;
 
 // `HEAP`: a heap of questions of one block of features, which fits in shared memory.
 template <bool HEAP>
-__device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const Encoding* encoding) {
+__device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const Encoding* encoding, const LeafValues& v) {
     // In shared memory: the questions, where they fit, their children, the threads' rows of codes under
     // HEAP, the sums.
     uint64_t* questions_here = reinterpret_cast<uint64_t*>(memory);
@@ -113,6 +137,11 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
     uint32_t* words = reinterpret_cast<uint32_t*>(children_here + (heap ? 0 : entries)) + threadIdx.x;
     uint32_t* cells = words - threadIdx.x + (HEAP ? 8 * LEAF_THREADS : 0);
     const uint32_t per_leaf = 2 * l.limbs + 1, n = l.leaves * per_leaf * l.copies;
+    for (uint32_t i = threadIdx.x; i < n; i += LEAF_THREADS) cells[i] = 0;
+    follow_on();
+    for (uint64_t i = blockIdx.x * static_cast<uint64_t>(LEAF_THREADS) + threadIdx.x; i < l.clears; i += gridDim.x * static_cast<uint64_t>(LEAF_THREADS)) {
+        l.cleared[i] = make_uint4(0, 0, 0, 0);
+    }
     for (uint32_t i = threadIdx.x; i < entries; i += LEAF_THREADS) {
         if (HEAP) {
             short_questions[i] = short_question(l.walk.questions[i], l.codes);
@@ -121,7 +150,6 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
             if (!heap) children_here[i] = l.walk.children[i];
         }
     }
-    for (uint32_t i = threadIdx.x; i < n; i += LEAF_THREADS) cells[i] = 0;
     __syncthreads();
     const uint64_t* questions = l.near ? questions_here : l.walk.questions;
     const uint2* children = heap ? nullptr : l.near ? children_here : l.walk.children;
@@ -184,60 +212,17 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
         }
         __syncthreads();
     }
+    if (v.values && last_block(v.arrived, gridDim.x)) value_leaves(v, *encoding, l.sums, l.leaves);
 }
 
 extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
-    tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
-    sum_leaves<false>(r, l, encoding);
+    tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding, const __grid_constant__ LeafValues v) {
+    sum_leaves<false>(r, l, encoding, v);
 }
 
 extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
-    tree_leaves_heap(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding) {
-    sum_leaves<true>(r, l, encoding);
-}
-
-// What a row is sorted by for its leaf's quantile: the leaf's number, and the residual in the order of
-// f32::total_cmp.
-extern "C" __global__ void __launch_bounds__(256)
-    tree_residuals(const float* target, const float* scores, const uint16_t* leaf, uint64_t rows, unsigned long long* keys, uint32_t* numbers) {
-    for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < rows; row += gridDim.x * 256ull) {
-        const uint32_t bits = __float_as_uint(target[row] - scores[row]);
-        keys[row] = static_cast<unsigned long long>(leaf[row]) << 32 | (bits ^ (bits >> 31 ? ~0u : 1u << 31));
-        numbers[row] = static_cast<uint32_t>(row);
-    }
-}
-
-// Each leaf's quantile from the sorted keys (numerics/reduce.rs): the two residuals that it lies between, and
-// whether the leaf has rows. A thread a leaf.
-extern "C" __global__ void __launch_bounds__(256)
-    tree_quantiles(const unsigned long long* keys, uint32_t rows, uint32_t leaves, double level, float* out) {
-    const uint32_t leaf = blockIdx.x * 256 + threadIdx.x;
-    if (leaf >= leaves) return;
-    auto first_of = [&](uint32_t number) {
-        uint32_t low = 0, high = rows;
-        while (low < high) {
-            const uint32_t middle = low + (high - low) / 2;
-            if (keys[middle] >> 32 < number) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        return low;
-    };
-    auto residual = [&](uint32_t at) {
-        const uint32_t bits = static_cast<uint32_t>(keys[at]);
-        return __uint_as_float(bits ^ (bits >> 31 ? 1u << 31 : ~0u));
-    };
-    const uint32_t from = first_of(leaf), count = first_of(leaf + 1) - from;
-    float* own = out + 3 * leaf;
-    own[0] = own[1] = 0.0f;
-    own[2] = count > 0 ? 1.0f : 0.0f;
-    if (count == 0) return;
-    const double goal = level * static_cast<double>(count), up = ceil(goal);
-    const uint32_t rank = up < 1.0 ? 1 : up > static_cast<double>(count) ? count : static_cast<uint32_t>(up);
-    own[0] = residual(from + rank - 1);
-    own[1] = static_cast<double>(rank) == goal && rank < count ? residual(from + rank) : own[0];
+    tree_leaves_heap(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding, const __grid_constant__ LeafValues v) {
+    sum_leaves<true>(r, l, encoding, v);
 }
 
 }  // namespace taiga

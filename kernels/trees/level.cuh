@@ -9,52 +9,85 @@ namespace taiga {
 // What the candidates of a feature score in each node of a level, to be added up in their order.
 struct Level {
     double* scores;    // [column][side][node][bin]; of `nodes` nodes at a time
+    Sums* lefts;       // [column][node][bin]: the sums up to a bin, where they are to be kept
     uint8_t* missing;  // [column][node]: whether the node has missing values there
-    double* parents;   // [node]
     double* sums;      // [column][side][bin]
-    double* parent;    // Σ parents
+    double* parent;    // Σ the nodes' own scores
     uint8_t* any;      // [column]
     uint32_t nodes;
     uint32_t unused;
 };
 
-// The scores of a feature's candidates in a node, by a block; `node` among those of this time.
-__device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node) {
-    __shared__ int64_t parts[3][8];
-    __shared__ Sums missing_sums;
-    const Item item = a.items[node];
-    const Encoding& e = *a.encoding;
-    const uint32_t column = a.first_column + inside;
-    const Feature feature = a.features[a.first_feature + inside];
+// The sums left of a split of a column in a node, from those that are kept.
+__device__ __forceinline__ Sums kept_left(const Level& level, uint32_t column, uint32_t node, uint32_t first, const Best& best) {
+    const long long* kept = reinterpret_cast<const long long*>(level.lefts + (static_cast<uint64_t>(column) * level.nodes + node) * BINS);
+    auto upto = [&](uint32_t bin) { return Sums{__ldcg(kept + 3 * bin), __ldcg(kept + 3 * bin + 1), __ldcg(kept + 3 * bin + 2)}; };
+    const Sums left = upto(first + best.border), missing = first ? upto(0) : Sums{0, 0, 0};
+    return best.side == MISSING_RIGHT ? left - missing : left;
+}
+
+// What is known of up to BINS nodes before they are scored.
+struct Known {
+    double parents[BINS];  // what they score unsplit
+    bool searched[BINS];
+};
+
+// By a thread a node; all threads know it behind the next barrier.
+__device__ __forceinline__ void know_nodes(const Search& a, const Item* items, uint32_t nodes, Known& known) {
+    if (threadIdx.x >= nodes) return;
+    const Item item = items[threadIdx.x];
     const bool searched = item.state & SEARCHED;
-    // A node that is not searched counts for nothing. Every column's blocks write the same here.
-    double parent = searched ? node_score(a.rules, e, item) : 0.0;
-    if (threadIdx.x == 0) level.parents[node] = parent;
-    uint8_t* flag = level.missing + static_cast<uint64_t>(column) * level.nodes + node;
-    double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + node) * BINS + threadIdx.x;
-    if (!searched) {
-        if (threadIdx.x == 0) *flag = 2;
-        return;
-    }
-    const uint32_t bins = feature.borders + 1 + feature.first;
-    Sums own = take_bin(a, item, inside, bins);
-    if (threadIdx.x == 0) missing_sums = feature.first ? own : Sums{0, 0, 0};
-    Sums left = sums_upto(own, a.counted != NOT, parts);
-    const Sums missing = missing_sums;
-    const uint32_t border = threadIdx.x - feature.first;
+    known.searched[threadIdx.x] = searched;
+    if (searched) known.parents[threadIdx.x] = node_score(a.rules, *a.encoding, item);
+}
+
+// What a candidate of a column scores in a node, from the sums up to its code; `node` among those of this time, which
+// scores `parent` unsplit.
+__device__ __forceinline__ void score_code(const Search& a, const Level& level, const Item& item, const Feature& feature, uint32_t column,
+                                           uint32_t node, uint32_t code, Sums left, Sums missing, double parent) {
+    const Encoding& e = *a.encoding;
+    const uint32_t border = code - feature.first;
     const bool any = missing.gradient | missing.hessian | missing.count;
-    if (threadIdx.x == 0) *flag = any;
+    if (code == 0) level.missing[static_cast<uint64_t>(column) * level.nodes + node] = any;
+    if (level.lefts && code < feature.borders + 1 + feature.first) {
+        level.lefts[(static_cast<uint64_t>(column) * level.nodes + node) * BINS + code] = left;
+    }
     if (border > feature.borders) return;
+    double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + node) * BINS + code;
     // A node that a candidate would leave a child too small in counts as not split; so behind the
     // last border.
     out[0] = score(a.rules, e, item, feature.monotone, left, parent);
     if (any) out[static_cast<uint64_t>(level.nodes) * BINS] = score(a.rules, e, item, feature.monotone, left - missing, parent);
 }
 
+// The scores of a feature's candidates in a node, by a block. `parent`: what the node scores unsplit, in shared memory,
+// which is there behind the next barrier. A node that is not searched counts for nothing.
+__device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node, const double& parent) {
+    __shared__ int64_t parts[3][8];
+    const Item item = a.items[node];
+    if (!(item.state & SEARCHED)) return;
+    const Feature feature = a.features[a.first_feature + inside];
+    Sums missing;
+    const Sums left = sums_upto_codes(a, item, feature, take_bin(a, item, feature, threadIdx.x), parts, missing);
+    score_code(a, level, item, feature, a.first_column + inside, node, threadIdx.x, left, missing, parent);
+}
+
+// The same by a warp, of a feature of at most 32 codes.
+__device__ __forceinline__ void score_few(const Search& a, const Level& level, uint32_t inside, uint32_t node) {
+    const Item item = a.items[node];
+    if (!(item.state & SEARCHED)) return;
+    const uint32_t code = threadIdx.x & 31;
+    const Feature feature = a.features[a.first_feature + inside];
+    Sums missing;
+    const Sums left = sums_upto_few(a, item, feature, take_bin(a, item, feature, code), missing);
+    score_code(a, level, item, feature, a.first_column + inside, node, code, left, missing, node_score(a.rules, *a.encoding, item));
+}
+
 // Adds up the scores of `nodes` more nodes in a column, by a block; behind the last ones picks the column's
-// best. What other blocks of this launch may have written is read past the first-level cache.
+// best. What other blocks of this launch may have written is read past the first-level cache. `known`: room for
+// what is known of BINS nodes at a time, or `is_known` of all of them.
 __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, const uint32_t* numbers, uint32_t column, uint32_t nodes,
-                                           bool begins, bool ends) {
+                                           bool begins, bool ends, Known& known, bool is_known) {
     __shared__ Top tops[8];
     const uint64_t own = static_cast<uint64_t>(column) * 2 * BINS + threadIdx.x;
     double sums[2] = {0.0, 0.0}, parent = 0.0;
@@ -71,29 +104,37 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
     const uint8_t* missing = level.missing + static_cast<uint64_t>(column) * level.nodes;
     const Feature feature = a.features[numbers[column]];
     const bool inside = threadIdx.x - feature.first <= feature.borders;
-    // What is known of the nodes comes first, so that many of their scores are on the way at a time.
-    __shared__ uint8_t flags[BINS];
-    __shared__ double parents[BINS];
     for (uint32_t from = 0; from < nodes; from += BINS) {
         const uint32_t here = nodes - from < BINS ? nodes - from : BINS;
-        __syncthreads();
-        if (threadIdx.x < here) {
-            flags[threadIdx.x] = __ldcg(missing + from + threadIdx.x);
-            parents[threadIdx.x] = __ldcg(level.parents + from + threadIdx.x);
+        if (!is_known) {
+            __syncthreads();
+            know_nodes(a, a.items + from, here, known);
+            __syncthreads();
         }
-        __syncthreads();
+        const bool lacks = threadIdx.x < here && known.searched[threadIdx.x] && __ldcg(missing + from + threadIdx.x);
+        const double before = sums[1];
+        // As if no node had missing values; many scores are on the way at a time.
 #pragma unroll 8
         for (uint32_t k = 0; k < here; k++) {
-            const uint8_t flag = flags[k];
-            const bool read = inside && flag != 2;
-            const double left = read ? __ldcg(scores + static_cast<uint64_t>(from + k) * BINS) : 0.0;
-            const double right = read && flag == 1 ? __ldcg(scores + static_cast<uint64_t>(level.nodes + from + k) * BINS) : left;
-            if (flag == 2) continue;
-            parent = parent + parents[k];
-            any |= flag == 1;
+            const bool searched = known.searched[k];
+            const double left = inside && searched ? __ldcg(scores + static_cast<uint64_t>(from + k) * BINS) : 0.0;
+            if (!searched) continue;
+            parent = parent + known.parents[k];
             found = true;
             sums[0] = sums[0] + left;
-            sums[1] = sums[1] + right;
+            sums[1] = sums[1] + left;
+        }
+        __shared__ bool lacking[BINS];
+        lacking[threadIdx.x] = lacks;
+        if (!__syncthreads_or(lacks)) continue;
+        any = true;
+        sums[1] = before;
+#pragma unroll 4
+        for (uint32_t k = 0; k < here; k++) {
+            const bool read = inside && known.searched[k];
+            const uint64_t at = lacking[k] ? level.nodes + from + k : from + k;
+            const double right = read ? __ldcg(scores + at * BINS) : 0.0;
+            if (known.searched[k]) sums[1] = sums[1] + right;
         }
     }
     if (!ends) {
@@ -129,14 +170,24 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
 
 // blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
 extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __grid_constant__ Search a, const __grid_constant__ Level level) {
-    score_node(a, level, blockIdx.x, blockIdx.y);
+    __shared__ double parent;
+    const Item& item = a.items[blockIdx.y];
+    if (threadIdx.x == 0 && (item.state & SEARCHED)) parent = node_score(a.rules, *a.encoding, item);
+    score_node(a, level, blockIdx.x, blockIdx.y, parent);
+}
+
+// The same where all features have at most 32 codes: eight features a block.
+extern "C" __global__ void __launch_bounds__(256) tree_level_scores_few(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+    const uint32_t inside = blockIdx.x * 8 + threadIdx.x / 32;
+    if (inside < a.features_here) score_few(a, level, inside, blockIdx.y);
 }
 
 // A block a column.
 extern "C" __global__ void __launch_bounds__(BINS)
     tree_level_sum(const __grid_constant__ Search a, const __grid_constant__ Level level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
                    uint32_t ends) {
-    sum_scores(a, level, numbers, blockIdx.x, nodes, begins, ends);
+    __shared__ Known known;
+    sum_scores(a, level, numbers, blockIdx.x, nodes, begins, ends, known, false);
 }
 
 // The sums left of a split in a node's histogram, by a warp. All bins are on their way before the first is
@@ -166,6 +217,25 @@ __device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32
     return s;
 }
 
+// The same of a feature that may share its column.
+__device__ __forceinline__ Sums left_of_split(const Search& a, const Item& item, const Feature& f, const Best& best) {
+    if (f.usual == ALL_STORED) return left_sums(a, item.slot, f.column, f.first, best.border, best.side);
+    const uint32_t from = best.side == MISSING_LEFT ? 0 : f.first, end = f.first + best.border + 1;
+    // Where the usual code goes left, what is not left is summed.
+    const bool other = f.usual >= from && f.usual < end;
+    Sums s = {0, 0, 0};
+    for (uint32_t bin = threadIdx.x & 31; bin < f.borders + 1 + f.first; bin += 32) {
+        const uint32_t place = stored_at(f, bin);
+        if (place == NOWHERE || (bin >= from && bin < end) == other) continue;
+        const int64_t* at = bin_of(a.histograms, item.slot, f.column, place);
+        s = s + Sums{at[0], at[1], a.counted == APART ? at[2] : a.counted == BY_HESSIAN ? at[1] : 0};
+    }
+    for (int o = 16; o; o >>= 1) {
+        s = s + Sums{__shfl_xor_sync(~0u, s.gradient, o), __shfl_xor_sync(~0u, s.hessian, o), __shfl_xor_sync(~0u, s.count, o)};
+    }
+    return other ? item.sums - s : s;
+}
+
 // The split of a level, and each node's left sums under it: for the features of one group, which may
 // have it or not. A warp a node.
 extern "C" __global__ void __launch_bounds__(32)
@@ -178,10 +248,10 @@ extern "C" __global__ void __launch_bounds__(32)
     }
     const Best b = a.best[c];
     const uint32_t f = numbers[c];
-    if (f < a.first_feature || f >= a.first_feature + a.histograms.features) return;
+    if (f < a.first_feature || f >= a.first_feature + a.features_here) return;
     const Item item = a.items[blockIdx.x];
     if (!(item.state & SEARCHED)) return;
-    Sums left = left_sums(a, item.slot, f - a.first_feature, a.features[f].first, b.border, b.side);
+    const Sums left = left_of_split(a, item, a.features[f], b);
     if (threadIdx.x == 0) {
         *out = Found{};
         out->gain = b.gain;

@@ -71,11 +71,12 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
     using Queue = QueueOf<TURNS>;
     __shared__ Places::Shared asked;
     const Group group;
-    Share share(starts, count, plan);
-    if (share.at >= share.to) return;
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
     // The queues too: what is added with a word of 0 must have codes that are some feature's.
     for (uint32_t i = threadIdx.x; i < h.bins * 16 + blockDim.x / 32 * (sizeof(Queue) / 16); i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
+    follow_on();
+    Share share(starts, count, plan);
+    if (share.at >= share.to) return;
     Queue& queue = reinterpret_cast<Queue*>(shared + 2 * h.bins * LANES)[threadIdx.x / 32];
     const uint32_t lane = threadIdx.x & 31, half = lane & 1, bit = lane & 30;
     const unsigned before = (1u << bit) - 1;

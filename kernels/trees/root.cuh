@@ -3,8 +3,8 @@
 
 #pragma once
 
+#include "level.cuh"
 #include "rows.cuh"
-#include "sums.cuh"
 
 namespace taiga {
 
@@ -24,10 +24,40 @@ struct Guess {
     uint32_t unit, unused;
 };
 
+// What a tree begins with once its root's histogram is there.
+struct Begin {
+    Search search;
+    uint32_t slot, bins;
+    Sums* total;    // or none: nothing begins
+    Item* items;    // the first one to be searched becomes the root; or none
+    Node* root;     // becomes all rows in order; or none
+    int64_t* sums;  // of leaves, and what else is to be zero behind them
+    uint32_t numbers, unused;
+};
+
+// The root's sums from the bins of the first column, and what else a tree begins with: by a block. Apart, so that the
+// rows' loops keep their registers.
+__device__ __noinline__ void begin_tree(const Begin& b) {
+    for (uint32_t i = threadIdx.x; i < b.numbers; i += blockDim.x) b.sums[i] = 0;
+    if (threadIdx.x >= 32) return;
+    const Search& a = b.search;
+    const Sums s = left_sums(a, b.slot, 0, 0, b.bins - 1, MISSING_LEFT);
+    if (threadIdx.x) return;
+    *b.total = s;
+    if (b.root) *b.root = Node{0, static_cast<uint32_t>(a.histograms.rows), 0, IN_ORDER, -1, 0, 0};
+    if (b.items) {
+        b.items[0] = Item{s, -INFINITE64, INFINITE64, b.slot, -1, ~0u, EXISTS | (divisible(a.rules, *a.encoding, s) ? SEARCHED : 0)};
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) tree_begin(const __grid_constant__ Begin begin) {
+    begin_tree(begin);
+}
+
 // Two such blocks a multiprocessor have the registers they need.
 constexpr uint32_t ROOT_THREADS = 640;
 
-// Block b takes rows b * piece on.
+// Block b takes rows b * piece on; its bins are empty before.
 template <bool GUESS>
 __device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, const Encoding& e, const Guess& guess, uint64_t seed, uint64_t tree,
                                          uint32_t* words, uint32_t slot, uint32_t piece) {
@@ -36,8 +66,6 @@ __device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, con
     uint32_t* own_upper = reinterpret_cast<uint32_t*>(uppers[threadIdx.x / 32]);
     uint32_t* own_lower = reinterpret_cast<uint32_t*>(lowers[threadIdx.x / 32]);
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    clear_bins<BOTH>(shared, h.bins);
-    __syncthreads();
     const Random random(seed, 2, tree);
     float* scores = r.scores + r.output * r.rows;
     const bool unit = GUESS ? guess.unit : e.unit;
@@ -101,17 +129,28 @@ __device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, con
     for (uint64_t i = threadIdx.x; i < h.slot_size; i += blockDim.x) h.slots[slot * h.slot_size + i] = 0;
 }
 
-// `wrong`: none, or a flag that is set where there is anything to do.
+// `wrong`: none, or a flag that is set where there is anything to sum. Behind the sums the tree begins, where it is
+// told to; `arrived` is zero before and after.
 extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS, 2))
     tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
-              uint32_t* words, uint32_t slot, uint32_t piece, const uint32_t* wrong) {
-    if (wrong && !*wrong) return;
+              uint32_t* words, uint32_t slot, uint32_t piece, const uint32_t* wrong, const __grid_constant__ Begin begin, uint32_t* arrived) {
+    follow_on();
+    if (wrong && !*wrong) {
+        if (blockIdx.x == 0 && begin.total) begin_tree(begin);
+        return;
+    }
+    clear_bins<BOTH>(reinterpret_cast<uint32_t*>(memory), h.bins);
+    __syncthreads();
     sum_root<false>(r, h, *encoding, Guess{}, seed, tree, words, slot, piece);
+    if (begin.total && last_block(arrived, gridDim.x)) begin_tree(begin);
 }
 
 extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS, 2))
     tree_root_guess(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const __grid_constant__ Guess guess, uint64_t seed,
                     uint64_t tree, uint32_t* words, uint32_t slot, uint32_t piece) {
+    clear_bins<BOTH>(reinterpret_cast<uint32_t*>(memory), h.bins);
+    follow_on();
+    __syncthreads();
     sum_root<true>(r, h, *guess.last, guess, seed, tree, words, slot, piece);
 }
 

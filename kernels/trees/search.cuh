@@ -15,7 +15,19 @@ struct Feature {
     uint32_t borders, first;  // first: 1 where code 0 is kept for missing values
     uint32_t categories;
     int32_t monotone;
+    // Its column, counted in the group. Where it shares that with other features: the code that is not stored there, the
+    // lowest one that is, and what stands there for that one (backend/cpu/plan.rs).
+    uint32_t column, usual, low, start;
 };
+
+constexpr uint32_t ALL_STORED = ~0u, NOWHERE = ~0u;
+
+// The bin of a feature's code in its column, where it is stored.
+__device__ __forceinline__ uint32_t stored_at(const Feature& f, uint32_t code) {
+    if (f.usual == ALL_STORED) return code;
+    if (code == f.usual || code < f.low) return NOWHERE;
+    return f.start + code - f.low - (f.usual >= f.low && f.usual < code);
+}
 
 // What makes a split good, and what makes it allowed.
 struct Rules {
@@ -66,6 +78,8 @@ struct Search {
     uint32_t first_column;    // where its features stand among those that are open
     uint32_t columns;         // all that are open
     uint32_t counted;
+    uint32_t features_here;   // of the group
+    uint32_t unused;
     const Item* items;
     const uint32_t* allowed;  // bits
     const Encoding* encoding;
@@ -130,8 +144,8 @@ __device__ __forceinline__ double score(const Rules& r, const Encoding& e, const
 }
 
 // A bin's sums, of a slot of a group.
-__device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, uint32_t feature, uint32_t bin) {
-    uint64_t at = (static_cast<uint64_t>(feature / LANES) * h.bins + bin) * LANES + feature % LANES;
+__device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, uint32_t column, uint32_t bin) {
+    uint64_t at = (static_cast<uint64_t>(column / LANES) * h.bins + bin) * LANES + column % LANES;
     return h.slots + slot * h.slot_size + at * h.components;
 }
 
@@ -142,14 +156,15 @@ __device__ __forceinline__ Sums read_bin(const int64_t* at, uint32_t counted) {
     return {g, h, counted == APART ? c : counted == BY_HESSIAN ? h : 0};
 }
 
-// The sums of a thread's bin in a node. A node whose histogram is what its sibling leaves of its
+// The sums of a code in a node, as far as it is stored. A node whose histogram is what its sibling leaves of its
 // parent's gets it written down here.
-__device__ __forceinline__ Sums take_bin(const Search& a, const Item& item, uint32_t feature, uint32_t bins) {
+__device__ __forceinline__ Sums take_bin(const Search& a, const Item& item, const Feature& feature, uint32_t code) {
     const Histograms& h = a.histograms;
-    if (threadIdx.x >= bins) return {0, 0, 0};
-    int64_t* at = bin_of(h, item.slot, feature, threadIdx.x);
+    const uint32_t place = code < feature.borders + 1 + feature.first ? stored_at(feature, code) : NOWHERE;
+    if (place == NOWHERE) return {0, 0, 0};
+    int64_t* at = bin_of(h, item.slot, feature.column, place);
     const bool thirds = h.components == 3, rest = item.minus >= 0;
-    const int64_t* other = rest ? bin_of(h, item.minus, feature, threadIdx.x) : at;
+    const int64_t* other = rest ? bin_of(h, item.minus, feature.column, place) : at;
     // All is read before anything is written, so that reads go together.
     Sums s, minus = {0, 0, 0};
     if (thirds) {
@@ -177,14 +192,21 @@ __device__ __forceinline__ Sums take_bin(const Search& a, const Item& item, uint
     return s;
 }
 
-// Sums over the threads up to each, and those of all warps before.
-__device__ __forceinline__ Sums sums_upto(Sums s, bool counts, int64_t (*parts)[8]) {
-    uint32_t lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+// Sums over the lanes of a warp up to each.
+__device__ __forceinline__ Sums sums_of_lanes(Sums s, bool counts) {
+    const uint32_t lane = threadIdx.x & 31;
     for (int o = 1; o < 32; o <<= 1) {
         int64_t g = __shfl_up_sync(~0u, s.gradient, o), h = __shfl_up_sync(~0u, s.hessian, o);
         int64_t c = counts ? __shfl_up_sync(~0u, s.count, o) : 0;
         if (lane >= o) s = s + Sums{g, h, c};
     }
+    return s;
+}
+
+// Sums over the threads up to each, and those of all warps before.
+__device__ __forceinline__ Sums sums_upto(Sums s, bool counts, int64_t (*parts)[8]) {
+    uint32_t lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+    s = sums_of_lanes(s, counts);
     if (lane == 31) {
         parts[0][warp] = s.gradient;
         parts[1][warp] = s.hessian;
@@ -193,6 +215,40 @@ __device__ __forceinline__ Sums sums_upto(Sums s, bool counts, int64_t (*parts)[
     __syncthreads();
     for (uint32_t w = 0; w < warp; w++) s = s + Sums{parts[0][w], parts[1][w], parts[2][w]};
     return s;
+}
+
+// Adds the sums of the code that is not stored.
+__device__ __forceinline__ void add_usual(const Feature& feature, Sums rest, uint32_t code, Sums& left, Sums& missing) {
+    if (code >= feature.usual) left = left + rest;
+    if (feature.first && feature.usual == 0) missing = rest;
+}
+
+// The sums up to each code of a feature, and those of its missing values, from what is stored: the code that is not is what
+// the others leave of the node.
+__device__ __forceinline__ Sums sums_upto_codes(const Search& a, const Item& item, const Feature& feature, Sums own, int64_t (*parts)[8],
+                                                Sums& missing) {
+    __shared__ Sums lowest;
+    if (threadIdx.x == 0) lowest = own;
+    Sums left = sums_upto(own, a.counted != NOT, parts);
+    missing = feature.first ? lowest : Sums{0, 0, 0};
+    if (feature.usual != ALL_STORED) {
+        Sums stored = {0, 0, 0};
+        for (uint32_t w = 0; w < 8; w++) stored = stored + Sums{parts[0][w], parts[1][w], parts[2][w]};
+        add_usual(feature, item.sums - stored, threadIdx.x, left, missing);
+    }
+    return left;
+}
+
+// The same of a feature of at most 32 codes, by a warp.
+__device__ __forceinline__ Sums sums_upto_few(const Search& a, const Item& item, const Feature& feature, Sums own, Sums& missing) {
+    Sums left = sums_of_lanes(own, a.counted != NOT);
+    auto of_lane = [](Sums s, int lane) {
+        return Sums{__shfl_sync(~0u, s.gradient, lane), __shfl_sync(~0u, s.hessian, lane), __shfl_sync(~0u, s.count, lane)};
+    };
+    const Sums lowest = of_lane(own, 0), stored = of_lane(left, 31);
+    missing = feature.first ? lowest : Sums{0, 0, 0};
+    if (feature.usual != ALL_STORED) add_usual(feature, item.sums - stored, threadIdx.x & 31, left, missing);
+    return left;
 }
 
 // The largest value and the lowest place that has it, over a block of 256; known to all threads.
@@ -205,12 +261,18 @@ __device__ __forceinline__ Top larger(Top a, Top b) {
     return b.value > a.value || (b.value == a.value && b.place < a.place) ? b : a;
 }
 
-__device__ __forceinline__ Top top_of_block(double value, Top* tops) {
+// Those of a warp, by the lanes' places.
+__device__ __forceinline__ Top top_of_warp(double value, uint32_t place) {
     // Not a number is larger than nothing.
-    Top top = {value == value ? value : -INFINITE64, threadIdx.x};
+    Top top = {value == value ? value : -INFINITE64, place};
     for (int o = 16; o; o >>= 1) {
         top = larger(top, {__shfl_xor_sync(~0u, top.value, o), __shfl_xor_sync(~0u, top.place, o)});
     }
+    return top;
+}
+
+__device__ __forceinline__ Top top_of_block(double value, Top* tops) {
+    Top top = top_of_warp(value, threadIdx.x);
     __syncthreads();
     if ((threadIdx.x & 31) == 0) tops[threadIdx.x / 32] = top;
     __syncthreads();
@@ -293,39 +355,20 @@ __device__ __forceinline__ void best_subset(const Search& a, const Encoding& e, 
     if (code < 8) set[code] = bits_of_set[code];
 }
 
-// The best split of a node by a feature of the group, by a block.
-__device__ __forceinline__ void search_node(const Search& a, uint32_t inside, uint32_t node) {
-    __shared__ int64_t parts[3][8];
-    __shared__ Top tops[8];
-    __shared__ Sums missing_sums;
-    const Item item = a.items[node];
-    if (!(item.state & SEARCHED)) return;
+// The best split of a node by a feature, from the sums up to each code; `top_of`: the largest value of all codes'.
+template <typename TopOf>
+__device__ __forceinline__ void pick_border(const Search& a, const Item& item, const Feature& feature, uint32_t code, Sums left, Sums missing, Best* best,
+                                            TopOf top_of) {
     const Encoding& e = *a.encoding;
-    const uint32_t f = a.first_feature + inside;
-    const Feature feature = a.features[f];
-    const uint32_t bins = feature.borders + 1 + feature.first;
-    Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
-    Sums own = take_bin(a, item, inside, bins);
-    if (!may_split(a, item, f)) {
-        if (threadIdx.x == 0) *best = Best{};
-        return;
-    }
-    if (feature.categories) {
-        best_subset(a, e, item, own, feature.borders + 1, best, a.sets + (best - a.best) * 8);
-        return;
-    }
-    if (threadIdx.x == 0) missing_sums = feature.first ? own : Sums{0, 0, 0};
-    Sums left = sums_upto(own, a.counted != NOT, parts);
-    const Sums missing = missing_sums;
-    const uint32_t border = threadIdx.x - feature.first;  // wraps below the first value
+    const uint32_t border = code - feature.first;  // wraps below the first value
     double parent = node_score(a.rules, e, item);
     double with = border < feature.borders ? score(a.rules, e, item, feature.monotone, left, -INFINITE64) : -INFINITE64;
-    Top top = top_of_block(with, tops);
+    Top top = top_of(with);
     double gain = top.value - parent;
     uint32_t side = gain > a.rules.min_gain ? MISSING_LEFT : NO_SIDE;
     if (missing.gradient | missing.hessian | missing.count) {
         double without = border <= feature.borders ? score(a.rules, e, item, feature.monotone, left - missing, -INFINITE64) : -INFINITE64;
-        Top other = top_of_block(without, tops);
+        Top other = top_of(without);
         double other_gain = other.value - parent;
         bool better = other_gain > gain || (other_gain == gain && other.place < top.place);
         if (other_gain > a.rules.min_gain && (side == NO_SIDE || better)) {
@@ -334,13 +377,59 @@ __device__ __forceinline__ void search_node(const Search& a, uint32_t inside, ui
             side = MISSING_RIGHT;
         }
     }
-    if (threadIdx.x == top.place) *best = Best{gain, border, side, side == MISSING_RIGHT ? left - missing : left, 0};
+    if (code == top.place) *best = Best{gain, border, side, side == MISSING_RIGHT ? left - missing : left, 0};
+}
+
+// The best split of a node by a feature of the group, by a block.
+__device__ __forceinline__ void search_node(const Search& a, uint32_t inside, uint32_t node) {
+    __shared__ int64_t parts[3][8];
+    __shared__ Top tops[8];
+    const Item item = a.items[node];
+    if (!(item.state & SEARCHED)) return;
+    const uint32_t f = a.first_feature + inside;
+    const Feature feature = a.features[f];
+    Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
+    const Sums own = take_bin(a, item, feature, threadIdx.x);
+    if (!may_split(a, item, f)) {
+        if (threadIdx.x == 0) *best = Best{};
+        return;
+    }
+    if (feature.categories) {
+        best_subset(a, *a.encoding, item, own, feature.borders + 1, best, a.sets + (best - a.best) * 8);
+        return;
+    }
+    Sums missing;
+    const Sums left = sums_upto_codes(a, item, feature, own, parts, missing);
+    pick_border(a, item, feature, threadIdx.x, left, missing, best, [&](double value) { return top_of_block(value, tops); });
+}
+
+// The same by a warp, of a feature of at most 32 codes.
+__device__ __forceinline__ void search_few(const Search& a, uint32_t inside, uint32_t node) {
+    const Item item = a.items[node];
+    if (!(item.state & SEARCHED)) return;
+    const uint32_t f = a.first_feature + inside, code = threadIdx.x & 31;
+    const Feature feature = a.features[f];
+    Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
+    const Sums own = take_bin(a, item, feature, code);
+    if (!may_split(a, item, f)) {
+        if (code == 0) *best = Best{};
+        return;
+    }
+    Sums missing;
+    const Sums left = sums_upto_few(a, item, feature, own, missing);
+    pick_border(a, item, feature, code, left, missing, best, [&](double value) { return top_of_warp(value, code); });
 }
 
 // The best split of each node by each feature: blockIdx.x the feature inside the group, blockIdx.y
 // the node.
 extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_constant__ Search a) {
     search_node(a, blockIdx.x, blockIdx.y);
+}
+
+// The same where all features have at most 32 codes: eight features a block.
+extern "C" __global__ void __launch_bounds__(256) tree_search_few(const __grid_constant__ Search a) {
+    const uint32_t inside = blockIdx.x * 8 + threadIdx.x / 32;
+    if (inside < a.features_here) search_few(a, inside, blockIdx.y);
 }
 
 // What a feature offers, past the first-level cache: other blocks of this launch may have written it.

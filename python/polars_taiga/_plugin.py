@@ -23,61 +23,35 @@ _DETERMINISTIC: dict[str, Any] = (
 )
 
 
+def _call(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any], **options: bool) -> pl.Expr:
+    return register_plugin_function(
+        plugin_path=_PLUGIN, function_name=function, args=list(args), kwargs=kwargs, **options, **_DETERMINISTIC
+    )
+
+
 def elementwise(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
     """An expression whose rows depend on their own row alone; selectors expand inside the call."""
-    return register_plugin_function(
-        plugin_path=_PLUGIN,
-        function_name=function,
-        args=list(args),
-        kwargs=kwargs,
-        is_elementwise=True,
-        input_wildcard_expansion=True,
-        **_DETERMINISTIC,
-    )
+    return _call(function, args, kwargs, is_elementwise=True, input_wildcard_expansion=True)
 
 
 def elementwise_per_column(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
     """As `elementwise`; with a selector, an expression for each column."""
-    return register_plugin_function(
-        plugin_path=_PLUGIN,
-        function_name=function,
-        args=list(args),
-        kwargs=kwargs,
-        is_elementwise=True,
-        **_DETERMINISTIC,
-    )
+    return _call(function, args, kwargs, is_elementwise=True)
 
 
 def whole(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
     """An expression that reads whole columns and makes one; selectors expand inside the call."""
-    return register_plugin_function(
-        plugin_path=_PLUGIN,
-        function_name=function,
-        args=list(args),
-        kwargs=kwargs,
-        input_wildcard_expansion=True,
-        **_DETERMINISTIC,
-    )
+    return _call(function, args, kwargs, input_wildcard_expansion=True)
 
 
 def per_column(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
     """An expression that reads a whole column; with a selector, one for each column."""
-    return register_plugin_function(
-        plugin_path=_PLUGIN, function_name=function, args=list(args), kwargs=kwargs, **_DETERMINISTIC
-    )
+    return _call(function, args, kwargs)
 
 
 def scalar(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
     """An expression that makes one value of whole columns."""
-    return register_plugin_function(
-        plugin_path=_PLUGIN,
-        function_name=function,
-        args=list(args),
-        kwargs=kwargs,
-        returns_scalar=True,
-        changes_length=True,
-        **_DETERMINISTIC,
-    )
+    return _call(function, args, kwargs, returns_scalar=True, changes_length=True)
 
 
 def as_expr(column: object, role: str) -> pl.Expr:

@@ -114,7 +114,8 @@ def fit_sparse_lr(
     class_weight, seed, n_threads
         As in `fit_gbdt`.
     device
-        `"cpu"`, or `"auto"`, which is the CPU: there is no GPU's way yet, and `"cuda"` is an error.
+        `"auto"` (default: a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"` or
+        `"cuda:1"`: the same model on each. Rows that the GPU's memory can't hold pass through it in blocks.
     metric
         What is measured on the held-out rows: `"logloss"` (default), `"auc"` or `"accuracy"` for two
         classes, `"multiclass"` (default) or `"accuracy"` for more.

@@ -95,7 +95,7 @@ def predict(
         "b": pl.Float64, "c": pl.Float64})` for three classes, `pl.String` for `output="class"`.
     device
         As in `min_max`. A GPU gains on many rows at a time: on a collected frame rather than in a
-        streaming query, which calls with about 100,000. `output="staged"` is for the CPU only.
+        streaming query, which calls with about 100,000.
 
     Raises
     ------

@@ -56,3 +56,15 @@ pub(crate) fn zeroed<T: Zero>(len: usize) -> Vec<T> {
     advise(&mut values);
     values
 }
+
+/// Makes `values` at least `len` long, with zeros behind.
+pub(crate) fn grow<T: Zero>(values: &mut Vec<T>, len: usize) {
+    if values.capacity() < len {
+        let mut larger = with_capacity(len.max(2 * values.capacity()));
+        larger.extend_from_slice(values);
+        *values = larger;
+    }
+    if values.len() < len {
+        values.resize(len, T::ZERO);
+    }
+}

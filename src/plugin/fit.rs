@@ -2,13 +2,9 @@
 
 use crate::columns::{self, Feature, Numbers};
 use crate::errors;
-use crate::threads::default_threads;
 use polars::prelude::*;
 use serde::Deserialize;
 use std::collections::HashSet;
-
-/// Below so many values a second thread costs more than it gives. Threads never change a model.
-const SERIAL_BELOW: usize = 1 << 14;
 
 /// What Python says of a fit.
 #[derive(Deserialize)]
@@ -163,11 +159,6 @@ fn one_of(roles: &[Series], role: &str) -> PolarsResult<Option<Series>> {
         0 | 1 => Ok(columns.pop()),
         n => Err(errors::data(format!("`{role}` is one column, not {n}"))),
     }
-}
-
-/// The threads for a fit of so many values, where the user names no number.
-pub fn threads(asked: Option<u32>, values: usize) -> Option<u32> {
-    asked.or(Some(if values < SERIAL_BELOW { 1 } else { default_threads().min(1024) as u32 }))
 }
 
 /// The field of a fit: one Binary value.

@@ -5,6 +5,7 @@ use crate::errors::{self, guarded};
 use crate::fit::{self, FitKwargs, Parts, model_field};
 use crate::monitor::Watch;
 use crate::target::TargetData;
+use crate::threads::FitThreads;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::params::LossKind;
@@ -26,7 +27,8 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> Polar
     let target = TargetData::new(&parts.target, loss, &format!("criterion={criterion:?}"))?;
     let features = parts.features(&params.categorical)?;
     let weight = parts.weight()?;
-    params.n_threads = fit::threads(params.n_threads, parts.target.len() * features.len());
+    let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
+    params.n_threads = Some(threads.count());
     let input = Input {
         features: features.iter().map(Feature::column).collect(),
         target: target.target(),

@@ -5,6 +5,7 @@ use crate::errors::{self, guarded};
 use crate::fit::{self, FitKwargs, Parts, model_field};
 use crate::monitor::Watch;
 use crate::target::TargetData;
+use crate::threads::FitThreads;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::{self, BoostingParams, Input};
@@ -23,7 +24,8 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
     let baseline = baseline.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a baseline")));
     let baseline = baseline.collect::<PolarsResult<Vec<_>>>()?;
     let held_out = parts.held_out(params.early_stopping.map(|_| "early_stopping"))?;
-    params.n_threads = fit::threads(params.n_threads, parts.target.len() * features.len());
+    let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
+    params.n_threads = Some(threads.count());
     let input = Input {
         features: features.iter().map(Feature::column).collect(),
         target: target.target(),

@@ -6,6 +6,7 @@ use crate::fit::{self, FitKwargs, Parts, model_field};
 use crate::lists::Lists;
 use crate::monitor::Watch;
 use crate::target::TargetData;
+use crate::threads::FitThreads;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::params::LossKind;
@@ -23,7 +24,8 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> Polar
     let weight = parts.weight()?;
     let held_out = parts.held_out(params.early_stopping.map(|_| "early_stopping"))?;
     // A row of lists is about as much work as 64 numbers.
-    params.n_threads = fit::threads(params.n_threads, parts.target.len() * (dense.len() + 64));
+    let threads = FitThreads::take(params.n_threads, parts.target.len() * (dense.len() + 64));
+    params.n_threads = Some(threads.count());
     let input = Input {
         sparse: sparse.as_ref().map(Lists::rows),
         dense: dense.iter().map(Feature::column).collect(),

@@ -6,7 +6,7 @@ use crate::column::Column;
 use crate::encoding::combine::combine;
 use crate::encoding::target::{EncodingInput, Plan, TargetParams, category_values, target_encode};
 use crate::error::Result;
-use crate::stats::{Histogram, HistogramParams, MinMax, histogram, min_max};
+use crate::stats::{Histogram, Histogram2d, Histogram2dParams, HistogramParams, MinMax, histogram, histogram2d, min_max};
 
 /// What a device does with columns: the same bits on each.
 pub trait ColumnBackend {
@@ -21,6 +21,12 @@ pub trait ColumnBackend {
     /// # Errors
     /// As there, and those of the device.
     fn histogram(&self, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram>;
+
+    /// [`crate::stats::histogram2d()`].
+    ///
+    /// # Errors
+    /// As there, and those of the device.
+    fn histogram2d(&self, x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d>;
 
     /// [`crate::encoding::target::target_encode`].
     ///
@@ -51,6 +57,10 @@ impl ColumnBackend for CpuColumns {
 
     fn histogram(&self, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
         histogram(column, weights, params)
+    }
+
+    fn histogram2d(&self, x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d> {
+        histogram2d(x, y, weights, params)
     }
 
     fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {

@@ -59,6 +59,14 @@ pub enum Place {
     Gpu(Option<u32>, String),
 }
 
+impl Place {
+    /// The word on why.
+    pub fn why(&self) -> &str {
+        let (Place::Cpu(why) | Place::Gpu(_, why)) = self;
+        why
+    }
+}
+
 /// Where a forest grows. `refused`: why a GPU can't grow this one; `seconds`: about what one thread takes.
 ///
 /// # Errors

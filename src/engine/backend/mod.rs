@@ -8,11 +8,14 @@
 
 pub mod columns;
 pub mod cpu;
+pub mod ctrs;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod forest;
+pub mod linear;
 pub mod predict;
 
+use self::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
 use crate::column::Column;
@@ -185,6 +188,24 @@ pub trait Backend {
     /// those there are. It takes part in no tree that does not name or open it.
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId>;
 
+    /// Whether [`Backend::ctr_sample`] and [`Backend::add_ctrs`] are to be asked for statistics of categories; else their
+    /// codes come through [`Backend::add_group`].
+    fn makes_ctrs(&self) -> bool {
+        false
+    }
+
+    /// The sums of `columns` (one, or a combination) at the rows of the sample: of counters over all training rows, of the
+    /// other statistics over those before the row in permutation `order`. `counters`: those too.
+    fn ctr_sample(&mut self, _data: &CtrData<'_>, _columns: &[CategoryCodes<'_>], _order: usize, _counters: bool) -> Result<CtrSample> {
+        Err(Error::Data("this device makes no statistics of categories".into()))
+    }
+
+    /// [`Backend::add_group`] of statistics under permutation `order`, one for each of `features`, those of the same
+    /// columns side by side.
+    fn add_ctrs(&mut self, _data: &CtrData<'_>, _features: &[CodedFeature], _ctrs: &[CtrFeature<'_>], _order: usize) -> Result<GroupId> {
+        Err(Error::Data("this device makes no statistics of categories".into()))
+    }
+
     /// Frees what a group takes. It never takes part in a tree again.
     fn drop_group(&mut self, group: GroupId);
 
@@ -212,6 +233,20 @@ pub trait Backend {
 
     /// Sends the rows of each parent to its children, and sums the smaller children's histograms.
     fn divide(&mut self, divisions: &[Division]) -> Result<()>;
+
+    /// Whether divisions can be taken back.
+    fn takes_back(&self) -> bool {
+        false
+    }
+
+    /// Takes divisions back whose children have not been divided: the rows are in the parents again, whose histograms
+    /// are gone. Told just before the growing ends, and only where [`Backend::takes_back`].
+    ///
+    /// # Errors
+    /// Where the backend can't.
+    fn take_back(&mut self, _divisions: &[Division]) -> Result<()> {
+        Err(Error::Data("a division that can't be taken back".into()))
+    }
 
     /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits
     /// count features as [`TrainingData::features`] does). Every row gets its leaf, rows that were
@@ -404,7 +439,7 @@ pub fn with_backend<R>(
     match device {
         Device::Auto | Device::Cpu => body(&mut cpu::CpuBackend::new(team, data, extent.most_nodes, interrupted)?),
         #[cfg(feature = "cuda")]
-        Device::Cuda(number) => body(&mut cuda::trees::CudaBackend::new(number, data, extent.most_nodes, interrupted)?),
+        Device::Cuda(number) => body(&mut cuda::trees::CudaBackend::new(number, team, data, extent.most_nodes, interrupted)?),
         #[cfg(not(feature = "cuda"))]
         Device::Cuda(_) => Err(Error::parameter("device", NO_CUDA)),
     }

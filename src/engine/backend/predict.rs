@@ -2,7 +2,7 @@
 
 use super::Device;
 use crate::column::Column;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::forest;
 use crate::model::apply::Predictor;
 use std::sync::Arc;
@@ -151,13 +151,14 @@ impl PlacedPredictor {
         Ok(self.predictor.leaves(columns))
     }
 
-    /// [`Predictor::staged`], which only the CPU has.
+    /// [`Predictor::staged`].
     ///
     /// # Errors
-    /// On a GPU, since an explicit device never falls back.
+    /// Those of the device.
     pub fn staged(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        if self.is_remote() {
-            return Err(Error::parameter("device", "output=\"staged\" is computed on the CPU only; use \"cpu\" or \"auto\""));
+        #[cfg(feature = "cuda")]
+        if let Some((gpu, placed)) = &self.gpu {
+            return placed.staged(&super::cuda::Queue::new(gpu)?, columns);
         }
         Ok(self.predictor.staged(columns))
     }

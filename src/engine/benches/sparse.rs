@@ -1,19 +1,24 @@
-//! Times fits on sparse tables: `cargo bench -p taiga-engine --bench sparse -- [kind] [rows] [features] [trees] [policy] [threads] [bundle] [loss]`.
+//! Times fits on sparse tables: `cargo bench -p taiga-engine --bench sparse -- [kind] [rows] [features] [trees] [policy] [threads] [bundle] [loss] [device]`.
+//! On a GPU a short fit goes before.
 //!
 //! Kinds: `onehot` (100 exclusive columns for each of features / 100 categories), `binary`,
 //! `counts` and `numbers` (1 % of the values drawn independently are not zero).
 
 use std::time::Instant;
-use taiga_engine::boosting::{BoostingParams, Input, Monitor, Target, fit};
+use taiga_engine::boosting::{BoostingParams, Input, Monitor, Quiet, Target, fit};
 use taiga_engine::column::Column;
 use taiga_engine::model::Labels;
 use taiga_engine::numerics::random::{Purpose, Random};
 
-struct Clock(std::sync::Mutex<Vec<f64>>, Instant);
+struct Clock(std::sync::Mutex<Vec<f64>>, Instant, std::sync::Mutex<f64>);
 
 impl Monitor for Clock {
     fn round(&self, _done: u32, _total: u32, _metric: Option<f64>) {
         self.0.lock().unwrap().push(self.1.elapsed().as_secs_f64());
+    }
+
+    fn device(&self, _chosen: &str) {
+        *self.2.lock().unwrap() = self.1.elapsed().as_secs_f64();
     }
 }
 
@@ -26,7 +31,7 @@ fn main() {
     let policy = arg(4, "depthwise");
     let threads: u32 = arg(5, "2").parse().unwrap();
     let bundle: bool = arg(6, "true").parse().unwrap();
-    let loss = arg(7, "logloss");
+    let (loss, device) = (arg(7, "logloss"), arg(8, "cpu"));
     let random = Random::new(1, Purpose::RowSample, 0);
     let mut columns = vec![vec![0f32; rows]; features];
     let mut z = vec![0f64; rows];
@@ -65,20 +70,24 @@ fn main() {
         held_out: None,
     };
     let mut params = serde_json::json!({
-        "trees": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": if policy == "leafwise" { Some(64) } else { None }
+        "trees": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": if policy == "leafwise" { Some(64) } else { None }, "device": device
     });
     if !bundle {
         params["bundle"] = false.into();
     }
     let params = BoostingParams::from_json(&params).unwrap();
-    let clock = Clock(Default::default(), Instant::now());
+    if device != "cpu" {
+        fit(&input, &BoostingParams { trees: 3, ..params.clone() }, &Quiet).unwrap();
+    }
+    let clock = Clock(Default::default(), Instant::now(), Default::default());
     let model = fit(&input, &params, &clock).unwrap();
     let total = clock.1.elapsed().as_secs_f64();
     let times = clock.0.into_inner().unwrap();
     let mut each: Vec<f64> = times.windows(2).map(|w| w[1] - w[0]).collect();
     each.sort_by(f64::total_cmp);
     println!(
-        "{kind} {rows} x {features} {policy} {loss} {threads} threads, bundle {bundle}: prepare + first tree {:.3} s, then {:.2} ms a tree (median; min {:.2}), total {total:.3} s, bytes {:016x}",
+        "{kind} {rows} x {features} {policy} {loss} {device} {threads} threads, bundle {bundle}: borders {:.3} s, with storage and first tree {:.3} s, then {:.2} ms a tree (median; min {:.2}), total {total:.3} s, bytes {:016x}",
+        clock.2.into_inner().unwrap(),
         times[0],
         each[each.len() / 2] * 1e3,
         each[0] * 1e3,

@@ -1,14 +1,25 @@
 //! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policies] [threads] [loss] [repeat]
-//! [device] [depths] [leaves] [bins] [categorical columns]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
-//! the loss `multiclass` has 10 classes. On a GPU a short fit goes before, so that what is timed is a process that has used it.
+//! [device] [depths] [leaves] [bins] [categorical columns] [folder]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
+//! the loss `multiclass` has 10 classes, `weighted-mae` and the like weights. On a GPU a short fit goes before, so that what is timed is a process that has used it.
+//! The folder has a table of `benchmarks/held_out.py`, whose held-out rows' scores are left there.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 use taiga_engine::boosting::{BoostingParams, Input, Monitor, Quiet, Target, fit};
 use taiga_engine::column::Column;
 use taiga_engine::encoding::CategoryColumn;
 use taiga_engine::model::Labels;
+use taiga_engine::model::apply::Predictor;
 use taiga_engine::numerics::random::{Purpose, Random};
+
+/// Columns of f32 that a file of `benchmarks/held_out.py` holds one after the other.
+fn read_columns(path: &Path, features: usize) -> Vec<Vec<f32>> {
+    let bytes = std::fs::read(path).unwrap();
+    let column = |c: &[u8]| c.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect();
+    bytes.chunks_exact(bytes.len() / features).map(column).collect()
+}
 
 /// When a fit reached its stages, in seconds.
 struct Clock {
@@ -34,6 +45,13 @@ impl Monitor for Clock {
     }
 }
 
+/// By which two builds' models are compared.
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let arg = |i: usize, default: &str| args.get(i).cloned().unwrap_or_else(|| default.into());
@@ -41,12 +59,17 @@ fn main() {
     let trees: u32 = arg(2, "30").parse().unwrap();
     let (policies, depths) = (arg(3, "symmetric"), arg(8, "0"));
     let threads: u32 = arg(4, "2").parse().unwrap();
-    let (loss, device) = (arg(5, "logloss"), arg(7, "cpu"));
+    let (named, device) = (arg(5, "logloss"), arg(7, "cpu"));
+    let (loss, weighted) = named.strip_prefix("weighted-").map_or((named.clone(), false), |loss| (loss.into(), true));
     let (bins, categorical): (u32, usize) = (arg(10, "254").parse().unwrap(), arg(11, "0").parse().unwrap());
     let random = Random::new(1, Purpose::RowSample, 0);
-    let columns: Vec<Vec<f32>> = (0..features)
-        .map(|f| (0..rows).map(|i| ((random.u64((i * features + f) as u64) >> 40) as f32 / (1 << 23) as f32) - 1.0).collect())
-        .collect();
+    let folder = args.get(12).map(Path::new);
+    let drawn_columns = || {
+        (0..features)
+            .map(|f| (0..rows).map(|i| ((random.u64((i * features + f) as u64) >> 40) as f32 / (1 << 23) as f32) - 1.0).collect())
+            .collect()
+    };
+    let columns: Vec<Vec<f32>> = folder.map_or_else(drawn_columns, |f| read_columns(&f.join("train.f32"), features));
     let x = |f: usize, i: usize| columns[f % features][i] as f64;
     let z = |i: usize| {
         1.2 * x(0, i)
@@ -66,11 +89,13 @@ fn main() {
         .collect();
     let classes = if loss == "multiclass" { 10 } else { 2 };
     let drawn = |i: usize| random.unit((i + rows * features) as u64);
-    let codes: Vec<u32> = match classes {
-        2 => (0..rows).map(|i| (drawn(i) < 1.0 / (1.0 + (-1.5 * z(i)).exp())) as u32).collect(),
+    let codes: Vec<u32> = match (classes, folder) {
+        (_, Some(folder)) => std::fs::read(folder.join("train.u8")).unwrap().into_iter().map(u32::from).collect(),
+        (2, _) => (0..rows).map(|i| (drawn(i) < 1.0 / (1.0 + (-1.5 * z(i)).exp())) as u32).collect(),
         _ => (0..rows).map(|i| ((z(i) + drawn(i) + 2.5) * 2.0).clamp(0.0, 9.0) as u32).collect(),
     };
     let numbers: Vec<f64> = (0..rows).map(|i| z(i) + codes[i] as f64).collect();
+    let weights: Vec<f32> = (0..rows).map(|i| 0.1 + random.unit((i + (features + 90) * rows) as u64) as f32).collect();
     let features_of = columns.iter().enumerate().map(|(f, c)| Column::from_f32(format!("x{f}"), c));
     let input = Input {
         features: features_of.chain(categories.iter().map(Column::categorical)).collect(),
@@ -80,7 +105,7 @@ fn main() {
             _ => Target::Numbers(Column::from_f64("y", &numbers)),
         },
         target_name: "y".into(),
-        weight: None,
+        weight: weighted.then(|| Column::from_f32("w", &weights)),
         baseline: vec![],
         held_out: None,
     };
@@ -113,13 +138,23 @@ fn main() {
         let mut each: Vec<f64> = times.windows(2).map(|w| w[1] - w[0]).collect();
         each.sort_by(f64::total_cmp);
         println!(
-            "{rows} x {features}{} {policy} depth {depth} {bins} bins {loss} {device} {threads} threads: borders and targets {prepared:.3} s, \
-             to the device and first tree {:.3} s, then {:.3} ms a tree (median; min {:.3}), {trees} trees in all {total:.3} s, {} leaves",
+            "{rows} x {features}{} {policy} depth {depth} {bins} bins {named} {device} {threads} threads: borders and targets {prepared:.3} s, \
+             to the device and first tree {:.3} s, then {:.3} ms a tree (median; min {:.3}), {trees} trees in all {total:.3} s, {} leaves, \
+             bytes {:016x}",
             if categorical > 0 { format!(" + {categorical} categorical") } else { String::new() },
             times[0] - prepared,
             each.get(each.len() / 2).unwrap_or(&0.0) * 1e3,
             each.first().unwrap_or(&0.0) * 1e3,
-            model.trees.iter().map(|t| t.leaves().len()).sum::<usize>()
+            model.trees.iter().map(|t| t.leaves().len()).sum::<usize>(),
+            hash(&model.to_bytes())
         );
+        if let Some(folder) = folder {
+            let held_out = read_columns(&folder.join("test.f32"), features);
+            let table: Vec<Column<'_>> = held_out.iter().enumerate().map(|(f, c)| Column::from_f32(format!("x{f}"), c)).collect();
+            let predictor = Predictor::new(model);
+            let scores = predictor.raw(&predictor.bind(&table).unwrap());
+            let bytes: Vec<u8> = scores[0].iter().flat_map(|s| (*s as f32).to_le_bytes()).collect();
+            std::fs::write(folder.join(format!("taiga-{device}-{policy}.scores")), bytes).unwrap();
+        }
     }
 }

@@ -15,20 +15,19 @@
 //! long as memory allows; what is dropped is computed again when it is needed, so that how much is
 //! kept never changes a model.
 
+mod ctrs;
+
 use super::Input;
 use super::params::{BoostingParams, CatMethod};
 use crate::backend::cpu::team::Team;
 use crate::backend::{Backend, CodeSet, CodeSource, CodedFeature, GroupId, SearchNode};
-use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget, Prefix, combine_pair, ctr_borders, ctr_codes};
+use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget};
 use crate::encoding::permutation::permutation;
 use crate::error::{Error, Result};
-use crate::model::CtrTable;
 use crate::numerics::random::{Purpose, Random};
-use crate::quantize::BorderMethod;
-use crate::quantize::borders::borders;
 use crate::tree::grow::Features;
 use crate::tree::{Split, Tree};
-use std::borrow::Cow;
+use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a backend's feature is.
@@ -46,7 +45,7 @@ pub enum Origin {
 }
 
 /// A categorical column.
-struct CategoryCodes<'a> {
+struct Category<'a> {
     column: u32,
     codes: &'a [u32],
     cardinality: usize,
@@ -68,15 +67,12 @@ const MOST_COMBINATION_BYTES: usize = 2 << 30;
 /// So many categories of a column have codes of their own where nodes are divided by subsets.
 const MOST_SUBSET_CATEGORIES: usize = 254;
 
-/// Borders of a statistic are found from so many rows.
-const BORDER_SAMPLE: usize = 20_000;
-
 /// All features of a fit.
 pub struct DerivedFeatures<'a> {
     team: &'a Team,
     params: &'a BoostingParams,
     rows: usize,
-    categories: Vec<CategoryCodes<'a>>,
+    categories: Vec<Category<'a>>,
     /// The statistics of each column and each combination.
     ctrs: Vec<Ctr>,
     target: CtrTarget,
@@ -144,19 +140,24 @@ impl<'a> DerivedFeatures<'a> {
         let any = input.features.iter().any(|c| c.category_codes().is_some());
         let trains = |r: &u32| !input.held_out.is_some_and(|h| h[*r as usize]);
         let training: Vec<u32> = if any { (0..rows as u32).filter(trains).collect() } else { vec![] };
+        let columns: Vec<(u32, &[u32], usize)> =
+            (0..).zip(&input.features).filter_map(|(i, column)| Some((i, column.category_codes()?, column.categories()?.len()))).collect();
+        let distinct = team.deal(
+            columns.len(),
+            || (),
+            |(), i| {
+                let (_, codes, cardinality) = columns[i];
+                let mut seen = vec![false; cardinality];
+                training.iter().for_each(|r| seen[codes[*r as usize] as usize] = true);
+                seen.iter().filter(|s| **s).count()
+            },
+        );
         let mut categories = vec![];
-        for (i, column) in input.features.iter().enumerate() {
-            let (Some(codes), Some(labels)) = (column.category_codes(), column.categories()) else { continue };
-            let mut seen = vec![false; labels.len()];
-            training.iter().for_each(|r| seen[codes[*r as usize] as usize] = true);
-            let distinct = seen.iter().filter(|s| **s).count();
-            if distinct < 2 {
-                continue;
-            }
+        for ((column, codes, cardinality), distinct) in columns.into_iter().zip(distinct).filter(|(_, distinct)| *distinct >= 2) {
             let method = if distinct <= params.one_hot_max_size as usize { CatMethod::OneHot } else { params.cat_method };
-            categories.push(CategoryCodes { column: i as u32, codes, cardinality: labels.len(), method });
+            categories.push(Category { column, codes, cardinality, method });
         }
-        let (ctrs, target) = statistics(input, params, target, &training, !categories.is_empty());
+        let (ctrs, target) = ctrs::statistics(input, params, target, &training, !categories.is_empty());
         let mut features = DerivedFeatures {
             team,
             params,
@@ -191,7 +192,10 @@ impl<'a> DerivedFeatures<'a> {
             features.orders = (0..params.permutations as u64)
                 .map(|p| {
                     let order = permutation(features.training.len(), Random::new(params.seed, Purpose::Permutation, p));
-                    order.into_iter().map(|i| features.training[i as usize]).collect()
+                    if features.training.len() == rows {
+                        return order;
+                    }
+                    order.into_par_iter().map(|i| features.training[i as usize]).collect()
                 })
                 .collect();
         }
@@ -272,77 +276,9 @@ impl<'a> DerivedFeatures<'a> {
         self.columns.push(columns);
     }
 
-    fn category(&self, column: u32) -> &CategoryCodes<'a> {
+    fn category(&self, column: u32) -> &Category<'a> {
         let at = self.categories.partition_point(|c| c.column < column);
         &self.categories[at]
-    }
-
-    /// Rows that borders of statistics are found from.
-    fn sample(&self) -> impl Iterator<Item = usize> + '_ {
-        self.training.iter().step_by(self.training.len().div_ceil(BORDER_SAMPLE).max(1)).map(|r| *r as usize)
-    }
-
-    /// The borders and the codes of a counter.
-    fn counter(&self, ctr: usize, codes: &[u32], cardinality: usize) -> (Vec<f64>, Vec<u8>) {
-        let ctr = &self.ctrs[ctr];
-        let totals = ctr.totals(codes, cardinality, &self.training, &self.target);
-        let most = totals.iter().map(|t| t.n).max().unwrap_or(0);
-        let sums: Vec<Prefix> = codes.iter().map(|c| totals[*c as usize]).collect();
-        let borders = ctr_borders(ctr, &sums, self.sample(), 1.0, most, self.params.ctr_borders as usize);
-        let codes = ctr_codes(ctr, &sums, 1.0, most, &borders);
-        (borders, codes)
-    }
-
-    /// The codes of a column, or of a combination, numbered by first appearance, and how many there are.
-    fn projection(&self, columns: &[u32]) -> (Cow<'a, [u32]>, usize) {
-        let first = self.category(columns[0]);
-        let mut codes = Cow::Borrowed(first.codes);
-        let mut cardinality = first.cardinality;
-        for column in &columns[1..] {
-            let next = self.category(*column);
-            let (combined, keys) = combine_pair(&codes, next.codes, next.cardinality);
-            codes = Cow::Owned(combined);
-            cardinality = keys.len();
-        }
-        (codes, cardinality)
-    }
-
-    /// The statistics of a projection under a permutation: for each that is not constant its
-    /// place in the list, its borders and its codes. `counters`: those too.
-    fn codes(&self, columns: &[u32], order: usize, counters: bool) -> Projection {
-        let (codes, cardinality) = self.projection(columns);
-        let known = self.borders.get(columns);
-        let mut found: Vec<Vec<f64>> = vec![vec![]; self.ctrs.len()];
-        let mut made: Vec<Option<Vec<u8>>> = vec![None; self.ctrs.len()];
-        for first in 0..self.ctrs.len() {
-            let ctr = self.ctrs[first];
-            if made[first].is_some() || (0..first).any(|i| self.ctrs[i].same_sums(&ctr)) {
-                continue;
-            }
-            if ctr.kind == CtrKind::Counter {
-                if counters {
-                    let (borders, codes) = self.counter(first, &codes, cardinality);
-                    (found[first], made[first]) = (borders, Some(codes));
-                }
-                continue;
-            }
-            let unit = ctr.unit(self.target.count);
-            let sums = ctr.prefixes(&codes, cardinality, &self.orders[order], &self.target);
-            // The first permutation decides on the borders, whichever is asked for first.
-            let of_first = (known.is_none() && order > 0).then(|| ctr.prefixes(&codes, cardinality, &self.orders[0], &self.target));
-            for i in (first..self.ctrs.len()).filter(|i| self.ctrs[*i].same_sums(&ctr)) {
-                let ctr = &self.ctrs[i];
-                found[i] = match known {
-                    Some(known) => known[i].clone(),
-                    None => {
-                        let sums = of_first.as_ref().unwrap_or(&sums);
-                        ctr_borders(ctr, sums, self.sample(), unit, 0, self.params.ctr_borders as usize)
-                    }
-                };
-                made[i] = Some(ctr_codes(ctr, &sums, unit, 0, &found[i]));
-            }
-        }
-        Projection { columns: columns.to_vec(), cardinality, borders: found, codes: made }
     }
 
     /// How many sets of scores there are: one for each permutation.
@@ -388,8 +324,8 @@ impl<'a> DerivedFeatures<'a> {
     fn add_simple(&mut self, backend: &mut dyn Backend, order: usize) -> Result<()> {
         if self.simple[order].is_none() {
             let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
-            let made = self.team.deal(columns.len(), || (), |(), i| self.codes(&columns[i..i + 1], order, false));
-            self.simple[order] = Some(self.add(backend, made)?);
+            let projections = columns.iter().map(|c| vec![*c]).collect();
+            self.simple[order] = Some(self.add_projections(backend, projections, order, false)?);
         }
         Ok(())
     }
@@ -401,33 +337,12 @@ impl<'a> DerivedFeatures<'a> {
             Some(kept) => kept,
             None => {
                 let combinations = self.combinations_of(&key.0);
-                let made = self.team.deal(combinations.len(), || (), |(), i| self.codes(&combinations[i], key.1, true));
-                self.make_room(backend, self.rows * 2 * made.len() * self.ctrs.len());
-                self.add(backend, made)?
+                self.make_room(backend, self.rows * 2 * combinations.len() * self.ctrs.len());
+                self.add_projections(backend, combinations, key.1, true)?
             }
         };
         kept.last_tree = self.tree;
         Ok(self.combinations.entry(key.clone()).or_insert(kept))
-    }
-
-    /// Adds the statistics of projections to the backend as one group.
-    fn add(&mut self, backend: &mut dyn Backend, projections: Vec<Projection>) -> Result<Kept> {
-        let first = self.coded.len();
-        let mut codes = vec![];
-        for p in projections {
-            for (ctr, (borders, made)) in p.borders.iter().zip(p.codes).enumerate() {
-                let Some(made) = made.filter(|_| !borders.is_empty()) else { continue };
-                let coded = CodedFeature { borders: borders.clone(), missing_bin: false, categories: false };
-                self.push(Origin::Ctr { columns: p.columns.clone(), ctr }, coded, p.columns.clone());
-                codes.push(made);
-            }
-            self.cardinalities.insert(p.columns.clone(), p.cardinality);
-            self.borders.entry(p.columns).or_insert(p.borders);
-        }
-        let group = backend.add_group(&self.coded[first..], &codes)?;
-        // By row in blocks, and by feature.
-        let bytes = self.rows * (codes.len().next_multiple_of(8) + codes.len());
-        Ok(Kept { group, features: first as u32..self.coded.len() as u32, bytes, last_tree: self.tree })
     }
 
     /// The columns and combinations that splits on `used` ask about, as far as they have not been
@@ -450,7 +365,7 @@ impl<'a> DerivedFeatures<'a> {
 
     /// The combinations of `columns` with every other column.
     fn combinations_of(&self, columns: &[u32]) -> Vec<Vec<u32>> {
-        let with = |c: &CategoryCodes| {
+        let with = |c: &Category| {
             let mut combination = columns.to_vec();
             combination.push(c.column);
             combination.sort_unstable();
@@ -491,35 +406,6 @@ impl<'a> DerivedFeatures<'a> {
         ctr.unit(self.target.count)
     }
 
-    /// The statistics of a column or a combination over all training rows.
-    pub fn table(&self, columns: &[u32], sums: &[Ctr]) -> CtrTable {
-        let (codes, cardinality) = self.projection(columns);
-        let counter = Ctr { kind: CtrKind::Counter, class: 0, prior: 0.0 };
-        let count = counter.totals(&codes, cardinality, &self.training, &self.target);
-        let sums = sums.iter().map(|ctr| ctr.totals(&codes, cardinality, &self.training, &self.target));
-        let sums: Vec<Vec<u64>> = sums.map(|totals| totals.iter().map(|t| t.s).collect()).collect();
-        let n: Vec<u32> = count.iter().map(|t| t.n).collect();
-        if columns.len() == 1 {
-            return CtrTable { features: columns.to_vec(), keys: vec![], n, sums };
-        }
-        let mut keys = vec![None; cardinality];
-        for (row, code) in codes.iter().enumerate().filter(|(_, code)| n[**code as usize] > 0) {
-            if keys[*code as usize].is_none() {
-                let parts = columns.iter().map(|c| self.category(*c));
-                keys[*code as usize] = Some(parts.fold(0, |key, c| key * c.cardinality as u64 + c.codes[row] as u64));
-            }
-        }
-        // Combinations of held-out rows alone are as good as unseen.
-        let mut order: Vec<(u64, usize)> = keys.into_iter().enumerate().filter_map(|(i, key)| key.map(|key| (key, i))).collect();
-        order.sort_unstable();
-        CtrTable {
-            features: columns.to_vec(),
-            keys: order.iter().map(|o| o.0).collect(),
-            n: order.iter().map(|o| n[o.1]).collect(),
-            sums: sums.iter().map(|s| order.iter().map(|o| s[o.1]).collect()).collect(),
-        }
-    }
-
     /// Notes the statistics that a tree's splits use, whose tables the model will carry.
     ///
     /// # Errors
@@ -546,47 +432,6 @@ impl<'a> DerivedFeatures<'a> {
             self.params.ctr_table_limit
         )))
     }
-}
-
-/// The statistics of a projection.
-struct Projection {
-    columns: Vec<u32>,
-    cardinality: usize,
-    /// Of each statistic; empty for a constant one.
-    borders: Vec<Vec<f64>>,
-    codes: Vec<Option<Vec<u8>>>,
-}
-
-/// The statistics that parameters ask for, and what rows add to them.
-fn statistics(input: &Input<'_>, params: &BoostingParams, target: &[f64], training: &[u32], any: bool) -> (Vec<Ctr>, CtrTarget) {
-    if !any || params.cat_method != CatMethod::Ctr {
-        return (vec![], CtrTarget::numbers(&[], &[], &[], false));
-    }
-    let (kinds, target) = match &input.target {
-        super::Target::Classes { codes, labels } => (params.ctr_kinds(true), CtrTarget::classes(codes, labels.len())),
-        super::Target::Numbers(_) => {
-            let step = training.len().div_ceil(params.border_sample.min(usize::MAX as u64) as usize).max(1);
-            let sample: Vec<f64> = training.iter().step_by(step).map(|r| target[*r as usize]).collect();
-            let kinds = params.ctr_kinds(false);
-            let cut = borders(&sample, params.target_borders as usize, BorderMethod::Quantile);
-            let scaled = kinds.contains(&CtrKind::FloatTargetMeanValue);
-            (kinds, CtrTarget::numbers(target, training, &cut, scaled))
-        }
-    };
-    let mut ctrs = vec![];
-    for kind in kinds {
-        let classes = match kind {
-            CtrKind::Borders => target.count.saturating_sub(1),
-            CtrKind::Buckets => target.count,
-            _ => 1,
-        };
-        for class in 0..classes {
-            // A prior only shifts a counter.
-            let priors = if kind == CtrKind::Counter { &params.ctr_priors[..1] } else { &params.ctr_priors[..] };
-            ctrs.extend(priors.iter().map(|prior| Ctr { kind, class: class as u8, prior: *prior }));
-        }
-    }
-    (ctrs, target)
 }
 
 impl Features for DerivedFeatures<'_> {

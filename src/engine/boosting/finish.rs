@@ -100,7 +100,7 @@ pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &DerivedFeatures<'_>)
         .iter()
         .map(|p| sums_of(from, used.keys().filter_map(|q| if let Question::Ctr(c, ctr) = q { (c == p).then_some(*ctr) } else { None })))
         .collect();
-    let tables: Vec<CtrTable> = projections.iter().zip(&sums).map(|(columns, sums)| from.table(columns, sums)).collect();
+    let tables = from.tables(&projections, &sums);
     let mut derived = vec![];
     for (question, used) in &mut used {
         used.number = match question {

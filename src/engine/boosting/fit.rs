@@ -152,14 +152,15 @@ impl Rounds<'_> {
     fn run(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>) -> Result<(Vec<Tree>, Option<History>)> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let mut trees = Vec::with_capacity(params.trees as usize * outputs);
+        let mut least_gains = vec![f64::INFINITY; outputs];
         if self.held_out.is_none() && features.sets() == 1 && self.loss.leaf_rule() == LeafRule::Newton {
             backend.announce(Announced { learning_rate: params.learning_rate, trees: params.trees as u64 * outputs as u64 });
         }
         let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
         for round in 0..params.trees {
-            for output in 0..outputs {
+            for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * outputs as u64 + output as u64;
-                trees.push(self.tree(backend, features, number, output)?);
+                trees.push(self.tree(backend, features, number, output, least_gain)?);
             }
             backend.update_scores()?;
             let value = match (&mut history, self.held_out) {
@@ -187,13 +188,20 @@ impl Rounds<'_> {
         Ok((trees, history))
     }
 
-    /// Grows tree `number` of the fit for `output` and gives its leaves their values.
-    fn tree(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>, number: u64, output: usize) -> Result<Tree> {
+    /// Grows tree `number` of the fit for `output` and gives its leaves their values. `least_gain`: see [`grow`].
+    fn tree(
+        &self,
+        backend: &mut dyn Backend,
+        features: &mut DerivedFeatures<'_>,
+        number: u64,
+        output: usize,
+        least_gain: &mut f64,
+    ) -> Result<Tree> {
         let gradient_unit = self.units.1;
         let interrupted = || self.monitor.interrupted();
         let outputs = self.loss.outputs();
         let own = features.set_of(number);
-        let mut grown = grow(backend, self.loss, self.tree_params, features, number, own * outputs + output, &interrupted)?;
+        let mut grown = grow(backend, self.loss, self.tree_params, features, number, own * outputs + output, least_gain, &interrupted)?;
         features.note_used(grown.tree.splits())?;
         let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
         let mut leaves = self.leaves(backend, &grown, sums)?;

@@ -3,7 +3,7 @@
 use crate::backend::Device;
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
-use crate::params::{check, from_json};
+use crate::params::{check, check_threads, from_json, to_json};
 use crate::quantize::BorderMethod;
 use crate::tree::params::{Monotone, Policy};
 use serde::{Deserialize, Serialize};
@@ -289,13 +289,7 @@ impl BoostingParams {
     /// The parameters as a JSON object, without those that never change the model
     /// (`n_threads`, `bundle`, `device`).
     pub fn to_json(&self) -> serde_json::Value {
-        let mut value = serde_json::to_value(self).unwrap_or_default();
-        if let Some(object) = value.as_object_mut() {
-            object.remove("n_threads");
-            object.remove("bundle");
-            object.remove("device");
-        }
-        value
+        to_json(self, &["n_threads", "bundle", "device"])
     }
 
     /// Checks each parameter alone and those that exclude each other.
@@ -371,7 +365,7 @@ impl BoostingParams {
         if let Some(rounds) = self.early_stopping {
             check(rounds >= 1, "early_stopping", rounds, "at least 1")?;
         }
-        check(self.n_threads.is_none_or(|n| (1..=1024).contains(&n)), "n_threads", self.n_threads, "between 1 and 1,024")?;
+        check_threads(self.n_threads)?;
         Device::parse(&self.device).map(|_| ())
     }
 

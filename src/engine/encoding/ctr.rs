@@ -16,6 +16,7 @@
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::borders;
 use multiversion::multiversion;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Which statistic; the names are CatBoost's.
@@ -85,6 +86,11 @@ impl CtrTarget {
             (share.clamp(0.0, 1.0) / FLOAT_UNIT) as u32
         };
         CtrTarget { classes, count: borders.len() + 1, scaled: if scaled { target.iter().map(unit).collect() } else { vec![] } }
+    }
+
+    /// What each row adds to the sum of `ctr`; all of it fits 32 bits.
+    pub fn addends(&self, ctr: &Ctr) -> Vec<u32> {
+        (0..self.classes.len()).into_par_iter().map(|row| self.addend(ctr, row) as u32).collect()
     }
 
     /// What `row` adds to the sum of `ctr`.

@@ -3,7 +3,7 @@
 use crate::backend::Device;
 use crate::boosting::params::ClassWeight;
 use crate::error::{Error, Result};
-use crate::params::{check, from_json};
+use crate::params::{check, check_threads, from_json, to_json};
 use crate::quantize::BorderMethod;
 use serde::{Deserialize, Serialize};
 
@@ -200,12 +200,7 @@ impl ForestParams {
     /// The parameters as a JSON object, without those that never change the forest (`n_threads`,
     /// `device`).
     pub fn to_json(&self) -> serde_json::Value {
-        let mut value = serde_json::to_value(self).unwrap_or_default();
-        if let Some(object) = value.as_object_mut() {
-            object.remove("n_threads");
-            object.remove("device");
-        }
-        value
+        to_json(self, &["n_threads", "device"])
     }
 
     /// Checks each parameter alone and those that exclude each other.
@@ -244,7 +239,7 @@ impl ForestParams {
                 return needs("permutation_importance");
             }
         }
-        check(self.n_threads.is_none_or(|n| (1..=1024).contains(&n)), "n_threads", self.n_threads, "between 1 and 1,024")?;
+        check_threads(self.n_threads)?;
         Device::parse(&self.device).map(|_| ())
     }
 

@@ -13,16 +13,19 @@
 use super::held_out::Watch;
 use super::lbfgs::Fitted;
 use super::params::{LinearParams, Optimizer};
-use super::passes::{Passes, binary, multinomial, power};
+use super::passes::{Passes, binary, multinomial};
 use super::problem::Problem;
 use super::rule::{Cell, Rule};
 use super::vectors::lanes;
+use super::whole::power;
 use crate::backend::cpu::histogram::prefetch_near;
 use crate::backend::cpu::team::Team;
+use crate::backend::linear::BatchBackend;
 use crate::error::{Error, Result};
 use crate::numerics::fixed::round64;
 use crate::numerics::random::{Purpose, Random};
 use crate::pages;
+use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
 /// The most consecutive rows that stay together.
@@ -93,59 +96,80 @@ struct Entries {
     values: Vec<f64>,
 }
 
-/// A fit by batches.
+/// What a fit by batches is made of, on any device.
+pub(crate) struct Deal {
+    /// Of penalised coefficients, and of intercepts.
+    pub rule: Rule,
+    pub free: Rule,
+    pub batch: usize,
+    /// Training rows, batch after batch.
+    pub rows: Vec<usize>,
+    /// What weights are divided by.
+    pub mean_weight: f64,
+    /// What gradients are multiplied by to be integers.
+    pub scale: f64,
+    /// The most entries of a batch.
+    most: usize,
+}
+
+/// A fit by batches on the CPU.
 struct Batches<'s, 'p, 'a> {
     passes: &'s Passes<'p, 'a>,
-    /// Of penalised coefficients, and of intercepts.
+    deal: &'s Deal,
     rule: Rule,
     free: Rule,
-    batch: usize,
-    /// Training rows, batch after batch.
-    rows: Vec<usize>,
     cells: Cells,
     /// Of dense columns and intercepts, by output.
     others: Vec<Cell>,
-    /// What weights are divided by.
-    mean_weight: f64,
-    /// What gradients are multiplied by to be integers.
-    scale: f64,
     workers: Team,
+    shares: Vec<RwLock<Share>>,
 }
 
-/// Lowers the objective by batches of rows.
-pub(super) fn batches(passes: &Passes<'_, '_>, params: &LinearParams, watch: &mut Watch<'_>) -> Result<Fitted> {
-    let p = passes.problem;
-    let mut fit = Batches::new(passes, params)?;
-    let shares: Vec<RwLock<Share>> = (0..fit.workers.size()).map(|_| RwLock::default()).collect();
-    let steps = fit.rows.len().div_ceil(fit.batch);
-    let mut scores = if watch.marks().is_some() { vec![0.0; p.rows * p.outputs] } else { vec![] };
-    let (mut vector, mut done) = (vec![], 0);
-    while done < params.epochs() {
-        // SGD's steps grow shorter; the others' do so by themselves.
-        if params.optimizer == Optimizer::Sgd {
-            let rate = params.learning_rate() / libm::sqrt(1.0 + done as f64);
-            (fit.rule.rate, fit.free.rate) = (rate, rate);
-        }
-        let past = if params.optimizer == Optimizer::Ftrl { done as f64 * fit.rows.len() as f64 } else { 0.0 };
-        for (i, step) in order(steps, params.seed, done as u64 + 1).into_iter().enumerate() {
-            if (i * fit.batch) % ROWS_A_QUESTION < fit.batch && passes.interrupted() {
-                return Err(Error::Interrupted);
-            }
-            fit.step(step, past + (i * fit.batch) as f64, &shares);
-        }
-        fit.settle(past + fit.rows.len() as f64);
-        done += 1;
-        if watch.marks().is_some() || done == params.epochs() {
-            vector = fit.vector(past + fit.rows.len() as f64);
-        }
-        if let Some(held_out) = watch.marks() {
-            passes.scores_where(|i| held_out[i], &vector, &mut scores)?;
-        }
-        if watch.pass(done, params.epochs(), &vector, &scores)? {
-            break;
-        }
+/// A fit by batches, to be done on some device.
+pub(crate) struct ByBatches<'s, 'p, 'a, 'w> {
+    pub passes: &'s Passes<'p, 'a>,
+    pub params: &'s LinearParams,
+    pub watch: &'s mut Watch<'w>,
+}
+
+impl<'a> ByBatches<'_, '_, 'a, '_> {
+    /// Lowers the objective on the CPU.
+    pub fn on_cpu(self, deal: &Deal) -> Result<Fitted> {
+        let mut batches = Batches::new(self.passes, deal)?;
+        self.on(deal, &mut batches)
     }
-    Ok(Fitted { vector, passes: done, converged: false, objective: f64::NAN })
+
+    /// Lowers the objective.
+    pub fn on(self, deal: &Deal, backend: &mut impl BatchBackend) -> Result<Fitted> {
+        let (passes, params, watch) = (self.passes, self.params, self.watch);
+        let p = passes.problem;
+        let steps = deal.rows.len().div_ceil(deal.batch);
+        let mut scores = if watch.marks().is_some() { vec![0.0; p.rows * p.outputs] } else { vec![] };
+        let (mut vector, mut done) = (vec![], 0);
+        while done < params.epochs() {
+            // SGD's steps grow shorter; the others' do so by themselves.
+            let sgd = params.optimizer == Optimizer::Sgd;
+            let rate = if sgd { params.learning_rate() / libm::sqrt(1.0 + done as f64) } else { params.learning_rate() };
+            let past = if params.optimizer == Optimizer::Ftrl { done as f64 * deal.rows.len() as f64 } else { 0.0 };
+            let end = past + deal.rows.len() as f64;
+            backend.epoch(&order(steps, params.seed, done as u64 + 1), past, rate)?;
+            if params.optimizer != Optimizer::Ftrl {
+                backend.settle(end)?;
+            }
+            done += 1;
+            if watch.marks().is_some() || done == params.epochs() {
+                // Penalties that are made up leave the others' time at 0.
+                vector = backend.vector(if params.optimizer == Optimizer::Ftrl { end } else { 0.0 })?;
+            }
+            if let Some(held_out) = watch.marks() {
+                passes.scores_where(|i| held_out[i], &vector, &mut scores)?;
+            }
+            if watch.pass(done, params.epochs(), &vector, &scores)? {
+                break;
+            }
+        }
+        Ok(Fitted { vector, passes: done, converged: false, objective: f64::NAN })
+    }
 }
 
 /// The numbers `0..n` in a random order.
@@ -168,9 +192,9 @@ fn dealt(p: &Problem<'_>, batch: usize, seed: u64) -> Vec<usize> {
     rows
 }
 
-impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
-    fn new(passes: &'s Passes<'p, 'a>, params: &LinearParams) -> Result<Self> {
-        let p = passes.problem;
+impl Deal {
+    /// Deals the training rows out.
+    pub fn new(p: &Problem<'_>, params: &LinearParams) -> Deal {
         let batch = params.batch() as usize;
         let rows = dealt(p, batch, params.seed);
         let entries = |rows: &[usize]| p.csr.as_ref().map_or(0, |csr| rows.iter().map(|i| csr.row(*i).keys.len()).sum::<usize>());
@@ -179,26 +203,71 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         let largest_weight = rows.iter().fold(0.0, |m, i| if p.weight(*i) > m { p.weight(*i) } else { m });
         let bits = 50.min(62 - (64 - (most as u64).leading_zeros() as i32));
         let rule = Rule { optimizer: params.optimizer, rate: params.learning_rate(), l1: p.l1, l2: p.l2 };
+        let scale = power(largest_weight / mean_weight, bits);
+        Deal { rule, free: Rule { l1: 0.0, l2: 0.0, ..rule }, batch, rows, mean_weight, scale, most }
+    }
+
+    /// The places in `rows` of a batch.
+    pub fn span(&self, step: usize) -> Range<usize> {
+        step * self.batch..self.rows.len().min((step + 1) * self.batch)
+    }
+}
+
+impl BatchBackend for Batches<'_, '_, '_> {
+    fn epoch(&mut self, steps: &[usize], past: f64, rate: f64) -> Result<()> {
+        (self.rule.rate, self.free.rate) = (rate, rate);
+        let batch = self.deal.batch;
+        for (i, step) in steps.iter().enumerate() {
+            if (i * batch) % ROWS_A_QUESTION < batch && self.passes.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            self.step(*step, past + (i * batch) as f64);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, now: f64) -> Result<()> {
+        for i in 0..self.cells.c.len() {
+            let cell = self.cells.get(i);
+            if self.rule.fades() && cell.c != 0.0 {
+                self.cells.c[i] = self.rule.value(&cell, now) as f32;
+            }
+            self.cells.state[i][1] = 0.0;
+        }
+        for i in 0..self.others.len() {
+            let cell = self.others[i];
+            self.others[i] = Cell { c: self.rule_of(i).value(&cell, now), z: 0.0, ..cell };
+        }
+        Ok(())
+    }
+
+    fn vector(&mut self, now: f64) -> Result<Vec<f64>> {
+        let sparse = (0..self.cells.c.len()).map(|i| self.rule.value(&self.cells.get(i), now));
+        Ok(sparse.chain((0..self.others.len()).map(|i| self.rule_of(i).value(&self.others[i], now))).collect())
+    }
+}
+
+impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
+    fn new(passes: &'s Passes<'p, 'a>, deal: &'s Deal) -> Result<Self> {
+        let p = passes.problem;
         let cells = p.width * p.outputs;
-        let fit = Batches {
+        let workers = Team::new(passes.team.size().min(deal.most / ENTRIES_A_THREAD).max(1))?;
+        Ok(Batches {
             passes,
-            rule,
-            free: Rule { l1: 0.0, l2: 0.0, ..rule },
-            batch,
+            deal,
+            rule: deal.rule,
+            free: deal.free,
             cells: Cells {
-                optimizer: params.optimizer,
-                batch: batch as f64,
+                optimizer: deal.rule.optimizer,
+                batch: deal.batch as f64,
                 c: pages::filled(0.0, cells),
                 state: pages::filled([0.0; 2], cells),
                 sums: pages::filled(0, cells),
             },
             others: vec![Cell::default(); (p.dense.len() + 1) * p.outputs],
-            scale: power(largest_weight / mean_weight, bits),
-            rows,
-            mean_weight,
-            workers: Team::new(passes.team.size().min(most / ENTRIES_A_THREAD).max(1))?,
-        };
-        Ok(fit)
+            shares: (0..workers.size()).map(|_| RwLock::default()).collect(),
+            workers,
+        })
     }
 
     /// The rule of the coefficient at `i` among `others`.
@@ -207,8 +276,9 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
     }
 
     /// One batch, at time `now`.
-    fn step(&mut self, step: usize, now: f64, shares: &[RwLock<Share>]) {
-        let rows = &self.rows[step * self.batch..self.rows.len().min((step + 1) * self.batch)];
+    fn step(&mut self, step: usize, now: f64) {
+        let rows = &self.deal.rows[self.deal.span(step)];
+        let shares = std::mem::take(&mut self.shares);
         let others: Vec<f64> = (0..self.others.len()).map(|i| self.rule_of(i).value(&self.others[i], now)).collect();
         let part = rows.len().div_ceil(shares.len());
         self.workers.each(|t| {
@@ -223,8 +293,9 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
             (Shared(self.cells.c.as_mut_ptr()), Shared(self.cells.state.as_mut_ptr()), Shared(self.cells.sums.as_mut_ptr()));
         let this = &*self;
         let (c, state, sums) = (&c, &state, &sums);
-        this.workers.each(|owner| this.move_owned(owner, shares, (c, state, sums), now, length));
-        self.move_others(shares, now, length);
+        this.workers.each(|owner| this.move_owned(owner, &shares, (c, state, sums), now, length));
+        self.move_others(&shares, now, length);
+        self.shares = shares;
     }
 
     /// Scores and residuals of rows.
@@ -269,8 +340,8 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
             multinomial(scores, &codes, losses, residuals);
         }
         for (i, r) in rows.iter().zip(residuals.chunks_exact_mut(outputs)) {
-            let weight = p.weight(*i) / self.mean_weight;
-            r.iter_mut().for_each(|r| *r *= weight * self.scale);
+            let weight = p.weight(*i) / self.deal.mean_weight;
+            r.iter_mut().for_each(|r| *r *= weight * self.deal.scale);
         }
     }
 
@@ -330,7 +401,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                     prefetch_near(state.0.wrapping_add(cell) as *const u8);
                     prefetch_near(c.0.wrapping_add(cell) as *const u8);
                 }
-                let scale = self.scale * self.passes.units.inverse(*key as usize);
+                let scale = self.deal.scale * self.passes.units.inverse(*key as usize);
                 for cell in *key as usize * outputs..(*key as usize + 1) * outputs {
                     // SAFETY: as above.
                     let (c, state, sum) = unsafe { (&mut *c.0.add(cell), &mut *state.0.add(cell), &mut *sums.0.add(cell)) };
@@ -362,33 +433,8 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                 g = share.residuals.iter().skip(k).step_by(p.outputs).enumerate().fold(g, |g, (row, r)| g + r * x(row));
             }
             let rule = *self.rule_of(i);
-            rule.step(&mut self.others[i], g / self.scale, now, rows);
+            rule.step(&mut self.others[i], g / self.deal.scale, now, rows);
         }
-    }
-
-    /// Makes up all penalties at the end of an epoch, so that the next one starts at time 0 with a step size of its own.
-    fn settle(&mut self, now: f64) {
-        if self.rule.optimizer == Optimizer::Ftrl {
-            return;
-        }
-        for i in 0..self.cells.c.len() {
-            let cell = self.cells.get(i);
-            if self.rule.fades() && cell.c != 0.0 {
-                self.cells.c[i] = self.rule.value(&cell, now) as f32;
-            }
-            self.cells.state[i][1] = 0.0;
-        }
-        for i in 0..self.others.len() {
-            let cell = self.others[i];
-            self.others[i] = Cell { c: self.rule_of(i).value(&cell, now), z: 0.0, ..cell };
-        }
-    }
-
-    /// The coefficients at time `now`, the end of an epoch.
-    fn vector(&self, now: f64) -> Vec<f64> {
-        let now = if self.rule.optimizer == Optimizer::Ftrl { now } else { 0.0 };
-        let sparse = (0..self.cells.c.len()).map(|i| self.rule.value(&self.cells.get(i), now));
-        sparse.chain((0..self.others.len()).map(|i| self.rule_of(i).value(&self.others[i], now))).collect()
     }
 }
 

@@ -19,14 +19,14 @@ const BLOCK: usize = 1 << 16;
 const NULL: u32 = u32::MAX;
 
 /// Feature numbers.
-pub(super) enum Keys<'a> {
+pub(crate) enum Keys<'a> {
     Narrow(Cow<'a, [u32]>),
     /// Where one of them takes more than 32 bits.
     Wide(Vec<u64>),
 }
 
 /// Where the rows of a piece lie among its entries; offsets count from `base`.
-enum Starts<'a> {
+pub(crate) enum Starts<'a> {
     I32(&'a [i32]),
     I64(&'a [i64]),
     Fixed { width: usize, rows: usize },
@@ -34,7 +34,7 @@ enum Starts<'a> {
 }
 
 /// Consecutive rows.
-pub(super) struct Piece<'a> {
+pub(crate) struct Piece<'a> {
     starts: Starts<'a>,
     base: usize,
     pub keys: Keys<'a>,
@@ -76,16 +76,18 @@ impl Piece<'_> {
 
 /// The (feature, value) entries of a row; without values each is 1.
 #[derive(Clone, Copy)]
-pub(super) struct Row<'a> {
+pub(crate) struct Row<'a> {
     pub keys: &'a [u32],
     pub values: Option<&'a [f32]>,
 }
 
 /// Rows of entries: a matrix in compressed sparse rows, in pieces.
-pub(super) struct Csr<'a> {
+pub(crate) struct Csr<'a> {
     pub pieces: Vec<Piece<'a>>,
     /// The first row of each piece, and the number of rows behind them.
     firsts: Vec<usize>,
+    /// The same of entries.
+    bases: Vec<usize>,
 }
 
 impl<'a> Csr<'a> {
@@ -100,7 +102,7 @@ impl<'a> Csr<'a> {
         {
             return Err(Error::column(&v.name, format!("has {} rows where `{}` has {}", v.len(), features.name, features.len())));
         }
-        let mut csr = Csr { pieces: vec![], firsts: vec![0] };
+        let mut csr = Csr { pieces: vec![], firsts: vec![0], bases: vec![0] };
         for column in [Some(features), values].into_iter().flatten() {
             check_offsets(column)?;
         }
@@ -124,6 +126,7 @@ impl<'a> Csr<'a> {
 
     fn push(&mut self, piece: Piece<'a>) {
         self.firsts.push(self.rows() + piece.rows());
+        self.bases.push(self.entries() + piece.entries());
         self.pieces.push(piece);
     }
 
@@ -134,13 +137,41 @@ impl<'a> Csr<'a> {
 
     /// The number of entries.
     pub fn entries(&self) -> usize {
-        self.pieces.iter().map(Piece::entries).sum()
+        self.bases[self.bases.len() - 1]
+    }
+
+    /// The number of entries of the rows before row `i`.
+    pub fn entries_before(&self, i: usize) -> usize {
+        if i >= self.rows() {
+            return self.entries();
+        }
+        let at = self.piece_of(i);
+        self.bases[at] + self.pieces[at].span(i - self.firsts[at]).start
+    }
+
+    /// `visit(entries)` for those from entry `from` on, counted over all rows, piece by piece; features have to be narrow.
+    pub fn visit(&self, from: usize, len: usize, mut visit: impl FnMut(Row<'_>)) {
+        let (mut at, end) = (from, from + len);
+        while at < end {
+            let piece = self.bases.partition_point(|b| *b <= at) - 1;
+            let inside = at - self.bases[piece]..end.min(self.bases[piece + 1]) - self.bases[piece];
+            at += inside.len();
+            let piece = &self.pieces[piece];
+            if let Keys::Narrow(keys) = &piece.keys {
+                visit(Row { keys: &keys[inside.clone()], values: piece.values.as_deref().map(|v| &v[inside]) });
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn piece_of(&self, i: usize) -> usize {
+        if self.pieces.len() == 1 { 0 } else { self.firsts.partition_point(|f| *f <= i) - 1 }
     }
 
     /// Row `i`; its features have to be narrow.
     #[inline(always)]
     pub fn row(&self, i: usize) -> Row<'_> {
-        let at = if self.pieces.len() == 1 { 0 } else { self.firsts.partition_point(|f| *f <= i) - 1 };
+        let at = self.piece_of(i);
         let (piece, i) = (&self.pieces[at], i - self.firsts[at]);
         let span = piece.span(i);
         match &piece.keys {
@@ -511,6 +542,13 @@ impl Csr<'_> {
 }
 
 impl Csr<'_> {
+    /// Forgets values where all are 1, as they are where there are none.
+    pub fn forget_ones(&mut self) {
+        if self.pieces.iter().all(|p| p.values.as_deref().is_none_or(|v| v.iter().all(|x| *x == 1.0))) {
+            self.pieces.iter_mut().for_each(|p| p.values = None);
+        }
+    }
+
     /// Whether entries have values.
     pub fn has_values(&self) -> bool {
         self.pieces.iter().any(|p| p.values.is_some())

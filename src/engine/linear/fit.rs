@@ -1,20 +1,21 @@
 //! A fit from the table to the model.
 
-use super::batches::batches;
+use super::batches::ByBatches;
 use super::held_out::Watch;
-use super::lbfgs::lbfgs;
+use super::lbfgs::Lbfgs;
 use super::passes::Passes;
 use super::problem::{Problem, check_table, problem};
 use super::{Input, LinearModel, LinearParams, Optimizer};
 use crate::backend::Device;
 use crate::backend::cpu::team::Team;
+use crate::backend::linear::{by_batches, place, with_backend};
 use crate::boosting::Monitor;
 use crate::error::{Error, Result};
 
 /// Fits a sparse logistic regression to a table.
 ///
 /// The same rows in the same order give a model of the same bytes, whatever `n_threads`, the columns' chunks, the integer type
-/// of feature numbers and the float type of values.
+/// of feature numbers and the float type of values, and on whatever device.
 ///
 /// # Errors
 /// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Interrupted`] when `monitor`
@@ -23,13 +24,8 @@ use crate::error::{Error, Result};
 /// See [`super::Predictor`] for an example.
 pub fn fit(input: &Input<'_>, params: &LinearParams, monitor: &dyn Monitor) -> Result<LinearModel> {
     params.validate()?;
-    if let Device::Cuda(_) = Device::parse(&params.device)? {
-        let device = &params.device;
-        return Err(Error::parameter(
-            "device",
-            format!("{device:?}: sparse logistic regression runs on the CPU only; use \"cpu\" or \"auto\""),
-        ));
-    }
+    // A device that is not there is told before any work.
+    Device::parse(&params.device)?;
     let rows = check_table(input)?;
     let team = Team::new(threads(params, rows))?;
     team.enter(|| fit_on(&team, input, params, monitor))
@@ -47,11 +43,17 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
     if monitor.interrupted() {
         return Err(Error::Interrupted);
     }
-    monitor.device("cpu");
+    let place = place(&problem, params, team)?;
     let passes = Passes::new(&problem, team, monitor)?;
     let mut fitted = match params.optimizer {
-        Optimizer::Lbfgs => lbfgs(&passes, params.epochs(), params.tolerance(), &mut watch)?,
-        Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => batches(&passes, params, &mut watch)?,
+        Optimizer::Lbfgs => {
+            let (iterations, tolerance) = (params.epochs(), params.tolerance());
+            let search = Lbfgs { problem: &problem, team, iterations, tolerance, watch: &mut watch };
+            with_backend(&place, &passes, &params.device, search)?
+        }
+        Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => {
+            by_batches(&place, ByBatches { passes: &passes, params, watch: &mut watch })?
+        }
     };
     if let (Some(best), Some(history)) = (watch.best.take(), &watch.history) {
         fitted.vector = best;

@@ -19,7 +19,7 @@ struct HeldOut {
 }
 
 /// Watches the passes of a fit: tells the monitor, measures, and says when to stop.
-pub(super) struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     marks: Option<&'a [bool]>,
     held_out: Option<HeldOut>,
     outputs: usize,

@@ -11,8 +11,10 @@
 //! iterate, and cuts off at zero what leaves it. That is no line, so each trial step is a pass.
 
 use super::held_out::Watch;
-use super::passes::Passes;
+use super::problem::Problem;
 use super::vectors::{lanes, map, sum};
+use crate::backend::cpu::team::Team;
+use crate::backend::linear::{LinearBackend, On};
 use crate::error::{Error, Result};
 use crate::numerics::reduce::sum as serial_sum;
 use crate::pages;
@@ -22,7 +24,7 @@ use std::collections::VecDeque;
 const MEMORY: usize = 10;
 
 /// What came of a fit.
-pub(super) struct Fitted {
+pub(crate) struct Fitted {
     pub vector: Vec<f64>,
     pub passes: u32,
     pub converged: bool,
@@ -39,33 +41,51 @@ struct Pair {
 }
 
 /// Where the search stands.
-struct Point {
+struct Point<R> {
     vector: Vec<f64>,
-    scores: Vec<f64>,
+    scores: R,
     /// Of the smooth part.
     gradient: Vec<f64>,
     objective: f64,
 }
 
-struct Search<'s, 'p, 'a> {
-    passes: &'s Passes<'p, 'a>,
+struct Search<'s, 'p, B: LinearBackend> {
+    backend: &'s B,
+    problem: &'s Problem<'p>,
+    team: &'s Team,
     pairs: VecDeque<Pair>,
-    residuals: Vec<f64>,
+    residuals: B::Rows,
     /// One over each coefficient's curvature.
     inverse: Vec<f32>,
 }
 
-/// Lowers the objective for at most `iterations`, until the gradient is `tolerance` of what it was.
-pub(super) fn lbfgs(passes: &Passes<'_, '_>, iterations: u32, tolerance: f64, watch: &mut Watch<'_>) -> Result<Fitted> {
-    let p = passes.problem;
-    let mut search = Search { passes, pairs: VecDeque::new(), residuals: vec![0.0; p.rows * p.outputs], inverse: vec![] };
+/// A search to be made on some device: for at most `iterations`, until the gradient is `tolerance` of what it was.
+pub(super) struct Lbfgs<'s, 'p, 'w> {
+    pub problem: &'s Problem<'p>,
+    pub team: &'s Team,
+    pub iterations: u32,
+    pub tolerance: f64,
+    pub watch: &'s mut Watch<'w>,
+}
+
+impl On<Fitted> for Lbfgs<'_, '_, '_> {
+    fn on<B: LinearBackend>(self, backend: &B) -> Result<Fitted> {
+        lbfgs(self, backend)
+    }
+}
+
+/// Lowers the objective.
+fn lbfgs<B: LinearBackend>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
+    let Lbfgs { problem: p, team, iterations, tolerance, watch } = task;
+    let residuals = backend.rows(&vec![0.0; p.outputs])?;
+    let mut search = Search { backend, problem: p, team, pairs: VecDeque::new(), residuals, inverse: vec![] };
     let mut at = search.start()?;
     let (mut first, mut done, mut converged) = (0.0, 0, false);
     let mut steepest = vec![0.0; if p.l1 > 0.0 { p.len() } else { 0 }];
     while done < iterations {
         search.subgradient(&at, &mut steepest);
         let gradient = if p.l1 > 0.0 { &steepest } else { &at.gradient };
-        let length = libm::sqrt(sum(passes.team, gradient.len(), |i| gradient[i] * gradient[i] * search.inverse[i] as f64));
+        let length = libm::sqrt(sum(team, gradient.len(), |i| gradient[i] * gradient[i] * search.inverse[i] as f64));
         if !length.is_finite() {
             return Err(Error::Data("the gradient is no longer finite: scale the values, or raise `l2`".into()));
         }
@@ -87,25 +107,26 @@ pub(super) fn lbfgs(passes: &Passes<'_, '_>, iterations: u32, tolerance: f64, wa
             search.remember(&at, &next);
         }
         at = next;
-        if watch.pass(done, iterations, &at.vector, &at.scores)? {
+        let scores = if watch.marks().is_some() { backend.read(&at.scores)? } else { vec![].into() };
+        if watch.pass(done, iterations, &at.vector, &scores)? {
             break;
         }
     }
     Ok(Fitted { vector: at.vector, passes: done, converged, objective: at.objective })
 }
 
-impl Search<'_, '_, '_> {
+impl<B: LinearBackend> Search<'_, '_, B> {
     /// No coefficients, and the intercept of the classes' shares.
-    fn start(&mut self) -> Result<Point> {
-        let p = self.passes.problem;
+    fn start(&mut self) -> Result<Point<B::Rows>> {
+        let p = self.problem;
         let mut vector = pages::filled(0.0, p.len());
         if p.fit_intercept {
             p.log_shares(&mut vector[p.intercepts()..]);
         }
-        let scores = vector[p.intercepts()..].repeat(p.rows);
+        let scores = self.backend.rows(&vector[p.intercepts()..])?;
         let mut at = Point { vector, scores, gradient: vec![0.0; p.len()], objective: 0.0 };
         let largest = self.measure(&mut at)?;
-        self.passes.squares(&mut at.gradient)?;
+        self.backend.squares(&mut at.gradient)?;
         let curvature = |i: usize| 0.25 * at.gradient[i] / p.total_weight + if i < p.intercepts() { p.l2 } else { 0.0 };
         let top = (0..p.len()).fold(f64::MIN_POSITIVE, |m, i| m.max(curvature(i)));
         // A feature that no row has has no gradient either.
@@ -116,11 +137,11 @@ impl Search<'_, '_, '_> {
     }
 
     /// Residuals and objective at a point whose vector and scores are set; gives the largest residual.
-    fn measure(&mut self, at: &mut Point) -> Result<f64> {
-        let p = self.passes.problem;
-        let found = self.passes.residuals(&at.scores, &mut self.residuals)?;
+    fn measure(&mut self, at: &mut Point<B::Rows>) -> Result<f64> {
+        let p = self.problem;
+        let found = self.backend.residuals(&at.scores, &mut self.residuals)?;
         let (c, penalised) = (&at.vector, p.intercepts());
-        let team = self.passes.team;
+        let team = self.team;
         let squares = if p.l2 > 0.0 { sum(team, penalised, |i| c[i] * c[i]) } else { 0.0 };
         let sizes = if p.l1 > 0.0 { sum(team, penalised, |i| c[i].abs()) } else { 0.0 };
         at.objective = found.loss / p.total_weight + 0.5 * p.l2 * squares + p.l1 * sizes;
@@ -128,12 +149,12 @@ impl Search<'_, '_, '_> {
     }
 
     /// The gradient of the smooth part, from the residuals.
-    fn derive(&mut self, at: &mut Point, largest: f64) -> Result<()> {
-        let p = self.passes.problem;
+    fn derive(&mut self, at: &mut Point<B::Rows>, largest: f64) -> Result<()> {
+        let p = self.problem;
         at.gradient.resize(p.len(), 0.0);
-        self.passes.gradient(&self.residuals, largest, &mut at.gradient)?;
+        self.backend.gradient(&self.residuals, largest, &mut at.gradient)?;
         let (c, penalised) = (&at.vector, p.intercepts());
-        map(self.passes.team, &mut at.gradient, |range, g| {
+        map(self.team, &mut at.gradient, |range, g| {
             for (g, i) in g.iter_mut().zip(range) {
                 *g = *g / p.total_weight + if i < penalised { p.l2 * c[i] } else { 0.0 };
             }
@@ -143,10 +164,10 @@ impl Search<'_, '_, '_> {
     }
 
     /// The subgradient nearest to zero, where there is an L1 penalty.
-    fn subgradient(&self, at: &Point, out: &mut [f64]) {
-        let p = self.passes.problem;
+    fn subgradient(&self, at: &Point<B::Rows>, out: &mut [f64]) {
+        let p = self.problem;
         let (c, gradient, penalised) = (&at.vector, &at.gradient, p.intercepts());
-        map(self.passes.team, out, |range, out| {
+        map(self.team, out, |range, out| {
             for (o, i) in out.iter_mut().zip(range) {
                 let (g, l1) = (gradient[i], if i < penalised { p.l1 } else { 0.0 });
                 *o = match c[i] {
@@ -163,7 +184,7 @@ impl Search<'_, '_, '_> {
 
     /// The direction that the pairs (and the diagonal) make of a gradient: minus the inverse Hessian that they stand for, times the gradient.
     fn direction(&self, gradient: &[f64]) -> Vec<f64> {
-        let team = self.passes.team;
+        let team = self.team;
         let mut q: Vec<f64> = pages::filled(0.0, gradient.len());
         let newest = self.pairs.back();
         // Each sweep takes off what one pair gave and prepares the next one's product.
@@ -181,9 +202,9 @@ impl Search<'_, '_, '_> {
                 older.map_or(0.0, |s| dot(&s[range], q))
             });
         }
-        let (gamma, oldest) = (newest.map_or(1.0, |n| n.sy / n.yy), self.pairs.front());
+        let (gamma, oldest, inverse) = (newest.map_or(1.0, |n| n.sy / n.yy), self.pairs.front(), &self.inverse);
         let mut product = map(team, &mut q, |range, q| {
-            q.iter_mut().zip(&self.inverse[range.clone()]).for_each(|(q, h)| *q *= gamma * *h as f64);
+            q.iter_mut().zip(&inverse[range.clone()]).for_each(|(q, h)| *q *= gamma * *h as f64);
             oldest.map_or(0.0, |pair| dot(&pair.y[range], q))
         });
         for (j, pair) in self.pairs.iter().enumerate() {
@@ -201,7 +222,7 @@ impl Search<'_, '_, '_> {
     fn directions(&mut self, gradient: &[f64]) -> Option<(Vec<f64>, f64)> {
         loop {
             let direction = self.direction(gradient);
-            let slope = sum(self.passes.team, direction.len(), |i| direction[i] * gradient[i]);
+            let slope = sum(self.team, direction.len(), |i| direction[i] * gradient[i]);
             if slope < 0.0 && slope.is_finite() {
                 return Some((direction, slope));
             }
@@ -213,23 +234,20 @@ impl Search<'_, '_, '_> {
     }
 
     /// The next point without an L1 penalty (without its gradient), and its largest residual; none where there is no lower one.
-    fn line_step(&mut self, at: &Point) -> Result<Option<(Point, f64)>> {
-        let passes = self.passes;
-        let p = passes.problem;
-        let mut along = vec![0.0; p.rows * p.outputs];
+    fn line_step(&mut self, at: &Point<B::Rows>) -> Result<Option<(Point<B::Rows>, f64)>> {
+        let (backend, team) = (self.backend, self.team);
+        let mut along = backend.rows(&vec![0.0; self.problem.outputs])?;
         loop {
             let Some((direction, slope)) = self.directions(&at.gradient) else { return Ok(None) };
-            passes.scores(&direction, &mut along)?;
+            backend.scores(&direction, &mut along)?;
             let step = self.line_search(at, &direction, &along, slope)?;
             let mut next = Point { vector: direction, scores: along, gradient: vec![], objective: 0.0 };
-            let advance = |out: &mut [f64], from: &[f64]| {
-                map(passes.team, out, |range, out| {
-                    out.iter_mut().zip(&from[range]).for_each(|(o, x)| *o = x + step * *o);
-                    0.0
-                });
-            };
-            advance(&mut next.vector, &at.vector);
-            advance(&mut next.scores, &at.scores);
+            let from = &at.vector;
+            map(team, &mut next.vector, |range, out| {
+                out.iter_mut().zip(&from[range]).for_each(|(o, x)| *o = x + step * *o);
+                0.0
+            });
+            backend.advance(&mut next.scores, &at.scores, step)?;
             let largest = self.measure(&mut next)?;
             if next.objective < at.objective {
                 return Ok(Some((next, largest)));
@@ -243,16 +261,15 @@ impl Search<'_, '_, '_> {
     }
 
     /// The step to the lowest point along a direction, nearly: where the slope is a twentieth of what it is at the start.
-    fn line_search(&self, at: &Point, direction: &[f64], along: &[f64], slope: f64) -> Result<f64> {
-        let passes = self.passes;
-        let (p, team, c) = (passes.problem, passes.team, &at.vector);
+    fn line_search(&self, at: &Point<B::Rows>, direction: &[f64], along: &B::Rows, slope: f64) -> Result<f64> {
+        let (backend, p, team, c) = (self.backend, self.problem, self.team, &at.vector);
         let penalised = p.intercepts();
         let (cross, square) = match p.l2 > 0.0 {
             true => (sum(team, penalised, |i| c[i] * direction[i]), sum(team, penalised, |i| direction[i] * direction[i])),
             false => (0.0, 0.0),
         };
         let derivatives = |step: f64| -> Result<(f64, f64)> {
-            let (first, second) = passes.along(&at.scores, along, step)?;
+            let (first, second) = backend.along(&at.scores, along, step)?;
             Ok((first / p.total_weight + p.l2 * (cross + step * square), second / p.total_weight + p.l2 * square))
         };
         let (mut low, mut high, mut best) = (0.0, f64::INFINITY, 0.0);
@@ -280,9 +297,8 @@ impl Search<'_, '_, '_> {
     }
 
     /// The next point under an L1 penalty, likewise; none where there is no lower one.
-    fn orthant_step(&mut self, at: &Point, steepest: &[f64]) -> Result<Option<(Point, f64)>> {
-        let passes = self.passes;
-        let (p, team, c) = (passes.problem, passes.team, &at.vector);
+    fn orthant_step(&mut self, at: &Point<B::Rows>, steepest: &[f64]) -> Result<Option<(Point<B::Rows>, f64)>> {
+        let (backend, p, team, c) = (self.backend, self.problem, self.team, &at.vector);
         let penalised = p.intercepts();
         loop {
             let Some((mut direction, _)) = self.directions(steepest) else { return Ok(None) };
@@ -293,12 +309,12 @@ impl Search<'_, '_, '_> {
                 }
                 lanes(0..d.len(), |i| d[i] * steepest[range.start + i])
             });
-            let mut next =
-                Point { vector: pages::filled(0.0, p.len()), scores: vec![0.0; at.scores.len()], gradient: vec![], objective: 0.0 };
+            let scores = backend.rows(&vec![0.0; p.outputs])?;
+            let mut next = Point { vector: pages::filled(0.0, p.len()), scores, gradient: vec![], objective: 0.0 };
             let mut step = 1.0;
             if self.pairs.is_empty() {
-                passes.scores(&direction, &mut next.scores)?;
-                let second = passes.along(&at.scores, &next.scores, 0.0)?.1 / p.total_weight
+                backend.scores(&direction, &mut next.scores)?;
+                let second = backend.along(&at.scores, &next.scores, 0.0)?.1 / p.total_weight
                     + p.l2 * sum(team, penalised, |i| direction[i] * direction[i]);
                 step = if second > 0.0 { -slope / second } else { 1.0 };
             }
@@ -312,7 +328,7 @@ impl Search<'_, '_, '_> {
                     }
                     lanes(0..out.len(), |i| steepest[range.start + i] * (out[i] - c[range.start + i]))
                 });
-                passes.scores(&next.vector, &mut next.scores)?;
+                backend.scores(&next.vector, &mut next.scores)?;
                 let largest = self.measure(&mut next)?;
                 if next.objective <= at.objective + 1e-4 * fall && next.objective < at.objective {
                     return Ok(Some((next, largest)));
@@ -327,8 +343,8 @@ impl Search<'_, '_, '_> {
     }
 
     /// Keeps what the step from one point to the next says of the curvature.
-    fn remember(&mut self, from: &Point, to: &Point) {
-        let team = self.passes.team;
+    fn remember(&mut self, from: &Point<B::Rows>, to: &Point<B::Rows>) {
+        let team = self.team;
         let mut pair = if self.pairs.len() == MEMORY { self.pairs.pop_front() } else { None }.unwrap_or_else(|| Pair {
             s: vec![0.0; from.vector.len()],
             y: vec![0.0; from.vector.len()],

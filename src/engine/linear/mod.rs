@@ -6,22 +6,23 @@
 //! ```
 //!
 //! [`fit`] lowers the objective of [`LinearParams`]; [`Predictor`] applies what it gives. Sums over rows are integers or go
-//! over fixed blocks in their order, so a model has the same bytes whatever the threads, the chunks and the integer type.
+//! over fixed blocks in their order, so a model has the same bytes whatever the device, the threads, the chunks and the integer type.
 
-mod batches;
-mod csr;
+pub(crate) mod batches;
+pub(crate) mod csr;
 mod fit;
-mod held_out;
-mod lbfgs;
+pub(crate) mod held_out;
+pub(crate) mod lbfgs;
 pub mod model;
 pub mod params;
-mod passes;
+pub(crate) mod passes;
 mod predict;
-mod problem;
+pub(crate) mod problem;
 pub mod rows;
-mod rule;
-mod units;
-mod vectors;
+pub(crate) mod rule;
+pub(crate) mod units;
+pub(crate) mod vectors;
+pub(crate) mod whole;
 
 pub use fit::fit;
 pub use model::LinearModel;

@@ -3,7 +3,7 @@
 use crate::backend::Device;
 use crate::boosting::params::{ClassWeight, MetricKind};
 use crate::error::{Error, Result};
-use crate::params::{check, from_json};
+use crate::params::{check, check_threads, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
 /// How the objective is lowered.
@@ -79,7 +79,8 @@ pub struct LinearParams {
     pub seed: u64,
     /// Threads; as many as Polars uses unless told otherwise. Never changes the model.
     pub n_threads: Option<u32>,
-    /// `"auto"` or `"cpu"`: both are the CPU, there is no other backend yet. `"cuda"` is refused by the fit.
+    /// `"auto"` (a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the
+    /// model.
     pub device: String,
 }
 
@@ -127,12 +128,7 @@ impl LinearParams {
 
     /// The parameters as a JSON object, without those that never change the model (`n_threads`, `device`).
     pub fn to_json(&self) -> serde_json::Value {
-        let mut value = serde_json::to_value(self).unwrap_or_default();
-        if let Some(object) = value.as_object_mut() {
-            object.remove("n_threads");
-            object.remove("device");
-        }
-        value
+        to_json(self, &["n_threads", "device"])
     }
 
     /// Checks each parameter alone and those that exclude each other.
@@ -176,7 +172,7 @@ impl LinearParams {
         if let Some(rounds) = self.early_stopping {
             check(rounds >= 1, "early_stopping", rounds, "at least 1")?;
         }
-        check(self.n_threads.is_none_or(|n| (1..=1024).contains(&n)), "n_threads", self.n_threads, "between 1 and 1,024")?;
+        check_threads(self.n_threads)?;
         Device::parse(&self.device).map(|_| ())
     }
 

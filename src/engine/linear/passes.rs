@@ -1,18 +1,20 @@
 //! Passes over all rows: scores, residuals, the gradient, and the loss along a line.
 //!
 //! ```text
-//! scores      row by row:      intercept + dense columns in order + the row's entries in order
+//! scores      row by row:      intercept + dense columns in order + the row's entries in order (as integers: whole.rs)
 //! gradient    sparse features: Σ residual · value as integers (numerics/fixed.rs), so that their order does not matter
 //!             dense columns:   f64 inside a block of 4,096 rows, then block after block
 //! losses      f64 likewise
 //! ```
 
-use super::csr::{Csr, Row};
+use super::csr::Row;
 use super::problem::Problem;
 use super::units::Units;
-use super::vectors::{each, lanes};
+use super::vectors::{each, lanes, map};
+use super::whole::{Precision, Whole, power, value_of};
 use crate::backend::cpu::histogram::prefetch_near;
 use crate::backend::cpu::team::Team;
+use crate::backend::linear::{LinearBackend, Residuals};
 use crate::boosting::Monitor;
 use crate::column::Column;
 use crate::error::{Error, Result};
@@ -21,6 +23,7 @@ use crate::numerics::math::{exp64, ln64, sigmoid64, softplus64};
 use crate::numerics::reduce::{BLOCK, add_in_order};
 use crate::pages;
 use multiversion::multiversion;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -29,37 +32,25 @@ use std::sync::{Mutex, PoisonError};
 const MOST_SUMS: usize = 2 << 30;
 
 /// The rows of a problem, to pass over.
-pub(super) struct Passes<'p, 'a> {
+pub(crate) struct Passes<'p, 'a> {
     pub problem: &'p Problem<'a>,
     pub team: &'p Team,
-    monitor: &'p dyn Monitor,
+    pub monitor: &'p dyn Monitor,
     /// Of no more threads than there is room for sums.
     adders: Team,
     /// Sums of the sparse features' gradients, zeros between two passes.
     sums: Mutex<Vec<Vec<i64>>>,
     /// What sums are in units of.
     pub units: Units,
-    /// The bits of a sum that are left for one entry.
-    bits: i32,
-}
-
-/// What a pass over residuals found.
-pub(super) struct Residuals {
-    /// Σ weight · loss over the training rows.
-    pub loss: f64,
-    /// The largest |weight · residual|.
-    pub largest: f64,
+    pub precision: Precision,
 }
 
 impl<'p, 'a> Passes<'p, 'a> {
     pub fn new(problem: &'p Problem<'a>, team: &'p Team, monitor: &'p dyn Monitor) -> Result<Self> {
         let cells = problem.width * problem.outputs;
         let adders = Team::new(team.size().min(MOST_SUMS / (8 * cells + 1)).max(1))?;
-        let entries = problem.csr.as_ref().map_or(0, Csr::entries) as u64;
-        // 2^bits times the entries stays below 2^62; and `round64` takes 51 bits.
-        let bits = 50.min(62 - (64 - entries.leading_zeros() as i32));
         let units = Units::new(problem.csr.as_ref(), problem.width, team);
-        Ok(Passes { problem, team, monitor, adders, sums: Mutex::default(), units, bits })
+        Ok(Passes { problem, team, monitor, adders, sums: Mutex::default(), units, precision: Precision::of(problem) })
     }
 
     /// Whether to stop.
@@ -97,17 +88,13 @@ impl<'p, 'a> Passes<'p, 'a> {
         self.blocks(self.team, Vec::new, |memory, b, rows| work(memory, rows, &mut parts[b].lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The scores of all rows under a vector of coefficients: `out[row * outputs + output]`.
-    pub fn scores(&self, vector: &[f64], out: &mut [f64]) -> Result<()> {
-        self.scores_where(|_| true, vector, out)
-    }
-
     /// The scores of the rows that are `wanted`; others' are whatever.
     pub fn scores_where(&self, wanted: impl Fn(usize) -> bool + Sync, vector: &[f64], out: &mut [f64]) -> Result<()> {
         let p = self.problem;
         let outputs = p.outputs;
+        let (sparse, others) = vector.split_at(p.width * outputs);
+        let whole = self.precision.whole.then(|| Whole::new(self.team, sparse, 0));
         self.fill(out, outputs, |memory, rows, out| {
-            let (sparse, others) = vector.split_at(p.width * outputs);
             let (dense, intercepts) = others.split_at(p.dense.len() * outputs);
             out.chunks_exact_mut(outputs).for_each(|o| o.copy_from_slice(intercepts));
             for (column, weights) in p.dense.iter().zip(dense.chunks_exact(outputs)) {
@@ -122,8 +109,13 @@ impl<'p, 'a> Passes<'p, 'a> {
                 if !wanted(i) {
                     continue;
                 }
-                let row = csr.row(i);
-                csr.row((i + 1).min(last)).fetch(sparse, outputs);
+                let (row, next) = (csr.row(i), csr.row((i + 1).min(last)));
+                if let Some(whole) = &whole {
+                    next.fetch(&whole.numbers, outputs);
+                    row.add_whole(whole, o);
+                    continue;
+                }
+                next.fetch(sparse, outputs);
                 match o {
                     [o] => *o += row.dot(sparse),
                     o => row.dots(sparse, o),
@@ -133,9 +125,49 @@ impl<'p, 'a> Passes<'p, 'a> {
         Ok(())
     }
 
-    /// Turns scores into weighted residuals `weight · (probability - whether it is the class)`, 0 for held-out rows, and
-    /// measures the loss.
-    pub fn residuals(&self, scores: &[f64], out: &mut [f64]) -> Result<Residuals> {
+    /// What the sums come to, by the scale that values of a unit (one over it) have; they are zeros again.
+    fn collect(&self, out: &mut [f64], scale: impl Fn(f64) -> f64 + Sync) {
+        let outputs = self.problem.outputs;
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts: Vec<_> = sums.iter_mut().map(|s| s.chunks_mut(BLOCK)).collect();
+        let parts: Vec<Mutex<Vec<&mut [i64]>>> =
+            (0..out.len().div_ceil(BLOCK)).map(|_| Mutex::new(parts.iter_mut().filter_map(Iterator::next).collect())).collect();
+        each(self.team, out, BLOCK, |b, out| {
+            let mut parts = parts[b].lock().unwrap_or_else(PoisonError::into_inner);
+            for (i, o) in out.iter_mut().enumerate() {
+                let total = parts.iter_mut().fold(0i64, |total, part| total + std::mem::take(&mut part[i]));
+                let feature = if outputs == 1 { b * BLOCK + i } else { (b * BLOCK + i) / outputs };
+                *o = value_of(total, scale(self.units.inverse(feature)));
+            }
+        });
+    }
+
+    /// Σ residual · value over a block of rows, of dense columns and the intercept.
+    fn dense_gradient(&self, residuals: &[f64], rows: Range<usize>, memory: &mut Vec<f64>) -> Vec<f64> {
+        let (p, n) = (self.problem, rows.len());
+        let mut out = Vec::with_capacity((p.dense.len() + 1) * p.outputs);
+        let column = |column: &Column<'_>, memory: &mut Vec<f64>, out: &mut Vec<f64>| {
+            let values = column.borrow_f64(rows.start, n, memory);
+            out.extend((0..p.outputs).map(|k| lanes(0..n, |i| residuals[i * p.outputs + k] * values[i])));
+        };
+        p.dense.iter().for_each(|c| column(c, memory, &mut out));
+        out.extend((0..p.outputs).map(|k| lanes(0..n, |i| residuals[i * p.outputs + k])));
+        out
+    }
+}
+
+impl LinearBackend for Passes<'_, '_> {
+    type Rows = Vec<f64>;
+
+    fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {
+        Ok(of_row.repeat(self.problem.rows))
+    }
+
+    fn scores(&self, vector: &[f64], out: &mut Vec<f64>) -> Result<()> {
+        self.scores_where(|_| true, vector, out)
+    }
+
+    fn residuals(&self, scores: &Vec<f64>, out: &mut Vec<f64>) -> Result<Residuals> {
         let p = self.problem;
         let found = self.fill(out, p.outputs, |losses, rows, out| {
             losses.resize(rows.len(), 0.0);
@@ -158,11 +190,10 @@ impl<'p, 'a> Passes<'p, 'a> {
         Ok(Residuals { loss: add_in_order(found.into_iter().map(|f| f.0)), largest })
     }
 
-    /// Σ residual · value of each feature, into `out`.
-    pub fn gradient(&self, residuals: &[f64], largest: f64, out: &mut [f64]) -> Result<()> {
+    fn gradient(&self, residuals: &Vec<f64>, largest: f64, out: &mut [f64]) -> Result<()> {
         let p = self.problem;
         let (outputs, cells) = (p.outputs, p.width * p.outputs);
-        let scale = power(largest, self.bits);
+        let scale = power(largest, self.precision.bits);
         let loan = || Loan::new(&self.sums, cells);
         let blocks = self.blocks(
             &self.adders,
@@ -192,28 +223,9 @@ impl<'p, 'a> Passes<'p, 'a> {
         Ok(())
     }
 
-    /// What the sums come to, by the scale that values of a unit (one over it) have; they are zeros again.
-    fn collect(&self, out: &mut [f64], scale: impl Fn(f64) -> f64 + Sync) {
-        let outputs = self.problem.outputs;
-        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut parts: Vec<_> = sums.iter_mut().map(|s| s.chunks_mut(BLOCK)).collect();
-        let parts: Vec<Mutex<Vec<&mut [i64]>>> =
-            (0..out.len().div_ceil(BLOCK)).map(|_| Mutex::new(parts.iter_mut().filter_map(Iterator::next).collect())).collect();
-        each(self.team, out, BLOCK, |b, out| {
-            let mut parts = parts[b].lock().unwrap_or_else(PoisonError::into_inner);
-            for (i, o) in out.iter_mut().enumerate() {
-                let total = parts.iter_mut().fold(0i64, |total, part| total + std::mem::take(&mut part[i]));
-                let feature = if outputs == 1 { b * BLOCK + i } else { (b * BLOCK + i) / outputs };
-                *o = if total == 0 { 0.0 } else { total as f64 / scale(self.units.inverse(feature)) };
-            }
-        });
-    }
-
-    /// Σ weight · value² of each feature, outputs alike, into `out`.
-    pub fn squares(&self, out: &mut [f64]) -> Result<()> {
+    fn squares(&self, out: &mut [f64]) -> Result<()> {
         let p = self.problem;
-        let largest = p.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }));
-        let scale = power(largest, self.bits);
+        let scale = power(p.largest_weight(), self.precision.bits);
         let cells = p.width * p.outputs;
         let blocks = self.blocks(
             &self.adders,
@@ -248,21 +260,7 @@ impl<'p, 'a> Passes<'p, 'a> {
         Ok(())
     }
 
-    /// Σ residual · value over a block of rows, of dense columns and the intercept.
-    fn dense_gradient(&self, residuals: &[f64], rows: Range<usize>, memory: &mut Vec<f64>) -> Vec<f64> {
-        let (p, n) = (self.problem, rows.len());
-        let mut out = Vec::with_capacity((p.dense.len() + 1) * p.outputs);
-        let column = |column: &Column<'_>, memory: &mut Vec<f64>, out: &mut Vec<f64>| {
-            let values = column.borrow_f64(rows.start, n, memory);
-            out.extend((0..p.outputs).map(|k| lanes(0..n, |i| residuals[i * p.outputs + k] * values[i])));
-        };
-        p.dense.iter().for_each(|c| column(c, memory, &mut out));
-        out.extend((0..p.outputs).map(|k| lanes(0..n, |i| residuals[i * p.outputs + k])));
-        out
-    }
-
-    /// First and second derivative of Σ weight · loss at `scores + step · direction`, by `step`.
-    pub fn along(&self, scores: &[f64], direction: &[f64], step: f64) -> Result<(f64, f64)> {
+    fn along(&self, scores: &Vec<f64>, direction: &Vec<f64>, step: f64) -> Result<(f64, f64)> {
         let p = self.problem;
         let found = self.blocks(
             self.team,
@@ -289,11 +287,18 @@ impl<'p, 'a> Passes<'p, 'a> {
         )?;
         Ok((add_in_order(found.iter().map(|f| f.0)), add_in_order(found.iter().map(|f| f.1))))
     }
-}
 
-/// The largest power of two by which a number of at most `largest` stays within `2^bits`; 0 where there is nothing to scale.
-pub(super) fn power(largest: f64, bits: i32) -> f64 {
-    if largest > 0.0 && largest.is_finite() { libm::ldexp(1.0, (bits - libm::frexp(largest).1).clamp(-1000, 1000)) } else { 0.0 }
+    fn advance(&self, out: &mut Vec<f64>, from: &Vec<f64>, step: f64) -> Result<()> {
+        map(self.team, out, |range, out| {
+            out.iter_mut().zip(&from[range]).for_each(|(o, x)| *o = x + step * *o);
+            0.0
+        });
+        Ok(())
+    }
+
+    fn read<'r>(&self, rows: &'r Vec<f64>) -> Result<Cow<'r, [f64]>> {
+        Ok(Cow::Borrowed(rows))
+    }
 }
 
 /// Sums that go back where they came from.
@@ -331,6 +336,16 @@ impl Row<'_> {
         match self.values {
             None => lanes(0..self.keys.len(), |i| vector[self.keys[i] as usize]),
             Some(values) => lanes(0..self.keys.len(), |i| vector[self.keys[i] as usize] * values[i] as f64),
+        }
+    }
+
+    /// Adds Σ coefficient of each output, from coefficients that are integers; entries are 1 each.
+    #[inline(always)]
+    fn add_whole(&self, whole: &Whole, out: &mut [f64]) {
+        let (numbers, n) = (&whole.numbers, out.len());
+        for (k, o) in out.iter_mut().enumerate() {
+            let sum = self.keys.iter().fold(0i64, |sum, key| sum + numbers[*key as usize * n + k] as i64);
+            *o += value_of(sum, whole.scale);
         }
     }
 

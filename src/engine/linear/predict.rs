@@ -96,7 +96,7 @@ impl Predictor {
         let find = |name: &str, dtype| {
             let mut with_name = columns.iter().filter(|c| c.name() == name);
             let Some(column) = with_name.next() else {
-                return Err(Error::Data(format!("predict: the model needs a column that is missing: `{name}` ({dtype})")));
+                return Err(Error::Data(format!("the model needs a column that is missing: `{name}` ({dtype})")));
             };
             if with_name.next().is_some() {
                 return Err(Error::column(name, "stands twice among the columns to predict from"));
@@ -157,7 +157,7 @@ impl Predictor {
             _ => {}
         }
         if dense.len() != self.model.dense.len() {
-            return Err(Error::Data(format!("predict: {} dense columns for a model of {}", dense.len(), self.model.dense.len())));
+            return Err(Error::Data(format!("{} dense columns for a model of {}", dense.len(), self.model.dense.len())));
         }
         let mut lengths =
             sparse.map(|s| (s.features.name.as_str(), s.features.len())).into_iter().chain(dense.iter().map(|c| (c.name(), c.len())));

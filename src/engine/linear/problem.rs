@@ -21,7 +21,7 @@ const ARRAY_FEATURES: u64 = 1 << 24;
 ///
 /// The coefficients of a vector stand by feature (sparse ones, dense columns, the intercept), and of each feature by output:
 /// `vector[feature * outputs + output]`.
-pub(super) struct Problem<'a> {
+pub(crate) struct Problem<'a> {
     /// All rows, held-out ones too; empty lists where there are none.
     pub csr: Option<Csr<'a>>,
     /// How many features the sparse rows have.
@@ -54,6 +54,11 @@ impl Problem<'_> {
         (self.width + self.dense.len()) * self.outputs
     }
 
+    /// The largest weight.
+    pub fn largest_weight(&self) -> f64 {
+        self.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }))
+    }
+
     /// The weight of row `i`; 0 where it is held out.
     #[inline(always)]
     pub fn weight(&self, i: usize) -> f64 {
@@ -62,14 +67,14 @@ impl Problem<'_> {
 }
 
 /// What the model says of its classes and columns.
-pub(super) struct Columns {
+pub(crate) struct Columns {
     pub labels: Labels,
     pub sparse: Option<SparseFeatures>,
     pub dense: Vec<DenseFeature>,
 }
 
 /// Checks what can be checked before anything is read; gives the number of rows.
-pub(super) fn check_table(input: &Input<'_>) -> Result<usize> {
+pub(crate) fn check_table(input: &Input<'_>) -> Result<usize> {
     if input.sparse.is_none() && input.dense.is_empty() {
         return Err(Error::Data("no features: name a column of lists, or at least one dense column".into()));
     }
@@ -97,7 +102,7 @@ pub(super) fn check_table(input: &Input<'_>) -> Result<usize> {
 }
 
 /// The problem of a table for which [`check_table`] holds.
-pub(super) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<(Problem<'a>, Columns)> {
+pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<(Problem<'a>, Columns)> {
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
     let (codes, labels) = (*codes, labels.clone());
     let all_weights = weights(input, params, codes, &labels)?;
@@ -171,6 +176,7 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
     }
     let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
     let mut csr = Csr::new(sparse, hash_bits, team)?;
+    csr.forget_ones();
     let largest = csr.largest();
     if let (Some(features), Some(largest)) = (params.features, largest)
         && largest >= features

@@ -9,7 +9,7 @@ use super::params::Optimizer;
 
 /// A coefficient and what its rule remembers of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cell {
+pub(crate) struct Cell {
     /// The coefficient as it was when last moved.
     pub c: f64,
     /// Σ g².
@@ -20,7 +20,7 @@ pub(super) struct Cell {
 
 /// A rule, for penalised coefficients or for intercepts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     pub optimizer: Optimizer,
     /// The step size (of this epoch).
     pub rate: f64,

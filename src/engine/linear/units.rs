@@ -14,11 +14,11 @@ const ONE_SCALE: i32 = 10;
 const BLOCK: usize = 4096;
 
 /// Units of features.
-pub(super) struct Units {
+pub(crate) struct Units {
     /// One over each feature's unit; none where all have the one below.
-    inverse: Option<Vec<f64>>,
+    pub inverse: Option<Vec<f64>>,
     /// One over the unit of all.
-    common: f64,
+    pub common: f64,
 }
 
 impl Units {

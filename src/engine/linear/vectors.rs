@@ -9,7 +9,7 @@ use std::sync::Mutex;
 const BLOCK: usize = 1 << 14;
 
 /// Calls `work(range, out[range])` for every block of `out`; gives the sum of what it gives, added in order.
-pub(super) fn map(team: &Team, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) -> f64 + Sync) -> f64 {
+pub(crate) fn map(team: &Team, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) -> f64 + Sync) -> f64 {
     let n = out.len();
     let blocks: Vec<Mutex<&mut [f64]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
     let sums = team.deal(
@@ -24,14 +24,14 @@ pub(super) fn map(team: &Team, out: &mut [f64], work: impl Fn(Range<usize>, &mut
 }
 
 /// Σ `value(i)` over `0..n`.
-pub(super) fn sum(team: &Team, n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
+pub(crate) fn sum(team: &Team, n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
     let sums = team.deal(n.div_ceil(BLOCK), || (), |_, b| lanes(b * BLOCK..n.min((b + 1) * BLOCK), &value));
     add_in_order(sums)
 }
 
 /// Σ `value(i)` over a range, as eight sums of every eighth element, so that additions need not wait for each other.
 #[inline(always)]
-pub(super) fn lanes(range: Range<usize>, value: impl Fn(usize) -> f64) -> f64 {
+pub(crate) fn lanes(range: Range<usize>, value: impl Fn(usize) -> f64) -> f64 {
     let mut sums = [0.0; 8];
     let whole = range.start + range.len() / 8 * 8;
     for i in (range.start..whole).step_by(8) {
@@ -46,7 +46,7 @@ pub(super) fn lanes(range: Range<usize>, value: impl Fn(usize) -> f64) -> f64 {
 }
 
 /// Calls `work(b, out[block b])` for every block of `size` elements of `out`.
-pub(super) fn each<T: Send>(team: &Team, out: &mut [T], size: usize, work: impl Fn(usize, &mut [T]) + Sync) {
+pub(crate) fn each<T: Send>(team: &Team, out: &mut [T], size: usize, work: impl Fn(usize, &mut [T]) + Sync) {
     let blocks: Vec<Mutex<&mut [T]>> = out.chunks_mut(size).map(Mutex::new).collect();
     team.deal(
         blocks.len(),

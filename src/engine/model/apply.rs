@@ -197,7 +197,7 @@ pub(crate) fn bind<'c, 'a>(features: &[Feature], columns: &'c [Column<'a>]) -> R
     let differing = (!differing.is_empty()).then(|| format!("columns of another type than the model's: {}", differing.join("; ")));
     let faults: Vec<String> = missing.into_iter().chain(differing).collect();
     if !faults.is_empty() {
-        return Err(Error::Data(format!("predict: {}", faults.join("; "))));
+        return Err(Error::Data(faults.join("; ")));
     }
     let found: Vec<&Column<'a>> = found.into_iter().flatten().collect();
     match found.iter().find(|c| c.len() != found[0].len()) {

@@ -1,6 +1,7 @@
 //! What the user says of the bins, and the edges that follow from it: those of NumPy, to the last
 //! bit.
 
+use super::locate::Locator;
 use crate::column::{Column, Width};
 use crate::error::{Error, Result};
 use serde::Deserialize;
@@ -160,7 +161,9 @@ impl Bins {
         } else {
             rounded(linspace(first, last, bins), single)
         };
-        if !edges.windows(2).all(|w| w[0] < w[1]) || !(edges[bins] - edges[0]).is_finite() {
+        // All of them, as vectors: a search that stops early takes longer.
+        let ascend = edges.windows(2).fold(true, |so_far, w| so_far & (w[0] < w[1]));
+        if !ascend || !(edges[bins] - edges[0]).is_finite() {
             let float = if single { "Float32" } else { "Float64" };
             let which = if given.is_some() { "the range" } else { "its values" };
             return Err(Error::column(
@@ -169,6 +172,11 @@ impl Bins {
             ));
         }
         Ok(Bins { edges, uniform: true, single })
+    }
+
+    /// What finds the bins' values.
+    pub fn locator(&self) -> Locator {
+        if self.uniform { Locator::uniform(&self.edges, self.single) } else { Locator::edges(&self.edges) }
     }
 
     /// The widths of the bins; of f32 edges in f32, as NumPy has them.
@@ -181,25 +189,25 @@ impl Bins {
 /// `numpy.linspace(first, last, bins + 1)`, step by step in the float type named.
 macro_rules! linspace {
     ($first:expr, $last:expr, $bins:expr, $float:ty) => {{
-        let (first, last, bins) = ($first, $last, $bins);
-        let delta: $float = last - first;
+        let (first, last, bins): ($float, $float, usize) = ($first, $last, $bins);
+        let delta = last - first;
         let step = delta / bins as $float;
-        let edge = move |i: usize| match i {
-            i if i == bins => last,
+        let edge = move |i: i32| match i as $float {
             // A step that vanishes beside the smallest float.
-            i if step == 0.0 => i as $float / bins as $float * delta + first,
-            i => i as $float * step + first,
+            i if step == 0.0 => i / bins as $float * delta + first,
+            i => i * step + first,
         };
-        (0..=bins).map(edge)
+        // There are at most MAX_BINS.
+        (0..bins as i32).map(edge).chain([last]).map(f64::from).collect()
     }};
 }
 
 fn linspace(first: f64, last: f64, bins: usize) -> Vec<f64> {
-    linspace!(first, last, bins, f64).collect()
+    linspace!(first, last, bins, f64)
 }
 
 fn linspace_f32(first: f32, last: f32, bins: usize) -> Vec<f64> {
-    linspace!(first, last, bins, f32).map(f64::from).collect()
+    linspace!(first, last, bins, f32)
 }
 
 fn rounded(edges: Vec<f64>, single: bool) -> Vec<f64> {

@@ -54,9 +54,9 @@ pub(crate) trait Steps {
     /// The smallest and the largest value.
     fn extremes(&mut self) -> Result<Option<(f64, f64)>>;
     /// The rows of each bin.
-    fn count(&mut self, locator: &Locator) -> Result<Vec<u64>>;
+    fn count(&mut self, bins: &Bins) -> Result<Vec<u64>>;
     /// The weights of each bin, in the order that [`histogram`] says.
-    fn sum(&mut self, locator: &Locator) -> Result<Vec<f64>>;
+    fn sum(&mut self, bins: &Bins) -> Result<Vec<f64>>;
 }
 
 struct CpuSteps<'a> {
@@ -69,12 +69,12 @@ impl Steps for CpuSteps<'_> {
         Ok(min_max(self.column).map(|m| (m.min.to_f64(), m.max.to_f64())))
     }
 
-    fn count(&mut self, locator: &Locator) -> Result<Vec<u64>> {
-        Ok(count(self.column, locator))
+    fn count(&mut self, bins: &Bins) -> Result<Vec<u64>> {
+        Ok(count(self.column, &bins.locator()))
     }
 
-    fn sum(&mut self, locator: &Locator) -> Result<Vec<f64>> {
-        Ok(self.weights.map(|weights| sum(self.column, weights, locator)).unwrap_or_default())
+    fn sum(&mut self, bins: &Bins) -> Result<Vec<f64>> {
+        Ok(self.weights.map(|weights| sum(self.column, weights, &bins.locator())).unwrap_or_default())
     }
 }
 
@@ -83,15 +83,9 @@ pub(crate) fn by_steps(column: &Column<'_>, weighted: bool, params: &HistogramPa
     params.validate()?;
     let extremes = if params.axis.needs_extremes() { steps.extremes()? } else { None };
     let bins = Bins::new(column, &params.axis, column.width(), extremes)?;
-    let locator = locator(&bins);
-    let heights = if weighted { Heights::Values(steps.sum(&locator)?) } else { Heights::Counts(steps.count(&locator)?) };
+    let heights = if weighted { Heights::Values(steps.sum(&bins)?) } else { Heights::Counts(steps.count(&bins)?) };
     let heights = if params.density { Heights::Values(heights.density(&bins.widths())) } else { heights };
     Ok(Histogram { edges: bins.edges, heights })
-}
-
-/// What finds the bins' values.
-fn locator(bins: &Bins) -> Locator {
-    if bins.uniform { Locator::uniform(&bins.edges, bins.single) } else { Locator::edges(&bins.edges) }
 }
 
 /// Looks values up batch by batch, in buffers that it keeps.

@@ -27,19 +27,63 @@ pub struct Histogram2d {
 /// # Errors
 /// As [`histogram`](super::histogram()), and for too many cells.
 pub fn histogram2d(x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d> {
+    by_steps(x, y, weights.is_some(), params, &mut CpuSteps { x, y, weights })
+}
+
+/// The extremes of two columns.
+pub(crate) type Extremes2d = [(f64, f64); 2];
+
+/// The steps of a histogram of two columns that a device does.
+pub(crate) trait Steps2d {
+    /// The smallest and the largest value of each over the rows in which neither is missing; a zero has no sign.
+    fn extremes(&mut self) -> Result<Option<Extremes2d>>;
+    /// The rows of each cell.
+    fn count(&mut self, x: &Locator, y: &Locator) -> Result<Vec<u64>>;
+    /// The weights of each cell, in the order that [`histogram2d`] says.
+    fn sum(&mut self, x: &Locator, y: &Locator) -> Result<Vec<f64>>;
+}
+
+struct CpuSteps<'a> {
+    x: &'a Column<'a>,
+    y: &'a Column<'a>,
+    weights: Option<&'a Column<'a>>,
+}
+
+impl Steps2d for CpuSteps<'_> {
+    fn extremes(&mut self) -> Result<Option<Extremes2d>> {
+        Ok(extremes(self.x, self.y))
+    }
+
+    fn count(&mut self, x_bins: &Locator, y_bins: &Locator) -> Result<Vec<u64>> {
+        Ok(Cells { x: self.x, y: self.y, x_bins, y_bins }.count())
+    }
+
+    fn sum(&mut self, x_bins: &Locator, y_bins: &Locator) -> Result<Vec<f64>> {
+        Ok(self.weights.map(|weights| Cells { x: self.x, y: self.y, x_bins, y_bins }.sum(weights)).unwrap_or_default())
+    }
+}
+
+/// A histogram of two columns with the heavy steps done by `steps`, whatever the device.
+pub(crate) fn by_steps(
+    x: &Column<'_>,
+    y: &Column<'_>,
+    weighted: bool,
+    params: &Histogram2dParams,
+    steps: &mut impl Steps2d,
+) -> Result<Histogram2d> {
     params.validate()?;
     if x.len() != y.len() {
         return Err(Error::Data(format!("columns `{}` and `{}` differ in length: {} and {}", x.name(), y.name(), x.len(), y.len())));
     }
     let needed = params.x.needs_extremes() || params.y.needs_extremes();
-    let [x_extremes, y_extremes] = if needed { extremes(x, y) } else { None }.map_or([None; 2], |e| e.map(Some));
+    let [x_extremes, y_extremes] = if needed { steps.extremes()? } else { None }.map_or([None; 2], |e| e.map(Some));
     let width = x.width().max(y.width());
     let x_bins = bins(x, &params.x, width, x_extremes)?;
     let y_bins = bins(y, &params.y, width, y_extremes)?;
-    let cells = Cells { x, y, x_bins: locator(&x_bins), y_bins: locator(&y_bins) };
-    let heights = match weights {
-        None => Heights::Counts(cells.count()),
-        Some(weights) => Heights::Values(cells.sum(weights)),
+    let (x_locator, y_locator) = (locator(&x_bins), locator(&y_bins));
+    let heights = match weighted {
+        false => Heights::Counts(steps.count(&x_locator, &y_locator)?),
+        true => Heights::Values(steps.sum(&x_locator, &y_locator)?),
     };
     let heights = if params.density { Heights::Values(density(&heights, &x_bins, &y_bins)) } else { heights };
     Ok(Histogram2d { x_edges: x_bins.edges, y_edges: y_bins.edges, heights })
@@ -70,7 +114,7 @@ fn density(heights: &Heights, x: &Bins, y: &Bins) -> Vec<f64> {
 }
 
 /// The extremes of each column over the rows in which neither is missing.
-fn extremes(x: &Column<'_>, y: &Column<'_>) -> Option<[(f64, f64); 2]> {
+fn extremes(x: &Column<'_>, y: &Column<'_>) -> Option<Extremes2d> {
     let shares = each_thread(x.len(), |blocks| {
         let mut found = [(f64::INFINITY, f64::NEG_INFINITY); 2];
         let mut read = [vec![], vec![]];
@@ -101,8 +145,8 @@ fn extremes(x: &Column<'_>, y: &Column<'_>) -> Option<[(f64, f64); 2]> {
 struct Cells<'a> {
     x: &'a Column<'a>,
     y: &'a Column<'a>,
-    x_bins: Locator,
-    y_bins: Locator,
+    x_bins: &'a Locator,
+    y_bins: &'a Locator,
 }
 
 impl Cells<'_> {
@@ -113,10 +157,10 @@ impl Cells<'_> {
     /// The cell of each of rows `start .. start + len`; the number of cells for none.
     fn rows<'s>(&self, lookups: &'s mut [Lookup; 2], start: usize, len: usize) -> &'s [u32] {
         let [x, y] = lookups;
-        x.rows(self.x, &self.x_bins, start, len);
+        x.rows(self.x, self.x_bins, start, len);
         let (bins, other_bins) = (self.x_bins.bins() as u32, self.y_bins.bins() as u32);
         let none = bins * other_bins;
-        for (cell, &other) in x.found.iter_mut().zip(y.rows(self.y, &self.y_bins, start, len)) {
+        for (cell, &other) in x.found.iter_mut().zip(y.rows(self.y, self.y_bins, start, len)) {
             *cell = if (*cell < bins) & (other < other_bins) { *cell * other_bins + other } else { none };
         }
         &x.found

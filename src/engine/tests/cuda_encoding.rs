@@ -111,6 +111,38 @@ fn target_encodings_have_the_same_bits() {
     say(&format!("target encodings: {done}, all equal"));
 }
 
+/// A few rows through every kernel: small enough for compute-sanitizer's racecheck.
+#[test]
+fn few_rows_reach_every_kernel() {
+    let Some(gpu) = gpu() else { return };
+    let (n, categories) = (6001, 40);
+    let r = random(11);
+    let codes: Vec<u32> = (0..n).map(|i| (r.unit(i as u64).powi(2) * categories as f64) as u32).collect();
+    let flags: Vec<u8> = (0..n).map(|i| (r.unit((i + n) as u64) < 0.3) as u8).collect();
+    let real: Vec<f64> = (0..n).map(|i| r.unit((i + 2 * n) as u64) - 0.4).collect();
+    let classes: Vec<u32> = (0..n).map(|i| r.u32(i as u32) % 3).collect();
+    // Flags in the rows' numbers, flags of classes, numbers, numbers with weights.
+    for (name, target, weight) in [
+        ("flags", EncodingTarget::Flags(&flags), None),
+        ("classes", EncodingTarget::Classes(&classes, 3), None),
+        ("numbers", EncodingTarget::Numbers(&real), None),
+        ("weighted", EncodingTarget::Numbers(&real), Some(&real.iter().map(|x| x + 0.5).collect::<Vec<f64>>()[..])),
+    ] {
+        let input = EncodingInput { codes: &codes, categories, target, weight };
+        for (plan_name, plan, params) in plans(n, &TargetParams::default()) {
+            same(gpu, &format!("{name}, {plan_name}"), &input, &plan, &params);
+        }
+    }
+    statistics(gpu, n, categories);
+    // By a table, and by a sort.
+    let other: Vec<u32> = (0..n).map(|i| r.u32(i as u32) % 1000).collect();
+    for counts in [[categories, 1000], [1 << 20, 1 << 20]] {
+        let columns = [(&codes[..], counts[0]), (&other[..], counts[1])];
+        let found = with_columns("cuda", |backend| backend.combine(&columns)).expect("combined");
+        assert!(found == combine(&columns).expect("combined"), "{counts:?}");
+    }
+}
+
 #[test]
 fn no_rows_and_bad_input_are_as_on_the_cpu() {
     let Some(gpu) = gpu() else { return };
@@ -142,41 +174,44 @@ fn no_rows_and_bad_input_are_as_on_the_cpu() {
 fn statistics_inside_the_trees_have_the_same_bits() {
     let Some(gpu) = gpu() else { return };
     for (n, cardinality) in [(1usize, 1usize), (100, 3), (5000, 1), (200_003, 30_000)] {
-        let r = random(8);
-        let codes: Vec<u32> = (0..n).map(|i| (r.unit(i as u64).powi(2) * cardinality as f64) as u32).collect();
-        let y: Vec<f64> = (0..n).map(|i| r.unit((i + n) as u64) * 8.0 - 3.0).collect();
-        let training: Vec<u32> = (0..n as u32).filter(|i| n < 10 || i % 5 != 0).collect();
-        let target = CtrTarget::numbers(&y, &training, &[-1.0, 0.5, 2.0], true);
-        let shuffled = permutation(n, Random::new(3, Purpose::Permutation, 0));
-        let order: Vec<u32> = shuffled.into_iter().filter(|row| n < 10 || row % 5 != 0).collect();
-        let on_device = DeviceCodes::new(&gpu.queue, "codes", &codes, cardinality).expect("room");
-        for order in [&order[..], &[]] {
-            let device_order = ctr::DeviceOrder::new(&gpu.queue, order, n).expect("room");
-            for kind in
-                [CtrKind::Borders, CtrKind::Buckets, CtrKind::BinarizedTargetMeanValue, CtrKind::FloatTargetMeanValue, CtrKind::Counter]
-            {
-                let statistic = Ctr { kind, class: 1, prior: 0.5 };
-                let addends: Vec<u32> = (0..n)
-                    .map(|row| match kind {
-                        CtrKind::Borders => (target.classes[row] > 1) as u32,
-                        CtrKind::Buckets => (target.classes[row] == 1) as u32,
-                        CtrKind::BinarizedTargetMeanValue => target.classes[row] as u32,
-                        CtrKind::FloatTargetMeanValue => target.scaled[row],
-                        CtrKind::Counter => 0,
-                    })
-                    .collect();
-                let expected = statistic.prefixes(&codes, cardinality, order, &target);
-                let found = ctr::prefixes(&gpu.queue, &on_device, &device_order, &gpu.upload(&addends)).expect("prefixes");
-                let (rows, sums) = (gpu.download(&found.n), gpu.download(&found.s));
-                for (row, e) in expected.iter().enumerate() {
-                    assert_eq!((rows[row], sums[row]), (e.n, e.s), "{kind:?}, row {row} of {n}");
-                }
-                let most = expected.iter().map(|e| e.n).max().unwrap_or(0);
-                let borders: Vec<f64> = (0..15).map(|i| i as f64 / 15.0).collect();
-                let unit = statistic.unit(target.count);
-                let codes_found = ctr::codes(&gpu.queue, &statistic, &found, unit, most, &borders).expect("codes");
-                assert_eq!(gpu.download(&codes_found), ctr_codes(&statistic, &expected, unit, most, &borders), "{kind:?} of {n}");
+        statistics(gpu, n, cardinality);
+    }
+}
+
+fn statistics(gpu: &Gpu, n: usize, cardinality: usize) {
+    let r = random(8);
+    let codes: Vec<u32> = (0..n).map(|i| (r.unit(i as u64).powi(2) * cardinality as f64) as u32).collect();
+    let y: Vec<f64> = (0..n).map(|i| r.unit((i + n) as u64) * 8.0 - 3.0).collect();
+    let training: Vec<u32> = (0..n as u32).filter(|i| n < 10 || i % 5 != 0).collect();
+    let target = CtrTarget::numbers(&y, &training, &[-1.0, 0.5, 2.0], true);
+    let shuffled = permutation(n, Random::new(3, Purpose::Permutation, 0));
+    let order: Vec<u32> = shuffled.into_iter().filter(|row| n < 10 || row % 5 != 0).collect();
+    let on_device = DeviceCodes::new(&gpu.queue, "codes", &codes, cardinality).expect("room");
+    for order in [&order[..], &[]] {
+        let device_order = ctr::DeviceOrder::new(&gpu.queue, order, n).expect("room");
+        for kind in [CtrKind::Borders, CtrKind::Buckets, CtrKind::BinarizedTargetMeanValue, CtrKind::FloatTargetMeanValue, CtrKind::Counter]
+        {
+            let statistic = Ctr { kind, class: 1, prior: 0.5 };
+            let addends: Vec<u32> = (0..n)
+                .map(|row| match kind {
+                    CtrKind::Borders => (target.classes[row] > 1) as u32,
+                    CtrKind::Buckets => (target.classes[row] == 1) as u32,
+                    CtrKind::BinarizedTargetMeanValue => target.classes[row] as u32,
+                    CtrKind::FloatTargetMeanValue => target.scaled[row],
+                    CtrKind::Counter => 0,
+                })
+                .collect();
+            let expected = statistic.prefixes(&codes, cardinality, order, &target);
+            let found = ctr::prefixes(&gpu.queue, &on_device, &device_order, &gpu.upload(&addends)).expect("prefixes");
+            let (rows, sums) = (gpu.download(&found.n), gpu.download(found.s.as_ref().expect("sums")));
+            for (row, e) in expected.iter().enumerate() {
+                assert_eq!((rows[row], sums[row]), (e.n, e.s), "{kind:?}, row {row} of {n}");
             }
+            let most = expected.iter().map(|e| e.n).max().unwrap_or(0);
+            let borders: Vec<f64> = (0..15).map(|i| i as f64 / 15.0).collect();
+            let unit = statistic.unit(target.count);
+            let codes_found = ctr::codes(&gpu.queue, &statistic, &found, unit, most, &borders).expect("codes");
+            assert_eq!(gpu.download(&codes_found), ctr_codes(&statistic, &expected, unit, most, &borders), "{kind:?} of {n}");
         }
     }
 }

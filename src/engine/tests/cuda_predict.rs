@@ -24,6 +24,8 @@ fn same(what: &str, predictor: &Predictor, columns: &[&Column<'_>]) {
     let found = on_device.raw(&gpu.queue, columns).expect("predictions");
     assert_eq!(bits(&found), bits(&predictor.raw(columns)), "{what}");
     assert_eq!(on_device.leaves(&gpu.queue, columns).expect("leaves"), predictor.leaves(columns), "{what}: leaves");
+    let stages = on_device.staged(&gpu.queue, columns).expect("predictions after every round");
+    assert_eq!(bits(&stages), bits(&predictor.staged(columns)), "{what}: after every round");
     if predictor.model().derived.is_empty() && columns.first().is_some_and(|c| !c.is_empty()) {
         let columns: Vec<DeviceColumn> = columns.iter().map(|c| DeviceColumn::numeric(&gpu.queue, c).expect("room")).collect();
         let resident = gpu.download(&on_device.raw_on_device(&gpu.queue, &columns).expect("predictions"));

@@ -5,7 +5,8 @@ mod cuda_support;
 
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::patterns;
-use taiga_engine::backend::cuda::stats;
+use taiga_engine::backend::cuda::range::count_by_range;
+use taiga_engine::backend::cuda::{DeviceColumn, stats};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::numerics::random::Random;
 use taiga_engine::stats::{AxisParams, Heights, Histogram, HistogramParams, histogram, min_max};
@@ -187,6 +188,58 @@ fn every_type_with_nulls_and_chunks_has_the_same_statistics() {
             same(gpu, name, column, None, &edges(&[-1e18, -128.0, 0.0, 1.0, 1.5, 77.0, 1e9, 1e30]));
             let weights: Vec<f64> = (0..column.len()).map(|i| random(8).unit(i as u64)).collect();
             same(gpu, name, column, Some(&Column::from_f64("w", &weights)), &bins(37, Some((-100.0, 1e5))));
+        }
+    }
+}
+
+/// A few rows through every kernel and layout of counters: small enough for compute-sanitizer's racecheck.
+#[test]
+fn few_rows_reach_every_kernel() {
+    let Some(gpu) = gpu() else { return };
+    let n = 9001;
+    let doubles: Vec<f64> = (0..n).map(|i| (random(21).unit(i as u64) * 200.0 - 50.0).floor()).collect();
+    let bits: Vec<u8> = (0..n / 8 + 2).map(|i| random(22).u32(i as u32) as u8).collect();
+    let weights = Column::from_f64("w", &doubles);
+    macro_rules! check {
+        ($($variant:ident: $type:ty),*) => {$({
+            let values: Vec<$type> = doubles.iter().map(|x| *x as $type).collect();
+            let chunk = |validity| vec![Chunk::new(Values::$variant(&values), validity)];
+            for column in [chunk(None), chunk(Some(Bits::new(&bits, 3, n)))].map(|c| Column::new("x", FeatureType::Numeric, c)) {
+                let what = stringify!($variant);
+                assert_eq!(stats::min_max_of(&gpu.queue, &column).expect("extremes"), min_max(&column), "{what}");
+                // 32 copies of a counter, four, none in shared memory; the range found in the same launch, or given.
+                for count in [5, 4096, 70_000] {
+                    same(gpu, what, &column, None, &bins(count, None));
+                    same(gpu, what, &column, None, &bins(count, Some((-10.0, 60.5))));
+                }
+                same(gpu, what, &column, Some(&weights), &bins(37, None));
+                same(gpu, what, &column, Some(&weights), &bins(7000, Some((0.0, 100.0))));
+                let list = [-20.0, 0.0, 0.0, 3.5, 90.0];
+                same(gpu, what, &column, None, &edges(&list));
+                same(gpu, what, &column, Some(&weights), &edges(&list));
+            }
+        })*};
+    }
+    check!(F32: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32, U64: u64, I128: i128, U128: u128);
+}
+
+/// One launch finds the range and counts wherever there are bins between two ends, and leaves the rest to the host.
+#[test]
+fn range_and_counts_come_from_one_launch() {
+    let Some(gpu) = gpu() else { return };
+    for (name, doubles) in shapes(300_001) {
+        let singles: Vec<f32> = doubles.iter().map(|x| *x as f32).collect();
+        for column in [Column::from_f64("x", &doubles), Column::from_f32("x", &singles)] {
+            let on_device = DeviceColumn::numeric(&gpu.queue, &column).expect("room");
+            for count in [1, 16, 4096] {
+                let found = count_by_range(&gpu.queue, &on_device, count).expect("found").expect("a kernel");
+                assert_eq!(found.extremes, min_max(&column), "{name}");
+                let between = min_max(&column).is_some_and(|m| m.min.to_f64().is_finite() && m.max.to_f64().is_finite());
+                // Of f32 with 1e300 all are infinite, with 1e-310 all zero.
+                if name != "tiny" && name != "huge" {
+                    assert_eq!(found.counts.is_some(), between, "{name}, {count} bins");
+                }
+            }
         }
     }
 }

@@ -76,6 +76,45 @@ fn any_policy_loss_and_sample() {
     contract::combinations(20_000, |t, p, case| compare(t, &p, &format!("case {case}: {p:?}")));
 }
 
+/// Proves equal bytes where leaves are refitted by weighted quantiles: whole and fractional weights, weights of zero, many
+/// equal residuals, drawn and held-out rows, leaves with a row or none that counts.
+#[test]
+fn weighted_quantiles() {
+    if gpu().is_none() {
+        return;
+    }
+    for (case, (rows, policy, more)) in [
+        (40_000, "symmetric", json!({ "loss": "mae" })),
+        (40_000, "depthwise", json!({ "loss": "quantile", "alpha": 0.9 })),
+        (20_000, "leafwise", json!({ "loss": "mae", "row_sample": "goss" })),
+        (20_000, "symmetric", json!({ "loss": "quantile", "alpha": 0.05, "row_sample": "mvs", "row_fraction": 0.4 })),
+        (20_000, "depthwise", json!({ "loss": "mae", "row_sample": "bernoulli", "row_fraction": 0.3 })),
+        (300, "depthwise", json!({ "loss": "mae", "min_child_weight": 0 })),
+        (33, "leafwise", json!({ "loss": "quantile", "alpha": 0.5, "min_child_weight": 0 })),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for kind in 0..4 {
+            let mut t = table(rows, 5, "rmse", (10 * case + kind) as u64);
+            let mut dice = Dice::new((100 + 10 * case + kind) as u64);
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            if kind % 2 == 1 {
+                y.iter_mut().for_each(|y| *y = y.round());
+            }
+            t.weight = match kind {
+                0 => Some((0..rows).map(|_| dice.unit()).collect()),
+                1 => Some((0..rows).map(|_| dice.below(4) as f64).collect()),
+                2 => Some((0..rows).map(|_| (dice.unit() * 40.0 - 20.0).exp2()).collect()),
+                _ => None,
+            };
+            t.held_out = (kind == 3 || case == 1).then(|| (0..rows).map(|i| i % 7 == 3).collect());
+            let p = params_with(json!({ "trees": 6, "policy": policy, "learning_rate": 0.4 }), more.clone());
+            compare(&t, &p, &format!("{rows} rows, {policy}, weights {kind}: {more}"));
+        }
+    }
+}
+
 /// Proves equal bytes at the edges of the layout: one border and 255, one block of features and
 /// several, many pieces of rows, deep trees.
 #[test]
@@ -242,6 +281,16 @@ fn every_kernel_once() {
     y[1234] = 1e9;
     t.weight = Some((0..3000).map(|i| 1.0 + (i % 3) as f64).collect());
     compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
+    let mut t = table(3000, 4, "rmse", 23);
+    t.weight = Some((0..3000).map(|i| 0.1 + (i % 7) as f64).collect());
+    compare(&t, &params(json!({ "trees": 4, "depth": 3, "loss": "mae" })), "weighted quantiles");
+    let mut dice = Dice::new(24);
+    let levels: Vec<[usize; 2]> = (0..3000).map(|_| [dice.below(20) as usize, dice.below(20) as usize]).collect();
+    let flag = |f: usize| levels.iter().map(|l| (l[f / 20] == f % 20) as u8 as f64).collect();
+    let t = Table::numbers((0..40).map(flag).collect(), levels.iter().map(|l| (l[0] * 7 % 11 + l[1]) as f64).collect());
+    for policy in ["symmetric", "depthwise"] {
+        compare(&t, &params(json!({ "trees": 4, "depth": 3, "policy": policy })), "flags");
+    }
 }
 
 /// Proves that fits that share the GPU at the same time give the bytes that each gives alone.
@@ -270,7 +319,57 @@ fn several_fits_at_once() {
     });
 }
 
-/// Proves equal bytes for sparse features, which the CPU bundles and the GPU does not.
+/// Proves equal bytes for features that exclude one another, which share columns of codes: flags of categories, counts, values that
+/// are mostly missing or have missing values among the others, beside dense features and sparse ones that exclude none.
+#[test]
+fn exclusive_features() {
+    if gpu().is_none() {
+        return;
+    }
+    for (case, (levels, more)) in [
+        (40, json!({ "policy": "symmetric" })),
+        (40, json!({ "policy": "depthwise", "min_data_in_leaf": 7 })),
+        (25, json!({ "policy": "leafwise", "leaves": 30 })),
+        (70, json!({ "policy": "symmetric", "min_data_in_leaf": 20, "row_sample": "bernoulli", "row_fraction": 0.6 })),
+        (70, json!({ "policy": "depthwise", "feature_fraction": 0.6, "depth": 9 })),
+        (300, json!({ "policy": "leafwise", "row_sample": "goss", "leaves": 50 })),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for kind in 0..4 {
+            let rows = 20_000;
+            let mut dice = Dice::new((7 + 10 * case + kind) as u64);
+            let usual = [0.0, f64::NAN, 2.0, 0.0][kind];
+            let mut columns: Vec<Vec<f64>> = vec![vec![usual; rows]; 2 * levels];
+            let mut y = vec![0.0; rows];
+            for row in 0..rows {
+                for category in 0..2 {
+                    let level = dice.below(levels as u64) as usize;
+                    let value =
+                        [1.0, 1.0 + dice.below(3) as f64, dice.below(5) as f64, if dice.chance(0.3) { f64::NAN } else { 1.0 }][kind];
+                    columns[category * levels + level][row] = value;
+                    y[row] += ((level * 37 + category) % 11) as f64 / 5.0 + if value > 1.0 { 0.3 * value } else { 0.0 };
+                }
+            }
+            if kind % 2 == 0 {
+                columns.extend((0..3).map(|_| (0..rows).map(|_| dice.unit()).collect::<Vec<f64>>()));
+                columns.insert(5, (0..rows).map(|_| if dice.chance(0.98) { 0.0 } else { dice.normal() }).collect());
+            }
+            y.iter_mut().enumerate().for_each(|(i, y)| *y += 0.2 * dice.normal() + if kind == 2 { columns[5][i] } else { 0.0 });
+            if case == 1 {
+                y[77] = 1e8;
+            }
+            let t = Table::numbers(columns, y);
+            let p = params_with(json!({ "trees": 4, "learning_rate": 0.5 }), more.clone());
+            compare(&t, &p, &format!("{levels} levels, kind {kind}: {more}"));
+            let model = t.fit(&BoostingParams { bundle: false, ..p.clone() });
+            assert!(model.to_bytes() == t.fit(&p).to_bytes(), "without bundles: {levels} levels, kind {kind}: {more}");
+        }
+    }
+}
+
+/// Proves equal bytes for sparse features that exclude no others.
 #[test]
 fn sparse_features() {
     if gpu().is_none() {

@@ -110,6 +110,36 @@ fn chunks_leave_no_trace() {
     }
 }
 
+/// Proves for a million entries without values, whose scores are sums of integers, that threads and chunks leave no trace, and that
+/// the model is that of f64 (which any other value leads to) but for what 30 bits can't hold.
+#[test]
+fn sums_of_integers() {
+    for (case, classes) in [(0, 2), (1, 3)] {
+        let mut table = table(36_000, 700, 60, classes, false, case);
+        assert!(table.numbers.len() > 1 << 20);
+        for p in [json!({ "epochs": 30, "l2": 1e-4 }), json!({ "epochs": 30, "l1": 1e-4 })] {
+            let with = |threads: u32| {
+                let mut p = p.clone();
+                p["n_threads"] = json!(threads);
+                p
+            };
+            let whole = fit_rows(table.sparse(), &table, &with(1));
+            assert_eq!(whole, fit_rows(table.sparse(), &table, &with(3)), "{p}");
+            let chunks = SparseRows { features: cut(&table.offsets, 1_013, Values::I64(&table.numbers), "f"), values: None };
+            assert_eq!(whole, fit_rows(chunks, &table, &with(2)), "{p}");
+            let mut values = vec![1.0; table.numbers.len()];
+            table.values = Some(values.clone());
+            let (ones, whole) = (table.fit(with(2)), LinearModel::from_bytes(&whole).unwrap());
+            assert_eq!((&ones.weights, &ones.intercepts), (&whole.weights, &whole.intercepts), "values of 1: {p}");
+            values[77] = 1.0 + 1.0 / 1024.0 / 1024.0;
+            table.values = Some(values);
+            let doubles = table.fit(with(2));
+            table.values = None;
+            assert!((doubles.objective - whole.objective).abs() < 1e-9, "{p}: {} and {}", doubles.objective, whole.objective);
+        }
+    }
+}
+
 /// Proves that the integer type of feature numbers, the float type of values, lists or arrays, 32- or 64-bit offsets, values of 1 or
 /// none, and entries that are null behind a bitmap leave the bytes as they are.
 #[test]

@@ -190,7 +190,7 @@ fn columns_are_found_by_name_and_every_fault_is_named() {
     let columns = [numeric("f3"), typed("f1", FeatureType::Duration(TimeUnit::Microseconds)), numeric("f0")];
     assert_eq!(
         predictor.bind(&columns).unwrap_err().to_string(),
-        "predict: the model needs columns that are missing: `f2` (numeric), `f4` (numeric); columns of another type than the model's: \
+        "the model needs columns that are missing: `f2` (numeric), `f4` (numeric); columns of another type than the model's: \
          `f1` is duration[us], the model was fitted on numeric; `f3` is numeric, the model was fitted on date"
     );
     let mut twice = good();

@@ -42,6 +42,7 @@ fn threads_change_nothing_at_the_edges_of_the_layout() {
         (12_000, 29, json!({ "trees": 4, "policy": "leafwise", "min_data_in_leaf": 9 })),
         (12_000, 61, json!({ "trees": 4, "policy": "depthwise", "row_sample": "mvs" })),
         (12_000, 125, json!({ "trees": 3 })),
+        (40_000, 70, json!({ "trees": 3, "policy": "leafwise" })),
         (300_000, 3, json!({ "trees": 3, "policy": "depthwise", "l1": 0.5 })),
     ] {
         let t = table(rows, features, "rmse", 3);
@@ -49,6 +50,32 @@ fn threads_change_nothing_at_the_edges_of_the_layout() {
         let one = t.fit(&with_threads(&p, 1));
         for n in [1, 2, 3, 4, 7] {
             assert_same(&one, &t.fit(&with_threads(&p, n)), &format!("{rows} x {features}, {n} threads"));
+        }
+    }
+}
+
+/// Proves that leaves divided together, ahead of their turn, give the trees of one at a time, which a draw of (all) features
+/// by node asks for: on one thread and several, with few leaves and many, limited depth, rows drawn, held out and so few
+/// that they are searched one by one.
+#[test]
+fn leaves_divided_ahead_of_their_turn_change_nothing() {
+    for (rows, features, more) in [
+        (40_000, 6, json!({ "leaves": 64 })),
+        (40_000, 6, json!({ "leaves": 7, "depth": 4, "row_sample": "goss" })),
+        (6_000, 20, json!({ "leaves": 200, "min_child_weight": 0.0, "loss": "mae" })),
+        (3_000, 40, json!({ "leaves": 31, "depth": 5, "row_sample": "bernoulli", "row_fraction": 0.6 })),
+        (400, 8, json!({ "leaves": 100 })),
+    ] {
+        for held_out in [false, true] {
+            let mut t = table(rows, features, "rmse", 12);
+            t.held_out = held_out.then(|| (0..rows).map(|i| i % 4 == 1).collect());
+            let p = params_with(json!({ "trees": 6, "policy": "leafwise" }), more.clone());
+            for n in [1, 2, 3] {
+                let ahead = t.fit(&with_threads(&p, n));
+                let single = t.fit(&BoostingParams { feature_fraction_node: 1.0 - 1e-9, ..with_threads(&p, n) });
+                assert!(ahead.trees == single.trees, "{rows} x {features}, {n} threads: {more}");
+                assert!(ahead.trees.iter().any(|t| t.leaves().len() > 3));
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! How a tree grows, in the backend's verbs: the algorithm itself, whatever the device.
 
+mod leafwise;
+
 use super::model::{Child, Leaf, Node, Split, Tree};
 use super::params::{Policy, TreeParams};
 use super::split::{SplitRules, Sums};
@@ -117,7 +119,9 @@ fn draw(fraction: f64, random: &Random, from: Option<Vec<u32>>, all: &[u32]) -> 
     Some(drawn)
 }
 
-/// Grows one tree for the current derivatives of `output`. `tree` numbers the trees of the fit.
+/// Grows one tree for the current derivatives of `output`. `tree` numbers the trees of the fit. `least_gain`: the
+/// least gain that a leaf was divided for in the last such tree under [`Policy::Leafwise`], infinite before the first;
+/// becomes this tree's. It changes no tree.
 ///
 /// # Errors
 /// What the backend reports, and [`Error::Interrupted`].
@@ -129,6 +133,7 @@ pub fn grow(
     features: &mut dyn Features,
     tree: u64,
     output: usize,
+    least_gain: &mut f64,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Grown> {
     let groups = features.begin_tree(backend, tree)?;
@@ -147,7 +152,7 @@ pub fn grow(
     };
     let root = Open { id: 0, sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
     let choice = FeatureChoice::new(params, features, tree);
-    let mut growth = Growth { backend, params, rules, features, choice, used: vec![], next: 1, interrupted };
+    let mut growth = Growth { backend, params, rules, features, choice, used: vec![], next: 1, least_gain, interrupted };
     let (tree, leaves) = match params.policy {
         Policy::Symmetric => growth.symmetric(root)?,
         Policy::Depthwise => growth.depthwise(root)?,
@@ -167,6 +172,7 @@ struct Growth<'a> {
     used: Vec<u32>,
     /// The next node's number.
     next: NodeId,
+    least_gain: &'a mut f64,
     interrupted: &'a dyn Fn() -> bool,
 }
 
@@ -240,53 +246,6 @@ impl Growth<'_> {
         }
         leaves.extend(nodes);
         Ok(shape.finish(leaves))
-    }
-
-    /// The leaf with the largest gain first; at a tie the older one.
-    fn leafwise(&mut self, root: Open) -> Result<Shape> {
-        let mut shape = Branches::new(root.id);
-        let mut closed = vec![];
-        let mut waiting: Vec<(Open, Candidate, Sums)> = vec![];
-        let mut fresh = vec![root];
-        let mut leaves = 1;
-        loop {
-            self.check()?;
-            let deeper = |n: &Open| leaves < self.params.leaves && n.depth < self.params.depth && self.rules.divisible(n.sums);
-            let open = close(fresh, deeper, &mut closed);
-            if !open.is_empty() {
-                let mut search: Vec<SearchNode> = open.iter().map(|n| self.search_node(n)).collect();
-                self.features.open(self.backend, &self.used, &search)?;
-                for (s, n) in search.iter_mut().zip(&open) {
-                    s.features = self.choice.node(&self.choice.level(n.depth, self.features), n, self.features);
-                }
-                let found = self.backend.find_splits(&search, &self.rules)?;
-                for (node, found) in open.into_iter().zip(found) {
-                    match found {
-                        Some((candidate, left)) => waiting.push((node, candidate, left)),
-                        None => closed.push(node),
-                    }
-                }
-            }
-            if leaves >= self.params.leaves {
-                break;
-            }
-            let best = (0..waiting.len()).reduce(|a, b| {
-                let (ga, gb) = (waiting[a].1.gain, waiting[b].1.gain);
-                if gb > ga || (gb == ga && waiting[b].0.id < waiting[a].0.id) { b } else { a }
-            });
-            let Some(best) = best else { break };
-            let (node, candidate, left) = waiting.swap_remove(best);
-            let (l, r) = self.children(&node, &candidate, Some(left));
-            leaves += 1;
-            let deeper = leaves < self.params.leaves && l.depth < self.params.depth;
-            let searched = deeper && (self.rules.divisible(l.sums) || self.rules.divisible(r.sums));
-            let division = self.division(&node, &l, &r, candidate, searched);
-            self.backend.divide(&[division])?;
-            shape.divide(node.id, split(&candidate), l.id, r.id);
-            fresh = vec![l, r];
-        }
-        closed.extend(waiting.into_iter().map(|w| w.0));
-        Ok(shape.finish(closed))
     }
 
     fn check(&self) -> Result<()> {

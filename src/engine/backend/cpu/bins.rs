@@ -68,6 +68,18 @@ impl Bins<'_> {
         }
     }
 
+    /// How many of the bins `start .. end` have any rows.
+    #[inline(always)]
+    fn count_occupied(&self, start: usize, end: usize) -> usize {
+        match self {
+            Bins::Wide { gradient, hessian, .. } => {
+                gradient[start..end].iter().zip(&hessian[start..end]).map(|(g, h)| (g | h != 0) as usize).sum()
+            }
+            Bins::Packed { bins, .. } => bins[start..end].iter().map(|bin| (*bin != 0) as usize).sum(),
+            Bins::Rows { .. } | Bins::Sparse(_) => end - start,
+        }
+    }
+
     /// The sums over a range of bins.
     #[inline(always)]
     pub fn total(&self, range: std::ops::Range<usize>) -> Sums {
@@ -181,6 +193,58 @@ fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
     bits
 }
 
+/// The sums of `start` and the numbers up to each; packed numbers may pass through the sign bit.
+#[inline(always)]
+fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
+    let mut sum = start;
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the feature was found.
+        (done, sum) = unsafe { x86::prefix_sums(numbers, start, out) };
+    }
+    for (out, number) in out[done..].iter_mut().zip(&numbers[done..]) {
+        sum = sum.wrapping_add(*number);
+        *out = sum;
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// Eight at a time; gives how many, and the last sum.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F.
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) -> (usize, i64) {
+        let (zero, last) = (_mm512_setzero_si512(), _mm512_set1_epi64(7));
+        let mut carry = _mm512_set1_epi64(start);
+        let mut done = 0;
+        for (numbers, out) in numbers.chunks_exact(8).zip(out.chunks_exact_mut(8)) {
+            // SAFETY: both are eight numbers.
+            let mut sums = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
+            sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<7>(sums, zero));
+            sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<6>(sums, zero));
+            sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<4>(sums, zero));
+            sums = _mm512_add_epi64(sums, carry);
+            carry = _mm512_permutexvar_epi64(last, sums);
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), sums) };
+            done += 8;
+        }
+        (done, _mm_cvtsi128_si64(_mm512_castsi512_si128(carry)))
+    }
+}
+
+/// Packed bins as numbers.
+#[inline(always)]
+fn as_numbers(bins: &[u64]) -> &[i64] {
+    // SAFETY: as in `as_packed`.
+    unsafe { std::slice::from_raw_parts(bins.as_ptr() as *const i64, bins.len()) }
+}
+
 /// The same numbers as packed bins.
 pub fn as_packed(numbers: &[i64]) -> &[u64] {
     // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is one of both.
@@ -193,8 +257,8 @@ pub const LANES: usize = 8;
 /// The most bins a feature has, rounded up to whole vectors.
 pub const MAX_BINS: usize = 264;
 
-/// Sums from the first bin up to each bin that has any rows: behind an empty bin a candidate
-/// would only repeat the one before, and at a tie the lower border is taken anyway. The bin of
+/// Sums from the first bin up to each bin that has any rows, or up to every one: behind an empty bin a
+/// candidate only repeats the one before, and at a tie the lower border is taken anyway. The bin of
 /// the first border always has an entry, which may put nothing but missing values to the left.
 pub struct Steps {
     pub len: usize,
@@ -206,6 +270,8 @@ pub struct Steps {
     count: [i64; MAX_BINS],
     /// Packed bins, all zero between uses.
     scratch: [u64; MAX_BINS],
+    /// Packed sums up to each bin.
+    packed: [i64; MAX_BINS],
 }
 
 impl Steps {
@@ -218,39 +284,69 @@ impl Steps {
             hessian: [0; MAX_BINS],
             count: [0; MAX_BINS],
             scratch: [0; MAX_BINS],
+            packed: [0; MAX_BINS],
         }
     }
 
-    /// From the bins of a feature whose values start at bin `first`.
+    /// From the bins of a feature whose values start at bin `first`. Where at least one in `dense` bins is occupied, all
+    /// of them have steps: whole vectors without a branch are faster than what they save, and the best candidate, the
+    /// lowest of equal ones, is the same.
     #[inline(always)]
-    pub fn fill(&mut self, bins: &Bins<'_>, first: usize) {
+    pub fn fill(&mut self, bins: &Bins<'_>, first: usize, dense: usize) {
         self.len = 0;
         match bins {
-            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len()),
-            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len()),
+            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len(), dense),
+            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len(), dense),
             Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
             Bins::Sparse(sparse) => self.fill_sparse(sparse, first),
         }
     }
 
     #[inline(always)]
-    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
+    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize, dense: usize) {
         self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
+        if bins.count_occupied(first, n) * dense >= n - first {
+            return self.fill_all(bins, first, n);
+        }
         let mut sum = self.missing;
         for start in (first..n).step_by(64) {
-            let end = n.min(start + 64);
-            let mut occupied = bins.occupied(start, end) | (start == first) as u64;
-            if occupied == u64::MAX >> (64 - (end - start)) {
-                for i in start..end {
-                    self.push(i, bins.at(i), &mut sum);
-                }
-            } else {
-                while occupied != 0 {
-                    let i = start + occupied.trailing_zeros() as usize;
-                    self.push(i, bins.at(i), &mut sum);
-                    occupied &= occupied - 1;
+            let mut bits = bins.occupied(start, n.min(start + 64)) | (start == first) as u64;
+            while bits != 0 {
+                let i = start + bits.trailing_zeros() as usize;
+                self.push(i, bins.at(i), &mut sum);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// A step for every bin.
+    #[inline(always)]
+    fn fill_all(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
+        let len = n - first;
+        self.len = len;
+        for (i, bin) in self.bin[..len].iter_mut().enumerate() {
+            *bin = (first + i) as u32;
+        }
+        match bins {
+            Bins::Wide { gradient, hessian, count } => {
+                prefix_sums(&gradient[first..n], self.missing.gradient, &mut self.gradient[..len]);
+                prefix_sums(&hessian[first..n], self.missing.hessian, &mut self.hessian[..len]);
+                if !count.is_empty() {
+                    prefix_sums(&count[first..n], self.missing.count, &mut self.count[..len]);
                 }
             }
+            Bins::Packed { bins, counted } => {
+                let start = if first > 0 { bins[0] } else { 0 };
+                prefix_sums(as_numbers(&bins[first..n]), start as i64, &mut self.packed[..len]);
+                let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
+                for i in 0..len {
+                    (gradient[i], hessian[i]) = unpack(packed[i] as u64);
+                }
+                if *counted {
+                    self.count[..len].copy_from_slice(hessian);
+                }
+            }
+            Bins::Rows { .. } | Bins::Sparse(_) => {}
         }
     }
 
@@ -334,5 +430,24 @@ impl Steps {
     /// The number of steps that lie before bin `end`.
     pub fn before(&self, end: usize) -> usize {
         self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_sums_are_running_sums() {
+        for n in [0usize, 1, 7, 8, 9, 63, 64, 254, 256] {
+            let numbers: Vec<i64> = (0..n as i64).map(|i| ((i * 7919) % 1000 - 500) << (i % 40)).collect();
+            let mut out = vec![0; n];
+            prefix_sums(&numbers, -5, &mut out);
+            let running = numbers.iter().scan(-5i64, |sum, x| {
+                *sum = sum.wrapping_add(*x);
+                Some(*sum)
+            });
+            assert_eq!(out, running.collect::<Vec<i64>>());
+        }
     }
 }

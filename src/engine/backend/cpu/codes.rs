@@ -9,6 +9,7 @@
 //! The first block is 8, 16 or 32 bytes wide, as few features allow.
 
 use super::buffer::Buffer;
+use super::histogram::Ahead;
 use super::partition::FeatureCodes;
 use crate::pages;
 
@@ -96,6 +97,19 @@ impl CodeBlock {
         FeatureCodes { bytes: self.bytes.as_slice().get(at..).unwrap_or_default(), stride: self.stride }
     }
 
+    /// The bytes of a row that have these features, a multiple of four of them from a multiple of four on.
+    pub fn codes_of(&self, features: &std::ops::Range<usize>) -> std::ops::Range<usize> {
+        let inside = |feature: usize| feature.clamp(self.features.start, self.features.end) - self.features.start;
+        let (start, end) = (inside(features.start), inside(features.end));
+        if start < end { start / 4 * 4..end.next_multiple_of(4) } else { 0..0 }
+    }
+
+    /// The bytes of these rows, to be asked from memory.
+    pub fn ahead(&self, rows: std::ops::Range<usize>) -> Ahead {
+        let bytes = self.bytes.as_slice()[rows.start * self.stride..rows.end * self.stride].as_ptr_range();
+        Ahead { next: bytes.start, end: bytes.end }
+    }
+
     /// The code of a row at byte `at` of its row.
     #[inline]
     pub fn code(&self, row: usize, at: usize) -> u8 {
@@ -119,6 +133,16 @@ impl Columns {
     #[inline(always)]
     pub fn feature(&self, feature: usize) -> &[u8] {
         &self.bytes[feature * self.rows..(feature + 1) * self.rows]
+    }
+
+    /// The codes of several features, one behind the other.
+    pub fn features(&self, features: &std::ops::Range<usize>) -> &[u8] {
+        &self.bytes[features.start * self.rows..features.end * self.rows]
+    }
+
+    /// Those to write them.
+    pub fn features_mut(&mut self, features: &std::ops::Range<usize>) -> &mut [u8] {
+        &mut self.bytes[features.start * self.rows..features.end * self.rows]
     }
 
     /// The codes of a feature, to write them.

@@ -11,7 +11,7 @@ use crate::quantize::codes::{Quantizer, Scratch};
 use crate::quantize::exceptions::Exceptions;
 
 /// The codes are kept a second time, by column, up to this many bytes.
-const MOST_COLUMN_BYTES: usize = 80 << 20;
+pub const MOST_COLUMN_BYTES: usize = 80 << 20;
 
 /// Copies the shard's rows of target, weights, scores and marks.
 pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) {
@@ -33,19 +33,22 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) {
     shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows));
 }
 
-/// Makes the codes of the shard's rows for the features that a fit starts with.
+/// Makes the codes of the shard's rows for the features that a fit starts with, of those that are summed there. `part`:
+/// see [`ShardGroup::new`].
 pub fn codes(
     shard: &mut Shard,
     plan: &Plan,
     data: &TrainingData<'_>,
     quantizers: &[Quantizer],
     exceptions: &[Option<Exceptions>],
+    part: (usize, usize),
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<()> {
     let mut scratch = Scratch::default();
     let (rows, layout) = (data.target.len(), &plan.layout);
     let by_column = rows.saturating_mul(plan.column_codes.len()) <= MOST_COLUMN_BYTES;
-    let mut group = ShardGroup::new(layout, shard.rows, by_column);
+    let mut group = ShardGroup::new(layout, shard.rows, by_column, part);
+    let own = group.own.clone();
     let mut codes = [0; BATCH];
     for batch in 0..shard.batches() {
         if batch % 64 == 0 && interrupted() {
@@ -53,7 +56,7 @@ pub fn codes(
         }
         let (start, first) = (batch * BATCH, shard.first_row(batch));
         let len = BATCH.min(shard.rows - start);
-        for (f, at) in plan.dense_features() {
+        for (f, at) in plan.dense_features().filter(|(_, column)| own.contains(column)) {
             match data.sources[f] {
                 CodeSource::Values(column) => {
                     quantizers[f].codes::<u8>(column, first, len, data.features[f].first(), &mut codes, 1, &mut scratch);

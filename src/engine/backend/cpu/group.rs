@@ -58,16 +58,16 @@ impl Group {
     }
 
     /// Partial `partial` will be the histogram of `node`, in a slot of its own.
-    fn sum_alone(&mut self, node: NodeId, partial: usize) {
-        self.pending.push(Pending { partial, smaller: self.used_slots, larger: None });
+    fn sum_alone(&mut self, node: NodeId, partial: usize, packed: bool) {
+        self.pending.push(Pending { partial, smaller: self.used_slots, larger: None, packed: [packed; 2] });
         self.set_slot(node, self.used_slots);
         self.used_slots += 1;
     }
 
-    /// The partials in order are the histograms of `nodes`.
-    pub fn open_in(&mut self, nodes: &[NodeId]) {
+    /// The partials in order are the histograms of `nodes`; `packed`: whether a node's bins can be packed.
+    pub fn open_in(&mut self, nodes: &[NodeId], packed: impl Fn(NodeId) -> bool) {
         for (partial, node) in nodes.iter().enumerate() {
-            self.sum_alone(*node, partial);
+            self.sum_alone(*node, partial, packed(*node));
         }
     }
 
@@ -77,16 +77,17 @@ impl Group {
         self.slot(division.parent) == NO_SLOT
     }
 
-    /// Gives slots to the children of a division, whose partials start at `partial`; how many it has.
-    pub fn divide(&mut self, d: &Division, partial: usize) -> usize {
+    /// Gives slots to the children of a division, whose partials start at `partial`; how many it has. `packed`: whether
+    /// a node's bins can be packed.
+    pub fn divide(&mut self, d: &Division, partial: usize, packed: impl Fn(NodeId) -> bool) -> usize {
         let parent = self.slot(d.parent);
         if parent == NO_SLOT {
-            self.sum_alone(d.left, partial);
-            self.sum_alone(d.right, partial + 1);
+            self.sum_alone(d.left, partial, packed(d.left));
+            self.sum_alone(d.right, partial + 1, packed(d.right));
             return 2;
         }
         let (smaller, larger) = if d.left_is_smaller { (d.left, d.right) } else { (d.right, d.left) };
-        self.pending.push(Pending { partial, smaller: self.used_slots, larger: Some(parent) });
+        self.pending.push(Pending { partial, smaller: self.used_slots, larger: Some(parent), packed: [packed(smaller), packed(larger)] });
         self.set_slot(smaller, self.used_slots);
         self.set_slot(larger, parent);
         self.used_slots += 1;

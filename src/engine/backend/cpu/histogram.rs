@@ -6,6 +6,8 @@
 //! features would fall 2 KiB apart and alias in the cache's store buffer.
 
 use super::codes::{CodeBlock, STATISTICS};
+use super::statistics::BATCH;
+use std::ops::Range;
 
 /// Bins from one feature to the next.
 pub const STRIDE: usize = 264;
@@ -80,9 +82,11 @@ unsafe fn add_row<const G: usize>(row: *const u8, addend: u64, bins: *mut u64) {
 /// What a kernel reads and writes.
 #[derive(Clone, Copy)]
 pub struct Job {
-    /// The first row of the block.
+    /// The first code of the first row, of those that are added.
     codes: *const u8,
     stride: usize,
+    /// How far behind that the row's statistics are, where it carries them.
+    embedded: usize,
     /// Row numbers, or null for rows `first .. first + len`.
     rows: *const u32,
     first: usize,
@@ -94,20 +98,58 @@ pub struct Job {
     bins: *mut u64,
 }
 
+impl Job {
+    /// What [`add`] is asked for.
+    ///
+    /// # Panics
+    /// When a slice is too short.
+    fn new(block: &CodeBlock, own: Range<usize>, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) -> Job {
+        let (list, first, len): (&[u32], usize, usize) = match rows {
+            Rows::Range(first, len) => (&[], first, len),
+            Rows::List(list, len) => (list, 0, len),
+        };
+        let total = block.rows();
+        assert!(bins.len() >= block.width * STRIDE && len <= MAX_ROWS);
+        assert!(own.start <= own.end && own.end <= block.width && own.len().is_multiple_of(4));
+        assert!(block.width <= block.stride && block.stride <= 32);
+        assert!(statistics.is_some() || block.width + STATISTICS <= block.stride);
+        assert!(statistics.is_none_or(|s| s.len() >= len));
+        match rows {
+            Rows::Range(..) => assert!(first + len <= total),
+            Rows::List(..) => {
+                assert!(list.len() >= len);
+                debug_assert!(list[..len].iter().all(|r| (*r as usize) < total));
+            }
+        }
+        Job {
+            codes: block.bytes.as_slice().as_ptr().wrapping_add(own.start),
+            stride: block.stride,
+            embedded: block.stride.wrapping_sub(STATISTICS + own.start),
+            rows: if list.is_empty() { std::ptr::null() } else { list.as_ptr() },
+            first,
+            len,
+            readable: list.len(),
+            statistics: statistics.map_or(std::ptr::null(), |s| s.as_ptr()),
+            bins: bins[own.start * STRIDE..].as_mut_ptr(),
+        }
+    }
+}
+
 /// # Safety
 /// See [`add`]: it makes the [`Job`] and has checked it.
 #[inline(always)]
 unsafe fn add_generic<const G: usize>(job: Job) {
-    let Job { codes, stride, rows, first, len, readable, statistics, bins } = job;
+    let Job { codes, stride, embedded, rows, first, len, readable, statistics, bins } = job;
     // SAFETY: every row number is smaller than the block's rows and every pointer covers what the
     // job says (checked by `add`); prefetches may point anywhere.
     unsafe {
-        let embedded = stride - STATISTICS;
         match (rows.is_null(), statistics.is_null()) {
             (true, false) => {
+                // These rows have just been written to; those of the next call are asked from memory meanwhile.
+                let next = len.min(BATCH) * stride;
                 for i in 0..len {
                     let row = codes.add((first + i) * stride);
-                    prefetch_near(row.wrapping_add(1024));
+                    prefetch_far(row.wrapping_add(next));
                     add_row::<G>(row, expand(*statistics.add(i)), bins);
                 }
             }
@@ -193,8 +235,8 @@ pub enum Rows<'a> {
     List(&'a [u32], usize),
 }
 
-/// Adds the statistics of `rows` to the bins of their codes: `bins[feature * STRIDE + code]`, the
-/// features counted inside the block. The statistics come in the order of the rows, or, without
+/// Adds the statistics of `rows` to the bins of their codes at bytes `own` of the block's rows
+/// ([`CodeBlock::codes_of`]): `bins[feature * STRIDE + code]`, the features counted inside the block. The statistics come in the order of the rows, or, without
 /// them, from the rows of the (first) block itself.
 ///
 /// # Safety
@@ -202,101 +244,81 @@ pub enum Rows<'a> {
 ///
 /// # Panics
 /// When a slice is too short for the job.
-pub unsafe fn add(block: &CodeBlock, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
-    let (list, first, len): (&[u32], usize, usize) = match rows {
-        Rows::Range(first, len) => (&[], first, len),
-        Rows::List(list, len) => (list, 0, len),
-    };
-    if len == 0 || block.features.is_empty() {
+pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
+    let width = own.len();
+    if width == 0 || block.features.is_empty() {
         return;
     }
-    let total = block.rows();
-    assert!(bins.len() >= block.width * STRIDE && len <= MAX_ROWS);
-    assert!(block.width <= block.stride && block.stride <= 32);
-    assert!(statistics.is_some() || block.width + STATISTICS <= block.stride);
-    assert!(statistics.is_none_or(|s| s.len() >= len));
-    match rows {
-        Rows::Range(..) => assert!(first + len <= total),
-        Rows::List(..) => debug_assert!(list[..len].iter().all(|r| (*r as usize) < total)),
+    let job = Job::new(block, own, rows, statistics, bins);
+    if job.len == 0 {
+        return;
     }
-    let job = Job {
-        codes: block.bytes.as_slice().as_ptr(),
-        stride: block.stride,
-        rows: if list.is_empty() { std::ptr::null() } else { list.as_ptr() },
-        first,
-        len,
-        readable: list.len(),
-        statistics: statistics.map_or(std::ptr::null(), |s| s.as_ptr()),
-        bins: bins.as_mut_ptr(),
-    };
-    // SAFETY: the assertions above and the caller's promise are the kernel's conditions: rows lie
+    // SAFETY: the assertions of `Job::new` and the caller's promise are the kernel's conditions: rows lie
     // inside the block, codes are bytes and STRIDE is larger than 255, bins cover width * STRIDE,
     // statistics cover len.
     unsafe {
-        let kernel: unsafe fn(Job) = kernel!(block.width, add_generic, add_bmi);
+        let kernel: unsafe fn(Job) = kernel!(width, add_generic, add_bmi);
         kernel(job)
     }
 }
 
-#[derive(Clone, Copy)]
-struct AssignedJob<'a> {
-    codes: *const u8,
-    stride: usize,
-    rows: &'a [u32],
-    histograms: *const u32,
-    statistics: *const u32,
-    bins: *const *mut u64,
-}
-
 /// # Safety
-/// See [`add_assigned`].
+/// See [`add_near`], which has checked the job; its rows are a list.
 #[inline(always)]
-unsafe fn add_assigned_generic<const G: usize>(job: AssignedJob<'_>) {
-    for (i, row) in job.rows.iter().enumerate() {
-        // SAFETY: checked by `add_assigned`, or promised to it.
-        unsafe {
-            let bins = *job.bins.add(*job.histograms.add(i) as usize);
-            add_row::<G>(job.codes.add(*row as usize * job.stride), expand(*job.statistics.add(i)), bins);
+unsafe fn add_near_generic<const G: usize>((job, mut ahead): (Job, Ahead)) {
+    let Job { codes, stride, embedded, rows, len, statistics, bins, .. } = job;
+    // SAFETY: as in `add_generic`; row numbers are read up to the last one of the list.
+    unsafe {
+        for i in 0..len {
+            if ahead.next < ahead.end {
+                prefetch_far(ahead.next);
+                prefetch_far(ahead.next.wrapping_add(64));
+                ahead.next = ahead.next.wrapping_add(128);
+            }
+            let soon = *rows.add(if i + NEAR < len { i + NEAR } else { i });
+            prefetch_near(codes.wrapping_add(soon as usize * stride));
+            let row = codes.add(*rows.add(i) as usize * stride);
+            let packed = if statistics.is_null() { (row.add(embedded) as *const u32).read_unaligned() } else { *statistics.add(i) };
+            add_row::<G>(row, expand(packed), bins);
         }
     }
 }
 
 /// # Safety
-/// See [`add_assigned`]; the processor has AVX2, BMI1 and BMI2.
+/// As [`add_near_generic`], and the processor has AVX2, BMI1 and BMI2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn add_assigned_bmi<const G: usize>(job: AssignedJob<'_>) {
+unsafe fn add_near_bmi<const G: usize>(job: (Job, Ahead)) {
     // SAFETY: the caller's promise.
-    unsafe { add_assigned_generic::<G>(job) }
+    unsafe { add_near_generic::<G>(job) }
 }
 
-/// Adds the statistics of rows to the bins of their codes in several histograms, each row to one:
-/// `histograms` are indices into `bins`.
+/// Bytes that are asked from memory while rows are added.
+#[derive(Clone, Copy)]
+pub struct Ahead {
+    pub next: *const u8,
+    pub end: *const u8,
+}
+
+/// As [`add`], for rows whose codes are in the second-level cache: meanwhile that is filled with the bytes `ahead`,
+/// 128 of them for each row. Gives what is left of these.
 ///
 /// # Safety
-/// Every row is one of the block's, every index smaller than the number of histograms, and each of
-/// `bins` points to bins that nobody else uses, writable for the block's width times [`STRIDE`].
+/// As [`add`].
 ///
 /// # Panics
-/// When there are fewer statistics or indices than rows.
-pub unsafe fn add_assigned(block: &CodeBlock, rows: &[u32], histograms: &[u32], statistics: &[u32], bins: &[*mut u64]) {
-    assert!(statistics.len() >= rows.len() && histograms.len() >= rows.len());
-    assert!(block.width <= block.stride && block.stride <= 32);
-    debug_assert!(rows.iter().all(|r| (*r as usize) < block.rows()));
-    debug_assert!(histograms[..rows.len()].iter().all(|h| (*h as usize) < bins.len()));
-    let job = AssignedJob {
-        codes: block.bytes.as_slice().as_ptr(),
-        stride: block.stride,
-        rows,
-        histograms: histograms.as_ptr(),
-        statistics: statistics.as_ptr(),
-        bins: bins.as_ptr(),
-    };
-    // SAFETY: the assertions and the caller's promise are the kernel's conditions.
-    unsafe {
-        let kernel: unsafe fn(AssignedJob<'_>) = kernel!(block.width, add_assigned_generic, add_assigned_bmi);
-        kernel(job)
+/// As [`add`].
+pub unsafe fn add_near(block: &CodeBlock, rows: &[u32], statistics: Option<&[u32]>, bins: &mut [u64], ahead: Ahead) -> Ahead {
+    if block.features.is_empty() {
+        return ahead;
     }
+    let job = Job::new(block, 0..block.width, Rows::List(rows, rows.len()), statistics, bins);
+    // SAFETY: the assertions of `Job::new` and the caller's promise are the kernel's conditions.
+    unsafe {
+        let kernel: unsafe fn((Job, Ahead)) = kernel!(block.width, add_near_generic, add_near_bmi);
+        kernel((job, ahead));
+    }
+    Ahead { next: ahead.next.wrapping_add(128 * rows.len()), ..ahead }
 }
 
 #[cfg(test)]
@@ -340,7 +362,7 @@ mod tests {
                     let run = |rows: Rows, s: Option<&[u32]>| {
                         let mut bins = vec![0u64; l.width * STRIDE];
                         // SAFETY: the lists hold the block's rows.
-                        unsafe { add(&block, rows, s, &mut bins) };
+                        unsafe { add(&block, 0..l.width, rows, s, &mut bins) };
                         let mut sums = vec![];
                         for f in 0..l.features.len() {
                             sums.extend(bins[f * STRIDE..f * STRIDE + 256].iter().map(|x| unpack(*x)));
@@ -371,7 +393,7 @@ mod tests {
             let mut bins = vec![0u64; 4 * STRIDE];
             block.bytes.as_mut_slice().fill(0);
             // SAFETY: a range is checked.
-            unsafe { add(&block, Rows::Range(0, MAX_ROWS), Some(&stats), &mut bins) };
+            unsafe { add(&block, 0..4, Rows::Range(0, MAX_ROWS), Some(&stats), &mut bins) };
             let expected = ((packed as i32 >> 16) as i64 * MAX_ROWS as i64, (packed & 0xffff) as i64 * MAX_ROWS as i64);
             assert_eq!(unpack(bins[0]), expected);
         }

@@ -6,14 +6,14 @@
 
 mod bins;
 mod buffer;
-mod bundle;
+pub(crate) mod bundle;
 mod codes;
 mod few;
 mod fill;
 mod group;
 pub(crate) mod histogram;
 mod partition;
-mod plan;
+pub(crate) mod plan;
 mod questions;
 pub(crate) mod sample;
 mod scores;
@@ -38,7 +38,7 @@ use bins::Place;
 use group::{Group, group_of};
 use plan::Plan;
 use sample::{Draw, KeyCounts};
-use search::{FeatureShare, Found, Pending};
+use search::{FeatureShare, Found, Merge, Pending};
 use shard::{Shard, ShardGroup, TreeContext};
 use statistics::{BATCH, Encoding, Magnitudes, Plane};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -50,6 +50,8 @@ pub struct CpuBackend<'a> {
     features: Vec<CodedFeature>,
     groups: Vec<Group>,
     shards: Vec<RwLock<Shard>>,
+    /// Whether every shard has all rows, and sums the features of its thread alone ([`replicates`]).
+    replicated: bool,
     most_nodes: usize,
     rows: usize,
     training_rows: usize,
@@ -79,6 +81,9 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 /// The partial histograms of a thread that are kept before they are merged, unless one is larger.
 const PARTIAL_BYTES: usize = 8 << 20;
 
+/// Tables of up to so many rows for each column are small beside the histograms of a tree.
+const ROWS_A_COLUMN: usize = 256;
+
 /// The slot of a node without a histogram.
 const NO_SLOT: usize = usize::MAX;
 
@@ -105,21 +110,29 @@ impl<'a> CpuBackend<'a> {
             (Plan::dense(data.features, true), vec![])
         };
         check_memory(data.features, &plan, data.count_rows, most_nodes)?;
+        let replicated = replicates(rows, n, &plan);
         let group = Group::new(data.features, plan, 0, 0, data.count_rows, n);
-        let shards = team.each(|t| {
-            let mut shard = Shard::new(rows, t, n, data.scores.len());
+        let shards = team.step(|t| {
+            let (dealt, part) = if replicated { ((0, 1), (t, n)) } else { ((t, n), (0, 1)) };
+            let mut shard = Shard::new(rows, dealt.0, dealt.1, data.scores.len());
             fill::rows(&mut shard, &data);
-            let done = fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, interrupted);
-            shard.sort_rows(0, data.features, 0, data.count_rows);
+            let done = fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, part, interrupted);
+            if n == 1 {
+                shard.sort_rows(0, data.features, 0, data.count_rows);
+            }
             done.map(|()| RwLock::new(shard))
         });
         let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
+        if replicated {
+            exchange(team, &shards);
+        }
         let held_out = data.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
         Ok(CpuBackend {
             team,
             features: data.features.to_vec(),
             groups: vec![group],
             shards,
+            replicated,
             most_nodes,
             rows,
             training_rows: rows - held_out,
@@ -137,13 +150,24 @@ impl<'a> CpuBackend<'a> {
         })
     }
 
+    /// The shards that have all rows between them, each row once.
+    fn row_shards(&self) -> &[RwLock<Shard>] {
+        if self.replicated { &self.shards[..1] } else { &self.shards }
+    }
+
+    /// Of what every shard gives for its rows, what counts each row once.
+    fn by_rows<R>(&self, mut results: Vec<R>) -> Vec<R> {
+        results.truncate(self.row_shards().len());
+        results
+    }
+
     /// Draws the rows of a tree; gives whether all that are drawn count 1.
     fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> bool {
         let random = Random::new(self.seed, Purpose::RowSample, tree);
         let keep_all = self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0);
         if keep_all {
             if self.training_rows < self.rows {
-                self.team.each(|t| {
+                self.team.step(|t| {
                     let mut shard = write(&self.shards[t]);
                     if shard.bag.is_none() {
                         shard.bag = shard.held_out.as_ref().map(|h| h.iter().map(|x| !x as u8 as f32).collect());
@@ -153,7 +177,7 @@ impl<'a> CpuBackend<'a> {
             return true;
         }
         let counts = match self.row_sample {
-            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.team.each(|t| {
+            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.by_rows(self.team.step(|t| {
                 let mut shard = write(&self.shards[t]);
                 let mut counts = KeyCounts::default();
                 shard.draw(loss, output, |_, g, h| {
@@ -161,17 +185,17 @@ impl<'a> CpuBackend<'a> {
                     1.0
                 });
                 counts
-            })),
+            }))),
             _ => KeyCounts::default(),
         };
         let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
-        self.team.each(|t| write(&self.shards[t]).draw(loss, output, |row, g, h| draw.weight(random, row, g, h)));
+        self.team.step(|t| write(&self.shards[t]).draw(loss, output, |row, g, h| draw.weight(random, row, g, h)));
         draw.unit()
     }
 
     /// How the derivatives of an output are encoded at the current scores. `unit`: all hessians are 1.
     fn derivatives_encoding(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<Encoding> {
-        let magnitudes = Magnitudes::merge(self.team.each(|t| write(&self.shards[t]).magnitudes(loss, output)));
+        let magnitudes = Magnitudes::merge(self.by_rows(self.team.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
         if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
             return Err(Error::Data(crate::backend::NOT_FINITE.into()));
         }
@@ -202,7 +226,8 @@ impl<'a> CpuBackend<'a> {
     fn root_sums(&self) -> Sums {
         let Some(encoding) = &self.encoding else { return Sums::default() };
         let add = |a: Sums, b: Sums| Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count };
-        let mut sums = self.team.each(|t| read(&self.shards[t]).root_sums(encoding)).into_iter().fold(Sums::default(), add);
+        let sums = self.by_rows(self.team.step(|t| read(&self.shards[t]).root_sums(encoding)));
+        let mut sums = sums.into_iter().fold(Sums::default(), add);
         if self.count_rows && !encoding.planes.contains(&Plane::Count) {
             sums.count = sums.hessian;
         }
@@ -220,21 +245,34 @@ impl<'a> CpuBackend<'a> {
         self.groups.iter_mut().map(|g| std::mem::take(&mut g.pending)).collect()
     }
 
-    /// Runs `visit` for each open group's features of each thread, with what is pending merged first.
-    fn search<R: Send>(&self, pending: &[Vec<Pending>], visit: impl Fn(&Group, &FeatureShare) -> R + Sync) -> Result<Vec<R>> {
+    /// Runs `visit` for each open group's features of each thread, with what is to be merged first.
+    fn search<R: Send>(
+        &self,
+        pending: &[Vec<Pending>],
+        visit: impl Fn(&Group, &mut FeatureShare, &Merge<'_>) -> R + Sync,
+    ) -> Result<Vec<R>> {
         let encoding = self.encoding()?;
-        let found = self.team.each(|t| {
+        let found = self.team.step(|t| {
+            let summed = if self.replicated { &self.shards[t..t + 1] } else { &self.shards };
+            let shards: Vec<_> = summed.iter().map(read).collect();
+            let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
             let groups = self.groups.iter().zip(pending).filter(|(g, _)| g.open);
             let search = |(group, pending): (&Group, &Vec<_>)| {
-                if !pending.is_empty() {
-                    let shards: Vec<_> = self.shards.iter().map(read).collect();
-                    write(&group.shares[t]).merge(pending, group.used_slots, &shards, encoding);
-                }
-                visit(group, &read(&group.shares[t]))
+                visit(group, &mut write(&group.shares[t]), &Merge { pending, slots: group.used_slots, shards: &shards, encoding })
             };
             groups.map(search).collect::<Vec<R>>()
         });
         Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Whether the bins of each node can be packed.
+    fn packed_nodes(&self) -> Result<impl Fn(NodeId) -> bool + use<>> {
+        let encoding = self.encoding()?;
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
+        let rows = |node: usize| shards.iter().map(|s| s.nodes.get(node).map_or(0, |n| n.len)).sum();
+        let most = shards.iter().map(|s| s.nodes.len()).max().unwrap_or(0);
+        let packed: Vec<bool> = (0..most).map(|node| search::packs(rows(node), encoding)).collect();
+        Ok(move |node: NodeId| packed.get(node as usize).copied().unwrap_or(false))
     }
 
     /// The packed statistics of the rows of the nodes without histograms, node after node.
@@ -275,6 +313,30 @@ fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shar
     nodes.iter().map(place).collect()
 }
 
+/// Whether each thread gets all rows and some of the features, not all features and some of the rows. Rows are then
+/// derived and parted by each, but histograms stay with the thread that searches them: where they are large and rows are
+/// few, it is they that cost.
+fn replicates(rows: usize, threads: usize, plan: &Plan) -> bool {
+    let columns = plan.column_codes.len();
+    let bytes = rows.saturating_mul(columns).saturating_mul(threads);
+    threads > 1 && plan.sparse.is_empty() && rows <= ROWS_A_COLUMN * columns && bytes <= fill::MOST_COLUMN_BYTES && columns >= 2 * threads
+}
+
+/// Gives every shard the codes by column that the others have made.
+fn exchange(team: &Team, shards: &[RwLock<Shard>]) {
+    team.step(|t| {
+        for other in shards.iter().enumerate().filter(|(u, _)| *u != t).map(|(_, shard)| shard) {
+            let (columns, codes) = {
+                let group = &read(other).groups[0];
+                (group.own.clone(), group.columns.as_ref().map(|c| c.features(&group.own).to_vec()))
+            };
+            if let (Some(codes), Some(own)) = (codes, &mut write(&shards[t]).groups[0].columns) {
+                own.features_mut(&columns).copy_from_slice(&codes);
+            }
+        }
+    });
+}
+
 /// Checks that the histograms of as many nodes fit in memory.
 fn check_memory(features: &[CodedFeature], plan: &Plan, count_rows: bool, most_nodes: usize) -> Result<()> {
     let bytes = FeatureShare::total_slot_size(features, plan, count_rows).saturating_mul(most_nodes).saturating_mul(8);
@@ -295,10 +357,11 @@ impl Backend for CpuBackend<'_> {
         let plan = Plan::dense(features, false);
         check_memory(features, &plan, self.count_rows, self.most_nodes)?;
         let group = Group::new(features, plan, id, first, self.count_rows, self.team.size());
-        self.team.each(|t| {
+        self.team.step(|t| {
             let mut shard = write(&self.shards[t]);
             let by_feature = shard.groups[0].columns.is_some();
-            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature);
+            let part = if self.replicated { (t, self.team.size()) } else { (0, 1) };
+            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature, part);
             for batch in 0..shard.batches() {
                 let (start, first) = (batch * BATCH, shard.first_row(batch));
                 let len = BATCH.min(shard.rows - start);
@@ -307,7 +370,9 @@ impl Backend for CpuBackend<'_> {
                 }
             }
             shard.groups.push(codes_of);
-            shard.sort_rows(id, features, first, self.count_rows);
+            if self.team.size() == 1 {
+                shard.sort_rows(id, features, first, self.count_rows);
+            }
         });
         self.groups.push(group);
         Ok(id)
@@ -326,9 +391,10 @@ impl Backend for CpuBackend<'_> {
         let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| few || self.groups[0].slot(*n) != NO_SLOT).collect();
         self.groups[group].reset(true);
         let context = self.tree_context(self.encoding()?);
-        self.team.each(|t| write(&self.shards[t]).open_group(group, &summed, &context));
+        self.team.step(|t| write(&self.shards[t]).open_group(group, &summed, &context));
         if !few {
-            self.groups[group].open_in(&summed);
+            let packed = self.packed_nodes()?;
+            self.groups[group].open_in(&summed, packed);
         }
         Ok(())
     }
@@ -337,22 +403,31 @@ impl Backend for CpuBackend<'_> {
         self.output = output;
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
         let unit = self.draw(loss, tree, output) && loss.constant_hessian() && !self.weighted;
-        self.encoding = Some(self.derivatives_encoding(loss, output, unit)?);
+        let encoding = self.derivatives_encoding(loss, output, unit)?;
+        let packed = search::packs(self.rows, &encoding);
+        self.encoding = Some(encoding);
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
             if group.open {
-                group.open_in(&[0]);
+                group.open_in(&[0], |_| packed);
             }
         }
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
-        self.team.each(|t| write(&self.shards[t]).root(loss, &context));
+        self.team.step(|t| write(&self.shards[t]).root(loss, &context));
         let scales = encoding.scales();
         let pending = self.take_pending();
         if let Some(sums) = read(&self.shards[0]).sorted_sums() {
             return Ok((sums, scales));
         }
-        let sums = self.search(&pending, |_, share| share.node_sums(0))?.into_iter().flatten().next();
+        let sums = self
+            .search(&pending, |_, share, merge| {
+                share.merge(merge);
+                share.node_sums(0)
+            })?
+            .into_iter()
+            .flatten()
+            .next();
         Ok((sums.unwrap_or_else(|| self.root_sums()), scales))
     }
 
@@ -363,9 +438,9 @@ impl Backend for CpuBackend<'_> {
         let pending = self.take_pending();
         let statistics = self.small_statistics(nodes);
         let shard = read(&self.shards[0]);
-        let found = self.search(&pending, |group, share| {
+        let found = self.search(&pending, |group, share, merge| {
             let places = places(nodes, group, share.group, &shard, &statistics);
-            share.find_splits(nodes, &places, &self.features, rules)
+            share.find_splits(merge, nodes, &places, &self.features, rules)
         })?;
         let best = |i: usize| found.iter().map(|f| f[i]).fold(None, search::best_of);
         let found: Vec<Option<Found>> = (0..nodes.len()).map(best).collect();
@@ -386,9 +461,9 @@ impl Backend for CpuBackend<'_> {
         let pending = self.take_pending();
         let statistics = self.small_statistics(nodes);
         let shard = read(&self.shards[0]);
-        let found = self.search(&pending, |group, share| {
+        let found = self.search(&pending, |group, share, merge| {
             let places = places(nodes, group, share.group, &shard, &statistics);
-            share.find_level_split(nodes, &places, &self.features, rules)
+            share.find_level_split(merge, nodes, &places, &self.features, rules)
         })?;
         let best = found
             .into_iter()
@@ -410,20 +485,30 @@ impl Backend for CpuBackend<'_> {
         for (i, divisions) in divisions.chunks(at_once).enumerate() {
             if i > 0 {
                 let pending = self.take_pending();
-                self.search(&pending, |_, _| ())?;
+                self.search(&pending, |_, share, merge| share.merge(merge))?;
             }
             let context = self.tree_context(self.encoding()?);
-            let summed = self.team.each(|t| write(&self.shards[t]).divide(divisions, &context));
+            let summed = self.team.step(|t| write(&self.shards[t]).divide(divisions, &context));
             if self.searches_sorted() {
                 continue;
             }
+            let packed = self.packed_nodes()?;
             for group in self.groups.iter_mut().filter(|g| g.open) {
                 let mut partials = 0;
                 for (d, _) in divisions.iter().zip(&summed[0]).filter(|(_, summed)| **summed) {
-                    partials += group.divide(d, partials);
+                    partials += group.divide(d, partials, &packed);
                 }
             }
         }
+        Ok(())
+    }
+
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    fn take_back(&mut self, divisions: &[Division]) -> Result<()> {
+        self.shards.iter().for_each(|shard| write(shard).take_back(divisions));
         Ok(())
     }
 
@@ -431,8 +516,8 @@ impl Backend for CpuBackend<'_> {
         self.leaves = leaves.to_vec();
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
-        let sums = self.team.each(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
-        Ok(leaf_sums(encoding, &sums))
+        let sums = self.team.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
+        Ok(leaf_sums(encoding, &self.by_rows(sums)))
     }
 
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
@@ -441,16 +526,16 @@ impl Backend for CpuBackend<'_> {
         self.leaves = (0..tree.leaves().len() as NodeId).collect();
         let encoding = self.derivatives_encoding(loss, output, false)?;
         let context = self.tree_context(&encoding);
-        let sums = self.team.each(|t| write(&self.shards[t]).replay(loss, &context, tree));
-        Ok(leaf_sums(&encoding, &sums))
+        let sums = self.team.step(|t| write(&self.shards[t]).replay(loss, &context, tree));
+        Ok(leaf_sums(&encoding, &self.by_rows(sums)))
     }
 
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
         let leaves = &self.leaves;
-        self.team.each(|t| write(&self.shards[t]).list_rows(self.output, leaves));
-        let shards: Vec<_> = self.shards.iter().map(read).collect();
+        self.team.step(|t| write(&self.shards[t]).list_rows(self.output, leaves));
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let n = self.team.size();
-        let shares = self.team.each(|t| {
+        let shares = self.team.step(|t| {
             let (mut values, mut weights) = (vec![], vec![]);
             (t..leaves.len())
                 .step_by(n)
@@ -477,12 +562,12 @@ impl Backend for CpuBackend<'_> {
     }
 
     fn update_scores(&mut self) -> Result<()> {
-        self.team.each(|t| write(&self.shards[t]).update_scores());
+        self.team.step(|t| write(&self.shards[t]).update_scores());
         Ok(())
     }
 
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
-        let shards: Vec<_> = self.shards.iter().map(read).collect();
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let outputs = shards[0].scores.len();
         let mut out = vec![Vec::with_capacity(self.rows - self.training_rows); outputs];
         for batch in 0..self.rows.div_ceil(BATCH) {

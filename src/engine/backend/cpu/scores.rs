@@ -73,9 +73,9 @@ pub fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sum
     }
 }
 
-/// The largest score and the first place that has it.
+/// The largest score.
 #[inline(always)]
-pub fn first_largest(scores: &[f64]) -> (f64, usize) {
+pub fn largest(scores: &[f64]) -> f64 {
     const LANES: usize = 16;
     let mut lanes = [f64::NEG_INFINITY; LANES];
     let chunks = scores.chunks_exact(LANES);
@@ -85,7 +85,13 @@ pub fn first_largest(scores: &[f64]) -> (f64, usize) {
             lanes[i] = if chunk[i] > lanes[i] { chunk[i] } else { lanes[i] };
         }
     }
-    let largest = lanes.iter().chain(rest).fold(f64::NEG_INFINITY, |a, b| if *b > a { *b } else { a });
+    lanes.iter().chain(rest).fold(f64::NEG_INFINITY, |a, b| if *b > a { *b } else { a })
+}
+
+/// The largest score and the first place that has it.
+#[inline(always)]
+pub fn first_largest(scores: &[f64]) -> (f64, usize) {
+    let largest = largest(scores);
     (largest, scores.iter().position(|s| *s == largest).unwrap_or(0))
 }
 

@@ -2,17 +2,22 @@
 //! Each thread owns some features, with their bins in all nodes.
 
 use super::bins::{Bins, MAX_BINS, Place, Steps, as_packed};
-use super::histogram::MAX_ROWS;
+use super::histogram::{MAX_ROWS, unpack};
 use super::plan::Plan;
-use super::scores::{Context, add_steps, first_largest, scores};
+use super::scores::{Context, add_steps, first_largest, largest, plain, scores};
 use super::shard::Shard;
 use super::statistics::{BinsMut, Encoding, Plane, add_plane};
 use super::subset::best_subset;
 use super::words::WordShare;
 use crate::backend::{Candidate, CodeSet, CodedFeature, SearchNode};
+use crate::pages;
 use crate::tree::split::{SplitRules, Sums};
 use multiversion::multiversion;
-use std::ops::Deref;
+
+/// All bins of a node have steps where at least one in so many is occupied: for a node's own split, and for a
+/// level's, where steps are added up bin by bin.
+const DENSE_NODE: usize = 3;
+const DENSE_LEVEL: usize = 8;
 
 /// A division whose smaller child's histogram is still in the shards' partials.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +26,23 @@ pub struct Pending {
     pub smaller: usize,
     /// The slot that holds the parent's histogram and becomes the larger child's; none for a root.
     pub larger: Option<usize>,
+    /// Whether the smaller and the larger child's bins can be packed ([`packs`]).
+    pub packed: [bool; 2],
+}
+
+/// Whether the bins of a node of so many rows can be packed, one number each: whatever is summed of it then fits
+/// the halves.
+pub fn packs(rows: usize, encoding: &Encoding) -> bool {
+    rows <= MAX_ROWS && encoding.planes == [Plane::Both]
+}
+
+/// What is merged before, or while, slots are searched.
+pub struct Merge<'a> {
+    pub pending: &'a [Pending],
+    /// How many slots there are then.
+    pub slots: usize,
+    pub shards: &'a [&'a Shard],
+    pub encoding: &'a Encoding,
 }
 
 /// The features of one thread, with their bins in every slot: for each slot, for each feature, the
@@ -40,8 +62,8 @@ pub struct FeatureShare {
     bins: Vec<usize>,
     slot_size: usize,
     counted: bool,
-    /// Whether this tree's slots hold packed bins, one number each.
-    packed: bool,
+    /// Whether a slot holds packed bins, in the room of the gradients.
+    packed: Vec<bool>,
     slots: Vec<i64>,
 }
 
@@ -87,11 +109,29 @@ fn subtract(a: &mut [i64], b: &[i64]) {
     }
 }
 
-/// Adds packed bins to packed numbers.
+/// Sets packed numbers to packed bins, or adds them.
 #[inline(always)]
-fn add_packed(numbers: &mut [i64], bins: &[u64]) {
+fn add_packed(numbers: &mut [i64], bins: &[u64], first: bool) {
     for (a, b) in numbers.iter_mut().zip(bins) {
-        *a = a.wrapping_add(*b as i64);
+        *a = if first { *b as i64 } else { a.wrapping_add(*b as i64) };
+    }
+}
+
+/// Takes packed numbers from sums of their own.
+#[inline(always)]
+fn subtract_packed(gradient: &mut [i64], hessian: &mut [i64], packed: &[i64]) {
+    for ((gradient, hessian), packed) in gradient.iter_mut().zip(hessian).zip(packed) {
+        let (g, h) = unpack(*packed as u64);
+        *gradient -= g;
+        *hessian -= h;
+    }
+}
+
+/// Packs the sums of a node's bins, in the room of the gradients.
+#[inline(always)]
+fn pack(gradient: &mut [i64], hessian: &[i64]) {
+    for (gradient, hessian) in gradient.iter_mut().zip(hessian) {
+        *gradient = (*gradient << 32) + hessian;
     }
 }
 
@@ -119,7 +159,7 @@ impl FeatureShare {
             starts.push(slot_size);
             slot_size += b * if counted { 3 } else { 2 };
         }
-        FeatureShare { features: mine, columns, sparse, group, first, starts, bins, slot_size, counted, packed: false, slots: vec![] }
+        FeatureShare { features: mine, columns, sparse, group, first, starts, bins, slot_size, counted, packed: vec![], slots: vec![] }
     }
 
     /// The number of 64-bit words in a slot over all features, at most.
@@ -135,8 +175,9 @@ impl FeatureShare {
 
     /// Makes room for `slots` slots.
     fn reserve(&mut self, slots: usize) {
-        if self.slots.len() < slots * self.slot_size {
-            self.slots.resize(slots * self.slot_size, 0);
+        pages::grow(&mut self.slots, slots * self.slot_size);
+        if self.packed.len() < slots {
+            self.packed.resize(slots, false);
         }
     }
 
@@ -148,7 +189,7 @@ impl FeatureShare {
     fn bins(&self, slot: usize, k: usize) -> Bins<'_> {
         let n = self.bins[k];
         let numbers = &self.slots[self.range(slot, k)];
-        if self.packed {
+        if self.packed[slot] {
             return Bins::Packed { bins: as_packed(&numbers[..n]), counted: self.counted };
         }
         let (gradient, rest) = numbers.split_at(n);
@@ -171,53 +212,76 @@ impl FeatureShare {
     }
 
     /// Sums the shards' partial bins of own feature `k` into the smaller child's slot, and takes
-    /// them from the parent's, which so becomes the larger child's.
+    /// them from the parent's, which so becomes the larger child's. `packed`: what [`FeatureShare::packed`] says of the
+    /// larger child's slot before.
     #[inline(always)]
-    fn merge_feature(&mut self, k: usize, pending: &Pending, shards: &[&Shard], encoding: &Encoding) {
+    fn merge_feature(&mut self, k: usize, pending: &Pending, packed: bool, merge: &Merge<'_>) {
         let (n, column) = (self.bins[k], self.columns[k]);
         let mut range = self.range(pending.smaller, k);
-        if self.packed {
+        if pending.packed[0] {
             range.end = range.start + n;
         }
+        let planes = &merge.encoding.planes;
         let numbers = &mut self.slots[range.clone()];
-        numbers.fill(0);
-        if self.packed {
-            for shard in shards {
-                shard.groups[self.group].partial_bins(pending.partial, 1, 0, column, n, |bins| add_packed(numbers, bins));
-            }
-            return self.take_from_larger(pending, k, range);
-        }
-        let (gradient, rest) = numbers.split_at_mut(n);
-        let (hessian, count) = rest.split_at_mut(n);
-        for shard in shards {
-            for (p, plane) in encoding.planes.iter().enumerate() {
-                shard.groups[self.group].partial_bins(pending.partial, encoding.planes.len(), p, column, n, |bins| {
-                    add_plane(*plane, bins, BinsMut { gradient, hessian, count });
+        if pending.packed[0] {
+            let mut first = true;
+            for shard in merge.shards {
+                shard.groups[self.group].partial_bins(pending.partial, 1, 0, column, n, |bins| {
+                    add_packed(numbers, bins, first);
+                    first = false;
                 });
             }
+            if first {
+                numbers.fill(0);
+            }
+        } else {
+            numbers.fill(0);
+            let (gradient, rest) = numbers.split_at_mut(n);
+            let (hessian, count) = rest.split_at_mut(n);
+            for shard in merge.shards {
+                for (p, plane) in planes.iter().enumerate() {
+                    shard.groups[self.group].partial_bins(pending.partial, planes.len(), p, column, n, |bins| {
+                        add_plane(*plane, bins, BinsMut { gradient, hessian, count });
+                    });
+                }
+            }
+            if self.counted && !planes.contains(&Plane::Count) {
+                count.copy_from_slice(hessian);
+            }
         }
-        if self.counted && !encoding.planes.contains(&Plane::Count) {
-            count.copy_from_slice(hessian);
-        }
-        self.take_from_larger(pending, k, range);
-    }
-
-    /// Takes the smaller child's numbers, which stand at `range`, from the parent's.
-    #[inline(always)]
-    fn take_from_larger(&mut self, pending: &Pending, k: usize, range: std::ops::Range<usize>) {
         let Some(larger) = pending.larger else { return };
-        let (a, b) = split_pair(&mut self.slots, self.slot_size * larger + self.starts[k], range.start, range.len());
-        subtract(a, b);
+        let size = if self.counted { 3 * n } else { 2 * n };
+        let (a, b) = split_pair(&mut self.slots, self.slot_size * larger + self.starts[k], range.start, size);
+        if packed || !pending.packed[0] {
+            subtract(&mut a[..range.len()], &b[..range.len()]);
+        } else {
+            let (gradient, rest) = a.split_at_mut(n);
+            let (hessian, count) = rest.split_at_mut(n);
+            subtract_packed(gradient, hessian, &b[..n]);
+            count.copy_from_slice(if self.counted { hessian } else { &[] });
+        }
+        if pending.packed[1] && !packed {
+            let (gradient, hessian) = a.split_at_mut(n);
+            pack(gradient, hessian);
+        }
     }
 
-    /// Merges what is pending, for `slots` slots in all.
-    pub fn merge<S: Deref<Target = Shard>>(&mut self, pending: &[Pending], slots: usize, shards: &[S], encoding: &Encoding) {
-        self.reserve(slots);
-        let rows: usize = shards.iter().map(|s| s.rows).sum();
-        self.packed = rows <= MAX_ROWS && encoding.planes == [Plane::Both];
-        let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
-        merge(self, pending, &shards, encoding);
-        self.sparse.merge(pending, slots, &shards, &encoding.planes);
+    /// Notes the form that slots will have; gives, for each that is pending, whether the parent's was packed.
+    fn begin(&mut self, merge: &Merge<'_>) -> Vec<bool> {
+        self.reserve(merge.slots);
+        let parents = |p: &Pending| p.larger.is_some_and(|larger| std::mem::replace(&mut self.packed[larger], p.packed[1]));
+        let parents = merge.pending.iter().map(parents).collect();
+        for p in merge.pending {
+            self.packed[p.smaller] = p.packed[0];
+        }
+        self.sparse.merge(merge.pending, merge.slots, merge.shards, &merge.encoding.planes);
+        parents
+    }
+
+    /// Merges what is pending.
+    pub fn merge(&mut self, merge: &Merge<'_>) {
+        let packed = self.begin(merge);
+        merge_features(self, merge, &packed);
     }
 
     /// The sums over all rows of the node in a slot; none where this share has no feature with a
@@ -239,33 +303,51 @@ impl FeatureShare {
         Some(self.at_place(place, k).total(range))
     }
 
-    /// The best split of each node among this share's features. `places[i]` is node `i`'s.
+    /// The best split of each node among this share's features, after merging what is pending. `places[i]` is node
+    /// `i`'s.
     pub fn find_splits(
-        &self,
+        &mut self,
+        merge: &Merge<'_>,
         nodes: &[SearchNode],
         places: &[Place<'_>],
         features: &[CodedFeature],
         rules: &SplitRules,
     ) -> Vec<Option<Found>> {
-        let mut found = find_splits(self, nodes, places, features, rules);
+        let packed = self.begin(merge);
+        let mut found = find_splits(self, (merge, &packed), nodes, places, features, rules);
         self.sparse.find_splits(nodes, places, rules, &mut found);
         found
     }
 
+    /// Merges own feature `k` where it has a column.
+    #[inline(always)]
+    fn merge_pending(&mut self, k: usize, (merge, packed): (&Merge<'_>, &[bool])) {
+        if k < self.columns.len() {
+            for (p, packed) in merge.pending.iter().zip(packed) {
+                self.merge_feature(k, p, *packed, merge);
+            }
+        }
+    }
+
     #[inline(always)]
     fn splits_of_nodes(
-        &self,
+        &mut self,
+        merge: (&Merge<'_>, &[bool]),
         nodes: &[SearchNode],
         places: &[Place<'_>],
         features: &[CodedFeature],
         rules: &SplitRules,
     ) -> Vec<Option<Found>> {
-        let mut found = vec![None; nodes.len()];
+        let mut found: Vec<Option<Found>> = vec![None; nodes.len()];
         let mut steps = Steps::new();
         let mut out = [0.0; MAX_BINS];
-        for (i, node) in nodes.iter().enumerate() {
-            let parent = rules.node_score(node.sums, node.bounds);
-            for (k, f) in self.features.iter().enumerate() {
+        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
+        let dense = if plain(rules) { DENSE_NODE } else { 1 };
+        for k in 0..self.features.len() {
+            // What has just been merged is still in the nearest cache when it is searched.
+            self.merge_pending(k, merge);
+            let f = &self.features[k];
+            for (i, node) in nodes.iter().enumerate() {
                 if node.features.as_ref().is_some_and(|allowed| allowed.binary_search(&(*f as u32)).is_err()) {
                     continue;
                 }
@@ -280,7 +362,7 @@ impl FeatureShare {
                     }
                     continue;
                 }
-                steps.fill(&bins, first);
+                steps.fill(&bins, first, dense);
                 let missing = steps.missing;
                 for missing_left in [true, false] {
                     // No closure: it would be compiled for the plainest of processors.
@@ -290,10 +372,11 @@ impl FeatureShare {
                         break;
                     }
                     scores(&steps, aside, &c, &mut out, candidates);
-                    let (largest, step) = first_largest(&out[..candidates]);
-                    let border = steps.bin[step] - first as u32;
-                    let candidate = Candidate { feature: *f as u32, border, missing_left, gain: largest - parent };
-                    if candidate.gain > rules.min_gain {
+                    let gain = largest(&out[..candidates]) - parents[i];
+                    // Where it is needs no looking for in most features.
+                    if gain > rules.min_gain && found[i].is_none_or(|best| gain >= best.candidate.gain) {
+                        let step = first_largest(&out[..candidates]).1;
+                        let candidate = Candidate { feature: *f as u32, border: steps.bin[step] - first as u32, missing_left, gain };
                         found[i] = best_of(found[i], Some(Found { candidate, left: steps.at(step) - aside, subset: None }));
                     }
                 }
@@ -302,16 +385,19 @@ impl FeatureShare {
         found
     }
 
-    /// The split among this share's features with the largest gain summed over all nodes.
+    /// The split among this share's features with the largest gain summed over all nodes, after merging what is
+    /// pending.
     pub fn find_level_split(
-        &self,
+        &mut self,
+        merge: &Merge<'_>,
         nodes: &[SearchNode],
         places: &[Place<'_>],
         features: &[CodedFeature],
         rules: &SplitRules,
     ) -> Option<Candidate> {
         let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
-        let best = find_level_split(self, nodes, places, features, rules, &parents);
+        let packed = self.begin(merge);
+        let best = find_level_split(self, (merge, &packed), nodes, places, features, rules, &parents);
         [best, self.sparse.find_level_split(nodes, places, rules, &parents)]
             .into_iter()
             .flatten()
@@ -320,7 +406,8 @@ impl FeatureShare {
 
     #[inline(always)]
     fn split_of_level(
-        &self,
+        &mut self,
+        merge: (&Merge<'_>, &[bool]),
         nodes: &[SearchNode],
         places: &[Place<'_>],
         features: &[CodedFeature],
@@ -332,7 +419,10 @@ impl FeatureShare {
         let mut out = [0.0; MAX_BINS];
         let mut sums = [[0.0; MAX_BINS]; 2];
         let parent: f64 = parents.iter().sum();
-        for (k, f) in self.features.iter().enumerate() {
+        let dense = if plain(rules) { DENSE_LEVEL } else { 1 };
+        for k in 0..self.features.len() {
+            self.merge_pending(k, merge);
+            let f = &self.features[k];
             if nodes.first().is_some_and(|n| n.features.as_ref().is_some_and(|allowed| allowed.binary_search(&(*f as u32)).is_err())) {
                 continue;
             }
@@ -343,7 +433,7 @@ impl FeatureShare {
             sums[1][..borders + 1].fill(0.0);
             for (i, node) in nodes.iter().enumerate() {
                 let bins = self.at_place(&places[i], k);
-                steps.fill(&bins, first);
+                steps.fill(&bins, first, dense);
                 // A node that a candidate would leave a child too small in counts as not split.
                 let c = self.context(node, *f, rules, parents[i]);
                 scores(&steps, Sums::default(), &c, &mut out, steps.before(first + borders));
@@ -381,33 +471,33 @@ impl FeatureShare {
 // their innermost turns is inlined; the processor is asked once a call of these.
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn merge(share: &mut FeatureShare, pending: &[Pending], shards: &[&Shard], encoding: &Encoding) {
+fn merge_features<'a>(share: &mut FeatureShare, merge: &Merge<'a>, packed: &[bool]) {
     for k in 0..share.columns.len() {
-        for p in pending {
-            share.merge_feature(k, p, shards, encoding);
-        }
+        share.merge_pending(k, (merge, packed));
     }
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn find_splits<'a>(
-    share: &FeatureShare,
+    share: &mut FeatureShare,
+    merge: (&Merge<'a>, &[bool]),
     nodes: &[SearchNode],
     places: &[Place<'a>],
     features: &[CodedFeature],
     rules: &SplitRules,
 ) -> Vec<Option<Found>> {
-    share.splits_of_nodes(nodes, places, features, rules)
+    share.splits_of_nodes(merge, nodes, places, features, rules)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn find_level_split<'a>(
-    share: &FeatureShare,
+    share: &mut FeatureShare,
+    merge: (&Merge<'a>, &[bool]),
     nodes: &[SearchNode],
     places: &[Place<'a>],
     features: &[CodedFeature],
     rules: &SplitRules,
     parents: &[f64],
 ) -> Option<Candidate> {
-    share.split_of_level(nodes, places, features, rules, parents)
+    share.split_of_level(merge, nodes, places, features, rules, parents)
 }

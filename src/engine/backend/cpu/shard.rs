@@ -15,14 +15,17 @@ use crate::backend::{CodeSet, CodedFeature, Division, NodeId};
 use crate::boosting::loss::{self, Loss};
 use crate::numerics::random::Random;
 use crate::pages;
+use crate::tree::Tree;
 use crate::tree::split::Sums;
-use crate::tree::{Tree, model::Child};
 
 pub use group::ShardGroup;
 pub use partial::Partial;
 
 /// Up to so many rows are searched one by one, where the bins of a histogram would outnumber them.
 pub const FEW_ROWS: usize = 48;
+
+/// Rows of up to so many have their statistics once more side by side, where each block of codes wants them in order.
+const STATISTICS_ROWS: usize = 1 << 22;
 
 /// Where a node's rows stand in a shard's lists.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +34,8 @@ pub struct NodeRows {
     pub list: u8,
     pub start: usize,
     pub len: usize,
+    /// Where the other list has room for them.
+    spare: usize,
     /// All rows of the shard in order, written to no list.
     all: bool,
 }
@@ -59,13 +64,15 @@ pub struct Shard {
     by_node: bool,
     lists: [Vec<u32>; 2],
     pub nodes: Vec<NodeRows>,
+    /// Nodes whose rows note that they are in a node, and are in that one's parent again.
+    taken_back: Vec<(NodeId, NodeId)>,
     /// Whether this tree's nodes are searched by the groups' sorted rows, without histograms.
     pub few: bool,
     /// The first plane of a batch.
     first_plane: Vec<u32>,
     /// Planes behind the first one, by row; empty for planes of ones.
     planes: Vec<Vec<u32>>,
-    /// The first plane once more, by row, where features are sparse.
+    /// The first plane once more, by row, where features are sparse or codes in several blocks.
     row_statistics: Vec<u32>,
     /// Statistics in the order of a list.
     ordered: Vec<u32>,
@@ -123,6 +130,7 @@ impl Shard {
             by_node: false,
             lists: [pages::zeroed(own), pages::zeroed(own)],
             nodes: vec![],
+            taken_back: vec![],
             few: false,
             first_plane: vec![0; BATCH.min(own)],
             planes: vec![],
@@ -206,7 +214,9 @@ impl Shard {
         for (p, values) in self.planes.iter_mut().enumerate() {
             values.resize(if planes[p + 1] == Plane::Hessian { self.rows } else { 0 }, 0);
         }
-        self.row_statistics.resize(if tree.groups[0].plan.sparse.is_empty() { 0 } else { self.rows }, 0);
+        let several = self.groups[0].blocks.len() > 1 && self.rows <= STATISTICS_ROWS;
+        let by_row = several || !tree.groups[0].plan.sparse.is_empty();
+        self.row_statistics.resize(if by_row { self.rows } else { 0 }, 0);
         let listed = self.bag.is_some();
         let mut drawn = 0;
         let stride = self.groups[0].blocks[0].stride;
@@ -242,7 +252,7 @@ impl Shard {
             }
         }
         self.nodes.clear();
-        self.nodes.push(NodeRows { list: 0, start: 0, len: if listed { drawn } else { self.rows }, all: !listed });
+        self.nodes.push(NodeRows { list: 0, start: 0, len: if listed { drawn } else { self.rows }, spare: 0, all: !listed });
         for (g, mut partial) in partials {
             if listed {
                 self.accumulate(g, &mut partial, tree, Source::List, 0, 0, drawn, None);
@@ -354,7 +364,11 @@ impl Shard {
     }
 
     /// The packed statistic of a row's first plane.
+    #[inline(always)]
     pub fn statistic(&self, row: u32) -> u32 {
+        if let Some(statistic) = self.row_statistics.get(row as usize) {
+            return *statistic;
+        }
         let block = &self.groups[0].blocks[0];
         let at = (row as usize + 1) * block.stride - STATISTICS;
         let bytes = &block.bytes.as_slice()[at..at + STATISTICS];
@@ -370,7 +384,7 @@ impl Shard {
             false => code_test(feature, d.split.border, d.split.missing_left),
         };
         let (from, to) = (parent.list as usize, 1 - parent.list as usize);
-        let (start, len) = (parent.start, parent.len);
+        let (start, len, spare) = (parent.start, parent.len, parent.spare);
         let source = if parent.all { Source::All } else { Source::List };
         // Where the rows' one block is read to part them, they are added while their lines are
         // still in the first-level cache.
@@ -416,7 +430,7 @@ impl Shard {
                     (None, Some(rows)) => rows.flags(),
                     (column, _) => self.groups[group].column(&plan.layout, column.unwrap_or_default()),
                 };
-                let (source_list, left) = (&mut source_list[start..start + len], &mut left[start..start + len]);
+                let (source_list, left) = (&mut source_list[start..start + len], &mut left[spare..spare + len]);
                 // SAFETY: lists hold nothing but rows of this shard: they are filled in `root` and
                 // by `divide` itself.
                 unsafe { partition::divide(codes, test, source, source_list, at_row, end, left, &mut done) };
@@ -428,26 +442,29 @@ impl Shard {
             }
             for (g, partial) in &mut partials {
                 let (list, first, n) = if d.left_is_smaller {
-                    (to, before.left, done.left - before.left)
+                    (to, spare + before.left, done.left - before.left)
                 } else {
-                    (from, before.right, done.right - before.right)
+                    (from, start + before.right, done.right - before.right)
                 };
-                self.accumulate(*g, partial, tree, Source::List, list, start + first, n, None);
+                self.accumulate(*g, partial, tree, Source::List, list, first, n, None);
             }
             at_row = end;
         }
         if let (None, Some(rows)) = (column, &mut self.groups[group].sparse) {
             rows.clear();
         }
-        let (low, high) = self.lists.split_at_mut(1);
-        let (source_list, target_list) = if from == 0 { (&low[0], &mut high[0]) } else { (&high[0], &mut low[0]) };
-        target_list[start + done.left..start + len].copy_from_slice(&source_list[start..start + done.right]);
+        // Each child's rows leave the other room in the list where they are not.
+        let mut left = NodeRows { list: to as u8, start: spare, len: done.left, spare: start + done.right, all: false };
+        let mut right = NodeRows { list: from as u8, start, len: done.right, spare: spare + done.left, all: false };
+        if self.few {
+            // Sorted rows stand as these do.
+            self.join(&mut left, &mut right);
+        }
         let last = d.left.max(d.right) as usize;
         if self.nodes.len() <= last {
             self.nodes.resize(last + 1, NodeRows::default());
         }
-        self.nodes[d.left as usize] = NodeRows { list: to as u8, start, len: done.left, all: false };
-        self.nodes[d.right as usize] = NodeRows { list: to as u8, start: start + done.left, len: done.right, all: false };
+        (self.nodes[d.left as usize], self.nodes[d.right as usize]) = (left, right);
         if self.few && d.histograms {
             tree.open().for_each(|g| self.sort_children(g, d, parent, done.left));
         }
@@ -461,6 +478,31 @@ impl Shard {
             }
         }
         summed
+    }
+
+    /// Puts the rows of two children into their parent again, at the end of a tree.
+    pub fn take_back(&mut self, divisions: &[Division]) {
+        for d in divisions {
+            if self.by_node {
+                self.taken_back.extend([(d.left, d.parent), (d.right, d.parent)]);
+                continue;
+            }
+            let (mut left, mut right) = (self.nodes[d.left as usize], self.nodes[d.right as usize]);
+            self.join(&mut left, &mut right);
+            self.nodes[d.parent as usize] = NodeRows { len: left.len + right.len, spare: left.spare.min(right.spare), ..left };
+        }
+    }
+
+    /// Puts the rows of two children one behind the other.
+    fn join(&mut self, left: &mut NodeRows, right: &mut NodeRows) {
+        if right.list != left.list {
+            let (low, high) = self.lists.split_at_mut(1);
+            let (source, target) = if left.list == 0 { (&high[0], &mut low[0]) } else { (&low[0], &mut high[0]) };
+            target[right.spare..right.spare + right.len].copy_from_slice(&source[right.start..right.start + right.len]);
+            *right = NodeRows { list: left.list, start: right.spare, spare: right.start, ..*right };
+            // The other list has room for both from where the right one's rows were.
+            (left.spare, right.spare) = (right.spare, right.spare + left.len);
+        }
     }
 
     /// Writes 1 for the rows of a division's parent whose category goes right, and 0 for the others.
@@ -500,11 +542,10 @@ impl Shard {
                 }
             }
         }
-        if let Some(bag) = &self.bag {
-            for (row, _) in bag.iter().enumerate().filter(|(_, b)| **b == 0.0) {
-                leaf[row] = self.walk(grown, row, tree) as u16;
-            }
+        for (child, parent) in self.taken_back.drain(..) {
+            leaf_of[child as usize] = leaf_of[parent as usize];
         }
+        self.route_others(grown, tree, &mut leaf);
         let mut sums = vec![(0i64, 0i64); leaves.len()];
         for batch in 0..self.batches() {
             let range = self.derive(loss, tree.output, batch, true);
@@ -520,33 +561,6 @@ impl Shard {
             false => leaves.iter().map(|node| self.nodes[*node as usize].len).collect(),
         };
         sums.into_iter().zip(counts.into_iter().map(|n| n as u64)).collect()
-    }
-
-    /// The leaf of a row, by its codes.
-    fn walk(&self, grown: &Tree, row: usize, tree: &TreeContext<'_>) -> u32 {
-        let right = |split: &crate::tree::Split| {
-            let (group, inside) = group_of(tree.groups, split.feature as usize);
-            let code = self.groups[group].code(&tree.groups[group].plan, inside, row);
-            match &tree.features[split.feature as usize] {
-                feature if feature.categories => tree.subsets[split.border as usize].contains(code),
-                feature => code_test(feature, split.border, split.missing_left).right(code),
-            }
-        };
-        match grown {
-            Tree::Symmetric { splits, .. } => splits.iter().fold(0, |index, s| 2 * index + right(s) as u32),
-            Tree::Branching { nodes, .. } => {
-                let mut child = if nodes.is_empty() { Child::Leaf(0) } else { Child::Node(0) };
-                loop {
-                    match child {
-                        Child::Leaf(leaf) => return leaf,
-                        Child::Node(n) => {
-                            let node = &nodes[n as usize];
-                            child = if right(&node.split) { node.right } else { node.left };
-                        }
-                    }
-                }
-            }
-        }
     }
 
     /// Appends the residuals `target - score` of the rows of a node that were drawn, and their

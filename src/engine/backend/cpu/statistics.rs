@@ -160,13 +160,14 @@ impl Encoding {
 
     /// Adds a batch's derivatives, as 64-bit fixed point, to the sums of their rows' leaves.
     pub fn add_to_leaves(&self, gradient: &[f32], hessian: &[f32], leaf: &[u16], sums: &mut [(i64, i64)]) {
-        let mut fixed = [(0i64, 0i64); 64];
+        let (mut fixed_g, mut fixed_h) = ([0i64; 64], [0i64; 64]);
         for ((g, h), leaf) in gradient.chunks(64).zip(hessian.chunks(64)).zip(leaf.chunks(64)) {
-            to_fixed(g, h, self.leaf_factor, &mut fixed);
-            for (f, l) in fixed.iter().zip(leaf) {
+            to_fixed(g, self.leaf_factor.0, &mut fixed_g);
+            to_fixed(h, self.leaf_factor.1, &mut fixed_h);
+            for ((g, h), l) in fixed_g.iter().zip(&fixed_h).zip(leaf) {
                 let s = &mut sums[*l as usize];
-                s.0 += f.0;
-                s.1 += f.1;
+                s.0 += g;
+                s.1 += h;
             }
         }
     }
@@ -212,11 +213,11 @@ fn pack_wide(values: &[f32], factor: f64, random: Random, first_row: u32, shift:
 
 /// Converts up to 64 rows' derivatives to 64-bit fixed point.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn to_fixed(gradient: &[f32], hessian: &[f32], factor: (f64, f64), out: &mut [(i64, i64); 64]) {
-    let n = gradient.len().min(64);
-    let hessian = &hessian[..n];
-    for i in 0..n {
-        out[i] = ((gradient[i] as f64 * factor.0) as i64, (hessian[i] as f64 * factor.1) as i64);
+fn to_fixed(values: &[f32], factor: f64, out: &mut [i64; 64]) {
+    for (out, value) in out.iter_mut().zip(values) {
+        // SAFETY: derivatives are finite (`Magnitudes` have been checked), and the factor, from the largest of them, leaves
+        // none beyond 2^62. A conversion that saturates is not done in vectors.
+        *out = unsafe { (*value as f64 * factor).to_int_unchecked() };
     }
 }
 

@@ -1,18 +1,26 @@
 //! The threads of a fit.
 
+mod crew;
+
 use crate::error::{Error, Result};
+use crew::Crew;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A fixed number of threads; member `t` always does share `t`.
 pub struct Team {
     pool: Option<Arc<rayon::ThreadPool>>,
     size: usize,
+    /// For [`Team::step`]; none until the first.
+    crew: Mutex<Option<Crew>>,
 }
 
 /// Pools by their number of threads, kept because fits come in series.
 static POOLS: Mutex<Option<HashMap<usize, Arc<rayon::ThreadPool>>>> = Mutex::new(None);
+
+/// Crews that no team has, by the size of team that they are for: no more than one of each size.
+static CREWS: Mutex<Option<HashMap<usize, Crew>>> = Mutex::new(None);
 
 impl Team {
     /// A team of `size` threads.
@@ -21,12 +29,12 @@ impl Team {
     /// When the system gives no threads.
     pub fn new(size: usize) -> Result<Team> {
         if size <= 1 {
-            return Ok(Team { pool: None, size: 1 });
+            return Ok(Team { pool: None, size: 1, crew: Mutex::new(None) });
         }
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
         let pools = pools.get_or_insert_with(HashMap::new);
         if let Some(pool) = pools.get(&size) {
-            return Ok(Team { pool: Some(pool.clone()), size });
+            return Ok(Team { pool: Some(pool.clone()), size, crew: Mutex::new(None) });
         }
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(size)
@@ -35,7 +43,7 @@ impl Team {
             .map_err(|e| Error::parameter("n_threads", format!("{size} threads could not be started: {e}")))?;
         let pool = Arc::new(pool);
         pools.insert(size, pool.clone());
-        Ok(Team { pool: Some(pool), size })
+        Ok(Team { pool: Some(pool), size, crew: Mutex::new(None) })
     }
 
     /// The number of threads.
@@ -70,11 +78,106 @@ impl Team {
         made.into_iter().map(|m| m.1).collect()
     }
 
-    /// Runs `share(t)` for every member `t` at the same time; the results in their order.
+    /// Runs `share(t)` for every member `t` at the same time; the results in their order. Each thread begins with the share
+    /// of its own number, so that rows stay in its caches; shares whose threads have not begun by then (the system
+    /// gave their cores to others) are taken by those that are through, so that nobody waits for a thread to be woken.
     pub fn each<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
-        match &self.pool {
-            Some(pool) => pool.broadcast(|context| share(context.index())),
-            None => vec![share(0)],
+        let Some(pool) = &self.pool else { return vec![share(0)] };
+        let done: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
+        let taken: Vec<AtomicBool> = (0..self.size).map(|_| AtomicBool::new(false)).collect();
+        let take = || {
+            let own = pool.current_thread_index().unwrap_or(0);
+            let free = (0..self.size).map(|i| (own + i) % self.size).find(|t| !taken[*t].swap(true, Ordering::Relaxed));
+            if let Some(t) = free {
+                let result = share(t);
+                *done[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            }
+        };
+        self.enter(|| {
+            rayon::scope(|scope| {
+                (1..self.size).for_each(|_| scope.spawn(|_| take()));
+                take();
+            });
+        });
+        done.into_iter().filter_map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+
+    /// As [`Team::each`], for steps so short and many that threads wait awake for the next one. A share calls
+    /// neither the team nor rayon.
+    pub fn step<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
+        if self.size == 1 {
+            return vec![share(0)];
         }
+        let mut own = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.is_none() {
+            let free = CREWS.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|crews| crews.remove(&self.size));
+            *own = free.or_else(|| Crew::new(self.size - 1).ok());
+        }
+        let Some(crew) = own.as_mut() else { return self.each(share) };
+        let results: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
+        crew.step(&|t| {
+            let result = share(t);
+            *results[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        });
+        // A share that gives nothing panics, and that has come out of the step.
+        results.into_iter().filter_map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        let Some(crew) = self.crew.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let mut crews = CREWS.lock().unwrap_or_else(PoisonError::into_inner);
+        crews.get_or_insert_with(HashMap::new).entry(self.size).or_insert(crew);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that every share is done once and that results come in order: from outside the pool, from inside, from
+    /// another team's thread, and with more members than the machine has cores.
+    #[test]
+    fn every_share_is_done_once() {
+        let (few, many) = (Team::new(2).unwrap(), Team::new(64).unwrap());
+        let counts: Vec<AtomicUsize> = (0..64).map(|_| AtomicUsize::new(0)).collect();
+        let run = || {
+            many.each(|t| {
+                counts[t].fetch_add(1, Ordering::Relaxed);
+                t
+            })
+        };
+        let expected: Vec<usize> = (0..64).collect();
+        assert_eq!(run(), expected);
+        assert_eq!(many.enter(run), expected);
+        assert_eq!(few.each(|_| run()), [expected.clone(), expected]);
+        assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 4));
+        assert_eq!(Team::new(1).unwrap().each(|t| t), [0]);
+    }
+
+    /// Proves that nobody waits for a thread that has not begun: with the other thread of the pool held up, each share
+    /// is done by the caller.
+    #[test]
+    fn shares_of_threads_that_are_held_up_are_taken_over() {
+        let team = Team::new(3).unwrap();
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let pool = team.pool.clone().unwrap();
+        let waiting = Arc::new(std::sync::Barrier::new(3));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (pool, waiting, held) = (&pool, waiting.clone(), &held);
+                scope.spawn(move || {
+                    pool.install(|| {
+                        waiting.wait();
+                        let _ = held.lock().unwrap().recv();
+                    })
+                });
+            }
+            waiting.wait();
+            assert_eq!(team.each(|t| (t, std::thread::current().id())).iter().map(|x| x.0).collect::<Vec<_>>(), [0, 1, 2]);
+            drop(hold);
+        });
     }
 }

@@ -2,12 +2,12 @@
 
 use super::device::Gpu;
 use super::queue::Queue;
-use super::{combine, encoding, stats};
+use super::{combine, encoding, stats, stats2d};
 use crate::backend::columns::ColumnBackend;
 use crate::column::Column;
 use crate::encoding::target::{EncodingInput, Plan, TargetParams};
 use crate::error::Result;
-use crate::stats::{Histogram, HistogramParams, MinMax};
+use crate::stats::{Histogram, Histogram2d, Histogram2dParams, HistogramParams, MinMax};
 
 /// A GPU for one call of a verb or several.
 pub struct CudaColumns {
@@ -31,6 +31,10 @@ impl ColumnBackend for CudaColumns {
 
     fn histogram(&self, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
         stats::histogram(&self.queue, column, weights, params)
+    }
+
+    fn histogram2d(&self, x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d> {
+        stats2d::histogram2d(&self.queue, x, y, weights, params)
     }
 
     fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {

@@ -57,6 +57,8 @@ pub struct Kernel {
     pub name: &'static str,
     /// The most dynamic shared memory of a launch, in bytes.
     pub shared: u32,
+    /// Whether it is code that can wait for the launch before it (`follow!`): made for compute capability 9.0 or newer.
+    pub(super) follows: bool,
 }
 
 /// What the driver offers, or why there is nothing.
@@ -313,7 +315,9 @@ impl Gpu {
             function.set_attribute(most, shared).map(|()| shared as u32)
         });
         let shared = set.map_err(|e| driver(self, &format!("shared memory of the kernel `{name}`"), e))?;
-        let kernel = Kernel { function, name, shared };
+        let made_for = function.get_attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PTX_VERSION);
+        let follows = made_for.map_err(|e| driver(self, &format!("asking about the kernel `{name}`"), e))? >= 90;
+        let kernel = Kernel { function, name, shared, follows };
         locked(&self.kernels).insert((image.name, name), kernel.clone());
         Ok(kernel)
     }

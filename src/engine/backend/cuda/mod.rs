@@ -6,8 +6,8 @@
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
 //! - [`cache`]: columns that stay for the next expression.
-//! - [`trees`]: boosted trees; [`forest`]: random forests.
-//! - [`mod@column`]: columns on the GPU; [`stats`]: their statistics; [`codes`]:
+//! - [`trees`]: boosted trees; [`forest`]: random forests; [`linear`]: sparse logistic regression.
+//! - [`mod@column`]: columns on the GPU; [`stats`], [`range`], [`stats2d`]: their statistics; [`codes`]:
 //!   their codes; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
 //!   [`predict`]: models applied.
 //! - [`sort`]: CUB's radix sort.
@@ -23,15 +23,19 @@ pub mod column;
 mod columns;
 pub mod combine;
 pub mod ctr;
+mod ctr_maker;
 pub mod device;
 pub mod encoding;
 pub mod error;
 pub mod forest;
+pub mod linear;
 pub mod memory;
 pub mod predict;
 pub mod queue;
+pub mod range;
 pub mod sort;
 pub mod stats;
+pub mod stats2d;
 pub mod trees;
 pub mod upload;
 

@@ -198,6 +198,36 @@ impl DevicePredictor {
         self.sum(queue, &out, rows)
     }
 
+    /// [`Predictor::staged`] on the GPU.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    pub fn staged(&self, queue: &Queue, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
+        let (rows, rounds) = (columns.first().map_or(0, |c| c.len()), self.tree_count / self.outputs.max(1));
+        let each = rows * rounds;
+        if each == 0 {
+            return Ok(vec![vec![]; self.outputs]);
+        }
+        queue.check_memory("predictions after every round", (each * self.outputs * 8) as u64)?;
+        let codes = self.codes(queue, columns, rows)?;
+        let kernel = queue.gpu().kernel(PREDICT, "staged")?;
+        let mut found = queue.alloc::<f64>("predictions", each * self.outputs)?;
+        let (n, stride, rounds, outputs) = (rows as u64, Self::stride(rows) as u64, rounds as u32, self.outputs as u32);
+        let blocks = rows.div_ceil(THREADS * ROWS) as u32;
+        // SAFETY: the arguments are those of `staged`: codes as for `predict`, and room for each row, round and output.
+        unsafe {
+            launch!(queue, kernel, grid(blocks, THREADS as u32, 0);
+                &n, &stride, &codes, &self.trees, &rounds, &outputs, &self.tests, &self.children, &self.values, &self.start, &self.scale,
+                &mut found)?;
+        }
+        let of_output = |output: usize| {
+            let mut out = vec![0.0; each];
+            queue.download(&found.slice(output * each..(output + 1) * each), bytes_of_mut(&mut out))?;
+            Ok(out)
+        };
+        (0..self.outputs).map(of_output).collect()
+    }
+
     /// [`Predictor::leaves`] on the GPU.
     ///
     /// # Errors

@@ -2,8 +2,10 @@
 
 use super::device::{Gpu, Kernel};
 use super::error::driver;
+use super::upload::PIECE;
 use crate::error::Result;
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, LaunchArgs, LaunchConfig};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, LaunchArgs, LaunchConfig, sys};
+use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A stream of a GPU, and what runs there.
@@ -33,9 +35,32 @@ macro_rules! launch {
     }};
 }
 
+/// [`launch!`] of a kernel that begins with `follow_on()` (kernels/trees/common.cuh): where the GPU can do that (compute
+/// capability 9.0 or newer), its blocks come while the launch before it still runs, and wait there for its end, which hides
+/// the time that a launch takes to begin (*programmatic dependent launch*). Arguments are references to numbers and tables.
+#[macro_export]
+macro_rules! follow {
+    ($queue:expr, $kernel:expr, $config:expr; $($argument:expr),* $(,)?) => {{
+        let (queue, kernel): (&$crate::backend::cuda::Queue, &$crate::backend::cuda::Kernel) = (&$queue, &$kernel);
+        let mut arguments = [$($crate::backend::cuda::queue::argument($argument)),*];
+        queue.submit_behind(kernel, &mut arguments, $config)
+    }};
+}
+
+/// Where an argument of [`follow!`] lies.
+pub fn argument<T: DeviceRepr>(argument: &T) -> *mut c_void {
+    std::ptr::from_ref(argument).cast_mut().cast()
+}
+
 /// A launch's shape: blocks, threads in each, bytes of dynamic shared memory.
 pub fn grid(blocks: u32, threads: u32, shared: u32) -> LaunchConfig {
     LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared }
+}
+
+/// For measurements: `TAIGA_CUDA_FOLLOW=0` has every launch begin when the one before it has ended.
+fn follows_at_all() -> bool {
+    static FOLLOWS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *FOLLOWS.get_or_init(|| std::env::var("TAIGA_CUDA_FOLLOW").ok().as_deref() != Some("0"))
 }
 
 impl Queue {
@@ -75,6 +100,54 @@ impl Queue {
         self.note(kernel.name);
         // SAFETY: the caller's.
         unsafe { arguments.launch(config) }.map(drop).map_err(|e| driver(self.gpu, &format!("kernel `{}`", kernel.name), e))
+    }
+
+    /// Launches `kernel` with all its blocks on the GPU at the same time, so that they may wait for each other; an error
+    /// where they don't fit. Does not wait.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] with the kernel's name.
+    ///
+    /// # Safety
+    /// As for [`Queue::submit`].
+    pub unsafe fn submit_together(&self, kernel: &Kernel, mut arguments: LaunchArgs<'_>, config: LaunchConfig) -> Result<()> {
+        self.note(kernel.name);
+        // SAFETY: the caller's.
+        unsafe { arguments.launch_cooperative(config) }.map(drop).map_err(|e| driver(self.gpu, &format!("kernel `{}`", kernel.name), e))
+    }
+
+    /// Launches `kernel` behind the launch before it ([`follow!`]); does not wait.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] with the kernel's name.
+    ///
+    /// # Safety
+    /// As for [`Queue::submit`]; and the kernel waits for the launch before it by itself.
+    pub unsafe fn submit_behind(&self, kernel: &Kernel, arguments: &mut [*mut c_void], config: LaunchConfig) -> Result<()> {
+        self.note(kernel.name);
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let ((x, y, z), (threads_x, threads_y, threads_z)) = (config.grid_dim, config.block_dim);
+        let described = sys::CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: threads_x,
+            blockDimY: threads_y,
+            blockDimZ: threads_z,
+            sharedMemBytes: config.shared_mem_bytes,
+            hStream: self.stream.cu_stream(),
+            attrs: &mut attribute,
+            numAttrs: (kernel.follows && follows_at_all()) as u32,
+        };
+        let failed = |e| driver(self.gpu, &format!("kernel `{}`", kernel.name), e);
+        self.gpu.context.bind_to_thread().map_err(failed)?;
+        let function = kernel.function.cu_function();
+        // SAFETY: the caller's; the driver copies the description and the arguments before it returns.
+        unsafe { sys::cuLaunchKernelEx(&described, function, arguments.as_mut_ptr(), std::ptr::null_mut()) }.result().map_err(failed)
     }
 
     /// Remembers what was launched last, for errors that come later.
@@ -132,6 +205,9 @@ impl Queue {
     /// # Errors
     /// [`crate::Error::Device`], naming the kernel launched last.
     pub fn read<T: DeviceRepr>(&self, values: &impl DevicePtr<T>) -> Result<Vec<T>> {
+        if (1..=PIECE).contains(&values.num_bytes()) {
+            return self.read_piece(values);
+        }
         let read = self.stream.clone_dtoh(values).map_err(|e| self.late(e))?;
         self.synchronize()?;
         Ok(read)

@@ -4,32 +4,34 @@ use super::column::{DeviceColumn, Form, bytes_of};
 use super::device::{Gpu, Image, Kernel};
 use super::memory::size;
 use super::queue::{Queue, grid};
+use super::range::count_by_range;
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::launch;
+use crate::stats::bins::Bins;
 use crate::stats::histogram::Steps;
 use crate::stats::locate::Locator;
 use crate::stats::min_max::wider;
 use crate::stats::{BLOCK, Histogram, HistogramParams, MinMax, Number};
-use cudarc::driver::{CudaSlice, DeviceRepr};
+use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
 
 /// `kernels/stats.cu`.
-const STATS: Image = Image { name: "stats", bytes: taiga_kernels::images::stats };
+pub(super) const STATS: Image = Image { name: "stats", bytes: taiga_kernels::images::stats };
 
 /// Threads of a block of `extremes_*`, and of `count_*`.
 const EXTREMES_THREADS: u32 = 512;
-const COUNT_THREADS: u32 = 1024;
+pub(super) const COUNT_THREADS: u32 = 1024;
 
 /// `Uniform<F>` of `kernels/stats/bins.cuh`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Uniform<F> {
-    edges: u64,
-    first: F,
-    last: F,
-    scale: F,
-    sure: F,
-    bins: u32,
+pub(super) struct Uniform<F> {
+    pub edges: u64,
+    pub first: F,
+    pub last: F,
+    pub scale: F,
+    pub sure: F,
+    pub bins: u32,
 }
 
 /// `Edges` of `kernels/stats/bins.cuh`.
@@ -50,7 +52,7 @@ unsafe impl DeviceRepr for Uniform<f64> {}
 unsafe impl DeviceRepr for Edges {}
 
 /// A null pointer, for a column without nulls.
-const NO_VALIDITY: u64 = 0;
+pub(super) const NO_VALIDITY: u64 = 0;
 
 pub(super) fn pointer<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {
     use cudarc::driver::DevicePtr;
@@ -98,7 +100,11 @@ pub fn min_max(queue: &Queue, column: &DeviceColumn) -> Result<Option<MinMax>> {
     // SAFETY: the arguments are those of `extremes_*`; the column has `rows` values of the kernel's type,
     // and each block writes two.
     unsafe { launch!(queue, kernel, grid(blocks, EXTREMES_THREADS, 0); column.values(), &validity, &rows, &mut out) }?;
-    let bytes = queue.read(&out)?;
+    Ok(extremes_of(column.form(), &queue.read(&out)?))
+}
+
+/// The extremes of pairs of them as kernels write them: smallest above largest for none.
+pub(super) fn extremes_of(form: Form, bytes: &[u8]) -> Option<MinMax> {
     macro_rules! fold {
         ($type:ty, $number:expr) => {{
             let values = bytes.chunks_exact(size_of::<$type>()).map(|b| <$type>::from_ne_bytes(b.try_into().unwrap_or_default()));
@@ -108,7 +114,7 @@ pub fn min_max(queue: &Queue, column: &DeviceColumn) -> Result<Option<MinMax>> {
         }};
     }
     let integer = |x: i128| Number::Integer(x);
-    Ok(match column.form() {
+    match form {
         Form::F32 => fold!(f32, |x: f32| Number::F32(x + 0.0)),
         Form::F64 => fold!(f64, |x: f64| Number::F64(x + 0.0)),
         Form::I8 => fold!(i8, |x| integer(i128::from(x))),
@@ -121,16 +127,16 @@ pub fn min_max(queue: &Queue, column: &DeviceColumn) -> Result<Option<MinMax>> {
         Form::U32 => fold!(u32, |x| integer(i128::from(x))),
         Form::U64 => fold!(u64, |x| integer(i128::from(x))),
         Form::U128 => fold!(u128, Number::Unsigned),
-    })
+    }
 }
 
 /// How counters lie in shared memory.
-struct Layout {
+pub(super) struct Layout {
     /// 2^shift copies of each counter; 32: none, the counters are in global memory.
-    shift: u32,
-    edges_in_shared: u32,
-    shared: u32,
-    blocks_per_multiprocessor: u32,
+    pub shift: u32,
+    pub edges_in_shared: u32,
+    pub shared: u32,
+    pub blocks_per_multiprocessor: u32,
 }
 
 /// What the system keeps of each block's shared memory.
@@ -151,7 +157,7 @@ fn layout_for(blocks: u32, most: usize, bins: usize, edge_bytes: usize) -> Layou
 
 /// Two blocks a multiprocessor where it takes them and each has room for four copies, which are enough for
 /// constant data to be as fast as random ones; else one.
-fn layout(gpu: &Gpu, kernel: &Kernel, bins: usize, edge_bytes: usize) -> Result<Layout> {
+pub(super) fn layout(gpu: &Gpu, kernel: &Kernel, bins: usize, edge_bytes: usize) -> Result<Layout> {
     let two = layout_for(2, kernel.shared as usize, bins, edge_bytes);
     if (2..32).contains(&two.shift) && kernel.blocks_per_multiprocessor(gpu, COUNT_THREADS, two.shared)? >= 2 {
         return Ok(two);
@@ -220,6 +226,15 @@ impl DeviceEdges {
         Ok(DeviceEdges { bins: bins as usize, kind, _edges: edges })
     }
 
+    /// As `Uniform<f64>`, with scale 0 where bins are to be searched; none for bins of f32.
+    pub(super) fn doubles(&self) -> Option<Uniform<f64>> {
+        match self.kind {
+            Kind::Uniform32(_) => None,
+            Kind::Uniform64(uniform) => Some(uniform),
+            Kind::Edges(Edges { edges, first, last, bins }) => Some(Uniform { edges, first, last, scale: 0.0, sure: 0.0, bins }),
+        }
+    }
+
     fn kernel(&self, counts: bool, form: Form) -> Option<&'static str> {
         match (&self.kind, counts) {
             (Kind::Uniform32(_), true) => kernel_of!("count_uniform32", form, F32: "f32"),
@@ -268,30 +283,41 @@ pub fn count_into(queue: &Queue, column: &DeviceColumn, edges: &DeviceEdges, tot
 /// [`Error::Memory`] and [`Error::Device`].
 pub fn sum(queue: &Queue, column: &DeviceColumn, weights: &DeviceColumn, locator: &Locator) -> Result<Vec<f64>> {
     assert!(weights.form() == Form::F64 && weights.rows() == column.rows(), "a weight for each row");
-    let (gpu, bins) = (queue.gpu(), locator.bins());
+    let gpu = queue.gpu();
+    let edges = DeviceEdges::new(queue, locator)?;
+    let kernel = gpu.kernel(STATS, edges.kernel(false, column.form()).ok_or_else(|| no_kernel(gpu, column.form()))?)?;
+    let (validity, rows) = (column.validity().map_or(NO_VALIDITY, |v| pointer(queue, v)), column.rows() as u64);
+    sum_blocks(queue, column.rows(), locator.bins(), |config, from, in_shared, sums| {
+        // SAFETY: the arguments are those of `weigh_*`; column and weights have `rows` values, and each block
+        // writes sums of its own.
+        unsafe {
+            launch_with_bins!(queue, kernel, config, edges;
+                column.values(), &validity, weights.values(), &rows, &from, &in_shared, sums)
+        }
+    })
+}
+
+/// Sums of `bins` bins over blocks of [`BLOCK`] rows, added in block order. `weigh(launch, first block, whether sums fit
+/// shared memory, sums)` launches a kernel whose blocks each write the sums of one block of rows.
+pub(super) fn sum_blocks(
+    queue: &Queue,
+    rows: usize,
+    bins: usize,
+    weigh: impl Fn(LaunchConfig, u64, u32, &mut CudaSlice<f64>) -> Result<()>,
+) -> Result<Vec<f64>> {
     let mut totals = queue.zeros::<f64>("the weights of bins", bins)?;
-    if column.rows() > 0 {
-        let edges = DeviceEdges::new(queue, locator)?;
-        let kernel = gpu.kernel(STATS, edges.kernel(false, column.form()).ok_or_else(|| no_kernel(gpu, column.form()))?)?;
-        let add = gpu.kernel(STATS, "add_blocks")?;
+    if rows > 0 {
+        let add = queue.gpu().kernel(STATS, "add_blocks")?;
         // Small enough for several blocks a multiprocessor.
         let shared = if bins * 8 <= 48 << 10 { bins as u32 * 8 } else { 0 };
-        let in_shared = (shared > 0) as u32;
-        let blocks = column.rows().div_ceil(BLOCK);
+        let blocks = rows.div_ceil(BLOCK);
         // As many blocks of sums as fit a gigabyte.
         let wave = ((1 << 30) / (bins * 8)).clamp(1, blocks);
         queue.check_memory(&format!("the weights of {bins} bins"), (wave * bins * 8) as u64)?;
         let mut sums = queue.alloc::<f64>(&format!("sums of {}", size((wave * bins * 8) as u64)), wave * bins)?;
-        let (validity, rows) = (column.validity().map_or(NO_VALIDITY, |v| pointer(queue, v)), column.rows() as u64);
         for first in (0..blocks).step_by(wave) {
-            let (now, from) = (wave.min(blocks - first), first as u64);
-            let config = grid(now as u32, 32, shared);
-            // SAFETY: the arguments are those of `weigh_*`; column and weights have `rows` values, and each block
-            // writes sums of its own.
-            unsafe {
-                launch_with_bins!(queue, kernel, config, edges;
-                    column.values(), &validity, weights.values(), &rows, &from, &in_shared, &mut sums)
-            }?;
+            let now = wave.min(blocks - first);
+            weigh(grid(now as u32, 32, shared), first as u64, (shared > 0) as u32, &mut sums)?;
             let (count, cells) = (now as u64, bins as u32);
             // SAFETY: the arguments are those of `add_blocks`, with `now` blocks of sums.
             unsafe { launch!(queue, add, grid(cells.div_ceil(256), 256, 0); &sums, &count, &cells, &mut totals) }?;
@@ -327,7 +353,9 @@ pub fn min_max_of(queue: &Queue, column: &Column<'_>) -> Result<Option<MinMax>> 
 /// # Errors
 /// As there; [`Error::Memory`] and [`Error::Device`].
 pub fn histogram(queue: &Queue, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
-    let mut steps = DeviceSteps { queue, column, weights, on_device: None };
+    // Where the range is to be found, rows are counted in the same launch.
+    let together = (params.axis.needs_extremes() && weights.is_none()).then(|| params.axis.bins());
+    let mut steps = DeviceSteps { queue, column, weights, on_device: None, together, counts: None };
     crate::stats::histogram::by_steps(column, weights.is_some(), params, &mut steps)
 }
 
@@ -336,6 +364,10 @@ struct DeviceSteps<'a> {
     column: &'a Column<'a>,
     weights: Option<&'a Column<'a>>,
     on_device: Option<DeviceColumn>,
+    /// How many bins are counted together with the search for the extremes.
+    together: Option<usize>,
+    /// What was counted then.
+    counts: Option<Vec<u64>>,
 }
 
 impl DeviceSteps<'_> {
@@ -352,19 +384,30 @@ impl Steps for DeviceSteps<'_> {
     /// As f64 the extremes of the values are the extremes of the values as f64, since rounding never
     /// changes an order.
     fn extremes(&mut self) -> Result<Option<(f64, f64)>> {
-        let queue = self.queue;
-        Ok(min_max(queue, self.column()?)?.map(|m| (m.min.to_f64(), m.max.to_f64())))
+        let (queue, together) = (self.queue, self.together);
+        let column = self.column()?;
+        let both = |m: MinMax| (m.min.to_f64(), m.max.to_f64());
+        if let Some(bins) = together
+            && let Some(found) = count_by_range(queue, column, bins)?
+        {
+            self.counts = found.counts;
+            return Ok(found.extremes.map(both));
+        }
+        Ok(min_max(queue, column)?.map(both))
     }
 
-    fn count(&mut self, locator: &Locator) -> Result<Vec<u64>> {
+    fn count(&mut self, bins: &Bins) -> Result<Vec<u64>> {
+        if let Some(counts) = self.counts.take() {
+            return Ok(counts);
+        }
         let queue = self.queue;
-        count(queue, self.column()?, locator)
+        count(queue, self.column()?, &bins.locator())
     }
 
-    fn sum(&mut self, locator: &Locator) -> Result<Vec<f64>> {
+    fn sum(&mut self, bins: &Bins) -> Result<Vec<f64>> {
         let (queue, weights) = (self.queue, self.weights);
         let Some(weights) = weights else { return Ok(vec![]) };
         let weights = DeviceColumn::doubles(queue, weights)?;
-        sum(queue, self.column()?, &weights, locator)
+        sum(queue, self.column()?, &weights, &bins.locator())
     }
 }

@@ -4,24 +4,32 @@
 //! was found. Kernels are in `kernels/trees/`, the tables they share with us in [`tables`].
 //!
 //! - [`rows`]: targets, weights, scores, draws, rounding;
-//! - [`group`]: groups of features, their codes and histograms;
+//! - [`group`]: groups of features, their codes and histograms; [`bundles`]: features that share columns of codes;
 //! - [`divide`]: rows sent to children, histograms summed;
 //! - [`search`]: the search for splits;
 //! - [`leaves`]: the end of a tree;
+//! - [`quantiles`]: leaves that are refitted;
 //! - [`eager`]: nodes of leaf-wise trees, several at a time;
-//! - [`ahead`]: whole trees that grow without asking the host.
+//! - [`ahead`]: whole trees that grow without asking the host, and [`grown`], what grew; [`graph`]: as one launch.
 
 mod ahead;
+mod bundles;
 mod divide;
 mod eager;
+mod graph;
 mod group;
+mod grown;
 mod leaves;
 mod memory;
+mod quantiles;
 mod rows;
 mod search;
 mod tables;
 
+use super::ctr_maker::CtrMaker;
 use super::{Gpu, Queue};
+use crate::backend::cpu::team::Team;
+use crate::backend::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use crate::backend::{
     Announced, Backend, Candidate, CodeSet, CodeSource, CodedFeature, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData,
 };
@@ -30,10 +38,12 @@ use crate::error::{Error, Result};
 use crate::tree::Tree;
 use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
+use bundles::Bundles;
+use cudarc::driver::CudaSlice;
 use group::Group;
 use memory::{Buffer, Kernels};
 use rows::RowData;
-use tables::{Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
+use tables::{ALL_STORED, Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
 
 /// The most rows that a fit on a GPU takes: row numbers and positions are counted in 32 bits, with
 /// room for a launch's overhang.
@@ -54,8 +64,9 @@ struct Work {
     sets: Buffer<u32>,
     found: Buffer<tables::Found>,
     total: Buffer<Total>,
-    level: [Buffer<f64>; 4],
+    level: [Buffer<f64>; 3],
     level_flags: [Buffer<u8>; 2],
+    level_lefts: Buffer<Total>,
     questions: Buffer<u64>,
     children: Buffer<[u32; 2]>,
     walk_sets: Buffer<u32>,
@@ -73,6 +84,7 @@ pub struct CudaBackend {
     table_stale: bool,
     monotone: Vec<i8>,
     groups: Vec<Group>,
+    ctrs: CtrMaker,
     data: RowData,
     /// The rows of nodes: `{row, word}` in one of two lists.
     lists: [Buffer<u64>; 2],
@@ -93,12 +105,13 @@ pub struct CudaBackend {
     tree: u64,
     /// What the grower will ask for, where it can be told ahead, and what grew.
     plan: Option<TreeParams>,
-    grown: Option<ahead::Grown>,
+    grown: Option<grown::Grown>,
     /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
     announced: Option<Announced>,
     queued: Option<ahead::Queued>,
     nodes: eager::Nodes,
-    pinned: ahead::Pinned,
+    logs: ahead::Logs,
+    graph: graph::Graph,
     was_wide: bool,
     /// The group whose addresses `work.codes` has.
     codes_of: Option<usize>,
@@ -138,13 +151,20 @@ impl CudaBackend {
     /// # Errors
     /// [`Error::Memory`] where they do not fit, before anything is allocated; [`Error::Device`];
     /// [`Error::Interrupted`].
-    pub fn new(number: Option<u32>, data: TrainingData<'_>, most_nodes: usize, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+    pub fn new(
+        number: Option<u32>,
+        team: &Team,
+        data: TrainingData<'_>,
+        most_nodes: usize,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Self> {
         CudaBackend::check(number, &data, most_nodes)?;
         let gpu = Gpu::get(number)?;
         let queue = Queue::new(gpu)?;
         let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
         let kernels = Kernels::new(gpu)?;
-        let group = Group::new(&queue, 0, data.features, data.sources, rows, components, slots, interrupted)?;
+        let bundles = Bundles::plan(team, &data, interrupted)?;
+        let group = Group::new(&queue, 0, data.features, data.sources, bundles, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
         let work = Work::new(&queue)?;
@@ -155,6 +175,7 @@ impl CudaBackend {
             table_stale: true,
             monotone: vec![],
             groups: vec![group],
+            ctrs: CtrMaker::default(),
             lists,
             records: None,
             work,
@@ -173,7 +194,8 @@ impl CudaBackend {
             announced: None,
             queued: None,
             nodes: eager::Nodes::default(),
-            pinned: ahead::Pinned::default(),
+            logs: ahead::Logs::new(gpu)?,
+            graph: graph::Graph::default(),
             was_wide: false,
             codes_of: None,
             next_slot: 0,
@@ -201,17 +223,41 @@ impl CudaBackend {
         if !self.table_stale && self.monotone == monotone {
             return Ok(());
         }
-        let row = |(i, f): (usize, &CodedFeature)| Feature {
-            borders: f.borders.len() as u32,
-            first: f.first() as u32,
-            categories: f.categories as u32,
-            monotone: monotone.get(i).copied().unwrap_or(0) as i32,
+        let row = |(i, f): (usize, &CodedFeature)| {
+            let group = self.group_of(i as u32);
+            let mut row = Feature {
+                borders: f.borders.len() as u32,
+                first: f.first() as u32,
+                categories: f.categories as u32,
+                monotone: monotone.get(i).copied().unwrap_or(0) as i32,
+                column: group.column_of(i) as u32,
+                usual: ALL_STORED,
+                ..Feature::default()
+            };
+            if let Some(bundles) = &group.bundles {
+                bundles.describe(i - group.first, &mut row);
+            }
+            row
         };
         let table: Vec<Feature> = self.features.iter().enumerate().map(row).collect();
         self.feature_table.reserve(&self.queue, "features", table.len())?;
         self.feature_table.write(&self.queue, &table)?;
         (self.table_stale, self.monotone) = (false, monotone.to_vec());
         Ok(())
+    }
+
+    /// An error where there is no room for more features.
+    fn check_group(&self, features: &[CodedFeature]) -> Result<()> {
+        let slot = 8 * Group::slot_numbers(features, self.components) as u64;
+        let bytes = Group::code_bytes(self.data.rows, features.len()) + slot;
+        self.queue.check_memory(&format!("{} more features of {} rows", features.len(), self.data.rows), bytes)
+    }
+
+    fn push_group(&mut self, features: &[CodedFeature], group: Group) -> GroupId {
+        self.features.extend_from_slice(features);
+        self.groups.push(group);
+        self.table_stale = true;
+        self.groups.len() - 1
     }
 
     /// The group of a feature.
@@ -240,9 +286,9 @@ impl Work {
                 Buffer::new(queue, "scores of splits", 1)?,
                 Buffer::new(queue, "scores of splits", 1)?,
                 Buffer::new(queue, "scores of splits", 1)?,
-                Buffer::new(queue, "scores of splits", 1)?,
             ],
             level_flags: [Buffer::new(queue, "scores of splits", 1)?, Buffer::new(queue, "scores of splits", 1)?],
+            level_lefts: Buffer::new(queue, "sums of splits", 1)?,
             questions: Buffer::new(queue, "a tree", 256)?,
             children: Buffer::new(queue, "a tree", 256)?,
             codes: Buffer::new(queue, "a tree", 1)?,
@@ -251,21 +297,24 @@ impl Work {
         })
     }
 
-    /// The scores of a level, for `nodes` nodes at a time of `columns` features.
-    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize) -> Result<Level> {
+    /// The scores of a level, for `nodes` nodes at a time of `columns` features; `lefts`: and their sums.
+    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize, lefts: bool) -> Result<Level> {
         let what = "scores of splits";
-        let sizes = [columns * 2 * nodes * 256, nodes, columns * 2 * 256, columns];
+        let sizes = [columns * 2 * nodes * 256, columns * 2 * 256, columns];
         for (buffer, size) in self.level.iter_mut().zip(sizes) {
             buffer.reserve(queue, what, size)?;
         }
         for (buffer, size) in self.level_flags.iter_mut().zip([columns * nodes, columns]) {
             buffer.reserve(queue, what, size)?;
         }
-        let ([scores, parents, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
+        if lefts {
+            self.level_lefts.reserve(queue, what, columns * nodes * 256)?;
+        }
+        let ([scores, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
         Ok(Level {
             scores: scores.address,
+            lefts: if lefts { self.level_lefts.address } else { 0 },
             missing: missing.address,
-            parents: parents.address,
             sums: sums.address,
             parent: parent.address,
             any: any.address,
@@ -277,16 +326,28 @@ impl Work {
 
 impl Backend for CudaBackend {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
-        let (id, first, rows) = (self.groups.len(), self.features.len(), self.data.rows);
-        let slot = 8 * Group::slot_numbers(features, self.components) as u64;
-        let bytes = Group::code_bytes(rows, features.len()) + slot;
-        self.queue.check_memory(&format!("{} more features of {rows} rows", features.len()), bytes)?;
+        self.check_group(features)?;
+        let (first, rows) = (self.features.len(), self.data.rows);
         let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
-        let group = Group::new(&self.queue, first, features, &sources, rows, self.components, 1, &|| false)?;
-        self.features.extend_from_slice(features);
-        self.groups.push(group);
-        self.table_stale = true;
-        Ok(id)
+        let group = Group::new(&self.queue, first, features, &sources, None, rows, self.components, 1, &|| false)?;
+        Ok(self.push_group(features, group))
+    }
+
+    fn makes_ctrs(&self) -> bool {
+        true
+    }
+
+    fn ctr_sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample> {
+        self.ctrs.sample(&self.queue, data, columns, order, counters)
+    }
+
+    fn add_ctrs(&mut self, data: &CtrData<'_>, features: &[CodedFeature], ctrs: &[CtrFeature<'_>], order: usize) -> Result<GroupId> {
+        self.check_group(features)?;
+        let (queue, first, rows) = (&self.queue, self.features.len(), self.data.rows);
+        let maker = &mut self.ctrs;
+        let fill = |codes: &mut CudaSlice<u8>| maker.codes(queue, data, features, ctrs, order, codes, &|i| Group::place(i, rows));
+        let group = Group::filled(queue, first, features, None, rows, self.components, 1, fill)?;
+        Ok(self.push_group(features, group))
     }
 
     fn drop_group(&mut self, group: GroupId) {

@@ -189,6 +189,31 @@ impl Queue {
         })
     }
 
+    /// At most [`PIECE`] bytes of values, by a pinned buffer: the copy is queued at once, where one to other memory
+    /// would wait for its turn before it is.
+    pub(super) fn read_piece<T: DeviceRepr>(&self, from: &impl DevicePtr<T>) -> Result<Vec<T>> {
+        let bytes = from.num_bytes();
+        assert!(bytes <= PIECE, "{bytes} bytes in one piece");
+        let failed = |e: DriverError| driver(self.gpu(), "copying from the GPU", e);
+        self.gpu().context.bind_to_thread().map_err(failed)?;
+        let slot = self.gpu().slots.take(self.gpu()).map_err(failed)?;
+        slot.sent.synchronize().map_err(failed)?;
+        let (source, _order) = from.device_ptr(self.stream());
+        // SAFETY: the slot's memory is PIECE bytes that nobody else uses.
+        let memory = unsafe { std::slice::from_raw_parts_mut(slot.memory, bytes) };
+        // SAFETY: the source has the bytes, and the slot is given back when they are there.
+        unsafe { result::memcpy_dtoh_async(memory, source, self.stream().cu_stream()) }.map_err(failed)?;
+        self.synchronize()?;
+        let mut out = Vec::<T>::with_capacity(from.len());
+        // SAFETY: there is room for as many values, and `DeviceRepr` types are what the device's bytes say.
+        unsafe {
+            std::ptr::copy_nonoverlapping(memory.as_ptr(), out.as_mut_ptr().cast(), bytes);
+            out.set_len(from.len());
+        }
+        self.gpu().slots.give_back(slot);
+        Ok(out)
+    }
+
     /// Writes the first `out.len()` bytes of `from` to `out`, when what was queued before has run, by the
     /// same pinned buffers the other way.
     ///

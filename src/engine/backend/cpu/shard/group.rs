@@ -1,11 +1,12 @@
 //! The codes of a group in a shard.
 
-use super::super::codes::{CodeBlock, Columns, Layout};
+use super::super::codes::{BlockLayout, CodeBlock, Columns, Layout};
 use super::super::few::Sorted;
 use super::super::partition::FeatureCodes;
 use super::super::plan::{Home, Plan};
 use super::super::sparse::SparseRows;
 use super::Partial;
+use std::ops::Range;
 
 /// The codes of a group's features for a shard's rows, and what is summed over them.
 pub struct ShardGroup {
@@ -17,19 +18,26 @@ pub struct ShardGroup {
     pub sparse: Option<SparseRows>,
     /// The rows of a small table.
     pub sorted: Option<Sorted>,
+    /// The columns that are summed here: all, or where every shard has all rows those of its thread.
+    pub own: Range<usize>,
     pub partials: Vec<Partial>,
     pub(super) spare: Vec<Partial>,
 }
 
 impl ShardGroup {
-    /// Room for the codes of `rows` rows; `columns`: also by column.
-    pub fn new(layout: &Layout, rows: usize, columns: bool) -> ShardGroup {
+    /// Room for the codes of `rows` rows; `columns`: also by column. `part`: of as many equal parts of the columns the
+    /// one that is summed here, for which all are there by column.
+    pub fn new(layout: &Layout, rows: usize, columns: bool, part: (usize, usize)) -> ShardGroup {
         let features = layout.blocks.last().map_or(0, |b| b.features.end);
+        let own = features * part.0 / part.1..features * (part.0 + 1) / part.1;
+        // The first block has the statistics.
+        let wanted = |b: &BlockLayout| b.features.start == 0 || (b.features.start < own.end && own.start < b.features.end);
         ShardGroup {
-            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, rows)).collect(),
+            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, if wanted(b) { rows } else { 0 })).collect(),
             columns: columns.then(|| Columns::new(features, rows)),
             sparse: None,
             sorted: None,
+            own,
             partials: vec![],
             spare: vec![],
         }
@@ -39,8 +47,9 @@ impl ShardGroup {
     pub fn set_codes(&mut self, layout: &Layout, column: usize, start: usize, codes: &[u8]) {
         let (b, at) = layout.place(column);
         let block = &mut self.blocks[b];
-        let out = &mut block.bytes.as_mut_slice()[start * block.stride + at..];
-        out.iter_mut().step_by(block.stride).zip(codes).for_each(|(o, c)| *o = *c);
+        if let Some(out) = block.bytes.as_mut_slice().get_mut(start * block.stride + at..) {
+            out.iter_mut().step_by(block.stride).zip(codes).for_each(|(o, c)| *o = *c);
+        }
         if let Some(columns) = &mut self.columns {
             columns.feature_mut(column)[start..start + codes.len()].copy_from_slice(codes);
         }
@@ -60,6 +69,9 @@ impl ShardGroup {
     /// The code of a feature (counted inside the group) in a row.
     pub(super) fn code(&self, plan: &Plan, feature: usize, row: usize) -> u8 {
         let of_column = |column: usize| {
+            if let Some(columns) = &self.columns {
+                return columns.feature(column)[row];
+            }
             let (block, at) = plan.layout.place(column);
             self.blocks[block].code(row, at)
         };
@@ -75,7 +87,7 @@ impl ShardGroup {
 
     /// Frees everything.
     pub fn clear(&mut self) {
-        *self = ShardGroup { blocks: vec![], columns: None, sparse: None, sorted: None, partials: vec![], spare: vec![] };
+        *self = ShardGroup { blocks: vec![], columns: None, sparse: None, sorted: None, own: 0..0, partials: vec![], spare: vec![] };
     }
 
     /// Makes the partial histograms of the last step free for use.

@@ -5,7 +5,9 @@
 //! each; in order of the rows every line is read once, and before it is needed. So as long as a
 //! level's divisions concern most rows and few histograms, each row notes the node that it is in,
 //! and one pass asks each row its node's question and adds it to the histogram of the child it
-//! goes to, where that is the smaller one:
+//! goes to, where that is the smaller one. This is done in windows of rows that the second-level cache
+//! holds: once all rows of a window have been asked, those of each histogram are added together, so that
+//! its bins stay in the nearest cache, while the codes of the next window come in:
 //!
 //! ```text
 //! row    node      question       child    histogram
@@ -16,18 +18,20 @@
 //! Deeper trees, and steps that want a node's rows, have them listed again ([`Shard::list_rows`]).
 
 use super::super::group::group_of;
-use super::super::histogram::{MAX_ROWS, STRIDE, add_assigned};
+use super::super::histogram::{Ahead, MAX_ROWS, STRIDE, add_near};
 use super::super::plan::Home;
 use super::super::questions::{Assigned, MOST, NONE, Question, Questions};
 use super::super::statistics::Plane;
 use super::{NodeRows, Partial, Shard, TreeContext, code_test};
 use crate::backend::{Division, NodeId};
 
-/// Rows at a time: their codes stay in the nearest cache from the question to the histograms.
-const STEP: usize = 512;
+/// Bytes of codes in a window, of which two are in the second-level cache at a time, and its rows.
+const WINDOW_BYTES: usize = 1 << 18;
+const LEAST_ROWS: usize = 1 << 10;
+const MOST_ROWS: usize = 1 << 13;
 
-/// The most histograms that a pass adds to; more do not fit the second-level cache.
-const MOST_SLOTS: usize = 16;
+/// The most histograms that a pass adds to: each has too few rows of a window then.
+const MOST_SLOTS: usize = 32;
 
 /// Shards of fewer rows than this fit the caches well enough.
 const LEVEL_ROWS: usize = 1 << 18;
@@ -46,7 +50,7 @@ impl Shard {
             && tree.open().eq([0])
             && group.plan.sparse.is_empty()
             && tree.encoding.planes == [Plane::Both]
-            && 4 * parents().map(|p| self.nodes[p].len).sum::<usize>() >= 3 * self.rows
+            && 2 * parents().map(|p| self.nodes[p].len).sum::<usize>() >= self.rows
             && parents().min().zip(parents().max()).is_some_and(near)
             && divisions.iter().filter(|d| d.histograms).count() <= MOST_SLOTS
             && divisions.iter().all(|d| dense(d) && !(d.histograms && group.sums_both(d)))
@@ -114,42 +118,48 @@ impl Shard {
         let questions = self.questions(divisions, tree);
         let (group, plan) = (&self.groups[0], &tree.groups[0].plan);
         summed.iter_mut().for_each(|(_, partial)| group.begin_segment(partial, plan, 1));
+        let row_bytes: usize = group.blocks.iter().map(|b| b.stride).sum();
+        let window = (WINDOW_BYTES / row_bytes).clamp(LEAST_ROWS, MOST_ROWS);
+        let embedded = group.blocks.len() == 1;
         let mut added = vec![0; summed.len()];
         // Rows in the last segment of each.
         let mut filled = vec![0; summed.len()];
-        let (mut rows, mut slots, mut statistics) = ([0u32; STEP + 16], [0u32; STEP + 16], [0u32; STEP]);
-        let mut pointers = [std::ptr::null_mut(); MOST_SLOTS];
-        for start in (0..self.rows).step_by(STEP) {
-            let nodes = &mut node_of[start..self.rows.min(start + STEP)];
+        let (mut rows, mut slots) = (vec![0u32; window + 16], vec![0u32; window + 16]);
+        // The rows of each histogram, and their statistics.
+        let (mut lists, mut statistics) = (vec![0u32; summed.len() * window], vec![]);
+        for start in (0..self.rows).step_by(window) {
+            let nodes = &mut node_of[start..self.rows.min(start + window)];
+            let end = start + nodes.len();
             // SAFETY: these are rows of the shard, whose codes stay where they are.
             let n = unsafe { questions.ask(start, nodes, &mut Assigned { rows: &mut rows, slots: &mut slots }) };
-            if n == 0 {
-                continue;
+            let mut lengths = [0; MOST_SLOTS];
+            for (row, slot) in rows[..n].iter().zip(&slots[..n]) {
+                let slot = *slot as usize;
+                lists[slot * window + lengths[slot]] = *row;
+                lengths[slot] += 1;
             }
-            let (rows, slots) = (&rows[..n], &slots[..n]);
-            let mut counts = [0; MOST_SLOTS];
-            for ((packed, row), slot) in statistics.iter_mut().zip(rows).zip(slots) {
-                *packed = self.statistic(*row);
-                counts[*slot as usize] += 1;
-            }
+            let mut ahead: Vec<Ahead> = group.blocks.iter().map(|b| b.ahead(end..self.rows.min(end + window))).collect();
             for (k, (_, partial)) in summed.iter_mut().enumerate() {
-                if filled[k] + counts[k] > MAX_ROWS {
+                let list = &lists[k * window..k * window + lengths[k]];
+                if filled[k] + list.len() > MAX_ROWS {
                     group.begin_segment(partial, plan, 1);
                     filled[k] = 0;
                 }
-                filled[k] += counts[k];
-                added[k] += counts[k];
-            }
-            let mut at = 0;
-            for block in &group.blocks {
-                let end = at + block.width * STRIDE;
-                for (pointer, (_, partial)) in pointers.iter_mut().zip(&mut *summed) {
-                    *pointer = group.last_segment(partial)[at..end].as_mut_ptr();
+                filled[k] += list.len();
+                added[k] += list.len();
+                if !embedded {
+                    statistics.clear();
+                    statistics.extend(list.iter().map(|row| self.statistic(*row)));
                 }
-                // SAFETY: the rows are this shard's; slots are those of `pointers`, each to the
-                // block's bins of another partial, with room for the rows added.
-                unsafe { add_assigned(block, rows, slots, &statistics, &pointers[..summed.len()]) };
-                at = end;
+                let bins = group.last_segment(partial);
+                let mut at = 0;
+                for (block, ahead) in group.blocks.iter().zip(&mut ahead) {
+                    let bins_end = at + block.width * STRIDE;
+                    let of_rows = (!embedded).then_some(&statistics[..]);
+                    // SAFETY: the rows are this shard's.
+                    *ahead = unsafe { add_near(block, list, of_rows, &mut bins[at..bins_end], *ahead) };
+                    at = bins_end;
+                }
             }
         }
         added
@@ -176,7 +186,7 @@ impl Shard {
         let mut next = 0;
         for (number, place) in places.iter_mut().enumerate() {
             let node = nodes.get(number).map_or(number, |n| *n as usize);
-            self.nodes[node] = NodeRows { list: 0, start: next, len: *place, all: false };
+            self.nodes[node] = NodeRows { list: 0, start: next, len: *place, spare: next, all: false };
             next += std::mem::replace(place, next);
         }
         let list = &mut self.lists[0];
@@ -188,4 +198,4 @@ impl Shard {
     }
 }
 
-const _: () = assert!(STEP <= MAX_ROWS);
+const _: () = assert!(MOST_ROWS <= MAX_ROWS && MOST_SLOTS < NONE as usize);

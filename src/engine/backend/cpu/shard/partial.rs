@@ -5,6 +5,7 @@ use super::super::partition::Source;
 use super::super::plan::Plan;
 use super::super::statistics::Plane;
 use super::{Shard, ShardGroup, TreeContext};
+use crate::pages;
 
 /// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
 /// with all planes, each of these with all features.
@@ -25,7 +26,7 @@ impl ShardGroup {
         for plane in bins.chunks_exact_mut(self.plane_bins()) {
             let mut at = 0;
             for block in &self.blocks {
-                for column in block.features.clone() {
+                for column in block.features.start.max(self.own.start)..block.features.end.min(self.own.end) {
                     let start = at + (column - block.features.start) * STRIDE;
                     plane[start..start + codes[column]].fill(0);
                 }
@@ -38,9 +39,7 @@ impl ShardGroup {
     pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &Plan, planes: usize) {
         let segment_bins = self.plane_bins() * planes;
         let start = partial.segments * segment_bins;
-        if partial.bins.len() < start + segment_bins {
-            partial.bins.resize(start + segment_bins, 0);
-        }
+        pages::grow(&mut partial.bins, start + segment_bins);
         self.clear_segment(&mut partial.bins[start..start + segment_bins], &plan.column_codes);
         if partial.segments == 0 {
             partial.words.clear();
@@ -161,8 +160,9 @@ impl Shard {
                 let mut at = segment + p * plane_bins;
                 for block in &self.groups[group].blocks {
                     let end = at + block.width * STRIDE;
+                    let codes = block.codes_of(&self.groups[group].own);
                     // SAFETY: lists hold nothing but rows of this shard.
-                    unsafe { histogram::add(block, rows, statistics, &mut partial.bins[at..end]) };
+                    unsafe { histogram::add(block, codes, rows, statistics, &mut partial.bins[at..end]) };
                     at = end;
                 }
                 if let Some(sparse) = &self.groups[group].sparse {

@@ -13,21 +13,21 @@
 
 use super::CudaBackend;
 use super::divide::Plane;
-use super::leaves::leaf_sums;
+use super::grown::Grown;
 use super::memory::{Buffer, root_fits};
 use super::rows::{ENCODING_WORDS, RowData, encoding_of};
 use super::tables::{
-    Ahead, Encoding, Found, IN_ORDER, Item, MISSING_LEFT, NO_SIDE, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
+    Ahead, Begin, Encoding, Found, IN_ORDER, Item, LeafValues, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
 };
 use crate::backend::cuda::error::driver;
-use crate::backend::cuda::grid;
-use crate::backend::{Candidate, Division, LeafSums, NodeId, SearchNode};
+use crate::backend::cuda::{Gpu, grid};
 use crate::boosting::loss::Loss;
-use crate::error::{Error, Result};
-use crate::launch;
+use crate::error::Result;
 use crate::tree::params::{Policy, TreeParams};
 use crate::tree::split::{Scales, SplitRules, Sums};
-use cudarc::driver::{CudaEvent, LaunchConfig, PinnedHostSlice};
+use crate::{follow, launch};
+use cudarc::driver::{CudaEvent, CudaStream, LaunchConfig, PinnedHostSlice};
+use std::sync::Arc;
 
 /// Deeper trees are grown question by question: most of their nodes would not be there.
 const MOST_DEPTH: u32 = 12;
@@ -39,9 +39,28 @@ const FEW_NODES: u32 = 63;
 const FOUND_WORDS: usize = size_of::<Found>() / 8;
 const TOTAL_WORDS: usize = size_of::<Total>() / 8;
 
-/// Host memory that the device writes to: a log for each turn.
-#[derive(Default)]
-pub struct Pinned([Option<(PinnedHostSlice<u64>, CudaEvent)>; 2]);
+/// Copies of the logs on the host, one for each turn; they are made on a stream of their own, while the next tree grows.
+pub struct Logs {
+    stream: Arc<CudaStream>,
+    /// When the tree has grown that is queued last.
+    grown: CudaEvent,
+    copies: [Option<(PinnedHostSlice<u64>, CudaEvent)>; 2],
+}
+
+impl Logs {
+    pub fn new(gpu: &'static Gpu) -> Result<Logs> {
+        let failed = |e| driver(gpu, "making a stream", e);
+        let stream = gpu.context().new_stream().map_err(failed)?;
+        Ok(Logs { stream, grown: gpu.context().new_event(None).map_err(failed)?, copies: [None, None] })
+    }
+}
+
+impl Drop for CudaBackend {
+    /// Logs that nobody has read may be on their way still.
+    fn drop(&mut self) {
+        let _ = self.logs.stream.synchronize();
+    }
+}
 
 /// A tree that is queued.
 pub struct Queued {
@@ -50,17 +69,6 @@ pub struct Queued {
     turn: usize,
     plan: TreeParams,
     unit: bool,
-}
-
-/// A tree that has grown. Nodes are counted as in a heap.
-pub struct Grown {
-    depth: u32,
-    found: Vec<Found>,
-    sums: Vec<i64>,
-    /// The values that the device gave its leaves, by the number that their rows have.
-    values: Option<Vec<f32>>,
-    /// By the grower's number: the place in the heap.
-    places: Vec<u32>,
 }
 
 /// The log's layout, in words: encoding, the root's sums, the leaves', their values, what was found.
@@ -88,7 +96,7 @@ impl CudaBackend {
         let (Some(group), None) = (open.next(), open.next()) else { return Ok(None) };
         let range = self.groups[group].first..self.groups[group].first + self.groups[group].features;
         let fits = plan.policy != Policy::Leafwise && plan.depth <= MOST_DEPTH && plan.monotone.is_empty();
-        if !fits || self.was_wide || self.features[range].iter().any(|f| f.categories) {
+        if !fits || self.was_wide || self.groups[group].bundles.is_some() || self.features[range].iter().any(|f| f.categories) {
             return Ok(None);
         }
         let log = Log::new(plan.depth);
@@ -96,6 +104,7 @@ impl CudaBackend {
         let queued = match self.queued.take().filter(same) {
             Some(queued) => queued,
             None => {
+                self.logs.stream.synchronize().map_err(|e| self.queue.late(e))?;
                 self.reserve_ahead(group, plan.depth, &log, unit)?;
                 self.queue_tree(loss, group, plan, &log, unit, (self.tree, self.output))?
             }
@@ -180,7 +189,7 @@ impl CudaBackend {
         Some(Records { codes, words: self.data.words.address, lists: [lists[0].address, lists[1].address] })
     }
 
-    /// Queues a tree's launches, and the copy of its log.
+    /// Queues a tree, and the copy of its log. Where trees have the same launches, from the third one on, as a graph.
     fn queue_tree(
         &mut self,
         loss: &dyn Loss,
@@ -190,13 +199,34 @@ impl CudaBackend {
         unit: bool,
         (tree, output): (u64, usize),
     ) -> Result<Queued> {
+        let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[group].blocks() == 1;
+        if same && self.graph.begins(&self.queue)? {
+            let launched = self.launch_tree(loss, group, plan, log, unit, (tree, output));
+            self.graph.launch(&self.queue, launched.is_ok())?;
+            launched?;
+        } else {
+            self.launch_tree(loss, group, plan, log, unit, (tree, output))?;
+        }
+        self.copy_log(log.words)?;
+        Ok(Queued { tree, output, turn: self.data.turn, plan: plan.clone(), unit })
+    }
+
+    /// A tree's launches.
+    fn launch_tree(
+        &mut self,
+        loss: &dyn Loss,
+        group: usize,
+        plan: &TreeParams,
+        log: &Log,
+        unit: bool,
+        (tree, output): (u64, usize),
+    ) -> Result<()> {
         let (depth, rows) = (plan.depth, self.data.rows);
         let (listed, guess) = (self.data.bag.is_some(), self.data.encoded);
         self.data.turn = 1 - self.data.turn;
         let base = self.data.log().address;
-        let sums_range = log.sums..log.values;
-        self.queue.clear(&mut self.data.log_mut().slice.slice_mut(sums_range))?;
-        self.groups[group].zero(&self.queue, 0..1 << (depth - 1))?;
+        let slots = 1 << (depth - 1);
+        self.groups[group].clear_first(&self.queue, slots)?;
         // What the statistics will be, unless they are wide.
         let planes = self.planes(&Encoding { unit: unit as u32, ..Encoding::default() });
         let fused = !listed && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
@@ -207,19 +237,6 @@ impl CudaBackend {
             let (len, list) = if listed { (0, 0) } else { (rows as u32, IN_ORDER) };
             // SAFETY: the arguments are those of `tree_seed`.
             unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
-        }
-        if !fused {
-            let list = self.lists[0].address;
-            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
-            self.data.round(&self.queue, &self.kernels, loss, (tree, output), false, list, &self.work.nodes)?;
-        } else if guess {
-            self.guess_root(loss, (tree, output), unit)?;
-        } else {
-            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
-            self.sum_root(loss, (tree, output), false)?;
-        }
-        if !alone {
-            self.sum_narrow(group, &planes, fused)?;
         }
         let counted = match (self.count_rows, unit) {
             (false, _) => 0,
@@ -243,6 +260,7 @@ impl CudaBackend {
             first_feature: g.first as u32,
             columns: self.columns as u32,
             counted,
+            features_here: g.features as u32,
             items: self.work.items.address,
             allowed: self.work.allowed.address,
             encoding: base,
@@ -251,10 +269,32 @@ impl CudaBackend {
             rules: Rules::new(&rules),
             ..Search::default()
         };
-        let (slot, bins, total) = (0u32, self.features[g.first].bins() as u32, base + 8 * ENCODING_WORDS as u64);
-        let root = if alone { nodes } else { 0 };
-        // SAFETY: the arguments are those of `tree_total`: a slot's bins, room for sums and for an item.
-        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &total, &search.items, &root) }?;
+        let begin = Begin {
+            search,
+            bins: g.first_bins as u32,
+            total: base + 8 * ENCODING_WORDS as u64,
+            items: search.items,
+            root: if alone { nodes } else { 0 },
+            sums: base + 8 * log.sums as u64,
+            // And of their values, which are read along where nobody gives them any.
+            numbers: (log.found - log.sums) as u32,
+            ..Begin::default()
+        };
+        let behind = if alone { begin } else { Begin::default() };
+        if !fused {
+            let list = self.lists[0].address;
+            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+            self.data.round(&self.queue, &self.kernels, loss, (tree, output), false, list, &self.work.nodes)?;
+        } else if guess {
+            self.guess_root(loss, (tree, output), unit, &behind)?;
+        } else {
+            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+            self.sum_root(loss, (tree, output), false, &behind)?;
+        }
+        if !alone {
+            self.sum_narrow(group, &planes, fused)?;
+            self.queue_begin(&begin)?;
+        }
         let on_the_way = self.sums_on_the_way();
         let ahead = Ahead {
             search,
@@ -288,22 +328,21 @@ impl CudaBackend {
             }
         }
         let walk = Walk { questions: self.work.questions.address, entries: (1 << depth) - 1, depth, ..Walk::default() };
-        let one = Some(&self.groups[group]).filter(|g| g.blocks() == 1);
-        let sums = base + 8 * log.sums as u64;
-        self.queue_leaves(loss, output, walk, 1 << depth, sums, one)?;
+        let mut values = LeafValues::default();
         if let Some(announced) = self.announced {
-            let leaves = 1u32 << depth;
-            self.data.values[output].reserve(&self.queue, "leaf values", leaves as usize)?;
-            let (values, logged) = (self.data.values[output].address, base + 8 * log.values as u64);
-            let config = grid(leaves.div_ceil(256), 256, 0);
-            // SAFETY: the arguments are those of `tree_values`: sums of so many leaves, and room for their values.
-            unsafe {
-                launch!(self.queue, &self.kernels.values, config;
-                    &search.rules, &announced.learning_rate, &base, &sums, &leaves, &values, &logged)
-            }?;
+            self.data.values[output].reserve(&self.queue, "leaf values", 1 << depth)?;
+            values = LeafValues {
+                rules: search.rules,
+                learning_rate: announced.learning_rate,
+                values: self.data.values[output].address,
+                log: base + 8 * log.values as u64,
+                arrived: self.work.arrived.address,
+            };
         }
-        self.copy_log(log.words)?;
-        Ok(Queued { tree, output, turn: self.data.turn, plan: plan.clone(), unit })
+        let cleared = self.groups[group].clear_behind(slots);
+        let one = Some(&self.groups[group]).filter(|g| g.blocks() == 1);
+        self.queue_leaves(loss, output, walk, 1 << depth, begin.sums, one, cleared, &values)?;
+        Ok(())
     }
 
     /// Sums the root in what is left of its planes and blocks.
@@ -320,12 +359,12 @@ impl CudaBackend {
         if n <= FEW_NODES && policy == Policy::Depthwise {
             // SAFETY: the arguments are those of `tree_search_grow`: the level's items, with slots that are there; heaps
             // with room for the tree; a count for each node.
-            return unsafe { launch!(self.queue, &self.kernels.search_grow, config(n); ahead) };
+            return unsafe { follow!(self.queue, &self.kernels.search_grow, config(n); ahead) };
         }
         if n <= FEW_NODES && features <= FEW_NODES && policy == Policy::Symmetric {
-            let level = self.work.level(&self.queue, self.columns, n as usize)?;
+            let level = self.work.level(&self.queue, self.columns, n as usize, true)?;
             // SAFETY: the arguments are those of `tree_level_grow`: as above, room for all scores, a count for each column.
-            return unsafe { launch!(self.queue, &self.kernels.level_grow, config(n); ahead, &level) };
+            return unsafe { follow!(self.queue, &self.kernels.level_grow, config(n); ahead, &level) };
         }
         if policy == Policy::Depthwise {
             let search = ahead.search;
@@ -335,7 +374,7 @@ impl CudaBackend {
             return unsafe { launch!(self.queue, &self.kernels.grow, grid(n.div_ceil(8), 256, 0); ahead) };
         }
         let at_once = super::search::level_nodes(self.columns, n as usize);
-        let level = self.work.level(&self.queue, self.columns, at_once)?;
+        let level = self.work.level(&self.queue, self.columns, at_once, false)?;
         for from in (0..n).step_by(at_once) {
             let here = (n - from).min(at_once as u32);
             let search = Search { items: ahead.search.items + (from as usize * size_of::<Item>()) as u64, ..ahead.search };
@@ -354,20 +393,22 @@ impl CudaBackend {
     fn copy_log(&mut self, words: usize) -> Result<()> {
         let (queue, gpu) = (&self.queue, self.queue.gpu());
         let failed = |e| driver(gpu, "reading a tree", e);
-        let turn = self.data.turn;
-        if self.pinned.0[turn].as_ref().is_none_or(|(room, _)| room.len() < words) {
+        let (turn, logs) = (self.data.turn, &mut self.logs);
+        if logs.copies[turn].as_ref().is_none_or(|(room, _)| room.len() < words) {
             // SAFETY: numbers of any bits; it is written before it is read.
             let room = unsafe { gpu.context().alloc_pinned_with_flags(words, 0) }.map_err(failed)?;
-            self.pinned.0[turn] = Some((room, gpu.context().new_event(None).map_err(failed)?));
+            logs.copies[turn] = Some((room, gpu.context().new_event(None).map_err(failed)?));
         }
-        let Some((room, done)) = &mut self.pinned.0[turn] else { return Ok(()) };
-        queue.stream().memcpy_dtoh(&self.data.log().slice.slice(..words), room).map_err(failed)?;
-        done.record(queue.stream()).map_err(failed)
+        let Some((room, done)) = &mut logs.copies[turn] else { return Ok(()) };
+        logs.grown.record(queue.stream()).map_err(failed)?;
+        logs.stream.wait(&logs.grown).map_err(failed)?;
+        logs.stream.memcpy_dtoh(&self.data.log().slice.slice(..words), room).map_err(failed)?;
+        done.record(&logs.stream).map_err(failed)
     }
 
     /// The log of a turn, when the device has come there.
     fn read_log(&self, turn: usize, words: usize) -> Result<&[u64]> {
-        let Some((room, done)) = &self.pinned.0[turn] else { return Ok(&[]) };
+        let Some((room, done)) = &self.logs.copies[turn] else { return Ok(&[]) };
         let late = |e| self.queue.late(e);
         done.synchronize().map_err(late)?;
         Ok(&room.as_slice().map_err(late)?[..words])
@@ -388,82 +429,5 @@ struct TotalWords<'a>(&'a [u64]);
 impl TotalWords<'_> {
     fn sums(&self) -> Sums {
         Sums { gradient: self.0[0] as i64, hessian: self.0[1] as i64, count: self.0[2] as i64 }
-    }
-}
-
-fn differs() -> Error {
-    Error::Data("the tree that grew on the GPU is not the one that was asked for: please report this".into())
-}
-
-impl Grown {
-    fn place(&self, node: NodeId) -> Result<usize> {
-        self.places.get(node as usize).map(|p| *p as usize).ok_or_else(differs)
-    }
-
-    fn found(&self, node: NodeId) -> Result<Option<(Candidate, Sums)>> {
-        let f = self.found.get(self.place(node)?).ok_or_else(differs)?;
-        let candidate = Candidate { feature: f.feature, border: f.border, missing_left: f.side == MISSING_LEFT, gain: f.gain };
-        Ok((f.side != NO_SIDE).then(|| (candidate, f.left.into())))
-    }
-
-    /// What was found for each node.
-    pub fn splits(&self, nodes: &[SearchNode]) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        nodes.iter().map(|n| self.found(n.id)).collect()
-    }
-
-    /// What was found for a level.
-    pub fn level_split(&self, nodes: &[SearchNode]) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        let found = self.splits(nodes)?.into_iter().collect::<Option<Vec<_>>>();
-        Ok(found.and_then(|f| f.first().map(|(c, _)| (*c, f.iter().map(|(_, left)| *left).collect()))))
-    }
-
-    /// Notes the children's numbers.
-    pub fn divide(&mut self, divisions: &[Division]) -> Result<()> {
-        for d in divisions {
-            let parent = self.place(d.parent)? as u32;
-            if self.found(d.parent)?.is_none_or(|(candidate, _)| candidate != d.split) {
-                return Err(differs());
-            }
-            let last = d.left.max(d.right) as usize;
-            if self.places.len() <= last {
-                self.places.resize(last + 1, 0);
-            }
-            self.places[d.left as usize] = 2 * parent + 1;
-            self.places[d.right as usize] = 2 * parent + 2;
-        }
-        Ok(())
-    }
-
-    /// The number that the rows of a leaf have: its place among the leaves of a full tree.
-    fn key(&self, node: NodeId) -> usize {
-        let at = self.places.get(node as usize).copied().unwrap_or(0) as usize + 1;
-        let level = at.ilog2();
-        (at - (1 << level)) << (self.depth - level)
-    }
-
-    /// The sums of leaves.
-    pub fn leaf_sums(&self, leaves: &[NodeId], encoding: &Encoding) -> Vec<LeafSums> {
-        let sums = |node: &NodeId| {
-            let at = 3 * self.key(*node);
-            leaf_sums(encoding, self.sums[at], self.sums[at + 1], self.sums[at + 2])
-        };
-        leaves.iter().map(sums).collect()
-    }
-
-    /// Whether the device has given its leaves their values already.
-    ///
-    /// # Errors
-    /// Where they are others than the host's.
-    pub fn valued(&self, leaves: &[NodeId], values: &[f32]) -> Result<bool> {
-        let Some(own) = &self.values else { return Ok(false) };
-        let same = leaves.iter().zip(values).all(|(node, value)| own[self.key(*node)].to_bits() == value.to_bits());
-        if same { Ok(true) } else { Err(differs()) }
-    }
-
-    /// The values of leaves, by the number that their rows have.
-    pub fn values(&self, leaves: &[NodeId], values: &[f32]) -> Vec<f32> {
-        let mut by_number = vec![0.0; 1 << self.depth];
-        leaves.iter().zip(values).for_each(|(node, value)| by_number[self.key(*node)] = *value);
-        by_number
     }
 }

@@ -3,14 +3,14 @@
 use super::group::State;
 use super::memory::{DIVIDE_THREADS, ROOT_THREADS, moving, queueing, root_fits, shared_bins};
 use super::rows::root_shape;
-use super::tables::{Encoding, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
+use super::tables::{Begin, Encoding, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::{CudaBackend, RowData};
 use crate::backend::cuda::{Kernel, grid};
 use crate::backend::{CodeSet, Division, NodeId};
 use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
-use crate::launch;
 use crate::tree::split::Sums;
+use crate::{follow, launch};
 use cudarc::driver::LaunchConfig;
 
 /// What a plane of statistics holds, and where its words are.
@@ -63,7 +63,7 @@ impl CudaBackend {
         // Statistics are rarely wide: the root's pass is queued before that is known.
         let fused = !listed && root_fits(queue.gpu(), self.groups[0].bins);
         if fused {
-            self.sum_root(loss, (self.tree, self.output), false)?;
+            self.sum_root(loss, (self.tree, self.output), false, &Begin::default())?;
         }
         let encoding = self.data.read_encoding(&self.queue)?;
         RowData::check_finite(&encoding)?;
@@ -86,28 +86,30 @@ impl CudaBackend {
     }
 
     /// The first block of group 0 in the root, with the rounding: for narrow statistics of all rows.
-    /// `again`: only where a guess was wrong.
-    pub(super) fn sum_root(&self, loss: &dyn Loss, (tree, output): (u64, usize), again: bool) -> Result<()> {
+    /// `again`: only where a guess was wrong. Behind it the tree begins, where `begin` says how.
+    pub(super) fn sum_root(&self, loss: &dyn Loss, (tree, output): (u64, usize), again: bool, begin: &Begin) -> Result<()> {
         let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
         let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
         let config = grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins));
-        let (encoding, words) = (self.data.log().address, self.data.words.address);
+        let (encoding, words, arrived) = (self.data.log().address, self.data.words.address, self.data.arrived.address);
         let wrong = if again { self.data.wrong.address } else { 0 };
-        // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there.
+        // SAFETY: the arguments are those of `tree_root`: codes and words of all rows, a slot that is there, what `tree_begin`
+        // is given.
         unsafe {
-            launch!(self.queue, &self.kernels.root, config; &table, &histograms, &encoding, &seed, &tree, &words, &slot, &piece, &wrong)
+            follow!(self.queue, &self.kernels.root, config;
+                &table, &histograms, &encoding, &seed, &tree, &words, &slot, &piece, &wrong, begin, &arrived)
         }
     }
 
     /// The same ahead of the tree's encoding, which is found on the way: by that of the tree before it.
-    pub(super) fn guess_root(&mut self, loss: &dyn Loss, (tree, output): (u64, usize), unit: bool) -> Result<()> {
+    pub(super) fn guess_root(&mut self, loss: &dyn Loss, (tree, output): (u64, usize), unit: bool, begin: &Begin) -> Result<()> {
         let guess = self.data.guess(&self.queue, &self.kernels, unit)?;
         let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
         let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
         let (config, words) = (grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins)), self.data.words.address);
         // SAFETY: the arguments are those of `tree_root_guess`: as above, and those of `tree_encode`.
-        unsafe { launch!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &words, &slot, &piece) }?;
-        self.sum_root(loss, (tree, output), true)
+        unsafe { follow!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &words, &slot, &piece) }?;
+        self.sum_root(loss, (tree, output), true, begin)
     }
 
     /// The sums over the root's rows, from the bins of the first feature.
@@ -116,11 +118,16 @@ impl CudaBackend {
         let counted = self.counted(encoding);
         let Some(group) = self.groups.iter().find(|g| g.open && g.features > 0) else { return Ok(Sums::default()) };
         let search = Search { histograms: group.table(0), counted, ..Search::default() };
-        let (slot, bins) = (0u32, self.features[group.first].bins() as u32);
-        let out = self.work.total.address;
-        // SAFETY: the arguments are those of `tree_total`: a feature's bins in a slot, and room for the sums.
-        unsafe { launch!(self.queue, &self.kernels.total, grid(1, 32, 0); &search, &slot, &bins, &out, &0u64, &0u64) }?;
+        let (bins, total) = (group.first_bins as u32, self.work.total.address);
+        self.queue_begin(&Begin { search, bins, total, ..Begin::default() })?;
         Ok(self.work.total.read(&self.queue, 1)?[0].into())
+    }
+
+    /// Begins a tree whose root is summed.
+    pub(super) fn queue_begin(&self, begin: &Begin) -> Result<()> {
+        // SAFETY: the argument is that of `tree_begin`: a column's bins in a slot, room for the sums, and for the root's item,
+        // node and leaves where they are given.
+        unsafe { launch!(self.queue, &self.kernels.begin, grid(1, 256, 0); begin) }
     }
 
     /// How rows are counted in this tree, as kernels say it.
@@ -218,6 +225,17 @@ impl CudaBackend {
         (f.first() as u32 + border, f.missing_bin && !missing_left)
     }
 
+    /// The codes that a split sends to the right in its feature's column, where they are no range: categories, and codes of a
+    /// column that features share.
+    pub(super) fn right_set(&self, feature: u32, border: u32, missing_left: bool) -> Option<CodeSet> {
+        if self.features[feature as usize].categories {
+            return Some(self.subsets[border as usize]);
+        }
+        let group = self.group_of(feature);
+        let (last, zero_right) = self.code_test(feature, border, missing_left);
+        group.bundles.as_ref()?.right(feature as usize - group.first, last, zero_right)
+    }
+
     /// Carries out the divisions whose children, or theirs, will be searched; the others need no rows.
     pub(super) fn divide_nodes(&mut self, divisions: &[Division]) -> Result<()> {
         let Some(last) = divisions.iter().map(|d| d.left.max(d.right)).max() else { return Ok(()) };
@@ -248,9 +266,8 @@ impl CudaBackend {
                 group.set_state(smaller, State::Summed);
                 group.set_state(larger, rest);
             }
-            let feature = &self.features[d.split.feature as usize];
             let (last_left, zero_right) = self.code_test(d.split.feature, d.split.border, d.split.missing_left);
-            let set = feature.categories.then(|| self.subsets[d.split.border as usize]);
+            let set = self.right_set(d.split.feature, d.split.border, d.split.missing_left);
             jobs.push(Job {
                 codes: self.group_of(d.split.feature).codes_of(d.split.feature as usize),
                 node: d.parent,
@@ -328,7 +345,7 @@ impl CudaBackend {
         let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
         // SAFETY: the arguments are those of `tree_move*`: records for all rows in both lists, jobs whose nodes stand
         // there (the root's in the table), slots that are there.
-        unsafe { launch!(self.queue, kernel, config; &histograms, &records, &nodes, &list, &starts, &count, &plan, &read) }
+        unsafe { follow!(self.queue, kernel, config; &histograms, &records, &nodes, &list, &starts, &count, &plan, &read) }
     }
 
     /// Writes nodes from number `first` on.

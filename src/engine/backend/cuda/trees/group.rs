@@ -1,5 +1,9 @@
 //! Groups of features on the device: their codes, and the histograms of the tree that grows.
+//!
+//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]): then its most frequent code is
+//! not stored, and is searched as what the others leave of a node.
 
+use super::bundles::Bundles;
 use super::memory::Buffer;
 use super::tables::{Histograms, LANES};
 use crate::backend::cuda::Queue;
@@ -7,6 +11,7 @@ use crate::backend::cuda::codes::{Place, Source, quantize};
 use crate::backend::cuda::error::driver;
 use crate::backend::{CodeSource, CodedFeature};
 use crate::error::{Error, Result};
+use cudarc::driver::CudaSlice;
 
 /// A node's histogram in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +29,14 @@ pub struct Group {
     /// Its first feature.
     pub first: usize,
     pub features: usize,
-    /// The most bins that one of them has.
+    /// How its features share columns, where some do.
+    pub bundles: Option<Bundles>,
+    pub columns: usize,
+    /// The most codes that a column has, and the first one's.
     pub bins: usize,
+    pub first_bins: usize,
+    /// Whether no feature has more codes than a warp has lanes, and none is of categories.
+    pub few: bool,
     pub open: bool,
     /// `[block][row][32]`
     codes: Option<Buffer<u8>>,
@@ -35,6 +46,8 @@ pub struct Group {
     rows: usize,
     /// Of each node of the tree.
     states: Vec<State>,
+    /// How many slots, from the first on, are zero when what is queued has run.
+    clear: usize,
 }
 
 impl Group {
@@ -43,7 +56,7 @@ impl Group {
         (rows * (LANES * features.div_ceil(LANES) + 3 * 8)) as u64
     }
 
-    /// Numbers in a slot.
+    /// Numbers in a slot, of features that have a column each.
     pub fn slot_numbers(features: &[CodedFeature], components: usize) -> usize {
         features.len().div_ceil(LANES) * most_bins(features) * LANES * components
     }
@@ -58,6 +71,7 @@ impl Group {
         first: usize,
         features: &'a [CodedFeature],
         sources: &[CodeSource<'a>],
+        mut bundles: Option<Bundles>,
         rows: usize,
         components: usize,
         slots: usize,
@@ -66,26 +80,61 @@ impl Group {
         if interrupted() {
             return Err(Error::Interrupted);
         }
-        let n = features.len();
+        let shared = bundles.as_mut().map_or(vec![], |b| b.codes(rows));
+        let source = |f: usize| match sources[f] {
+            CodeSource::Values(column) => Source::Values(column, &features[f].borders, features[f].first()),
+            CodeSource::Codes(codes) => Source::Codes(codes),
+        };
+        let own = Group::own_columns(features, bundles.as_ref()).map(source);
+        let all = own.chain(shared.iter().map(|codes| Source::Codes(codes)));
+        let columns: Vec<(Source<'_>, Place)> = all.enumerate().map(|(i, source)| (source, Group::place(i, rows))).collect();
+        Group::filled(queue, first, features, bundles, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
+    }
+
+    /// The features that have a column of their own.
+    fn own_columns<'b>(features: &[CodedFeature], bundles: Option<&'b Bundles>) -> impl Iterator<Item = usize> + use<'b> {
+        (0..features.len()).filter(move |f| bundles.is_none_or(|b| b.shared(*f).is_none()))
+    }
+
+    /// Where the codes of column `i` of a group go.
+    pub fn place(i: usize, rows: usize) -> Place {
+        Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES }
+    }
+
+    /// A group whose codes `fill` writes, each column's to its [`Group::place`]: those of features that have one, then
+    /// the shared ones.
+    ///
+    /// # Errors
+    /// [`Error::Memory`], [`Error::Device`], and those of `fill`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn filled(
+        queue: &Queue,
+        first: usize,
+        features: &[CodedFeature],
+        bundles: Option<Bundles>,
+        rows: usize,
+        components: usize,
+        slots: usize,
+        fill: impl FnOnce(&mut CudaSlice<u8>) -> Result<()>,
+    ) -> Result<Group> {
+        let own = Group::own_columns(features, bundles.as_ref()).map(|f| features[f].bins());
+        let column_bins: Vec<usize> = own.chain(bundles.iter().flat_map(|b| b.column_codes.iter().copied())).collect();
+        let n = column_bins.len();
         let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
         // The last block's columns that are no features are read along.
         queue.clear(&mut codes.slice)?;
-        let column = |(i, (source, feature)): (usize, (&CodeSource<'a>, &'a CodedFeature))| {
-            let source = match *source {
-                CodeSource::Values(column) => Source::Values(column, &feature.borders, feature.first()),
-                CodeSource::Codes(codes) => Source::Codes(codes),
-            };
-            (source, Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES })
-        };
-        let columns: Vec<(Source<'_>, Place)> = sources.iter().zip(features).enumerate().map(column).collect();
-        quantize(queue, &columns, &mut codes.slice)?;
-        let slot_size = Group::slot_numbers(features, components);
+        fill(&mut codes.slice)?;
+        let bins = column_bins.iter().copied().max().unwrap_or(1);
+        let slot_size = n.div_ceil(LANES) * bins * LANES * components;
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
-        let bins = most_bins(features);
         Ok(Group {
             first,
-            features: n,
+            features: features.len(),
+            bundles,
+            columns: n,
             bins,
+            few: features.iter().all(|f| f.bins() <= 32 && !f.categories),
+            first_bins: column_bins.first().copied().unwrap_or(1),
             open: false,
             codes: Some(codes),
             histograms: Some(histograms),
@@ -93,6 +142,7 @@ impl Group {
             components,
             rows,
             states: vec![],
+            clear: 0,
         })
     }
 
@@ -108,14 +158,19 @@ impl Group {
         self.states.clear();
     }
 
-    /// The number of blocks of features.
+    /// The number of blocks of columns.
     pub fn blocks(&self) -> usize {
-        self.features.div_ceil(LANES)
+        self.columns.div_ceil(LANES)
+    }
+
+    /// The column of a feature, counted in the group.
+    pub fn column_of(&self, feature: usize) -> usize {
+        self.bundles.as_ref().map_or(feature - self.first, |b| b.columns[feature - self.first])
     }
 
     /// The address of a feature's code in row 0; those of the next rows are 32 bytes apart.
     pub fn codes_of(&self, feature: usize) -> u64 {
-        let inside = feature - self.first;
+        let inside = self.column_of(feature);
         self.codes_address() + (inside / LANES * self.rows * LANES + inside % LANES) as u64
     }
 
@@ -130,7 +185,7 @@ impl Group {
             rows: self.rows as u64,
             slots: self.histograms.as_ref().map_or(0, |h| h.address),
             slot_size: self.slot_size as u64,
-            features: self.features as u32,
+            features: self.columns as u32,
             bins: self.bins as u32,
             components: self.components as u32,
             component,
@@ -162,11 +217,24 @@ impl Group {
             copied.map_err(|e| driver(queue.gpu(), "copying histograms", e))?;
         }
         *histograms = larger;
+        self.clear = 0;
         Ok(())
+    }
+
+    /// Sets the first `slots` slots to zero for a tree that grows ahead, where the one before it has not done so.
+    pub fn clear_first(&mut self, queue: &Queue, slots: usize) -> Result<()> {
+        if self.clear < slots { self.zero(queue, 0..slots) } else { Ok(()) }
+    }
+
+    /// The same as a kernel does it at the end of such a tree: where they are, and how many words of 16 bytes.
+    pub fn clear_behind(&mut self, slots: usize) -> (u64, u64) {
+        self.clear = slots;
+        (self.histograms.as_ref().map_or(0, |h| h.address), (slots * self.slot_size / 2) as u64)
     }
 
     /// Sets slots to zero.
     pub fn zero(&mut self, queue: &Queue, slots: std::ops::Range<usize>) -> Result<()> {
+        self.clear = 0;
         let range = slots.start * self.slot_size..slots.end * self.slot_size;
         match &mut self.histograms {
             Some(histograms) if !range.is_empty() => queue.clear(&mut histograms.slice.slice_mut(range)),

@@ -1,16 +1,16 @@
 //! The end of a tree: every row's leaf, and the sums of leaves.
 
 use super::CudaBackend;
+use super::divide::words;
 use super::group::Group;
 use super::memory::leaves_shared;
 use super::rows::RowData;
-use super::tables::{BY_SET, Encoding, Leaves, Walk, leaf, question};
+use super::tables::{BY_SET, Encoding, LeafValues, Leaves, Walk, leaf, question};
 use crate::backend::cuda::grid;
 use crate::backend::{LeafSums, NodeId, TrainingData};
 use crate::boosting::loss::Loss;
 use crate::error::Result;
-use crate::launch;
-use crate::numerics::reduce::{middle, weighted_quantile};
+use crate::follow;
 use crate::tree::Tree;
 use crate::tree::model::{Child, Split};
 
@@ -37,21 +37,24 @@ pub fn leaf_sums(encoding: &Encoding, gradient: i64, hessian: i64, count: i64) -
 /// Threads of the blocks that sum leaves.
 const LEAF_THREADS: u32 = 512;
 
+/// Words of 16 bytes that a thread clears, where blocks come for that alone.
+const CLEARED_EACH: usize = 4;
+
 /// Rows that 32-bit sums of limbs can take.
 const LIMB_ROWS: usize = 4096;
 
 impl CudaBackend {
-    /// A tree as rows walk it: questions, and their children where it is no heap.
-    fn walk_of(&self, tree: &Tree) -> (Vec<u64>, Vec<[u32; 2]>) {
+    /// A tree as rows walk it: questions, their children where it is no heap, and the sets of all of them where some ask by one.
+    fn walk_of(&self, tree: &Tree) -> (Vec<u64>, Vec<[u32; 2]>, Vec<u32>) {
         let ask = |split: &Split| {
-            let (last, zero_right) = self.code_test(split.feature, split.border, split.missing_left);
             let codes = self.group_of(split.feature).codes_of(split.feature as usize);
-            match self.features[split.feature as usize].categories {
-                true => question(codes, 0, false) | BY_SET,
-                false => question(codes, last, zero_right),
+            let (last, zero_right) = self.code_test(split.feature, split.border, split.missing_left);
+            match self.right_set(split.feature, split.border, split.missing_left) {
+                Some(set) => (question(codes, 0, false) | BY_SET, words(set)),
+                None => (question(codes, last, zero_right), [0; 8]),
             }
         };
-        match tree {
+        let (asked, children): (Vec<(u64, [u32; 8])>, _) = match tree {
             Tree::Symmetric { splits, .. } => {
                 (splits.iter().enumerate().flat_map(|(level, s)| std::iter::repeat_n(ask(s), 1 << level)).collect(), vec![])
             }
@@ -61,13 +64,16 @@ impl CudaBackend {
                     Child::Node(n) => n,
                     Child::Leaf(l) => inner + l,
                 };
-                let questions = nodes.iter().map(|n| ask(&n.split)).chain((0..leaves.len()).map(leaf)).collect();
+                let asked = nodes.iter().map(|n| ask(&n.split)).chain((0..leaves.len()).map(|l| (leaf(l), [0; 8]))).collect();
                 // Leaves have none, but are read along.
                 let none = std::iter::repeat_n([0, 0], leaves.len());
                 let children = nodes.iter().map(|n| [place(n.left), place(n.right)]).chain(none).collect();
-                (questions, children)
+                (asked, children)
             }
-        }
+        };
+        let by_set = asked.iter().any(|(question, _)| question & BY_SET != 0);
+        let sets = if by_set { asked.iter().flat_map(|(_, set)| *set).collect() } else { vec![] };
+        (asked.into_iter().map(|(question, _)| question).collect(), children, sets)
     }
 
     /// Gives every row its leaf and sums the derivatives of those drawn.
@@ -90,18 +96,12 @@ impl CudaBackend {
     /// The sums of a tree's leaves, which all rows get as they walk it.
     fn walk_rows(&mut self, loss: &dyn Loss, tree: &Tree, encoding: &Encoding) -> Result<Vec<LeafSums>> {
         let leaves = tree.leaves().len();
-        let (questions, children) = self.walk_of(tree);
-        let by_set = questions.iter().any(|q| q & BY_SET != 0);
+        let (questions, children, sets) = self.walk_of(tree);
+        let by_set = !sets.is_empty();
         let (queue, work) = (&self.queue, &mut self.work);
         work.questions.reserve(queue, "a tree", questions.len())?;
         work.questions.write(queue, &questions)?;
         if by_set {
-            let mut sets = vec![0; 8 * questions.len()];
-            for (split, set) in tree.splits().zip(sets.chunks_exact_mut(8)) {
-                if self.features[split.feature as usize].categories {
-                    set.copy_from_slice(&super::divide::words(self.subsets[split.border as usize]));
-                }
-            }
             work.walk_sets.reserve(queue, "a tree", sets.len())?;
             work.walk_sets.write(queue, &sets)?;
         }
@@ -119,14 +119,16 @@ impl CudaBackend {
         self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..3 * leaves))?;
         // Where all questions are of one block of features, its codes are read at once.
         let mut groups = tree.splits().map(|s| self.group_of(s.feature));
-        let one = groups.next().filter(|g| g.blocks() == 1 && groups.all(|other| other.first == g.first));
-        self.queue_leaves(loss, self.output, walk, leaves, self.work.leaf_sums.address, one)?;
+        let one = groups.next().filter(|g| !by_set && g.blocks() == 1 && groups.all(|other| other.first == g.first));
+        self.queue_leaves(loss, self.output, walk, leaves, self.work.leaf_sums.address, one, (0, 0), &LeafValues::default())?;
         let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves)?;
         Ok(sums.chunks_exact(3).map(|s| leaf_sums(encoding, s[0], s[1], s[2])).collect())
     }
 
     /// Queues the sums of the leaves, three numbers each, which are zero before; `one`: the group whose
-    /// one block of features all questions are of.
+    /// one block of features all questions are of. On the way so many words of 16 bytes are `cleared` from an address on, and
+    /// behind it the leaves get values, where `values` says how.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn queue_leaves(
         &self,
         loss: &dyn Loss,
@@ -135,6 +137,8 @@ impl CudaBackend {
         leaves: usize,
         sums: u64,
         one: Option<&Group>,
+        (cleared, clears): (u64, u64),
+        values: &LeafValues,
     ) -> Result<()> {
         let rows = self.data.rows;
         let most = leaves_shared(self.queue.gpu()) as usize;
@@ -167,75 +171,17 @@ impl CudaBackend {
             piece: piece as u32,
             unused: 0,
             codes: one.map_or(0, |g| g.codes_of(g.first)),
+            cleared,
+            clears,
         };
-        let config = grid(rows.div_ceil(piece).min(blocks) as u32, LEAF_THREADS, (bytes + 4 * per_copy * copies) as u32);
+        // With few rows, blocks that only clear.
+        let clearing = (clears as usize).div_ceil(CLEARED_EACH * threads).min(blocks / 2);
+        let blocks = rows.div_ceil(piece).min(blocks).max(clearing) as u32;
+        let config = grid(blocks, LEAF_THREADS, (bytes + 4 * per_copy * copies) as u32);
         let encoding = self.data.log().address;
         let kernel = if one.is_some() { &self.kernels.leaves_heap } else { &self.kernels.leaves };
         // SAFETY: the arguments are those of `tree_leaves*`: a tree over codes of all rows, a leaf for each
         // row, and room for the sums of all leaves.
-        unsafe { launch!(self.queue, kernel, config; &table, &leaves_table, &encoding) }
-    }
-
-    /// The weighted quantile of the residuals of each leaf's rows that were drawn.
-    pub(super) fn quantiles_of_leaves(&mut self, alpha: f64) -> Result<Vec<f64>> {
-        if self.data.bag.is_none()
-            && self.host.weight.is_none()
-            && let Some(values) = self.quantiles_on_device(alpha)?
-        {
-            return Ok(values);
-        }
-        let (rows, output) = (self.data.rows, self.output);
-        let range = output * rows..(output + 1) * rows;
-        let leaf = self.queue.read(&self.data.leaf.slice.slice(range.clone()))?;
-        let scores = self.queue.read(&self.data.scores.slice.slice(range))?;
-        let bag = self.data.bag.as_ref().map(|b| b.read(&self.queue, rows)).transpose()?;
-        let by_number = self.leaves_by_number();
-        let weighted = bag.is_some() || self.host.weight.is_some();
-        let mut values = vec![vec![]; self.leaves.len()];
-        let mut weights = vec![vec![]; self.leaves.len()];
-        for row in 0..rows {
-            let drawn = bag.as_ref().map_or(1.0, |b| b[row]);
-            if drawn != 0.0 {
-                let leaf = by_number[leaf[row] as usize];
-                values[leaf].push((self.host.target[row] - scores[row]) as f64);
-                if weighted {
-                    weights[leaf].push(self.host.weight.as_ref().map_or(1.0, |w| w[row]) * drawn);
-                }
-            }
-        }
-        let quantile = |(v, w): (&Vec<f64>, &Vec<f32>)| weighted_quantile(v, weighted.then_some(w), alpha);
-        Ok(values.iter().zip(&weights).map(quantile).collect())
-    }
-
-    /// The same where all rows count alike, by a sort on the device; none where there is no room for one.
-    fn quantiles_on_device(&mut self, alpha: f64) -> Result<Option<Vec<f64>>> {
-        let (queue, rows, output) = (&self.queue, self.data.rows, self.output);
-        // Keys and values twice, and what the sort needs.
-        if queue.check_memory("sorted residuals", 32 * rows as u64 + (16 << 20)).is_err() {
-            return Ok(None);
-        }
-        let by_number = self.leaves_by_number();
-        let what = "sorted residuals";
-        let (keys, numbers) = (queue.alloc::<u64>(what, rows)?, queue.alloc::<u32>(what, rows)?);
-        let mut sorted = (queue.alloc::<u64>(what, rows)?, queue.alloc::<u32>(what, rows)?);
-        let (target, at, count) = (self.data.target.address, (output * rows) as u64, rows as u64);
-        let (scores, leaf) = (self.data.scores.address + 4 * at, self.data.leaf.address + 2 * at);
-        let config = grid((rows.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8), 256, 0);
-        // SAFETY: the arguments are those of `tree_residuals`: target, score, leaf, key and number of each row.
-        unsafe { launch!(queue, &self.kernels.residuals, config; &target, &scores, &leaf, &count, &keys, &numbers) }?;
-        let bits = 32 + usize::BITS - by_number.len().leading_zeros();
-        queue.sort_pairs(&keys, &numbers, &mut sorted, rows as u32, 0..bits)?;
-        let mut found = queue.alloc::<f32>("quantiles", 3 * by_number.len())?;
-        let (count, leaves) = (rows as u32, by_number.len() as u32);
-        // SAFETY: the arguments are those of `tree_quantiles`: as many keys, and three numbers for each leaf.
-        unsafe {
-            launch!(queue, &self.kernels.quantiles, grid(leaves.div_ceil(256), 256, 0); &sorted.0, &count, &leaves, &alpha, &mut found)
-        }?;
-        let found = queue.read(&found)?;
-        let mut values = vec![0.0; self.leaves.len()];
-        for (own, leaf) in found.chunks_exact(3).zip(by_number).filter(|(own, _)| own[2] > 0.0) {
-            values[leaf] = middle(own[0] as f64, own[1] as f64);
-        }
-        Ok(Some(values))
+        unsafe { follow!(self.queue, kernel, config; &table, &leaves_table, &encoding, values) }
     }
 }

@@ -79,7 +79,6 @@ kernels!(
     round,
     root,
     root_guess,
-    values,
     keys,
     draw,
     gather,
@@ -96,11 +95,13 @@ kernels!(
     move_rows,
     move_root,
     search,
+    search_few,
     pick,
     level_scores,
+    level_scores_few,
     level_sum,
     level_pick,
-    total,
+    begin,
     seed,
     grow,
     grow_level,
@@ -110,6 +111,9 @@ kernels!(
     leaves_heap,
     residuals,
     quantiles,
+    weights,
+    weighted_residuals,
+    weighted_quantiles,
 );
 
 /// Threads of the blocks that part rows, and of those that sum a root.

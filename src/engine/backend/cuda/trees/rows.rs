@@ -142,11 +142,6 @@ impl RowData {
         &self.logs[self.turn]
     }
 
-    /// The same, to be cleared.
-    pub fn log_mut(&mut self) -> &mut Buffer<u64> {
-        &mut self.logs[self.turn]
-    }
-
     /// Makes room for logs of `words` words. What they held is lost where they grow.
     pub fn reserve_logs(&mut self, queue: &Queue, words: usize) -> Result<()> {
         self.encoded &= self.log().slice.len() >= words;

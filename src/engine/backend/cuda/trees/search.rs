@@ -18,6 +18,12 @@ pub fn level_nodes(columns: usize, nodes: usize) -> usize {
     (LEVEL_SCORES / (columns * 512).max(1)).clamp(1, nodes.max(1)).min(1 << 15)
 }
 
+/// A search of so many features in so many nodes: a block each, or a warp.
+fn each_feature(features: u32, nodes: u32, few: bool) -> LaunchConfig {
+    let blocks = if few { features.div_ceil(8) } else { features };
+    LaunchConfig { grid_dim: (blocks, nodes, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 }
+}
+
 impl CudaBackend {
     /// Uploads what is to be searched in group after group: the items of each open group follow one
     /// another, since a node's histogram is in another state in each. Gives the group's numbers.
@@ -75,6 +81,8 @@ impl CudaBackend {
             first_column: before as u32,
             columns: self.columns as u32,
             counted: self.counted(self.encoding()?),
+            features_here: group.features as u32,
+            unused: 0,
             items: self.work.items.address + ((index * nodes + from) * size_of::<Item>()) as u64,
             allowed: self.work.allowed.address,
             encoding: self.data.log().address,
@@ -105,11 +113,11 @@ impl CudaBackend {
                     sets: search.sets + (from * self.columns * 32) as u64,
                     ..search
                 };
-                let config =
-                    LaunchConfig { grid_dim: (search.histograms.features, here as u32, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
-                // SAFETY: the arguments are those of `tree_search`: as many items, slots that are there, and
+                let few = self.groups[open[index]].few;
+                let kernel = if few { &self.kernels.search_few } else { &self.kernels.search };
+                // SAFETY: the arguments are those of `tree_search*`: as many items, slots that are there, and
                 // room for what is found by every column.
-                unsafe { launch!(self.queue, &self.kernels.search, config; &search) }?;
+                unsafe { launch!(self.queue, kernel, each_feature(search.features_here, here as u32, few); &search) }?;
             }
         }
         let (best, sets, numbers, columns, found) =
@@ -146,15 +154,16 @@ impl CudaBackend {
         self.work.best.reserve(&self.queue, "splits", self.columns)?;
         self.work.found.reserve(&self.queue, "splits", n)?;
         let at_once = level_nodes(self.columns, n);
-        let level = self.work.level(&self.queue, self.columns, at_once)?;
+        let level = self.work.level(&self.queue, self.columns, at_once, false)?;
         let numbers = self.numbers.address;
         for from in (0..n).step_by(at_once) {
             let here = (n - from).min(at_once) as u32;
             for index in 0..open.len() {
                 let search = self.search_table(&open, index, n, from, rules)?;
-                let config = LaunchConfig { grid_dim: (search.histograms.features, here, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
-                // SAFETY: the arguments are those of `tree_level_scores`: as many items, and room for their scores.
-                unsafe { launch!(self.queue, &self.kernels.level_scores, config; &search, &level) }?;
+                let few = self.groups[open[index]].few;
+                let kernel = if few { &self.kernels.level_scores_few } else { &self.kernels.level_scores };
+                // SAFETY: the arguments are those of `tree_level_scores*`: as many items, and room for their scores.
+                unsafe { launch!(self.queue, kernel, each_feature(search.features_here, here, few); &search, &level) }?;
             }
             let search = self.search_table(&open, 0, n, from, rules)?;
             let (begins, ends) = ((from == 0) as u32, (from + here as usize == n) as u32);

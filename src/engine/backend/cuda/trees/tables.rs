@@ -17,6 +17,9 @@ pub const RECORD: usize = 32;
 /// The number that stands for "all rows in order" where a list is named.
 pub const IN_ORDER: u32 = 2;
 
+/// [`Feature::usual`] of a feature with a column of its own, which has all codes.
+pub const ALL_STORED: u32 = u32::MAX;
+
 /// [`Item::state`] of a node that is there and is searched.
 pub const SEARCHED: u32 = 3;
 
@@ -115,7 +118,10 @@ tables! {
     pub struct Records { codes: u64, words: u64, lists: [u64; 2], }
 
     /// A feature.
-    pub struct Feature { borders: u32, first: u32, categories: u32, monotone: i32, }
+    pub struct Feature {
+        borders: u32, first: u32, categories: u32, monotone: i32,
+        column: u32, usual: u32, low: u32, start: u32,
+    }
 
     /// What makes a split good and allowed.
     pub struct Rules {
@@ -149,13 +155,14 @@ tables! {
         histograms: Histograms,
         features: u64,
         first_feature: u32, first_column: u32, columns: u32, counted: u32,
+        features_here: u32, unused: u32,
         items: u64, allowed: u64, encoding: u64, best: u64, sets: u64,
         rules: Rules,
     }
 
     /// The scores of a level's candidates.
     pub struct Level {
-        scores: u64, missing: u64, parents: u64, sums: u64, parent: u64, any: u64,
+        scores: u64, lefts: u64, missing: u64, sums: u64, parent: u64, any: u64,
         nodes: u32, unused: u32,
     }
 
@@ -171,6 +178,18 @@ tables! {
         leaf: u64, sums: u64,
         near: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
         codes: u64,
+        cleared: u64, clears: u64,
+    }
+
+    /// The values of leaves that are found behind their sums.
+    pub struct LeafValues { rules: Rules, learning_rate: f64, values: u64, log: u64, arrived: u64, }
+
+    /// What a tree begins with once its root is summed.
+    pub struct Begin {
+        search: Search,
+        slot: u32, bins: u32,
+        total: u64, items: u64, root: u64, sums: u64,
+        numbers: u32, unused: u32,
     }
 
     /// What a root's pass does ahead of the tree's encoding.
