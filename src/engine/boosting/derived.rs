@@ -140,16 +140,18 @@ impl<'a> DerivedFeatures<'a> {
         let any = input.features.iter().any(|c| c.category_codes().is_some());
         let trains = |r: &u32| !input.held_out.is_some_and(|h| h[*r as usize]);
         let training: Vec<u32> = if any { (0..rows as u32).filter(trains).collect() } else { vec![] };
-        let columns: Vec<(u32, &[u32], usize)> = (0..)
-            .zip(&input.features)
-            .filter_map(|(i, column)| Some((i, column.category_codes()?, column.categories()?.len())))
-            .collect();
-        let distinct = team.deal(columns.len(), || (), |(), i| {
-            let (_, codes, cardinality) = columns[i];
-            let mut seen = vec![false; cardinality];
-            training.iter().for_each(|r| seen[codes[*r as usize] as usize] = true);
-            seen.iter().filter(|s| **s).count()
-        });
+        let columns: Vec<(u32, &[u32], usize)> =
+            (0..).zip(&input.features).filter_map(|(i, column)| Some((i, column.category_codes()?, column.categories()?.len()))).collect();
+        let distinct = team.deal(
+            columns.len(),
+            || (),
+            |(), i| {
+                let (_, codes, cardinality) = columns[i];
+                let mut seen = vec![false; cardinality];
+                training.iter().for_each(|r| seen[codes[*r as usize] as usize] = true);
+                seen.iter().filter(|s| **s).count()
+            },
+        );
         let mut categories = vec![];
         for ((column, codes, cardinality), distinct) in columns.into_iter().zip(distinct).filter(|(_, distinct)| *distinct >= 2) {
             let method = if distinct <= params.one_hot_max_size as usize { CatMethod::OneHot } else { params.cat_method };

@@ -123,13 +123,7 @@ impl<'a> DerivedFeatures<'a> {
     }
 
     /// The same with codes that the backend makes.
-    fn add_on_device(
-        &mut self,
-        backend: &mut dyn Backend,
-        projections: Vec<Vec<u32>>,
-        order: usize,
-        counters: bool,
-    ) -> Result<Kept> {
+    fn add_on_device(&mut self, backend: &mut dyn Backend, projections: Vec<Vec<u32>>, order: usize, counters: bool) -> Result<Kept> {
         self.find_borders(backend, &projections, counters)?;
         let first = self.coded.len();
         let mut features = vec![];
@@ -150,13 +144,18 @@ impl<'a> DerivedFeatures<'a> {
         let unknown: Vec<&Vec<u32>> = projections.iter().filter(|columns| !self.borders.contains_key(*columns)).collect();
         let sample: Vec<u32> = self.sample().map(|row| row as u32).collect();
         let data = self.ctr_data(&sample);
-        let sums = unknown.iter().map(|columns| backend.ctr_sample(&data, &self.parts(columns), 0, counters)).collect::<Result<Vec<_>>>()?;
+        let sums =
+            unknown.iter().map(|columns| backend.ctr_sample(&data, &self.parts(columns), 0, counters)).collect::<Result<Vec<_>>>()?;
         let count = self.ctrs.len();
-        let borders = self.team.deal(unknown.len() * count, || (), |(), i| {
-            let (sums, ctr) = (&sums[i / count], &self.ctrs[i % count]);
-            let values = &sums.sums[data.sums_of(i % count)];
-            ctr_borders(ctr, values, 0..values.len(), ctr.unit(self.target.count), sums.most, self.params.ctr_borders as usize)
-        });
+        let borders = self.team.deal(
+            unknown.len() * count,
+            || (),
+            |(), i| {
+                let (sums, ctr) = (&sums[i / count], &self.ctrs[i % count]);
+                let values = &sums.sums[data.sums_of(i % count)];
+                ctr_borders(ctr, values, 0..values.len(), ctr.unit(self.target.count), sums.most, self.params.ctr_borders as usize)
+            },
+        );
         for ((columns, sums), borders) in unknown.into_iter().zip(&sums).zip(borders.chunks(count.max(1))) {
             self.cardinalities.insert(columns.clone(), sums.cardinality);
             self.borders.insert(columns.clone(), borders.to_vec());
@@ -225,13 +224,7 @@ impl<'a> DerivedFeatures<'a> {
 }
 
 /// The statistics that parameters ask for, and what rows add to them.
-pub(super) fn statistics(
-    input: &Input<'_>,
-    params: &BoostingParams,
-    target: &[f64],
-    training: &[u32],
-    any: bool,
-) -> (Vec<Ctr>, CtrTarget) {
+pub(super) fn statistics(input: &Input<'_>, params: &BoostingParams, target: &[f64], training: &[u32], any: bool) -> (Vec<Ctr>, CtrTarget) {
     if !any || params.cat_method != CatMethod::Ctr {
         return (vec![], CtrTarget::numbers(&[], &[], &[], false));
     }
