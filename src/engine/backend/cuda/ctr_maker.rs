@@ -16,9 +16,19 @@ use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
 use cudarc::driver::CudaSlice;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Sums and combinations that stay for later may take this share of the device's memory, each.
 const SHARE: u64 = 16;
+
+/// Statistics are made on the device only where this variable is 1: their bytes have not been compared with the CPU's on a
+/// GPU yet (`docs/kernels.md`). Else their codes are uploaded.
+const ENABLE: &str = "TAIGA_CUDA_CTRS";
+
+/// Whether a fit makes statistics of categories on the device.
+pub fn enabled() -> bool {
+    std::env::var(ENABLE).is_ok_and(|on| on.trim() == "1")
+}
 
 /// The sums of a column or a combination under an order.
 struct Sums {
@@ -141,12 +151,12 @@ impl CtrMaker {
         // Keys and rows twice, sums; and as many codes twice for a combination.
         queue.check_memory("statistics of categories", rows as u64 * (16 + 12 * wanted.len() as u64 + 24))?;
         for ctr in wanted {
-            if !self.addends.contains_key(ctr) {
-                self.addends.insert(*ctr, upload(queue, "the target", &data.target.addends(&data.ctrs[*ctr]))?);
+            if let Entry::Vacant(place) = self.addends.entry(*ctr) {
+                place.insert(upload(queue, "the target", &data.target.addends(&data.ctrs[*ctr]))?);
             }
         }
-        if !self.orders.contains_key(&order) {
-            self.orders.insert(order, DeviceOrder::new(queue, &data.orders[order], rows)?);
+        if let Entry::Vacant(place) = self.orders.entry(order) {
+            place.insert(DeviceOrder::new(queue, &data.orders[order], rows)?);
         }
         let name = names(columns);
         let made = self.bring(queue, columns)?;
@@ -183,8 +193,8 @@ impl CtrMaker {
             return Ok(None);
         }
         for c in columns {
-            if !self.codes.contains_key(&[c.column][..]) {
-                self.codes.insert(vec![c.column], DeviceCodes::new(queue, "the categories", c.codes, c.cardinality)?);
+            if let Entry::Vacant(place) = self.codes.entry(vec![c.column]) {
+                place.insert(DeviceCodes::new(queue, "the categories", c.codes, c.cardinality)?);
             }
         }
         if columns.len() < 2 {
