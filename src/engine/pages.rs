@@ -47,7 +47,7 @@ macro_rules! zeros {
         }
     )*};
 }
-zeros!(u8, u32, u64, i64, f32, f64);
+zeros!(u8, u32, u64, i32, i64, f32, f64);
 
 /// `len` zeros, which the system gives as pages that nobody has touched: the threads that write
 /// them first bring them in.

@@ -1,6 +1,6 @@
 //! Linear problems: what a device does for L-BFGS and for batches, and the place where it is chosen.
 //!
-//! Numbers of a row stay where the device keeps them ([`LinearBackend::Rows`]); coefficients, of which there are fewer, are
+//! Numbers of a row stay where the device keeps them (`LinearBackend::Rows`); coefficients, of which there are fewer, are
 //! the host's.
 
 use super::forest::{Place, choose};

@@ -141,6 +141,7 @@ impl<'a> Csr<'a> {
     }
 
     /// The number of entries of the rows before row `i`.
+    #[cfg(feature = "cuda")]
     pub fn entries_before(&self, i: usize) -> usize {
         if i >= self.rows() {
             return self.entries();
@@ -150,6 +151,7 @@ impl<'a> Csr<'a> {
     }
 
     /// `visit(entries)` for those from entry `from` on, counted over all rows, piece by piece; features have to be narrow.
+    #[cfg(feature = "cuda")]
     pub fn visit(&self, from: usize, len: usize, mut visit: impl FnMut(Row<'_>)) {
         let (mut at, end) = (from, from + len);
         while at < end {

@@ -160,6 +160,10 @@ impl LinearBackend for Passes<'_, '_> {
     type Rows = Vec<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {
+        if of_row.iter().all(|x| x.to_bits() == 0) {
+            // Pages that whoever writes first will fill.
+            return Ok(vec![0.0; self.problem.rows * of_row.len()]);
+        }
         Ok(of_row.repeat(self.problem.rows))
     }
 
@@ -342,11 +346,27 @@ impl Row<'_> {
     /// Adds Σ coefficient of each output, from coefficients that are integers; entries are 1 each.
     #[inline(always)]
     fn add_whole(&self, whole: &Whole, out: &mut [f64]) {
-        let (numbers, n) = (&whole.numbers, out.len());
+        let (numbers, n) = (whole.numbers.as_slice(), out.len());
+        if let [o] = out {
+            *o += value_of(self.sum(numbers), whole.scale);
+            return;
+        }
         for (k, o) in out.iter_mut().enumerate() {
             let sum = self.keys.iter().fold(0i64, |sum, key| sum + numbers[*key as usize * n + k] as i64);
             *o += value_of(sum, whole.scale);
         }
+    }
+
+    /// Σ number of each entry, as four sums, so that additions need not wait for each other.
+    #[inline(always)]
+    fn sum(&self, numbers: &[i32]) -> i64 {
+        let (fours, rest) = self.keys.as_chunks::<4>();
+        let mut sums = [0i64; 4];
+        for keys in fours {
+            sums.iter_mut().zip(keys).for_each(|(s, key)| *s += numbers[*key as usize] as i64);
+        }
+        let rest = rest.iter().fold(0, |sum, key| sum + numbers[*key as usize] as i64);
+        (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
     }
 
     /// Asks for what stands at the row's features in an array of `outputs` numbers each.

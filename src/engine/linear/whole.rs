@@ -74,7 +74,7 @@ impl Whole {
             },
         );
         let scale = power(largest.into_iter().fold(0.0, f64::max), BITS);
-        let mut numbers: Vec<i32> = pages::filled(0, room.max(coefficients.len()));
+        let mut numbers: Vec<i32> = pages::zeroed(room.max(coefficients.len()));
         each(team, &mut numbers[..coefficients.len()], BLOCK, |b, out| {
             for (o, c) in out.iter_mut().zip(&coefficients[b * BLOCK..]) {
                 *o = round64(c * scale) as i32;
