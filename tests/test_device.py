@@ -27,10 +27,12 @@ def frame(rows: int = 20_000) -> pl.DataFrame:
 
 
 MODEL = frame(2000).select(tg.fit_gbdt("y", "a", "b", "c", "d", trees=5)).item()
+FOREST = frame(2000).select(tg.fit_forest("y", "a", "b", "c", "d", trees=5)).item()
 
 CALLS: dict[str, Callable[..., pl.Expr]] = {
     "min_max": lambda **p: tg.min_max("b", **p),
     "histogram": lambda **p: tg.histogram("d", bins=40, **p),
+    "histogram2d": lambda **p: tg.histogram2d("a", "d", bins=(7, 9), **p),
     "target_encode ordered": lambda **p: tg.target_encode("c", "y", seed=5, **p),
     "target_encode kfold": lambda **p: tg.target_encode("c", "y", kind="kfold", **p),
     "target_encode full": lambda **p: tg.target_encode("c", pl.col("y") > 0, kind="full", prior_weight="auto", **p),
@@ -39,8 +41,14 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", trees=8, **p),
     "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", trees=8, policy="depthwise", **p),
     "fit_forest": lambda **p: tg.fit_forest(pl.col("y") > 0, "a", "b", "d", trees=8, **p),
+    "fit_forest exact": lambda **p: tg.fit_forest("y", "a", "b", "c", "d", trees=8, splitter="exact", **p),
+    "fit_forest random": lambda **p: tg.fit_forest("c", "a", "b", "d", trees=8, splitter="random", criterion="entropy", **p),
+    "fit_sparse_lr": lambda **p: tg.fit_sparse_lr(pl.col("y") > 0, pl.concat_list(pl.col("d") % 50 + 200), dense="a", **p),
+    "fit_sparse_lr ftrl": lambda **p: tg.fit_sparse_lr("c", pl.concat_list("c"), dense="a", optimizer="ftrl", **p),
     "predict": lambda **p: tg.predict(MODEL, **p),
     "predict leaf": lambda **p: tg.predict(MODEL, output="leaf", **p),
+    "predict staged": lambda **p: tg.predict(MODEL, output="staged", **p),
+    "predict forest": lambda **p: tg.predict(FOREST, **p),
 }
 
 

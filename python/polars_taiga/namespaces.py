@@ -128,9 +128,11 @@ class TaigaExpr:
         edges: tuple[Edges | None, Edges | None] | None = None,
         weights: IntoColumn | None = None,
         density: bool = False,
+        device: str = "auto",
     ) -> pl.Expr:
         """`tg.histogram2d` with this expression as x."""
-        return histogram2d(self._expr, y, bins, range=range, edges=edges, weights=weights, density=density)
+        more: dict[str, Any] = {"range": range, "edges": edges, "weights": weights, "density": density, "device": device}
+        return histogram2d(self._expr, y, bins, **more)
 
     def target_encode(self, target: IntoColumn, **params: Any) -> pl.Expr:
         """`tg.target_encode` of this expression."""

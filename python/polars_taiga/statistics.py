@@ -207,6 +207,7 @@ def histogram2d(
     edges: tuple[Edges | None, Edges | None] | None = None,
     weights: IntoColumn | None = None,
     density: bool = False,
+    device: str = "auto",
 ) -> pl.Expr:
     """A histogram of two columns, equal to `numpy.histogram2d`: one list with a struct for each cell.
 
@@ -231,6 +232,8 @@ def histogram2d(
         rows and then over them, NumPy's over all rows in one go.
     density
         Divide by the cell's area and by the sum over all cells: the last field is then `density`.
+    device
+        As in `min_max`.
 
     Raises
     ------
@@ -264,4 +267,5 @@ def histogram2d(
             msg = f"parameter `{role}`: one column, not several"
             raise ValueError(msg)
     params = {"x": _params(axes[0]), "y": _params(axes[1]), "density": _density(density)}
-    return _plugin.scalar("histogram2d", _together(*columns), {"params": params, "weighted": weights is not None})
+    kwargs = {"params": params, "weighted": weights is not None, "device": checked(device)}
+    return _plugin.scalar("histogram2d", _together(*columns), kwargs)

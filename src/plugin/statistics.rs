@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use serde::Deserialize;
 use taiga_engine::backend::columns::with_columns;
-use taiga_engine::stats::{AxisParams, Heights, Histogram2dParams, HistogramParams, Number, PARALLEL_FROM, histogram2d as histogram2d_of};
+use taiga_engine::stats::{AxisParams, Heights, Histogram2dParams, HistogramParams, Number, PARALLEL_FROM};
 
 /// A column under the name that Python knows it by: inside groups a lone input has none.
 fn named(series: &Series, name: &Option<String>) -> Series {
@@ -196,6 +196,7 @@ fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series>
 struct Histogram2dKwargs {
     params: Histogram2dParams,
     weighted: bool,
+    device: String,
 }
 
 fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResult<Field> {
@@ -212,7 +213,7 @@ fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> PolarsResult<Ser
         let weights = columns.get(2).map(|w| Numbers::finite(w, "a weight")).transpose()?;
         let found = run(x.len(), || {
             let weights = weights.as_ref().map(Numbers::column);
-            histogram2d_of(&x.column(), &y.column(), weights.as_ref(), &kwargs.params)
+            with_columns(&kwargs.device, |backend| backend.histogram2d(&x.column(), &y.column(), weights.as_ref(), &kwargs.params))
         });
         let found = found.map_err(errors::compute)?;
         let (nx, ny) = (found.x_edges.len() - 1, found.y_edges.len() - 1);
