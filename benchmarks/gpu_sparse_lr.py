@@ -1,9 +1,10 @@
 """Sparse products of cupy and torch on a GPU: what a pass of logistic regression would take with them.
 
-`python3 benchmarks/gpu_sparse_lr.py [rows] [repeats]`: 10 to 110 of a million features a row, values of 1 in f32 (CSR matrices have
-values). A pass is the product with a vector of coefficients (scores) and that of the transposed with one of residuals (gradient);
-its limit here is the time that the bytes of numbers and values take to be read twice at the speed of a device copy in the same run.
-Ours is `cargo bench -p taiga-engine --features cuda --bench cuda_linear`. Needs nothing of this project.
+`python3 benchmarks/gpu_sparse_lr.py [rows] [repeats]`: 10 to 110 of a million features a row, values of 1 in f32 (CSR
+matrices have values). A pass is the product with a vector of coefficients (scores) and that of the transposed with one of
+residuals (gradient); its limit here is the time that the bytes of numbers and values take to be read twice at the speed of
+a device copy in the same run. Ours is `cargo bench -p taiga-engine --features cuda --bench cuda_linear`. Needs nothing of
+this project.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def main() -> None:
     def show(name: str, scores: Callable[[], object], gradient: Callable[[], object]) -> None:
         first, second = milliseconds(scores, repeats), milliseconds(gradient, repeats)
         share = 100 * limit / (first + second)
-        print(f"{name}: scores {first:.3f} ms, gradient {second:.3f} ms, a pass {first + second:.3f} ms: {share:.1f} %", flush=True)
+        parts = f"scores {first:.3f} ms, gradient {second:.3f} ms"
+        print(f"{name}: {parts}, a pass {first + second:.3f} ms: {share:.1f} %", flush=True)
 
     offsets32 = offsets.astype(cp.int32)
     matrix = cupyx.scipy.sparse.csr_matrix((values, numbers, offsets32), shape=(rows, FEATURES))

@@ -42,8 +42,12 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", trees=8, policy="depthwise", **p),
     "fit_forest": lambda **p: tg.fit_forest(pl.col("y") > 0, "a", "b", "d", trees=8, **p),
     "fit_forest exact": lambda **p: tg.fit_forest("y", "a", "b", "c", "d", trees=8, splitter="exact", **p),
-    "fit_forest random": lambda **p: tg.fit_forest("c", "a", "b", "d", trees=8, splitter="random", criterion="entropy", **p),
-    "fit_sparse_lr": lambda **p: tg.fit_sparse_lr(pl.col("y") > 0, pl.concat_list(pl.col("d") % 50 + 200), dense="a", **p),
+    "fit_forest random": lambda **p: tg.fit_forest(
+        "c", "a", "b", "d", trees=8, splitter="random", criterion="entropy", **p
+    ),
+    "fit_sparse_lr": lambda **p: tg.fit_sparse_lr(
+        pl.col("y") > 0, pl.concat_list(pl.col("d") % 50 + 200), dense="a", **p
+    ),
     "fit_sparse_lr ftrl": lambda **p: tg.fit_sparse_lr("c", pl.concat_list("c"), dense="a", optimizer="ftrl", **p),
     "predict": lambda **p: tg.predict(MODEL, **p),
     "predict leaf": lambda **p: tg.predict(MODEL, output="leaf", **p),

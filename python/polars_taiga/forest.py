@@ -118,9 +118,9 @@ def fit_forest(
     n_threads
         Threads; default as many as Polars has. Never changes the model.
     device
-        As in `fit_gbdt`. A GPU grows the same forest under every criterion, splitter, weight and limit, of at most 255
-        classes and 4,096 features; `"cuda"` is an error for others, and `"auto"` the CPU. It measures predictions out of
-        bag too; `permutation_importance` is measured on the CPU.
+        As in `fit_gbdt`. A GPU grows the same forest under every criterion, splitter, weight and limit, of at most
+        255 classes and 4,096 features; `"cuda"` is an error for others, and `"auto"` the CPU. It predicts out of bag
+        too; `permutation_importance` is measured on the CPU.
 
     Raises
     ------

@@ -131,8 +131,9 @@ class TaigaExpr:
         device: str = "auto",
     ) -> pl.Expr:
         """`tg.histogram2d` with this expression as x."""
-        more: dict[str, Any] = {"range": range, "edges": edges, "weights": weights, "density": density, "device": device}
-        return histogram2d(self._expr, y, bins, **more)
+        return histogram2d(
+            self._expr, y, bins, range=range, edges=edges, weights=weights, density=density, device=device
+        )
 
     def target_encode(self, target: IntoColumn, **params: Any) -> pl.Expr:
         """`tg.target_encode` of this expression."""
