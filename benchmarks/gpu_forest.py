@@ -1,8 +1,8 @@
 """XGBoost's GPU random forest, beside the test `timing` of src/engine/tests/cuda_forest.rs on the same rows.
 
 Needs a GPU, numpy, cupy and XGBoost with CUDA. `python3 benchmarks/gpu_forest.py ROWS DEPTH TREES FILE` makes ROWS
-rows of 28 features and a twelfth of them more to be held out, fits XGBoost on device arrays, and writes the rows to FILE
-(column after column as f32, then the target), which the test reads: `TAIGA_FOREST_FILE=FILE cuda_forest timing`.
+rows of 28 features and a twelfth of them more to be held out, fits XGBoost on device arrays, and writes the rows to
+FILE (column after column as f32, then the target), which the test reads: `TAIGA_FOREST_FILE=FILE cuda_forest timing`.
 """
 
 import sys

@@ -1,10 +1,10 @@
 """Sparse products of cupy and torch on a GPU: what a pass of logistic regression would take with them.
 
 `python3 benchmarks/gpu_sparse_lr.py [rows] [repeats]`: 10 to 110 of a million features a row, values of 1 in f32 (CSR
-matrices have values). A pass is the product with a vector of coefficients (scores) and that of the transposed with one of
-residuals (gradient); its limit here is the time that the bytes of numbers and values take to be read twice at the speed of
-a device copy in the same run. Ours is `cargo bench -p taiga-engine --features cuda --bench cuda_linear`. Needs nothing of
-this project.
+matrices have values). A pass is the product with a vector of coefficients (scores) and that of the transposed with
+one of residuals (gradient); its limit here is the time that the bytes of numbers and values take to be read twice at
+the speed of a device copy in the same run. Ours is `cargo bench -p taiga-engine --features cuda --bench cuda_linear`.
+Needs nothing of this project.
 """
 
 from __future__ import annotations
