@@ -40,8 +40,8 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "combine": lambda **p: tg.combine("c", "d", **p),
     "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", trees=8, **p),
     "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", trees=8, policy="depthwise", **p),
-    "fit_forest": lambda **p: tg.fit_forest(pl.col("y") > 0, "a", "b", "d", trees=8, **p),
-    "fit_forest exact": lambda **p: tg.fit_forest("y", "a", "b", "c", "d", trees=8, splitter="exact", **p),
+    "fit_forest": lambda **p: tg.fit_forest(pl.col("y") > 0, "a", "b", "c", "d", trees=8, **p),
+    "fit_forest exact": lambda **p: tg.fit_forest("y", "a", "b", "d", trees=8, splitter="exact", **p),
     "fit_forest random": lambda **p: tg.fit_forest(
         "c", "a", "b", "d", trees=8, splitter="random", criterion="entropy", **p
     ),
