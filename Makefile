@@ -72,7 +72,7 @@ $(OLDEST)/.setup: $(VENV)/.build $(PYTHON_SOURCES)
 	$(OLDEST)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
 	@touch $@
 
-# Quick checks first. Clippy runs as the compiler's wrapper in an ordinary build, with the settings
+# Quick checks first. For the plugin Clippy runs as the compiler's wrapper in an ordinary build, with the settings
 # that maturin gives PyO3, so that it finds the dependencies as the build left them: `cargo clippy`
 # would compile all of Polars once more, and the next build again.
 CLIPPY := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ PYO3_BUILD_EXTENSION_MODULE=1 \
@@ -84,8 +84,8 @@ lint: build ## Formatting, clippy, ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python
 	$(CLIPPY) -p polars-taiga --lib
-	$(CLIPPY) -p taiga-engine -p taiga-kernels --all-targets
-	$(CLIPPY) -p taiga-engine -p taiga-kernels --features taiga-engine/cuda --all-targets
+	cargo clippy --quiet $(ENGINE) --all-targets -- -D warnings
+	cargo clippy --quiet $(ENGINE) --features taiga-engine/cuda --all-targets -- -D warnings
 
 # nvcc as NVIDIA's Python packages: 271 MB, so only where no other nvcc is at hand (see kernels/build.rs).
 NVCC_PACKAGES := $(patsubst %,'%==13.0.*',nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl nvidia-cuda-runtime)
