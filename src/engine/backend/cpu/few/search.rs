@@ -149,7 +149,8 @@ fn find_split(sorted: &Sorted, node: &SearchNode, place: NodeRows, rules: &Split
                 break;
             }
             scores(entries, if missing_left { &NOTHING } else { &aside }, &context, work);
-            let (mut gains, at) = largest_at_ends(entries, &work.scores[..entries.len()]);
+            let mut gains = largest_at_ends(entries, &mut work.scores[..entries.len()]);
+            let largest = gains;
             for (lane, gain) in gains.iter_mut().enumerate() {
                 *gain -= parent;
                 if node.features.is_some() && !allows(node, context.first + lane) {
@@ -161,7 +162,8 @@ fn find_split(sorted: &Sorted, node: &SearchNode, place: NodeRows, rules: &Split
                 lane = if gains[other] > gains[lane] { other } else { lane };
             }
             if gains[lane] > rules.min_gain {
-                let at = at[lane] as usize * LANES + lane;
+                let in_lane = work.scores[lane..entries.len()].iter().step_by(LANES);
+                let at = in_lane.take_while(|s| **s != largest[lane]).count() * LANES + lane;
                 let (feature, border) = ((context.first + lane) as u32, border(entries[at]) as u32);
                 let candidate = Candidate { feature, border, missing_left, gain: gains[lane] };
                 best = best_of(best, Some(Found { candidate, left: sorted.sums(work.gradient[at], work.hessian[at]), subset: None }));
@@ -176,27 +178,20 @@ fn allows(node: &SearchNode, feature: usize) -> bool {
     node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
 }
 
-/// Each lane's largest score behind the last row of a bin, and its first position.
+/// Each lane's largest score behind the last row of a bin; the other scores become infinitely small.
 #[inline(always)]
-fn largest_at_ends(entries: &[u64], scores: &[f64]) -> ([f64; LANES], [u64; LANES]) {
-    let (mut largest, mut at) = ([f64::NEG_INFINITY; LANES], [0u64; LANES]);
-    let mut position = 0;
-    for ((e, next), s) in entries.chunks_exact(LANES).zip(entries[LANES..].chunks_exact(LANES)).zip(scores.chunks_exact(LANES)) {
-        for lane in 0..LANES {
-            let end = (e[lane] ^ next[lane]) & (MISSING - 1) != 0;
-            let larger = end & (s[lane] > largest[lane]);
-            largest[lane] = if larger { s[lane] } else { largest[lane] };
-            at[lane] = if larger { position } else { at[lane] };
+fn largest_at_ends(entries: &[u64], scores: &mut [f64]) -> [f64; LANES] {
+    let before_last = entries.len() - LANES;
+    for (score, (e, next)) in scores[..before_last].iter_mut().zip(entries.iter().zip(&entries[LANES..])) {
+        *score = if (e ^ next) & (MISSING - 1) != 0 { *score } else { f64::NEG_INFINITY };
+    }
+    let mut largest = [f64::NEG_INFINITY; LANES];
+    for scores in scores.chunks_exact(LANES) {
+        for (largest, score) in largest.iter_mut().zip(scores) {
+            *largest = if *score > *largest { *score } else { *largest };
         }
-        position += 1;
     }
-    let last = &scores[scores.len() - LANES..];
-    for lane in 0..LANES {
-        let larger = last[lane] > largest[lane];
-        largest[lane] = if larger { last[lane] } else { largest[lane] };
-        at[lane] = if larger { position } else { at[lane] };
-    }
-    (largest, at)
+    largest
 }
 
 /// The split with the largest gain summed over the nodes.
