@@ -13,7 +13,7 @@ use taiga_engine::backend::cuda::{Gpu, Queue};
 use taiga_engine::column::Column;
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::quantize::BorderMethod;
-use taiga_engine::quantize::borders::{BorderParams, fit_borders};
+use taiga_engine::quantize::borders::{BorderParams, borders as by_values, fit_borders, sample_rows};
 
 const N: usize = 100_000_000;
 const FIT: (usize, usize) = (11_000_000, 28);
@@ -55,6 +55,7 @@ fn main() {
             (BorderMethod::Quantile, 65_534),
             (BorderMethod::Uniform, 254),
             (BorderMethod::GreedyLogsum, 254),
+            (BorderMethod::GreedyLogsum, 65_534),
             (BorderMethod::MinMaxEntropy, 254),
         ] {
             let params = BorderParams { bins, method, sample: N, seed: 0 };
@@ -76,20 +77,24 @@ fn main() {
         (0..features).map(|f| (0..rows).into_par_iter().map(|i| r.unit((f * rows + i) as u64) as f32).collect()).collect();
     let columns: Vec<Column<'_>> = data.iter().map(|values| Column::from_f32("x", values)).collect();
     let params = BorderParams { bins: 254, method: BorderMethod::Quantile, sample: 200_000, seed: 0 };
-    let host = median(9, || columns.par_iter().map(|c| fit_borders(c, &params)).collect::<Vec<_>>());
-    let one = median(5, || fit_borders(&columns[0], &params));
-    let device = median(5, || columns.iter().map(|c| borders(&queue, c, &params).expect("borders")).collect::<Vec<_>>());
-    let many = median(5, || {
-        let of = |c: &Column<'_>| borders(&Queue::new(gpu).expect("a queue"), c, &params).expect("borders");
-        columns.par_iter().map(of).collect::<Vec<_>>()
-    });
+    // As a fit does it: the sample is drawn once.
+    let draw = median(5, || sample_rows(rows, params.sample, 0));
+    let sample = sample_rows(rows, params.sample, 0);
+    let of = |c: &Column<'_>| by_values(&c.gather_f64(sample.iter().copied()), 254, BorderMethod::Quantile);
+    let host = median(9, || columns.par_iter().map(of).collect::<Vec<_>>());
+    let one = median(5, || of(&columns[0]));
     let kept: Vec<Column<'_>> = columns.iter().map(|c| c.clone().kept_by(owner.clone())).collect();
     let all = BorderParams { sample: rows, ..params };
     kept.iter().for_each(|c| drop(borders(&queue, c, &all).expect("borders")));
-    let there = median(5, || kept.iter().map(|c| borders(&queue, c, &params).expect("borders")).collect::<Vec<_>>());
+    let there = median(5, || borders(&queue, &kept[0], &params).expect("borders"));
+    let many = median(5, || {
+        let of = |c: &Column<'_>| borders(&Queue::new(gpu).expect("a queue"), c, &params).expect("borders");
+        kept.par_iter().map(of).collect::<Vec<_>>()
+    });
     println!(
-        "samples of 200,000 of {rows} x {features} f32: {} threads of the host {host:.2} ms (one column on one {one:.2}), the device one \
-         column after the other {device:.2}, from all threads {many:.2}, of columns that are there {there:.2}",
+        "samples of 200,000 of {rows} x {features} f32: {} threads of the host {host:.2} ms (one column on one {one:.2}); of columns \
+         that are on the device, the sample drawn for each ({draw:.2} ms of it): one column {there:.2} ms, all of them from all \
+         threads {many:.2}",
         rayon::current_num_threads()
     );
     let host = median(2, || columns.par_iter().map(|c| fit_borders(c, &all)).collect::<Vec<_>>());

@@ -205,12 +205,24 @@ fn quantile(values: &impl SortedValues, bins: usize) -> Result<Vec<usize>> {
     Ok(cuts)
 }
 
+/// Cuts that are told ahead at a time: further on, ties have moved them.
+const AHEAD: usize = 512;
+
+/// The rows before the cuts of `bins` bins where no two rows have the same value.
+fn cuts_without_ties(mut before: usize, up_to: usize, bins: usize) -> impl Iterator<Item = usize> {
+    (2..=bins).rev().map(move |bins| {
+        before += (up_to - before + bins / 2) / bins;
+        before
+    })
+}
+
 /// Cuts a stretch of values into `bins` (at most one a value) with nearly the same number of rows.
 fn equal_frequency(values: &impl SortedValues, stretch: Stretch, bins: usize, cuts: &mut Vec<usize>) -> Result<()> {
     let Stretch { mut start, end, mut before, up_to } = stretch;
-    let rows = up_to - before;
-    values.expect(&mut (1..bins).map(|i| stretch.before + i * rows / bins))?;
-    for bins in (2..=bins).rev() {
+    for (done, bins) in (2..=bins).rev().enumerate() {
+        if done % AHEAD == 0 {
+            values.expect(&mut cuts_without_ties(before, up_to, bins).take(AHEAD))?;
+        }
         // The ideal cut, times `bins`: each remaining bin has the same share of what is left.
         let ideal = before * bins + (up_to - before);
         // Each remaining bin needs a value: cuts are start + 1 ..= end - (bins - 1).

@@ -171,7 +171,15 @@ struct DeviceValues<'a, K> {
     len: usize,
     rows: usize,
     heads: Vec<u32>,
-    pages: RefCell<HashMap<usize, Vec<u32>>>,
+    pages: RefCell<Pages>,
+}
+
+/// The pages that are there.
+#[derive(Default)]
+struct Pages {
+    /// Of each page the batch that it came with, and where in that it begins.
+    places: HashMap<usize, (usize, usize)>,
+    batches: Vec<Vec<u32>>,
 }
 
 impl<K: DeviceKey> DeviceValues<'_, K> {
@@ -193,7 +201,7 @@ impl<K: DeviceKey> DeviceValues<'_, K> {
     /// Brings pages.
     fn bring(&self, wanted: impl Iterator<Item = usize>) -> Result<()> {
         let (queue, mut pages) = (self.queue, self.pages.borrow_mut());
-        let wanted: BTreeSet<u32> = wanted.filter(|page| !pages.contains_key(page)).map(|page| page as u32).collect();
+        let wanted: BTreeSet<u32> = wanted.filter(|page| !pages.places.contains_key(page)).map(|page| page as u32).collect();
         let wanted: Vec<u32> = wanted.into_iter().collect();
         if wanted.is_empty() {
             return Ok(());
@@ -205,17 +213,20 @@ impl<K: DeviceKey> DeviceValues<'_, K> {
         // SAFETY: the arguments are those of `copy_pages`, a block for each page, which has room.
         unsafe { launch!(queue, kernel, grid(wanted.len() as u32, 256, 0); &n, &self.first, &list, &mut copies) }?;
         let copies = read(queue, &copies, PAGE * wanted.len())?;
-        for (page, numbers) in wanted.into_iter().zip(copies.chunks(PAGE)) {
-            let page = page as usize;
-            pages.insert(page, numbers[..PAGE.min(self.len - page * PAGE)].to_vec());
-        }
+        let batch = pages.batches.len();
+        pages.batches.push(copies);
+        pages.places.extend(wanted.into_iter().enumerate().map(|(i, page)| (page as usize, (batch, i * PAGE))));
         Ok(())
     }
 
     /// What `look` finds on a page.
     fn on_page<T>(&self, page: usize, look: impl Fn(&[u32]) -> T) -> Result<T> {
-        self.bring(std::iter::once(page))?;
-        Ok(look(self.pages.borrow().get(&page).map_or(&[], |numbers| numbers)))
+        if !self.pages.borrow().places.contains_key(&page) {
+            self.bring(std::iter::once(page))?;
+        }
+        let Pages { places, batches } = &*self.pages.borrow();
+        let (batch, start) = places[&page];
+        Ok(look(&batches[batch][start..start + PAGE.min(self.len - page * PAGE)]))
     }
 }
 
