@@ -1,7 +1,7 @@
 """torch's and cupy's way to 254 quantile borders of 10^8 values on a GPU, for src/engine/benches/cuda_borders.rs.
 
-Needs torch and cupy, nothing of this project: `python3 benchmarks/gpu_borders.py`. Both sort, count the distinct values, and cut
-where the rows are; neither keeps heavy values apart or cuts between distinct values. All values are on the device.
+Needs torch and cupy, nothing of this project: `python3 benchmarks/gpu_borders.py`. Places among sorted values are not
+borders yet: neither library keeps heavy values apart or cuts between distinct values.
 """
 
 import statistics
@@ -35,16 +35,19 @@ def main() -> None:
     places = torch.linspace(0, N - 1, 256, dtype=torch.float64).round().long()[1:-1].cuda()
     for name, dtype in [("f32", torch.float32), ("f64", torch.float64)]:
         values = torch.rand(N, device="cuda", dtype=dtype)
-        as_cupy = cupy.from_dlpack(values)
-        print(f"{name}: torch.sort {median(partial(torch.sort, values)):.2f} ms", end=", ")
-        print(f"torch.unique with counts {median(partial(torch.unique, values, return_counts=True)):.2f} ms", end=", ")
-        print(f"torch.sort and 254 places {median(lambda v=values: torch.sort(v).values[places].cpu()):.2f} ms", end=", ")
-        print(f"cupy.sort {median(partial(cupy.sort, as_cupy)):.2f} ms", end=", ")
-        print(f"cupy.unique with counts {median(partial(cupy.unique, as_cupy, return_counts=True)):.2f} ms", end=", ")
+        host, as_cupy = values.cpu(), cupy.from_dlpack(values)
         quantiles = cupy.linspace(0, 1, 256)[1:-1]
-        print(f"cupy.quantile {median(partial(cupy.quantile, as_cupy, quantiles)):.2f} ms", flush=True)
-        host = values.cpu()
-        print(f"{name}: torch, from host memory (pageable), {median(lambda h=host: torch.sort(h.cuda()).values[places].cpu()):.1f} ms")
+        ways = {
+            "torch.sort": partial(torch.sort, values),
+            "torch.sort and 254 places": lambda v=values: torch.sort(v).values[places].cpu(),
+            "the same from pageable host memory": lambda h=host: torch.sort(h.cuda()).values[places].cpu(),
+            "torch.unique with counts": partial(torch.unique, values, return_counts=True),
+            "cupy.sort": partial(cupy.sort, as_cupy),
+            "cupy.quantile": partial(cupy.quantile, as_cupy, quantiles),
+            "cupy.unique with counts": partial(cupy.unique, as_cupy, return_counts=True),
+        }
+        for way, work in ways.items():
+            print(f"{name}: {way} {median(work):.2f} ms", flush=True)
 
 
 if __name__ == "__main__":

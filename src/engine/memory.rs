@@ -53,12 +53,18 @@ fn of_group(most: &str, current: &str, stat: &str) -> Option<u64> {
     Some(most.saturating_sub(current.saturating_sub(files)))
 }
 
+/// So little is not worth asking the system about.
+const LITTLE: u64 = 256 << 20;
+
 /// An error where the machine has not `bytes` left for `what`; to be called with what is needed at the least, before the first of
 /// it is allocated. `hint`: what would need less.
 ///
 /// # Errors
 /// [`Error::Memory`] with both figures.
 pub fn check(what: &str, bytes: u64, hint: &str) -> Result<()> {
+    if bytes < LITTLE {
+        return Ok(());
+    }
     match available() {
         Some(free) if bytes > free => {
             Err(Error::Memory(format!("{what} needs at least {}, and the machine has {} free; {hint}", size(bytes), size(free))))

@@ -80,7 +80,7 @@ fn main() {
     // As a fit does it: the sample is drawn once.
     let draw = median(5, || sample_rows(rows, params.sample, 0));
     let sample = sample_rows(rows, params.sample, 0);
-    let of = |c: &Column<'_>| by_values(&c.gather_f64(sample.iter().copied()), 254, BorderMethod::Quantile);
+    let of = |c: &Column<'_>| by_values(&c.gather_f64(&sample), 254, BorderMethod::Quantile);
     let host = median(9, || columns.par_iter().map(of).collect::<Vec<_>>());
     let one = median(5, || of(&columns[0]));
     let kept: Vec<Column<'_>> = columns.iter().map(|c| c.clone().kept_by(owner.clone())).collect();

@@ -101,7 +101,7 @@ impl BorderParams {
 /// ```
 pub fn fit_borders(column: &Column<'_>, params: &BorderParams) -> Vec<f64> {
     let sample = match params.sampled(column.len()) {
-        Some(rows) => column.gather_f64(rows.into_iter()),
+        Some(rows) => column.gather_f64(&rows),
         None => column.to_f64(),
     };
     borders(&sample, params.bins, params.method)

@@ -66,7 +66,7 @@ pub fn borders(queue: &Queue, column: &Column<'_>, params: &BorderParams) -> Res
         return sorted_borders(queue, there, Some(queue.copy_of("the sample", &sample)?), params);
     }
     // The sample alone is less to bring than the column.
-    let values = column.gather_f64(sample.into_iter());
+    let values = column.gather_f64(&sample);
     let brought = if column.is_f32() {
         let narrow: Vec<f32> = values.into_iter().map(|x| x as f32).collect();
         DeviceColumn::numeric(queue, &Column::from_f32(column.name(), &narrow))?
