@@ -1,7 +1,8 @@
 //! Borders of 10^8 values on a GPU, from host memory and where the column is there already, beside one thread of the host; and of
 //! the sample of a fit, beside all its threads.
 //!
-//! `cargo bench -p taiga-engine --features cuda --bench cuda_borders`; `benchmarks/gpu_borders.py` measures torch's and cupy's sorts.
+//! `cargo bench -p taiga-engine --features cuda --bench cuda_borders`, with `-- fit` the latter alone; `benchmarks/gpu_borders.py`
+//! measures torch's and cupy's sorts.
 
 use rayon::prelude::*;
 use std::any::Any;
@@ -38,8 +39,16 @@ fn main() {
         Err(e) => return println!("not measured: {e}"),
     };
     let queue = Queue::new(gpu).expect("a queue");
-    let r = Random::new(1, Purpose::RowSample, 0);
-    println!("{}; {N} values", gpu.name());
+    println!("{}", gpu.name());
+    if !std::env::args().any(|a| a == "fit") {
+        all_rows(&queue);
+    }
+    fits(&queue);
+}
+
+fn all_rows(queue: &Queue) {
+    let (gpu, r) = (queue.gpu(), Random::new(1, Purpose::RowSample, 0));
+    println!("{N} values");
     let doubles: Vec<f64> = (0..N).into_par_iter().map(|i| r.unit(i as u64)).collect();
     let singles: Vec<f32> = doubles.par_iter().map(|x| *x as f32).collect();
     let whole: Vec<f32> = doubles.par_iter().map(|x| (x * 100.0).floor() as f32).collect();
@@ -59,8 +68,8 @@ fn main() {
             (BorderMethod::MinMaxEntropy, 254),
         ] {
             let params = BorderParams { bins, method, sample: N, seed: 0 };
-            let there = median(7, || borders(&queue, &kept, &params).expect("borders"));
-            let brought = median(3, || borders(&queue, &column, &params).expect("borders"));
+            let there = median(7, || borders(queue, &kept, &params).expect("borders"));
+            let brought = median(3, || borders(queue, &column, &params).expect("borders"));
             println!("{name}, {method:?}, {bins}: column on the device {there:.2} ms, from host memory {brought:.1} ms");
         }
         gpu.cache().clear(gpu).expect("freed");
@@ -68,10 +77,13 @@ fn main() {
         let start = Instant::now();
         let expected = fit_borders(&column, &params);
         println!("{name}, Quantile, 254: one thread of the host {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
-        assert!(borders(&queue, &column, &params).expect("borders") == expected);
+        assert!(borders(queue, &column, &params).expect("borders") == expected);
     }
-    drop((doubles, singles, whole));
+}
 
+fn fits(queue: &Queue) {
+    let (gpu, r) = (queue.gpu(), Random::new(1, Purpose::RowSample, 0));
+    let owner: Arc<dyn Any + Send + Sync> = Arc::new(());
     let (rows, features) = FIT;
     let data: Vec<Vec<f32>> =
         (0..features).map(|f| (0..rows).into_par_iter().map(|i| r.unit((f * rows + i) as u64) as f32).collect()).collect();
@@ -85,8 +97,8 @@ fn main() {
     let one = median(5, || of(&columns[0]));
     let kept: Vec<Column<'_>> = columns.iter().map(|c| c.clone().kept_by(owner.clone())).collect();
     let all = BorderParams { sample: rows, ..params };
-    kept.iter().for_each(|c| drop(borders(&queue, c, &all).expect("borders")));
-    let there = median(5, || borders(&queue, &kept[0], &params).expect("borders"));
+    kept.iter().for_each(|c| drop(borders(queue, c, &all).expect("borders")));
+    let there = median(5, || borders(queue, &kept[0], &params).expect("borders"));
     let many = median(5, || {
         let of = |c: &Column<'_>| borders(&Queue::new(gpu).expect("a queue"), c, &params).expect("borders");
         kept.par_iter().map(of).collect::<Vec<_>>()
@@ -98,6 +110,6 @@ fn main() {
         rayon::current_num_threads()
     );
     let host = median(2, || columns.par_iter().map(|c| fit_borders(c, &all)).collect::<Vec<_>>());
-    let device = median(2, || columns.iter().map(|c| borders(&queue, c, &all).expect("borders")).collect::<Vec<_>>());
+    let device = median(2, || columns.iter().map(|c| borders(queue, c, &all).expect("borders")).collect::<Vec<_>>());
     println!("all rows of them: the host {host:.0} ms, the device from host memory {device:.0} ms");
 }
