@@ -375,7 +375,7 @@ fn what_cannot_fit_is_an_error_before_it_is_tried() {
     if memory::available().is_none_or(|bytes| bytes > 2 * (rows * features) as u64) {
         return;
     }
-    let (values, codes) = (vec![1.0f32; rows], vec![0u32, 1].repeat(rows / 2));
+    let (values, codes) = (vec![1.0f32; rows], [0u32, 1].repeat(rows / 2));
     let input = Input {
         features: (0..features).map(|f| Column::from_f32(format!("x{f}"), &values)).collect(),
         target: Target::Classes { codes: &codes, labels: labels(2) },
