@@ -152,20 +152,10 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
         if (threadIdx.x == 0) *best = Best{};
         return;
     }
-    Top top = top_of_block(border < feature.borders && found ? sums[0] : -INFINITE64, tops);
-    double gain = top.value - parent;
-    uint32_t side = gain > a.rules.min_gain ? MISSING_LEFT : NO_SIDE;
-    if (any) {
-        Top other = top_of_block(border <= feature.borders ? sums[1] : -INFINITE64, tops);
-        double other_gain = other.value - parent;
-        bool better = other_gain > gain || (other_gain == gain && other.place < top.place);
-        if (other_gain > a.rules.min_gain && (side == NO_SIDE || better)) {
-            gain = other_gain;
-            top = other;
-            side = MISSING_RIGHT;
-        }
-    }
-    if (threadIdx.x == top.place) *best = Best{gain, border, side, {0, 0, 0}, 0};
+    const double with = border < feature.borders && found ? sums[0] : -INFINITE64;
+    const auto without = [&] { return border <= feature.borders ? sums[1] : -INFINITE64; };
+    const Picked picked = pick_side(a.rules.min_gain, parent, with, any, without, [&](double value) { return top_of_block(value, tops); });
+    if (threadIdx.x == picked.place) *best = Best{picked.gain, border, picked.side, {0, 0, 0}, 0};
 }
 
 // blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.

@@ -355,29 +355,45 @@ __device__ __forceinline__ void best_subset(const Search& a, const Encoding& e, 
     if (code < 8) set[code] = bits_of_set[code];
 }
 
+// The best of all codes' splits, with missing values on the better side.
+struct Picked {
+    double gain;
+    uint32_t side, place;
+};
+
+// `with`, `without`: what the split behind this code is worth with missing values on the left, on the right; `any`: whether
+// there are any; `top_of`: the largest value of all codes'.
+template <typename Without, typename TopOf>
+__device__ __forceinline__ Picked pick_side(double min_gain, double parent, double with, bool any, Without without, TopOf top_of) {
+    Top top = top_of(with);
+    double gain = top.value - parent;
+    uint32_t side = gain > min_gain ? MISSING_LEFT : NO_SIDE;
+    if (any) {
+        Top other = top_of(without());
+        double other_gain = other.value - parent;
+        bool better = other_gain > gain || (other_gain == gain && other.place < top.place);
+        if (other_gain > min_gain && (side == NO_SIDE || better)) {
+            gain = other_gain;
+            top = other;
+            side = MISSING_RIGHT;
+        }
+    }
+    return {gain, side, top.place};
+}
+
 // The best split of a node by a feature, from the sums up to each code; `top_of`: the largest value of all codes'.
 template <typename TopOf>
 __device__ __forceinline__ void pick_border(const Search& a, const Item& item, const Feature& feature, uint32_t code, Sums left, Sums missing, Best* best,
                                             TopOf top_of) {
     const Encoding& e = *a.encoding;
     const uint32_t border = code - feature.first;  // wraps below the first value
-    double parent = node_score(a.rules, e, item);
-    double with = border < feature.borders ? score(a.rules, e, item, feature.monotone, left, -INFINITE64) : -INFINITE64;
-    Top top = top_of(with);
-    double gain = top.value - parent;
-    uint32_t side = gain > a.rules.min_gain ? MISSING_LEFT : NO_SIDE;
-    if (missing.gradient | missing.hessian | missing.count) {
-        double without = border <= feature.borders ? score(a.rules, e, item, feature.monotone, left - missing, -INFINITE64) : -INFINITE64;
-        Top other = top_of(without);
-        double other_gain = other.value - parent;
-        bool better = other_gain > gain || (other_gain == gain && other.place < top.place);
-        if (other_gain > a.rules.min_gain && (side == NO_SIDE || better)) {
-            gain = other_gain;
-            top = other;
-            side = MISSING_RIGHT;
-        }
-    }
-    if (code == top.place) *best = Best{gain, border, side, side == MISSING_RIGHT ? left - missing : left, 0};
+    const double with = border < feature.borders ? score(a.rules, e, item, feature.monotone, left, -INFINITE64) : -INFINITE64;
+    const auto without = [&] {
+        return border <= feature.borders ? score(a.rules, e, item, feature.monotone, left - missing, -INFINITE64) : -INFINITE64;
+    };
+    const bool any = missing.gradient | missing.hessian | missing.count;
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, item), with, any, without, top_of);
+    if (code == picked.place) *best = Best{picked.gain, border, picked.side, picked.side == MISSING_RIGHT ? left - missing : left, 0};
 }
 
 // The best split of a node by a feature of the group, by a block.

@@ -1,38 +1,21 @@
 //! Times a forest: `cargo bench -p taiga-engine --bench forest -- [rows] [features] [trees] [splitter] [threads] [target: two, three
 //! or numbers] [depth; 0: none] [other parameters as JSON]`.
 
+mod shared;
+
+use shared::{Clock, argument, signal, uniform_columns};
 use std::time::Instant;
 use taiga_engine::column::Column;
-use taiga_engine::forest::{ForestParams, Input, Monitor, Predictor, Target, fit};
+use taiga_engine::forest::{ForestParams, Input, Predictor, Target, fit};
 use taiga_engine::model::Labels;
 use taiga_engine::numerics::random::{Purpose, Random};
 
-struct Clock(std::sync::Mutex<Vec<f64>>, Instant);
-
-impl Monitor for Clock {
-    fn round(&self, _done: u32, _total: u32, _metric: Option<f64>) {
-        self.0.lock().unwrap().push(self.1.elapsed().as_secs_f64());
-    }
-}
-
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    let arg = |i: usize, default: &str| args.get(i).cloned().unwrap_or_else(|| default.into());
-    let (rows, features): (usize, usize) = (arg(0, "500000").parse().unwrap(), arg(1, "28").parse().unwrap());
-    let (splitter, target) = (arg(3, "histogram"), arg(5, "two"));
+    let (rows, features): (usize, usize) = (argument(0, "500000").parse().unwrap(), argument(1, "28").parse().unwrap());
+    let (splitter, target) = (argument(3, "histogram"), argument(5, "two"));
     let random = Random::new(1, Purpose::RowSample, 0);
-    let columns: Vec<Vec<f32>> = (0..features)
-        .map(|f| (0..rows).map(|i| ((random.u64((i * features + f) as u64) >> 40) as f32 / (1 << 23) as f32) - 1.0).collect())
-        .collect();
-    let x = |f: usize, i: usize| columns[f % features][i] as f64;
-    let z = |i: usize| {
-        1.2 * x(0, i)
-            + (3.0 * x(5, i)).sin()
-            + 1.5 * x(7, i) * x(12, i)
-            + if x(14, i) > 0.1 { 0.8 } else { -0.4 } * x(19, i)
-            + 0.5 * x(21, i)
-            + 0.6 * x(26, i) * x(0, i)
-    };
+    let columns = uniform_columns(&random, rows, features);
+    let z = |i: usize| signal(&columns, i);
     let codes: Vec<u32> =
         (0..rows).map(|i| (random.unit((i + rows * features) as u64) < 1.0 / (1.0 + (-1.5 * z(i)).exp())) as u32).collect();
     let three: Vec<u32> = (0..rows).map(|i| codes[i] + (z(i) > 0.5) as u32).collect();
@@ -47,27 +30,27 @@ fn main() {
         target_name: "y".into(),
         weight: None,
     };
-    let mut params: serde_json::Value = serde_json::from_str(&arg(7, "{}")).unwrap();
-    params["trees"] = serde_json::json!(arg(2, "100").parse::<u32>().unwrap());
-    params["n_threads"] = serde_json::json!(arg(4, "2").parse::<u32>().unwrap());
+    let mut params: serde_json::Value = serde_json::from_str(&argument(7, "{}")).unwrap();
+    params["trees"] = serde_json::json!(argument(2, "100").parse::<u32>().unwrap());
+    params["n_threads"] = serde_json::json!(argument(4, "2").parse::<u32>().unwrap());
     params["splitter"] = serde_json::json!(splitter);
-    let depth: u32 = arg(6, "16").parse().unwrap();
+    let depth: u32 = argument(6, "16").parse().unwrap();
     if depth > 0 {
         params["depth"] = serde_json::json!(depth);
     }
     let params = ForestParams::from_json(&params).unwrap();
-    let clock = Clock(Default::default(), Instant::now());
+    let clock = Clock::new();
     let forest = fit(&input, &params, &clock).unwrap();
-    let total = clock.1.elapsed().as_secs_f64();
-    let times = clock.0.into_inner().unwrap();
+    let times = clock.stop();
     let leaves: usize = forest.trees.iter().map(|t| t.leaves()).sum();
     let start = Instant::now();
     let bytes = forest.to_bytes();
     let seal = start.elapsed().as_secs_f64();
     println!(
-        "{rows} x {features} {splitter} {target} {} threads: first tree at {:.3} s, total {total:.3} s, {leaves} leaves, score out of bag {:.4}; {:.1} MB in {seal:.2} s",
-        arg(4, "2"),
-        times[0],
+        "{rows} x {features} {splitter} {target} {} threads: first tree at {:.3} s, total {:.3} s, {leaves} leaves, score out of bag {:.4}; {:.1} MB in {seal:.2} s",
+        argument(4, "2"),
+        times.first,
+        times.total,
         forest.oob.as_ref().map_or(f64::NAN, |o| o.score),
         bytes.len() as f64 / 1e6
     );

@@ -4,34 +4,22 @@
 //! Kinds: `onehot` (100 exclusive columns for each of features / 100 categories), `binary`,
 //! `counts` and `numbers` (1 % of the values drawn independently are not zero).
 
-use std::time::Instant;
-use taiga_engine::boosting::{BoostingParams, Input, Monitor, Quiet, Target, fit};
+mod shared;
+
+use shared::{Clock, argument};
+use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::Column;
 use taiga_engine::model::Labels;
 use taiga_engine::numerics::random::{Purpose, Random};
 
-struct Clock(std::sync::Mutex<Vec<f64>>, Instant, std::sync::Mutex<f64>);
-
-impl Monitor for Clock {
-    fn round(&self, _done: u32, _total: u32, _metric: Option<f64>) {
-        self.0.lock().unwrap().push(self.1.elapsed().as_secs_f64());
-    }
-
-    fn device(&self, _chosen: &str) {
-        *self.2.lock().unwrap() = self.1.elapsed().as_secs_f64();
-    }
-}
-
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    let arg = |i: usize, default: &str| args.get(i).cloned().unwrap_or_else(|| default.into());
-    let kind = arg(0, "onehot");
-    let (rows, features): (usize, usize) = (arg(1, "200000").parse().unwrap(), arg(2, "2000").parse().unwrap());
-    let trees: u32 = arg(3, "20").parse().unwrap();
-    let policy = arg(4, "depthwise");
-    let threads: u32 = arg(5, "2").parse().unwrap();
-    let bundle: bool = arg(6, "true").parse().unwrap();
-    let (loss, device) = (arg(7, "logloss"), arg(8, "cpu"));
+    let kind = argument(0, "onehot");
+    let (rows, features): (usize, usize) = (argument(1, "200000").parse().unwrap(), argument(2, "2000").parse().unwrap());
+    let trees: u32 = argument(3, "20").parse().unwrap();
+    let policy = argument(4, "depthwise");
+    let threads: u32 = argument(5, "2").parse().unwrap();
+    let bundle: bool = argument(6, "true").parse().unwrap();
+    let (loss, device) = (argument(7, "logloss"), argument(8, "cpu"));
     let random = Random::new(1, Purpose::RowSample, 0);
     let mut columns = vec![vec![0f32; rows]; features];
     let mut z = vec![0f64; rows];
@@ -79,18 +67,16 @@ fn main() {
     if device != "cpu" {
         fit(&input, &BoostingParams { trees: 3, ..params.clone() }, &Quiet).unwrap();
     }
-    let clock = Clock(Default::default(), Instant::now(), Default::default());
+    let clock = Clock::new();
     let model = fit(&input, &params, &clock).unwrap();
-    let total = clock.1.elapsed().as_secs_f64();
-    let times = clock.0.into_inner().unwrap();
-    let mut each: Vec<f64> = times.windows(2).map(|w| w[1] - w[0]).collect();
-    each.sort_by(f64::total_cmp);
+    let times = clock.stop();
     println!(
-        "{kind} {rows} x {features} {policy} {loss} {device} {threads} threads, bundle {bundle}: borders {:.3} s, with storage and first tree {:.3} s, then {:.2} ms a tree (median; min {:.2}), total {total:.3} s, bytes {:016x}",
-        clock.2.into_inner().unwrap(),
-        times[0],
-        each[each.len() / 2] * 1e3,
-        each[0] * 1e3,
+        "{kind} {rows} x {features} {policy} {loss} {device} {threads} threads, bundle {bundle}: borders {:.3} s, with storage and first tree {:.3} s, then {:.2} ms a tree (median; min {:.2}), total {:.3} s, bytes {:016x}",
+        times.prepared,
+        times.first,
+        times.median() * 1e3,
+        times.least() * 1e3,
+        times.total,
         model.to_bytes().iter().fold(0u64, |h, b| (h ^ *b as u64).wrapping_mul(0x100_0000_01b3)),
     );
 }

@@ -78,7 +78,7 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
     match &input.target {
         Target::Numbers(column) => {
             let values = to_f64(column);
-            let missing = values.par_iter().filter(|x| x.is_nan()).count();
+            let missing = in_parts(&values).filter(|x| x.is_nan()).count();
             if missing > 0 {
                 return Err(Error::column(
                     name,
@@ -88,14 +88,14 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
                     ),
                 ));
             }
-            if let Some(x) = values.par_iter().find_first(|x| x.is_infinite()) {
+            if let Some(x) = in_parts(&values).find_first(|x| x.is_infinite()) {
                 return Err(Error::column(
                     name,
                     format!("the target is {x} in {} rows: filter them out", values.iter().filter(|x| x.is_infinite()).count()),
                 ));
             }
             if let Some((row, (x, expected))) =
-                values.par_iter().enumerate().find_map_first(|(i, x)| loss.check_target(*x).err().map(|e| (i, (*x, e))))
+                in_parts(&values).enumerate().find_map_first(|(i, x)| loss.check_target(*x).err().map(|e| (i, (*x, e))))
             {
                 return Err(Error::column(name, format!("the target is {x} in row {row}, and this loss needs {expected}")));
             }
@@ -103,13 +103,19 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
         }
         Target::Classes { codes, .. } => {
             check_classes(input)?;
-            Ok(codes.par_iter().map(|c| *c as f64).collect())
+            Ok(in_parts(codes).map(|c| *c as f64).collect())
         }
     }
 }
 
 /// Rows that a thread takes at a time.
 const ROWS: usize = 1 << 16;
+
+/// `values` for all threads, but for the calling one alone where there are few: a fit of a hundred rows is done before
+/// another thread has been woken.
+fn in_parts<T: Sync>(values: &[T]) -> rayon::iter::MinLen<rayon::slice::Iter<'_, T>> {
+    values.par_iter().with_min_len(ROWS)
+}
 
 /// A column's values, read by all threads.
 fn to_f64(column: &Column<'_>) -> Vec<f64> {
@@ -310,17 +316,21 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
     };
     if !loss.location() {
         let score = |k: usize, i: usize| (start[k] + baseline.get(k).map_or(0.0, |b| b[i])) as f32;
-        let scores = (0..outputs).map(|k| (0..target.len()).into_par_iter().map(|i| score(k, i)).collect()).collect();
-        return Ok(Start { start, unit: 1.0, target: target.par_iter().map(|x| *x as f32).collect(), scores });
+        let scores = (0..outputs).map(|k| (0..target.len()).into_par_iter().with_min_len(ROWS).map(|i| score(k, i)).collect()).collect();
+        return Ok(Start { start, unit: 1.0, target: in_parts(target).map(|x| *x as f32).collect(), scores });
     }
     let difference = |i: usize| target[i] - start[0] - baseline.first().map_or(0.0, |b| b[i]);
     let counts = |i: &usize| !input.held_out.is_some_and(|h| h[*i]) && weight.is_none_or(|w| w[*i] > 0.0);
-    let largest = (0..target.len()).into_par_iter().filter(counts).map(|i| difference(i).abs()).reduce(|| 0.0, f64::max);
+    let largest = (0..target.len()).into_par_iter().with_min_len(ROWS).filter(counts).map(|i| difference(i).abs()).reduce(|| 0.0, f64::max);
     if !largest.is_finite() {
         return Err(Error::column(&input.target_name, "the target's range is larger than a float can hold"));
     }
     let unit = if largest > 0.0 { libm::ldexp(1.0, libm::ilogb(largest).clamp(-1000, 1000)) } else { 1.0 };
-    let target = (0..target.len()).into_par_iter().map(|i| (difference(i) / unit).clamp(-1e30, 1e30) as f32).collect::<Vec<f32>>();
+    let target = (0..target.len())
+        .into_par_iter()
+        .with_min_len(ROWS)
+        .map(|i| (difference(i) / unit).clamp(-1e30, 1e30) as f32)
+        .collect::<Vec<f32>>();
     let scores = vec![vec![0.0; target.len()]];
     Ok(Start { start, unit, target, scores })
 }

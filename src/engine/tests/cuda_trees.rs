@@ -221,7 +221,8 @@ fn categories() {
             json!({ "one_hot_max_size": 50, "max_combination": 1 }),
         ] {
             case += 1;
-            let rows = 6000;
+            // More rows than the sample has, and fewer than a warp.
+            let rows = [6000, 30, 45_000, 500, 21_000][case as usize % 5];
             let mut dice = Dice::new(case);
             let text: Vec<Vec<Option<String>>> = cardinalities
                 .iter()
@@ -242,12 +243,13 @@ fn categories() {
             let mut features: Vec<Column<'_>> = columns.iter().map(Column::categorical).collect();
             features.push(Column::from_f64("x", &number));
             let held_out: Vec<bool> = (0..rows).map(|_| dice.chance(0.2)).collect();
+            let weight: Vec<f64> = (0..rows).map(|i| 0.5 + (i % 5) as f64).collect();
             let labels = if classes == 2 { Labels::Boolean } else { Labels::Integer((0..classes as i64).collect()) };
             let input = Input {
                 features,
                 target: if classes > 0 { Target::Classes { codes: &codes, labels } } else { Target::Numbers(Column::from_f64("y", &y)) },
                 target_name: "y".into(),
-                weight: None,
+                weight: (case % 3 == 0).then(|| Column::from_f64("w", &weight)),
                 baseline: vec![],
                 held_out: (case % 2 == 0).then_some(&held_out[..]),
             };

@@ -21,15 +21,6 @@ use std::collections::btree_map::Entry;
 /// Sums and combinations that stay for later may take this share of the device's memory, each.
 const SHARE: u64 = 16;
 
-/// Statistics are made on the device only where this variable is 1: their bytes have not been compared with the CPU's on a
-/// GPU yet (`docs/kernels.md`). Else their codes are uploaded.
-const ENABLE: &str = "TAIGA_CUDA_CTRS";
-
-/// Whether a fit makes statistics of categories on the device.
-pub fn enabled() -> bool {
-    std::env::var(ENABLE).is_ok_and(|on| on.trim() == "1")
-}
-
 /// The sums of a column or a combination under an order.
 struct Sums {
     /// By the statistic's place in the list, the first of those that share them.

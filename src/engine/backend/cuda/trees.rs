@@ -346,7 +346,7 @@ impl Backend for CudaBackend {
     }
 
     fn makes_ctrs(&self) -> bool {
-        super::ctr_maker::enabled()
+        true
     }
 
     fn ctr_sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample> {

@@ -62,6 +62,18 @@ impl Drop for CudaBackend {
     }
 }
 
+/// A tree to be queued: what it is grown from.
+#[derive(Clone, Copy)]
+struct Ordered<'a> {
+    loss: &'a dyn Loss,
+    group: usize,
+    plan: &'a TreeParams,
+    log: &'a Log,
+    unit: bool,
+    tree: u64,
+    output: usize,
+}
+
 /// A tree that is queued.
 pub struct Queued {
     tree: u64,
@@ -101,15 +113,16 @@ impl CudaBackend {
         }
         let log = Log::new(plan.depth);
         let same = |q: &Queued| (q.tree, q.output, q.unit) == (self.tree, self.output, unit) && q.plan == *plan;
+        let ordered = Ordered { loss, group, plan, log: &log, unit, tree: self.tree, output: self.output };
         let queued = match self.queued.take().filter(same) {
             Some(queued) => queued,
             None => {
                 self.logs.stream.synchronize().map_err(|e| self.queue.late(e))?;
                 self.reserve_ahead(group, plan.depth, &log, unit)?;
-                self.queue_tree(loss, group, plan, &log, unit, (self.tree, self.output))?
+                self.queue_tree(ordered)?
             }
         };
-        self.queued = self.queue_next(loss, group, plan, &log, unit)?;
+        self.queued = self.queue_next(ordered)?;
         let words = self.read_log(queued.turn, log.words)?;
         let encoding = encoding_of(words);
         let total = TotalWords(&words[ENCODING_WORDS..]).sums();
@@ -131,7 +144,7 @@ impl CudaBackend {
     }
 
     /// Queues the tree behind the one that grows, where nothing that is still to be told can change it.
-    fn queue_next(&mut self, loss: &dyn Loss, group: usize, plan: &TreeParams, log: &Log, unit: bool) -> Result<Option<Queued>> {
+    fn queue_next(&mut self, grows: Ordered<'_>) -> Result<Option<Queued>> {
         let (tree, output) = (self.tree + 1, (self.output + 1) % self.data.outputs);
         let sure = self.announced.is_some_and(|a| tree < a.trees) && self.data.keeps_all();
         // Several outputs' values are added when all of them are known: one tree may turn out to be void.
@@ -142,7 +155,7 @@ impl CudaBackend {
             // The round's values will be on the device, and the round ends before that tree begins.
             (self.data.waiting, self.data.added_ahead) = (true, true);
         }
-        Ok(Some(self.queue_tree(loss, group, plan, log, unit, (tree, output))?))
+        Ok(Some(self.queue_tree(Ordered { tree, output, ..grows })?))
     }
 
     fn reserve_ahead(&mut self, group: usize, depth: u32, log: &Log, unit: bool) -> Result<()> {
@@ -190,37 +203,22 @@ impl CudaBackend {
     }
 
     /// Queues a tree, and the copy of its log. Where trees have the same launches, from the third one on, as a graph.
-    fn queue_tree(
-        &mut self,
-        loss: &dyn Loss,
-        group: usize,
-        plan: &TreeParams,
-        log: &Log,
-        unit: bool,
-        (tree, output): (u64, usize),
-    ) -> Result<Queued> {
-        let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[group].blocks() == 1;
+    fn queue_tree(&mut self, ordered: Ordered<'_>) -> Result<Queued> {
+        let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[ordered.group].blocks() == 1;
         if same && self.graph.begins(&self.queue)? {
-            let launched = self.launch_tree(loss, group, plan, log, unit, (tree, output));
+            let launched = self.launch_tree(ordered);
             self.graph.launch(&self.queue, launched.is_ok())?;
             launched?;
         } else {
-            self.launch_tree(loss, group, plan, log, unit, (tree, output))?;
+            self.launch_tree(ordered)?;
         }
-        self.copy_log(log.words)?;
+        self.copy_log(ordered.log.words)?;
+        let Ordered { tree, output, plan, unit, .. } = ordered;
         Ok(Queued { tree, output, turn: self.data.turn, plan: plan.clone(), unit })
     }
 
     /// A tree's launches.
-    fn launch_tree(
-        &mut self,
-        loss: &dyn Loss,
-        group: usize,
-        plan: &TreeParams,
-        log: &Log,
-        unit: bool,
-        (tree, output): (u64, usize),
-    ) -> Result<()> {
+    fn launch_tree(&mut self, Ordered { loss, group, plan, log, unit, tree, output }: Ordered<'_>) -> Result<()> {
         let (depth, rows) = (plan.depth, self.data.rows);
         let (listed, guess) = (self.data.bag.is_some(), self.data.encoded);
         self.data.turn = 1 - self.data.turn;
