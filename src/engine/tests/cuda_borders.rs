@@ -221,6 +221,9 @@ fn verbs_are_the_same_on_both_devices() {
             let of = |device| with_sorting_columns(device, n, |backend| backend.borders(&column, &params)).expect("borders");
             let (cpu, gpu, auto) = (of("cpu"), of("cuda"), of("auto"));
             assert!(cpu == gpu && cpu == auto, "{n}");
+            // Said to be so many that a GPU gains.
+            let gains = with_sorting_columns("auto", 1 << 28, |backend| backend.borders(&column, &params)).expect("borders");
+            assert!(cpu == gains, "{n}");
             let expected = codes("cpu", &column, &cpu).expect("codes");
             assert_eq!(expected.len(), n);
             assert!(expected.iter().zip(&values).all(|(c, x)| (*c == 0) == x.is_nan()));
