@@ -51,6 +51,57 @@ unsafe extern "C" {
         stream: *mut c_void,
     ) -> c_int;
 
+    /// Sorts keys by bits `first_bit .. end_bit` in two arrays by turns; `in_other` becomes 1 where the sorted ones are in
+    /// `other`, else 0.
+    pub fn taiga_sort_keys_u32(
+        temporary: *mut c_void,
+        bytes: *mut usize,
+        keys: *mut u32,
+        other: *mut u32,
+        in_other: *mut c_int,
+        n: u32,
+        first_bit: c_int,
+        end_bit: c_int,
+        stream: *mut c_void,
+    ) -> c_int;
+
+    /// The same for keys of 64 bits.
+    pub fn taiga_sort_keys_u64(
+        temporary: *mut c_void,
+        bytes: *mut usize,
+        keys: *mut u64,
+        other: *mut u64,
+        in_other: *mut c_int,
+        n: u32,
+        first_bit: c_int,
+        end_bit: c_int,
+        stream: *mut c_void,
+    ) -> c_int;
+
+    /// Of each run of equal keys among `n` sorted ones the key and its first place; `count[0]` of them.
+    pub fn taiga_distinct_u32(
+        temporary: *mut c_void,
+        bytes: *mut usize,
+        sorted: *const u32,
+        distinct: *mut u32,
+        first: *mut u32,
+        count: *mut u32,
+        n: u32,
+        stream: *mut c_void,
+    ) -> c_int;
+
+    /// The same for keys of 64 bits.
+    pub fn taiga_distinct_u64(
+        temporary: *mut c_void,
+        bytes: *mut usize,
+        sorted: *const u64,
+        distinct: *mut u64,
+        first: *mut u32,
+        count: *mut u32,
+        n: u32,
+        stream: *mut c_void,
+    ) -> c_int;
+
     /// Sums over the rows of a category before each row, or all of them, of rows that are sorted by category:
     /// see `algorithms/encode.cu`. `columns` and `smoothing` are read before it returns.
     pub fn taiga_scan_categories(

@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 /// Kernels that the driver loads; each source becomes an image of its own.
-const IMAGES: [&str; 9] =
-    ["codes.cu", "encoding.cu", "forest.cu", "linear.cu", "numerics.cu", "predict.cu", "stats.cu", "stats2d.cu", "trees.cu"];
+const IMAGES: [&str; 10] =
+    ["borders.cu", "codes.cu", "encoding.cu", "forest.cu", "linear.cu", "numerics.cu", "predict.cu", "stats.cu", "stats2d.cu", "trees.cu"];
 
 /// Host code over CUB's device-wide algorithms: one static library.
-const ALGORITHMS: [&str; 3] = ["algorithms/encode.cu", "algorithms/scan.cu", "algorithms/sort.cu"];
+const ALGORITHMS: [&str; 4] = ["algorithms/distinct.cu", "algorithms/encode.cu", "algorithms/scan.cu", "algorithms/sort.cu"];
 
 /// Machine code for fewer architectures than [`ARCHITECTURES`], such as `90` or `90,100`: quicker
 /// while one works on a kernel. GPUs of others compile the PTX when they load it.

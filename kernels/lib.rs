@@ -28,6 +28,8 @@ pub mod images {
     }
 
     images! {
+        /// Keys of columns, and their distinct values.
+        borders = "borders";
         /// Codes by binary search.
         codes = "codes";
         /// Target encoding and statistics of categories.

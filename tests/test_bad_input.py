@@ -234,7 +234,9 @@ def test_types_of_arguments() -> None:
     ("call", "error"),
     [
         (lambda: tg.borders("a", 0), ValueError),
-        (lambda: tg.borders("a", 70_000), ValueError),
+        (lambda: tg.borders("a", 65_535), ValueError),
+        (lambda: tg.borders("a", device="gpu"), ValueError),
+        (lambda: tg.quantize("a", borders=range(65_535)), ValueError),
         (lambda: tg.borders("a", 2.5), TypeError),
         (lambda: tg.borders("a", method="mean"), ValueError),
         (lambda: table(a=["u"] * 10).select(tg.quantize("a")), Compute),

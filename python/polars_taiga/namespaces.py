@@ -85,10 +85,16 @@ class TaigaExpr:
         return predict(self._expr, *features, output=output, dtype=dtype, device=device)
 
     def borders(
-        self, bins: int = 254, *, method: BorderMethod = "quantile", sample: int = 200_000, seed: int = 0
+        self,
+        bins: int = 254,
+        *,
+        method: BorderMethod = "quantile",
+        sample: int = 200_000,
+        seed: int = 0,
+        device: str = "auto",
     ) -> pl.Expr:
         """`tg.borders` of this expression."""
-        return borders(self._expr, bins, method=method, sample=sample, seed=seed)
+        return borders(self._expr, bins, method=method, sample=sample, seed=seed, device=device)
 
     def quantize(
         self,
@@ -98,9 +104,10 @@ class TaigaExpr:
         borders: Sequence[float] | pl.Series | pl.Expr | None = None,
         sample: int = 200_000,
         seed: int = 0,
+        device: str = "auto",
     ) -> pl.Expr:
         """`tg.quantize` of this expression."""
-        return quantize(self._expr, bins, method=method, borders=borders, sample=sample, seed=seed)
+        return quantize(self._expr, bins, method=method, borders=borders, sample=sample, seed=seed, device=device)
 
     def min_max(self, *, device: str = "auto") -> pl.Expr:
         """`tg.min_max` of this expression."""

@@ -117,10 +117,6 @@ impl Values<'_> {
                 }
         )
     }
-
-    fn get(&self, i: usize) -> f64 {
-        with_values!(self, |v, to_f64| to_f64(v[i]), bool | b | b.get(i) as u8 as f64)
-    }
 }
 
 /// One chunk: values and, where some are null, their validity.
@@ -145,6 +141,21 @@ impl<'a> Chunk<'a> {
     /// The values; those that are null hold anything.
     pub fn values(&self) -> Values<'a> {
         self.values
+    }
+
+    /// Appends the values at `indices` to `out`; nulls as NaN.
+    fn gather(&self, indices: impl ExactSizeIterator<Item = usize> + Clone, out: &mut Vec<f64>) {
+        let at = out.len();
+        with_values!(
+            &self.values,
+            |v, to_f64| out.extend(indices.clone().map(|i| to_f64(v[i]))),
+            bool | b | out.extend(indices.clone().map(|i| b.get(i) as u8 as f64))
+        );
+        if let Some(validity) = self.validity {
+            for (out, i) in out[at..].iter_mut().zip(indices) {
+                *out = if validity.get(i) { *out } else { f64::NAN };
+            }
+        }
     }
 
     /// Which values are not null; none where no value is.
@@ -440,17 +451,20 @@ impl<'a> Column<'a> {
         scratch
     }
 
-    /// The values at ascending `rows` as f64; nulls as NaN.
-    pub fn gather_f64(&self, rows: impl Iterator<Item = usize>) -> Vec<f64> {
-        let mut k = 0;
-        rows.map(|row| {
-            while row >= self.starts[k + 1] {
-                k += 1;
-            }
-            let (c, i) = (&self.chunks[k], row - self.starts[k]);
-            if c.validity.is_some_and(|v| !v.get(i)) { f64::NAN } else { c.values.get(i) }
-        })
-        .collect()
+    /// The values at `rows` as f64; nulls as NaN.
+    pub fn gather_f64(&self, rows: &[usize]) -> Vec<f64> {
+        let mut out = Vec::with_capacity(rows.len());
+        let mut rest = rows;
+        while let Some(first) = rest.first() {
+            // The rows of one chunk, in a loop of its type: what it waits for is memory, many rows' at a time.
+            let k = self.chunk_of(*first);
+            let (start, end) = (self.starts[k], self.starts[k + 1]);
+            let count = rest.iter().position(|row| !(start..end).contains(row)).unwrap_or(rest.len());
+            let (own, others) = rest.split_at(count);
+            self.chunks[k].gather(own.iter().map(|row| row - start), &mut out);
+            rest = others;
+        }
+        out
     }
 
     /// The whole column as f64; nulls as NaN.

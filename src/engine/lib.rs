@@ -11,6 +11,7 @@ pub mod envelope;
 pub mod error;
 pub mod forest;
 pub mod linear;
+pub mod memory;
 pub mod model;
 pub mod numerics;
 mod pages;

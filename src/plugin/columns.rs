@@ -74,7 +74,7 @@ impl Feature {
             Feature::Categories(c) => Feature::Codes(c.name.clone(), rows.iter().map(|r| c.codes[*r]).collect()),
             _ => {
                 let column = self.column();
-                Feature::Values(self.name().into(), column.dtype().clone(), column.gather_f64(rows.iter().copied()))
+                Feature::Values(self.name().into(), column.dtype().clone(), column.gather_f64(rows))
             }
         }
     }

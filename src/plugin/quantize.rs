@@ -2,19 +2,18 @@
 
 use crate::columns::Numbers;
 use crate::errors::{self, guarded};
-use crate::threads::for_blocks;
+use crate::threads::on_all_threads;
 use arrow2::array::PrimitiveArray;
 use arrow2::bitmap::MutableBitmap;
 use arrow2::types::NativeType;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use serde::Deserialize;
+use std::sync::{Mutex, PoisonError};
+use taiga_engine::backend::columns::{BLOCK, with_columns, with_sorting_columns};
 use taiga_engine::quantize::BorderMethod;
-use taiga_engine::quantize::borders::{borders as find_borders, sample_rows};
-use taiga_engine::quantize::codes::{Quantizer, Scratch};
+use taiga_engine::quantize::borders::BorderParams;
 
-/// Rows that a thread codes at a time.
-const BLOCK: usize = 1 << 16;
 /// More borders than this need 16 bits; these many leave 256 codes.
 const NARROW: usize = 255;
 
@@ -25,6 +24,12 @@ struct BordersKwargs {
     /// The number of rows that borders are fitted on.
     sample: usize,
     seed: u64,
+    device: String,
+}
+
+/// Runs `body` on all threads where there are rows enough for several.
+fn run<R: Send>(rows: usize, body: impl FnOnce() -> R + Send) -> R {
+    if rows > BLOCK { on_all_threads(body) } else { body() }
 }
 
 /// The borders of a column, from a sample of its rows.
@@ -32,8 +37,10 @@ fn fit_borders(numbers: &Numbers, kwargs: &BordersKwargs) -> PolarsResult<Vec<f6
     let method: BorderMethod = serde_json::from_value(serde_json::Value::String(kwargs.method.clone())).map_err(|_| {
         errors::data(format!("method={:?} is not \"quantile\", \"uniform\", \"greedy_logsum\" or \"min_max_entropy\"", kwargs.method))
     })?;
-    let rows = sample_rows(numbers.len(), kwargs.sample, kwargs.seed);
-    Ok(find_borders(&numbers.column().gather_f64(rows.into_iter()), kwargs.bins, method))
+    let params = BorderParams { bins: kwargs.bins, method, sample: kwargs.sample, seed: kwargs.seed };
+    let rows = numbers.len();
+    let fit = || with_sorting_columns(&kwargs.device, rows.min(params.sample), |backend| backend.borders(&numbers.column(), &params));
+    run(rows, fit).map_err(errors::compute)
 }
 
 fn borders_field(inputs: &[Field]) -> PolarsResult<Field> {
@@ -81,25 +88,26 @@ fn given_borders(series: &Series, most: usize) -> PolarsResult<Vec<f64>> {
 }
 
 /// The codes of a column, null where the value is missing.
-fn codes<T: PolarsNumericType>(name: &PlSmallStr, numbers: &Numbers, borders: &[f64]) -> Series
+fn codes<T: PolarsNumericType>(name: &PlSmallStr, numbers: &Numbers, borders: &[f64], device: &str) -> PolarsResult<Series>
 where
     T::Native: NativeType + TryFrom<u16> + Default,
 {
-    let quantizer = Quantizer::new(borders);
-    let column = numbers.column();
-    let arrays = for_blocks(column.len(), BLOCK, |start, len| {
-        // One more than the code, so that 0 is left for missing values.
-        let mut wide = vec![0u16; len];
-        let missing = quantizer.codes(&column, start, len, 1, &mut wide, 1, &mut Scratch::default());
-        let validity = missing.then(|| {
-            let mut bits = MutableBitmap::with_capacity(len);
-            bits.extend(wide.iter().map(|code| *code > 0));
+    let arrays = Mutex::new(vec![]);
+    // The engine's codes are one more, so that 0 is left for missing values.
+    let take = |block: usize, codes: &[u16]| {
+        let validity = codes.contains(&0).then(|| {
+            let mut bits = MutableBitmap::with_capacity(codes.len());
+            bits.extend(codes.iter().map(|code| *code > 0));
             bits.into()
         });
-        let values: Vec<T::Native> = wide.iter().map(|code| T::Native::try_from(code.saturating_sub(1)).unwrap_or_default()).collect();
-        PrimitiveArray::from_vec(values).with_validity(validity)
-    });
-    ChunkedArray::<T>::from_chunk_iter(name.clone(), arrays).into_series()
+        let values: Vec<T::Native> = codes.iter().map(|code| T::Native::try_from(code.saturating_sub(1)).unwrap_or_default()).collect();
+        let array = PrimitiveArray::from_vec(values).with_validity(validity);
+        arrays.lock().unwrap_or_else(PoisonError::into_inner).push((block, array));
+    };
+    run(numbers.len(), || with_columns(device, |backend| backend.codes(&numbers.column(), borders, &take))).map_err(errors::compute)?;
+    let mut arrays = arrays.into_inner().unwrap_or_else(PoisonError::into_inner);
+    arrays.sort_unstable_by_key(|(block, _)| *block);
+    Ok(ChunkedArray::<T>::from_chunk_iter(name.clone(), arrays.into_iter().map(|(_, array)| array)).into_series())
 }
 
 /// `inputs`: the values, then the borders where they are given.
@@ -111,11 +119,11 @@ fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
             Some(given) => given_borders(given, kwargs.fit.bins)?,
             None => fit_borders(&numbers, &kwargs.fit)?,
         };
-        let name = inputs[0].name();
-        Ok(if kwargs.fit.bins > NARROW {
-            codes::<UInt16Type>(name, &numbers, &borders)
+        let (name, device) = (inputs[0].name(), &kwargs.fit.device);
+        if kwargs.fit.bins > NARROW {
+            codes::<UInt16Type>(name, &numbers, &borders, device)
         } else {
-            codes::<UInt8Type>(name, &numbers, &borders)
-        })
+            codes::<UInt8Type>(name, &numbers, &borders, device)
+        }
     })
 }

@@ -23,7 +23,7 @@ pub struct Work<'a, C> {
     pub interrupted: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Targets, as [`crate::forest::kind`] has them.
+/// Targets, as `forest::kind` has them.
 #[derive(Clone, Copy)]
 pub enum Targets<'a> {
     Two(&'a Two<'a>),

@@ -427,7 +427,7 @@ pub fn with_backend<R>(
 ) -> Result<R> {
     let device = match Device::parse(device)? {
         Device::Auto => {
-            let (device, why) = choose(team, &data, extent);
+            let (device, why) = choose(team, &data, extent, interrupted)?;
             chosen(&why);
             device
         }
@@ -457,19 +457,25 @@ fn seconds(threads: usize, data: &TrainingData<'_>, extent: Extent) -> (f64, f64
 
 /// The device that `"auto"` stands for, and why.
 #[cfg(feature = "cuda")]
-fn choose(team: &cpu::team::Team, data: &TrainingData<'_>, extent: Extent) -> (Device, String) {
+fn choose(
+    team: &cpu::team::Team,
+    data: &TrainingData<'_>,
+    extent: Extent,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<(Device, String)> {
     let (cpu, gpu) = seconds(team.size(), data, extent);
     let times = format!("an estimated {cpu:.2} s there and {gpu:.2} s on a GPU");
     if cpu <= gpu {
-        return (Device::Cpu, format!("cpu: {times}"));
+        return Ok((Device::Cpu, format!("cpu: {times}")));
     }
-    match cuda::trees::CudaBackend::check(None, data, extent.most_nodes) {
+    Ok(match cuda::trees::CudaBackend::check(None, team, data, extent.most_nodes, interrupted) {
         Ok(()) => (Device::Cuda(None), format!("cuda: an estimated {gpu:.2} s there and {cpu:.2} s on the CPU")),
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
         Err(why) => (Device::Cpu, format!("cpu: {why}")),
-    }
+    })
 }
 
 #[cfg(not(feature = "cuda"))]
-fn choose(_: &cpu::team::Team, _: &TrainingData<'_>, _: Extent) -> (Device, String) {
-    (Device::Cpu, format!("cpu: {NO_CUDA}"))
+fn choose(_: &cpu::team::Team, _: &TrainingData<'_>, _: Extent, _: &(dyn Fn() -> bool + Sync)) -> Result<(Device, String)> {
+    Ok((Device::Cpu, format!("cpu: {NO_CUDA}")))
 }

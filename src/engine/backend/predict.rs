@@ -25,89 +25,66 @@ fn gpu_of(device: &str) -> Result<Option<std::convert::Infallible>> {
     }
 }
 
-/// A forest, and its copy on a GPU where one applies it: the same bits on each.
-pub struct PlacedForest {
-    predictor: Arc<forest::Predictor>,
+/// What can be copied to a GPU to be applied there.
+pub trait Placeable: Sized {
+    /// The copy.
     #[cfg(feature = "cuda")]
-    gpu: Option<(&'static super::cuda::Gpu, super::cuda::forest::apply::DeviceForest)>,
-}
+    type OnGpu;
 
-impl PlacedForest {
-    /// On the device that `device` names: [`PlacedPredictor::new`].
+    /// Copies it.
     ///
     /// # Errors
-    /// As there.
-    pub fn new(device: &str, predictor: Arc<forest::Predictor>) -> Result<Self> {
-        let gpu = gpu_of(device)?;
-        #[cfg(not(feature = "cuda"))]
-        let _ = gpu;
-        #[cfg(feature = "cuda")]
-        let gpu = gpu.map(|gpu| Ok((gpu, super::cuda::forest::apply::DeviceForest::new(gpu, &predictor)?))).transpose()?;
-        Ok(PlacedForest {
-            predictor,
-            #[cfg(feature = "cuda")]
-            gpu,
-        })
-    }
-
-    /// The forest by itself.
-    pub fn predictor(&self) -> &forest::Predictor {
-        &self.predictor
-    }
-
-    /// Whether rows go to another device, which wants many at a time.
-    pub fn is_remote(&self) -> bool {
-        #[cfg(feature = "cuda")]
-        return self.gpu.is_some();
-        #[cfg(not(feature = "cuda"))]
-        false
-    }
-
-    /// [`forest::Predictor::predict`].
-    ///
-    /// # Errors
-    /// Those of the device.
-    pub fn predict(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        #[cfg(feature = "cuda")]
-        if let Some((gpu, placed)) = &self.gpu {
-            return placed.predict(&super::cuda::Queue::new(gpu)?, columns);
-        }
-        Ok(self.predictor.predict(columns))
-    }
-
-    /// [`forest::Predictor::leaves`].
-    ///
-    /// # Errors
-    /// Those of the device.
-    pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
-        #[cfg(feature = "cuda")]
-        if let Some((gpu, placed)) = &self.gpu {
-            return placed.leaves(&super::cuda::Queue::new(gpu)?, columns);
-        }
-        Ok(self.predictor.leaves(columns))
-    }
-}
-
-/// A model, and its copy on a GPU where one applies it: the same bits on each.
-pub struct PlacedPredictor {
-    predictor: Arc<Predictor>,
+    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
     #[cfg(feature = "cuda")]
-    gpu: Option<(&'static super::cuda::Gpu, super::cuda::predict::DevicePredictor)>,
+    fn on_gpu(&self, gpu: &'static super::cuda::Gpu) -> Result<Self::OnGpu>;
 }
 
-impl PlacedPredictor {
+impl Placeable for Predictor {
+    #[cfg(feature = "cuda")]
+    type OnGpu = super::cuda::predict::DevicePredictor;
+
+    #[cfg(feature = "cuda")]
+    fn on_gpu(&self, gpu: &'static super::cuda::Gpu) -> Result<Self::OnGpu> {
+        super::cuda::predict::DevicePredictor::new(gpu, self)
+    }
+}
+
+impl Placeable for forest::Predictor {
+    #[cfg(feature = "cuda")]
+    type OnGpu = super::cuda::forest::apply::DeviceForest;
+
+    #[cfg(feature = "cuda")]
+    fn on_gpu(&self, gpu: &'static super::cuda::Gpu) -> Result<Self::OnGpu> {
+        super::cuda::forest::apply::DeviceForest::new(gpu, self)
+    }
+}
+
+/// A model or a forest, and its copy on a GPU where one applies it: the same bits on each.
+pub struct Placed<P: Placeable> {
+    predictor: Arc<P>,
+    #[cfg(feature = "cuda")]
+    gpu: Option<(&'static super::cuda::Gpu, P::OnGpu)>,
+}
+
+/// A model on the device that applies it.
+pub type PlacedPredictor = Placed<Predictor>;
+
+/// A forest on the device that applies it.
+pub type PlacedForest = Placed<forest::Predictor>;
+
+impl<P: Placeable> Placed<P> {
     /// On the device that `device` names (as [`Device::parse`] has it). [`Device::Auto`] is the CPU, where
     /// the columns are.
     ///
     /// # Errors
     /// Those of [`Device::parse`] and of the device.
-    pub fn new(device: &str, predictor: Arc<Predictor>) -> Result<Self> {
+    pub fn new(device: &str, predictor: Arc<P>) -> Result<Self> {
         let gpu = gpu_of(device)?;
         #[cfg(not(feature = "cuda"))]
         let _ = gpu;
         #[cfg(feature = "cuda")]
-        let gpu = gpu.map(|gpu| Ok((gpu, super::cuda::predict::DevicePredictor::new(gpu, &predictor)?))).transpose()?;
-        Ok(PlacedPredictor {
+        let gpu = gpu.map(|gpu| Ok((gpu, predictor.on_gpu(gpu)?))).transpose()?;
+        Ok(Placed {
             predictor,
             #[cfg(feature = "cuda")]
             gpu,
@@ -115,7 +92,7 @@ impl PlacedPredictor {
     }
 
     /// The model by itself.
-    pub fn predictor(&self) -> &Predictor {
+    pub fn predictor(&self) -> &P {
         &self.predictor
     }
 
@@ -126,17 +103,26 @@ impl PlacedPredictor {
         #[cfg(not(feature = "cuda"))]
         false
     }
+}
 
+/// The answer of the copy on a GPU where there is one, else of the model by itself.
+macro_rules! ask {
+    ($self:ident.$verb:ident($columns:ident)) => {{
+        #[cfg(feature = "cuda")]
+        if let Some((gpu, copy)) = &$self.gpu {
+            return copy.$verb(&super::cuda::Queue::new(gpu)?, $columns);
+        }
+        Ok($self.predictor.$verb($columns))
+    }};
+}
+
+impl PlacedPredictor {
     /// [`Predictor::raw`].
     ///
     /// # Errors
     /// Those of the device.
     pub fn raw(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        #[cfg(feature = "cuda")]
-        if let Some((gpu, placed)) = &self.gpu {
-            return placed.raw(&super::cuda::Queue::new(gpu)?, columns);
-        }
-        Ok(self.predictor.raw(columns))
+        ask!(self.raw(columns))
     }
 
     /// [`Predictor::leaves`].
@@ -144,11 +130,7 @@ impl PlacedPredictor {
     /// # Errors
     /// Those of the device.
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
-        #[cfg(feature = "cuda")]
-        if let Some((gpu, placed)) = &self.gpu {
-            return placed.leaves(&super::cuda::Queue::new(gpu)?, columns);
-        }
-        Ok(self.predictor.leaves(columns))
+        ask!(self.leaves(columns))
     }
 
     /// [`Predictor::staged`].
@@ -156,10 +138,24 @@ impl PlacedPredictor {
     /// # Errors
     /// Those of the device.
     pub fn staged(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        #[cfg(feature = "cuda")]
-        if let Some((gpu, placed)) = &self.gpu {
-            return placed.staged(&super::cuda::Queue::new(gpu)?, columns);
-        }
-        Ok(self.predictor.staged(columns))
+        ask!(self.staged(columns))
+    }
+}
+
+impl PlacedForest {
+    /// [`forest::Predictor::predict`].
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn predict(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
+        ask!(self.predict(columns))
+    }
+
+    /// [`forest::Predictor::leaves`].
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
+        ask!(self.leaves(columns))
     }
 }

@@ -1,10 +1,11 @@
-//! Target encoding of 100M rows on a GPU, beside the sort that it needs.
+//! Target encoding of 100M rows on a GPU, beside the sort that it needs; and combinations of two columns as long.
 //!
 //! `cargo bench -p taiga-engine --features cuda --bench cuda_encoding`; `benchmarks/gpu_encoding.py`
 //! measures torch and cupy.
 
 use rayon::prelude::*;
 use std::time::Instant;
+use taiga_engine::backend::cuda::combine::combine;
 use taiga_engine::backend::cuda::encoding::{measure, target_encode};
 use taiga_engine::backend::cuda::{Gpu, Queue};
 use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Kind, Order, Plan, TargetParams};
@@ -29,6 +30,16 @@ fn main() {
     let numbers: Vec<f64> = (0..N).into_par_iter().map(|i| r.unit(i as u64)).collect();
     let order = Order::Random(Random::new(1, Purpose::Permutation, 0));
     println!("{}; {N} rows, {CATEGORIES} categories", gpu.name());
+    for categories in [1_000u64, 100_000] {
+        let column = |shift: u32| (0..N).into_par_iter().map(|i| ((r.u64(i as u64) >> shift) % categories) as u32).collect::<Vec<u32>>();
+        let (a, b) = (column(0), column(24));
+        let times = (0..4).map(|_| {
+            let start = Instant::now();
+            drop(combine(&queue, &[(&a, categories as usize), (&b, categories as usize)]).expect("combined"));
+            start.elapsed().as_secs_f64() * 1e3
+        });
+        println!("{categories} x {categories} categories combined, from and to host memory: {:.0} ms", median(times.skip(1).collect()));
+    }
     let shapes: [(&str, &(dyn Fn(usize) -> u32 + Sync)); 3] = [
         ("uniform", &|i| (r.u64(i as u64) % CATEGORIES as u64) as u32),
         ("skewed", &|i| (r.unit(i as u64).powi(6) * CATEGORIES as f64) as u32),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use taiga_engine::column::Column;
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::quantize::BorderMethod;
-use taiga_engine::quantize::borders::{borders, fit_borders, sample_rows};
+use taiga_engine::quantize::borders::{BorderParams, borders, fit_borders, sample_rows};
 use taiga_engine::quantize::codes::{Quantizer, Scratch};
 
 /// The fastest of `times` runs, in seconds.
@@ -43,10 +43,10 @@ fn main() {
     const FEATURES: usize = 28;
     let data: Vec<Vec<f32>> = (0..FEATURES).map(|f| normal(ROWS, f as u64).into_iter().map(|x| x as f32).collect()).collect();
     let columns: Vec<Column<'_>> = data.iter().map(|v| Column::from_f32("x", v)).collect();
-    let rows = sample_rows(ROWS, 200_000, 1);
+    let params = |bins| BorderParams { bins, method: BorderMethod::Quantile, sample: 200_000, seed: 1 };
     let s = seconds(3, || _ = black_box(sample_rows(ROWS, 200_000, 1)));
     println!("sample_rows: {:.2} ms", s * 1e3);
-    let s = seconds(3, || _ = black_box(fit_borders(&columns[0], 254, BorderMethod::Quantile, &rows)));
+    let s = seconds(3, || _ = black_box(fit_borders(&columns[0], &params(254))));
     println!("fit_borders, 200,000 of 1,000,000 f32: {:.2} ms", s * 1e3);
 
     let mut out = vec![0u8; ROWS * 32];
@@ -54,8 +54,7 @@ fn main() {
     let wide: Vec<Column<'_>> = wide.iter().map(|v| Column::from_f64("x", v)).collect();
     for (name, columns) in [("f32", &columns), ("f64", &wide)] {
         for bins in [255, 128, 32] {
-            let quantizers: Vec<Quantizer> =
-                columns.iter().map(|c| Quantizer::new(&fit_borders(c, bins - 1, BorderMethod::Quantile, &rows))).collect();
+            let quantizers: Vec<Quantizer> = columns.iter().map(|c| Quantizer::new(&fit_borders(c, &params(bins - 1)))).collect();
             for block in [512, 4096] {
                 let mut scratch = Scratch::default();
                 let s = seconds(3, || {

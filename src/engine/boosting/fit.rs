@@ -280,7 +280,7 @@ impl HeldOut {
     ) -> HeldOut {
         let rows: Vec<usize> = (0..target.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
         // Scores carry the start value and the baseline already, unless they are differences.
-        let baseline = |k: usize| input.baseline.get(k).map(|c| c.gather_f64(rows.iter().copied()));
+        let baseline = |k: usize| input.baseline.get(k).map(|c| c.gather_f64(&rows));
         let offset = (0..start.len())
             .map(|k| match (differences, baseline(k)) {
                 (true, Some(b)) => b.into_iter().map(|b| b + start[k]).collect(),

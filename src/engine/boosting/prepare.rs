@@ -239,7 +239,7 @@ fn code_feature(column: &Column<'_>, sample: &[usize], params: &BoostingParams, 
         column.read_f64(0, values);
     } else {
         values.clear();
-        values.extend(column.gather_f64(sample.iter().copied()));
+        values.extend(column.gather_f64(sample));
     }
     let missing = values.iter().filter(|x| x.is_nan()).count();
     let most = params.bins as usize;

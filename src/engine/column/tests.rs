@@ -18,7 +18,9 @@ fn chunks_nulls_and_types_read_as_one_column_of_f64() {
     assert_eq!(col.len(), 5);
     assert!(all[1].is_nan() && all[3].is_nan());
     assert_eq!((all[0], all[2], all[4]), (1.5, 3.0, 8.0));
-    assert_eq!(col.gather_f64([0, 2, 4].into_iter()), vec![1.5, 3.0, 8.0]);
+    assert_eq!(col.gather_f64(&[0, 2, 4]), vec![1.5, 3.0, 8.0]);
+    assert_eq!(col.gather_f64(&[4, 0, 2]), vec![8.0, 1.5, 3.0], "in any order");
+    assert!(col.gather_f64(&[3])[0].is_nan());
     let mut scratch = vec![];
     assert_eq!(col.read_f32(2, 3, &mut scratch)[2], 8.0);
     assert_eq!(col.read_f32(0, 1, &mut scratch), &[1.5]);

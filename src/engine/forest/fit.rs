@@ -14,6 +14,7 @@ use crate::boosting::loss::loss;
 use crate::boosting::params::LossKind;
 use crate::boosting::{BoostingParams, prepare};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::model::{Feature, Labels};
 use crate::numerics::fixed::{factor, round64};
 use crate::numerics::reduce::weighted_mean;
@@ -34,8 +35,8 @@ const MOST_CLASSES: usize = u16::MAX as usize;
 /// chunks.
 ///
 /// # Errors
-/// What is wrong with the table or the parameters, naming the column or the parameter;
-/// [`Error::Interrupted`] when `monitor` asks to stop.
+/// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Memory`] where the machine (or the
+/// GPU that is named) has not enough of it, before it is taken; [`Error::Interrupted`] when `monitor` asks to stop.
 ///
 /// ```
 /// use taiga_engine::column::Column;
@@ -230,20 +231,56 @@ impl Fit<'_, '_> {
         unit: f64,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Forest> {
+        let place = self.place(self.refused(targets))?;
+        let growing = if matches!(place, Place::Cpu(_)) { self.growing_bytes(kind) } else { 0 };
+        self.check_memory(self.table_bytes(growing))?;
         match self.params.splitter {
             Splitter::Histogram => {
                 let table = table::binned(self.team, self.table, self.alike, interrupted)?;
-                self.grow(kind, targets, &truth, unit, &table, interrupted)
+                self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
             Splitter::Exact => {
                 let table = table::ranked::<u32>(self.team, self.table, self.params, interrupted)?;
-                self.grow(kind, targets, &truth, unit, &table, interrupted)
+                self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
             Splitter::Random => {
                 let table = table::ranked::<Rank>(self.team, self.table, self.params, interrupted)?;
-                self.grow(kind, targets, &truth, unit, &table, interrupted)
+                self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
         }
+    }
+
+    /// Bytes of the codes, of predictions out of bag, and of what is needed besides: of `growing` or, while values are ranked,
+    /// of those and their keys, for each thread. No less than that.
+    fn table_bytes(&self, growing: u64) -> u64 {
+        let (rows, features) = (self.input.features[0].len() as u64, self.input.features.len() as u64);
+        // By feature and by row; or ranks.
+        let (code, ranking) = match self.params.splitter {
+            Splitter::Histogram => (2, 0),
+            Splitter::Exact | Splitter::Random => (4, 16 * rows * features.min(self.team.size() as u64)),
+        };
+        let oob = if self.params.oob() { 12 * rows } else { 0 };
+        (code * rows).saturating_mul(features).saturating_add(oob + growing.max(ranking))
+    }
+
+    /// Bytes of the rows of the trees that grow at the same time: how often each is drawn, and those that are, twice.
+    fn growing_bytes<K: Kind>(&self, kind: &K) -> u64 {
+        let rows = self.input.features[0].len();
+        let weigh = (0..rows as u32).filter(|row| kind.entry(*row, 1).is_some()).count() as f64;
+        // A little less than the share of the rows that is drawn.
+        let drawn = self.params.bootstrap.draws(rows).map_or(1.0, |d| 0.95 * (1.0 - (-(d as f64) / rows as f64).exp()));
+        let tree = 2 * rows as u64 + (2.0 * weigh * drawn) as u64 * size_of::<K::Entry>() as u64;
+        tree * (self.params.trees as u64).min(self.team.size() as u64)
+    }
+
+    fn check_memory(&self, bytes: u64) -> Result<()> {
+        let (rows, features, threads) = (self.input.features[0].len(), self.input.features.len(), self.team.size());
+        let less = match self.params.splitter {
+            Splitter::Histogram => "lower `n_threads`, or fit on fewer rows or features",
+            Splitter::Exact | Splitter::Random => "use splitter=\"histogram\", lower `n_threads`, or fit on fewer rows or features",
+        };
+        let s = if threads == 1 { "" } else { "s" };
+        memory::check(&format!("a forest of {rows} rows and {features} features by {threads} thread{s}"), bytes, less)
     }
 
     /// The trees, where a GPU is to grow them; `sums`: what rows out of bag are predicted, where they are.
@@ -291,6 +328,7 @@ impl Fit<'_, '_> {
         }
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn grow<K: Kind, C: Code>(
         &self,
         kind: &K,
@@ -298,13 +336,17 @@ impl Fit<'_, '_> {
         truth: &Truth<'_>,
         unit: f64,
         table: &Table<C>,
+        place: Place,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Forest> {
         let view = self.view(table);
-        let place = self.place(self.refused(targets))?;
+        let asked_gpu = matches!(place, Place::Gpu(..));
         let mut sums = self.params.oob().then(|| oob::Sums::new(view.stride, truth));
         let ready = self.on_gpu(place, targets, view, sums.as_mut(), interrupted)?;
         let predicted = ready.is_some();
+        if asked_gpu && !predicted {
+            self.check_memory(self.growing_bytes(kind))?;
+        }
         let ready: Vec<Mutex<Option<Part>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
         let open = sums.as_ref().filter(|_| !predicted);
         let Grown { parts, permutation } = self.trees(kind, truth, view, &ready, open, interrupted)?;

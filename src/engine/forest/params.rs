@@ -95,7 +95,7 @@ impl Bootstrap {
     }
 }
 
-/// Parameters of [`crate::forest::fit`].
+/// Parameters of [`crate::forest::fit()`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ForestParams {

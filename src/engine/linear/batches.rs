@@ -307,7 +307,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         scores.clear();
         (0..n).for_each(|_| scores.extend_from_slice(intercepts));
         dense.clear();
-        dense.extend(p.dense.iter().map(|column| column.gather_f64(rows.iter().copied())));
+        dense.extend(p.dense.iter().map(|column| column.gather_f64(rows)));
         for (values, weights) in dense.iter().zip(of_dense.chunks_exact(outputs)) {
             for (o, x) in scores.chunks_exact_mut(outputs).zip(values) {
                 o.iter_mut().zip(weights).for_each(|(o, w)| *o += w * x);

@@ -6,8 +6,9 @@
 
 use super::BorderMethod;
 use super::greedy::greedy;
-use super::sort::{Distinct, Key, heavy_value, is_narrow};
+use super::sort::{Distinct, Heavy, SortedValues, heavy_value, is_narrow};
 use crate::column::Column;
+use crate::error::Result;
 use crate::numerics::random::{Purpose, Random};
 
 /// At most `max_borders` ascending borders for `sample` (in any order; NaN is skipped); none for
@@ -32,52 +33,78 @@ pub fn borders(sample: &[f64], max_borders: usize, method: BorderMethod) -> Vec<
     let mut rest = vec![];
     let heavy = heavy_value(sample, &mut rest);
     let sample = if heavy.is_some() { &rest } else { sample };
-    if is_narrow(sample) && heavy.is_none_or(|(x, _)| is_narrow(&[x])) {
+    let found = if is_narrow(sample) && heavy.is_none_or(|(x, _)| is_narrow(&[x])) {
         borders_of(&Distinct::<u32>::with(sample, heavy), max_borders, method)
     } else {
         borders_of(&Distinct::<u64>::with(sample, heavy), max_borders, method)
-    }
+    };
+    // Values in this process's memory can be had.
+    found.unwrap_or_default()
 }
 
-fn borders_of<K: Key>(distinct: &Distinct<K>, max_borders: usize, method: BorderMethod) -> Vec<f64> {
-    let n = distinct.len();
+/// [`borders`] of values that are sorted and counted.
+///
+/// # Errors
+/// Those of `values`.
+pub(crate) fn borders_of(values: &impl SortedValues, max_borders: usize, method: BorderMethod) -> Result<Vec<f64>> {
+    let n = values.len();
     if max_borders == 0 || n < 2 {
-        return vec![];
+        return Ok(vec![]);
     }
     let cuts = if n - 1 <= max_borders {
         (1..n).collect()
     } else {
         match method {
-            BorderMethod::Quantile => quantile(distinct, max_borders + 1),
+            BorderMethod::Quantile => quantile(values, max_borders + 1)?,
             BorderMethod::Uniform => {
-                let borders = uniform(distinct, max_borders);
+                let borders = uniform(values, max_borders)?;
                 if !borders.is_empty() {
-                    return borders;
+                    return Ok(borders);
                 }
                 // One finite value between -∞ and +∞: there are no steps to take.
-                quantile(distinct, max_borders + 1)
+                quantile(values, max_borders + 1)?
             }
-            BorderMethod::GreedyLogsum => greedy(distinct, max_borders, |rows| -libm::log(rows)),
-            BorderMethod::MinMaxEntropy => greedy(distinct, max_borders, |rows| rows * libm::log(rows)),
+            BorderMethod::GreedyLogsum => greedy(values, max_borders, |rows| -libm::log(rows))?,
+            BorderMethod::MinMaxEntropy => greedy(values, max_borders, |rows| rows * libm::log(rows))?,
         }
     };
-    cuts.into_iter().map(|i| midpoint(distinct.value(i - 1), distinct.value(i))).collect()
+    let neighbours: Vec<usize> = cuts.into_iter().flat_map(|i| [i - 1, i]).collect();
+    Ok(values.values(&neighbours)?.chunks_exact(2).map(|pair| midpoint(pair[0], pair[1])).collect())
 }
 
-/// [`borders`] of the values of `column` at `sample_rows` (ascending and distinct, as
-/// [`sample_rows`] gives them); nulls and NaN are skipped.
+/// How the borders of a column are fitted.
+#[derive(Clone, Copy, Debug)]
+pub struct BorderParams {
+    /// The largest number of borders.
+    pub bins: usize,
+    pub method: BorderMethod,
+    /// The number of rows that they are fitted on, drawn by `seed`.
+    pub sample: usize,
+    pub seed: u64,
+}
+
+impl BorderParams {
+    /// The rows of a column of `n` that borders are fitted on; none for all of them.
+    pub(crate) fn sampled(&self, n: usize) -> Option<Vec<usize>> {
+        (self.sample < n).then(|| sample_rows(n, self.sample, self.seed))
+    }
+}
+
+/// [`borders`] of a sample of the values of `column` ([`sample_rows`]); nulls and NaN are skipped.
 ///
 /// ```
 /// use taiga_engine::column::Column;
-/// use taiga_engine::quantize::{BorderMethod, borders::{fit_borders, sample_rows}};
+/// use taiga_engine::quantize::{BorderMethod, borders::{BorderParams, fit_borders}};
 /// let values: Vec<f32> = (0..1000).map(|i| i as f32).collect();
-/// let rows = sample_rows(values.len(), 200_000, 7);
-/// let borders = fit_borders(&Column::from_f32("x", &values), 3, BorderMethod::Quantile, &rows);
-/// assert_eq!(borders, [249.5, 499.5, 749.5]);
+/// let params = BorderParams { bins: 3, method: BorderMethod::Quantile, sample: 200_000, seed: 7 };
+/// assert_eq!(fit_borders(&Column::from_f32("x", &values), &params), [249.5, 499.5, 749.5]);
 /// ```
-pub fn fit_borders(column: &Column<'_>, max_borders: usize, method: BorderMethod, sample_rows: &[usize]) -> Vec<f64> {
-    let sample = if sample_rows.len() == column.len() { column.to_f64() } else { column.gather_f64(sample_rows.iter().copied()) };
-    borders(&sample, max_borders, method)
+pub fn fit_borders(column: &Column<'_>, params: &BorderParams) -> Vec<f64> {
+    let sample = match params.sampled(column.len()) {
+        Some(rows) => column.gather_f64(&rows),
+        None => column.to_f64(),
+    };
+    borders(&sample, params.bins, params.method)
 }
 
 /// The rows of the seeded sample that borders are fitted on: all of `0..n` where `n <= size`,
@@ -115,10 +142,14 @@ pub(crate) fn midpoint(a: f64, b: f64) -> f64 {
     if a <= m && m < b { m } else { a }
 }
 
-/// Steps of equal width between the smallest and the largest finite value.
-fn uniform<K: Key>(distinct: &Distinct<K>, max_borders: usize) -> Vec<f64> {
-    let mut finite = (0..distinct.len()).map(|i| distinct.value(i)).filter(|x| x.is_finite());
-    let (Some(low), Some(high)) = (finite.next(), finite.next_back()) else { return vec![] };
+/// Steps of equal width between the smallest and the largest finite value; for three values and more.
+fn uniform(values: &impl SortedValues, max_borders: usize) -> Result<Vec<f64>> {
+    // Infinite ones are the first and the last.
+    let n = values.len();
+    let mut ends = vec![0, 1, n - 2, n - 1];
+    ends.dedup();
+    let finite: Vec<f64> = values.values(&ends)?.into_iter().filter(|x| x.is_finite()).collect();
+    let [low, .., high] = finite[..] else { return Ok(vec![]) };
     let width = high - low;
     let mut borders: Vec<f64> = vec![];
     for i in 1..=max_borders {
@@ -130,7 +161,16 @@ fn uniform<K: Key>(distinct: &Distinct<K>, max_borders: usize) -> Vec<f64> {
             borders.push(border);
         }
     }
-    borders
+    Ok(borders)
+}
+
+/// Values `start..end`, and the rows before the first and behind the last of them.
+#[derive(Clone, Copy)]
+struct Stretch {
+    start: usize,
+    end: usize,
+    before: usize,
+    up_to: usize,
 }
 
 /// Bins with as many rows in each as ties allow. Cuts: ascending indices of the first value of
@@ -139,68 +179,60 @@ fn uniform<K: Key>(distinct: &Distinct<K>, max_borders: usize) -> Vec<f64> {
 /// A heavy value, one with at least the rows of an average bin, gets a bin of its own; the
 /// stretches of light values between heavy ones share the remaining bins by their rows. A stretch
 /// too small for a bin joins the heavy value behind it (the last one: the one before it).
-fn quantile<K: Key>(distinct: &Distinct<K>, bins: usize) -> Vec<usize> {
-    let n = distinct.len();
-    let heavy = heavy_values(distinct, bins);
+fn quantile(values: &impl SortedValues, bins: usize) -> Result<Vec<usize>> {
+    let (n, total) = (values.len(), values.rows_before(values.len())?);
+    let heavy = values.heavy_values(bins)?;
     let mut rest_bins = bins - heavy.len();
-    let mut rest_rows = distinct.rows_before(n) - heavy.iter().map(|&i| distinct.rows(i)).sum::<usize>();
+    let mut rest_rows = total - heavy.iter().map(|h| h.rows).sum::<usize>();
     let mut cuts = vec![];
-    let mut start = 0;
-    for end in heavy.into_iter().chain([n]) {
+    let (mut start, mut before) = (0, 0);
+    for Heavy { index: end, before: up_to, rows: own } in heavy.into_iter().chain([Heavy { index: n, before: total, rows: 0 }]) {
         // Light values start..end, then the heavy value `end`.
-        let rows = distinct.rows_before(end) - distinct.rows_before(start);
+        let rows = up_to - before;
         let share = if rows == 0 { 0 } else { ((rows * rest_bins + rest_rows / 2) / rest_rows).min(end - start) };
         rest_bins -= share;
         rest_rows -= rows;
         if share > 0 {
             cuts.push(start);
-            equal_frequency(distinct, start, end, share, &mut cuts);
+            equal_frequency(values, Stretch { start, end, before, up_to }, share, &mut cuts)?;
         }
         if end < n {
             cuts.push(if share == 0 { start } else { end });
         }
-        start = end + 1;
+        (start, before) = (end + 1, up_to + own);
     }
     cuts.retain(|&cut| cut > 0);
-    cuts
+    Ok(cuts)
 }
 
-/// The values with at least the rows of an average bin, where the average is over the bins and
-/// rows that heavier values leave. Fewer than `bins` of them, for more than `bins` values.
-fn heavy_values<K: Key>(distinct: &Distinct<K>, bins: usize) -> Vec<usize> {
-    let n = distinct.len();
-    let mut rest_rows = distinct.rows_before(n);
-    if (0..n).all(|i| distinct.rows(i) * bins < rest_rows) {
-        return vec![];
-    }
-    let mut by_rows: Vec<usize> = (0..n).collect();
-    let heaviest_first = |&i: &usize| (std::cmp::Reverse(distinct.rows(i)), i);
-    by_rows.select_nth_unstable_by_key(bins, heaviest_first);
-    by_rows.truncate(bins);
-    by_rows.sort_unstable_by_key(heaviest_first);
-    let mut count = 0;
-    while count < bins && distinct.rows(by_rows[count]) * (bins - count) >= rest_rows {
-        rest_rows -= distinct.rows(by_rows[count]);
-        count += 1;
-    }
-    by_rows.truncate(count);
-    by_rows.sort_unstable();
-    by_rows
+/// Cuts that are told ahead at a time: further on, ties have moved them.
+const AHEAD: usize = 512;
+
+/// The rows before the cuts of `bins` bins where no two rows have the same value.
+fn cuts_without_ties(mut before: usize, up_to: usize, bins: usize) -> impl Iterator<Item = usize> {
+    (2..=bins).rev().map(move |bins| {
+        before += (up_to - before + bins / 2) / bins;
+        before
+    })
 }
 
-/// Cuts the values `start..end` into `bins` (at most `end - start`) with nearly the same number
-/// of rows.
-fn equal_frequency<K: Key>(distinct: &Distinct<K>, mut start: usize, end: usize, bins: usize, cuts: &mut Vec<usize>) {
-    for bins in (2..=bins).rev() {
-        let before = |i: usize| distinct.rows_before(i);
+/// Cuts a stretch of values into `bins` (at most one a value) with nearly the same number of rows.
+fn equal_frequency(values: &impl SortedValues, stretch: Stretch, bins: usize, cuts: &mut Vec<usize>) -> Result<()> {
+    let Stretch { mut start, end, mut before, up_to } = stretch;
+    for (done, bins) in (2..=bins).rev().enumerate() {
+        if done % AHEAD == 0 {
+            values.expect(&mut cuts_without_ties(before, up_to, bins).take(AHEAD))?;
+        }
         // The ideal cut, times `bins`: each remaining bin has the same share of what is left.
-        let ideal = before(start) * bins + (before(end) - before(start));
+        let ideal = before * bins + (up_to - before);
         // Each remaining bin needs a value: cuts are start + 1 ..= end - (bins - 1).
-        let above = distinct.value_behind((ideal - 1) / bins, start, end - bins) + 1;
-        let nearer_below = above > start + 1 && ideal - before(above - 1) * bins <= (before(above) * bins).abs_diff(ideal);
-        start = if nearer_below { above - 1 } else { above };
+        let above = values.value_behind((ideal - 1) / bins, start, end - bins)? + 1;
+        let (below_rows, above_rows) = (values.rows_before(above - 1)?, values.rows_before(above)?);
+        let nearer_below = above > start + 1 && ideal - below_rows * bins <= (above_rows * bins).abs_diff(ideal);
+        (start, before) = if nearer_below { (above - 1, below_rows) } else { (above, above_rows) };
         cuts.push(start);
     }
+    Ok(())
 }
 
 #[cfg(test)]

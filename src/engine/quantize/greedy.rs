@@ -3,34 +3,37 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::sort::{Distinct, Key};
+use super::sort::SortedValues;
+use crate::error::Result;
 
 /// A bin of the greedy methods: the values `start..end`, and where it would be cut.
 struct Bin {
     start: usize,
     cut: usize,
     end: usize,
+    /// The rows before `start`, `cut` and `end`.
+    rows: [usize; 3],
     /// By how much the cut lowers the penalty; -∞ for one value, which can't be cut.
     gain: f64,
 }
 
 impl Bin {
-    /// The better of the two cuts beside the value that holds the bin's median row.
-    fn new<K: Key>(distinct: &Distinct<K>, penalty: impl Fn(f64) -> f64, start: usize, end: usize) -> Self {
-        let before = |i: usize| distinct.rows_before(i);
-        let penalty = |a: usize, b: usize| penalty((before(b) - before(a)) as f64);
-        let median = before(start) + (before(end) - before(start)) / 2;
-        let value = distinct.value_behind(median, start, end);
-        let mut bin = Bin { start, cut: end, end, gain: f64::NEG_INFINITY };
+    /// The better of the two cuts beside the value that holds the bin's median row. `rows`: those before its two ends.
+    fn new(values: &impl SortedValues, penalty: impl Fn(f64) -> f64, start: usize, end: usize, rows: [usize; 2]) -> Result<Self> {
+        let penalty = |a: usize, b: usize| penalty((b - a) as f64);
+        let [first, last] = rows;
+        let value = values.value_behind(first + (last - first) / 2, start, end)?;
+        let mut bin = Bin { start, cut: end, end, rows: [first, last, last], gain: f64::NEG_INFINITY };
         for cut in [value, value + 1] {
             if start < cut && cut < end {
-                let gain = penalty(start, end) - penalty(start, cut) - penalty(cut, end);
+                let before = values.rows_before(cut)?;
+                let gain = penalty(first, last) - penalty(first, before) - penalty(before, last);
                 if gain > bin.gain {
-                    (bin.cut, bin.gain) = (cut, gain);
+                    (bin.cut, bin.rows[1], bin.gain) = (cut, before, gain);
                 }
             }
         }
-        bin
+        Ok(bin)
     }
 }
 
@@ -55,19 +58,23 @@ impl Eq for Bin {}
 /// Cuts the bin whose cut at its median row lowers Σ `penalty(rows of the bin)` most, over and
 /// over, even where no cut lowers it. `penalty` is -log(rows) for `greedy_logsum` and
 /// rows · log(rows) for `min_max_entropy`.
-pub(super) fn greedy<K: Key>(distinct: &Distinct<K>, max_borders: usize, penalty: impl Fn(f64) -> f64) -> Vec<usize> {
-    let mut bins = BinaryHeap::from([Bin::new(distinct, &penalty, 0, distinct.len())]);
+pub(super) fn greedy(values: &impl SortedValues, max_borders: usize, penalty: impl Fn(f64) -> f64) -> Result<Vec<usize>> {
+    let total = values.rows_before(values.len())?;
+    // Where no value has many rows, bins are halved, and those that are left have been looked at too.
+    let parts = 2 * (max_borders + 1).next_power_of_two();
+    values.expect(&mut (1..parts).map(|i| (total as u128 * i as u128 / parts as u128) as usize))?;
+    let mut bins = BinaryHeap::from([Bin::new(values, &penalty, 0, values.len(), [0, total])?]);
     let mut cuts = vec![];
     while cuts.len() < max_borders {
         match bins.pop() {
-            Some(bin) if bin.cut < bin.end => {
-                cuts.push(bin.cut);
-                bins.push(Bin::new(distinct, &penalty, bin.start, bin.cut));
-                bins.push(Bin::new(distinct, &penalty, bin.cut, bin.end));
+            Some(Bin { start, cut, end, rows: [first, middle, last], .. }) if cut < end => {
+                cuts.push(cut);
+                bins.push(Bin::new(values, &penalty, start, cut, [first, middle])?);
+                bins.push(Bin::new(values, &penalty, cut, end, [middle, last])?);
             }
             _ => break,
         }
     }
     cuts.sort_unstable();
-    cuts
+    Ok(cuts)
 }

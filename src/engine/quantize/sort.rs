@@ -3,6 +3,42 @@
 //! Floats are sorted as unsigned integers of the same order. A sample whose values are all exact
 //! in f32 (an f32 column, small integers, flags) is sorted as 32-bit keys, in half the time.
 
+use crate::error::Result;
+
+/// A value that at least as many rows have as an average bin holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heavy {
+    pub index: usize,
+    /// The rows of smaller values, and its own.
+    pub before: usize,
+    pub rows: usize,
+}
+
+/// Distinct values in ascending order and how many rows have each, wherever they are kept: what the border methods ask.
+/// Never NaN, never -0.0.
+pub(crate) trait SortedValues {
+    /// The number of distinct values.
+    fn len(&self) -> usize;
+
+    /// The values at `indices`.
+    fn values(&self, indices: &[usize]) -> Result<Vec<f64>>;
+
+    /// The number of rows with a value below value `i`; for `i == len()` of all rows but NaN.
+    fn rows_before(&self, i: usize) -> Result<usize>;
+
+    /// The first `i` in `start..end` with `rows_before(i + 1) > rows`, or `end`.
+    fn value_behind(&self, rows: usize, start: usize, end: usize) -> Result<usize>;
+
+    /// The values with at least the rows of an average of `bins` bins, where the average is over the bins and rows that
+    /// heavier values leave; ascending. Fewer than `bins` of them, for more than `bins` values.
+    fn heavy_values(&self, bins: usize) -> Result<Vec<Heavy>>;
+
+    /// Told that [`SortedValues::value_behind`] will probably be asked of about these rows.
+    fn expect(&self, _rows: &mut dyn Iterator<Item = usize>) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// The distinct values of a sample, as keys.
 pub(super) struct Distinct<K> {
     /// Ascending; never NaN, never -0.0.
@@ -61,7 +97,7 @@ impl<K: Key> Distinct<K> {
         {
             let key = K::key(value);
             let at = distinct.keys.partition_point(|k| *k < key);
-            let before = distinct.rows_before(at);
+            let before = distinct.before(at);
             distinct.keys.insert(at, key);
             distinct.rows_up_to.insert(at, K::from_usize(before));
             distinct.rows_up_to[at..].iter_mut().for_each(|r| *r = K::from_usize(r.to_usize() + rows));
@@ -89,29 +125,55 @@ impl<K: Key> Distinct<K> {
         Distinct { keys, rows_up_to }
     }
 
-    /// The number of distinct values.
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Value `i`, in ascending order.
-    pub fn value(&self, i: usize) -> f64 {
-        self.keys[i].value()
-    }
-
-    /// The number of rows with a value below value `i`; for `i == len()` of all rows but NaN.
-    pub fn rows_before(&self, i: usize) -> usize {
+    /// The number of rows with a value below value `i`.
+    fn before(&self, i: usize) -> usize {
         if i == 0 { 0 } else { self.rows_up_to[i - 1].to_usize() }
     }
 
     /// The number of rows that have value `i`.
-    pub fn rows(&self, i: usize) -> usize {
-        self.rows_before(i + 1) - self.rows_before(i)
+    fn rows(&self, i: usize) -> usize {
+        self.before(i + 1) - self.before(i)
+    }
+}
+
+impl<K: Key> SortedValues for Distinct<K> {
+    fn len(&self) -> usize {
+        self.keys.len()
     }
 
-    /// The first `i` in `start..end` with `rows_before(i + 1) > rows`, or `end`.
-    pub fn value_behind(&self, rows: usize, start: usize, end: usize) -> usize {
-        start + self.rows_up_to[start..end].partition_point(|r| r.to_usize() <= rows)
+    fn values(&self, indices: &[usize]) -> Result<Vec<f64>> {
+        Ok(indices.iter().map(|i| self.keys[*i].value()).collect())
+    }
+
+    #[inline(always)]
+    fn rows_before(&self, i: usize) -> Result<usize> {
+        Ok(self.before(i))
+    }
+
+    #[inline(always)]
+    fn value_behind(&self, rows: usize, start: usize, end: usize) -> Result<usize> {
+        Ok(start + self.rows_up_to[start..end].partition_point(|r| r.to_usize() <= rows))
+    }
+
+    fn heavy_values(&self, bins: usize) -> Result<Vec<Heavy>> {
+        let n = self.len();
+        let mut rest_rows = self.before(n);
+        if (0..n).all(|i| self.rows(i) * bins < rest_rows) {
+            return Ok(vec![]);
+        }
+        let mut by_rows: Vec<usize> = (0..n).collect();
+        let heaviest_first = |&i: &usize| (std::cmp::Reverse(self.rows(i)), i);
+        by_rows.select_nth_unstable_by_key(bins, heaviest_first);
+        by_rows.truncate(bins);
+        by_rows.sort_unstable_by_key(heaviest_first);
+        let mut count = 0;
+        while count < bins && self.rows(by_rows[count]) * (bins - count) >= rest_rows {
+            rest_rows -= self.rows(by_rows[count]);
+            count += 1;
+        }
+        by_rows.truncate(count);
+        by_rows.sort_unstable();
+        Ok(by_rows.into_iter().map(|index| Heavy { index, before: self.before(index), rows: self.rows(index) }).collect())
     }
 }
 
@@ -252,14 +314,15 @@ mod tests {
         }
     }
 
-    fn check<K: Key>(d: &Distinct<K>, plain: &[f64]) -> Result<(), TestCaseError> {
-        prop_assert_eq!(d.rows_before(d.len()), plain.len());
-        prop_assert!((1..d.len()).all(|i| d.value(i - 1) < d.value(i)));
-        for i in 0..d.len() {
+    fn check<K: Key>(d: &Distinct<K>, plain: &[f64]) -> std::result::Result<(), TestCaseError> {
+        prop_assert_eq!(d.before(d.len()), plain.len());
+        let values = d.values(&(0..d.len()).collect::<Vec<_>>()).unwrap();
+        prop_assert!(values.windows(2).all(|w| w[0] < w[1]));
+        for (i, value) in values.into_iter().enumerate() {
             prop_assert!(d.rows(i) > 0);
-            prop_assert!(plain[d.rows_before(i)..d.rows_before(i + 1)].iter().all(|&x| x == d.value(i)));
-            prop_assert!(d.value(i) != 0.0 || d.value(i).is_sign_positive());
-            prop_assert_eq!(d.value_behind(d.rows_before(i), 0, d.len()), i);
+            prop_assert!(plain[d.before(i)..d.before(i + 1)].iter().all(|&x| x == value));
+            prop_assert!(value != 0.0 || value.is_sign_positive());
+            prop_assert_eq!(d.value_behind(d.before(i), 0, d.len()).unwrap(), i);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::memory;
 use taiga_engine::model::{Labels, Model};
 use taiga_engine::{Error, Result};
 
@@ -397,6 +398,26 @@ fn table_of(case: &Case) -> Table {
     t.baseline = case.baseline.iter().cloned().collect();
     t.held_out = case.held_out.clone();
     t
+}
+
+/// Proves that codes that the machine has no memory for are an error with both figures, before any of it is taken: hundreds of
+/// gigabytes of them, from columns that all borrow the same values.
+#[test]
+fn what_cannot_fit_is_an_error_before_it_is_tried() {
+    let (rows, features) = (8_000_000, 40_000);
+    if memory::available().is_none_or(|bytes| bytes > (rows * features) as u64) {
+        return;
+    }
+    let values: Vec<f32> = (0..rows).map(|i| i as f32).collect();
+    let t = Table::numbers(vec![], (0..rows).map(|i| i as f64).collect());
+    let columns = (0..features).map(|f| Column::from_f32(format!("x{f}"), &values));
+    let input = Input { features: columns.collect(), ..t.input() };
+    let p = BoostingParams { border_sample: 2, bundle: false, ..params(json!({ "trees": 2 })) };
+    let e = fit(&input, &p, &Quiet).expect_err("too much");
+    assert!(matches!(e, Error::Memory(_)), "{e}");
+    for part in ["8000000 rows", "40000 features", "needs at least 32", "free"] {
+        assert!(e.to_string().contains(part), "{part}: {e}");
+    }
 }
 
 proptest! {

@@ -5,17 +5,23 @@ mod common;
 mod cuda_support;
 
 use common::contract::table;
-use common::{params, params_with};
+use common::{Table, params, params_with};
 use cuda_support::gpu::{Gpu, gpu, say};
+use cuda_support::patterns;
+use cudarc::driver::CudaSlice;
 use serde_json::json;
 use std::sync::Arc;
 use taiga_engine::Error;
+use taiga_engine::backend::cuda::borders::borders;
 use taiga_engine::backend::cuda::memory;
 use taiga_engine::backend::cuda::stats::{histogram, min_max_of};
 use taiga_engine::backend::cuda::{DeviceColumn, Queue};
 use taiga_engine::backend::{CacheInfo, clear_device_cache, device_info, limit_device_cache};
 use taiga_engine::boosting::{BoostingParams, Input, Quiet, fit};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::forest::{self, ForestParams};
+use taiga_engine::quantize::BorderMethod;
+use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, HistogramParams};
 
 fn info(gpu: &Gpu) -> CacheInfo {
@@ -161,26 +167,26 @@ fn fits_are_the_same_from_columns_that_stayed(gpu: &Gpu) {
     clear_device_cache().expect("cleared");
 }
 
+/// Takes all memory but so many bytes (and up to 32 MiB), in pieces.
+fn leave(gpu: &Gpu, bytes: u64) -> Vec<CudaSlice<u8>> {
+    let mut ballast = vec![];
+    loop {
+        let free = memory::of(gpu.queue.gpu()).expect("its memory").free;
+        let piece = free.saturating_sub(bytes).min(16 << 30) as usize;
+        if piece < 32 << 20 {
+            say(&format!("{} left", memory::size(free)));
+            return ballast;
+        }
+        ballast.push(gpu.queue.alloc("ballast", piece).expect("what is free"));
+    }
+}
+
 fn no_memory_left_is_an_error_and_then_it_works_again(gpu: &Gpu) {
     let values: Arc<Vec<f32>> = Arc::new((0..4_000_000).map(|i| (i % 1013) as f32).collect());
     let stays = DeviceColumn::exact(&gpu.queue, &Column::from_f32("x", &values).kept_by(values.clone())).expect("room");
     drop(stays);
     assert_eq!(info(gpu).columns, 1);
-    // All but 100 MB, in pieces.
-    let mut ballast = vec![];
-    loop {
-        let free = memory::of(gpu.queue.gpu()).expect("its memory").free;
-        let piece = free.saturating_sub(100 << 20).min(16 << 30) as usize;
-        if piece < 32 << 20 {
-            break;
-        }
-        match gpu.queue.alloc::<u8>("ballast", piece) {
-            Ok(held) => ballast.push(held),
-            Err(e) => panic!("{e}"),
-        }
-    }
-    let free = memory::of(gpu.queue.gpu()).expect("its memory").free;
-    say(&format!("{} left", memory::size(free)));
+    let ballast = leave(gpu, 100 << 20);
     let wide: Vec<f64> = (0..40_000_000).map(|i| (i % 1013) as f64).collect();
     let params = HistogramParams { axis: AxisParams { bins: Some(16), range: Some((0.0, 1e3)), edges: None }, density: false };
     let e = histogram(&gpu.queue, &Column::from_f64("wide", &wide), None, &params).expect_err("320 MB");
@@ -191,6 +197,20 @@ fn no_memory_left_is_an_error_and_then_it_works_again(gpu: &Gpu) {
     let p = BoostingParams { device: "cuda".into(), ..common::params(json!({ "trees": 3 })) };
     let e = fit(&t.input(), &p, &Quiet).expect_err("no room");
     assert!(matches!(e, Error::Memory(_)) && e.to_string().contains("free of"), "{e}");
+    let grown = |device: &str| {
+        let of = t.input();
+        let input = forest::Input { features: of.features, target: of.target, target_name: of.target_name, weight: None };
+        let params = ForestParams { device: device.into(), trees: 2, ..ForestParams::default() };
+        forest::fit(&input, &params, &Quiet)
+    };
+    let e = grown("cuda").expect_err("no room");
+    assert!(matches!(e, Error::Memory(_)), "{e}");
+    for part in ["a forest of 2000000 rows and 6 features", "needs", "free of"] {
+        assert!(e.to_string().contains(part), "{part}: {e}");
+    }
+    let all = BorderParams { bins: 254, method: BorderMethod::Quantile, sample: usize::MAX, seed: 0 };
+    let e = borders(&gpu.queue, &Column::from_f64("wide", &wide), &all).expect_err("no room");
+    assert!(matches!(e, Error::Memory(_)) && e.to_string().contains("`wide`") && e.to_string().contains("free of"), "{e}");
     // What needs little works meanwhile, and all of it afterwards.
     let small = Column::from_f64("x", &wide[..100_000]);
     histogram(&gpu.queue, &small, None, &params).expect("room for a little");
@@ -200,4 +220,31 @@ fn no_memory_left_is_an_error_and_then_it_works_again(gpu: &Gpu) {
     assert_eq!(found, taiga_engine::stats::histogram(&Column::from_f64("wide", &wide), None, &params).expect("counts"));
     let on_cpu = BoostingParams { device: "cpu".into(), ..p.clone() };
     assert!(fit(&t.input(), &p, &Quiet).expect("room").to_bytes() == fit(&t.input(), &on_cpu, &Quiet).expect("a fit").to_bytes());
+    assert!(grown("cuda").expect("room").to_bytes() == grown("cpu").expect("a forest").to_bytes());
+    assert!(borders(&gpu.queue, &Column::from_f64("wide", &wide), &all).expect("room").len() == 254);
+    bundled_features_count_as_one_column(gpu);
+}
+
+/// A table of flags that exclude one another, 64 to a variable: bundled it fits where it would not with a column each.
+fn bundled_features_count_as_one_column(gpu: &Gpu) {
+    let (rows, variables, levels) = (100_000usize, 20, 64);
+    let drawn = |v: usize, i: usize| (patterns::random(v as u64).u64(i as u64) % levels as u64) as usize;
+    let columns: Vec<Vec<f64>> =
+        (0..variables * levels).map(|f| (0..rows).map(|i| (drawn(f / levels, i) == f % levels) as u64 as f64).collect()).collect();
+    let y: Vec<f64> = (0..rows).map(|i| (0..variables).map(|v| ((drawn(v, i) * (v + 3)) % 7) as f64).sum()).collect();
+    let t = Table::numbers(columns, y);
+    let of = |device: &str, bundle: bool| {
+        let p = BoostingParams { device: device.into(), bundle, ..common::params(json!({ "trees": 3, "policy": "depthwise" })) };
+        fit(&t.input(), &p, &Quiet).map(|model| model.to_bytes())
+    };
+    let expected = of("cpu", true).expect("a fit");
+    clear_device_cache().expect("cleared");
+    // Codes of 1,280 columns are 128 MB, of 20 shared ones at most 3; and 64 MiB for what is small.
+    let ballast = leave(gpu, 110 << 20);
+    let e = of("cuda", false).expect_err("no room for a column each");
+    assert!(matches!(e, Error::Memory(_)), "{e}");
+    assert!(of("cuda", true).expect("room for bundles") == expected);
+    drop(ballast);
+    gpu.queue.synchronize().expect("freed");
+    assert!(of("cuda", false).expect("room") == expected);
 }

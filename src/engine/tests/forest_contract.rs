@@ -12,6 +12,7 @@ use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::encoding::{Categories, CategoryColumn, Labels as Labeled};
 use taiga_engine::forest::explain::Importance;
 use taiga_engine::forest::{Forest, ForestParams, Input, Monitor, Predictor, Quiet, Target, bootstrap, fit};
+use taiga_engine::memory;
 use taiga_engine::numerics::random::{Purpose, Random, below};
 use taiga_engine::{Error, Result};
 
@@ -364,4 +365,29 @@ fn fits_can_be_interrupted_and_watched() {
     let told = Told(Default::default());
     fit(&input(&table), &params(json!({ "trees": 12, "depth": 3, "n_threads": 2 })), &told).unwrap();
     assert_eq!(told.0.into_inner().unwrap(), (1..=12).collect::<Vec<u32>>());
+}
+
+/// Proves that a forest that the machine has no memory for is an error with both figures, before any of it is taken: a table
+/// of hundreds of gigabytes, whose columns all borrow the same values.
+#[test]
+fn what_cannot_fit_is_an_error_before_it_is_tried() {
+    let (rows, features) = (8_000_000, 60_000);
+    if memory::available().is_none_or(|bytes| bytes > 2 * (rows * features) as u64) {
+        return;
+    }
+    let (values, codes) = (vec![1.0f32; rows], [0u32, 1].repeat(rows / 2));
+    let input = Input {
+        features: (0..features).map(|f| Column::from_f32(format!("x{f}"), &values)).collect(),
+        target: Target::Classes { codes: &codes, labels: labels(2) },
+        target_name: "y".into(),
+        weight: None,
+    };
+    for (splitter, needs) in [("histogram", "needs at least 960."), ("exact", "needs at least 192"), ("random", "needs at least 192")] {
+        let p = params(json!({ "splitter": splitter, "trees": 2, "n_threads": 2 }));
+        let e = fit(&input, &p, &Quiet).expect_err("too much");
+        assert!(matches!(e, Error::Memory(_)), "{e}");
+        for part in ["8000000 rows", "60000 features", needs, "free", "lower `n_threads`"] {
+            assert!(e.to_string().contains(part), "{part}: {e}");
+        }
+    }
 }

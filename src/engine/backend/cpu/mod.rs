@@ -29,6 +29,7 @@ use super::{Backend, Candidate, CodeSet, CodedFeature, Division, GroupId, LeafSu
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::numerics::random::{Purpose, Random};
 use crate::numerics::reduce::weighted_quantile;
 use crate::quantize::codes::Quantizer;
@@ -110,6 +111,9 @@ impl<'a> CpuBackend<'a> {
             (Plan::dense(data.features, true), vec![])
         };
         check_memory(data.features, &plan, data.count_rows, most_nodes)?;
+        let codes: usize = plan.layout.blocks.iter().map(|b| b.stride).sum();
+        let what = format!("a fit of {rows} rows and {} features", data.features.len());
+        memory::check(&what, rows as u64 * codes as u64, "fit on fewer rows or features")?;
         let replicated = replicates(rows, n, &plan);
         let group = Group::new(data.features, plan, 0, 0, data.count_rows, n);
         let shards = team.step(|t| {

@@ -5,7 +5,7 @@
 //! queue                 │ codes 0  │ codes 1  │ codes 2   are made while the next one comes
 //! ```
 
-use super::column::{DeviceColumn, Form, bytes_of};
+use super::column::{DeviceColumn, Form, bytes_of, bytes_of_mut};
 use super::device::{Gpu, Image, Kernel};
 use super::queue::{Queue, grid};
 use super::stats::{kernel_of, no_kernel, pointer};
@@ -93,6 +93,22 @@ pub fn codes<C: DeviceCode>(
         launch!(queue, kernel, grid(blocks(gpu, rows), THREADS, shared);
             column.values(), &validity, &count, &table, &n, &in_shared, &offset, out, &first, &stride, missing)
     }
+}
+
+/// The codes of a column from host memory, with offset 1: 0 is a missing value's.
+///
+/// # Errors
+/// [`crate::Error::Memory`] and [`crate::Error::Device`].
+pub fn codes_of(queue: &Queue, column: &Column<'_>, borders: &[f64]) -> Result<Vec<u16>> {
+    let rows = column.len();
+    let bytes = (DeviceColumn::numeric_bytes(column) + 2 * rows) as u64;
+    queue.check_memory(&format!("the codes of the column `{}`", column.name()), bytes)?;
+    let on_device = DeviceColumn::numeric(queue, column)?;
+    let (mut out, mut missing) = (queue.alloc::<u16>("codes", rows)?, queue.zeros::<u32>("a flag", 1)?);
+    codes(queue, &on_device, borders, 1, &mut out, Place { first: 0, stride: 1 }, &mut missing.as_view_mut())?;
+    let mut codes = vec![0; rows];
+    queue.download(&out, bytes_of_mut(&mut codes))?;
+    Ok(codes)
 }
 
 /// What the codes of a feature are made from.

@@ -153,6 +153,17 @@ impl DeviceColumn {
         Ok(on_device)
     }
 
+    /// [`DeviceColumn::numeric`] where it is there already.
+    pub(super) fn numeric_there(queue: &Queue, column: &Column<'_>) -> Result<Option<DeviceColumn>> {
+        DeviceColumn::there(queue, column, Form::of(column, Form::numeric))
+    }
+
+    fn there(queue: &Queue, column: &Column<'_>, form: Form) -> Result<Option<DeviceColumn>> {
+        let (rows, stream) = (column.len(), queue.stream().clone());
+        let stored = queue.gpu().cache.find(queue, column, form)?;
+        Ok(stored.map(|stored| DeviceColumn { form, rows, stored, stream, found: true, shared: true }))
+    }
+
     /// [`DeviceColumn::numeric`] where it is there already; else room for it, to be filled by
     /// [`DeviceColumn::uploads`].
     pub(super) fn numeric_room(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
@@ -165,11 +176,11 @@ impl DeviceColumn {
     }
 
     fn room(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
+        if let Some(there) = DeviceColumn::there(queue, column, form)? {
+            return Ok(there);
+        }
         let (rows, size) = (column.len(), form.size());
         let stream = queue.stream().clone();
-        if let Some(stored) = queue.gpu().cache.find(queue, column, form)? {
-            return Ok(DeviceColumn { form, rows, stored, stream, found: true, shared: true });
-        }
         let mut nulls = false;
         column.segments(0, rows, |chunk, _, _, _| nulls |= chunk.validity().is_some());
         let bitmap = nulls && !form.is_float();

@@ -2,11 +2,12 @@
 
 use super::device::Gpu;
 use super::queue::Queue;
-use super::{combine, encoding, stats, stats2d};
-use crate::backend::columns::ColumnBackend;
+use super::{borders, codes, combine, encoding, stats, stats2d};
+use crate::backend::columns::{ColumnBackend, TakeCodes, blocks_of_codes, check_borders};
 use crate::column::Column;
 use crate::encoding::target::{EncodingInput, Plan, TargetParams};
 use crate::error::Result;
+use crate::quantize::borders::BorderParams;
 use crate::stats::{Histogram, Histogram2d, Histogram2dParams, HistogramParams, MinMax};
 
 /// A GPU for one call of a verb or several.
@@ -35,6 +36,17 @@ impl ColumnBackend for CudaColumns {
 
     fn histogram2d(&self, x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d> {
         stats2d::histogram2d(&self.queue, x, y, weights, params)
+    }
+
+    fn borders(&self, column: &Column<'_>, params: &BorderParams) -> Result<Vec<f64>> {
+        borders::borders(&self.queue, column, params)
+    }
+
+    fn codes(&self, column: &Column<'_>, borders: &[f64], take: TakeCodes<'_>) -> Result<()> {
+        check_borders(borders)?;
+        let codes = codes::codes_of(&self.queue, column, borders)?;
+        blocks_of_codes(codes.len(), |block, rows| take(block, &codes[rows]));
+        Ok(())
     }
 
     fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {

@@ -4,6 +4,7 @@ use super::device::Gpu;
 use super::error::driver;
 use super::queue::Queue;
 use crate::error::{Error, Result};
+pub use crate::memory::size;
 use cudarc::driver::sys::CUmemPool_attribute as PoolAttribute;
 use cudarc::driver::{CudaSlice, DevicePtrMut, DeviceRepr, DriverError, ValidAsZeroBits, result};
 
@@ -39,15 +40,6 @@ pub fn of(gpu: &Gpu) -> Result<Memory> {
         Ok(Memory { free: free as u64 + kept, total: total as u64 })
     };
     asked().map_err(|e| driver(gpu, "asking for its memory", e))
-}
-
-/// Bytes as people read them.
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        _ => format!("{:.2} GB", bytes as f64 / 1e9),
-    }
 }
 
 impl Queue {

@@ -8,7 +8,7 @@
 //! - [`cache`]: columns that stay for the next expression.
 //! - [`trees`]: boosted trees; [`forest`]: random forests; [`linear`]: sparse logistic regression.
 //! - [`mod@column`]: columns on the GPU; [`stats`], [`range`], [`stats2d`]: their statistics; [`codes`]:
-//!   their codes; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
+//!   their codes; [`borders`]: their borders; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
 //!   [`predict`]: models applied.
 //! - [`sort`]: CUB's radix sort.
 //! - [`error`]: the driver's errors in our words.
@@ -17,6 +17,7 @@
 //! before it has run. Two queues know nothing of each other unless one waits for the other
 //! ([`Queue::wait_for`]).
 
+pub mod borders;
 pub mod cache;
 pub mod codes;
 pub mod column;

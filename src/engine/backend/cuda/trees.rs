@@ -127,21 +127,34 @@ impl CudaBackend {
         (rows, if data.count_rows { 3 } else { 2 }, most_nodes.min(rows).max(1))
     }
 
-    /// Whether a fit can be done on the GPU `number`, from an estimate of the memory it needs.
+    /// Whether a fit can be done on the GPU `number`, from an estimate of the memory it needs. Features that exclude one another
+    /// are only looked for where it would need too much without.
     ///
     /// # Errors
     /// [`Error::Parameter`] where there is no such GPU; [`Error::Memory`] with what is needed and what there
-    /// is; [`Error::Data`] for too many rows.
-    pub fn check(number: Option<u32>, data: &TrainingData<'_>, most_nodes: usize) -> Result<()> {
+    /// is; [`Error::Data`] for too many rows; [`Error::Interrupted`].
+    pub fn check(
+        number: Option<u32>,
+        team: &Team,
+        data: &TrainingData<'_>,
+        most_nodes: usize,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<()> {
         let queue = Queue::new(Gpu::get(number)?)?;
+        match CudaBackend::check_on(&queue, data, most_nodes, None) {
+            Err(Error::Memory(_)) => CudaBackend::check_on(&queue, data, most_nodes, Bundles::plan(team, data, interrupted)?.as_ref()),
+            checked => checked,
+        }
+    }
+
+    fn check_on(queue: &Queue, data: &TrainingData<'_>, most_nodes: usize, bundles: Option<&Bundles>) -> Result<()> {
         let (rows, components, slots) = CudaBackend::shape(data, most_nodes);
         if rows >= MOST_ROWS {
             return Err(Error::Data(format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)")));
         }
-        let slot = 8 * Group::slot_numbers(data.features, components) as u64;
-        // Codes, lists, the rows' own numbers, histograms, and room for what is small.
-        let codes = Group::code_bytes(rows, data.features.len());
-        let bytes = codes + 16 * rows as u64 + RowData::bytes(data) + slot * slots as u64 + (64 << 20);
+        // Codes and histograms, lists, the rows' own numbers, and room for what is small.
+        let group = Group::bytes(data.features, bundles, rows, components, slots);
+        let bytes = group + 16 * rows as u64 + RowData::bytes(data) + (64 << 20);
         queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)
     }
 
@@ -158,12 +171,12 @@ impl CudaBackend {
         most_nodes: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self> {
-        CudaBackend::check(number, &data, most_nodes)?;
         let gpu = Gpu::get(number)?;
         let queue = Queue::new(gpu)?;
+        let bundles = Bundles::plan(team, &data, interrupted)?;
+        CudaBackend::check_on(&queue, &data, most_nodes, bundles.as_ref())?;
         let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
         let kernels = Kernels::new(gpu)?;
-        let bundles = Bundles::plan(team, &data, interrupted)?;
         let group = Group::new(&queue, 0, data.features, data.sources, bundles, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
@@ -248,8 +261,7 @@ impl CudaBackend {
 
     /// An error where there is no room for more features.
     fn check_group(&self, features: &[CodedFeature]) -> Result<()> {
-        let slot = 8 * Group::slot_numbers(features, self.components) as u64;
-        let bytes = Group::code_bytes(self.data.rows, features.len()) + slot;
+        let bytes = Group::bytes(features, None, self.data.rows, self.components, 1);
         self.queue.check_memory(&format!("{} more features of {} rows", features.len(), self.data.rows), bytes)
     }
 

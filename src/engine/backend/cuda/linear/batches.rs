@@ -126,7 +126,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
         let codes = upload(&queue, "classes", &codes)?;
         let weight = p.weight.as_ref().map(|w| deal.rows.iter().map(|i| w[*i]).collect::<Vec<f32>>());
         let weight = weight.map(|w| upload(&queue, "weights", &w)).transpose()?;
-        let column = |c: &crate::column::Column<'_>| upload(&queue, c.name(), &c.gather_f64(deal.rows.iter().copied()));
+        let column = |c: &crate::column::Column<'_>| upload(&queue, c.name(), &c.gather_f64(&deal.rows));
         let dense = p.dense.iter().map(column).collect::<Result<Vec<_>>>()?;
         let addresses: Vec<u64> = dense.iter().map(|c| address(&queue, c)).collect();
         let addresses = queue.copy_of("dense columns", &addresses)?;

@@ -51,14 +51,22 @@ pub struct Group {
 }
 
 impl Group {
-    /// Bytes of the codes of `features` features, and of three columns of values on their way.
-    pub fn code_bytes(rows: usize, features: usize) -> u64 {
-        (rows * (LANES * features.div_ceil(LANES) + 3 * 8)) as u64
+    /// How many codes each column has: those of features that have one, then the shared ones.
+    fn column_bins(features: &[CodedFeature], bundles: Option<&Bundles>) -> Vec<usize> {
+        let own = Group::own_columns(features, bundles).map(|f| features[f].bins());
+        own.chain(bundles.iter().flat_map(|b| b.column_codes.iter().copied())).collect()
     }
 
-    /// Numbers in a slot, of features that have a column each.
-    pub fn slot_numbers(features: &[CodedFeature], components: usize) -> usize {
-        features.len().div_ceil(LANES) * most_bins(features) * LANES * components
+    /// Numbers of a node's histogram, in columns of so many codes.
+    fn slot_size(column_bins: &[usize], components: usize) -> usize {
+        column_bins.len().div_ceil(LANES) * column_bins.iter().copied().max().unwrap_or(1) * LANES * components
+    }
+
+    /// Bytes of a group with `slots` histograms, and of three columns of values on their way.
+    pub fn bytes(features: &[CodedFeature], bundles: Option<&Bundles>, rows: usize, components: usize, slots: usize) -> u64 {
+        let bins = Group::column_bins(features, bundles);
+        let codes = rows as u64 * (LANES * bins.len().div_ceil(LANES) + 3 * 8) as u64;
+        codes + 8 * Group::slot_size(&bins, components) as u64 * slots as u64
     }
 
     /// Makes the codes of a group and brings them to the device.
@@ -117,15 +125,14 @@ impl Group {
         slots: usize,
         fill: impl FnOnce(&mut CudaSlice<u8>) -> Result<()>,
     ) -> Result<Group> {
-        let own = Group::own_columns(features, bundles.as_ref()).map(|f| features[f].bins());
-        let column_bins: Vec<usize> = own.chain(bundles.iter().flat_map(|b| b.column_codes.iter().copied())).collect();
+        let column_bins = Group::column_bins(features, bundles.as_ref());
         let n = column_bins.len();
         let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
         // The last block's columns that are no features are read along.
         queue.clear(&mut codes.slice)?;
         fill(&mut codes.slice)?;
         let bins = column_bins.iter().copied().max().unwrap_or(1);
-        let slot_size = n.div_ceil(LANES) * bins * LANES * components;
+        let slot_size = Group::slot_size(&column_bins, components);
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
         Ok(Group {
             first,
@@ -241,9 +248,4 @@ impl Group {
             _ => Ok(()),
         }
     }
-}
-
-/// The most bins that one of the features has.
-pub fn most_bins(features: &[CodedFeature]) -> usize {
-    features.iter().map(CodedFeature::bins).max().unwrap_or(1)
 }
