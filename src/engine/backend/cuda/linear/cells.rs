@@ -6,8 +6,8 @@
 //! block 1  │ cell t │ …                     gradient: a tile's cells from top to bottom, sums of features
 //! ```
 //!
-//! Made once on the device: blocks of rows go up as lists, and CUB's radix sort brings them to their cells; a second one orders
-//! a cell's entries so that a warp's 32 rows, and its 32 features, are mostly in 32 banks of shared memory.
+//! Made once on the device: blocks of rows go up as lists, CUB's radix sort brings them to their cells and the banks of shared memory
+//! of their rows and features, and `linear_arrange` orders a cell's entries so that a warp's 32 rows, and its 32 features, are in 32 banks.
 
 use super::lists::{Block, rows_of};
 use super::{LINEAR, address};
@@ -19,13 +19,12 @@ use crate::launch;
 use crate::linear::csr::Csr;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 
-/// Numbers that are kept for a cell's side, of which the last four are of nobody, and the threads that work on it: twins of
-/// `SIDE` and `CELL_THREADS`.
+/// Numbers that are kept for a cell's side, and the threads that work on it: twins of `SIDE` and `CELL_THREADS`.
 const SIDE: usize = 16_384;
 const THREADS: u32 = 1024;
 
-/// The most rows or features of a cell.
-const MOST: usize = SIDE - 4;
+/// The most rows or features of a cell: behind them is nobody, once a bank.
+const MOST: usize = SIDE - 32;
 
 /// Shared memory of a block of threads: sums in two words, and the cell's numbers.
 const SHARED: u32 = 3 * 4 * SIDE as u32;
@@ -38,11 +37,16 @@ const OF_CELL: u64 = 2500;
 
 /// Entries that are sorted at a time, and cells.
 const SORTED: usize = 1 << 26;
-const CELLS: usize = 1 << (u32::BITS - BANKS_BITS - TURN_BITS);
+const CELLS: usize = 1 << 14;
 
-/// Bits of the banks of an entry's row and feature, and of its turn among those of the same banks.
+/// Bits of the banks of an entry's row and feature.
 const BANKS_BITS: u32 = 10;
-const TURN_BITS: u32 = 8;
+
+/// What so many entries in so many cells take at most when they are arranged: a lane in nine idles, and so do some of the last ones of
+/// a cell.
+fn arranged(entries: usize, cells: usize) -> usize {
+    entries + entries / 8 + 512 * cells
+}
 
 /// How rows and features are cut.
 #[derive(Clone, Copy, Debug)]
@@ -84,10 +88,11 @@ impl Grid {
         self.tiles * self.width
     }
 
-    /// Bytes that are needed while cells are made: lists, and three sets of keys and places; and CUB's own.
+    /// Bytes that are needed beside the entries: idle lanes; while cells are made lists, two sets of buckets and places, and CUB's own.
     pub fn temporary(&self, csr: &Csr<'_>) -> u64 {
         let most = self.groups(csr).into_iter().map(|g| self.entries(csr, &g)).max().unwrap_or(0);
-        (most * 7 * 4 + most / 2 + 32 * self.cells() + 4 * (CELLS << BANKS_BITS) + (16 << 20)) as u64
+        let idle = arranged(csr.entries(), self.cells()) - csr.entries();
+        (4 * idle + most * 5 * 4 + most / 2 + 32 * self.cells() + 4 * (CELLS << BANKS_BITS) + (16 << 20)) as u64
     }
 
     /// Blocks of rows that are sorted together.
@@ -125,6 +130,9 @@ struct Raw {
     tiles: u32,
     height: u32,
     width: u32,
+    rows: u64,
+    outputs: u32,
+    output: u32,
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
@@ -133,6 +141,8 @@ unsafe impl DeviceRepr for Raw {}
 /// Entries in cells.
 pub struct Cells {
     pub grid: Grid,
+    rows: usize,
+    outputs: usize,
     entries: CudaSlice<u32>,
     /// Where each begins, in fours.
     quads: CudaSlice<u32>,
@@ -146,19 +156,17 @@ impl Cells {
     ///
     /// # Errors
     /// [`Error::Memory`], [`Error::Device`] and [`Error::Interrupted`].
-    pub fn new(queue: &Queue, csr: &Csr<'_>, cut: Grid, monitor: &dyn Monitor) -> Result<Cells> {
+    pub fn new(queue: &Queue, csr: &Csr<'_>, outputs: usize, cut: Grid, monitor: &dyn Monitor) -> Result<Cells> {
         let gpu = queue.gpu();
         let groups = cut.groups(csr);
         let most = groups.iter().map(|g| cut.entries(csr, g)).max().unwrap_or(0);
         let most_rows = groups.iter().map(|g| cut.rows_of(csr, g).len()).max().unwrap_or(0);
-        // Cells are filled up to whole fours.
-        let mut all = queue.alloc::<u32>("entries", csr.entries() + 4 * cut.cells())?;
+        let mut all = queue.alloc::<u32>("entries", arranged(csr.entries(), cut.cells()))?;
         let mut block = Block::room(queue, most_rows, most, false)?;
         let room = || queue.alloc::<u32>("cells", most);
-        let (mut keys, places, mut sorted, mut turned) = (room()?, room()?, (room()?, room()?), (room()?, room()?));
+        let (buckets, places, mut sorted) = (room()?, room()?, (room()?, room()?));
         let kernel = |name| gpu.kernel(LINEAR, name);
-        let (place, bounds, turns, pack) =
-            (kernel("linear_place")?, kernel("linear_bounds")?, kernel("linear_turns")?, kernel("linear_pack")?);
+        let (place, bounds, arrange) = (kernel("linear_place")?, kernel("linear_bounds")?, kernel("linear_arrange")?);
         let (tiles, width, height) = (cut.tiles as u32, cut.width as u32, cut.height as u32);
         let mut quads = vec![0u32];
         for group in groups {
@@ -170,28 +178,29 @@ impl Cells {
             let lists = block.lists(queue, 1);
             let count = (group.len() * cut.tiles) as u32;
             let bits = (u32::BITS - (count - 1).leading_zeros()).max(1);
-            let blocks = (n as usize + 1).div_ceil(256).min(gpu.multiprocessors() as usize * 8) as u32;
-            let config = grid(blocks, 256, 0);
-            let (whole, shift, buckets) = (0u32, BANKS_BITS, count << BANKS_BITS);
-            let mut of_bucket = queue.alloc::<u32>("cells", buckets as usize + 1)?;
-            let mut starts = queue.alloc::<u32>("cells", count as usize + 1)?;
-            // SAFETY: the arguments are those of the kernels; there is room for the entries of a group, and a start for each cell
-            // and bucket, and one behind them.
+            let striding = |n: usize| grid(n.div_ceil(256).clamp(1, gpu.multiprocessors() as usize * 8) as u32, 256, 0);
+            let of_buckets = count << BANKS_BITS;
+            let mut starts = queue.alloc::<u32>("cells", of_buckets as usize + 1)?;
+            let mut sizes = queue.alloc::<u32>("cells", count as usize)?;
+            let nothing = 0u64;
+            // SAFETY: the arguments are those of the kernels; there is room for the entries of a group, a start for each bucket, and
+            // one behind them, and a size for each cell. The first time cells are only measured.
             unsafe {
-                launch!(queue, place, lists.eight(); &lists, &tiles, &width, &height, &keys, &places)?;
-                queue.sort_pairs(&keys, &places, &mut sorted, n, 0..bits + BANKS_BITS)?;
-                launch!(queue, bounds, config; &n, &sorted.0, &whole, &buckets, &mut of_bucket)?;
-                launch!(queue, bounds, config; &n, &sorted.0, &shift, &count, &mut starts)?;
-                launch!(queue, turns, config; &n, &sorted.0, &of_bucket, &mut keys)?;
+                launch!(queue, place, lists.eight(); &lists, &tiles, &width, &height, &buckets, &places)?;
+                queue.sort_pairs(&buckets, &places, &mut sorted, n, 0..bits + BANKS_BITS)?;
+                launch!(queue, bounds, striding(n as usize + 1); &n, &sorted.0, &of_buckets, &mut starts)?;
+                let config = striding(32 * count as usize);
+                launch!(queue, arrange, config; &count, &starts, &sorted.1, &nothing, &mut sizes, &nothing)?;
             }
-            queue.sort_pairs(&keys, &sorted.1, &mut turned, n, 0..bits + BANKS_BITS + TURN_BITS)?;
             let first = quads.len() - 1;
-            for cell in queue.read(&starts)?.windows(2) {
-                quads.push(quads[quads.len() - 1] + (cell[1] - cell[0]).div_ceil(4));
+            for size in queue.read(&sizes)? {
+                quads.push(quads[quads.len() - 1] + size);
             }
+            assert!(quads[quads.len() - 1] as usize * 4 <= all.len(), "room for {} fours", quads[quads.len() - 1]);
             let of_group = queue.copy_of("cells", &quads[first..])?;
-            // SAFETY: the arguments are those of `linear_pack`; cells lie one behind the other, and no fuller than they are.
-            unsafe { launch!(queue, pack, config; &n, &turned.0, &turned.1, &count, &starts, &of_group, &mut all) }?;
+            let config = striding(32 * count as usize);
+            // SAFETY: the arguments are those of `linear_arrange`; cells lie one behind the other, and there is room for them.
+            unsafe { launch!(queue, arrange, config; &count, &starts, &sorted.1, &of_group, &mut sizes, &mut all) }?;
         }
         let weight = |cell: usize| 4 * (quads[cell + 1] - quads[cell]) as u64 + OF_CELL;
         let of_block = |b: usize| (b * cut.tiles..(b + 1) * cut.tiles).map(weight).sum();
@@ -199,6 +208,8 @@ impl Cells {
         let by_feature = shares(cut.cells(), cut.threads, |c| weight(c % cut.blocks * cut.tiles + c / cut.blocks));
         Ok(Cells {
             grid: cut,
+            rows: csr.rows(),
+            outputs,
             entries: all,
             quads: queue.copy_of("cells", &quads)?,
             by_row: queue.copy_of("cells", &by_row)?,
@@ -206,7 +217,7 @@ impl Cells {
         })
     }
 
-    fn raw(&self, queue: &Queue, ranges: &CudaSlice<u32>) -> Raw {
+    fn raw(&self, queue: &Queue, ranges: &CudaSlice<u32>, output: usize) -> Raw {
         let cut = self.grid;
         Raw {
             entries: address(queue, &self.entries),
@@ -216,26 +227,63 @@ impl Cells {
             tiles: cut.tiles as u32,
             height: cut.height as u32,
             width: cut.width as u32,
+            rows: self.rows as u64,
+            outputs: self.outputs as u32,
+            output: output as u32,
         }
     }
 
-    /// Adds to the scores `out` what coefficients as integers give. Does not wait.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    pub fn scores(&self, queue: &Queue, numbers: u64, scale: f64, out: u64) -> Result<()> {
-        let (raw, kernel) = (self.raw(queue, &self.by_row), queue.gpu().kernel(LINEAR, "linear_cells_scores")?);
-        kernel.allow_shared(queue.gpu(), SHARED)?;
-        // SAFETY: the arguments are those of `linear_cells_scores`; there are coefficients for whole tiles.
-        unsafe { launch!(queue, kernel, grid(self.grid.threads as u32, THREADS, SHARED); &raw, &numbers, &scale, &out) }
+    /// One of several outputs' numbers, of `n` that there are of each, with zeros behind them up to `room`.
+    fn part(&self, queue: &Queue, numbers: u64, n: usize, output: usize, room: usize) -> Result<CudaSlice<i32>> {
+        let mut to = queue.zeros("numbers of an output", room)?;
+        let (kernel, blocks) = (queue.gpu().kernel(LINEAR, "linear_output")?, (n.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8));
+        let (n, outputs, output) = (n as u64, self.outputs as u32, output as u32);
+        // SAFETY: the arguments are those of `linear_output`, and there is room for `n` numbers.
+        unsafe { launch!(queue, kernel, grid(blocks.max(1), 256, 0); &n, &outputs, &output, &numbers, &mut to) }?;
+        Ok(to)
     }
 
-    /// Adds rows' integers to the sums of features. Does not wait.
+    /// Scores `out` of what coefficients as integers (`features` of them for each output) give: added to what is there, or to intercepts.
+    /// Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Device`] and [`Error::Memory`].
+    pub fn scores(&self, queue: &Queue, numbers: u64, features: usize, scale: f64, intercepts: u64, out: u64) -> Result<()> {
+        let kernel = queue.gpu().kernel(LINEAR, "linear_cells_scores")?;
+        kernel.allow_shared(queue.gpu(), SHARED)?;
+        for output in 0..self.outputs {
+            let part = match self.outputs {
+                1 => None,
+                _ => Some(self.part(queue, numbers, features, output, self.grid.features())?),
+            };
+            let (raw, numbers) = (self.raw(queue, &self.by_row, output), part.as_ref().map_or(numbers, |p| address(queue, p)));
+            let config = grid(self.grid.threads as u32, THREADS, SHARED);
+            // SAFETY: the arguments are those of `linear_cells_scores`; there are coefficients for whole tiles.
+            unsafe { launch!(queue, kernel, config; &raw, &numbers, &scale, &intercepts, &out) }?;
+        }
+        Ok(())
+    }
+
+    /// Adds rows' integers, of each output, to the sums of features. Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Device`] and [`Error::Memory`].
+    pub fn gradient(&self, queue: &Queue, whole: u64, sums: u64) -> Result<()> {
+        if self.outputs == 1 {
+            return self.gradient_of(queue, whole, 0, sums);
+        }
+        (0..self.outputs).try_for_each(|output| {
+            let part = self.part(queue, whole, self.rows, output, self.grid.rows())?;
+            self.gradient_of(queue, address(queue, &part), output, sums)
+        })
+    }
+
+    /// Adds rows' integers to one output's sums. Does not wait.
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub fn gradient(&self, queue: &Queue, whole: u64, sums: u64) -> Result<()> {
-        let (raw, kernel) = (self.raw(queue, &self.by_feature), queue.gpu().kernel(LINEAR, "linear_cells_gradient")?);
+    pub fn gradient_of(&self, queue: &Queue, whole: u64, output: usize, sums: u64) -> Result<()> {
+        let (raw, kernel) = (self.raw(queue, &self.by_feature, output), queue.gpu().kernel(LINEAR, "linear_cells_gradient")?);
         kernel.allow_shared(queue.gpu(), SHARED)?;
         // SAFETY: the arguments are those of `linear_cells_gradient`; there are integers for whole blocks.
         unsafe { launch!(queue, kernel, grid(self.grid.threads as u32, THREADS, SHARED); &raw, &whole, &sums) }

@@ -81,8 +81,7 @@ pub fn pass_times(input: &Input<'_>, params: &LinearParams, repeats: usize) -> R
         let (numbers, scale) = linear.whole(sparse)?;
         let out = std::cell::RefCell::new(linear.rows(&vec![0.0; p.outputs])?);
         times.scores = median(&|| {
-            linear.base(tail, &mut out.borrow_mut())?;
-            linear.add_whole_scores(&numbers, scale, &mut out.borrow_mut())
+            linear.whole_scores(tail, &numbers, scale, &mut out.borrow_mut())
         })?;
         let whole_scale = crate::linear::whole::power(largest, passes.precision.bits);
         let whole = std::cell::RefCell::new(linear.room()?);
