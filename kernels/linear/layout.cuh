@@ -6,8 +6,8 @@
 
 constexpr uint32_t EVERYONE = 0xffffffffu;
 
-// The bucket of each entry, and its place in the cell: row << 16 | feature, as offsets of 4-byte numbers. A bucket is a cell
-// (counted from the first row block of these rows) and the banks of shared memory of row and feature: cell << 10 | row's << 5 | feature's.
+// The bucket of each entry, and its place: row << 16 | feature, both as they are counted in strips. A bucket is a cell (counted
+// from the first strip of these rows) and the banks of shared memory of row and feature: cell << 10 | row's << 5 | feature's.
 extern "C" __global__ void __launch_bounds__(256)
     linear_place(Lists lists, uint32_t tiles, uint32_t width, uint32_t height, uint32_t* buckets, uint32_t* places) {
     const uint64_t row = thread_number() / 8;
@@ -15,8 +15,9 @@ extern "C" __global__ void __launch_bounds__(256)
     const uint32_t block = static_cast<uint32_t>(row) / height, inside = static_cast<uint32_t>(row) % height;
     for (uint32_t e = lists.starts[row] + threadIdx.x % 8; e < lists.starts[row + 1]; e += 8) {
         const uint32_t key = lists.keys[e], tile = key / width, feature = key - tile * width;
-        buckets[e] = (block * tiles + tile) << 10 | (inside & 31) << 5 | (feature & 31);
-        places[e] = inside << 18 | feature << 2;
+        const uint32_t cell = (block / BESIDE * tiles + tile) * BESIDE + block % BESIDE;
+        buckets[e] = cell << 10 | (inside & 31) << 5 | (feature & 31);
+        places[e] = (block % BESIDE * (height + NOBODIES) + inside) << 16 | (tile % BESIDE * (width + NOBODIES) + feature);
     }
 }
 
@@ -44,11 +45,6 @@ __device__ __forceinline__ uint32_t first_from(uint32_t bits, uint32_t from) {
     return (__ffs(__funnelshift_r(bits, bits, from)) - 1 + from) & 31;
 }
 
-// Entries of nobody that banks are nobody's of.
-__device__ __forceinline__ uint32_t nobody(uint32_t row_bank, uint32_t feature_bank) {
-    return (MOST + row_bank) << 18 | (MOST + feature_bank) << 2;
-}
-
 // Orders the entries of cells, so that the 32 that a warp works on together have rows of 32 banks and features of 32 banks: a
 // step of them is a matching of rows' banks and features' banks, made as a crossbar switch makes it (each row's bank asks for
 // one of the features' banks that it has entries of, each of those takes one that asks, and the others ask again: Anderson et al., "High
@@ -57,7 +53,8 @@ __device__ __forceinline__ uint32_t nobody(uint32_t row_bank, uint32_t feature_b
 //
 // Four steps are 32 fours, of which a lane reads one. A warp for each cell; without `entries` only the sizes are counted, in fours.
 extern "C" __global__ void __launch_bounds__(256)
-    linear_arrange(uint32_t count, const uint32_t* starts, const uint32_t* places, const uint32_t* quads, uint32_t* sizes, uint4* entries) {
+    linear_arrange(uint32_t count, uint32_t tiles, uint32_t width, uint32_t height, const uint32_t* starts, const uint32_t* places,
+                   const uint32_t* quads, uint32_t* sizes, uint4* entries) {
     constexpr int ASK = 4;
     constexpr uint32_t FULL = 96;  // entries of four steps, of 128
     __shared__ uint32_t left_of_warps[8][1024];
@@ -66,6 +63,9 @@ extern "C" __global__ void __launch_bounds__(256)
     for (uint32_t c = blockIdx.x * 8 + threadIdx.x / 32; c < count; c += gridDim.x * 8) {
         const uint32_t* const from = starts + c * 1024;
         uint4* const to = entries ? entries + quads[c] : nullptr;
+        const uint32_t rows_nobody = c % BESIDE * (height + NOBODIES) + height;
+        const uint32_t features_nobody = c / BESIDE % tiles % BESIDE * (width + NOBODIES) + width;
+        auto nobody = [&](uint32_t row_bank, uint32_t feature_bank) { return (rows_nobody + row_bank) << 16 | (features_nobody + feature_bank); };
         for (uint32_t b = lane; b < 1024; b += 32) left[b] = from[b + 1] - from[b];
         __syncwarp();
         // Features' banks that the lane's bank of rows has entries of.

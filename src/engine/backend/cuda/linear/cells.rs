@@ -1,9 +1,11 @@
 //! Rows and features cut into cells, so that what is gathered and what is summed both fit a multiprocessor's shared memory.
 //!
 //! ```text
-//!            tile 0   tile 1   …            an entry: row and feature inside the cell, 16 bits each, as offsets of numbers
-//! block 0  │ cell 0 │ cell 1 │              scores:   a block's cells from left to right, sums of rows
-//! block 1  │ cell t │ …                     gradient: a tile's cells from top to bottom, sums of features
+//!            tile 0   tile 1 │ tile 2   …    an entry: row and feature in their strips, 16 bits each
+//! block 0  │ cell 0   cell 2 │ cell 4   …    scores:   a strip of two blocks from tile to tile, sums of their rows
+//! block 1  │ cell 1   cell 3 │ …             gradient: a strip of two tiles from block to block, sums of their features
+//!          ├─────────────────┼───────
+//! block 2  │ …
 //! ```
 //!
 //! Made once on the device: blocks of rows go up as lists, CUB's radix sort brings them to their cells and the banks of shared memory
@@ -11,6 +13,7 @@
 
 use super::lists::{Block, rows_of};
 use super::{LINEAR, address};
+use crate::backend::cpu::team::Team;
 use crate::backend::cuda::device::Gpu;
 use crate::backend::cuda::queue::{Queue, grid};
 use crate::boosting::Monitor;
@@ -19,21 +22,32 @@ use crate::launch;
 use crate::linear::csr::Csr;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 
-/// Numbers that are kept for a cell's side, and the threads that work on it: twins of `SIDE` and `CELL_THREADS`.
-const SIDE: usize = 16_384;
+/// Threads of a block that works on cells, what stands behind the numbers of a side, and blocks or tiles whose sums are kept: twins of
+/// `CELL_THREADS`, `NOBODIES` and `BESIDE`.
 const THREADS: u32 = 1024;
+const NOBODIES: usize = 32;
+const BESIDE: usize = 2;
 
-/// The most rows or features of a cell: behind them is nobody, once a bank.
-const MOST: usize = SIDE - 32;
+/// Shared memory that cells need to pay.
+const SHARED: u32 = 192 << 10;
 
-/// Shared memory of a block of threads: sums in two words, and the cell's numbers.
-const SHARED: u32 = 3 * 4 * SIDE as u32;
+/// The most rows or features of a block or tile: two of them are numbered by 16 bits.
+const MOST: usize = (1 << 15) - NOBODIES;
 
-/// Entries of a cell, on average, from which on cells pay.
+/// The most strips of rows for each multiprocessor.
+const WAVES: usize = 256;
+
+/// Entries of a row from which on how often its sum runs over might take more than 16 bits.
+const LONGEST: usize = 1 << 16;
+
+/// Rows that a thread looks at at a time.
+const ROWS: usize = 1 << 16;
+
+/// Entries of a step (cells of the same numbers), on average, from which on cells pay.
 const FEW: usize = 2048;
 
-/// What a cell costs beside its entries, in entries.
-const OF_CELL: u64 = 2500;
+/// What a step costs beside its entries, in entries.
+const OF_STEP: u64 = 1000;
 
 /// Entries that are sorted at a time, and cells.
 const SORTED: usize = 1 << 26;
@@ -48,34 +62,65 @@ fn arranged(entries: usize, cells: usize) -> usize {
     entries + entries / 8 + 512 * cells
 }
 
-/// How rows and features are cut.
+/// How rows and features are cut: numbers of blocks and tiles are even.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
     blocks: usize,
     tiles: usize,
-    /// Rows of a block, and features of a tile: multiples of 4.
+    /// Rows of a block, and features of a tile: multiples of 32.
     height: usize,
     width: usize,
     threads: usize,
 }
 
+/// Shared memory of a block of threads, in bytes: sums of two `own` (six bytes each), and the numbers of two steps.
+fn shared(own: usize, numbers: usize) -> usize {
+    BESIDE * (own + NOBODIES) * 6 + 2 * (numbers + NOBODIES) * 4
+}
+
 impl Grid {
+    /// Whether counts of how often sums of rows run over have room.
+    pub fn suits(csr: &Csr<'_>, team: &Team) -> bool {
+        let longest = team.deal(
+            csr.rows().div_ceil(ROWS),
+            || (),
+            |_, b| (b * ROWS..csr.rows().min((b + 1) * ROWS)).map(|i| csr.row(i).keys.len()).max().unwrap_or(0),
+        );
+        longest.into_iter().max().unwrap_or(0) < LONGEST
+    }
+
     /// Cells for so many rows, features and entries; none where they would not pay, or the GPU has not the shared memory.
     pub fn new(gpu: &Gpu, rows: usize, features: usize, entries: usize) -> Option<Grid> {
-        let threads = gpu.multiprocessors() as usize;
-        if rows == 0 || gpu.shared_per_block() < SHARED {
+        let (threads, memory) = (gpu.multiprocessors() as usize, gpu.shared_per_block());
+        if rows == 0 || memory < SHARED {
             return None;
         }
-        // As many blocks for each multiprocessor.
-        let waves = rows.div_ceil(MOST * threads);
-        let height = rows.div_ceil(waves * threads).next_multiple_of(4);
-        let tiles = features.div_ceil(MOST).max(1);
-        let grid = Grid { blocks: rows.div_ceil(height), tiles, height, width: features.div_ceil(tiles).next_multiple_of(4), threads };
-        (tiles <= CELLS && entries / FEW >= grid.cells()).then_some(grid)
+        // As many strips for each multiprocessor. Numbers are read once for each strip, so the fewer strips of both kinds the better;
+        // higher ones leave less room for wide ones.
+        let cut = |waves: usize| {
+            let height = rows.div_ceil(waves * threads * BESIDE).next_multiple_of(32);
+            let fits = |width: &usize| shared(height, *width).max(shared(*width, height)) <= memory as usize;
+            let width = (32..=MOST).step_by(32).take_while(fits).last().filter(|_| height <= MOST)?;
+            let tiles = features.div_ceil(width).max(1).next_multiple_of(BESIDE);
+            let width = features.div_ceil(tiles).max(1).next_multiple_of(32);
+            Some(Grid { blocks: rows.div_ceil(height).next_multiple_of(BESIDE), tiles, height, width, threads })
+        };
+        let grid = (1..=WAVES).filter_map(cut).min_by_key(|g| g.blocks * g.features() + g.tiles * g.rows())?;
+        let steps = grid.blocks * grid.tiles / BESIDE;
+        (grid.tiles * BESIDE <= CELLS && entries / FEW >= steps).then_some(grid)
     }
 
     fn cells(&self) -> usize {
         self.blocks * self.tiles
+    }
+
+    fn strips(&self) -> usize {
+        self.blocks / BESIDE
+    }
+
+    /// Rows of a strip.
+    fn strip(&self) -> usize {
+        self.height * BESIDE
     }
 
     /// Rows, those behind the last one included.
@@ -95,26 +140,26 @@ impl Grid {
         (4 * idle + most * 5 * 4 + most / 2 + 32 * self.cells() + 4 * (CELLS << BANKS_BITS) + (16 << 20)) as u64
     }
 
-    /// Blocks of rows that are sorted together.
+    /// Strips of rows that are sorted together.
     fn groups(&self, csr: &Csr<'_>) -> Vec<std::ops::Range<usize>> {
         let (mut groups, mut first) = (vec![], 0);
-        while first < self.blocks {
-            let rows = rows_of(csr, first * self.height, SORTED);
-            let end = if rows.end == csr.rows() { self.blocks } else { rows.end / self.height };
-            let end = end.clamp(first + 1, first + (CELLS / self.tiles).max(1));
+        while first < self.strips() {
+            let rows = rows_of(csr, first * self.strip(), SORTED);
+            let end = if rows.end == csr.rows() { self.strips() } else { rows.end / self.strip() };
+            let end = end.clamp(first + 1, first + (CELLS / (BESIDE * self.tiles)).max(1));
             groups.push(first..end);
             first = end;
         }
         groups
     }
 
-    /// The rows of blocks.
-    fn rows_of(&self, csr: &Csr<'_>, blocks: &std::ops::Range<usize>) -> std::ops::Range<usize> {
-        blocks.start * self.height..csr.rows().min(blocks.end * self.height)
+    /// The rows of strips.
+    fn rows_of(&self, csr: &Csr<'_>, strips: &std::ops::Range<usize>) -> std::ops::Range<usize> {
+        strips.start * self.strip()..csr.rows().min(strips.end * self.strip())
     }
 
-    fn entries(&self, csr: &Csr<'_>, blocks: &std::ops::Range<usize>) -> usize {
-        let rows = self.rows_of(csr, blocks);
+    fn entries(&self, csr: &Csr<'_>, strips: &std::ops::Range<usize>) -> usize {
+        let rows = self.rows_of(csr, strips);
         csr.entries_before(rows.end) - csr.entries_before(rows.start)
     }
 }
@@ -176,7 +221,7 @@ impl Cells {
             let n = cut.entries(csr, &group) as u32;
             block.fill(queue, csr, cut.rows_of(csr, &group))?;
             let lists = block.lists(queue, 1);
-            let count = (group.len() * cut.tiles) as u32;
+            let count = (group.len() * BESIDE * cut.tiles) as u32;
             let bits = (u32::BITS - (count - 1).leading_zeros()).max(1);
             let striding = |n: usize| grid(n.div_ceil(256).clamp(1, gpu.multiprocessors() as usize * 8) as u32, 256, 0);
             let of_buckets = count << BANKS_BITS;
@@ -190,7 +235,7 @@ impl Cells {
                 queue.sort_pairs(&buckets, &places, &mut sorted, n, 0..bits + BANKS_BITS)?;
                 launch!(queue, bounds, striding(n as usize + 1); &n, &sorted.0, &of_buckets, &mut starts)?;
                 let config = striding(32 * count as usize);
-                launch!(queue, arrange, config; &count, &starts, &sorted.1, &nothing, &mut sizes, &nothing)?;
+                launch!(queue, arrange, config; &count, &tiles, &width, &height, &starts, &sorted.1, &nothing, &mut sizes, &nothing)?;
             }
             let first = quads.len() - 1;
             for size in queue.read(&sizes)? {
@@ -200,12 +245,15 @@ impl Cells {
             let of_group = queue.copy_of("cells", &quads[first..])?;
             let config = striding(32 * count as usize);
             // SAFETY: the arguments are those of `linear_arrange`; cells lie one behind the other, and there is room for them.
-            unsafe { launch!(queue, arrange, config; &count, &starts, &sorted.1, &of_group, &mut sizes, &mut all) }?;
+            unsafe { launch!(queue, arrange, config; &count, &tiles, &width, &height, &starts, &sorted.1, &of_group, &mut sizes, &mut all) }?;
         }
-        let weight = |cell: usize| 4 * (quads[cell + 1] - quads[cell]) as u64 + OF_CELL;
-        let of_block = |b: usize| (b * cut.tiles..(b + 1) * cut.tiles).map(weight).sum();
-        let by_row: Vec<u32> = shares(cut.blocks, cut.threads, of_block).into_iter().map(|b| b * cut.tiles as u32).collect();
-        let by_feature = shares(cut.cells(), cut.threads, |c| weight(c % cut.blocks * cut.tiles + c / cut.blocks));
+        let weight = |cell: usize| 4 * (quads[cell + 1] - quads[cell]) as u64 + OF_STEP / BESIDE as u64;
+        let of_strip = |s: usize| (s * cut.tiles * BESIDE..(s + 1) * cut.tiles * BESIDE).map(weight).sum();
+        let by_row: Vec<u32> = shares(cut.strips(), cut.threads, of_strip).into_iter().map(|s| s * cut.tiles as u32).collect();
+        let by_feature = shares(cut.cells() / BESIDE, cut.threads, |step| {
+            let (strip, block) = (step / cut.blocks, step % cut.blocks);
+            (0..BESIDE).map(|i| weight((block / BESIDE * cut.tiles + strip * BESIDE + i) * BESIDE + block % BESIDE)).sum()
+        });
         Ok(Cells {
             grid: cut,
             rows: csr.rows(),
@@ -250,14 +298,15 @@ impl Cells {
     /// [`Error::Device`] and [`Error::Memory`].
     pub fn scores(&self, queue: &Queue, numbers: u64, features: usize, scale: f64, intercepts: u64, out: u64) -> Result<()> {
         let kernel = queue.gpu().kernel(LINEAR, "linear_cells_scores")?;
-        kernel.allow_shared(queue.gpu(), SHARED)?;
+        let shared = shared(self.grid.height, self.grid.width) as u32;
+        kernel.allow_shared(queue.gpu(), shared)?;
         for output in 0..self.outputs {
             let part = match self.outputs {
                 1 => None,
                 _ => Some(self.part(queue, numbers, features, output, self.grid.features())?),
             };
             let (raw, numbers) = (self.raw(queue, &self.by_row, output), part.as_ref().map_or(numbers, |p| address(queue, p)));
-            let config = grid(self.grid.threads as u32, THREADS, SHARED);
+            let config = grid(self.grid.threads as u32, THREADS, shared);
             // SAFETY: the arguments are those of `linear_cells_scores`; there are coefficients for whole tiles.
             unsafe { launch!(queue, kernel, config; &raw, &numbers, &scale, &intercepts, &out) }?;
         }
@@ -284,9 +333,10 @@ impl Cells {
     /// [`Error::Device`].
     pub fn gradient_of(&self, queue: &Queue, whole: u64, output: usize, sums: u64) -> Result<()> {
         let (raw, kernel) = (self.raw(queue, &self.by_feature, output), queue.gpu().kernel(LINEAR, "linear_cells_gradient")?);
-        kernel.allow_shared(queue.gpu(), SHARED)?;
+        let shared = shared(self.grid.width, self.grid.height) as u32;
+        kernel.allow_shared(queue.gpu(), shared)?;
         // SAFETY: the arguments are those of `linear_cells_gradient`; there are integers for whole blocks.
-        unsafe { launch!(queue, kernel, grid(self.grid.threads as u32, THREADS, SHARED); &raw, &whole, &sums) }
+        unsafe { launch!(queue, kernel, grid(self.grid.threads as u32, THREADS, shared); &raw, &whole, &sums) }
     }
 }
 
