@@ -12,7 +12,7 @@ constexpr uint32_t CELL_THREADS = 1024, NOBODIES = 32;
 //
 //              tile 0    tile 1    …        cells lie strip after strip, in it tile after tile, in it block after block
 //   block 0  │ cell 0  │ cell 2  │
-//   block 1  │ cell 1  │ cell 3  │ …        an entry: row and feature in their strips, 16 bits each, with nobody behind each block
+//   block 1  │ cell 1  │ cell 3  │ …        an entry: row << 17 | feature << 2, both in their strips, with nobody behind each block
 //   block 2  │ …                            and each tile
 struct Cells {
     const uint4* entries;
@@ -25,12 +25,25 @@ struct Cells {
 
 constexpr uint32_t BESIDE = 2;
 
-// A 64-bit sum is 32 bits of shared memory, and 16 beside those of its neighbour that count how often they ran over. They begin in the
-// middle of their range so that small sums seldom do. The lower neighbour's count borrows from the higher one's.
+// An entry, and its row and feature as offsets of 4-byte numbers.
+__device__ __forceinline__ uint32_t entry_of(uint32_t row, uint32_t feature) { return row << 17 | feature << 2; }
+__device__ __forceinline__ uint32_t row_of(uint32_t entry) { return entry >> 15 & 0x1fffc; }
+__device__ __forceinline__ uint32_t feature_of(uint32_t entry) { return entry & 0x1fffc; }
+
+// A 64-bit sum is two words of shared memory: an add to the high one only where the low one runs over, which begins in the
+// middle of its range so that small sums seldom do.
 constexpr uint32_t MIDDLE = 0x80000000u;
 
-// From this many times on a sum's count is passed on at once. Far below 2^15, as all threads may come at a time.
-constexpr int32_t OFTEN = 1 << 13;
+// Counts, in the high word at `at`, that an add of `q` to a low one that was `before` ran over. No branch: in most warps some lane does.
+__device__ __forceinline__ void count_over(uint32_t before, int32_t q, uint32_t at) {
+    asm volatile(
+        "{ .reg .u32 sum; .reg .s32 over; .reg .pred some;\n"
+        "add.cc.u32 sum, %0, %1;\n"
+        "addc.s32 over, %2, 0;\n"
+        "setp.ne.s32 some, over, 0;\n"
+        "@some red.shared.add.s32 [%3], over; }" ::"r"(before), "r"(q), "r"(q >> 31), "r"(at)
+        : "memory");
+}
 
 // Copies 16 bytes from global to shared memory, to be there after `arrived`.
 __device__ __forceinline__ void copy16(void* to, const void* from) {
@@ -50,9 +63,9 @@ __device__ __forceinline__ void arrived() {
 // Adds from[one side of an entry] to the sum of its other side. GRADIENT: from rows to features, a strip of tiles from block to block;
 // else from features to rows, a strip of blocks from tile to tile. A step is what has the same numbers: they stand in shared
 // memory, those of the next step come there meanwhile, and its entries to registers. `flush(at, sum)` gets the sums
-// when a strip is left, `pass_on(at, sum)` large parts of them before.
-template <bool GRADIENT, typename Flush, typename PassOn>
-__device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* from, Flush flush, PassOn pass_on) {
+// when a strip is left.
+template <bool GRADIENT, typename Flush>
+__device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* from, Flush flush) {
     extern __shared__ __align__(16) char memory[];
     const uint32_t t = threadIdx.x;
     const uint32_t inner = GRADIENT ? cells.blocks : cells.tiles;  // steps of a strip
@@ -60,7 +73,8 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
     const uint32_t sums = BESIDE * (own + NOBODIES);
     uint32_t* const low = reinterpret_cast<uint32_t*>(memory);
     int32_t* const high = reinterpret_cast<int32_t*>(low + sums);
-    int32_t* const tables = high + sums / 2;
+    int32_t* const tables = high + sums;
+    const uint32_t counts = static_cast<uint32_t>(__cvta_generic_to_shared(high));
     uint32_t c = cells.ranges[blockIdx.x];
     const uint32_t last = cells.ranges[blockIdx.x + 1];
     if (c >= last) return;
@@ -95,48 +109,24 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
     fetch_numbers(c);
 #pragma unroll
     for (int k = 0; k < 4; k++) fetch(now, 0, k);
-    for (uint32_t i = t; i < sums; i += CELL_THREADS) low[i] = MIDDLE;
-    for (uint32_t i = t; i < sums / 2; i += CELL_THREADS) high[i] = 0;
+    for (uint32_t i = t; i < sums; i += CELL_THREADS) low[i] = MIDDLE, high[i] = 0;
     if (t < 2 * NOBODIES) tables[t / NOBODIES * (numbers + NOBODIES) + numbers + t % NOBODIES] = 0;
-    auto index_of = [&](uint32_t strip, uint32_t at) {
-        return (strip * BESIDE + at / (own + NOBODIES)) * static_cast<uint64_t>(own) + at % (own + NOBODIES);
-    };
     while (true) {
         const uint32_t strip = c / inner;
-        // Passes on a count that is large; only one of many who see that does.
-        auto check = [&](uint32_t at, int32_t both) {
-            while (true) {
-                const int32_t count = at & 1 ? both >> 16 : static_cast<int16_t>(both);
-                if (count < OFTEN && count > -OFTEN) return;
-                const uint32_t rest = static_cast<uint32_t>(both) - (static_cast<uint32_t>(count) << (at & 1) * 16);
-                const int32_t is = atomicCAS(high + at / 2, both, static_cast<int32_t>(rest));
-                if (is == both) return pass_on(index_of(strip, at), static_cast<int64_t>(count) << 32);
-                both = is;
-            }
-        };
-        // Indices count from the first one in the strip.
-        const int32_t* const table = tables + (c & 1) * (numbers + NOBODIES) - c % inner % BESIDE * (numbers + NOBODIES);
+        // Places count from the first one in the strip.
+        const char* const table = reinterpret_cast<const char*>(tables + (c & 1) * (numbers + NOBODIES) - c % inner % BESIDE * (numbers + NOBODIES));
         auto four = [&](const uint4& quad) {
             const uint32_t entry[4] = {quad.x, quad.y, quad.z, quad.w};
-            int32_t q[4], over[4];
+            int32_t q[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) q[j] = *reinterpret_cast<const int32_t*>(table + (GRADIENT ? row_of(entry[j]) : feature_of(entry[j])));
             uint32_t before[4];
 #pragma unroll
-            for (int j = 0; j < 4; j++) q[j] = table[GRADIENT ? entry[j] >> 16 : entry[j] & 0xffff];
-#pragma unroll
             for (int j = 0; j < 4; j++) {
-                before[j] = atomicAdd(low + (GRADIENT ? entry[j] & 0xffff : entry[j] >> 16), static_cast<uint32_t>(q[j]));
+                before[j] = atomicAdd(reinterpret_cast<uint32_t*>(memory + (GRADIENT ? feature_of(entry[j]) : row_of(entry[j]))), static_cast<uint32_t>(q[j]));
             }
 #pragma unroll
-            for (int j = 0; j < 4; j++) over[j] = (q[j] >> 31) + (before[j] + static_cast<uint32_t>(q[j]) < before[j] ? 1 : 0);
-            if ((over[0] | over[1]) | (over[2] | over[3])) {
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    if (!over[j]) continue;
-                    const uint32_t to = GRADIENT ? entry[j] & 0xffff : entry[j] >> 16, shift = (to & 1) * 16;
-                    const int32_t was = atomicAdd(high + to / 2, static_cast<int32_t>(static_cast<uint32_t>(over[j]) << shift));
-                    if (GRADIENT) check(to, was);
-                }
-            }
+            for (int j = 0; j < 4; j++) count_over(before[j], q[j], counts + (GRADIENT ? feature_of(entry[j]) : row_of(entry[j])));
         };
         arrived();
         __syncthreads();
@@ -162,16 +152,11 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
         }
         if (!more || c / inner != strip) {
             __syncthreads();
-            for (uint32_t i = t; i < sums / 2; i += CELL_THREADS) {
-                const int32_t both = high[i], counts[2] = {static_cast<int16_t>(both), (both - static_cast<int16_t>(both)) >> 16};
-                high[i] = 0;
-#pragma unroll
-                for (uint32_t k = 0; k < 2; k++) {
-                    const uint32_t at = 2 * i + k, inside = at % (own + NOBODIES);
-                    const int64_t sum = static_cast<int64_t>(low[at]) - MIDDLE + (static_cast<int64_t>(counts[k]) << 32);
-                    low[at] = MIDDLE;
-                    if (inside < own) flush(index_of(strip, at), sum);
-                }
+            for (uint32_t i = t; i < sums; i += CELL_THREADS) {
+                const int64_t sum = static_cast<int64_t>(low[i]) - MIDDLE + (static_cast<int64_t>(high[i]) << 32);
+                low[i] = MIDDLE, high[i] = 0;
+                const uint32_t side = i / (own + NOBODIES), inside = i % (own + NOBODIES);
+                if (inside < own) flush((strip * BESIDE + side) * static_cast<uint64_t>(own) + inside, sum);
             }
         }
         if (!more) return;
@@ -187,15 +172,14 @@ extern "C" __global__ void __launch_bounds__(CELL_THREADS, 1)
         if (row >= cells.rows || (sum == 0 && !intercept)) return;
         double* const o = out + row * cells.outputs + cells.output;
         *o = (intercept ? base : *o) + (sum == 0 ? 0.0 : static_cast<double>(sum) / scale);
-    }, [](uint64_t, int64_t) {});
+    });
 }
 
 // sums[feature * outputs + output] += the integers of its rows.
 extern "C" __global__ void __launch_bounds__(CELL_THREADS, 1) linear_cells_gradient(Cells cells, const int32_t* whole, int64_t* sums) {
-    auto flush = [&](uint64_t feature, int64_t sum) {
+    work_cells<true>(cells, whole, [&](uint64_t feature, int64_t sum) {
         if (sum != 0) add(sums + feature * cells.outputs + cells.output, sum);
-    };
-    work_cells<true>(cells, whole, flush, flush);
+    });
 }
 
 // One of several outputs: to[i] = from[i * outputs + output].

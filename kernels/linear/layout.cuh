@@ -6,8 +6,8 @@
 
 constexpr uint32_t EVERYONE = 0xffffffffu;
 
-// The bucket of each entry, and its place: row << 16 | feature, both as they are counted in strips. A bucket is a cell (counted
-// from the first strip of these rows) and the banks of shared memory of row and feature: cell << 10 | row's << 5 | feature's.
+// The bucket of each entry, and what it is in cells. A bucket is a cell (counted from the first strip of these rows) and the banks of
+// shared memory of row and feature: cell << 10 | row's << 5 | feature's.
 extern "C" __global__ void __launch_bounds__(256)
     linear_place(Lists lists, uint32_t tiles, uint32_t width, uint32_t height, uint32_t* buckets, uint32_t* places) {
     const uint64_t row = thread_number() / 8;
@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(256)
         const uint32_t key = lists.keys[e], tile = key / width, feature = key - tile * width;
         const uint32_t cell = (block / BESIDE * tiles + tile) * BESIDE + block % BESIDE;
         buckets[e] = cell << 10 | (inside & 31) << 5 | (feature & 31);
-        places[e] = (block % BESIDE * (height + NOBODIES) + inside) << 16 | (tile % BESIDE * (width + NOBODIES) + feature);
+        places[e] = entry_of(block % BESIDE * (height + NOBODIES) + inside, tile % BESIDE * (width + NOBODIES) + feature);
     }
 }
 
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256)
         uint4* const to = entries ? entries + quads[c] : nullptr;
         const uint32_t rows_nobody = c % BESIDE * (height + NOBODIES) + height;
         const uint32_t features_nobody = c / BESIDE % tiles % BESIDE * (width + NOBODIES) + width;
-        auto nobody = [&](uint32_t row_bank, uint32_t feature_bank) { return (rows_nobody + row_bank) << 16 | (features_nobody + feature_bank); };
+        auto nobody = [&](uint32_t row, uint32_t feature) { return entry_of(rows_nobody + row, features_nobody + feature); };
         for (uint32_t b = lane; b < 1024; b += 32) left[b] = from[b + 1] - from[b];
         __syncwarp();
         // Features' banks that the lane's bank of rows has entries of.

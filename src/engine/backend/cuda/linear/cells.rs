@@ -1,7 +1,7 @@
 //! Rows and features cut into cells, so that what is gathered and what is summed both fit a multiprocessor's shared memory.
 //!
 //! ```text
-//!            tile 0   tile 1 │ tile 2   …    an entry: row and feature in their strips, 16 bits each
+//!            tile 0   tile 1 │ tile 2   …    an entry: row and feature in their strips, 15 bits each
 //! block 0  │ cell 0   cell 2 │ cell 4   …    scores:   a strip of two blocks from tile to tile, sums of their rows
 //! block 1  │ cell 1   cell 3 │ …             gradient: a strip of two tiles from block to block, sums of their features
 //!          ├─────────────────┼───────
@@ -13,7 +13,6 @@
 
 use super::lists::{Block, rows_of};
 use super::{LINEAR, address};
-use crate::backend::cpu::team::Team;
 use crate::backend::cuda::device::Gpu;
 use crate::backend::cuda::queue::{Queue, grid};
 use crate::boosting::Monitor;
@@ -31,17 +30,11 @@ const BESIDE: usize = 2;
 /// Shared memory that cells need to pay.
 const SHARED: u32 = 192 << 10;
 
-/// The most rows or features of a block or tile: two of them are numbered by 16 bits.
-const MOST: usize = (1 << 15) - NOBODIES;
+/// The most rows or features of a block or tile: two of them are numbered by 15 bits.
+const MOST: usize = (1 << 14) - NOBODIES;
 
 /// The most strips of rows for each multiprocessor.
 const WAVES: usize = 256;
-
-/// Entries of a row from which on how often its sum runs over might take more than 16 bits.
-const LONGEST: usize = 1 << 16;
-
-/// Rows that a thread looks at at a time.
-const ROWS: usize = 1 << 16;
 
 /// Entries of a step (cells of the same numbers), on average, from which on cells pay.
 const FEW: usize = 2048;
@@ -73,22 +66,12 @@ pub struct Grid {
     threads: usize,
 }
 
-/// Shared memory of a block of threads, in bytes: sums of two `own` (six bytes each), and the numbers of two steps.
+/// Shared memory of a block of threads, in bytes: sums of two `own`, and the numbers of two steps.
 fn shared(own: usize, numbers: usize) -> usize {
-    BESIDE * (own + NOBODIES) * 6 + 2 * (numbers + NOBODIES) * 4
+    BESIDE * (own + NOBODIES) * 8 + 2 * (numbers + NOBODIES) * 4
 }
 
 impl Grid {
-    /// Whether counts of how often sums of rows run over have room.
-    pub fn suits(csr: &Csr<'_>, team: &Team) -> bool {
-        let longest = team.deal(
-            csr.rows().div_ceil(ROWS),
-            || (),
-            |_, b| (b * ROWS..csr.rows().min((b + 1) * ROWS)).map(|i| csr.row(i).keys.len()).max().unwrap_or(0),
-        );
-        longest.into_iter().max().unwrap_or(0) < LONGEST
-    }
-
     /// Cells for so many rows, features and entries; none where they would not pay, or the GPU has not the shared memory.
     pub fn new(gpu: &Gpu, rows: usize, features: usize, entries: usize) -> Option<Grid> {
         let (threads, memory) = (gpu.multiprocessors() as usize, gpu.shared_per_block());

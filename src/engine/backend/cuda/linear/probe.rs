@@ -18,6 +18,8 @@ pub struct PassTimes {
     /// What entries are kept as: `"cells"`, `"lists"` or `"streamed"`.
     pub layout: &'static str,
     pub entries: usize,
+    /// Coefficients of each feature: 1 where there are two classes.
+    pub outputs: usize,
     /// Reading and checking the table, and bringing it to the device, by the host's clock.
     pub problem: f64,
     pub layout_ms: f64,
@@ -67,6 +69,7 @@ pub fn pass_times(input: &Input<'_>, params: &LinearParams, repeats: usize) -> R
     let mut times = PassTimes {
         layout: linear.layout(),
         entries: p.csr.as_ref().map_or(0, |c| c.entries()),
+        outputs: p.outputs,
         problem: read,
         layout_ms,
         scores: f64::NAN,
