@@ -16,11 +16,20 @@ constexpr uint32_t CELL_THREADS = 1024, NOBODIES = 32;
 //   block 2  │ …                            and each tile
 struct Cells {
     const uint4* entries;
-    const uint32_t* quads;   // where each cell begins, in fours; one more than cells
-    const uint32_t* ranges;  // of each block of threads: its steps, in the order that it takes them; one more than blocks
-    uint32_t blocks, tiles, height, width;
+    const struct Step* steps;  // in the order that they are taken
+    const uint32_t* ranges;    // of each block of threads: its steps; one more than blocks
+    uint32_t height, width;
     uint64_t rows;
     uint32_t outputs, output;  // how many numbers rows and features have, and which one it is
+};
+
+// What has the same numbers, or a part of it that the registers hold. Twin of `Step` in backend/cuda/linear/cells.rs.
+struct __align__(16) Step {
+    uint32_t first, first_size, second, size;  // its fours: first_size of them from `first` on, then from `second` on, which counts from 0
+    uint32_t numbers;                          // the block or tile that they are of
+    uint32_t strip;                            // whose sums they are added to
+    uint32_t buffer;                           // where its numbers stand: 0 or 1
+    uint32_t fresh;                            // whether they have to come
 };
 
 constexpr uint32_t BESIDE = 2;
@@ -68,7 +77,6 @@ template <bool GRADIENT, typename Flush>
 __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* from, Flush flush) {
     extern __shared__ __align__(16) char memory[];
     const uint32_t t = threadIdx.x;
-    const uint32_t inner = GRADIENT ? cells.blocks : cells.tiles;  // steps of a strip
     const uint32_t numbers = GRADIENT ? cells.height : cells.width, own = GRADIENT ? cells.width : cells.height;
     const uint32_t sums = BESIDE * (own + NOBODIES);
     uint32_t* const low = reinterpret_cast<uint32_t*>(memory);
@@ -78,43 +86,29 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
     uint32_t c = cells.ranges[blockIdx.x];
     const uint32_t last = cells.ranges[blockIdx.x + 1];
     if (c >= last) return;
-    // The fours of a step lie in one place, or in two.
-    struct Place {
-        uint32_t first, first_size, second, size;
-
-        __device__ __forceinline__ uint32_t at(uint32_t p) const { return p < first_size ? first + p : second + p; }
-    };
-    auto place_of = [&](uint32_t step) {
-        if (step >= last) return Place{0, 0, 0, 0};
-        if (!GRADIENT) {
-            const uint32_t a = cells.quads[step * BESIDE], b = cells.quads[(step + 1) * BESIDE];
-            return Place{a, b - a, 0, b - a};
-        }
-        const uint32_t strip = step / inner, block = step - strip * inner;
-        const uint32_t id = (block / BESIDE * cells.tiles + strip * BESIDE) * BESIDE + block % BESIDE;
-        const uint32_t a = cells.quads[id], b = cells.quads[id + 1], d = cells.quads[id + BESIDE], e = cells.quads[id + BESIDE + 1];
-        return Place{a, b - a, d - (b - a), b - a + (e - d)};
-    };
-    auto fetch_numbers = [&](uint32_t step) {
-        const int4* source = reinterpret_cast<const int4*>(from + static_cast<uint64_t>(step % inner) * numbers);
-        int4* to = reinterpret_cast<int4*>(tables + (step & 1) * (numbers + NOBODIES));
+    auto fetch_numbers = [&](const Step& step) {
+        const int4* source = reinterpret_cast<const int4*>(from + static_cast<uint64_t>(step.numbers) * numbers);
+        int4* to = reinterpret_cast<int4*>(tables + step.buffer * (numbers + NOBODIES));
+#pragma unroll 1
         for (uint32_t p = t; p < numbers / 4; p += CELL_THREADS) copy16(to + p, source + p);
     };
-    Place now = place_of(c), ahead = place_of(c + 1);
+    // A step that is asked for one step ahead is there when it is needed.
+    Step now = cells.steps[c], ahead = cells.steps[c + 1 < last ? c + 1 : c];
     uint4 next[4];
-    auto fetch = [&](const Place& place, uint32_t p, int k) {
-        p += k * CELL_THREADS + t;
-        if (p < place.size) next[k] = __ldcs(cells.entries + place.at(p));
+    auto fetch = [&](int k) {
+        const uint32_t p = k * CELL_THREADS + t;
+        if (p < now.size) next[k] = __ldcs(cells.entries + (GRADIENT && p >= now.first_size ? now.second + p : now.first + p));
     };
-    fetch_numbers(c);
+    fetch_numbers(now);
 #pragma unroll
-    for (int k = 0; k < 4; k++) fetch(now, 0, k);
+    for (int k = 0; k < 4; k++) fetch(k);
     for (uint32_t i = t; i < sums; i += CELL_THREADS) low[i] = MIDDLE, high[i] = 0;
     if (t < 2 * NOBODIES) tables[t / NOBODIES * (numbers + NOBODIES) + numbers + t % NOBODIES] = 0;
     while (true) {
-        const uint32_t strip = c / inner;
+        const uint32_t strip = now.strip, size = now.size;
         // Places count from the first one in the strip.
-        const char* const table = reinterpret_cast<const char*>(tables + (c & 1) * (numbers + NOBODIES) - c % inner % BESIDE * (numbers + NOBODIES));
+        const char* const table =
+            reinterpret_cast<const char*>(tables + now.buffer * (numbers + NOBODIES) - now.numbers % BESIDE * (numbers + NOBODIES));
         auto four = [&](const uint4& quad) {
             const uint32_t entry[4] = {quad.x, quad.y, quad.z, quad.w};
             int32_t q[4];
@@ -130,33 +124,27 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
         };
         arrived();
         __syncthreads();
-        const Place was = now;
         const bool more = ++c < last;
         if (more) {
-            fetch_numbers(c);
             now = ahead;
-            ahead = place_of(c + 1);
+            if (now.fresh) fetch_numbers(now);
+            ahead = cells.steps[c + 1 < last ? c + 1 : c];
         }
-        for (uint32_t p = 0; p == 0 || p < was.size; p += 4 * CELL_THREADS) {
-            // What the registers get next is of this step, or the first of the next one.
-            const bool here = p + 4 * CELL_THREADS < was.size;
-            const Place place = {here ? was.first : now.first, here ? was.first_size : now.first_size, here ? was.second : now.second,
-                                 here ? was.size : now.size};
-            const uint32_t then = here ? p + 4 * CELL_THREADS : 0;
 #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const uint4 quad = next[k];
-                if (here || more) fetch(place, then, k);
-                if (p + k * CELL_THREADS + t < was.size) four(quad);
-            }
+        for (int k = 0; k < 4; k++) {
+            const uint4 quad = next[k];
+            if (more) fetch(k);
+            if (k * CELL_THREADS + t < size) four(quad);
         }
-        if (!more || c / inner != strip) {
+        if (!more || now.strip != strip) {
             __syncthreads();
-            for (uint32_t i = t; i < sums; i += CELL_THREADS) {
-                const int64_t sum = static_cast<int64_t>(low[i]) - MIDDLE + (static_cast<int64_t>(high[i]) << 32);
-                low[i] = MIDDLE, high[i] = 0;
-                const uint32_t side = i / (own + NOBODIES), inside = i % (own + NOBODIES);
-                if (inside < own) flush((strip * BESIDE + side) * static_cast<uint64_t>(own) + inside, sum);
+            for (uint32_t side = 0; side < BESIDE; side++) {
+                for (uint32_t inside = t; inside < own; inside += CELL_THREADS) {
+                    const uint32_t i = side * (own + NOBODIES) + inside;
+                    const int64_t sum = static_cast<int64_t>(low[i]) - MIDDLE + (static_cast<int64_t>(high[i]) << 32);
+                    low[i] = MIDDLE, high[i] = 0;
+                    flush((strip * BESIDE + side) * static_cast<uint64_t>(own) + inside, sum);
+                }
             }
         }
         if (!more) return;

@@ -19,7 +19,8 @@ use crate::boosting::Monitor;
 use crate::error::{Error, Result};
 use crate::launch;
 use crate::linear::csr::Csr;
-use cudarc::driver::{CudaSlice, DeviceRepr};
+use cudarc::driver::{CudaSlice, DeviceRepr, ValidAsZeroBits};
+use std::ops::Range;
 
 /// Threads of a block that works on cells, what stands behind the numbers of a side, and blocks or tiles whose sums are kept: twins of
 /// `CELL_THREADS`, `NOBODIES` and `BESIDE`.
@@ -40,7 +41,7 @@ const WAVES: usize = 256;
 const FEW: usize = 2048;
 
 /// What a step costs beside its entries, in entries.
-const OF_STEP: u64 = 1000;
+const OF_STEP: u64 = 1500;
 
 /// Entries that are sorted at a time, and cells.
 const SORTED: usize = 1 << 26;
@@ -124,7 +125,7 @@ impl Grid {
     }
 
     /// Strips of rows that are sorted together.
-    fn groups(&self, csr: &Csr<'_>) -> Vec<std::ops::Range<usize>> {
+    fn groups(&self, csr: &Csr<'_>) -> Vec<Range<usize>> {
         let (mut groups, mut first) = (vec![], 0);
         while first < self.strips() {
             let rows = rows_of(csr, first * self.strip(), SORTED);
@@ -137,11 +138,11 @@ impl Grid {
     }
 
     /// The rows of strips.
-    fn rows_of(&self, csr: &Csr<'_>, strips: &std::ops::Range<usize>) -> std::ops::Range<usize> {
+    fn rows_of(&self, csr: &Csr<'_>, strips: &Range<usize>) -> Range<usize> {
         strips.start * self.strip()..csr.rows().min(strips.end * self.strip())
     }
 
-    fn entries(&self, csr: &Csr<'_>, strips: &std::ops::Range<usize>) -> usize {
+    fn entries(&self, csr: &Csr<'_>, strips: &Range<usize>) -> usize {
         let rows = self.rows_of(csr, strips);
         csr.entries_before(rows.end) - csr.entries_before(rows.start)
     }
@@ -152,10 +153,8 @@ impl Grid {
 #[derive(Clone, Copy, Debug)]
 struct Raw {
     entries: u64,
-    quads: u64,
+    steps: u64,
     ranges: u64,
-    blocks: u32,
-    tiles: u32,
     height: u32,
     width: u32,
     rows: u64,
@@ -166,17 +165,81 @@ struct Raw {
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
 unsafe impl DeviceRepr for Raw {}
 
+/// Twin of `Step`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    first: u32,
+    first_size: u32,
+    second: u32,
+    size: u32,
+    numbers: u32,
+    strip: u32,
+    buffer: u32,
+    fresh: u32,
+}
+
+// SAFETY: plain numbers in C's layout, which is the kernels' own.
+unsafe impl DeviceRepr for Step {}
+// SAFETY: likewise; all bits are numbers.
+unsafe impl ValidAsZeroBits for Step {}
+
+/// What blocks of threads take, one step after the other, and where each one's begin.
+struct Way {
+    steps: CudaSlice<Step>,
+    ranges: CudaSlice<u32>,
+}
+
+impl Way {
+    /// `strips` times `inner` steps, whose fours are those of `cells(strip, step)`, dealt to so many blocks of threads: whole strips
+    /// where these are of one block of threads.
+    fn new(
+        queue: &Queue,
+        (strips, inner): (usize, usize),
+        threads: usize,
+        whole: bool,
+        cells: impl Fn(usize, usize) -> [Range<u32>; 2],
+    ) -> Result<Way> {
+        let weight = |strip: usize, step: usize| cells(strip, step).iter().map(|c| 4 * c.len() as u64).sum::<u64>() + OF_STEP;
+        let borders: Vec<usize> = match whole {
+            true => shares(strips, threads, |s| (0..inner).map(|i| weight(s, i)).sum()).into_iter().map(|s| s as usize * inner).collect(),
+            false => shares(strips * inner, threads, |i| weight(i / inner, i % inner)).into_iter().map(|i| i as usize).collect(),
+        };
+        let (mut steps, mut starts) = (vec![], Vec::with_capacity(strips * inner + 1));
+        for i in 0..strips * inner {
+            starts.push(steps.len() as u32);
+            let (strip, numbers) = (i / inner, i % inner);
+            let [a, b] = cells(strip, numbers);
+            let size = (a.len() + b.len()) as u32;
+            // In parts of what the registers hold.
+            for from in (0..size.max(1)).step_by(4 * THREADS as usize) {
+                let (len, of_a) = ((size - from).min(4 * THREADS), (a.len() as u32).saturating_sub(from));
+                steps.push(Step {
+                    first: a.start.wrapping_add(from),
+                    first_size: of_a,
+                    second: b.start.wrapping_add(from).wrapping_sub(a.len() as u32),
+                    size: len,
+                    numbers: numbers as u32,
+                    strip: strip as u32,
+                    buffer: (i % 2) as u32,
+                    fresh: (from == 0) as u32,
+                });
+            }
+        }
+        starts.push(steps.len() as u32);
+        let ranges: Vec<u32> = borders.into_iter().map(|b| starts[b]).collect();
+        Ok(Way { steps: queue.copy_of("steps", &steps)?, ranges: queue.copy_of("steps", &ranges)? })
+    }
+}
+
 /// Entries in cells.
 pub struct Cells {
     pub grid: Grid,
     rows: usize,
     outputs: usize,
     entries: CudaSlice<u32>,
-    /// Where each begins, in fours.
-    quads: CudaSlice<u32>,
-    /// The cells of each block of threads, by rows and by features.
-    by_row: CudaSlice<u32>,
-    by_feature: CudaSlice<u32>,
+    by_row: Way,
+    by_feature: Way,
 }
 
 impl Cells {
@@ -230,32 +293,24 @@ impl Cells {
             // SAFETY: the arguments are those of `linear_arrange`; cells lie one behind the other, and there is room for them.
             unsafe { launch!(queue, arrange, config; &count, &tiles, &width, &height, &starts, &sorted.1, &of_group, &mut sizes, &mut all) }?;
         }
-        let weight = |cell: usize| 4 * (quads[cell + 1] - quads[cell]) as u64 + OF_STEP / BESIDE as u64;
-        let of_strip = |s: usize| (s * cut.tiles * BESIDE..(s + 1) * cut.tiles * BESIDE).map(weight).sum();
-        let by_row: Vec<u32> = shares(cut.strips(), cut.threads, of_strip).into_iter().map(|s| s * cut.tiles as u32).collect();
-        let by_feature = shares(cut.cells() / BESIDE, cut.threads, |step| {
-            let (strip, block) = (step / cut.blocks, step % cut.blocks);
-            (0..BESIDE).map(|i| weight((block / BESIDE * cut.tiles + strip * BESIDE + i) * BESIDE + block % BESIDE)).sum()
-        });
-        Ok(Cells {
-            grid: cut,
-            rows: csr.rows(),
-            outputs,
-            entries: all,
-            quads: queue.copy_of("cells", &quads)?,
-            by_row: queue.copy_of("cells", &by_row)?,
-            by_feature: queue.copy_of("cells", &by_feature)?,
-        })
+        let fours = |first: usize, n: usize| quads[first]..quads[first + n];
+        // A strip's cells of a tile are neighbours; of a block's cells two tiles' are not.
+        let by_row = Way::new(queue, (cut.strips(), cut.tiles), cut.threads, true, |strip, tile| {
+            [fours((strip * cut.tiles + tile) * BESIDE, BESIDE), 0..0]
+        })?;
+        let by_feature = Way::new(queue, (cut.tiles / BESIDE, cut.blocks), cut.threads, false, |strip, block| {
+            let cell = (block / BESIDE * cut.tiles + strip * BESIDE) * BESIDE + block % BESIDE;
+            [fours(cell, 1), fours(cell + BESIDE, 1)]
+        })?;
+        Ok(Cells { grid: cut, rows: csr.rows(), outputs, entries: all, by_row, by_feature })
     }
 
-    fn raw(&self, queue: &Queue, ranges: &CudaSlice<u32>, output: usize) -> Raw {
+    fn raw(&self, queue: &Queue, way: &Way, output: usize) -> Raw {
         let cut = self.grid;
         Raw {
             entries: address(queue, &self.entries),
-            quads: address(queue, &self.quads),
-            ranges: address(queue, ranges),
-            blocks: cut.blocks as u32,
-            tiles: cut.tiles as u32,
+            steps: address(queue, &way.steps),
+            ranges: address(queue, &way.ranges),
             height: cut.height as u32,
             width: cut.width as u32,
             rows: self.rows as u64,
