@@ -75,7 +75,10 @@ impl Table {
         Input {
             sparse: Some(SparseRows { features: ListColumn { name: "x".into(), chunks: vec![chunk] }, values: None }),
             dense: vec![],
-            target: Target::Classes { codes: &self.codes, labels: if self.classes > 2 { Labels::Integer((0..self.classes as i64).collect()) } else { Labels::Boolean } },
+            target: Target::Classes {
+                codes: &self.codes,
+                labels: if self.classes > 2 { Labels::Integer((0..self.classes as i64).collect()) } else { Labels::Boolean },
+            },
             target_name: "y".into(),
             weight: None,
             held_out: None,

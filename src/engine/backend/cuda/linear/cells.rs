@@ -291,7 +291,9 @@ impl Cells {
             let of_group = queue.copy_of("cells", &quads[first..])?;
             let config = striding(32 * count as usize);
             // SAFETY: the arguments are those of `linear_arrange`; cells lie one behind the other, and there is room for them.
-            unsafe { launch!(queue, arrange, config; &count, &tiles, &width, &height, &starts, &sorted.1, &of_group, &mut sizes, &mut all) }?;
+            unsafe {
+                launch!(queue, arrange, config; &count, &tiles, &width, &height, &starts, &sorted.1, &of_group, &mut sizes, &mut all)
+            }?;
         }
         let fours = |first: usize, n: usize| quads[first]..quads[first + n];
         // A strip's cells of a tile are neighbours; of a block's cells two tiles' are not.
@@ -322,7 +324,8 @@ impl Cells {
     /// One of several outputs' numbers, of `n` that there are of each, with zeros behind them up to `room`.
     fn part(&self, queue: &Queue, numbers: u64, n: usize, output: usize, room: usize) -> Result<CudaSlice<i32>> {
         let mut to = queue.zeros("numbers of an output", room)?;
-        let (kernel, blocks) = (queue.gpu().kernel(LINEAR, "linear_output")?, (n.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8));
+        let (kernel, blocks) =
+            (queue.gpu().kernel(LINEAR, "linear_output")?, (n.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8));
         let (n, outputs, output) = (n as u64, self.outputs as u32, output as u32);
         // SAFETY: the arguments are those of `linear_output`, and there is room for `n` numbers.
         unsafe { launch!(queue, kernel, grid(blocks.max(1), 256, 0); &n, &outputs, &output, &numbers, &mut to) }?;

@@ -83,9 +83,7 @@ pub fn pass_times(input: &Input<'_>, params: &LinearParams, repeats: usize) -> R
         let (sparse, tail) = vector.split_at(p.width * p.outputs);
         let (numbers, scale) = linear.whole(sparse)?;
         let out = std::cell::RefCell::new(linear.rows(&vec![0.0; p.outputs])?);
-        times.scores = median(&|| {
-            linear.whole_scores(tail, &numbers, scale, &mut out.borrow_mut())
-        })?;
+        times.scores = median(&|| linear.whole_scores(tail, &numbers, scale, &mut out.borrow_mut()))?;
         let whole_scale = crate::linear::whole::power(largest, passes.precision.bits);
         let whole = std::cell::RefCell::new(linear.room()?);
         let sums = std::cell::RefCell::new(queue.zeros::<i64>("sums", p.width * p.outputs)?);
