@@ -293,7 +293,9 @@ fn every_kernel_once() {
         return;
     }
     let start = Instant::now();
-    for (rows, features, most, classes, values) in [(40_000, 900, 60, 2, false), (40_000, 900, 60, 3, false), (2_000, 300, 9, 2, true), (2_000, 300, 9, 3, false)] {
+    for (rows, features, most, classes, values) in
+        [(40_000, 900, 60, 2, false), (40_000, 900, 60, 3, false), (2_000, 300, 9, 2, true), (2_000, 300, 9, 3, false)]
+    {
         let mut table = table(rows, features, most, classes, values, 1);
         let base = json!({ "device": "cuda", "epochs": 1 });
         say(&format!("{rows} rows as {}", pass_times(&table.input(), &params(base), 1).unwrap().layout));
