@@ -4,27 +4,13 @@ Needs torch and cupy, nothing of this project: `python3 benchmarks/gpu_borders.p
 borders yet: neither library keeps heavy values apart or cuts between distinct values.
 """
 
-import statistics
 from functools import partial
 
 import cupy
 import torch
+from gpu_clock import median
 
 N = 100_000_000
-REPEATS = 7
-
-
-def median(work) -> float:
-    """Milliseconds by the device's clock."""
-    times = []
-    for _ in range(REPEATS + 2):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times[2:])
 
 
 def main() -> None:

@@ -4,24 +4,11 @@ The same steps: keys of (category, random place), a stable sort, sums before eac
 values scattered back. Needs torch and cupy, nothing of this project.
 """
 
-import statistics
-
 import cupy
 import torch
+from gpu_clock import median
 
-N, CATEGORIES, REPEATS = 100_000_000, 1_000_000, 5
-
-
-def median(work) -> float:
-    times = []
-    for _ in range(REPEATS + 1):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times[1:])
+N, CATEGORIES = 100_000_000, 1_000_000
 
 
 def with_torch(codes: torch.Tensor, flags: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,6 @@
 //! Passes of sparse logistic regression on a GPU: the classic trial, 10 to 110 of a million features a row, beside a copy of memory in
-//! the same run. `cargo bench -p taiga-engine --features cuda --bench cuda_linear -- [rows] [passes]`.
+//! the same run. `cargo bench -p taiga-engine --features cuda --bench cuda_linear -- [rows] [passes] [classes]`; of more than two
+//! classes only passes are measured. `TAIGA_CUDA_SHARED=65536` has lists instead of cells.
 //!
 //! `benchmarks/gpu_sparse_lr.py` measures cupy's and torch's sparse products on the same shape. A pass is scores and gradient; its
 //! limit is the time that the bytes of feature numbers (4 an entry) take to be read twice at the copy's speed.
@@ -23,17 +24,18 @@ struct Table {
     offsets: Vec<i64>,
     numbers: Vec<u32>,
     codes: Vec<u32>,
+    classes: u32,
 }
 
 impl Table {
-    fn new(rows: usize) -> Table {
+    fn new(rows: usize, classes: u32) -> Table {
         let lengths = Random::new(7, Purpose::RowSample, 1);
         let mut offsets = vec![0i64];
         offsets.extend((0..rows as u64).scan(0, |at, i| {
             *at += 10 + (lengths.u64(i) % 101) as i64;
             Some(*at)
         }));
-        let mut table = Table { numbers: vec![0; offsets[rows] as usize], codes: vec![0; rows], offsets };
+        let mut table = Table { numbers: vec![0; offsets[rows] as usize], codes: vec![0; rows], offsets, classes };
         let mut parts = vec![];
         let mut rest = table.numbers.as_mut_slice();
         for (part, codes) in table.codes.chunks_mut(PART).enumerate() {
@@ -56,6 +58,9 @@ impl Table {
                     even += (*number % 2 == 0) as u64;
                 }
                 *code = if 2 * even == n { (span.start % 2) as u32 } else { (2 * even > n) as u32 };
+                if classes > 2 {
+                    *code = (*code + span.end as u32) % classes;
+                }
             }
         });
         table
@@ -70,7 +75,10 @@ impl Table {
         Input {
             sparse: Some(SparseRows { features: ListColumn { name: "x".into(), chunks: vec![chunk] }, values: None }),
             dense: vec![],
-            target: Target::Classes { codes: &self.codes, labels: Labels::Boolean },
+            target: Target::Classes {
+                codes: &self.codes,
+                labels: if self.classes > 2 { Labels::Integer((0..self.classes as i64).collect()) } else { Labels::Boolean },
+            },
             target_name: "y".into(),
             weight: None,
             held_out: None,
@@ -87,11 +95,13 @@ fn show(times: &PassTimes) {
     );
     println!("  residuals {:.3} ms, derivatives along a line {:.3} ms", times.residuals, times.along);
     if !times.scores.is_nan() {
-        let pass = times.scores + times.gradient;
+        // Of one class: several read the numbers as often.
+        let pass = (times.scores + times.gradient) / times.outputs as f64;
         println!(
-            "  scores {:.3} ms, gradient {:.3} ms; a pass {pass:.3} ms; limit {limit:.3} ms: {:.1} % of the memory's speed",
+            "  scores {:.3} ms, gradient {:.3} ms of {} outputs; a pass of one {pass:.3} ms; limit {limit:.3} ms: {:.1} % of the memory's speed",
             times.scores,
             times.gradient,
+            times.outputs,
             100.0 * limit / pass
         );
     }
@@ -102,7 +112,8 @@ fn main() {
     let args: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     let (rows, passes) = (args.first().copied().unwrap_or(10_000_000), args.get(1).copied().unwrap_or(4));
     let start = Instant::now();
-    let table = Table::new(rows);
+    let classes = args.get(2).copied().unwrap_or(2) as u32;
+    let table = Table::new(rows, classes);
     println!("{rows} rows, {} entries, made in {:.1} s", table.numbers.len(), start.elapsed().as_secs_f64());
     let input = table.input();
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -113,7 +124,7 @@ fn main() {
         Ok(times) => show(&times),
         Err(e) => return println!("not measured: {e}"),
     }
-    if passes == 0 {
+    if passes == 0 || classes > 2 {
         return;
     }
     let mut bytes = vec![];

@@ -293,8 +293,12 @@ fn every_kernel_once() {
         return;
     }
     let start = Instant::now();
-    for (rows, features, most, classes, values) in [(36_000, 900, 60, 2, false), (2_000, 300, 9, 2, true), (2_000, 300, 9, 3, false)] {
+    for (rows, features, most, classes, values) in
+        [(40_000, 900, 60, 2, false), (40_000, 900, 60, 3, false), (2_000, 300, 9, 2, true), (2_000, 300, 9, 3, false)]
+    {
         let mut table = table(rows, features, most, classes, values, 1);
+        let base = json!({ "device": "cuda", "epochs": 1 });
+        say(&format!("{rows} rows as {}", pass_times(&table.input(), &params(base), 1).unwrap().layout));
         table.dense = vec![(0..rows).map(|i| (i % 7) as f64).collect()];
         for limit in [None, Some(1 << 18)] {
             let _limit = Limit::new(limit);

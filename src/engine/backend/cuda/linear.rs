@@ -125,7 +125,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         let entries = match &p.csr {
             None => Entries::None,
             Some(csr) => match plan.grid {
-                Some(grid) => Entries::Cells(Cells::new(&queue, csr, grid, passes.monitor)?),
+                Some(grid) => Entries::Cells(Cells::new(&queue, csr, p.outputs, grid, passes.monitor)?),
                 None => Entries::Lists(Storage::new(&queue, csr, &plan, passes.monitor)?),
             },
         };
@@ -187,18 +187,28 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         unsafe { launch!(self.queue, kernel, config; &self.rows, &tail, out) }
     }
 
-    /// Adds what entries give under coefficients as integers.
-    fn add_whole_scores(&self, numbers: &CudaSlice<i32>, scale: f64, out: &mut CudaSlice<f64>) -> Result<()> {
-        let (numbers, to) = (address(&self.queue, numbers), address(&self.queue, out));
+    /// Scores of sparse coefficients as integers, and of `tail`: those of dense columns, and intercepts.
+    fn whole_scores(&self, tail: &[f64], numbers: &CudaSlice<i32>, scale: f64, out: &mut CudaSlice<f64>) -> Result<()> {
+        let (p, from) = (self.problem(), address(&self.queue, numbers));
+        let to = address(&self.queue, out);
         match &self.entries {
-            Entries::None => Ok(()),
-            Entries::Cells(cells) => cells.scores(&self.queue, numbers, scale, to),
+            // Intercepts and entries at once.
+            Entries::Cells(cells) if p.dense.is_empty() => {
+                let tail = self.queue.copy_of("coefficients", tail)?;
+                cells.scores(&self.queue, from, p.width, scale, address(&self.queue, &tail), to)
+            }
+            Entries::Cells(cells) => {
+                self.base(tail, out)?;
+                cells.scores(&self.queue, from, p.width, scale, 0, to)
+            }
             Entries::Lists(lists) => {
+                self.base(tail, out)?;
                 let kernel = self.queue.gpu().kernel(LINEAR, "linear_scores_whole")?;
                 // SAFETY: the arguments are those of `linear_scores_whole`, with coefficients of all features and room for
                 // all rows.
-                lists.each(&self.queue, &|queue, lists| unsafe { launch!(queue, kernel, lists.config(); &lists, &numbers, &scale, &to) })
+                lists.each(&self.queue, &|queue, lists| unsafe { launch!(queue, kernel, lists.config(); &lists, &from, &scale, &to) })
             }
+            Entries::None => self.base(tail, out),
         }
     }
 
@@ -269,11 +279,11 @@ impl LinearBackend for CudaLinear<'_, '_> {
         self.check()?;
         let p = self.problem();
         let (sparse, tail) = vector.split_at(p.width * p.outputs);
-        self.base(tail, out)?;
         if self.passes.precision.whole {
             let (numbers, scale) = self.whole(sparse)?;
-            return self.add_whole_scores(&numbers, scale, out);
+            return self.whole_scores(tail, &numbers, scale, out);
         }
+        self.base(tail, out)?;
         let Entries::Lists(lists) = &self.entries else { return Ok(()) };
         let vector = upload(&self.queue, "coefficients", sparse)?;
         let (from, to) = (address(&self.queue, &vector), address(&self.queue, out));
@@ -329,15 +339,15 @@ impl LinearBackend for CudaLinear<'_, '_> {
         let p = self.problem();
         let scale = power(p.largest_weight(), self.passes.precision.bits);
         let (sparse, others) = out.split_at_mut(p.width * p.outputs);
-        let mut sums = self.queue.zeros::<i64>("sums of features", sparse.len())?;
+        let sums = self.queue.zeros::<i64>("sums of features", sparse.len())?;
         match &self.entries {
             Entries::None => {}
-            Entries::Cells(_) => {
+            Entries::Cells(cells) => {
                 let mut whole = self.room()?;
                 let kernel = self.queue.gpu().kernel(LINEAR, "linear_round_weight")?;
                 // SAFETY: the arguments are those of `linear_round_weight`, and there is room for all rows.
                 unsafe { launch!(self.queue, kernel, self.striding(p.rows); &self.rows, &scale, &mut whole) }?;
-                self.add_whole(&whole, &mut sums)?;
+                cells.gradient_of(&self.queue, address(&self.queue, &whole), 0, address(&self.queue, &sums))?;
             }
             Entries::Lists(lists) => {
                 let to = address(&self.queue, &sums);

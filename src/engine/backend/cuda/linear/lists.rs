@@ -81,7 +81,7 @@ impl Plan {
         let possible = entries < u32::MAX as usize - 4 && all <= resident_limit();
         let fits = |more: u64| queue.check_memory("a logistic regression", always + all + more);
         let grid = Grid::new(queue.gpu(), p.rows, p.width, entries)
-            .filter(|_| passes.precision.whole && p.outputs == 1 && possible)
+            .filter(|_| passes.precision.whole && possible)
             .filter(|grid| fits(grid.temporary(csr)).is_ok());
         if grid.is_some() || (possible && fits(0).is_ok()) {
             return Ok(Plan { grid, streamed: false, outputs });
