@@ -237,7 +237,8 @@ impl<C: Code> Batch<'_, '_, C> {
         let mut nodes = queue.alloc::<Node>("nodes", capacity)?;
         let classes = if let Targets::Classes(c) = work.targets { c.classes } else { 0 };
         let mut lanes = queue.alloc::<u64>("nodes", capacity * classes)?;
-        let sets = self.table.categorical.then(|| queue.alloc::<u64>("nodes", 4 * capacity)).transpose()?;
+        // Nodes that no category divides have none, and are read along.
+        let sets = self.table.categorical.then(|| queue.zeros::<u64>("nodes", 4 * capacity)).transpose()?;
         let next_node = queue.copy_of("nodes", &[self.count as u32])?;
         // Of two levels three lists each, one behind the other.
         let mut own = [queue.alloc::<u32>("nodes", 3 * capacity)?, queue.alloc::<u32>("nodes", 3 * capacity)?];
