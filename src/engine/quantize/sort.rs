@@ -14,6 +14,20 @@ pub(crate) struct Heavy {
     pub rows: usize,
 }
 
+/// How many of the values with so many `rows` each, the heaviest first, have at least those of an average bin, where the average is
+/// over the bins and rows that heavier ones leave; and the rows that all of them leave of `total`.
+pub(crate) fn heavy_count(rows: impl Iterator<Item = usize>, bins: usize, total: usize) -> (usize, usize) {
+    let (mut count, mut rest) = (0, total);
+    for rows in rows {
+        if count == bins || rows * (bins - count) < rest {
+            break;
+        }
+        rest -= rows;
+        count += 1;
+    }
+    (count, rest)
+}
+
 /// Distinct values in ascending order and how many rows have each, wherever they are kept: what the border methods ask.
 /// Never NaN, never -0.0.
 pub(crate) trait SortedValues {
@@ -157,8 +171,8 @@ impl<K: Key> SortedValues for Distinct<K> {
 
     fn heavy_values(&self, bins: usize) -> Result<Vec<Heavy>> {
         let n = self.len();
-        let mut rest_rows = self.before(n);
-        if (0..n).all(|i| self.rows(i) * bins < rest_rows) {
+        let total = self.before(n);
+        if (0..n).all(|i| self.rows(i) * bins < total) {
             return Ok(vec![]);
         }
         let mut by_rows: Vec<usize> = (0..n).collect();
@@ -166,12 +180,7 @@ impl<K: Key> SortedValues for Distinct<K> {
         by_rows.select_nth_unstable_by_key(bins, heaviest_first);
         by_rows.truncate(bins);
         by_rows.sort_unstable_by_key(heaviest_first);
-        let mut count = 0;
-        while count < bins && self.rows(by_rows[count]) * (bins - count) >= rest_rows {
-            rest_rows -= self.rows(by_rows[count]);
-            count += 1;
-        }
-        by_rows.truncate(count);
+        by_rows.truncate(heavy_count(by_rows.iter().map(|i| self.rows(*i)), bins, total).0);
         by_rows.sort_unstable();
         Ok(by_rows.into_iter().map(|index| Heavy { index, before: self.before(index), rows: self.rows(index) }).collect())
     }

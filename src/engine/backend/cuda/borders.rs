@@ -20,7 +20,7 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::launch;
 use crate::quantize::borders::{BorderParams, borders_of};
-use crate::quantize::sort::{Heavy, Key, SortedValues};
+use crate::quantize::sort::{Heavy, Key, SortedValues, heavy_count};
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -284,11 +284,7 @@ impl<K: DeviceKey> SortedValues for DeviceValues<'_, K> {
             let of = |[index, before, rows]: [u32; 3]| Heavy { index: index as usize, before: before as usize, rows: rows as usize };
             let mut heavy: Vec<Heavy> = found[1..].as_chunks().0.iter().take(found[0] as usize).copied().map(of).collect();
             heavy.sort_unstable_by_key(|h| (std::cmp::Reverse(h.rows), h.index));
-            (count, rest) = (0, self.rows);
-            while count < heavy.len() && heavy[count].rows * (bins - count) >= rest {
-                rest -= heavy[count].rows;
-                count += 1;
-            }
+            (count, rest) = heavy_count(heavy.iter().map(|h| h.rows), bins, self.rows);
             // None of those that were not listed has `least` rows.
             if count < heavy.len() || (least - 1) * (bins - count) < rest {
                 heavy.truncate(count);
