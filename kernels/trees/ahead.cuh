@@ -13,7 +13,7 @@ namespace taiga {
 struct Ahead {
     Search search;            // of the first open group; `items` is the level's
     const uint32_t* numbers;  // of each column: its feature
-    const uint64_t* codes;    // and where its codes are
+    const uint64_t* codes;    // and where its codes are (`Job::codes`)
     // Heaps.
     Node* nodes;
     Item* items;
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(32) tree_seed(Node* root, uint32_t 
 __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32_t column, const Best& best, Sums left, bool searched) {
     const uint32_t nodes = 1u << a.level, at = nodes - 1 + place;
     const Item item = a.items[at];
-    const bool exists = item.state & EXISTS, divided = exists && column != ~0u, last = a.level + 1 == a.depth;
+    const bool exists = item.state & EXISTS, divided = exists && column != NOWHERE, last = a.level + 1 == a.depth;
     Found* found = a.found + at;
     *found = Found{};
     found->side = divided ? best.side : NO_SIDE;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32
     found->left = left;
     const uint32_t last_left = feature.first + best.border;
     const bool zero_right = feature.first && best.side == MISSING_RIGHT;
-    a.questions[at] = question(reinterpret_cast<const uint8_t*>(a.codes[column]), last_left, zero_right);
+    a.questions[at] = question(a.codes[column], last_left, zero_right);
     if (last) return;
     // A node that was too small to be searched goes along; its children are too small too.
     Sums right = searched ? item.sums - left : item.sums;
@@ -73,7 +73,7 @@ __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32
         larger.minus = static_cast<int32_t>(slot);
         l.state |= left_open ? SEARCHED : 0;
         r.state |= right_open ? SEARCHED : 0;
-        job->codes = reinterpret_cast<const uint8_t*>(a.codes[column]);
+        job->codes = a.codes[column];
         job->last = last_left;
         job->zero_right = zero_right;
         job->right_is_smaller = right_is_smaller;
@@ -93,14 +93,20 @@ __device__ __forceinline__ void plan_level(const Ahead& a) {
     if (gridDim.x == 1 || last_block(a.arrived, gridDim.x)) make_plan(a.nodes, 1u << a.level, a.starts, a.plan, a.jobs);
 }
 
-// Every node of a level by its own split. A warp a node.
+// More columns than a warp looks through.
+constexpr uint32_t MANY_COLUMNS = 256;
+
+// Every node of a level by its own split. A warp a node, or a block, one after the other, where there are many columns.
 extern "C" __global__ void __launch_bounds__(256) tree_grow(const __grid_constant__ Ahead a) {
-    const uint32_t place = blockIdx.x * 8 + threadIdx.x / 32, at = (1u << a.level) - 1 + place;
-    if (place < 1u << a.level) {
+    const bool many = a.search.columns > MANY_COLUMNS;
+    for (uint32_t w = many ? 0 : threadIdx.x / 32; w < 8; w += many ? 1 : 8) {
+        const uint32_t place = blockIdx.x * 8 + w;
+        if (place >= 1u << a.level) break;
         const Best* best = a.search.best + static_cast<uint64_t>(place) * a.search.columns;
-        uint32_t column = a.items[at].state & SEARCHED ? best_column(best, a.search.columns) : ~0u;
-        if ((threadIdx.x & 31) == 0) {
-            Best b = column == ~0u ? Best{} : read_best(best + column);
+        const bool searched = a.items[(1u << a.level) - 1 + place].state & SEARCHED;
+        const uint32_t column = !searched ? NOWHERE : many ? best_column_of_block(best, a.search.columns) : best_column(best, a.search.columns);
+        if (threadIdx.x == 32 * w) {
+            Best b = column == NOWHERE ? Best{} : read_best(best + column);
             grow_node(a, place, column, b, b.left, true);
         }
     }
@@ -110,17 +116,14 @@ extern "C" __global__ void __launch_bounds__(256) tree_grow(const __grid_constan
 // All nodes of a level by one split. A warp a node.
 extern "C" __global__ void __launch_bounds__(256) tree_grow_level(const __grid_constant__ Ahead a) {
     const uint32_t place = blockIdx.x * 8 + threadIdx.x / 32, at = (1u << a.level) - 1 + place;
+    const uint32_t column = best_column_of_block(a.search.best, a.search.columns);
     if (place < 1u << a.level) {
-        uint32_t column = best_column(a.search.best, a.search.columns);
         const Item item = a.items[at];
         Sums left = item.sums;
         Best b = {};
-        if (column != ~0u) {
+        if (column != NOWHERE) {
             b = read_best(a.search.best + column);
-            const uint32_t f = a.numbers[column];
-            if (item.state & SEARCHED) {
-                left = left_sums(a.search, item.slot, f - a.search.first_feature, a.search.features[f].first, b.border, b.side);
-            }
+            if (item.state & SEARCHED) left = left_of_split(a.search, item, a.search.features[a.numbers[column]], b);
         }
         if ((threadIdx.x & 31) == 0) grow_node(a, place, column, b, left, item.state & SEARCHED);
     }
@@ -130,24 +133,44 @@ extern "C" __global__ void __launch_bounds__(256) tree_grow_level(const __grid_c
 // So many nodes, at most, are searched and grown in one launch.
 constexpr uint32_t FEW_NODES = 63;
 
-// Few nodes are searched and grown in one launch. blockIdx.x: the feature; blockIdx.y: the node. The last
-// block of a node to arrive decides its split, and the last node's plans the next level.
-extern "C" __global__ void __launch_bounds__(BINS) tree_search_grow(const __grid_constant__ Ahead a) {
-    follow_on();
+// What comes behind the searches of few nodes in the same launch: the last block of a node to arrive decides its split, and the
+// last node's plans the next level.
+__device__ __forceinline__ void grow_searched(const Ahead& a) {
     const uint32_t place = blockIdx.y;
-    search_node(a.search, blockIdx.x, place);
     if (!last_block(a.arrived + 1 + place, gridDim.x)) return;
-    if (threadIdx.x < 32) {
-        const Best* best = a.search.best + static_cast<uint64_t>(place) * a.search.columns;
-        const bool searched = a.search.items[place].state & SEARCHED;
-        const uint32_t column = searched ? best_column(best, a.search.columns) : ~0u;
-        if (threadIdx.x == 0) {
-            const Best b = column == ~0u ? Best{} : read_best(best + column);
-            grow_node(a, place, column, b, b.left, true);
-        }
+    const Best* best = a.search.best + static_cast<uint64_t>(place) * a.search.columns;
+    const bool searched = a.search.items[place].state & SEARCHED;
+    const uint32_t column = searched ? best_column_of_block(best, a.search.columns) : NOWHERE;
+    if (threadIdx.x == 0) {
+        const Best b = column == NOWHERE ? Best{} : read_best(best + column);
+        grow_node(a, place, column, b, b.left, true);
     }
     if (a.level + 1 == a.depth || !last_block(a.arrived, gridDim.y)) return;
     make_plan(a.nodes, 1u << a.level, a.starts, a.plan, a.jobs);
+}
+
+// Few nodes are searched and grown in one launch. blockIdx.x: the feature; blockIdx.y: the node.
+extern "C" __global__ void __launch_bounds__(BINS) tree_search_grow(const __grid_constant__ Ahead a) {
+    follow_on();
+    search_node(a.search, blockIdx.x, blockIdx.y);
+    grow_searched(a);
+}
+
+// The same where all features have at most so many codes.
+#define TAIGA_SEARCH_GROW(name, width, each)                                                                            \
+    extern "C" __global__ void __launch_bounds__(LANE_THREADS) name(const __grid_constant__ Ahead a) {                  \
+        follow_on();                                                                                                    \
+        search_lanes<width, each>(a.search, blockIdx.y);                                                                \
+        grow_searched(a);                                                                                               \
+    }
+
+TAIGA_SEARCH_GROW(tree_search_grow_4, 4, 1)
+TAIGA_SEARCH_GROW(tree_search_grow_32, 32, 1)
+
+extern "C" __global__ void __launch_bounds__(STEP_THREADS) tree_search_grow_256(const __grid_constant__ Ahead a) {
+    follow_on();
+    search_steps(a.search, blockIdx.y);
+    grow_searched(a);
 }
 
 // The same under one split for all nodes: the last block of a column to arrive adds up its scores, the last
@@ -161,12 +184,12 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_level_grow(const __grid_
     if (!last_block(a.arrived + 1 + blockIdx.x, gridDim.y)) return;
     sum_scores(a.search, level, a.numbers, blockIdx.x, nodes, true, true, known, true);
     if (!last_block(a.arrived, gridDim.x)) return;
-    const uint32_t column = best_column(a.search.best, a.search.columns);
-    const Best b = column == ~0u ? Best{} : read_best(a.search.best + column);
+    const uint32_t column = best_column_of_block(a.search.best, a.search.columns);
+    const Best b = column == NOWHERE ? Best{} : read_best(a.search.best + column);
     if (threadIdx.x < nodes) {
         const bool searched = known.searched[threadIdx.x];
         Sums left;
-        if (column != ~0u && searched) {
+        if (column != NOWHERE && searched) {
             left = kept_left(level, column, threadIdx.x, a.search.features[a.numbers[column]].first, b);
         } else {
             left = a.items[nodes - 1 + threadIdx.x].sums;

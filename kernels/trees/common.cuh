@@ -121,8 +121,8 @@ struct Node {
 
 // A division: which codes go right, and whose histogram is summed.
 struct Job {
-    // The codes of the feature: that of row r is `codes[r * 32]`.
-    const uint8_t* codes;
+    // The codes of the feature: the address of row 0's, that of row r being 32 r behind it; or where a listed one's are (listed.cuh).
+    uint64_t codes;
     uint32_t node;
     // Codes above `last` go right, and code 0 where `zero_right`.
     uint32_t last, zero_right;

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "sums.cuh"
+#include "listed.cuh"
 
 namespace taiga {
 
@@ -117,9 +117,10 @@ struct Test {
     }
 };
 
-// Sends the rows of nodes to their children.
-extern "C" __global__ void __launch_bounds__(768, resident(768, 2))
-    tree_divide(const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts, uint32_t count, const Plan* plan) {
+// Sends the rows of nodes to their children; `ANY`: by codes stored either way, else by those of columns.
+template <bool ANY>
+__device__ __forceinline__ void divide_rows(const Lists& l, const Entries& listed, Node* nodes, const Job* jobs, const uint32_t* starts, uint32_t count,
+                                            const Plan* plan) {
     constexpr int TURNS = 3;
     __shared__ Places::Shared asked;
     const Group group;
@@ -130,17 +131,26 @@ extern "C" __global__ void __launch_bounds__(768, resident(768, 2))
         const Job& job = jobs[share.which];
         const Part part(l, nodes, job, first, rows);
         const Test test(job);
-        const uint8_t* codes = job.codes;
+        const uint64_t codes = job.codes;
         for (uint32_t all = part.from + group.number * (32 * GROUP * TURNS); all < part.to; all += blockDim.x * TURNS) {
             const uint32_t base = all + group.warp * (32 * TURNS);
             uint2 entry[TURNS];
             unsigned right[TURNS];
 #pragma unroll
             for (int t = 0; t < TURNS; t++) entry[t] = part.entry(l, base + t * 32 + lane);
-            uint32_t rights = 0, here = part.rows_from(base, 32 * TURNS);
+            uint32_t rights = 0, here = part.rows_from(base, 32 * TURNS), code[TURNS];
+            if (ANY && (codes & LISTED)) {
+                uint32_t rows[TURNS];
+#pragma unroll
+                for (int t = 0; t < TURNS; t++) rows[t] = entry[t].x;
+                listed_codes(listed, codes, rows, code);
+            } else {
+#pragma unroll
+                for (int t = 0; t < TURNS; t++) code[t] = reinterpret_cast<const uint8_t*>(codes)[static_cast<uint64_t>(entry[t].x) * LANES];
+            }
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
-                bool goes = t * 32 + lane < here && test.right(codes[static_cast<uint64_t>(entry[t].x) * LANES]);
+                bool goes = t * 32 + lane < here && test.right(code[t]);
                 right[t] = __ballot_sync(~0u, goes);
                 rights += __popc(right[t]);
             }
@@ -154,6 +164,18 @@ extern "C" __global__ void __launch_bounds__(768, resident(768, 2))
             }
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(768, resident(768, 2))
+    tree_divide(const __grid_constant__ Lists l, const __grid_constant__ Entries listed, Node* nodes, const Job* jobs, const uint32_t* starts,
+                uint32_t count, const Plan* plan) {
+    divide_rows<false>(l, listed, nodes, jobs, starts, count, plan);
+}
+
+extern "C" __global__ void __launch_bounds__(768, resident(768, 1))
+    tree_divide_any(const __grid_constant__ Lists l, const __grid_constant__ Entries listed, Node* nodes, const Job* jobs, const uint32_t* starts,
+                    uint32_t count, const Plan* plan) {
+    divide_rows<true>(l, listed, nodes, jobs, starts, count, plan);
 }
 
 // The same, and the rows of the smaller children are added to their histograms on the way, for
@@ -182,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
         const Part part(l, nodes, job, first, rows);
         const Test test(job);
         const bool right_is_smaller = job.right_is_smaller;
-        const uint32_t feature = static_cast<uint32_t>(job.codes - h.codes);
+        const uint32_t feature = static_cast<uint32_t>(job.codes - reinterpret_cast<uint64_t>(h.codes));
         int queued = 0;
         const uint32_t begin = part.from + group.number * (32 * GROUP * TURNS), own = group.warp * (32 * TURNS);
         uint2 next[TURNS];

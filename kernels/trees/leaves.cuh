@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "listed.cuh"
 #include "search.cuh"
 
 namespace taiga {
@@ -11,13 +12,13 @@ namespace taiga {
 //
 //   bits 0-48   address: the code of row r is at address + 32 r        0-31  the leaf
 //   bits 49-56  last
-//   bits 57-59  ZERO_RIGHT, BY_SET, LEAF
+//   bits 57-60  ZERO_RIGHT, BY_SET, LEAF, LISTED: then bits 0-47 are not an address, but see listed.cuh
 //
 // Trees of levels are heaps, the children of entry i being 2i + 1 and 2i + 2; others name them.
 constexpr uint64_t ADDRESS = (1ull << 49) - 1, ZERO_RIGHT = 1ull << 57, BY_SET = 1ull << 58, LEAF = 1ull << 59;
 
-__device__ __forceinline__ uint64_t question(const uint8_t* codes, uint32_t last, bool zero_right) {
-    return reinterpret_cast<uint64_t>(codes) | static_cast<uint64_t>(last < 255 ? last : 255) << 49 | (zero_right ? ZERO_RIGHT : 0);
+__device__ __forceinline__ uint64_t question(uint64_t codes, uint32_t last, bool zero_right) {
+    return codes | static_cast<uint64_t>(last < 255 ? last : 255) << 49 | (zero_right ? ZERO_RIGHT : 0);
 }
 
 struct Walk {
@@ -26,6 +27,7 @@ struct Walk {
     const uint32_t* sets;   // [entry][8]; where there are some
     uint32_t entries;
     uint32_t depth;  // of a heap: its leaves are entry i's less 2^depth - 1
+    Entries listed;
 };
 
 // The leaf of a row, by questions of any features.
@@ -35,7 +37,7 @@ __device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* quest
         if (!children && level == w.depth) return at - ((1u << w.depth) - 1);
         uint64_t q = questions[at];
         if (q & LEAF) return static_cast<uint32_t>(q);
-        uint32_t code = reinterpret_cast<const uint8_t*>(q & ADDRESS)[row * LANES];
+        uint32_t code = code_at(w.listed, q & (ADDRESS | LISTED), static_cast<uint32_t>(row));
         bool right = q & BY_SET ? w.sets[at * 8 + (code >> 5)] >> (code & 31) & 1
                                 : code > (static_cast<uint32_t>(q >> 49) & 255) || ((q & ZERO_RIGHT) && code == 0);
         if (children) {

@@ -47,7 +47,7 @@ __device__ __forceinline__ void score_code(const Search& a, const Level& level, 
                                            uint32_t node, uint32_t code, Sums left, Sums missing, double parent) {
     const Encoding& e = *a.encoding;
     const uint32_t border = code - feature.first;
-    const bool any = missing.gradient | missing.hessian | missing.count;
+    const bool any = any_of(missing);
     if (code == 0) level.missing[static_cast<uint64_t>(column) * level.nodes + node] = any;
     if (level.lefts && code < feature.borders + 1 + feature.first) {
         level.lefts[(static_cast<uint64_t>(column) * level.nodes + node) * BINS + code] = left;
@@ -67,20 +67,60 @@ __device__ __forceinline__ void score_node(const Search& a, const Level& level, 
     const Item item = a.items[node];
     if (!(item.state & SEARCHED)) return;
     const Feature feature = a.features[a.first_feature + inside];
-    Sums missing;
-    const Sums left = sums_upto_codes(a, item, feature, take_bin(a, item, feature, threadIdx.x), parts, missing);
+    Sums own[1], missing;
+    take_bins(a, item, feature, threadIdx.x, 1, own);
+    const Sums left = sums_upto_codes(a, item, feature, own[0], parts, missing);
     score_code(a, level, item, feature, a.first_column + inside, node, threadIdx.x, left, missing, parent);
 }
 
-// The same by a warp, of a feature of at most 32 codes.
-__device__ __forceinline__ void score_few(const Search& a, const Level& level, uint32_t inside, uint32_t node) {
+// The same by `WIDTH` lanes; by all lanes of a block.
+template <uint32_t WIDTH, uint32_t EACH>
+__device__ __forceinline__ void score_lanes(const Search& a, const Level& level, uint32_t node) {
+    const uint32_t inside = (blockIdx.x * blockDim.x + threadIdx.x) / WIDTH;
     const Item item = a.items[node];
     if (!(item.state & SEARCHED)) return;
-    const uint32_t code = threadIdx.x & 31;
+    const bool there = inside < a.features_here;
+    const Feature feature = a.features[a.first_feature + (there ? inside : 0)];
+    const Lanes<WIDTH, EACH> codes(a, item, feature, there);
+    if (!there) return;
+    const double parent = node_score(a.rules, *a.encoding, item);
+    codes.each_code([&](uint32_t code, Sums left, bool) {
+        score_code(a, level, item, feature, a.first_column + inside, node, code, left, codes.missing, parent);
+    });
+}
+
+// The same of many codes by a warp: of codes that no row of the node has the score is that of the code before.
+__device__ __forceinline__ void score_steps(const Search& a, const Level& level, uint32_t node) {
+    __shared__ Steps::Scratch scratch[STEP_THREADS / 32];
+    const uint32_t inside = blockIdx.x * (STEP_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x & 31;
+    const Item item = a.items[node];
+    if (!(item.state & SEARCHED) || inside >= a.features_here) return;
+    const Encoding& e = *a.encoding;
     const Feature feature = a.features[a.first_feature + inside];
-    Sums missing;
-    const Sums left = sums_upto_few(a, item, feature, take_bin(a, item, feature, code), missing);
-    score_code(a, level, item, feature, a.first_column + inside, node, code, left, missing, node_score(a.rules, *a.encoding, item));
+    const Steps steps(a, item, feature, scratch[threadIdx.x / 32]);
+    const double parent = node_score(a.rules, e, item);
+    const bool any = any_of(steps.missing);
+    for (uint32_t i = lane; i < steps.count; i += 32) {
+        const Sums left = steps.left(a, i);
+        const uint32_t at = Steps::place(i);
+        const double with = score(a.rules, e, item, feature.monotone, left, parent);
+        const double without = any ? score(a.rules, e, item, feature.monotone, left - steps.missing, parent) : 0.0;
+        steps.kept.gradients[at] = __double_as_longlong(with);
+        steps.kept.hessians[at] = __double_as_longlong(without);
+    }
+    __syncwarp();
+    const uint64_t column = a.first_column + inside;
+    if (lane == 0) level.missing[column * level.nodes + node] = any;
+    double* out = level.scores + (column * 2 * level.nodes + node) * BINS;
+    const uint32_t end = feature.first + feature.borders + 1;
+    for (uint32_t base = 0; base < end; base += 32) {
+        const uint32_t code = base + lane, owner = code / steps.each;
+        const uint32_t mask = __shfl_sync(~0u, steps.mask, owner), before = __shfl_sync(~0u, steps.before, owner);
+        if (code < feature.first || code >= end) continue;
+        const uint32_t at = Steps::place(before + __popc(mask & ((2u << (code - owner * steps.each)) - 1)) - 1);
+        out[code] = __longlong_as_double(steps.kept.gradients[at]);
+        if (any) out[static_cast<uint64_t>(level.nodes) * BINS + code] = __longlong_as_double(steps.kept.hessians[at]);
+    }
 }
 
 // Adds up the scores of `nodes` more nodes in a column, by a block; behind the last ones picks the column's
@@ -153,8 +193,8 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
         return;
     }
     const double with = border < feature.borders && found ? sums[0] : -INFINITE64;
-    const auto without = [&] { return border <= feature.borders ? sums[1] : -INFINITE64; };
-    const Picked picked = pick_side(a.rules.min_gain, parent, with, any, without, [&](double value) { return top_of_block(value, tops); });
+    const auto without = [&] { return top_of_block(border <= feature.borders ? sums[1] : -INFINITE64, tops); };
+    const Picked picked = pick_side(a.rules.min_gain, parent, top_of_block(with, tops), any, without);
     if (threadIdx.x == picked.place) *best = Best{picked.gain, border, picked.side, {0, 0, 0}, 0};
 }
 
@@ -166,10 +206,18 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __gri
     score_node(a, level, blockIdx.x, blockIdx.y, parent);
 }
 
-// The same where all features have at most 32 codes: eight features a block.
-extern "C" __global__ void __launch_bounds__(256) tree_level_scores_few(const __grid_constant__ Search a, const __grid_constant__ Level level) {
-    const uint32_t inside = blockIdx.x * 8 + threadIdx.x / 32;
-    if (inside < a.features_here) score_few(a, level, inside, blockIdx.y);
+// The same where all features have at most so many codes and none is of categories.
+#define TAIGA_LEVEL_SCORES(name, width, each)                                                                                              \
+    extern "C" __global__ void __launch_bounds__(LANE_THREADS) name(const __grid_constant__ Search a, const __grid_constant__ Level level) { \
+        score_lanes<width, each>(a, level, blockIdx.y);                                                                                    \
+    }
+
+TAIGA_LEVEL_SCORES(tree_level_scores_4, 4, 1)
+TAIGA_LEVEL_SCORES(tree_level_scores_32, 32, 1)
+
+extern "C" __global__ void __launch_bounds__(STEP_THREADS)
+    tree_level_scores_256(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+    score_steps(a, level, blockIdx.y);
 }
 
 // A block a column.
@@ -195,7 +243,7 @@ __device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32
         for (uint32_t k = 0; k < EACH; k++) parts[k] = Sums{read[k].x, read[k].y, a.counted == BY_HESSIAN ? read[k].y : 0};
     } else {
 #pragma unroll
-        for (uint32_t k = 0; k < EACH; k++) parts[k] = read_bin(at(k), a.counted);
+        for (uint32_t k = 0; k < EACH; k++) parts[k] = counted_sums(read_written(at(k), THREE), a.counted);
     }
 #pragma unroll
     for (uint32_t k = 0; k < EACH; k++) {
@@ -207,7 +255,8 @@ __device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32
     return s;
 }
 
-// The same of a feature that may share its column.
+// The same of a feature whose codes may not all be stored. Past the first-level cache: other blocks of this launch may have
+// written them.
 __device__ __forceinline__ Sums left_of_split(const Search& a, const Item& item, const Feature& f, const Best& best) {
     if (f.usual == ALL_STORED) return left_sums(a, item.slot, f.column, f.first, best.border, best.side);
     const uint32_t from = best.side == MISSING_LEFT ? 0 : f.first, end = f.first + best.border + 1;
@@ -217,8 +266,7 @@ __device__ __forceinline__ Sums left_of_split(const Search& a, const Item& item,
     for (uint32_t bin = threadIdx.x & 31; bin < f.borders + 1 + f.first; bin += 32) {
         const uint32_t place = stored_at(f, bin);
         if (place == NOWHERE || (bin >= from && bin < end) == other) continue;
-        const int64_t* at = bin_of(a.histograms, item.slot, f.column, place);
-        s = s + Sums{at[0], at[1], a.counted == APART ? at[2] : a.counted == BY_HESSIAN ? at[1] : 0};
+        s = s + counted_sums(read_written(bin_of(a.histograms, item.slot, f.column, place), kept_as(a.histograms, f.column)), a.counted);
     }
     for (int o = 16; o; o >>= 1) {
         s = s + Sums{__shfl_xor_sync(~0u, s.gradient, o), __shfl_xor_sync(~0u, s.hessian, o), __shfl_xor_sync(~0u, s.count, o)};
@@ -227,15 +275,16 @@ __device__ __forceinline__ Sums left_of_split(const Search& a, const Item& item,
 }
 
 // The split of a level, and each node's left sums under it: for the features of one group, which may
-// have it or not. A warp a node.
-extern "C" __global__ void __launch_bounds__(32)
+// have it or not. A block a node.
+extern "C" __global__ void __launch_bounds__(256)
     tree_level_pick(const __grid_constant__ Search a, const uint32_t* numbers, Found* found) {
-    uint32_t c = best_column(a.best, a.columns);
+    uint32_t c = best_column_of_block(a.best, a.columns);
     Found* out = found + blockIdx.x;
-    if (c == ~0u) {
+    if (c == NOWHERE) {
         if (threadIdx.x == 0) *out = Found{};
         return;
     }
+    if (threadIdx.x >= 32) return;
     const Best b = a.best[c];
     const uint32_t f = numbers[c];
     if (f < a.first_feature || f >= a.first_feature + a.features_here) return;

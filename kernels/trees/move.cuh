@@ -93,7 +93,7 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
         const uint32_t from = start + first, to = from + rows;
         const uint4* source = ROOT ? r.codes : r.lists[in_list & 1];
         uint4* out = r.lists[in_list == 0 ? 1 : 0];
-        const uint32_t feature = static_cast<uint32_t>(job.codes - reinterpret_cast<const uint8_t*>(r.codes));
+        const uint32_t feature = static_cast<uint32_t>(job.codes - reinterpret_cast<uint64_t>(r.codes));
         const uint32_t holder = feature / 16, shift = feature % 4 * 8, last = job.last;
         const bool zero_right = job.zero_right;
         // Those that count: the rows to the right, or the others.

@@ -20,7 +20,11 @@ struct Histograms {
     int64_t* slots;
     uint64_t slot_size;  // numbers in a slot
     uint32_t features, bins, components;
-    uint32_t component;  // of a plane of limbs or ones
+    uint32_t component;   // of a plane of limbs or ones
+    // The bin behind those of all columns, where words of listed features are; and whether such a word is one number, with the
+    // gradient in its upper half.
+    uint64_t first_word;
+    uint32_t packed, unused;
 };
 
 // Numbers of a bin in shared memory, beside each other: those of the upper and of the lower component.

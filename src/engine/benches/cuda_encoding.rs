@@ -1,9 +1,12 @@
 //! Target encoding of 100M rows on a GPU, beside the sort that it needs; and combinations of two columns as long.
 //!
 //! `cargo bench -p taiga-engine --features cuda --bench cuda_encoding`; `benchmarks/gpu_encoding.py`
-//! measures torch and cupy.
+//! measures torch and cupy. `-- tables`: the encodings that take a table of sums alone.
+
+mod shared;
 
 use rayon::prelude::*;
+use shared::argument;
 use std::time::Instant;
 use taiga_engine::backend::cuda::combine::combine;
 use taiga_engine::backend::cuda::encoding::{measure, target_encode};
@@ -19,6 +22,37 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
+/// Two columns of codes, combined.
+fn combinations(queue: &Queue, r: Random) {
+    for categories in [1_000u64, 100_000] {
+        let column = |shift: u32| (0..N).into_par_iter().map(|i| ((r.u64(i as u64) >> shift) % categories) as u32).collect::<Vec<u32>>();
+        let (a, b) = (column(0), column(24));
+        let times = (0..4).map(|_| {
+            let start = Instant::now();
+            drop(combine(queue, &[(&a, categories as usize), (&b, categories as usize)]).expect("combined"));
+            start.elapsed().as_secs_f64() * 1e3
+        });
+        println!("{categories} x {categories} categories combined, from and to host memory: {:.0} ms", median(times.skip(1).collect()));
+    }
+}
+
+/// Encodings from and to host memory.
+fn encode(queue: &Queue, name: &str, codes: &[u32], flags: &[u8], numbers: &[f64], kinds: &[Kind]) {
+    for kind in kinds {
+        let params = TargetParams { kind: *kind, ..Default::default() };
+        let plan = Plan::random(N, &params).expect("a plan");
+        for (what, target) in [("flags", EncodingTarget::Flags(flags)), ("numbers", EncodingTarget::Numbers(numbers))] {
+            let input = EncodingInput { codes, categories: CATEGORIES, target, weight: None };
+            let times = (0..4).map(|_| {
+                let start = Instant::now();
+                drop(target_encode(queue, &input, &plan, &params).expect("encoded"));
+                start.elapsed().as_secs_f64() * 1e3
+            });
+            println!("{name}: {kind:?}, {what}, from and to host memory: {:.0} ms", median(times.skip(1).collect()));
+        }
+    }
+}
+
 fn main() {
     let gpu = match Gpu::get(None) {
         Ok(gpu) => gpu,
@@ -30,15 +64,9 @@ fn main() {
     let numbers: Vec<f64> = (0..N).into_par_iter().map(|i| r.unit(i as u64)).collect();
     let order = Order::Random(Random::new(1, Purpose::Permutation, 0));
     println!("{}; {N} rows, {CATEGORIES} categories", gpu.name());
-    for categories in [1_000u64, 100_000] {
-        let column = |shift: u32| (0..N).into_par_iter().map(|i| ((r.u64(i as u64) >> shift) % categories) as u32).collect::<Vec<u32>>();
-        let (a, b) = (column(0), column(24));
-        let times = (0..4).map(|_| {
-            let start = Instant::now();
-            drop(combine(&queue, &[(&a, categories as usize), (&b, categories as usize)]).expect("combined"));
-            start.elapsed().as_secs_f64() * 1e3
-        });
-        println!("{categories} x {categories} categories combined, from and to host memory: {:.0} ms", median(times.skip(1).collect()));
+    let tables = argument(0, "all") == "tables";
+    if !tables {
+        combinations(&queue, r);
     }
     let shapes: [(&str, &(dyn Fn(usize) -> u32 + Sync)); 3] = [
         ("uniform", &|i| (r.u64(i as u64) % CATEGORIES as u64) as u32),
@@ -47,25 +75,17 @@ fn main() {
     ];
     for (name, shape) in shapes {
         let codes: Vec<u32> = (0..N).into_par_iter().map(shape).collect();
+        if tables {
+            encode(&queue, name, &codes, &flags, &numbers, &[Kind::Kfold, Kind::Loo, Kind::Full]);
+            continue;
+        }
         let times: Vec<[f64; 4]> = (0..7).map(|_| measure(&queue, &codes, CATEGORIES, &flags, &order).expect("measured")).skip(2).collect();
         let [keys, sort, scan, all] = [0, 1, 2, 3].map(|i| median(times.iter().map(|t| t[i]).collect()));
         println!(
             "{name}: on the device, ordered: keys {keys:.2} ms, CUB's sorts {sort:.2} ms, behind the first {scan:.2} ms; all {all:.2} ms, {:.2} times the sorts",
             all / sort
         );
-        let plan = Plan::Ordered(vec![order.clone()]);
-        for (kind, plan) in [(Kind::Ordered, plan), (Kind::Loo, Plan::Plain), (Kind::Full, Plan::Plain)] {
-            for (what, target) in [("flags", EncodingTarget::Flags(&flags)), ("numbers", EncodingTarget::Numbers(&numbers))] {
-                let input = EncodingInput { codes: &codes, categories: CATEGORIES, target, weight: None };
-                let params = TargetParams { kind, ..Default::default() };
-                let times = (0..4).map(|_| {
-                    let start = Instant::now();
-                    drop(target_encode(&queue, &input, &plan, &params).expect("encoded"));
-                    start.elapsed().as_secs_f64() * 1e3
-                });
-                println!("{name}: {kind:?}, {what}, from and to host memory: {:.0} ms", median(times.skip(1).collect()));
-            }
-        }
+        encode(&queue, name, &codes, &flags, &numbers, &[Kind::Ordered, Kind::Kfold, Kind::Loo, Kind::Full]);
         if name == "uniform" {
             let input = EncodingInput { codes: &codes, categories: CATEGORIES, target: EncodingTarget::Flags(&flags), weight: None };
             let start = Instant::now();

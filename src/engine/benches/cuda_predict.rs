@@ -1,5 +1,5 @@
 //! Predictions of 200 symmetric trees of depth 6, and of 200 depthwise ones, for 10M rows of 28 f32 columns on a GPU;
-//! and the codes of 11M rows for a fit.
+//! and the codes of 11M rows for a fit. A random forest of 100 trees of depth 16.
 //!
 //! `cargo bench -p taiga-engine --features cuda --bench cuda_predict`; `benchmarks/gpu_predict.py` measures XGBoost
 //! and CatBoost.
@@ -8,12 +8,15 @@ use cudarc::driver::sys::CUevent_flags;
 use rayon::prelude::*;
 use std::time::Instant;
 use taiga_engine::backend::cuda::codes::{Place, Source, quantize};
+use taiga_engine::backend::cuda::forest::apply::DeviceForest;
 use taiga_engine::backend::cuda::predict::DevicePredictor;
 use taiga_engine::backend::cuda::{DeviceColumn, Gpu, Queue};
+use taiga_engine::boosting::Quiet;
 use taiga_engine::boosting::params::{BoostingParams, LossKind};
 use taiga_engine::column::{Column, FeatureType};
+use taiga_engine::forest::{self, ForestParams};
 use taiga_engine::model::apply::Predictor;
-use taiga_engine::model::{Feature, Model};
+use taiga_engine::model::{Feature, Labels, Model};
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::tree::model::{Child, Leaf, Node, Split, Tree};
 
@@ -110,4 +113,21 @@ fn main() {
         });
         println!("{name}: from and to host memory: {:.0} ms", median(times.skip(2).collect()));
     }
+    drop(resident);
+    let target: Vec<u32> = (0..1_000_000).map(|i| (data[0][i] * data[7][i] + 0.3 * data[12][i] > 0.4) as u32).collect();
+    let input = forest::Input {
+        features: data.iter().enumerate().map(|(i, v)| Column::from_f32(format!("f{i}"), &v[..1_000_000])).collect(),
+        target: forest::Target::Classes { codes: &target, labels: Labels::Boolean },
+        target_name: "y".into(),
+        weight: None,
+    };
+    let params = ForestParams::from_json(&serde_json::json!({ "trees": 100, "depth": 16, "device": "cuda" })).expect("parameters");
+    let predictor = forest::Predictor::new(forest::fit(&input, &params, &Quiet).expect("a forest"));
+    let (on_device, columns) = (DeviceForest::new(gpu, &predictor).expect("a forest"), predictor.bind(&columns).expect("columns"));
+    let times = (0..4).map(|_| {
+        let start = Instant::now();
+        drop(on_device.predict(&queue, &columns).expect("predictions"));
+        start.elapsed().as_secs_f64() * 1e3
+    });
+    println!("forest: {n} rows, 100 trees of depth 16, from and to host memory: {:.0} ms", median(times.skip(1).collect()));
 }

@@ -2,20 +2,25 @@
 //!
 //! `cargo bench -p taiga-engine --features cuda --bench cuda_stats`; `benchmarks/gpu_histogram.py`
 //! measures torch and cupy the same way. GB/s count the bytes read, for the copy those read and written.
+//! `-- weights`: histograms with weights and of two columns alone, of 2^27 rows.
+
+mod shared;
 
 use cudarc::driver::CudaSlice;
 use cudarc::driver::sys::CUevent_flags;
 use rayon::prelude::*;
+use shared::argument;
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 use taiga_engine::backend::cuda::range::count_by_range;
 use taiga_engine::backend::cuda::stats::{DeviceEdges, count_into, histogram, min_max, min_max_of};
+use taiga_engine::backend::cuda::stats2d::histogram2d;
 use taiga_engine::backend::cuda::{DeviceColumn, Gpu, Queue};
 use taiga_engine::column::Column;
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::stats::locate::Locator;
-use taiga_engine::stats::{AxisParams, HistogramParams};
+use taiga_engine::stats::{AxisParams, Histogram2dParams, HistogramParams};
 
 const N: usize = 1 << 28;
 const REPEATS: usize = 15;
@@ -58,6 +63,29 @@ fn params(bins: i64, range: Option<(f64, f64)>) -> HistogramParams {
     HistogramParams { axis: AxisParams { bins: Some(bins), range, edges: None }, density: false }
 }
 
+/// Histograms with weights, and of two columns with and without, from columns that stay on the device.
+fn weights(queue: &Queue, r: Random) {
+    let n = N / 2;
+    let owner: Arc<dyn Any + Send + Sync> = Arc::new(());
+    let make = |salt: u32| (0..n).into_par_iter().map(|i| r.u32(i as u32 ^ salt) as f32 / u32::MAX as f32).collect::<Vec<f32>>();
+    let (x, y) = (make(0), make(0x5555_5555));
+    let weights: Vec<f64> = (0..n).into_par_iter().map(|i| r.unit(i as u64)).collect();
+    let [x, y] = [("x", &x), ("y", &y)].map(|(name, values)| Column::from_f32(name, values).kept_by(owner.clone()));
+    let weights = Column::from_f64("w", &weights).kept_by(owner.clone());
+    for bins in [64, 4096] {
+        let ms = by_host(|| histogram(queue, &x, Some(&weights), &params(bins, Some((0.0, 1.0)))).expect("sums"));
+        line(&format!("with weights, {bins} bins"), ms, 12 * n);
+    }
+    for bins in [32, 256] {
+        let axis = || AxisParams { bins: Some(bins), range: Some((0.0, 1.0)), edges: None };
+        let params = Histogram2dParams { x: axis(), y: axis(), density: false };
+        let ms = by_host(|| histogram2d(queue, &x, &y, None, &params).expect("counts"));
+        line(&format!("of two columns, {bins} x {bins} bins"), ms, 8 * n);
+        let ms = by_host(|| histogram2d(queue, &x, &y, Some(&weights), &params).expect("sums"));
+        line(&format!("of two columns with weights, {bins} x {bins} bins"), ms, 16 * n);
+    }
+}
+
 fn main() {
     let gpu = match Gpu::get(None) {
         Ok(gpu) => gpu,
@@ -67,6 +95,9 @@ fn main() {
     println!("{}; {N} f32, median of {REPEATS}", gpu.name());
     let r = Random::new(1, Purpose::RowSample, 0);
     let make = |f: &(dyn Fn(usize) -> f32 + Sync)| (0..N).into_par_iter().map(f).collect::<Vec<f32>>();
+    if argument(0, "all") == "weights" {
+        return weights(&queue, r);
+    }
     let uniform = make(&|i| r.u32(i as u32) as f32 / u32::MAX as f32);
     let skewed = make(&|i| if r.u32(i as u32) < 3_900_000_000 { 0.5 } else { uniform[i] });
     let sorted = make(&|i| i as f32 / N as f32);

@@ -1,8 +1,8 @@
-//! Times fits on sparse tables: `cargo bench -p taiga-engine --bench sparse -- [kind] [rows] [features] [trees] [policy] [threads] [bundle] [loss] [device]`.
+//! Times fits on sparse tables: `cargo bench -p taiga-engine --bench sparse -- [kind] [rows] [features] [trees] [policy] [threads] [bundle] [loss] [device] [percent]`.
 //! On a GPU a short fit goes before.
 //!
 //! Kinds: `onehot` (100 exclusive columns for each of features / 100 categories), `binary`,
-//! `counts` and `numbers` (1 % of the values drawn independently are not zero).
+//! `counts` and `numbers` (1 % of the values, or as many as told, drawn independently are not zero).
 
 mod shared;
 
@@ -20,20 +20,22 @@ fn main() {
     let threads: u32 = argument(5, "2").parse().unwrap();
     let bundle: bool = argument(6, "true").parse().unwrap();
     let (loss, device) = (argument(7, "logloss"), argument(8, "cpu"));
+    let percent: f64 = argument(9, "1").parse().unwrap();
+    let each = if kind == "onehot" { features / 100 } else { (features as f64 * percent / 100.0) as usize };
     let random = Random::new(1, Purpose::RowSample, 0);
     let mut columns = vec![vec![0f32; rows]; features];
     let mut z = vec![0f64; rows];
     let effect = |f: usize| 6.0 * (random.unit(f as u64) - 0.5) * (random.unit((f + features) as u64));
     for (i, z) in z.iter_mut().enumerate() {
-        for k in 0..features / 100 {
-            let bits = random.u64((3 * features + i * features / 100 + k) as u64);
+        for k in 0..each {
+            let bits = random.u64((3 * features + i * each + k) as u64);
             if kind == "onehot" {
                 let f = k * 100 + (bits % 100) as usize;
                 columns[f][i] = 1.0;
                 *z += effect(f);
                 continue;
             }
-            // As many values as the hundredth part of the columns, wherever they fall.
+            // Wherever they fall.
             let f = (bits % features as u64) as usize;
             let u = (bits >> 40) as f32 / (1 << 24) as f32;
             columns[f][i] = match &kind[..] {
@@ -71,7 +73,7 @@ fn main() {
     let model = fit(&input, &params, &clock).unwrap();
     let times = clock.stop();
     println!(
-        "{kind} {rows} x {features} {policy} {loss} {device} {threads} threads, bundle {bundle}: borders {:.3} s, with storage and first tree {:.3} s, then {:.2} ms a tree (median; min {:.2}), total {:.3} s, bytes {:016x}",
+        "{kind} {percent} % {rows} x {features} {policy} {loss} {device} {threads} threads, bundle {bundle}: borders {:.3} s, with storage and first tree {:.3} s, then {:.2} ms a tree (median; min {:.2}), total {:.3} s, bytes {:016x}",
         times.prepared,
         times.first,
         times.median() * 1e3,

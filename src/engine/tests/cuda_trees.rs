@@ -7,44 +7,14 @@ mod common;
 mod cuda_support;
 
 use common::contract::{self, table};
+use common::devices::{assert_same, both, compare};
 use common::{Dice, Table, Wanted, params, params_with};
 use cuda_support::gpu::{gpu, say};
 use serde_json::json;
 use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::encoding::CategoryColumn;
-use taiga_engine::model::{Labels, Model};
-
-/// A fit on each device.
-fn both(t: &Input<'_>, p: &BoostingParams) -> (Model, Model) {
-    let on = |device: &str| {
-        let p = BoostingParams { device: device.into(), ..p.clone() };
-        fit(t, &p, &Quiet).unwrap_or_else(|e| panic!("{e}; {p:?}"))
-    };
-    (on("cpu"), on("cuda"))
-}
-
-/// Panics where the models differ, saying where first.
-fn assert_same((cpu, cuda): &(Model, Model), what: &str) {
-    for (i, (a, b)) in cpu.trees.iter().zip(&cuda.trees).enumerate() {
-        let (mut splits, mut others) = (a.splits(), b.splits());
-        loop {
-            match (splits.next(), others.next()) {
-                (None, None) => break,
-                (a, b) => assert!(a == b, "{what}: tree {i}: splits differ: {a:?} on the CPU, {b:?} on the GPU"),
-            }
-        }
-        for (leaf, (a, b)) in a.leaves().iter().zip(b.leaves()).enumerate() {
-            assert!(a == b, "{what}: tree {i}, leaf {leaf}: {a:?} on the CPU, {b:?} on the GPU");
-        }
-    }
-    assert!(cpu == cuda, "{what}: the models differ");
-    assert!(cpu.to_bytes() == cuda.to_bytes(), "{what}: the models' bytes differ");
-}
-
-fn compare(t: &Table, p: &BoostingParams, what: &str) {
-    assert_same(&both(&t.input(), p), what);
-}
+use taiga_engine::model::Labels;
 
 /// Proves equal bytes under every policy for the plainest fits.
 #[test]
@@ -319,73 +289,6 @@ fn several_fits_at_once() {
             });
         }
     });
-}
-
-/// Proves equal bytes for features that exclude one another, which share columns of codes: flags of categories, counts, values that
-/// are mostly missing or have missing values among the others, beside dense features and sparse ones that exclude none.
-#[test]
-fn exclusive_features() {
-    if gpu().is_none() {
-        return;
-    }
-    for (case, (levels, more)) in [
-        (40, json!({ "policy": "symmetric" })),
-        (40, json!({ "policy": "depthwise", "min_data_in_leaf": 7 })),
-        (25, json!({ "policy": "leafwise", "leaves": 30 })),
-        (70, json!({ "policy": "symmetric", "min_data_in_leaf": 20, "row_sample": "bernoulli", "row_fraction": 0.6 })),
-        (70, json!({ "policy": "depthwise", "feature_fraction": 0.6, "depth": 9 })),
-        (300, json!({ "policy": "leafwise", "row_sample": "goss", "leaves": 50 })),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        for kind in 0..4 {
-            let rows = 20_000;
-            let mut dice = Dice::new((7 + 10 * case + kind) as u64);
-            let usual = [0.0, f64::NAN, 2.0, 0.0][kind];
-            let mut columns: Vec<Vec<f64>> = vec![vec![usual; rows]; 2 * levels];
-            let mut y = vec![0.0; rows];
-            for row in 0..rows {
-                for category in 0..2 {
-                    let level = dice.below(levels as u64) as usize;
-                    let value =
-                        [1.0, 1.0 + dice.below(3) as f64, dice.below(5) as f64, if dice.chance(0.3) { f64::NAN } else { 1.0 }][kind];
-                    columns[category * levels + level][row] = value;
-                    y[row] += ((level * 37 + category) % 11) as f64 / 5.0 + if value > 1.0 { 0.3 * value } else { 0.0 };
-                }
-            }
-            if kind % 2 == 0 {
-                columns.extend((0..3).map(|_| (0..rows).map(|_| dice.unit()).collect::<Vec<f64>>()));
-                columns.insert(5, (0..rows).map(|_| if dice.chance(0.98) { 0.0 } else { dice.normal() }).collect());
-            }
-            y.iter_mut().enumerate().for_each(|(i, y)| *y += 0.2 * dice.normal() + if kind == 2 { columns[5][i] } else { 0.0 });
-            if case == 1 {
-                y[77] = 1e8;
-            }
-            let t = Table::numbers(columns, y);
-            let p = params_with(json!({ "trees": 4, "learning_rate": 0.5 }), more.clone());
-            compare(&t, &p, &format!("{levels} levels, kind {kind}: {more}"));
-            let model = t.fit(&BoostingParams { bundle: false, ..p.clone() });
-            assert!(model.to_bytes() == t.fit(&p).to_bytes(), "without bundles: {levels} levels, kind {kind}: {more}");
-        }
-    }
-}
-
-/// Proves equal bytes for sparse features that exclude no others.
-#[test]
-fn sparse_features() {
-    if gpu().is_none() {
-        return;
-    }
-    let mut dice = Dice::new(8);
-    let (rows, features) = (30_000, 60);
-    let columns: Vec<Vec<f64>> =
-        (0..features).map(|_| (0..rows).map(|_| if dice.chance(0.97) { 0.0 } else { dice.below(9) as f64 - 3.0 }).collect()).collect();
-    let y = (0..rows).map(|i| columns.iter().take(20).map(|c| c[i]).sum::<f64>() + dice.normal()).collect();
-    let t = Table::numbers(columns, y);
-    for policy in ["symmetric", "depthwise", "leafwise"] {
-        compare(&t, &params(json!({ "trees": 4, "policy": policy })), &format!("sparse, {policy}"));
-    }
 }
 
 /// Proves equal bytes from the types of columns that the CPU reads: f32, integers behind bitmaps.

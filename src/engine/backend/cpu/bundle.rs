@@ -27,7 +27,7 @@ const LISTED_SHARE: f64 = 0.1;
 const FULL_BUNDLE: f64 = 0.25;
 
 /// Sparse storage has a cost of its own: it must save this many columns.
-const LEAST_SAVED: f64 = 16.0;
+pub const LEAST_SAVED: f64 = 16.0;
 
 /// Bundles that a feature tries to join, the bytes of all bundles' marks, and the rows that are
 /// compared, as a multiple of those that are off their defaults.
@@ -88,31 +88,40 @@ fn find_exceptions(
         if data.features[f].categories || interrupted() {
             return None;
         }
-        let source = &data.sources[f];
-        let offset = data.features[f].first();
-        let mut counts = [0usize; 256];
-        let mut codes = [0u8; PROBE_RUN];
-        for run in 0..PROBE_RUNS {
-            let start = (rows - PROBE_RUN) * run / (PROBE_RUNS - 1);
-            match source {
-                CodeSource::Values(column) => {
-                    quantizers[f].codes::<u8>(column, start, PROBE_RUN, offset, &mut codes, 1, scratch);
-                }
-                CodeSource::Codes(all) => codes.copy_from_slice(&all[start..start + PROBE_RUN]),
-            }
-            codes.iter().for_each(|c| counts[*c as usize] += 1);
-        }
-        let default = (0..256).fold(0, |best, c| if counts[c] > counts[best] { c } else { best });
-        // A little less than what it takes: the probe may be off.
-        if (counts[default] as f64) < (0.9 - BUNDLED_SHARE) * (PROBE_RUNS * PROBE_RUN) as f64 {
+        let (source, offset) = (&data.sources[f], data.features[f].first());
+        let (default, others) = most_frequent(source, &quantizers[f], offset, rows, scratch);
+        // A little more than what is allowed: the probe may be off.
+        if others > 0.1 + BUNDLED_SHARE {
             return None;
         }
         match source {
-            CodeSource::Values(column) => quantizers[f].exceptions(column, offset, default as u8, most, scratch),
-            CodeSource::Codes(codes) => Exceptions::of_codes(codes, default as u8, most),
+            CodeSource::Values(column) => quantizers[f].exceptions(column, offset, default, most, scratch),
+            CodeSource::Codes(codes) => Exceptions::of_codes(codes, default, most),
         }
     });
     if interrupted() { Err(Error::Interrupted) } else { Ok(found) }
+}
+
+/// The most frequent code of a feature among rows that are looked at, and the share of those that have others. There are rows
+/// enough ([`worthwhile`]).
+pub fn most_frequent(source: &CodeSource<'_>, quantizer: &Quantizer, offset: usize, rows: usize, scratch: &mut Scratch) -> (u8, f64) {
+    let mut counts = [0usize; 256];
+    let mut codes = [0u8; PROBE_RUN];
+    for run in 0..PROBE_RUNS {
+        let start = (rows - PROBE_RUN) * run / (PROBE_RUNS - 1);
+        read_codes(source, quantizer, offset, start, &mut codes, scratch);
+        codes.iter().for_each(|c| counts[*c as usize] += 1);
+    }
+    let most = (0..256).fold(0, |best, c| if counts[c] > counts[best] { c } else { best });
+    (most as u8, 1.0 - counts[most] as f64 / (PROBE_RUNS * PROBE_RUN) as f64)
+}
+
+/// The codes of rows from `start` on.
+pub fn read_codes(source: &CodeSource<'_>, quantizer: &Quantizer, offset: usize, start: usize, out: &mut [u8], scratch: &mut Scratch) {
+    match source {
+        CodeSource::Values(column) => _ = quantizer.codes::<u8>(column, start, out.len(), offset, out, 1, scratch),
+        CodeSource::Codes(all) => out.copy_from_slice(&all[start..start + out.len()]),
+    }
 }
 
 /// How many columns listing saves.

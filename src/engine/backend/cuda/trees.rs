@@ -4,7 +4,8 @@
 //! was found. Kernels are in `kernels/trees/`, the tables they share with us in [`tables`].
 //!
 //! - [`rows`]: targets, weights, scores, draws, rounding;
-//! - [`group`]: groups of features, their codes and histograms; [`bundles`]: features that share columns of codes;
+//! - [`group`]: groups of features, their codes and histograms; [`bundles`]: features that share columns of codes; [`listed`]:
+//!   features whose codes are lists;
 //! - [`divide`]: rows sent to children, histograms summed;
 //! - [`search`]: the search for splits;
 //! - [`leaves`]: the end of a tree;
@@ -20,6 +21,7 @@ mod graph;
 mod group;
 mod grown;
 mod leaves;
+mod listed;
 mod memory;
 mod quantiles;
 mod rows;
@@ -40,10 +42,11 @@ use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, SplitRules, Sums};
 use bundles::Bundles;
 use cudarc::driver::CudaSlice;
-use group::Group;
+use group::{Group, Storage};
+use listed::Candidates;
 use memory::{Buffer, Kernels};
 use rows::RowData;
-use tables::{ALL_STORED, Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
+use tables::{Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
 
 /// The most rows that a fit on a GPU takes: row numbers and positions are counted in 32 bits, with
 /// room for a launch's overhang.
@@ -127,7 +130,7 @@ impl CudaBackend {
         (rows, if data.count_rows { 3 } else { 2 }, most_nodes.min(rows).max(1))
     }
 
-    /// Whether a fit can be done on the GPU `number`, from an estimate of the memory it needs. Features that exclude one another
+    /// Whether a fit can be done on the GPU `number`, from an estimate of the memory it needs. Sparse features
     /// are only looked for where it would need too much without.
     ///
     /// # Errors
@@ -141,19 +144,26 @@ impl CudaBackend {
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<()> {
         let queue = Queue::new(Gpu::get(number)?)?;
-        match CudaBackend::check_on(&queue, data, most_nodes, None) {
-            Err(Error::Memory(_)) => CudaBackend::check_on(&queue, data, most_nodes, Bundles::plan(team, data, interrupted)?.as_ref()),
+        match CudaBackend::check_on(&queue, data, most_nodes, &Storage::default()) {
+            Err(Error::Memory(_)) => CudaBackend::check_on(&queue, data, most_nodes, &CudaBackend::plan(team, data, interrupted)?),
             checked => checked,
         }
     }
 
-    fn check_on(queue: &Queue, data: &TrainingData<'_>, most_nodes: usize, bundles: Option<&Bundles>) -> Result<()> {
+    /// How the features that a fit starts with are stored.
+    fn plan(team: &Team, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Storage<Candidates>> {
+        let bundles = Bundles::plan(team, data, interrupted)?;
+        let candidates = Candidates::probe(team, data, bundles.as_ref(), interrupted)?;
+        Ok(Storage { bundles, lists: candidates })
+    }
+
+    fn check_on(queue: &Queue, data: &TrainingData<'_>, most_nodes: usize, planned: &Storage<Candidates>) -> Result<()> {
         let (rows, components, slots) = CudaBackend::shape(data, most_nodes);
         if rows >= MOST_ROWS {
             return Err(Error::Data(format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)")));
         }
         // Codes and histograms, lists, the rows' own numbers, and room for what is small.
-        let group = Group::bytes(data.features, bundles, rows, components, slots);
+        let group = Group::bytes(data.features, planned, rows, components, slots);
         let bytes = group + 16 * rows as u64 + RowData::bytes(data) + (64 << 20);
         queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)
     }
@@ -173,11 +183,11 @@ impl CudaBackend {
     ) -> Result<Self> {
         let gpu = Gpu::get(number)?;
         let queue = Queue::new(gpu)?;
-        let bundles = Bundles::plan(team, &data, interrupted)?;
-        CudaBackend::check_on(&queue, &data, most_nodes, bundles.as_ref())?;
+        let planned = CudaBackend::plan(team, &data, interrupted)?;
+        CudaBackend::check_on(&queue, &data, most_nodes, &planned)?;
         let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
-        let kernels = Kernels::new(gpu)?;
-        let group = Group::new(&queue, 0, data.features, data.sources, bundles, rows, components, slots, interrupted)?;
+        let (kernels, features) = (Kernels::new(gpu)?, data.features.len());
+        let group = Group::new(&queue, &kernels, 0, data.features, data.sources, planned, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
         let work = Work::new(&queue)?;
@@ -206,7 +216,7 @@ impl CudaBackend {
             grown: None,
             announced: None,
             queued: None,
-            nodes: eager::Nodes::default(),
+            nodes: eager::Nodes::new(eager::Guesses::new(rows, features)),
             logs: ahead::Logs::new(gpu)?,
             graph: graph::Graph::default(),
             was_wide: false,
@@ -243,13 +253,9 @@ impl CudaBackend {
                 first: f.first() as u32,
                 categories: f.categories as u32,
                 monotone: monotone.get(i).copied().unwrap_or(0) as i32,
-                column: group.column_of(i) as u32,
-                usual: ALL_STORED,
                 ..Feature::default()
             };
-            if let Some(bundles) = &group.bundles {
-                bundles.describe(i - group.first, &mut row);
-            }
+            group.describe(i, &mut row);
             row
         };
         let table: Vec<Feature> = self.features.iter().enumerate().map(row).collect();
@@ -261,7 +267,7 @@ impl CudaBackend {
 
     /// An error where there is no room for more features.
     fn check_group(&self, features: &[CodedFeature]) -> Result<()> {
-        let bytes = Group::bytes(features, None, self.data.rows, self.components, 1);
+        let bytes = Group::bytes(features, &Storage::default(), self.data.rows, self.components, 1);
         self.queue.check_memory(&format!("{} more features of {} rows", features.len(), self.data.rows), bytes)
     }
 
@@ -341,7 +347,8 @@ impl Backend for CudaBackend {
         self.check_group(features)?;
         let (first, rows) = (self.features.len(), self.data.rows);
         let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
-        let group = Group::new(&self.queue, first, features, &sources, None, rows, self.components, 1, &|| false)?;
+        let group =
+            Group::new(&self.queue, &self.kernels, first, features, &sources, Storage::default(), rows, self.components, 1, &|| false)?;
         Ok(self.push_group(features, group))
     }
 
@@ -358,7 +365,7 @@ impl Backend for CudaBackend {
         let (queue, first, rows) = (&self.queue, self.features.len(), self.data.rows);
         let maker = &mut self.ctrs;
         let fill = |codes: &mut CudaSlice<u8>| maker.codes(queue, data, features, ctrs, order, codes, &|i| Group::place(i, rows));
-        let group = Group::filled(queue, first, features, None, rows, self.components, 1, fill)?;
+        let group = Group::filled(queue, first, features, Storage::default(), rows, self.components, 1, fill)?;
         Ok(self.push_group(features, group))
     }
 
@@ -392,7 +399,7 @@ impl Backend for CudaBackend {
                 let sums = self.begin_root(loss)?;
                 // Subsets of categories are numbered in the order that they are asked for.
                 let plan = plan.filter(|_| !self.features.iter().any(|f| f.categories));
-                self.nodes = eager::Nodes::new(plan, sums);
+                self.nodes.begin(plan, sums);
                 sums
             }
         };

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod contract;
+pub mod devices;
 pub mod naive;
 
 use taiga_engine::Result;

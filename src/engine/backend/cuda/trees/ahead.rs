@@ -16,6 +16,7 @@ use super::divide::Plane;
 use super::grown::Grown;
 use super::memory::{Buffer, root_fits};
 use super::rows::{ENCODING_WORDS, RowData, encoding_of};
+use super::search::Searcher;
 use super::tables::{
     Ahead, Begin, Encoding, Found, IN_ORDER, Item, LeafValues, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
 };
@@ -26,7 +27,7 @@ use crate::error::Result;
 use crate::tree::params::{Policy, TreeParams};
 use crate::tree::split::{Scales, SplitRules, Sums};
 use crate::{follow, launch};
-use cudarc::driver::{CudaEvent, CudaStream, LaunchConfig, PinnedHostSlice};
+use cudarc::driver::{CudaEvent, CudaStream, PinnedHostSlice};
 use std::sync::Arc;
 
 /// Deeper trees are grown question by question: most of their nodes would not be there.
@@ -162,6 +163,7 @@ impl CudaBackend {
         let (nodes, widest) = (1usize << depth, 1usize << (depth - 1));
         let (queue, work) = (&self.queue, &mut self.work);
         self.data.reserve_logs(queue, log.words)?;
+        self.groups[group].keep(queue, true)?;
         self.groups[group].reserve(queue, widest, 0)?;
         work.nodes.reserve(queue, "nodes", nodes)?;
         work.items.reserve(queue, "nodes", nodes)?;
@@ -204,7 +206,7 @@ impl CudaBackend {
 
     /// Queues a tree, and the copy of its log. Where trees have the same launches, from the third one on, as a graph.
     fn queue_tree(&mut self, ordered: Ordered<'_>) -> Result<Queued> {
-        let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[ordered.group].blocks() == 1;
+        let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[ordered.group].is_one_block();
         if same && self.graph.begins(&self.queue)? {
             let launched = self.launch_tree(ordered);
             self.graph.launch(&self.queue, launched.is_ok())?;
@@ -229,7 +231,7 @@ impl CudaBackend {
         let planes = self.planes(&Encoding { unit: unit as u32, ..Encoding::default() });
         let fused = !listed && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
         // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
-        let alone = fused && planes.len() == 1 && self.groups[group].blocks() == 1;
+        let alone = fused && planes.len() == 1 && self.groups[group].is_one_block();
         let nodes = self.work.nodes.address;
         if !alone {
             let (len, list) = if listed { (0, 0) } else { (rows as u32, IN_ORDER) };
@@ -314,7 +316,7 @@ impl CudaBackend {
             let n = 1u32 << level;
             let items = search.items + ((n - 1) as usize * size_of::<Item>()) as u64;
             let ahead = Ahead { search: Search { items, ..search }, level, ..ahead };
-            self.queue_search(&ahead, plan.policy)?;
+            self.queue_search(group, &ahead, plan.policy)?;
             if level + 1 < depth {
                 // Where all is summed on the way, nobody reads the rows of the last nodes.
                 let read = level + 2 < depth || !on_the_way || planes.len() > 1;
@@ -325,7 +327,13 @@ impl CudaBackend {
                 self.queue_sum(group, n as usize, &planes, on_the_way)?;
             }
         }
-        let walk = Walk { questions: self.work.questions.address, entries: (1 << depth) - 1, depth, ..Walk::default() };
+        let walk = Walk {
+            questions: self.work.questions.address,
+            entries: (1 << depth) - 1,
+            depth,
+            listed: self.groups[group].entries(),
+            ..Walk::default()
+        };
         let mut values = LeafValues::default();
         if let Some(announced) = self.announced {
             self.data.values[output].reserve(&self.queue, "leaf values", 1 << depth)?;
@@ -338,7 +346,7 @@ impl CudaBackend {
             };
         }
         let cleared = self.groups[group].clear_behind(slots);
-        let one = Some(&self.groups[group]).filter(|g| g.blocks() == 1);
+        let one = Some(&self.groups[group]).filter(|g| g.is_one_block());
         self.queue_leaves(loss, output, walk, 1 << depth, begin.sums, one, cleared, &values)?;
         Ok(())
     }
@@ -350,24 +358,26 @@ impl CudaBackend {
     }
 
     /// The search of a level and what becomes of it.
-    fn queue_search(&mut self, ahead: &Ahead, policy: Policy) -> Result<()> {
+    fn queue_search(&mut self, group: usize, ahead: &Ahead, policy: Policy) -> Result<()> {
         let n = 1u32 << ahead.level;
-        let features = ahead.search.histograms.features;
-        let config = |nodes: u32| LaunchConfig { grid_dim: (features, nodes, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
+        let features = ahead.search.features_here;
+        let searcher = |nodes: u32| Searcher::of(&self.groups[group], nodes, self.queue.gpu());
         if n <= FEW_NODES && policy == Policy::Depthwise {
-            // SAFETY: the arguments are those of `tree_search_grow`: the level's items, with slots that are there; heaps
+            let by = searcher(n);
+            // SAFETY: the arguments are those of `tree_search_grow*`: the level's items, with slots that are there; heaps
             // with room for the tree; a count for each node.
-            return unsafe { follow!(self.queue, &self.kernels.search_grow, config(n); ahead) };
+            return unsafe { follow!(self.queue, self.kernels.search_grow_by(by), by.config(features, n); ahead) };
         }
         if n <= FEW_NODES && features <= FEW_NODES && policy == Policy::Symmetric {
             let level = self.work.level(&self.queue, self.columns, n as usize, true)?;
             // SAFETY: the arguments are those of `tree_level_grow`: as above, room for all scores, a count for each column.
-            return unsafe { follow!(self.queue, &self.kernels.level_grow, config(n); ahead, &level) };
+            let config = Searcher::Block.config(features, n);
+            return unsafe { follow!(self.queue, &self.kernels.level_grow, config; ahead, &level) };
         }
         if policy == Policy::Depthwise {
-            let search = ahead.search;
-            // SAFETY: the arguments are those of `tree_search`: the level's items, with slots that are there.
-            unsafe { launch!(self.queue, &self.kernels.search, config(n); &search) }?;
+            let (search, by) = (ahead.search, searcher(n));
+            // SAFETY: the arguments are those of `tree_search*`: the level's items, with slots that are there.
+            unsafe { launch!(self.queue, self.kernels.search_by(by), by.config(features, n); &search) }?;
             // SAFETY: the arguments are those of `tree_grow`: heaps with room for the tree.
             return unsafe { launch!(self.queue, &self.kernels.grow, grid(n.div_ceil(8), 256, 0); ahead) };
         }
@@ -376,8 +386,9 @@ impl CudaBackend {
         for from in (0..n).step_by(at_once) {
             let here = (n - from).min(at_once as u32);
             let search = Search { items: ahead.search.items + (from as usize * size_of::<Item>()) as u64, ..ahead.search };
-            // SAFETY: the arguments are those of `tree_level_scores`: as many items, and room for their scores.
-            unsafe { launch!(self.queue, &self.kernels.level_scores, config(here); &search, &level) }?;
+            let by = Searcher::of(&self.groups[group], here, self.queue.gpu());
+            // SAFETY: the arguments are those of `tree_level_scores*`: as many items, and room for their scores.
+            unsafe { launch!(self.queue, self.kernels.level_scores_by(by), by.config(features, here); &search, &level) }?;
             let (begins, ends) = ((from == 0) as u32, (from + here == n) as u32);
             let config = grid(self.columns as u32, 256, 0);
             // SAFETY: the arguments are those of `tree_level_sum`: scores of `here` nodes of every column.

@@ -3,7 +3,7 @@
 use super::group::State;
 use super::memory::{DIVIDE_THREADS, ROOT_THREADS, moving, queueing, root_fits, shared_bins};
 use super::rows::root_shape;
-use super::tables::{Begin, Encoding, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
+use super::tables::{Begin, Encoding, Entries, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::{CudaBackend, RowData};
 use crate::backend::cuda::{Kernel, grid};
 use crate::backend::{CodeSet, Division, NodeId};
@@ -57,6 +57,7 @@ impl CudaBackend {
         self.work.nodes.write(queue, &[Node { len, list, parent: -1, ..Node::default() }])?;
         self.next_slot = 1;
         for group in self.groups.iter_mut().filter(|g| g.open) {
+            group.keep(queue, true)?;
             group.zero(queue, 0..1)?;
             group.set_state(0, State::Summed);
         }
@@ -76,8 +77,9 @@ impl CudaBackend {
         }
         let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
         for g in open {
-            if fused && encoding.wide != 0 && g == 0 {
-                self.groups[0].zero(&self.queue, 0..1)?;
+            let otherwise = self.groups[g].keep(&self.queue, encoding.wide == 0)?;
+            if otherwise || (fused && encoding.wide != 0 && g == 0) {
+                self.groups[g].zero(&self.queue, 0..1)?;
             }
             let done = fused && encoding.wide == 0 && g == 0;
             self.sum(g, &[Summed { node: 0, slot: 0 }], done)?;
@@ -155,7 +157,7 @@ impl CudaBackend {
     /// The same for `count` nodes that are listed on the device.
     pub(super) fn queue_sum(&self, group: usize, count: usize, planes: &[Plane], first_done: bool) -> Result<()> {
         let (g, blocks) = (&self.groups[group], self.groups[group].blocks() as u32);
-        if blocks == 0 || (first_done && planes.len() == 1 && blocks == 1) {
+        if blocks == 0 || (first_done && planes.len() == 1 && g.is_one_block()) {
             return Ok(());
         }
         let (queue, count) = (&self.queue, count as u32);
@@ -165,21 +167,29 @@ impl CudaBackend {
         unsafe { launch!(queue, &self.kernels.plan_sums, grid(1, 1024, 0); &nodes, &list, &count, &starts, &plan) }?;
         let lists = self.lists_table();
         for (p, plane) in planes.iter().enumerate() {
+            let k = &self.kernels;
+            let (near, far, by_lists): (&Kernel, &Kernel, &Kernel) = match plane {
+                Plane::Both if g.is_packed() => (&k.sum_both, &k.sum_far_both, &k.sum_listed_packed),
+                Plane::Both => (&k.sum_both, &k.sum_far_both, &k.sum_listed_both),
+                Plane::Limbs { .. } => (&k.sum_limbs, &k.sum_far_limbs, &k.sum_listed_limbs),
+                Plane::Ones { .. } => (&k.sum_ones, &k.sum_far_ones, &k.sum_listed_ones),
+            };
+            let (component, words) = match plane {
+                Plane::Both => (0, 0),
+                Plane::Limbs { component, hessians: true } => (*component, self.data.hessians.as_ref().map_or(0, |h| h.address)),
+                Plane::Limbs { component, .. } | Plane::Ones { component } => (*component, 0),
+            };
+            let histograms = g.table(component);
+            let multiprocessors = queue.gpu().multiprocessors();
+            if let Some(listed) = &g.listed {
+                let (adding, config) = listed.adding(queue.gpu(), if *plane == Plane::Both && !g.is_packed() { 2 } else { 1 });
+                // SAFETY: the arguments are those of `tree_sum_listed_*`: as below, and the entries of all rows.
+                unsafe { launch!(queue, by_lists, config; &histograms, &adding, &lists, &words, &nodes, &list, &starts, &count, &plan) }?;
+            }
             let skip = (first_done && p == 0) as u32;
             if skip == blocks {
                 continue;
             }
-            let k = &self.kernels;
-            let ((near, far), component, words): ((&Kernel, &Kernel), u32, u64) = match plane {
-                Plane::Both => ((&k.sum_both, &k.sum_far_both), 0, 0),
-                Plane::Limbs { component, hessians: false } => ((&k.sum_limbs, &k.sum_far_limbs), *component, 0),
-                Plane::Limbs { component, hessians: true } => {
-                    ((&k.sum_limbs, &k.sum_far_limbs), *component, self.data.hessians.as_ref().map_or(0, |h| h.address))
-                }
-                Plane::Ones { component } => ((&k.sum_ones, &k.sum_far_ones), *component, 0),
-            };
-            let histograms = g.table(component);
-            let multiprocessors = queue.gpu().multiprocessors();
             let (kernel, threads, shared, at_once) = match queueing(queue.gpu(), g.bins) {
                 Some((threads, shared)) => (near, threads, shared, multiprocessors),
                 None => (far, 256, 0, 4 * multiprocessors),
@@ -313,7 +323,7 @@ impl CudaBackend {
     /// Whether rows are summed while they are parted: where one block of features is open.
     pub(super) fn sums_on_the_way(&self) -> bool {
         let mut open = self.groups.iter().filter(|g| g.open && g.features > 0);
-        matches!((open.next(), open.next()), (Some(g), None) if g.blocks() == 1 && queueing(self.queue.gpu(), g.bins).is_some())
+        matches!((open.next(), open.next()), (Some(g), None) if g.is_one_block() && queueing(self.queue.gpu(), g.bins).is_some())
     }
 
     /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`, and where nobody
@@ -324,9 +334,13 @@ impl CudaBackend {
         let (histograms, lists) = (self.groups[group].table(0), self.lists_table());
         if !fused {
             let config = grid(self.sum_blocks(), DIVIDE_THREADS, 0);
-            // SAFETY: the arguments are those of `tree_divide`: the jobs' nodes stand in the lists, their codes
+            let (kernel, entries) = match self.groups.iter().find(|g| g.listed.is_some()) {
+                Some(group) => (&self.kernels.divide_any, group.entries()),
+                None => (&self.kernels.divide, Entries::default()),
+            };
+            // SAFETY: the arguments are those of `tree_divide*`: the jobs' nodes stand in the lists, their codes
             // are those of all rows.
-            return unsafe { launch!(self.queue, &self.kernels.divide, config; &lists, &nodes, &list, &starts, &count, &plan) };
+            return unsafe { launch!(self.queue, kernel, config; &lists, &entries, &nodes, &list, &starts, &count, &plan) };
         }
         let (threads, shared) = queueing(self.queue.gpu(), self.groups[group].bins).ok_or_else(no_room)?;
         let (config, read) = (grid(self.queue.gpu().multiprocessors(), threads, shared), read as u32);

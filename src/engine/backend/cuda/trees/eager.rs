@@ -3,6 +3,8 @@
 //! will most likely be next, and all their children are searched, at once; what is asked for later
 //! is there already. What turns out not to be asked for leaves no trace: rows that were parted are
 //! still those of their leaf.
+//!
+//! How many are divided ahead depends on how often the guesses came true: in the last trees, by their rank.
 
 use super::CudaBackend;
 use crate::backend::{Candidate, Division, NodeId, SearchNode};
@@ -10,8 +12,47 @@ use crate::error::Result;
 use crate::tree::params::{Policy, TreeParams};
 use crate::tree::split::{SplitRules, Sums};
 
-/// Nodes that are divided at once, at most.
-const AT_ONCE: usize = 16;
+/// Nodes that are guessed at a time, at most.
+const MOST_GUESSES: usize = 15;
+
+/// What the estimate of a guess's worth is made of, in nanoseconds: to ask and to answer; to search a feature in both children;
+/// to part and sum a row, by feature.
+const ASKING: f64 = 120_000.0;
+const SEARCHING: f64 = 20.0;
+const SUMMING: f64 = 0.001;
+
+/// How much of what is known of guesses the next tree forgets.
+const FORGETTING: f64 = 0.1;
+
+/// How often guesses came true.
+#[derive(Clone, Copy)]
+pub struct Guesses {
+    /// By rank among those of a time: guesses, and those that were asked for later.
+    made: [f64; MOST_GUESSES],
+    right: [f64; MOST_GUESSES],
+    /// How often it must come true to pay.
+    least: f64,
+}
+
+impl Guesses {
+    /// For a table of so many rows and features.
+    pub fn new(rows: usize, features: usize) -> Guesses {
+        // The rows of a sixteenth of a tree.
+        let wasted = features as f64 * (SEARCHING + SUMMING * rows as f64 / 16.0);
+        Guesses { made: [0.0; MOST_GUESSES], right: [0.0; MOST_GUESSES], least: wasted / (ASKING + wasted) }
+    }
+
+    /// How many are worth while: those of lower ranks come true more often. Ranks that nothing is known of are tried.
+    fn worthwhile(&self) -> usize {
+        let rate = |rank: usize| (self.right[rank] + 1.0) / (self.made[rank] + 1.0);
+        (0..MOST_GUESSES).find(|rank| rate(*rank) < self.least).unwrap_or(MOST_GUESSES)
+    }
+
+    fn next_tree(mut self) -> Guesses {
+        self.made.iter_mut().chain(&mut self.right).for_each(|n| *n *= 1.0 - FORGETTING);
+        self
+    }
+}
 
 /// What is known of a node.
 #[derive(Clone, Copy, Default)]
@@ -21,11 +62,12 @@ struct Known {
     /// What a search found, where there was one.
     found: Option<Option<(Candidate, Sums)>>,
     children: Option<(NodeId, NodeId)>,
+    /// The rank at which its division was guessed, until it is asked for.
+    guessed: Option<usize>,
 }
 
 /// The nodes of a tree by the backend's own numbers, since some come into being before the grower
 /// numbers them.
-#[derive(Default)]
 pub struct Nodes {
     /// By the grower's number.
     own: Vec<NodeId>,
@@ -35,13 +77,20 @@ pub struct Nodes {
     /// The limits under which others are guessed; none where none are.
     plan: Option<TreeParams>,
     rules: Option<SplitRules>,
+    guesses: Guesses,
 }
 
 impl Nodes {
-    /// A tree's root, with these sums.
-    pub fn new(plan: Option<TreeParams>, sums: Sums) -> Nodes {
+    /// Those of no tree yet.
+    pub fn new(guesses: Guesses) -> Nodes {
+        Nodes { own: vec![], known: vec![], asked: 0, plan: None, rules: None, guesses }
+    }
+
+    /// Begins a tree, of whose root these are the sums.
+    pub fn begin(&mut self, plan: Option<TreeParams>, sums: Sums) {
         let plan = plan.filter(|p| p.policy == Policy::Leafwise && p.monotone.is_empty());
-        Nodes { own: vec![0], known: vec![Known { sums, ..Known::default() }], asked: 0, plan, rules: None }
+        let guesses = self.guesses.next_tree();
+        *self = Nodes { own: vec![0], known: vec![Known { sums, ..Known::default() }], asked: 0, plan, rules: None, guesses };
     }
 
     /// The own number of a node.
@@ -57,6 +106,9 @@ impl Nodes {
     /// Numbers the children of a division.
     fn divide(&mut self, d: &Division) -> Division {
         let parent = self.own(d.parent);
+        if let Some(rank) = self.known[parent as usize].guessed.take() {
+            self.guesses.right[rank] += 1.0;
+        }
         let (left, right) = self.children(parent);
         let last = d.left.max(d.right) as usize;
         if self.own.len() <= last {
@@ -83,7 +135,7 @@ impl Nodes {
     /// The nodes that will most likely be divided next, with their divisions.
     fn guess(&mut self) -> Vec<Division> {
         let (Some(plan), Some(rules)) = (&self.plan, &self.rules) else { return vec![] };
-        let room = (plan.leaves as usize - 1).saturating_sub(self.asked).min(AT_ONCE - 1);
+        let room = (plan.leaves as usize - 1).saturating_sub(self.asked).min(self.guesses.worthwhile());
         let mut waiting: Vec<(f64, NodeId)> = vec![];
         for (id, node) in self.known.iter().enumerate() {
             let Some(Some((candidate, left))) = node.found else { continue };
@@ -93,14 +145,16 @@ impl Nodes {
             }
         }
         waiting.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let divide = |(_, parent): &(f64, NodeId)| {
+        let divide = |(rank, (_, parent)): (usize, &(f64, NodeId))| {
+            self.known[*parent as usize].guessed = Some(rank);
+            self.guesses.made[rank] += 1.0;
             let (left, right) = self.children(*parent);
             let node = self.known[*parent as usize];
             let (split, sums) = node.found.flatten()?;
             let left_is_smaller = sums.hessian <= (node.sums - sums).hessian;
             Some(Division { parent: *parent, left, right, split, left_is_smaller, histograms: true })
         };
-        waiting.iter().take(room).filter_map(divide).collect()
+        waiting.iter().take(room).enumerate().filter_map(divide).collect()
     }
 }
 

@@ -1,11 +1,12 @@
 //! Groups of features on the device: their codes, and the histograms of the tree that grows.
 //!
-//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]): then its most frequent code is
-//! not stored, and is searched as what the others leave of a node.
+//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]), or is listed ([`Listed`]): of the
+//! latter two its most frequent code is not stored, and is searched as what the others leave of a node.
 
 use super::bundles::Bundles;
-use super::memory::Buffer;
-use super::tables::{Histograms, LANES};
+use super::listed::{Candidates, Listed};
+use super::memory::{Buffer, Kernels};
+use super::tables::{ALL_STORED, Entries, Feature, Histograms, LANES, LISTED_COLUMN};
 use crate::backend::cuda::Queue;
 use crate::backend::cuda::codes::{Place, Source, quantize};
 use crate::backend::cuda::error::driver;
@@ -29,19 +30,26 @@ pub struct Group {
     /// Its first feature.
     pub first: usize,
     pub features: usize,
-    /// How its features share columns, where some do.
+    /// How its features share columns, where some do, and which are listed.
     pub bundles: Option<Bundles>,
+    pub listed: Option<Listed>,
+    /// Of each feature; `LISTED_COLUMN` where it has none.
+    columns_of: Vec<u32>,
     pub columns: usize,
     /// The most codes that a column has, and the first one's.
     pub bins: usize,
     pub first_bins: usize,
-    /// Whether no feature has more codes than a warp has lanes, and none is of categories.
-    pub few: bool,
+    /// The most codes that a feature has.
+    pub most_codes: usize,
+    /// Whether a feature is of categories.
+    pub categories: bool,
     pub open: bool,
     /// `[block][row][32]`
     codes: Option<Buffer<u8>>,
     histograms: Option<Buffer<i64>>,
+    /// Numbers of a node's histogram, in the tree that grows; and whether words of listed features take one each.
     slot_size: usize,
+    packed: bool,
     components: usize,
     rows: usize,
     /// Of each node of the tree.
@@ -50,23 +58,68 @@ pub struct Group {
     clear: usize,
 }
 
-impl Group {
-    /// How many codes each column has: those of features that have one, then the shared ones.
-    fn column_bins(features: &[CodedFeature], bundles: Option<&Bundles>) -> Vec<usize> {
-        let own = Group::own_columns(features, bundles).map(|f| features[f].bins());
-        own.chain(bundles.iter().flat_map(|b| b.column_codes.iter().copied())).collect()
+/// Features whose codes are lists, or are planned to be.
+pub trait Lists {
+    /// Whether a feature, counted in the group, is one.
+    fn has(&self, feature: usize) -> bool;
+}
+
+/// How a group stores its features, beside columns of their own: shared columns, and lists.
+pub struct Storage<L> {
+    pub bundles: Option<Bundles>,
+    pub lists: Option<L>,
+}
+
+impl<L> Default for Storage<L> {
+    fn default() -> Self {
+        Storage { bundles: None, lists: None }
+    }
+}
+
+impl<L: Lists> Storage<L> {
+    /// Whether a feature has a column of its own.
+    fn own(&self, feature: usize) -> bool {
+        self.bundles.as_ref().is_none_or(|b| b.column(feature).is_none()) && self.lists.as_ref().is_none_or(|l| !l.has(feature))
     }
 
-    /// Numbers of a node's histogram, in columns of so many codes.
-    fn slot_size(column_bins: &[usize], components: usize) -> usize {
-        column_bins.len().div_ceil(LANES) * column_bins.iter().copied().max().unwrap_or(1) * LANES * components
+    /// The column of each feature: first those of one feature, in order, then the shared ones.
+    fn columns(&self, features: usize) -> Vec<u32> {
+        let single = (0..features).filter(|f| self.own(*f)).count();
+        let mut next = 0..single as u32;
+        let column = |f: usize| match self.bundles.as_ref().and_then(|b| b.column(f)) {
+            Some(shared) => (single + shared) as u32,
+            None if self.own(f) => next.next().unwrap_or(LISTED_COLUMN),
+            None => LISTED_COLUMN,
+        };
+        (0..features).map(column).collect()
+    }
+
+    /// How many codes each column has.
+    fn column_bins(&self, features: &[CodedFeature]) -> Vec<usize> {
+        let own = (0..features.len()).filter(|f| self.own(*f)).map(|f| features[f].bins());
+        own.chain(self.bundles.iter().flat_map(|b| b.column_codes.iter().copied())).collect()
+    }
+}
+
+impl Group {
+    /// The bins of columns of so many codes.
+    fn bins_of_columns(column_bins: &[usize]) -> usize {
+        column_bins.len().div_ceil(LANES) * column_bins.iter().copied().max().unwrap_or(1) * LANES
+    }
+
+    /// Numbers of a node's histogram of so many bins and words, of which each takes some. The length keeps pairs of numbers at
+    /// multiples of 16 bytes.
+    fn slot_size((bins, of_bin): (usize, usize), (words, of_word): (usize, usize)) -> usize {
+        (bins * of_bin + words * of_word).next_multiple_of(2)
     }
 
     /// Bytes of a group with `slots` histograms, and of three columns of values on their way.
-    pub fn bytes(features: &[CodedFeature], bundles: Option<&Bundles>, rows: usize, components: usize, slots: usize) -> u64 {
-        let bins = Group::column_bins(features, bundles);
+    pub fn bytes(features: &[CodedFeature], planned: &Storage<Candidates>, rows: usize, components: usize, slots: usize) -> u64 {
+        let bins = planned.column_bins(features);
         let codes = rows as u64 * (LANES * bins.len().div_ceil(LANES) + 3 * 8) as u64;
-        codes + 8 * Group::slot_size(&bins, components) as u64 * slots as u64
+        let (words, lists) = planned.lists.as_ref().map_or((0, 0), |c| (c.words(features), c.bytes(rows)));
+        let slot = Group::slot_size((Group::bins_of_columns(&bins), components), (words, components));
+        codes + lists + 8 * slot as u64 * slots as u64
     }
 
     /// Makes the codes of a group and brings them to the device.
@@ -76,10 +129,11 @@ impl Group {
     #[allow(clippy::too_many_arguments)]
     pub fn new<'a>(
         queue: &Queue,
+        kernels: &Kernels,
         first: usize,
         features: &'a [CodedFeature],
         sources: &[CodeSource<'a>],
-        mut bundles: Option<Bundles>,
+        planned: Storage<Candidates>,
         rows: usize,
         components: usize,
         slots: usize,
@@ -88,20 +142,21 @@ impl Group {
         if interrupted() {
             return Err(Error::Interrupted);
         }
-        let shared = bundles.as_mut().map_or(vec![], |b| b.codes(rows));
         let source = |f: usize| match sources[f] {
             CodeSource::Values(column) => Source::Values(column, &features[f].borders, features[f].first()),
             CodeSource::Codes(codes) => Source::Codes(codes),
         };
-        let own = Group::own_columns(features, bundles.as_ref()).map(source);
+        let Storage { mut bundles, lists: candidates } = planned;
+        let lists = match candidates {
+            Some(candidates) => Listed::new(queue, kernels, features, source, &candidates, rows, interrupted)?,
+            None => None,
+        };
+        let shared = bundles.as_mut().map_or(vec![], |b| b.codes(rows));
+        let storage = Storage { bundles, lists };
+        let own = (0..features.len()).filter(|f| storage.own(*f)).map(source);
         let all = own.chain(shared.iter().map(|codes| Source::Codes(codes)));
         let columns: Vec<(Source<'_>, Place)> = all.enumerate().map(|(i, source)| (source, Group::place(i, rows))).collect();
-        Group::filled(queue, first, features, bundles, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
-    }
-
-    /// The features that have a column of their own.
-    fn own_columns<'b>(features: &[CodedFeature], bundles: Option<&'b Bundles>) -> impl Iterator<Item = usize> + use<'b> {
-        (0..features.len()).filter(move |f| bundles.is_none_or(|b| b.shared(*f).is_none()))
+        Group::filled(queue, first, features, storage, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
     }
 
     /// Where the codes of column `i` of a group go.
@@ -119,33 +174,39 @@ impl Group {
         queue: &Queue,
         first: usize,
         features: &[CodedFeature],
-        bundles: Option<Bundles>,
+        storage: Storage<Listed>,
         rows: usize,
         components: usize,
         slots: usize,
         fill: impl FnOnce(&mut CudaSlice<u8>) -> Result<()>,
     ) -> Result<Group> {
-        let column_bins = Group::column_bins(features, bundles.as_ref());
+        let column_bins = storage.column_bins(features);
         let n = column_bins.len();
         let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
         // The last block's columns that are no features are read along.
         queue.clear(&mut codes.slice)?;
         fill(&mut codes.slice)?;
         let bins = column_bins.iter().copied().max().unwrap_or(1);
-        let slot_size = Group::slot_size(&column_bins, components);
+        let packed = components == 2 && storage.lists.as_ref().is_some_and(|l| l.fits_one);
+        let words = storage.lists.as_ref().map_or(0, |l| l.words);
+        let slot_size = Group::slot_size((Group::bins_of_columns(&column_bins), components), (words, if packed { 1 } else { components }));
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
         Ok(Group {
             first,
             features: features.len(),
-            bundles,
+            columns_of: storage.columns(features.len()),
+            bundles: storage.bundles,
+            listed: storage.lists,
             columns: n,
             bins,
-            few: features.iter().all(|f| f.bins() <= 32 && !f.categories),
+            most_codes: features.iter().map(CodedFeature::bins).max().unwrap_or(1),
+            categories: features.iter().any(|f| f.categories),
             first_bins: column_bins.first().copied().unwrap_or(1),
             open: false,
             codes: Some(codes),
             histograms: Some(histograms),
             slot_size,
+            packed,
             components,
             rows,
             states: vec![],
@@ -170,15 +231,37 @@ impl Group {
         self.columns.div_ceil(LANES)
     }
 
-    /// The column of a feature, counted in the group.
-    pub fn column_of(&self, feature: usize) -> usize {
-        self.bundles.as_ref().map_or(feature - self.first, |b| b.columns[feature - self.first])
+    /// Whether one block of columns is all there is.
+    pub fn is_one_block(&self) -> bool {
+        self.blocks() == 1 && self.listed.is_none()
     }
 
-    /// The address of a feature's code in row 0; those of the next rows are 32 bytes apart.
+    /// Tells the kernels where a feature's codes are.
+    pub fn describe(&self, feature: usize, table: &mut Feature) {
+        let inside = feature - self.first;
+        (table.column, table.usual) = (self.columns_of[inside], ALL_STORED);
+        if let Some(bundles) = &self.bundles {
+            bundles.describe(inside, table);
+        }
+        if let Some(listed) = &self.listed {
+            listed.describe(inside, table);
+        }
+    }
+
+    /// The address of a feature's code in row 0, those of the next rows being 32 bytes apart; or what stands for it where the
+    /// feature is listed.
     pub fn codes_of(&self, feature: usize) -> u64 {
-        let inside = self.column_of(feature);
-        self.codes_address() + (inside / LANES * self.rows * LANES + inside % LANES) as u64
+        let inside = feature - self.first;
+        let address = || {
+            let column = self.columns_of[inside] as usize;
+            self.codes_address() + (column / LANES * self.rows * LANES + column % LANES) as u64
+        };
+        self.listed.as_ref().and_then(|l| l.codes_of(inside)).unwrap_or_else(address)
+    }
+
+    /// The lists of its listed features.
+    pub fn entries(&self) -> Entries {
+        self.listed.as_ref().map_or(Entries::default(), Listed::table)
     }
 
     fn codes_address(&self) -> u64 {
@@ -196,7 +279,35 @@ impl Group {
             bins: self.bins as u32,
             components: self.components as u32,
             component,
+            first_word: self.first_word() as u64,
+            packed: self.packed as u32,
+            unused: 0,
         }
+    }
+
+    /// The bins of all columns.
+    fn first_word(&self) -> usize {
+        self.blocks() * self.bins * LANES
+    }
+
+    /// How a tree keeps the words of listed features, whose statistics are narrow or not: before its histograms are zeroed. Gives
+    /// whether that is another way than the last tree's.
+    pub fn keep(&mut self, queue: &Queue, narrow: bool) -> Result<bool> {
+        let Some(listed) = &self.listed else { return Ok(false) };
+        let packed = narrow && self.components == 2 && listed.fits_one;
+        if packed == self.packed {
+            return Ok(false);
+        }
+        let each = if packed { 1 } else { self.components };
+        self.slot_size = Group::slot_size((self.first_word(), self.components), (listed.words, each));
+        (self.packed, self.clear) = (packed, 0);
+        self.reserve(queue, 1, 0)?;
+        Ok(true)
+    }
+
+    /// Whether words take one number each.
+    pub fn is_packed(&self) -> bool {
+        self.packed
     }
 
     /// A node's histogram.

@@ -5,7 +5,7 @@ use super::divide::words;
 use super::group::Group;
 use super::memory::leaves_shared;
 use super::rows::RowData;
-use super::tables::{BY_SET, Encoding, LeafValues, Leaves, Walk, leaf, question};
+use super::tables::{BY_SET, Encoding, Entries, LeafValues, Leaves, Walk, leaf, question};
 use crate::backend::cuda::grid;
 use crate::backend::{LeafSums, NodeId, TrainingData};
 use crate::boosting::loss::Loss;
@@ -107,6 +107,7 @@ impl CudaBackend {
         }
         let mut walk =
             Walk { questions: work.questions.address, sets: work.walk_sets.address, entries: questions.len() as u32, ..Walk::default() };
+        walk.listed = self.groups.iter().find(|g| g.listed.is_some()).map_or(Entries::default(), Group::entries);
         match tree {
             Tree::Symmetric { splits, .. } => walk.depth = splits.len() as u32,
             Tree::Branching { .. } => {
@@ -119,7 +120,7 @@ impl CudaBackend {
         self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..3 * leaves))?;
         // Where all questions are of one block of features, its codes are read at once.
         let mut groups = tree.splits().map(|s| self.group_of(s.feature));
-        let one = groups.next().filter(|g| !by_set && g.blocks() == 1 && groups.all(|other| other.first == g.first));
+        let one = groups.next().filter(|g| !by_set && g.is_one_block() && groups.all(|other| other.first == g.first));
         self.queue_leaves(loss, self.output, walk, leaves, self.work.leaf_sums.address, one, (0, 0), &LeafValues::default())?;
         let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves)?;
         Ok(sums.chunks_exact(3).map(|s| leaf_sums(encoding, s[0], s[1], s[2])).collect())

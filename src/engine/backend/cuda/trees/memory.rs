@@ -90,15 +90,27 @@ kernels!(
     sum_far_both,
     sum_far_limbs,
     sum_far_ones,
+    sum_listed_packed,
+    sum_listed_both,
+    sum_listed_limbs,
+    sum_listed_ones,
+    list_count,
+    list,
+    list_rows,
     divide,
+    divide_any,
     divide_sum,
     move_rows,
     move_root,
     search,
-    search_few,
+    search_4,
+    search_32,
+    search_256,
     pick,
     level_scores,
-    level_scores_few,
+    level_scores_4,
+    level_scores_32,
+    level_scores_256,
     level_sum,
     level_pick,
     begin,
@@ -106,6 +118,9 @@ kernels!(
     grow,
     grow_level,
     search_grow,
+    search_grow_4,
+    search_grow_32,
+    search_grow_256,
     level_grow,
     leaves,
     leaves_heap,
@@ -171,6 +186,9 @@ impl Kernels {
         let kernels = Kernels::load(gpu)?;
         for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.divide_sum] {
             kernel.allow_shared(gpu, gpu.shared_per_block() - 1024)?;
+        }
+        for kernel in [&kernels.sum_listed_packed, &kernels.sum_listed_both, &kernels.sum_listed_limbs, &kernels.sum_listed_ones] {
+            kernel.allow_shared(gpu, gpu.shared_per_block() / 2)?;
         }
         for kernel in [&kernels.root, &kernels.root_guess] {
             kernel.allow_shared(gpu, shared_bins(256).min(gpu.shared_per_block() - ROOT_BYTES))?;

@@ -1,9 +1,10 @@
 //! The search for splits.
 
-use super::group::State;
+use super::group::{Group, State};
+use super::memory::Kernels;
 use super::tables::{Found, Item, MISSING_LEFT, NO_SIDE, Rules, SEARCHED, SUBSET, Search};
 use super::{CudaBackend, divide};
-use crate::backend::cuda::grid;
+use crate::backend::cuda::{Gpu, Kernel, grid};
 use crate::backend::{Candidate, CodeSet, SearchNode};
 use crate::error::Result;
 use crate::launch;
@@ -18,10 +19,74 @@ pub fn level_nodes(columns: usize, nodes: usize) -> usize {
     (LEVEL_SCORES / (columns * 512).max(1)).clamp(1, nodes.max(1)).min(1 << 15)
 }
 
-/// A search of so many features in so many nodes: a block each, or a warp.
-fn each_feature(features: u32, nodes: u32, few: bool) -> LaunchConfig {
-    let blocks = if few { features.div_ceil(8) } else { features };
-    LaunchConfig { grid_dim: (blocks, nodes, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 }
+/// How a feature of a node is searched: by a block, or by some lanes.
+#[derive(Clone, Copy)]
+pub enum Searcher {
+    Block,
+    Lanes4,
+    Lanes32,
+    /// Several codes each.
+    Lanes256,
+}
+
+impl Searcher {
+    /// Of a group, in so many nodes.
+    pub fn of(group: &Group, nodes: u32, gpu: &Gpu) -> Searcher {
+        // What is searched at a time by blocks.
+        let at_once = 8 * gpu.multiprocessors() as usize;
+        match group.most_codes {
+            _ if group.categories => Searcher::Block,
+            0..=4 => Searcher::Lanes4,
+            5..=32 => Searcher::Lanes32,
+            _ if group.features * nodes as usize > at_once => Searcher::Lanes256,
+            _ => Searcher::Block,
+        }
+    }
+
+    /// The launch for so many features in so many nodes.
+    pub fn config(self, features: u32, nodes: u32) -> LaunchConfig {
+        let (each, threads) = match self {
+            Searcher::Block => (1, 256),
+            Searcher::Lanes4 => (64, 256),
+            Searcher::Lanes32 => (8, 256),
+            Searcher::Lanes256 => (4, 128),
+        };
+        LaunchConfig { grid_dim: (features.div_ceil(each), nodes, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 }
+    }
+}
+
+impl Kernels {
+    pub fn search_by(&self, searcher: Searcher) -> &Kernel {
+        match searcher {
+            Searcher::Block => &self.search,
+            Searcher::Lanes4 => &self.search_4,
+            Searcher::Lanes32 => &self.search_32,
+            Searcher::Lanes256 => &self.search_256,
+        }
+    }
+
+    pub fn level_scores_by(&self, searcher: Searcher) -> &Kernel {
+        match searcher {
+            Searcher::Block => &self.level_scores,
+            Searcher::Lanes4 => &self.level_scores_4,
+            Searcher::Lanes32 => &self.level_scores_32,
+            Searcher::Lanes256 => &self.level_scores_256,
+        }
+    }
+
+    pub fn search_grow_by(&self, searcher: Searcher) -> &Kernel {
+        match searcher {
+            Searcher::Block => &self.search_grow,
+            Searcher::Lanes4 => &self.search_grow_4,
+            Searcher::Lanes32 => &self.search_grow_32,
+            Searcher::Lanes256 => &self.search_grow_256,
+        }
+    }
+}
+
+/// The threads that look for the best of so many columns.
+fn pick_threads(columns: usize) -> u32 {
+    if columns > 64 { 256 } else { 32 }
 }
 
 impl CudaBackend {
@@ -113,17 +178,19 @@ impl CudaBackend {
                     sets: search.sets + (from * self.columns * 32) as u64,
                     ..search
                 };
-                let few = self.groups[open[index]].few;
-                let kernel = if few { &self.kernels.search_few } else { &self.kernels.search };
+                let searcher = Searcher::of(&self.groups[open[index]], here as u32, self.queue.gpu());
+                let kernel = self.kernels.search_by(searcher);
                 // SAFETY: the arguments are those of `tree_search*`: as many items, slots that are there, and
                 // room for what is found by every column.
-                unsafe { launch!(self.queue, kernel, each_feature(search.features_here, here as u32, few); &search) }?;
+                unsafe { launch!(self.queue, kernel, searcher.config(search.features_here, here as u32); &search) }?;
             }
         }
         let (best, sets, numbers, columns, found) =
             (self.work.best.address, self.work.sets.address, self.numbers.address, self.columns as u32, self.work.found.address);
         // SAFETY: the arguments are those of `tree_pick`: what was found for each node by each column.
-        unsafe { launch!(self.queue, &self.kernels.pick, grid(n as u32, 32, 0); &best, &sets, &numbers, &columns, &found) }?;
+        unsafe {
+            launch!(self.queue, &self.kernels.pick, grid(n as u32, pick_threads(self.columns), 0); &best, &sets, &numbers, &columns, &found)
+        }?;
         let found = self.work.found.read(&self.queue, n)?;
         Ok(found.iter().map(|f| self.candidate(f)).collect())
     }
@@ -160,10 +227,10 @@ impl CudaBackend {
             let here = (n - from).min(at_once) as u32;
             for index in 0..open.len() {
                 let search = self.search_table(&open, index, n, from, rules)?;
-                let few = self.groups[open[index]].few;
-                let kernel = if few { &self.kernels.level_scores_few } else { &self.kernels.level_scores };
+                let searcher = Searcher::of(&self.groups[open[index]], here, self.queue.gpu());
+                let kernel = self.kernels.level_scores_by(searcher);
                 // SAFETY: the arguments are those of `tree_level_scores*`: as many items, and room for their scores.
-                unsafe { launch!(self.queue, kernel, each_feature(search.features_here, here, few); &search, &level) }?;
+                unsafe { launch!(self.queue, kernel, searcher.config(search.features_here, here); &search, &level) }?;
             }
             let search = self.search_table(&open, 0, n, from, rules)?;
             let (begins, ends) = ((from == 0) as u32, (from + here as usize == n) as u32);
@@ -175,7 +242,9 @@ impl CudaBackend {
             let search = self.search_table(&open, index, n, 0, rules)?;
             let found = self.work.found.address;
             // SAFETY: the arguments are those of `tree_level_pick`: the best of every column, and `n` nodes.
-            unsafe { launch!(self.queue, &self.kernels.level_pick, grid(n as u32, 32, 0); &search, &numbers, &found) }?;
+            unsafe {
+                launch!(self.queue, &self.kernels.level_pick, grid(n as u32, pick_threads(self.columns), 0); &search, &numbers, &found)
+            }?;
         }
         let found = self.work.found.read(&self.queue, n)?;
         let best = found.first().and_then(|f| self.candidate(f));

@@ -20,6 +20,12 @@ pub const IN_ORDER: u32 = 2;
 /// [`Feature::usual`] of a feature with a column of its own, which has all codes.
 pub const ALL_STORED: u32 = u32::MAX;
 
+/// [`Feature::column`] of a listed feature.
+pub const LISTED_COLUMN: u32 = u32::MAX;
+
+/// Marks what stands for an address of codes where a listed feature's are meant.
+pub const LISTED: u64 = 1 << 60;
+
 /// [`Item::state`] of a node that is there and is searched.
 pub const SEARCHED: u32 = 3;
 
@@ -36,7 +42,7 @@ const LEAF: u64 = 1 << 59;
 
 /// A question that rows walk by: codes up to `last` go left, code 0 right where `zero_right`.
 pub fn question(codes: u64, last: u32, zero_right: bool) -> u64 {
-    debug_assert!(codes >> ADDRESS_BITS == 0);
+    debug_assert!((codes & !LISTED) >> ADDRESS_BITS == 0);
     codes | (last.min(255) as u64) << ADDRESS_BITS | if zero_right { ZERO_RIGHT } else { 0 }
 }
 
@@ -109,7 +115,15 @@ tables! {
     pub struct Histograms {
         codes: u64, rows: u64, slots: u64, slot_size: u64,
         features: u32, bins: u32, components: u32, component: u32,
+        first_word: u64,
+        packed: u32, unused: u32,
     }
+
+    /// The lists of a group's listed features.
+    pub struct Entries { starts: u64, words: u64, }
+
+    /// How rows are added to the words of their entries.
+    pub struct Adding { entries: Entries, lanes: u32, near: u32, mean: u32, unused: u32, }
 
     /// The lists of rows.
     pub struct Lists { lists: [u64; 2], words: u64, }
@@ -170,7 +184,7 @@ tables! {
     pub struct Draw { kind: u32, bucket: u32, l2: f32, unused: u32, first: f64, second: f64, }
 
     /// A tree as rows walk it.
-    pub struct Walk { questions: u64, children: u64, sets: u64, entries: u32, depth: u32, }
+    pub struct Walk { questions: u64, children: u64, sets: u64, entries: u32, depth: u32, listed: Entries, }
 
     /// The sums of leaves.
     pub struct Leaves {

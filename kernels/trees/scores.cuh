@@ -1,0 +1,238 @@
+// What a split is worth: the arithmetic of src/engine/tree/split.rs and backend/cpu/scores.rs, in their order, from the
+// integer sums; and the tables of a search.
+
+#pragma once
+
+#include "sums.cuh"
+
+namespace taiga {
+
+// A block has a thread for each bin.
+constexpr uint32_t BINS = 256;
+
+struct Feature {
+    uint32_t borders, first;  // first: 1 where code 0 is kept for missing values
+    uint32_t categories;
+    int32_t monotone;
+    // Its column, counted in the group. Where it shares that with other features: the code that is not stored there, the
+    // lowest one that is, and what stands there for that one (backend/cpu/plan.rs). So too where it is listed (listed.cuh).
+    uint32_t column, usual, low, start;
+};
+
+constexpr uint32_t ALL_STORED = ~0u, NOWHERE = ~0u, LISTED_COLUMN = ~0u;
+
+// The bin of a feature's code in its column, where it is stored.
+__device__ __forceinline__ uint32_t stored_at(const Feature& f, uint32_t code) {
+    if (f.usual == ALL_STORED) return code;
+    if (code == f.usual || code < f.low) return NOWHERE;
+    return f.start + code - f.low - (f.usual >= f.low && f.usual < code);
+}
+
+// What makes a split good, and what makes it allowed.
+struct Rules {
+    double l1, l2, min_child_weight, min_gain;
+    int64_t min_data_in_leaf;
+    double smooth, category_l2;
+    uint32_t most_categories, constrained;
+};
+
+// How rows are counted: not, in a component of their own, or by hessians that are 1.
+enum : uint32_t { NOT, APART, BY_HESSIAN };
+
+// A node to be searched, or not.
+struct Item {
+    Sums sums;
+    double low, high;  // bounds of its value
+    uint32_t slot;
+    // The slot of its sibling, which is taken from its parent's histogram, which its slot still
+    // holds; none for a node whose own rows were summed.
+    int32_t minus;
+    uint32_t features;  // the first word of the bits of those that may split it; ~0: all may
+    uint32_t state;
+};
+
+constexpr uint32_t EXISTS = 1, SEARCHED = 2;
+
+// What a feature offers a node; nothing at `NO_SIDE`.
+struct alignas(16) Best {
+    double gain;
+    uint32_t border, side;
+    Sums left;
+    uint64_t unused;
+};
+
+enum : uint32_t { NO_SIDE, MISSING_LEFT, MISSING_RIGHT, SUBSET };
+
+struct Found {
+    double gain;
+    uint32_t feature, border, side, unused;
+    Sums left;
+    uint32_t set[8];
+};
+
+struct Search {
+    Histograms histograms;
+    const Feature* features;  // of all groups
+    uint32_t first_feature;   // of the group
+    uint32_t first_column;    // where its features stand among those that are open
+    uint32_t columns;         // all that are open
+    uint32_t counted;
+    uint32_t features_here;   // of the group
+    uint32_t unused;
+    const Item* items;
+    const uint32_t* allowed;  // bits
+    const Encoding* encoding;
+    Best* best;      // [item][column]
+    uint32_t* sets;  // [item][column][8]; where there are categories
+    Rules rules;
+};
+
+struct Values {
+    double gradient, hessian;
+};
+
+__device__ __forceinline__ Values values(const Encoding& e, Sums s) {
+    return {static_cast<double>(s.gradient) * e.unit_gradient, static_cast<double>(s.hessian) * e.unit_hessian};
+}
+
+__device__ __forceinline__ double soft_threshold(double gradient, double l1) {
+    double lowered = fabs(gradient) - l1;
+    lowered = lowered > 0.0 ? lowered : 0.0;
+    return gradient < 0.0 ? -lowered : lowered;
+}
+
+__device__ __forceinline__ double leaf_value(const Rules& r, Values v, double low, double high) {
+    double divisor = v.hessian + r.l2;
+    double value = divisor > 0.0 ? -soft_threshold(v.gradient, r.l1) / divisor : 0.0;
+    return at_most(at_least(value, low), high);
+}
+
+__device__ __forceinline__ double leaf_score(const Rules& r, Values v, double value) {
+    return -(2.0 * (v.gradient * value + r.l1 * fabs(value)) + (v.hessian + r.l2) * value * value);
+}
+
+__device__ __forceinline__ double node_score(const Rules& r, const Encoding& e, const Item& item) {
+    Values v = values(e, item.sums);
+    if (r.constrained) return leaf_score(r, v, leaf_value(r, v, item.low, item.high));
+    double t = soft_threshold(v.gradient, r.l1), divisor = v.hessian + r.l2;
+    return divisor > 0.0 ? t * t / divisor : 0.0;
+}
+
+__device__ __forceinline__ bool large_enough(const Rules& r, Sums s, Values v) {
+    return s.hessian > 0 && v.hessian >= r.min_child_weight && (r.min_data_in_leaf == 0 || s.count >= r.min_data_in_leaf);
+}
+
+__device__ __forceinline__ bool divisible(const Rules& r, const Encoding& e, Sums s) {
+    double h = static_cast<double>(s.hessian) * e.unit_hessian;
+    return s.hessian >= 2 && h >= 2.0 * r.min_child_weight && (r.min_data_in_leaf == 0 || s.count >= 2 * r.min_data_in_leaf);
+}
+
+// scores.rs: what both children of a candidate score.
+__device__ __forceinline__ double score(const Rules& r, const Encoding& e, const Item& item, int32_t direction, Sums left, double too_small) {
+    Sums right = item.sums - left;
+    Values l = values(e, left), g = values(e, right);
+    if (!large_enough(r, left, l) || !large_enough(r, right, g)) return too_small;
+    if (!r.constrained) {
+        double tl = soft_threshold(l.gradient, r.l1), tr = soft_threshold(g.gradient, r.l1);
+        double dl = l.hessian + r.l2, dr = g.hessian + r.l2;
+        return (tl * tl * dr + tr * tr * dl) / (dl * dr);
+    }
+    double wl = leaf_value(r, l, item.low, item.high), wr = leaf_value(r, g, item.low, item.high);
+    if ((wr - wl) * static_cast<double>(direction) < 0.0) return -INFINITE64;
+    return leaf_score(r, l, wl) + leaf_score(r, g, wr);
+}
+
+// How the sums of a bin are kept: as one number, or by components.
+enum : uint32_t { PACKED = 1, TWO, THREE };
+
+__device__ __forceinline__ uint32_t kept_as(const Histograms& h, uint32_t column) {
+    return column == LISTED_COLUMN && h.packed ? PACKED : h.components;
+}
+
+// A bin's sums, of a slot of a group; `column`: or `LISTED_COLUMN`, and the bin is a word.
+__device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, uint32_t column, uint32_t bin) {
+    int64_t* first = h.slots + slot * h.slot_size;
+    if (column == LISTED_COLUMN) return first + h.first_word * h.components + static_cast<uint64_t>(bin) * kept_as(h, column);
+    const uint64_t at = (static_cast<uint64_t>(column / LANES) * h.bins + bin) * LANES + column % LANES;
+    return first + at * h.components;
+}
+
+__device__ __forceinline__ Sums unpack(int64_t packed) {
+    return {packed >> 32, static_cast<int64_t>(static_cast<uint32_t>(packed)), 0};
+}
+
+__device__ __forceinline__ Sums read_sums(const int64_t* at, uint32_t kept) {
+    if (kept == PACKED) return unpack(*at);
+    if (kept == THREE) return {at[0], at[1], at[2]};
+    const longlong2 two = *reinterpret_cast<const longlong2*>(at);
+    return {two.x, two.y, 0};
+}
+
+// The same past the first-level cache: other blocks of this launch may have written it.
+__device__ __forceinline__ Sums read_written(const int64_t* at, uint32_t kept) {
+    const long long* numbers = reinterpret_cast<const long long*>(at);
+    const int64_t first = __ldcg(numbers);
+    if (kept == PACKED) return unpack(first);
+    return {first, __ldcg(numbers + 1), kept == THREE ? __ldcg(numbers + 2) : 0};
+}
+
+__device__ __forceinline__ void write_sums(int64_t* at, uint32_t kept, Sums s) {
+    if (kept == PACKED) {
+        *at = s.gradient * (1ll << 32) + s.hessian;
+    } else if (kept == THREE) {
+        at[0] = s.gradient;
+        at[1] = s.hessian;
+        at[2] = s.count;
+    } else {
+        *reinterpret_cast<longlong2*>(at) = make_longlong2(s.gradient, s.hessian);
+    }
+}
+
+// With the rows that they count.
+__device__ __forceinline__ Sums counted_sums(Sums s, uint32_t counted) {
+    s.count = counted == APART ? s.count : counted == BY_HESSIAN ? s.hessian : 0;
+    return s;
+}
+
+// Where a code's sums are in a feature's column, or among the words of listed features.
+__device__ __forceinline__ uint32_t place_of(const Feature& f, uint32_t code) {
+    return code < f.borders + 1 + f.first ? stored_at(f, code) : NOWHERE;
+}
+
+// Codes whose sums are read at a time.
+constexpr uint32_t AT_ONCE = 4;
+
+// The sums of `each` codes in a node, from `code` on, as far as they are stored. A node whose histogram is what its sibling
+// leaves of its parent's gets it written down here.
+template <uint32_t EACH>
+__device__ __forceinline__ void take_bins(const Search& a, const Item& item, const Feature& f, uint32_t code, uint32_t each, Sums (&own)[EACH]) {
+    constexpr uint32_t STEP = EACH < AT_ONCE ? EACH : AT_ONCE;
+    const Histograms& h = a.histograms;
+    const uint32_t kept = kept_as(h, f.column);
+    const bool rest = item.minus >= 0;
+#pragma unroll
+    for (uint32_t first = 0; first < EACH; first += STEP) {
+        // All is read before anything is written, so that reads go together.
+        Sums minus[STEP];
+#pragma unroll
+        for (uint32_t k = 0; k < STEP; k++) {
+            Sums& s = own[first + k];
+            s = minus[k] = {0, 0, 0};
+            const uint32_t place = first + k < each ? place_of(f, code + first + k) : NOWHERE;
+            if (place == NOWHERE) continue;
+            const int64_t *at = bin_of(h, item.slot, f.column, place), *other = rest ? bin_of(h, item.minus, f.column, place) : at;
+            s = read_sums(at, kept);
+            if (rest) minus[k] = read_sums(other, kept);
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < STEP; k++) {
+            Sums& s = own[first + k];
+            s = s - minus[k];
+            const uint32_t place = rest && first + k < each ? place_of(f, code + first + k) : NOWHERE;
+            if (place != NOWHERE) write_sums(bin_of(h, item.slot, f.column, place), kept, s);
+            s = counted_sums(s, a.counted);
+        }
+    }
+}
+
+}  // namespace taiga
