@@ -19,6 +19,7 @@ struct Ahead {
     Item* items;
     Found* found;
     uint64_t* questions;
+    uint32_t* sets;  // [entry][8]; where features share columns
     // Of the level.
     Job* jobs;
     Summed* summed;
@@ -31,6 +32,24 @@ struct Ahead {
 // The root's rows.
 extern "C" __global__ void __launch_bounds__(32) tree_seed(Node* root, uint32_t rows, uint32_t list) {
     if (threadIdx.x == 0) *root = Node{0, rows, 0, list, -1, 0, 0};
+}
+
+// Of a word of a set: the bits of the codes below `end`.
+__device__ __forceinline__ uint32_t bits_below(uint32_t word, uint32_t end) {
+    return end >= 32 * word + 32 ? ~0u : end <= 32 * word ? 0 : (1u << (end - 32 * word)) - 1;
+}
+
+// The codes of a column that a feature shares that a split sends to the right: Bundles::right in
+// src/engine/backend/cuda/trees/bundles.rs. Apart, so that the searches keep their registers.
+__device__ __noinline__ void set_of_shared(const Feature* feature, uint32_t last, bool zero_right, uint32_t* set) {
+    const Feature f = *feature;
+    const auto before = [&](uint32_t code) { return f.start + code - f.low - (f.usual >= f.low && f.usual < code); };
+    const uint32_t above = before(last + 1 > f.low ? last + 1 : f.low), end = before(f.borders + 1 + f.first);
+    const bool zero = zero_right && f.low == 0 && f.usual != 0, others = f.usual > last || (zero_right && f.usual == 0);
+    for (uint32_t w = 0; w < 8; w++) {
+        const uint32_t from_start = ~bits_below(w, f.start), own = bits_below(w, end) & from_start;
+        set[w] = (own & ~bits_below(w, above)) | (zero ? bits_below(w, f.start + 1) & from_start : 0) | (others ? ~own : 0);
+    }
 }
 
 // Writes what becomes of a node, and its children: by one thread.
@@ -57,7 +76,10 @@ __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32
     found->left = left;
     const uint32_t last_left = feature.first + best.border;
     const bool zero_right = feature.first && best.side == MISSING_RIGHT;
-    a.questions[at] = question(a.codes[column], last_left, zero_right);
+    const bool shared = feature.usual != ALL_STORED && feature.column != LISTED_COLUMN;
+    uint32_t* set = a.sets + 8 * at;
+    if (shared) set_of_shared(a.search.features + a.numbers[column], last_left, zero_right, set);
+    a.questions[at] = shared ? question(a.codes[column], 0, false) | BY_SET : question(a.codes[column], last_left, zero_right);
     if (last) return;
     // A node that was too small to be searched goes along; its children are too small too.
     Sums right = searched ? item.sums - left : item.sums;
@@ -76,6 +98,8 @@ __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32
         job->codes = a.codes[column];
         job->last = last_left;
         job->zero_right = zero_right;
+        job->is_set = shared;
+        for (uint32_t w = 0; shared && w < 8; w++) job->set[w] = set[w];
         job->right_is_smaller = right_is_smaller;
         job->slot = slot;
         job->moves = 1;

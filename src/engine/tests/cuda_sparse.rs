@@ -26,6 +26,10 @@ fn exclusive_features() {
         (70, json!({ "policy": "symmetric", "min_data_in_leaf": 20, "row_sample": "bernoulli", "row_fraction": 0.6 })),
         (70, json!({ "policy": "depthwise", "feature_fraction": 0.6, "depth": 9 })),
         (300, json!({ "policy": "leafwise", "row_sample": "goss", "leaves": 50 })),
+        (40, json!({ "policy": "depthwise", "depth": 8, "min_child_weight": 0 })),
+        (70, json!({ "policy": "symmetric", "depth": 8 })),
+        (20, json!({ "policy": "depthwise", "loss": "huber", "depth": 3 })),
+        (12, json!({ "policy": "symmetric", "loss": "mae" })),
     ]
     .into_iter()
     .enumerate()
@@ -46,7 +50,8 @@ fn exclusive_features() {
                 }
             }
             if kind % 2 == 0 {
-                columns.extend((0..3).map(|_| (0..rows).map(|_| dice.unit()).collect::<Vec<f64>>()));
+                let dense = if case % 2 == 0 { 3 } else { 40 };
+                columns.extend((0..dense).map(|_| (0..rows).map(|_| dice.unit()).collect::<Vec<f64>>()));
                 columns.insert(5, (0..rows).map(|_| if dice.chance(0.98) { 0.0 } else { dice.normal() }).collect());
             }
             y.iter_mut().enumerate().for_each(|(i, y)| *y += 0.2 * dice.normal() + if kind == 2 { columns[5][i] } else { 0.0 });
@@ -211,6 +216,12 @@ fn every_kernel_once() {
     for (kind, policy) in [(1, "symmetric"), (5, "depthwise"), (1, "leafwise")] {
         let t = sparse(2000, 60, kind, 0.02, 1, &mut dice);
         compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": policy })), policy);
+    }
+    let levels: Vec<u64> = (0..2000).map(|_| dice.below(50)).collect();
+    let flags: Vec<Vec<f64>> = (0..50).map(|level| levels.iter().map(|own| (*own == level) as u64 as f64).collect()).collect();
+    let exclusive = Table::numbers(flags, levels.iter().map(|level| (level * 37 % 11) as f64 + dice.normal()).collect());
+    for policy in ["symmetric", "depthwise", "leafwise"] {
+        compare(&exclusive, &params(json!({ "trees": 3, "depth": 3, "policy": policy })), &format!("shared columns, {policy}"));
     }
     let mut t = sparse(2000, 60, 5, 0.02, 1, &mut dice);
     let common::Wanted::Numbers(y) = &mut t.target else { unreachable!() };

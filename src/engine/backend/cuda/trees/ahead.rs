@@ -109,7 +109,7 @@ impl CudaBackend {
         let (Some(group), None) = (open.next(), open.next()) else { return Ok(None) };
         let range = self.groups[group].first..self.groups[group].first + self.groups[group].features;
         let fits = plan.policy != Policy::Leafwise && plan.depth <= MOST_DEPTH && plan.monotone.is_empty();
-        if !fits || self.was_wide || self.groups[group].bundles.is_some() || self.features[range].iter().any(|f| f.categories) {
+        if !fits || self.was_wide || self.features[range].iter().any(|f| f.categories) {
             return Ok(None);
         }
         let log = Log::new(plan.depth);
@@ -171,6 +171,9 @@ impl CudaBackend {
         work.summed.reserve(queue, "nodes", widest)?;
         work.starts.reserve(queue, "nodes", widest)?;
         work.questions.reserve(queue, "a tree", nodes)?;
+        if self.groups[group].bundles.is_some() {
+            work.walk_sets.reserve(queue, "a tree", 8 * nodes)?;
+        }
         work.best.reserve(queue, "splits", widest * self.columns)?;
         self.reserve_records(group, unit)?;
         let (queue, work) = (&self.queue, &mut self.work);
@@ -187,7 +190,8 @@ impl CudaBackend {
     /// Makes room for rows as records, where they serve and there is room.
     fn reserve_records(&mut self, group: usize, unit: bool) -> Result<()> {
         let narrow = !self.count_rows || unit;
-        let serve = self.data.bag.is_none() && narrow && self.sums_on_the_way() && self.groups[group].features <= RECORD_FEATURES;
+        let plain = self.groups[group].features <= RECORD_FEATURES && self.groups[group].bundles.is_none();
+        let serve = self.data.bag.is_none() && narrow && self.sums_on_the_way() && plain;
         let bytes = self.data.rows * RECORD;
         if !serve || self.records.is_some() || self.queue.check_memory("records", 3 * bytes as u64).is_err() {
             return Ok(());
@@ -199,7 +203,7 @@ impl CudaBackend {
 
     /// Where rows are as records, if they are.
     fn records_table(&self, group: usize) -> Option<Records> {
-        let lists = self.records.as_ref().filter(|_| self.data.bag.is_none())?;
+        let lists = self.records.as_ref().filter(|_| self.data.bag.is_none() && self.groups[group].bundles.is_none())?;
         let codes = self.groups[group].table(0).codes;
         Some(Records { codes, words: self.data.words.address, lists: [lists[0].address, lists[1].address] })
     }
@@ -304,6 +308,7 @@ impl CudaBackend {
             items: self.work.items.address,
             found: base + 8 * log.found as u64,
             questions: self.work.questions.address,
+            sets: self.work.walk_sets.address,
             jobs: self.work.jobs.address,
             summed: self.work.summed.address,
             starts: self.work.starts.address,
@@ -329,6 +334,7 @@ impl CudaBackend {
         }
         let walk = Walk {
             questions: self.work.questions.address,
+            sets: self.work.walk_sets.address,
             entries: (1 << depth) - 1,
             depth,
             listed: self.groups[group].entries(),
@@ -346,7 +352,7 @@ impl CudaBackend {
             };
         }
         let cleared = self.groups[group].clear_behind(slots);
-        let one = Some(&self.groups[group]).filter(|g| g.is_one_block());
+        let one = Some(&self.groups[group]).filter(|g| g.is_one_block() && g.bundles.is_none());
         self.queue_leaves(loss, output, walk, 1 << depth, begin.sums, one, cleared, &values)?;
         Ok(())
     }

@@ -216,7 +216,7 @@ tables! {
     pub struct Ahead {
         search: Search,
         numbers: u64, codes: u64,
-        nodes: u64, items: u64, found: u64, questions: u64,
+        nodes: u64, items: u64, found: u64, questions: u64, sets: u64,
         jobs: u64, summed: u64, starts: u64, plan: u64, arrived: u64,
         level: u32, depth: u32,
     }
