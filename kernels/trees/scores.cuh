@@ -194,6 +194,56 @@ __device__ __forceinline__ Sums counted_sums(Sums s, uint32_t counted) {
     return s;
 }
 
+// Sums of some codes of a feature whose words are packed: both components in one number, which has room for all of its entries.
+struct Packed {
+    int64_t both;
+};
+
+__device__ __forceinline__ Packed operator+(Packed a, Packed b) {
+    return {a.both + b.both};
+}
+
+__device__ __forceinline__ Packed operator-(Packed a, Packed b) {
+    return {a.both - b.both};
+}
+
+__device__ __forceinline__ Sums sums_of(Packed p, uint32_t counted) {
+    return counted_sums(unpack(p.both), counted);
+}
+
+__device__ __forceinline__ Sums sums_of(Sums s, uint32_t) {
+    return s;
+}
+
+__device__ __forceinline__ Packed counted_sums(Packed p, uint32_t) {
+    return p;
+}
+
+__device__ __forceinline__ bool any_of(Packed p) {
+    return p.both;
+}
+
+__device__ __forceinline__ bool any_of(Sums s) {
+    return s.gradient | s.hessian | s.count;
+}
+
+// A bin's sums as they are added up, from one that is kept in whatever way, or packed.
+__device__ __forceinline__ void read_bin(const int64_t* at, uint32_t kept, Sums& s) {
+    s = read_sums(at, kept);
+}
+
+__device__ __forceinline__ void read_bin(const int64_t* at, uint32_t, Packed& p) {
+    p.both = *at;
+}
+
+__device__ __forceinline__ void write_bin(int64_t* at, uint32_t kept, Sums s) {
+    write_sums(at, kept, s);
+}
+
+__device__ __forceinline__ void write_bin(int64_t* at, uint32_t, Packed p) {
+    *at = p.both;
+}
+
 // Where a code's sums are in a feature's column, or among the words of listed features.
 __device__ __forceinline__ uint32_t place_of(const Feature& f, uint32_t code) {
     return code < f.borders + 1 + f.first ? stored_at(f, code) : NOWHERE;
@@ -203,9 +253,9 @@ __device__ __forceinline__ uint32_t place_of(const Feature& f, uint32_t code) {
 constexpr uint32_t AT_ONCE = 4;
 
 // The sums of `each` codes in a node, from `code` on, as far as they are stored. A node whose histogram is what its sibling
-// leaves of its parent's gets it written down here.
-template <uint32_t EACH>
-__device__ __forceinline__ void take_bins(const Search& a, const Item& item, const Feature& f, uint32_t code, uint32_t each, Sums (&own)[EACH]) {
+// leaves of its parent's gets it written down here. `S`: `Sums`, or `Packed` where the feature's words are.
+template <uint32_t EACH, typename S>
+__device__ __forceinline__ void take_bins(const Search& a, const Item& item, const Feature& f, uint32_t code, uint32_t each, S (&own)[EACH]) {
     constexpr uint32_t STEP = EACH < AT_ONCE ? EACH : AT_ONCE;
     const Histograms& h = a.histograms;
     const uint32_t kept = kept_as(h, f.column);
@@ -213,23 +263,22 @@ __device__ __forceinline__ void take_bins(const Search& a, const Item& item, con
 #pragma unroll
     for (uint32_t first = 0; first < EACH; first += STEP) {
         // All is read before anything is written, so that reads go together.
-        Sums minus[STEP];
+        S minus[STEP];
 #pragma unroll
         for (uint32_t k = 0; k < STEP; k++) {
-            Sums& s = own[first + k];
-            s = minus[k] = {0, 0, 0};
+            own[first + k] = minus[k] = S{};
             const uint32_t place = first + k < each ? place_of(f, code + first + k) : NOWHERE;
             if (place == NOWHERE) continue;
             const int64_t *at = bin_of(h, item.slot, f.column, place), *other = rest ? bin_of(h, item.minus, f.column, place) : at;
-            s = read_sums(at, kept);
-            if (rest) minus[k] = read_sums(other, kept);
+            read_bin(at, kept, own[first + k]);
+            if (rest) read_bin(other, kept, minus[k]);
         }
 #pragma unroll
         for (uint32_t k = 0; k < STEP; k++) {
-            Sums& s = own[first + k];
+            S& s = own[first + k];
             s = s - minus[k];
             const uint32_t place = rest && first + k < each ? place_of(f, code + first + k) : NOWHERE;
-            if (place != NOWHERE) write_sums(bin_of(h, item.slot, f.column, place), kept, s);
+            if (place != NOWHERE) write_bin(bin_of(h, item.slot, f.column, place), kept, s);
             s = counted_sums(s, a.counted);
         }
     }

@@ -28,13 +28,15 @@ __device__ __forceinline__ Sums sums_upto_codes(const Search& a, const Item& ite
     return left;
 }
 
-// A feature's codes by `WIDTH` neighbouring lanes, at most `EACH` a lane, in order.
-template <uint32_t WIDTH, uint32_t EACH>
+// A feature's codes by `WIDTH` neighbouring lanes, at most `EACH` a lane, in order; added up as `S` (`take_bins`).
+template <uint32_t WIDTH, uint32_t EACH, typename S = Sums>
 struct Lanes {
-    Sums own[EACH];
-    // Of all lanes before this one, of the code that is not stored, of missing values.
-    Sums before, rest, missing;
-    uint32_t first, each, usual;
+    S own[EACH];
+    // Of all lanes before this one.
+    S before;
+    // Of the code that is not stored, of missing values.
+    Sums rest, missing;
+    uint32_t first, each, usual, counted;
 
     // By all lanes of a warp; without a feature nothing is read.
     __device__ __forceinline__ Lanes(const Search& a, const Item& item, const Feature& feature, bool there) {
@@ -42,13 +44,14 @@ struct Lanes {
         each = EACH == 1 ? 1 : (codes + WIDTH - 1) / WIDTH;
         first = threadIdx.x % WIDTH * each;
         usual = feature.usual;
+        counted = a.counted;
         take_bins(a, item, feature, first, there ? each : 0, own);
-        Sums total = own[0];
+        S total = own[0];
 #pragma unroll
         for (uint32_t k = 1; k < EACH; k++) total = total + own[k];
-        const Sums upto = sums_of_lanes<WIDTH>(total, a.counted != NOT);
+        const S upto = sums_of_lanes<WIDTH>(total, counted != NOT);
         before = upto - total;
-        const Sums lowest = of_lane(own[0], 0), stored = of_lane(upto, WIDTH - 1);
+        const Sums lowest = sums_of(of_lane(own[0], 0), counted), stored = sums_of(of_lane(upto, WIDTH - 1), counted);
         missing = feature.first ? lowest : Sums{0, 0, 0};
         rest = usual == ALL_STORED ? Sums{0, 0, 0} : item.sums - stored;
         if (usual == 0 && feature.first) missing = rest;
@@ -58,26 +61,24 @@ struct Lanes {
         return {__shfl_sync(~0u, s.gradient, lane, WIDTH), __shfl_sync(~0u, s.hessian, lane, WIDTH), __shfl_sync(~0u, s.count, lane, WIDTH)};
     }
 
+    static __device__ __forceinline__ Packed of_lane(Packed p, int lane) {
+        return {__shfl_sync(~0u, p.both, lane, WIDTH)};
+    }
+
     // Calls `visit` with each code of the lane, the sums up to it, and whether they are those up to the code before it.
     template <typename Visit>
     __device__ __forceinline__ void each_code(Visit visit) const {
-        Sums left = before;
-        if (usual < first) left = left + rest;
+        S upto = before;
 #pragma unroll
         for (uint32_t k = 0; k < EACH; k++) {
             if (k >= each) break;
             const uint32_t code = first + k;
-            const bool same = code != usual && !(own[k].gradient | own[k].hessian | own[k].count);
-            left = left + own[k];
-            if (code == usual) left = left + rest;
-            visit(code, left, same);
+            upto = upto + own[k];
+            const Sums stored = sums_of(upto, counted);
+            visit(code, code < usual ? stored : stored + rest, code != usual && !any_of(own[k]));
         }
     }
 };
-
-__device__ __forceinline__ bool any_of(Sums s) {
-    return s.gradient | s.hessian | s.count;
-}
 
 // The best of all codes' splits, with missing values on the better side.
 struct Picked {
@@ -196,7 +197,15 @@ struct Steps {
     uint32_t count, first, each, mask, before;
 
     __device__ __forceinline__ Steps(const Search& a, const Item& item, const Feature& feature, Scratch& scratch) : kept(scratch) {
-        const Lanes<32, 8> codes(a, item, feature, true);
+        if (kept_as(a.histograms, feature.column) == PACKED) {
+            keep(a, feature, Lanes<32, 8, Packed>(a, item, feature, true));
+        } else {
+            keep(a, feature, Lanes<32, 8>(a, item, feature, true));
+        }
+    }
+
+    template <typename Codes>
+    __device__ __forceinline__ void keep(const Search& a, const Feature& feature, const Codes& codes) {
         missing = codes.missing;
         first = codes.first;
         each = codes.each;

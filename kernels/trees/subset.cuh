@@ -19,6 +19,16 @@ __device__ __forceinline__ Sums sums_of_lanes(Sums s, bool counts) {
     return s;
 }
 
+template <uint32_t WIDTH = 32>
+__device__ __forceinline__ Packed sums_of_lanes(Packed p, bool) {
+    const uint32_t lane = threadIdx.x % WIDTH;
+    for (uint32_t o = 1; o < WIDTH; o <<= 1) {
+        const int64_t before = __shfl_up_sync(~0u, p.both, o, WIDTH);
+        if (lane >= o) p.both += before;
+    }
+    return p;
+}
+
 // Sums over the threads up to each, and those of all warps before.
 __device__ __forceinline__ Sums sums_upto(Sums s, bool counts, int64_t (*parts)[8]) {
     uint32_t lane = threadIdx.x & 31, warp = threadIdx.x / 32;

@@ -2,6 +2,7 @@
 
 mod cuda_support;
 
+use cuda_support::every_type::EveryType;
 use cuda_support::gpu::{gpu, say};
 use cuda_support::patterns;
 use std::sync::{Arc, Mutex};
@@ -117,49 +118,14 @@ fn bit_patterns_have_the_same_borders() {
 #[test]
 fn every_type_with_nulls_has_the_same_borders() {
     let Some(_) = gpu() else { return };
-    let r = patterns::random(5);
     for n in [1usize, 65, 40_001] {
-        let bits: Vec<u8> = (0..n / 8 + 3).map(|i| r.u32(i as u32) as u8).collect();
-        macro_rules! of {
-            ($t:ty) => {
-                (0..n)
-                    .map(|i| match i % 7 {
-                        0 => <$t>::MAX,
-                        1 => <$t>::MIN,
-                        2 => <$t>::MAX - 1,
-                        _ => (r.u64(i as u64) >> (i % 50)) as $t,
-                    })
-                    .collect::<Vec<$t>>()
-            };
-        }
-        let (i8s, i16s, i32s, i64s) = (of!(i8), of!(i16), of!(i32), of!(i64));
-        let (u8s, u16s, u32s, u64s, i128s, u128s) = (of!(u8), of!(u16), of!(u32), of!(u64), of!(i128), of!(u128));
-        let (f32s, f64s) = (patterns::f32s(n, 5), patterns::f64s(n, 6));
-        let all = [
-            Values::I8(&i8s),
-            Values::I16(&i16s),
-            Values::I32(&i32s),
-            Values::I64(&i64s),
-            Values::I128(&i128s),
-            Values::U8(&u8s),
-            Values::U16(&u16s),
-            Values::U32(&u32s),
-            Values::U64(&u64s),
-            Values::U128(&u128s),
-            Values::F32(&f32s),
-            Values::F64(&f64s),
-            Values::Decimal(&i128s, 2),
-            Values::Bool(Bits::new(&bits, 1, n)),
-        ];
-        for values in all {
-            let nulls = Chunk::new(values, Some(Bits::new(&bits, 3, n)));
-            let plain = Chunk::new(values, None);
+        for (kind, [plain, nulls]) in EveryType::new(n).chunks().into_iter().enumerate() {
             for chunks in [vec![plain], vec![nulls, plain, nulls], vec![nulls]] {
                 let column = Column::new("x", FeatureType::Numeric, chunks);
                 for bins in [3, 254, 60_000] {
-                    same(&format!("{n} {:?}", std::mem::discriminant(&values)), &column, bins, usize::MAX);
+                    same(&format!("{n} of type {kind}"), &column, bins, usize::MAX);
                 }
-                same(&format!("{n} {:?}", std::mem::discriminant(&values)), &column, 254, 900);
+                same(&format!("{n} of type {kind}"), &column, 254, 900);
             }
         }
     }

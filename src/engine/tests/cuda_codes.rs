@@ -2,12 +2,13 @@
 
 mod cuda_support;
 
+use cuda_support::every_type::EveryType;
 use cuda_support::gpu::gpu;
 use cuda_support::patterns;
 use cudarc::driver::CudaSlice;
 use taiga_engine::backend::cuda::DeviceColumn;
 use taiga_engine::backend::cuda::codes::{DeviceCode, Place, Source, codes, quantize};
-use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::quantize::codes::{Code, Quantizer, Scratch};
 
 fn cpu<C: Code>(column: &Column<'_>, borders: &[f64], offset: usize) -> (Vec<C>, bool) {
@@ -73,42 +74,12 @@ fn codes_of_bit_patterns_are_the_cpus() {
 #[test]
 fn every_type_with_nulls_is_coded_as_on_the_cpu() {
     let Some(_) = gpu() else { return };
-    let r = patterns::random(5);
+    let borders = ascending((0..200).map(|i| if i < 100 { i as f64 - 50.5 } else { 1.3f64.powi(i - 70) }).collect());
     for n in [0usize, 1, 65, 40_001] {
-        let bits: Vec<u8> = (0..n / 8 + 3).map(|i| r.u32(i as u32) as u8).collect();
-        macro_rules! of {
-            ($t:ty) => {
-                (0..n).map(|i| (r.u64(i as u64) >> (i % 50)) as $t).collect::<Vec<$t>>()
-            };
-        }
-        let (i8s, i16s, i32s, i64s) = (of!(i8), of!(i16), of!(i32), of!(i64));
-        let (u8s, u16s, u32s, u64s, i128s) = (of!(u8), of!(u16), of!(u32), of!(u64), of!(i128));
-        let (f32s, f64s) = (patterns::f32s(n, 5), patterns::f64s(n, 6));
-        let all = [
-            Values::I8(&i8s),
-            Values::I16(&i16s),
-            Values::I32(&i32s),
-            Values::I64(&i64s),
-            Values::I128(&i128s),
-            Values::U8(&u8s),
-            Values::U16(&u16s),
-            Values::U32(&u32s),
-            Values::U64(&u64s),
-            Values::F32(&f32s),
-            Values::F64(&f64s),
-            Values::Decimal(&i128s, 2),
-            Values::Bool(Bits::new(&bits, 1, n)),
-        ];
-        let borders = ascending((0..200).map(|i| if i < 100 { i as f64 - 50.5 } else { 1.3f64.powi(i - 70) }).collect());
-        for values in all {
-            let nulls = Chunk::new(values, Some(Bits::new(&bits, 3, n)));
-            check::<u8>(
-                &format!("{n}"),
-                &Column::new("x", FeatureType::Numeric, vec![nulls, Chunk::new(values, None), nulls]),
-                &borders,
-                1,
-            );
-            check::<u8>(&format!("{n}"), &Column::new("x", FeatureType::Numeric, vec![Chunk::new(values, None)]), &borders, 0);
+        for [plain, nulls] in EveryType::new(n).chunks() {
+            let column = |chunks| Column::new("x", FeatureType::Numeric, chunks);
+            check::<u8>(&format!("{n}"), &column(vec![nulls, plain, nulls]), &borders, 1);
+            check::<u8>(&format!("{n}"), &column(vec![plain]), &borders, 0);
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::backend::CacheInfo;
 use crate::column::{Bits, Column, Owner, Values};
 use crate::error::Result;
 use cudarc::driver::{CudaEvent, CudaStream};
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ const KEPT: Duration = Duration::from_secs(60);
 type BitsAt = (usize, usize, usize);
 
 /// Where a chunk's values and validity are, and what they are.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Hash)]
 struct Place {
     kind: u8,
     scale: u32,
@@ -44,7 +45,7 @@ struct Place {
 }
 
 /// What a column on the device is a copy of, and as what.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Hash)]
 pub(super) struct Key {
     form: Form,
     places: Vec<Place>,
@@ -86,20 +87,24 @@ impl Place {
 
 /// A column that stays.
 struct Entry {
-    key: Key,
     stored: Arc<Stored>,
     /// When all of it is there.
     ready: CudaEvent,
     bytes: u64,
+    /// When it was used last: the time, and the number of that use.
     used: Instant,
+    use_number: u64,
     /// Behind the copy, so that it goes last.
     _owner: Owner,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// The one used last at the end.
-    entries: Vec<Entry>,
+    entries: HashMap<Key, Entry>,
+    /// Bytes of all of them.
+    bytes: u64,
+    /// Uses so far.
+    uses: u64,
     limit: Option<u64>,
     hits: u64,
     misses: u64,
@@ -134,13 +139,7 @@ impl Cache {
     /// What it holds.
     pub fn info(&self, gpu: &Gpu) -> CacheInfo {
         let inner = self.locked();
-        CacheInfo {
-            columns: inner.entries.len(),
-            bytes: inner.entries.iter().map(|e| e.bytes).sum(),
-            limit: inner.limit(gpu),
-            hits: inner.hits,
-            misses: inner.misses,
-        }
+        CacheInfo { columns: inner.entries.len(), bytes: inner.bytes, limit: inner.limit(gpu), hits: inner.hits, misses: inner.misses }
     }
 
     /// Sets the bytes that it may hold: 0 turns it off, none is a share of the device's memory.
@@ -175,14 +174,13 @@ impl Cache {
         }
         let key = Key::of(column, form);
         let mut inner = self.locked();
-        let Some(at) = inner.entries.iter().position(|e| e.key == key) else {
+        let number = inner.next_use();
+        let Some(entry) = inner.entries.get_mut(&key) else {
             inner.misses += (inner.limit(queue.gpu()) > 0) as u64;
             return Ok(None);
         };
-        let mut entry = inner.entries.remove(at);
-        entry.used = Instant::now();
+        (entry.used, entry.use_number) = (Instant::now(), number);
         let (stored, waited) = (entry.stored.clone(), queue.stream().wait(&entry.ready));
-        inner.entries.push(entry);
         inner.hits += 1;
         waited.map_err(|e| driver(queue.gpu(), "waiting for another stream", e))?;
         Ok(Some(stored))
@@ -219,12 +217,14 @@ impl Cache {
         let key = Key::of(column, form);
         let dropped = {
             let mut inner = self.locked();
-            if inner.entries.iter().any(|e| e.key == key) {
+            if inner.entries.contains_key(&key) {
                 // Another query was quicker.
                 return Ok(false);
             }
             let dropped = inner.shrink(limit - bytes);
-            inner.entries.push(Entry { key, stored: stored.clone(), ready, bytes, used: Instant::now(), _owner: owner.clone() });
+            let (used, use_number) = (Instant::now(), inner.next_use());
+            inner.entries.insert(key, Entry { stored: stored.clone(), ready, bytes, used, use_number, _owner: owner.clone() });
+            inner.bytes += bytes;
             if !std::mem::replace(&mut inner.watched, true) {
                 std::thread::spawn(|| gpu.cache.watch());
             }
@@ -240,7 +240,7 @@ impl Cache {
             std::thread::sleep(KEPT / 6);
             let (over, done) = {
                 let mut inner = self.locked();
-                let over: Vec<Entry> = inner.entries.extract_if(.., |e| e.used.elapsed() >= KEPT).collect();
+                let over = inner.take_out(|e| e.used.elapsed() >= KEPT);
                 let done = inner.entries.is_empty();
                 inner.watched = !done;
                 (over, done)
@@ -262,12 +262,23 @@ impl Inner {
     /// Takes out those used longest ago until no more than `most` bytes are left. They are to be dropped when the
     /// lock is free again: an owner's end may be anything.
     fn shrink(&mut self, most: u64) -> Vec<Entry> {
-        let mut bytes: u64 = self.entries.iter().map(|e| e.bytes).sum();
-        let mut count = 0;
-        while bytes > most {
-            bytes -= self.entries[count].bytes;
-            count += 1;
+        let mut dropped = vec![];
+        while self.bytes > most {
+            let Some(oldest) = self.entries.values().map(|e| e.use_number).min() else { break };
+            dropped.extend(self.take_out(|e| e.use_number == oldest));
         }
-        self.entries.drain(..count).collect()
+        dropped
+    }
+
+    fn take_out(&mut self, which: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        let out: Vec<Entry> = self.entries.extract_if(|_, e| which(e)).map(|(_, e)| e).collect();
+        self.bytes -= out.iter().map(|e| e.bytes).sum::<u64>();
+        out
+    }
+
+    /// The number of a use, from 1 on.
+    fn next_use(&mut self) -> u64 {
+        self.uses += 1;
+        self.uses
     }
 }

@@ -72,20 +72,37 @@ pub fn codes<C: DeviceCode>(
     place: Place,
     missing: &mut CudaViewMut<'_, u32>,
 ) -> Result<()> {
+    let table = queue.copy_of("borders", &compared(column.form(), borders))?;
+    codes_by(queue, column, (pointer(queue, &table), borders.len()), offset, out, place, missing)
+}
+
+/// Borders as the kernel of a form compares with them, in bytes: an f32 with the border rounded down, which is the same test.
+fn compared(form: Form, borders: &[f64]) -> Vec<u8> {
+    match form {
+        Form::F32 => bytes_of(&borders.iter().map(|b| round_down(*b)).collect::<Vec<f32>>()).to_vec(),
+        _ => bytes_of(borders).to_vec(),
+    }
+}
+
+/// [`codes`] by borders that are on the GPU already: where, and how many.
+fn codes_by<C: DeviceCode>(
+    queue: &Queue,
+    column: &DeviceColumn,
+    (table, borders): (u64, usize),
+    offset: usize,
+    out: &mut CudaSlice<C>,
+    place: Place,
+    missing: &mut CudaViewMut<'_, u32>,
+) -> Result<()> {
     let (gpu, rows) = (queue.gpu(), column.rows());
     if rows == 0 {
         return Ok(());
     }
     assert!(place.first + (rows - 1) * place.stride < out.len(), "room for {rows} codes");
     let kernel = gpu.kernel(CODES, C::kernel(column.form()).ok_or_else(|| no_kernel(gpu, column.form()))?)?;
-    // An f32 compares with the border rounded down, which is the same test.
-    let table = match column.form() {
-        Form::F32 => queue.copy_of("borders", bytes_of(&borders.iter().map(|b| round_down(*b)).collect::<Vec<f32>>()))?,
-        _ => queue.copy_of("borders", bytes_of(borders))?,
-    };
-    let bytes = borders.len() * if column.form() == Form::F32 { 4 } else { 8 };
+    let bytes = borders * if column.form() == Form::F32 { 4 } else { 8 };
     let shared = if bytes <= MOST_SHARED { bytes as u32 } else { 0 };
-    let (validity, count, n) = (column.validity().map_or(0, |v| pointer(queue, v)), rows as u64, borders.len() as u32);
+    let (validity, count, n) = (column.validity().map_or(0, |v| pointer(queue, v)), rows as u64, borders as u32);
     let (in_shared, offset, first, stride) = ((shared > 0) as u32, offset as u32, place.first as u64, place.stride as u64);
     // SAFETY: the arguments are those of `codes_*`; the column has `rows` values of the kernel's type, `out` has room
     // (asserted above), shared memory holds the borders where it is said to.
@@ -167,11 +184,23 @@ fn quantize_group(
         source_of.extend(of_source.iter().map(|_| i));
         uploads.extend(of_source);
     }
+    // The borders of all columns are one table: where rows are few, a copy for each column would take as long as its values.
+    let (mut table, mut first_of) = (vec![], vec![0; sources.len()]);
+    for (first, (column, (source, _))) in first_of.iter_mut().zip(columns.iter().zip(sources)) {
+        if let (OnDevice::Values(column), Source::Values(_, borders, _)) = (column, source) {
+            *first = table.len() as u64;
+            table.extend(compared(column.form(), borders));
+            table.resize(table.len().next_multiple_of(8), 0);
+        }
+    }
+    let table = queue.copy_of("borders", &table)?;
+    let table_at = pointer(queue, &table);
     let mut code = |i: usize| {
         queue.wait_for(copies)?;
         match (&columns[i], &sources[i]) {
             (OnDevice::Values(column), (Source::Values(_, borders, offset), place)) => {
-                codes(queue, column, borders, *offset, out, *place, &mut missing.slice_mut(i..i + 1))
+                let own = (table_at + first_of[i], borders.len());
+                codes_by(queue, column, own, *offset, out, *place, &mut missing.slice_mut(i..i + 1))
             }
             (OnDevice::Codes(slice), (Source::Codes(codes), place)) => place_on(queue, &place_codes, slice, codes.len(), out, *place),
             _ => Ok(()),

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaSlice, CudaStream};
 use std::sync::Arc;
 
 /// What values are on the GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     F32,
     F64,
@@ -184,10 +184,11 @@ impl DeviceColumn {
         let mut nulls = false;
         column.segments(0, rows, |chunk, _, _, _| nulls |= chunk.validity().is_some());
         let bitmap = nulls && !form.is_float();
-        let bytes = rows * size + if bitmap { rows.div_ceil(8) } else { 0 };
-        queue.check_memory(&format!("column `{}`", column.name()), bytes as u64)?;
-        let values = queue.alloc::<u8>(column.name(), rows * size)?;
-        let validity = if bitmap { Some(queue.alloc::<u32>(column.name(), rows.div_ceil(32))?) } else { None };
+        // What it says where there is too little is what a check before would: asking for the memory that is free takes longer
+        // than the rest.
+        let what = format!("column `{}`", column.name());
+        let values = queue.alloc::<u8>(&what, rows * size)?;
+        let validity = if bitmap { Some(queue.alloc::<u32>(&what, rows.div_ceil(32))?) } else { None };
         Ok(DeviceColumn { form, rows, stored: Arc::new(Stored { values, validity }), stream, found: false, shared: false })
     }
 

@@ -1,6 +1,7 @@
-//! The GPU, bit patterns to try, and the comparison of bits.
+//! The GPU, bit patterns and types to try, and the comparison of bits.
 #![allow(dead_code)] // not every test uses all of it
 
+pub mod every_type;
 pub mod gpu;
 pub mod patterns;
 

@@ -57,30 +57,15 @@ impl Searcher {
 
 impl Kernels {
     pub fn search_by(&self, searcher: Searcher) -> &Kernel {
-        match searcher {
-            Searcher::Block => &self.search,
-            Searcher::Lanes4 => &self.search_4,
-            Searcher::Lanes32 => &self.search_32,
-            Searcher::Lanes256 => &self.search_256,
-        }
+        [&self.search, &self.search_4, &self.search_32, &self.search_256][searcher as usize]
     }
 
     pub fn level_scores_by(&self, searcher: Searcher) -> &Kernel {
-        match searcher {
-            Searcher::Block => &self.level_scores,
-            Searcher::Lanes4 => &self.level_scores_4,
-            Searcher::Lanes32 => &self.level_scores_32,
-            Searcher::Lanes256 => &self.level_scores_256,
-        }
+        [&self.level_scores, &self.level_scores_4, &self.level_scores_32, &self.level_scores_256][searcher as usize]
     }
 
     pub fn search_grow_by(&self, searcher: Searcher) -> &Kernel {
-        match searcher {
-            Searcher::Block => &self.search_grow,
-            Searcher::Lanes4 => &self.search_grow_4,
-            Searcher::Lanes32 => &self.search_grow_32,
-            Searcher::Lanes256 => &self.search_grow_256,
-        }
+        [&self.search_grow, &self.search_grow_4, &self.search_grow_32, &self.search_grow_256][searcher as usize]
     }
 }
 
