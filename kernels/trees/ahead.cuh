@@ -43,8 +43,7 @@ __device__ __forceinline__ uint32_t bits_below(uint32_t word, uint32_t end) {
 // src/engine/backend/cuda/trees/bundles.rs. Apart, so that the searches keep their registers.
 __device__ __noinline__ void set_of_shared(const Feature* feature, uint32_t last, bool zero_right, uint32_t* set) {
     const Feature f = *feature;
-    const auto before = [&](uint32_t code) { return f.start + code - f.low - (f.usual >= f.low && f.usual < code); };
-    const uint32_t above = before(last + 1 > f.low ? last + 1 : f.low), end = before(f.borders + 1 + f.first);
+    const uint32_t above = stored_from(f, last + 1 > f.low ? last + 1 : f.low), end = stored_from(f, f.borders + 1 + f.first);
     const bool zero = zero_right && f.low == 0 && f.usual != 0, others = f.usual > last || (zero_right && f.usual == 0);
     for (uint32_t w = 0; w < 8; w++) {
         const uint32_t from_start = ~bits_below(w, f.start), own = bits_below(w, end) & from_start;

@@ -21,11 +21,15 @@ struct Feature {
 
 constexpr uint32_t ALL_STORED = ~0u, NOWHERE = ~0u, LISTED_COLUMN = ~0u;
 
+// Where a feature of which one code is not stored has its first code from `code` on that is; from the lowest one on.
+__device__ __forceinline__ uint32_t stored_from(const Feature& f, uint32_t code) {
+    return f.start + code - f.low - (f.usual >= f.low && f.usual < code);
+}
+
 // The bin of a feature's code in its column, where it is stored.
 __device__ __forceinline__ uint32_t stored_at(const Feature& f, uint32_t code) {
     if (f.usual == ALL_STORED) return code;
-    if (code == f.usual || code < f.low) return NOWHERE;
-    return f.start + code - f.low - (f.usual >= f.low && f.usual < code);
+    return code == f.usual || code < f.low ? NOWHERE : stored_from(f, code);
 }
 
 // What makes a split good, and what makes it allowed.

@@ -19,7 +19,7 @@ pub fn level_nodes(columns: usize, nodes: usize) -> usize {
     (LEVEL_SCORES / (columns * 512).max(1)).clamp(1, nodes.max(1)).min(1 << 15)
 }
 
-/// How a feature of a node is searched: by a block, or by some lanes.
+/// How a feature of a node is searched: by a block, or by some lanes. [`Kernels`] names the kernels in this order.
 #[derive(Clone, Copy)]
 pub enum Searcher {
     Block,
