@@ -1,0 +1,1 @@
+"""Fits of every learner, policy, loss, sampler and categorical method, whose bytes are known."""
