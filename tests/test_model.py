@@ -31,6 +31,43 @@ def test_bytes_file_pickle_copy(binary: tg.Model, tmp_path: Path) -> None:
     assert binary != binary.to_bytes()
 
 
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_beside_it(
+    binary: tg.Model, regression: tg.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model.taiga"
+    regression.save(path)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            binary.save(path)
+    assert tg.Model.load(path) == regression
+    assert [p.name for p in tmp_path.iterdir()] == ["model.taiga"]
+    path.chmod(0o640)
+    binary.save(path)
+    assert tg.Model.load(path) == binary
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [p.name for p in tmp_path.iterdir()] == ["model.taiga"]
+
+
+def test_a_save_through_a_link_keeps_the_link(binary: tg.Model, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    link = tmp_path / "latest.taiga"
+    link.symlink_to(tmp_path / "models" / "one.taiga")
+    binary.save(link)
+    assert link.is_symlink()
+    assert tg.Model.load(tmp_path / "models" / "one.taiga") == binary
+
+
+@pytest.mark.parametrize("data", [10**11, "model", None, [1, 2], 3.5])
+def test_what_is_no_bytes_is_a_type_error(data: object) -> None:
+    with pytest.raises(TypeError, match="a model is made of its bytes, not of"):
+        tg.Model(data)  # type: ignore[arg-type]
+
+
 def test_models_differ_by_anything_learned(df: pl.DataFrame, regression: tg.Model) -> None:
     assert df.taiga.fit_gbdt("y", FEATURES, trees=19) != regression
     assert df.head(2_000).taiga.fit_gbdt("y", FEATURES, trees=20) != regression

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
+import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import polars as pl
 
 from polars_taiga import _taiga
 
-if TYPE_CHECKING:
-    import os
-
 __all__ = ["Model"]
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that whoever reads its path finds what stood there before, or all of this."""
+    if path.exists() and not path.is_file():  # a pipe, a device: nothing that could be replaced
+        path.write_bytes(data)
+        return
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with beside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            beside.chmod(path.stat().st_mode & 0o7777)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 class Model:
@@ -42,6 +60,9 @@ class Model:
 
     def __init__(self, data: bytes) -> None:
         """The model of these bytes; the same as `from_bytes`."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            msg = f"a model is made of its bytes, not of {type(data).__name__}"  # type: ignore[unreachable]
+            raise TypeError(msg)
         self._inner = _taiga.Model.from_bytes(bytes(data))
 
     @classmethod
@@ -65,8 +86,17 @@ class Model:
         return cls(Path(path).read_bytes())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model's bytes to a file."""
-        Path(path).write_bytes(self.to_bytes())
+        """Write the model's bytes to a file, whole or not at all.
+
+        They go to a new file beside it, which takes its place once they are on the disk: whoever reads the
+        path meanwhile, or after a crash, finds the old model or the new one.
+
+        Raises
+        ------
+        OSError
+            Where the folder can't be written to; what stood at the path is then as it was.
+        """
+        _write_whole(Path(path).resolve(), self.to_bytes())
 
     def to_json(self) -> str:
         """The whole model as JSON: parameters, features, borders, trees."""
