@@ -12,6 +12,7 @@ from polars_taiga import _taiga
 
 if TYPE_CHECKING:
     import os
+    from decimal import Decimal
 
 __all__ = ["Model"]
 
@@ -101,13 +102,22 @@ class Model:
         return dict(self._inner.features())
 
     @property
+    def computed_features(self) -> list[str]:
+        """Of `features`, those that were not columns under these names at the fit but results of expressions, or
+        fields of a struct: `predict` needs them given again.
+        """
+        return self._inner.computed_features()
+
+    @property
     def borders(self) -> dict[str, list[float]]:
         """The borders of each feature: a split sends `x > border` right."""
         return dict(zip(self.features, self._inner.borders(), strict=True))
 
     @property
-    def classes(self) -> list[bool] | list[int] | list[float] | list[str] | None:
-        """The class labels, sorted; `None` for a regression."""
+    def classes(self) -> list[bool] | list[int] | list[float] | list[Decimal] | list[str] | None:
+        """The class labels; `None` for a regression. Sorted, or in the order of their Enum; of two, the last is
+        the one whose probability is predicted, `positive` where that was given.
+        """
         return self._inner.classes()
 
     @property
