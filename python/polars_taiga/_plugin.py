@@ -85,6 +85,36 @@ def names_of(exprs: Iterable[pl.Expr]) -> list[str]:
     return out
 
 
+def _can_take_apart(expr: pl.Expr) -> bool:
+    """Whether an expression may be a struct; Polars 1 panics where it takes apart what selects columns."""
+    text = str(expr)
+    selects = pl.__version__.startswith("1.") and (expr.meta.has_multiple_outputs() or "nth(" in text)
+    return "as_struct(" in text and not selects
+
+
+def fields_of(expr: pl.Expr) -> list[pl.Expr]:
+    """The fields of `pl.struct(...)`, and of those that are such structs again; any other expression as it is."""
+    if not _can_take_apart(expr):
+        return [expr]
+    fields = expr.meta.pop()[::-1]
+    if fields and expr.meta == pl.struct(fields):
+        return [own for field in fields for own in fields_of(field)]
+    # What a struct itself is called plays no part.
+    if len(fields) == 1 and (name := expr.meta.output_name(raise_if_undetermined=False)) is not None:
+        inner = fields_of(fields[0])
+        if expr.meta == fields[0].alias(name) and (len(inner) > 1 or inner[0] is not fields[0]):
+            return inner
+    return [expr]
+
+
+def is_bare(expr: pl.Expr) -> bool:
+    """Whether an expression only selects columns, one or several, and leaves them their names."""
+    if expr.meta.is_column_selection():
+        return True
+    name = None if expr.meta.has_multiple_outputs() else expr.meta.output_name(raise_if_undetermined=False)
+    return name is not None and expr.meta == pl.col(name).alias(name)
+
+
 def bare_names(exprs: Iterable[pl.Expr]) -> set[str]:
     """The columns that are given as they are, under their own names."""
     return {name for expr in exprs for name in names_of([expr]) if expr.meta == pl.col(name)}

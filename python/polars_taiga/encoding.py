@@ -10,8 +10,9 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
+from polars_taiga._fit import computed as computed_error
 from polars_taiga._fit import label as label_text
-from polars_taiga._fit import part, plain
+from polars_taiga._fit import marked, part, plain
 from polars_taiga.device import checked
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ def fit_target_encoder(
     >>> pl.DataFrame({"city": ["b", "a", "c"]}).select(tg.encode(encoder))["city"].to_list()
     [9.0, 1.5, 4.0]
     """
-    columns = _plugin.as_exprs([cat], "a category")
+    columns = [field for column in _plugin.as_exprs([cat], "a category") for field in _plugin.fields_of(column)]
     if not columns:
         msg = "fit_target_encoder: there are no columns to encode"
         raise ValueError(msg)
@@ -241,7 +242,7 @@ def fit_target_encoder(
         "classes": _classes(classes),
         "device": checked(device),
     }
-    parts = [*columns, part("target", target)]
+    parts = [*marked(columns), part("target", target)]
     if weight is not None:
         parts.append(part("weight", weight))
     return _plugin.scalar("fit_target_encoder", [pl.struct(parts)], kwargs).alias("encoder")
@@ -262,7 +263,8 @@ def encode(
         with encoders fitted by `group_by`, say). Where it is null the values are null.
     cats
         The columns, found in the encoder by their names: names, an expression, or a selector.
-        Without them: all columns of the encoder. An encoder that is an expression needs them.
+        Without them: all columns of the encoder. An encoder that is an expression needs them, and
+        so does one with columns that were expressions at its fit: give them again, one by one.
     dtype
         For an encoder that is an expression, of a target with several classes: the struct that it
         gives, `pl.Struct({"a": pl.Float64, "b": pl.Float64})`.
@@ -270,7 +272,7 @@ def encode(
     Raises
     ------
     ValueError
-        For bytes that are no encoder.
+        For bytes that are no encoder, and without the columns where some were computed at the fit.
     polars.exceptions.ComputeError
         When the query runs: for columns that the encoder does not know, or of another type.
 
@@ -285,10 +287,12 @@ def encode(
     """
     classes: list[str] | None = None
     if isinstance(encoder, bytes | bytearray | memoryview):
-        names, classes = _taiga.describe_encoder(bytes(encoder))
+        names, classes, computed = _taiga.describe_encoder(bytes(encoder))
         if dtype is not None:
             msg = "encode: leave dtype out; the encoder says what it gives"
             raise ValueError(msg)
+        if computed and not cats:
+            raise ValueError(computed_error("encode", "one by one, as in tg.encode(encoder", computed, computed[:1]))
         expr = pl.lit(bytes(encoder), dtype=pl.Binary)
         column = _categories(*cats) if cats else cs.by_name(*names)
     else:

@@ -33,6 +33,7 @@ class ForestParams(TypedDict, total=False):
     min_gain: float
     categorical: Sequence[str]
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
+    positive: bool | int | float | str | None
     oob: bool | None
     permutation_importance: bool
     seed: int
@@ -62,7 +63,7 @@ def fit_forest(
     target
         What to predict: a column's name, or an expression. Boolean, String, Categorical and Enum
         columns are classes; numbers are a regression, or classes with `criterion="gini"` or
-        `"entropy"`. Neither null nor NaN nor infinite.
+        `"entropy"`. Labels are sorted, those of an Enum stand in its order. Neither null nor NaN nor infinite.
     features
         Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
         Boolean, Decimal and temporal types; String, Categorical and Enum columns, and those that
@@ -105,7 +106,7 @@ def fit_forest(
         (scikit-learn: `min_impurity_decrease`.)
     categorical
         Names of integer and Boolean features that are categories and not numbers.
-    class_weight
+    class_weight, positive
         As in `fit_gbdt`.
     oob
         Whether every row is predicted by the trees that did not draw it, for `Model.oob_score` and

@@ -79,6 +79,7 @@ class GbdtParams(TypedDict, total=False):
     cat_l2: float
     max_cat_threshold: int
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
+    positive: bool | int | float | str | None
     metric: Metric | None
     early_stopping: int | None
     seed: int
@@ -110,8 +111,8 @@ def fit_gbdt(
     target
         What to predict: a column's name, or an expression. Numbers for a regression. For a
         classification a Boolean, String, Categorical or Enum column, or an integer one with
-        `loss="logloss"` or `"multiclass"`; labels are sorted, and the second of two is the one
-        whose probability is predicted. Neither null nor NaN nor infinite.
+        `loss="logloss"` or `"multiclass"`. Labels are sorted, those of an Enum stand in its order, and
+        the second of two is the one whose probability is predicted (see `positive`). Neither null nor NaN nor infinite.
     features
         Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
         Boolean, Decimal and temporal types. Null and NaN are the same: missing. Missing values
@@ -244,6 +245,9 @@ def fit_gbdt(
         `"balanced"`: rows of a class weigh `rows / (classes * rows of the class)`; or a dict of a
         weight for each label. Default: all weigh 1. (CatBoost: `auto_class_weights`,
         `class_weights`; scikit-learn: the same name.)
+    positive
+        Of two classes, the label whose probability is predicted, in its own type; it is then the last of
+        `Model.classes`. Default: the last one as they stand, see `target`. (scikit-learn: `pos_label`.)
     metric
         What is measured on the held-out rows: `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`,
         `"logloss"`, `"cross_entropy"`, `"auc"`, `"accuracy"`, `"multiclass"`, `"poisson"`,

@@ -30,6 +30,7 @@ class LinearParams(TypedDict, total=False):
     fit_intercept: bool
     tolerance: float | None
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
+    positive: bool | int | float | str | None
     metric: Literal["logloss", "auc", "accuracy", "multiclass"] | None
     early_stopping: int | None
     seed: int
@@ -68,7 +69,7 @@ def fit_sparse_lr(
     ----------
     target
         The class: a column's name, or an expression. Boolean, String, Categorical, Enum or integer;
-        labels are sorted. Neither null nor NaN.
+        labels are sorted, those of an Enum stand in its order. Neither null nor NaN.
     indices
         The features of each row: List or Array of integers from 0 on, or of strings, which are hashed
         into `2 ** hash_bits` numbers; or of structs of two fields, a feature and its value. A null or
@@ -111,7 +112,7 @@ def fit_sparse_lr(
         Whether there is an intercept, which no penalty touches; default True.
     tolerance
         `"lbfgs"` ends when the gradient's length is at most this share of its first one; default 1e-4.
-    class_weight, seed, n_threads
+    class_weight, positive, seed, n_threads
         As in `fit_gbdt`.
     device
         `"auto"` (default: a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"` or

@@ -6,11 +6,14 @@ import json
 import os
 import uuid
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from polars_taiga import _taiga
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 __all__ = ["Model"]
 
@@ -131,13 +134,22 @@ class Model:
         return dict(self._inner.features())
 
     @property
+    def computed_features(self) -> list[str]:
+        """Of `features`, those that were not columns under these names at the fit but results of expressions, or
+        fields of a struct: `predict` needs them given again.
+        """
+        return self._inner.computed_features()
+
+    @property
     def borders(self) -> dict[str, list[float]]:
         """The borders of each feature: a split sends `x > border` right."""
         return dict(zip(self.features, self._inner.borders(), strict=True))
 
     @property
-    def classes(self) -> list[bool] | list[int] | list[float] | list[str] | None:
-        """The class labels, sorted; `None` for a regression."""
+    def classes(self) -> list[bool] | list[int] | list[float] | list[Decimal] | list[str] | None:
+        """The class labels; `None` for a regression. Sorted, or in the order of their Enum; of two, the last is
+        the one whose probability is predicted, `positive` where that was given.
+        """
         return self._inner.classes()
 
     @property

@@ -246,9 +246,13 @@ class TaigaLazyFrame(_Fits):
         *features: IntoColumns,
         name: str = "prediction",
         output: Output = "auto",
+        dtype: DataType | DataTypeClass | None = None,
+        device: str = "auto",
     ) -> pl.LazyFrame:
         """The frame with the predictions of `tg.predict` as a column more."""
-        return self._frame.with_columns(predict(model, *features, output=output).alias(name))
+        return self._frame.with_columns(
+            predict(model, *features, output=output, dtype=dtype, device=device).alias(name)
+        )
 
 
 @pl.api.register_dataframe_namespace("taiga")
@@ -268,6 +272,10 @@ class TaigaDataFrame(_Fits):
         *features: IntoColumns,
         name: str = "prediction",
         output: Output = "auto",
+        dtype: DataType | DataTypeClass | None = None,
+        device: str = "auto",
     ) -> pl.DataFrame:
         """The frame with the predictions of `tg.predict` as a column more."""
-        return self._frame.with_columns(predict(model, *features, output=output).alias(name))
+        return self._frame.with_columns(
+            predict(model, *features, output=output, dtype=dtype, device=device).alias(name)
+        )

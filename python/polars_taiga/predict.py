@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import polars as pl
 import polars.selectors as cs
 
-from polars_taiga import _plugin
+from polars_taiga import _fit, _plugin
 from polars_taiga.device import checked
 from polars_taiga.model import Model
 
@@ -20,7 +21,34 @@ __all__ = ["Output", "predict"]
 
 Output = Literal["auto", "raw", "class", "leaf", "staged"]
 
-_LABELS: dict[Any, str] = {pl.Boolean: "boolean", pl.Int64: "integer", pl.Float64: "float", pl.String: "text"}
+# By name: early versions of Polars do not have all of them.
+_LABELS = [
+    "Boolean",
+    *("Int8", "Int16", "Int32", "Int64", "Int128"),
+    *("UInt8", "UInt16", "UInt32", "UInt64", "UInt128"),
+    *("Float16", "Float32", "Float64"),
+    "String",
+]
+
+
+def _label_type(dtype: Any) -> str | None:
+    """A type of labels as the plugin reads it; none for any other type."""
+    if isinstance(dtype, pl.Enum):
+        return json.dumps({"Enum": dtype.categories.to_list()})
+    if isinstance(dtype, pl.Decimal):
+        return json.dumps(
+            {"Decimal": {"precision": 38 if dtype.precision is None else dtype.precision, "scale": dtype.scale}}
+        )
+    if dtype == pl.Categorical:
+        categories: Any = getattr(dtype, "categories", None)
+        named = ("", "", 32)
+        # Of a class, and of Polars 1, they are the categories that all columns share.
+        if callable(getattr(categories, "namespace", None)):
+            bits = {pl.UInt8: 8, pl.UInt16: 16}.get(categories.physical(), 32)
+            named = (categories.name(), categories.namespace(), bits)
+        return json.dumps({"Categorical": dict(zip(("name", "namespace", "bits"), named, strict=True))})
+    known = [name for name in _LABELS if hasattr(pl, name) and dtype == getattr(pl, name)]
+    return json.dumps(known[0]) if known else None
 
 
 def _spec_of_model(model: Model, output: Output) -> dict[str, Any]:
@@ -29,20 +57,22 @@ def _spec_of_model(model: Model, output: Output) -> dict[str, Any]:
     if output == "class" and model.classes is None:
         msg = f'predict: output="class": the model of `{model.target}` is a regression and has no classes'
         raise ValueError(msg)
-    return {"output": output, "classes": names, "label": model._inner.label_kind()}
+    return {"output": output, "classes": names, "label": model._inner.label_type()}
 
 
 def _spec_of_dtype(output: Output, dtype: DataType | DataTypeClass | None) -> dict[str, Any]:
     """The same from the type that the user names, for a model that is an expression."""
     spec: dict[str, Any] = {"output": output, "classes": None, "label": None}
     if output == "class":
-        if dtype not in _LABELS:
+        spec["label"] = _label_type(dtype)
+        if spec["label"] is None:
+            given = "" if dtype is None else f"; {dtype} is none"
             msg = (
                 'predict: output="class" of a model that is an expression needs dtype=, the type of the labels: '
-                "pl.Boolean, pl.Int64, pl.Float64 or pl.String"
+                "pl.String, pl.Boolean, an integer or a float type, pl.Decimal(…), pl.Categorical, or pl.Enum([…]) "
+                f"with its categories{given}"
             )
             raise ValueError(msg)
-        spec["label"] = _LABELS[dtype]
         return spec
     item: Any = {"leaf": pl.List(pl.UInt32), "staged": pl.List(pl.Float64)}.get(output, pl.Float64)
     if dtype is None or dtype == item:
@@ -75,7 +105,8 @@ def predict(
     features
         The columns that the model was fitted on, found by name, in any order; others are
         ignored. Names, expressions, selectors, or a struct. Without them: the columns that the
-        model names. A model that is an expression needs them.
+        model names. A model that is an expression needs them, and so does one with features that
+        were expressions at its fit (`Model.computed_features`): they are given again.
     output
         `"auto"`
             The value of a regression (Float64), the probability of the second of two classes
@@ -83,7 +114,8 @@ def predict(
         `"raw"`
             The score before the link: margins, log odds, logarithms of a mean.
         `"class"`
-            The likeliest class in the labels' own type: Boolean, Int64, Float64 or String.
+            The likeliest class, in the type of the target column that the model was fitted on. (Polars 1 has an
+            Enum come from a plugin as a Categorical.)
         `"leaf"`
             The leaf of every tree, `List(UInt32)`.
         `"staged"`
@@ -92,7 +124,8 @@ def predict(
     dtype
         For a model that is an expression: the type of the result, where that is not the
         `Float64` (or list) that a regression and two classes give: `pl.Struct({"a": pl.Float64,
-        "b": pl.Float64, "c": pl.Float64})` for three classes, `pl.String` for `output="class"`.
+        "b": pl.Float64, "c": pl.Float64})` for three classes, the target's type for `output="class"` (or what labels
+        are kept as: `pl.String` for every text, `pl.Int64` for integers, `pl.Float64`).
     device
         As in `min_max`. A GPU gains on many rows at a time: on a collected frame rather than in a
         streaming query, which calls with about 100,000.
@@ -100,7 +133,8 @@ def predict(
     Raises
     ------
     ValueError
-        For bytes that are no model, and for an `output` that the model can't give.
+        For bytes that are no model, for an `output` that the model can't give, and without the features
+        where some were computed by expressions at the fit.
     polars.exceptions.ColumnNotFoundError, polars.exceptions.ComputeError
         When the query runs: for columns that are missing, or of another type than the fitted one.
 
@@ -134,6 +168,8 @@ def predict(
             msg = "predict: leave dtype out; the model says what it gives"
             raise ValueError(msg)
         model_expr = pl.lit(model.to_bytes(), dtype=pl.Binary)
+        if not features and (computed := model.computed_features):
+            raise ValueError(_fit.computed("predict", "tg.predict(model", computed, list(model.features)))
         # By selector: in `pl.col` a name like "^x$" would be a pattern. Of missing columns the
         # plugin says more than Polars: which, and all of them.
         own: list[pl.Expr] = [cs.by_name(*model.features, require_all=False)] if model.features else []

@@ -25,8 +25,10 @@ const CHECKSUM: usize = 8;
 pub(crate) struct Envelope {
     /// Two letters.
     pub kind: &'static [u8; 2],
-    /// The version that this build writes, and the newest that it reads.
+    /// The newest version: what this build reads at most, and writes where an older one can't hold the value.
     pub version: u32,
+    /// The first version with a [`crate::provenance::Provenance`] behind the payload.
+    pub provenance: u32,
     /// What it is called in errors: `model`, say.
     pub noun: &'static str,
     /// What it is, where bytes are another kind: `a model of boosted trees`.
@@ -34,12 +36,12 @@ pub(crate) struct Envelope {
 }
 
 impl Envelope {
-    /// The bytes of a payload, which takes about `capacity` bytes.
-    pub fn seal(&self, payload: &impl Serialize, capacity: usize) -> Vec<u8> {
+    /// The bytes of a payload of a version, which takes about `capacity` bytes.
+    pub fn seal(&self, version: u32, payload: &impl Serialize, capacity: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + CHECKSUM + capacity);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(self.kind);
-        bytes.extend_from_slice(&self.version.to_le_bytes());
+        bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&[0; 8]);
         // Postcard fails only where a sequence does not know its length; these all do.
         let mut bytes = postcard::to_extend(payload, bytes).unwrap_or_default();

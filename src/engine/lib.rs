@@ -16,6 +16,7 @@ pub mod model;
 pub mod numerics;
 mod pages;
 mod params;
+pub mod provenance;
 pub mod quantize;
 pub mod stats;
 pub mod tree;

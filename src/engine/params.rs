@@ -72,6 +72,7 @@ const PEERS: &[(&str, &[&str])] = &[
     ("od_wait", &["early_stopping"]),
     ("oob_score", &["oob"]),
     ("penalty", &["l1"]),
+    ("pos_label", &["positive"]),
     ("random_seed", &["seed"]),
     ("random_state", &["seed"]),
     ("reg_alpha", &["l1"]),
@@ -90,6 +91,15 @@ const PEERS: &[(&str, &[&str])] = &[
 
 /// Parameters that are columns, which whoever makes the table takes.
 const COLUMNS: [&str; 2] = ["weight", "eval"];
+
+/// Parameters that came after models had been written: a model names them only where they are not at their default, so that
+/// one without them keeps its bytes, and its format version.
+const LATER: [&str; 1] = ["positive"];
+
+/// Whether parameters that a model names are such as came later.
+pub(crate) fn has_later(params: &serde_json::Value) -> bool {
+    LATER.iter().any(|name| params.get(name).is_some())
+}
 
 /// Parameters from a JSON object; what it does not name has its default. Not validated.
 ///
@@ -119,11 +129,14 @@ pub(crate) fn from_json<T: Default + Serialize + DeserializeOwned>(value: &serde
     T::deserialize(value).map_err(|e| Error::Data(e.to_string()))
 }
 
-/// Parameters as a JSON object, without those that never change a model, which `never` names.
-pub(crate) fn to_json(params: &impl Serialize, never: &[&str]) -> serde_json::Value {
+/// Parameters as a JSON object, without those that never change a model, which `never` names, and those of [`LATER`] that
+/// are at their default.
+pub(crate) fn to_json<T: Default + Serialize>(params: &T, never: &[&str]) -> serde_json::Value {
     let mut value = serde_json::to_value(params).unwrap_or_default();
+    let default = serde_json::to_value(T::default()).unwrap_or_default();
     if let Some(object) = value.as_object_mut() {
-        object.retain(|name, _| !never.contains(&name.as_str()));
+        let silent = |name: &str, value: &serde_json::Value| LATER.contains(&name) && default.get(name) == Some(value);
+        object.retain(|name, value| !never.contains(&name.as_str()) && !silent(name, value));
     }
     value
 }

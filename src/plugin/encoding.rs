@@ -8,6 +8,7 @@ mod target;
 use crate::categories;
 use crate::columns;
 use crate::errors::{self, guarded};
+use crate::fit::Fields;
 use crate::threads::on_all_threads;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
@@ -122,28 +123,20 @@ fn encoder_field(_: &[Field]) -> PolarsResult<Field> {
     Ok(Field::new("encoder".into(), DataType::Binary))
 }
 
-/// The one input is a struct of the categories and, under the names that start with `ROLE`, of
-/// structs of the target and the weight: see `Parts` in gbdt.rs.
+/// The one input is a struct of the categories and of structs of the target and the weight: see
+/// [`crate::fit::Parts`].
 #[polars_expr(output_type_func=encoder_field)]
 fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<Series> {
-    const ROLE: &str = "__taiga_";
     guarded("fit_target_encoder", || {
         let params = params_of(&kwargs.params)?;
-        let (roles, categories): (Vec<Series>, Vec<Series>) =
-            inputs[0].struct_()?.fields_as_series().into_iter().partition(|s| s.name().starts_with(ROLE));
-        let role = |name: &str| -> PolarsResult<Option<Series>> {
-            match roles.iter().find(|s| s.name().strip_prefix(ROLE) == Some(name)) {
-                Some(series) => Ok(series.struct_()?.fields_as_series().into_iter().next()),
-                None => Ok(None),
-            }
-        };
-        let target = role("target")?.ok_or_else(|| errors::data("there is no target"))?;
-        let categories = columns::unnest(&categories)?;
+        let fields = Fields::new(&inputs[0])?;
+        let target = fields.one("target")?.ok_or_else(|| errors::data("there is no target"))?;
+        let weight = fields.one("weight")?;
+        let Fields { columns: categories, computed, .. } = fields;
         if categories.is_empty() {
             return Err(errors::data("there are no columns to encode"));
         }
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
-        let weight = role("weight")?;
         let encoder = on_all_threads(|| {
             let data = TargetData::new(&target, classes.as_deref())?;
             let weight = weight.as_ref().map(target::weights).transpose()?;
@@ -152,6 +145,7 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<
                 let values = |input: &EncodingInput<'_>| backend.category_values(input, &params);
                 TargetEncoder::fit_by(columns, target.name(), data.target(), classes, weight.as_deref(), values)
             })
+            .and_then(|encoder| encoder.with_computed(computed))
             .map_err(errors::compute)
         })?;
         Ok(BinaryChunked::from_slice("encoder".into(), &[encoder.to_bytes()]).into_series())

@@ -25,6 +25,9 @@ impl FitKwargs {
 /// The fields of the input that are not features start with this.
 const ROLE: &str = "__taiga_";
 
+/// Structs of what was computed start with this.
+const COMPUTED: &str = "__taiga_computed_";
+
 /// The struct that Python makes of everything that a fit reads.
 ///
 /// ```text
@@ -34,10 +37,15 @@ const ROLE: &str = "__taiga_";
 /// One struct, because Polars then runs the groups of a `group_by` in parallel; structs inside,
 /// because target and weight then keep their names and can't meet a feature's. Nothing is copied
 /// as long as the columns have their chunk borders in the same places; else Polars rechunks them.
+///
+/// What is not a column under its own name but an expression's result comes in a struct of its own,
+/// `__taiga_computed_0: {b}`, in its place among features or in a role.
 pub struct Parts {
     roles: Vec<Series>,
     pub target: Series,
     pub features: Vec<Series>,
+    /// Of each feature, whether it is not a column under its own name.
+    pub computed: Vec<bool>,
     weight: Option<Series>,
     held_out: Option<Series>,
 }
@@ -48,24 +56,29 @@ impl Parts {
     /// # Errors
     /// Where a part of which there is one is several columns, and where there are no rows.
     pub fn new(inputs: &[Series]) -> PolarsResult<Self> {
-        let (roles, features): (Vec<Series>, Vec<Series>) =
-            inputs[0].struct_()?.fields_as_series().into_iter().partition(|s| s.name().starts_with(ROLE));
+        let Fields { roles, columns: features, computed } = Fields::new(&inputs[0])?;
         let target = one_of(&roles, "target")?.ok_or_else(|| errors::data("there is no target"))?;
         if target.is_empty() {
             return Err(errors::data("the table has no rows"));
         }
         let (weight, held_out) = (one_of(&roles, "weight")?, one_of(&roles, "eval")?);
-        Ok(Parts { roles, target, features: columns::unnest(&features)?, weight, held_out })
+        Ok(Parts { roles, target, features, computed, weight, held_out })
     }
 
     /// The columns of a role; none if it is not there.
     pub fn all(&self, role: &str) -> PolarsResult<Vec<Series>> {
-        columns::unnest(&columns_of(&self.roles, role)?)
+        let columns: Vec<Series> = columns_of(&self.roles, role)?.into_iter().map(|(column, _)| column).collect();
+        columns::unnest(&columns)
     }
 
     /// The one column of a role, if it is there.
     pub fn one(&self, role: &str) -> PolarsResult<Option<Series>> {
         one_of(&self.roles, role)
+    }
+
+    /// Of the columns of a role, whether they are not columns under their own names.
+    pub fn computed_of(&self, role: &str) -> PolarsResult<Vec<bool>> {
+        Ok(columns_of(&self.roles, role)?.into_iter().map(|(_, computed)| computed).collect())
     }
 
     /// The features, those of `categorical` as categories whatever their type.
@@ -144,10 +157,62 @@ impl Parts {
     }
 }
 
-/// The columns of a role.
-fn columns_of(roles: &[Series], role: &str) -> PolarsResult<Vec<Series>> {
+/// The fields of the struct that a fit reads.
+pub struct Fields {
+    /// For each role a struct of its columns.
+    pub roles: Vec<Series>,
+    /// The other columns, in their order; structs are replaced by their fields.
+    pub columns: Vec<Series>,
+    /// Of each of them, whether it is not a column under its own name.
+    pub computed: Vec<bool>,
+}
+
+impl Fields {
+    /// The fields of the input.
+    ///
+    /// # Errors
+    /// For anything but a struct.
+    pub fn new(input: &Series) -> PolarsResult<Self> {
+        let is_role = |s: &Series| s.name().starts_with(ROLE) && !s.name().starts_with(COMPUTED);
+        let (roles, others): (Vec<Series>, Vec<Series>) = input.struct_()?.fields_as_series().into_iter().partition(is_role);
+        let (mut columns, mut computed) = (vec![], vec![]);
+        for (column, expression) in unwrapped(others)? {
+            // A field of a struct can't be found under its own name either.
+            let of_expression = expression || matches!(column.dtype(), DataType::Struct(_));
+            columns.extend(columns::unnest(&[column])?);
+            computed.resize(columns.len(), of_expression);
+        }
+        Ok(Fields { roles, columns, computed })
+    }
+
+    /// The one column of a role, if it is there.
+    ///
+    /// # Errors
+    /// For several columns.
+    pub fn one(&self, role: &str) -> PolarsResult<Option<Series>> {
+        one_of(&self.roles, role)
+    }
+}
+
+/// Columns, and whether they come from the structs of what was computed.
+fn unwrapped(fields: Vec<Series>) -> PolarsResult<Vec<(Series, bool)>> {
+    let mut out = vec![];
+    for field in fields {
+        if field.name().starts_with(COMPUTED) {
+            // A selector may give no column, and a struct must have a field: Python adds one.
+            let own = field.struct_()?.fields_as_series();
+            out.extend(own.into_iter().filter(|s| s.name() != ROLE).map(|s| (s, true)));
+        } else {
+            out.push((field, false));
+        }
+    }
+    Ok(out)
+}
+
+/// The columns of a role, and whether they were computed.
+fn columns_of(roles: &[Series], role: &str) -> PolarsResult<Vec<(Series, bool)>> {
     match roles.iter().find(|s| s.name().strip_prefix(ROLE) == Some(role)) {
-        Some(part) => Ok(part.struct_()?.fields_as_series()),
+        Some(part) => unwrapped(part.struct_()?.fields_as_series()),
         None => Ok(vec![]),
     }
 }
@@ -156,7 +221,7 @@ fn columns_of(roles: &[Series], role: &str) -> PolarsResult<Vec<Series>> {
 fn one_of(roles: &[Series], role: &str) -> PolarsResult<Option<Series>> {
     let mut columns = columns_of(roles, role)?;
     match columns.len() {
-        0 | 1 => Ok(columns.pop()),
+        0 | 1 => Ok(columns.pop().map(|(column, _)| column)),
         n => Err(errors::data(format!("`{role}` is one column, not {n}"))),
     }
 }

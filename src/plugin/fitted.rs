@@ -3,6 +3,7 @@
 use taiga_engine::forest::{self, Forest};
 use taiga_engine::linear::{self, LinearModel};
 use taiga_engine::model::{Labels, Model};
+use taiga_engine::provenance::Provenance;
 
 /// What bytes turn out to be.
 pub enum Fitted {
@@ -79,6 +80,15 @@ impl Fitted {
                 });
                 lists.chain(m.dense.iter().map(|d| (d.name.clone(), d.dtype.to_string()))).collect()
             }
+        }
+    }
+
+    /// Where its classes and columns come from.
+    pub fn provenance(&self) -> &Provenance {
+        match self {
+            Fitted::Boosted(m) => &m.provenance,
+            Fitted::Forest(m) => &m.provenance,
+            Fitted::Linear(m) => &m.provenance,
         }
     }
 

@@ -11,6 +11,7 @@ use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::params::LossKind;
 use taiga_engine::forest::params::Criterion;
 use taiga_engine::forest::{self, Forest, ForestParams, Input};
+use taiga_engine::provenance::Provenance;
 
 /// Fits a forest on one table.
 fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> PolarsResult<Forest> {
@@ -24,7 +25,7 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> Polar
         Criterion::SquaredError => (LossKind::Rmse, "squared_error"),
         Criterion::Poisson => (LossKind::Poisson, "poisson"),
     };
-    let target = TargetData::new(&parts.target, loss, &format!("criterion={criterion:?}"))?;
+    let target = TargetData::new(&parts.target, loss, &format!("criterion={criterion:?}"), params.positive.as_ref())?;
     let features = parts.features(&params.categorical)?;
     let weight = parts.weight()?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
@@ -35,7 +36,9 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> Polar
         target_name: parts.target.name().to_string(),
         weight: weight.as_ref().map(Numbers::column),
     };
-    forest::fit(&input, &params, &Watch::new("fit_forest", "trees", progress)).map_err(errors::compute)
+    let mut forest = forest::fit(&input, &params, &Watch::new("fit_forest", "trees", progress)).map_err(errors::compute)?;
+    forest.provenance = Provenance::new(target.label_type(), parts.computed.iter().copied());
+    Ok(forest)
 }
 
 /// The forest of the struct that [`Parts`] describes, as one Binary value.

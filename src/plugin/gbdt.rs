@@ -10,6 +10,7 @@ use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::{self, BoostingParams, Input};
 use taiga_engine::model::Model;
+use taiga_engine::provenance::Provenance;
 
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> PolarsResult<Model> {
@@ -17,7 +18,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
         return Err(errors::data("there are no features"));
     }
     let loss = serde_json::to_string(&params.loss).unwrap_or_default();
-    let target = TargetData::new(&parts.target, params.loss, &format!("loss={loss}"))?;
+    let target = TargetData::new(&parts.target, params.loss, &format!("loss={loss}"), params.positive.as_ref())?;
     let features = parts.features(&params.categorical)?;
     let weight = parts.weight()?;
     let baseline = parts.all("baseline")?;
@@ -34,7 +35,9 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
         baseline: baseline.iter().map(Numbers::column).collect(),
         held_out: held_out.as_deref(),
     };
-    boosting::fit(&input, &params, &Watch::new("fit_gbdt", "trees", progress)).map_err(errors::compute)
+    let mut model = boosting::fit(&input, &params, &Watch::new("fit_gbdt", "trees", progress)).map_err(errors::compute)?;
+    model.provenance = Provenance::new(target.label_type(), parts.computed.iter().copied());
+    Ok(model)
 }
 
 /// The model of the struct that [`Parts`] describes, as one Binary value.

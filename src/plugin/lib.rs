@@ -11,6 +11,7 @@ mod fit;
 mod fitted;
 mod forest;
 mod gbdt;
+mod labels;
 mod linear;
 mod lists;
 mod model;

@@ -11,10 +11,11 @@ use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::params::LossKind;
 use taiga_engine::linear::{self, Input, LinearModel, LinearParams};
+use taiga_engine::provenance::Provenance;
 
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> PolarsResult<LinearModel> {
-    let target = TargetData::new(&parts.target, LossKind::Multiclass, "a logistic regression")?;
+    let target = TargetData::new(&parts.target, LossKind::Multiclass, "a logistic regression", params.positive.as_ref())?;
     let dense = parts.features(&[])?;
     let (indices, values) = (parts.one("indices")?, parts.one("values")?);
     for series in indices.iter().chain(&values) {
@@ -34,7 +35,14 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> Polar
         weight: weight.as_ref().map(Numbers::column),
         held_out: held_out.as_deref(),
     };
-    linear::fit(&input, &params, &Watch::new("fit_sparse_lr", "passes", progress)).map_err(errors::compute)
+    let mut model = linear::fit(&input, &params, &Watch::new("fit_sparse_lr", "passes", progress)).map_err(errors::compute)?;
+    // In the order of `LinearModel::column_names`; values inside structs come with their features.
+    let mut computed = parts.computed_of("indices")?;
+    if model.sparse.as_ref().is_some_and(|sparse| sparse.values.is_some()) {
+        computed.extend(parts.computed_of("values")?);
+    }
+    model.provenance = Provenance::new(target.label_type(), computed.into_iter().chain(parts.computed.iter().copied()));
+    Ok(model)
 }
 
 /// The model of the struct that [`Parts`] describes, as one Binary value.

@@ -2,6 +2,7 @@
 
 use crate::errors::panic_text;
 use crate::fitted::Fitted;
+use crate::labels;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -55,16 +56,6 @@ pub fn check_forest_params(json: &str) -> PyResult<()> {
 #[pyfunction]
 pub fn check_linear_params(json: &str) -> PyResult<()> {
     checked(json, LinearParams::from_json)
-}
-
-/// Labels in their own type.
-fn label_list<'py>(py: Python<'py>, labels: &Labels) -> PyResult<Bound<'py, PyList>> {
-    match labels {
-        Labels::Boolean => PyList::new(py, [false, true]),
-        Labels::Integer(v) => PyList::new(py, v),
-        Labels::Float(v) => PyList::new(py, v),
-        Labels::Text(v) => PyList::new(py, v),
-    }
 }
 
 /// Score, log loss, predictions `[output][row]`.
@@ -135,7 +126,7 @@ impl PyModel {
 
     /// The labels in the order of the classes; `None` for a regression.
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        self.model.labels().map(|labels| label_list(py, labels)).transpose()
+        self.model.labels().map(|own| labels::python(py, own, &own.label_type(self.model.provenance()))).transpose()
     }
 
     /// The labels as the fields of a struct of probabilities are named.
@@ -143,14 +134,17 @@ impl PyModel {
         self.model.labels().map(Labels::names)
     }
 
-    /// `boolean`, `integer`, `float` or `text`.
-    fn label_kind(&self) -> Option<&'static str> {
-        self.model.labels().map(|labels| match labels {
-            Labels::Boolean => "boolean",
-            Labels::Integer(_) => "integer",
-            Labels::Float(_) => "float",
-            Labels::Text(_) => "text",
-        })
+    /// The labels' type in the column that they come from, as JSON: what the plan of `predict` is made with.
+    fn label_type(&self) -> PyResult<Option<String>> {
+        let own = self.model.labels().map(|labels| labels.label_type(self.model.provenance()));
+        own.map(|dtype| serde_json::to_string(&dtype).map_err(value_error)).transpose()
+    }
+
+    /// The names of the columns that were not columns under these names when the model was fitted.
+    fn computed_features(&self) -> Vec<String> {
+        let columns = self.model.columns();
+        let computed = self.model.provenance().computed_names(columns.iter().map(|(name, _)| name.as_str()));
+        computed.into_iter().map(String::from).collect()
     }
 
     /// The name of the loss (never `auto`); of a forest, its criterion's.

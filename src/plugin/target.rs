@@ -2,12 +2,14 @@
 
 use crate::columns::Numbers;
 use crate::errors;
+use crate::labels::label_type;
 use polars::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use taiga_engine::boosting::Target;
 use taiga_engine::boosting::params::LossKind;
-use taiga_engine::model::Labels;
+use taiga_engine::model::{Label, Labels};
+use taiga_engine::provenance::LabelType;
 
 /// More classes than this are a mistake (an identifier for a target, say) and not a task.
 const MAX_CLASSES: usize = 10_000;
@@ -15,19 +17,25 @@ const MAX_CLASSES: usize = 10_000;
 /// What [`Target`] borrows from.
 pub enum TargetData {
     Numbers(Numbers),
-    Classes { codes: Vec<u32>, labels: Labels },
+    /// `dtype`: the column's type, where it is not the one that labels are kept as.
+    Classes {
+        codes: Vec<u32>,
+        labels: Labels,
+        dtype: Option<LabelType>,
+    },
 }
 
 impl TargetData {
     /// The target of `loss`, which is what the user calls `by`. Booleans, strings, categories and enums are classes unless the loss
     /// is a regression's (then only Booleans will do, as 0 and 1); numbers are classes only for a
-    /// classification loss. Labels are sorted: false before true, numbers ascending, text by its
-    /// bytes; the codes of a categorical type never matter.
+    /// classification loss. Labels are sorted: false before true, numbers ascending, those of an Enum
+    /// as their type has them, other text by its bytes; the codes of a Categorical never matter.
+    /// `positive` is put last.
     ///
     /// # Errors
-    /// For missing and infinite values, fewer than two classes, more than two for `logloss`, and
-    /// types that the loss can't use.
-    pub fn new(series: &Series, loss: LossKind, by: &str) -> PolarsResult<Self> {
+    /// For missing and infinite values, fewer than two classes, more than two for `logloss`, a
+    /// `positive` that is none of two classes, and types that the loss can't use.
+    pub fn new(series: &Series, loss: LossKind, by: &str, positive: Option<&Label>) -> PolarsResult<Self> {
         let name = series.name().as_str();
         let dtype = series.dtype();
         let text = matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..));
@@ -43,7 +51,10 @@ impl TargetData {
             return Ok(TargetData::Numbers(Numbers::finite(series, "a target")?));
         }
 
-        let (codes, labels) = if text {
+        let (mut codes, mut labels) = if let DataType::Enum(_, mapping) = dtype {
+            nulls(series)?;
+            enum_classes(series, mapping)?
+        } else if text {
             nulls(series)?;
             text_classes(series)?
         } else if *dtype == DataType::Boolean {
@@ -72,14 +83,30 @@ impl TargetData {
                 format!("it has {} classes ({}); loss=\"logloss\" is for two, loss=\"multiclass\" for more", labels.len(), listed(&labels)),
             ));
         }
-        Ok(TargetData::Classes { codes, labels })
+        let dtype = label_type(dtype).filter(|dtype| *dtype != labels.kept_as());
+        if let Some(positive) = positive {
+            let (ordered, changed) = labels.with_positive(positive, dtype.as_ref()).map_err(errors::compute)?;
+            labels = ordered;
+            if changed {
+                codes.iter_mut().for_each(|code| *code = 1 - *code);
+            }
+        }
+        Ok(TargetData::Classes { codes, labels, dtype })
+    }
+
+    /// The type of the labels, where it is not the one that they are kept as.
+    pub fn label_type(&self) -> Option<LabelType> {
+        match self {
+            TargetData::Numbers(_) => None,
+            TargetData::Classes { dtype, .. } => dtype.clone(),
+        }
     }
 
     /// The engine's view.
     pub fn target(&self) -> Target<'_> {
         match self {
             TargetData::Numbers(numbers) => Target::Numbers(numbers.column()),
-            TargetData::Classes { codes, labels } => Target::Classes { codes, labels: labels.clone() },
+            TargetData::Classes { codes, labels, .. } => Target::Classes { codes, labels: labels.clone() },
         }
     }
 }
@@ -155,6 +182,21 @@ fn text_classes(series: &Series) -> PolarsResult<(Vec<u32>, Labels)> {
     let strings = series.cast(&DataType::String)?;
     let (codes, labels) = classes_of(series.name(), strings.str()?.iter().flatten())?;
     Ok((codes, Labels::Text(labels.into_iter().map(|s| s.to_string()).collect())))
+}
+
+/// Those that occur, in the order of the type; of a type of two both, as of Booleans.
+fn enum_classes(series: &Series, mapping: &CategoricalMapping) -> PolarsResult<(Vec<u32>, Labels)> {
+    let physical = series.to_physical_repr().cast(&DataType::UInt32)?;
+    let physical = physical.u32()?.iter().flatten();
+    let (codes, present) = match mapping.num_cats_upper_bound() {
+        2 => (physical.collect(), vec![0, 1]),
+        _ => classes_of(series.name(), physical)?,
+    };
+    let label = |code: u32| {
+        let unknown = || errors::column(series.name(), format!("its category number {code} has no name"));
+        mapping.cat_to_str(code).map(str::to_owned).ok_or_else(unknown)
+    };
+    Ok((codes, Labels::Text(present.into_iter().map(label).collect::<PolarsResult<_>>()?)))
 }
 
 fn float_classes(series: &Series, loss: LossKind) -> PolarsResult<(Vec<u32>, Labels)> {

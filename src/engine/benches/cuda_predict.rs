@@ -60,6 +60,7 @@ fn model(symmetric: bool, r: Random) -> Model {
         trees: (0..TREES).map(tree).collect(),
         rows: 1,
         history: None,
+        provenance: Default::default(),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::backend::{Announced, Backend, CodedFeature, Extent, LeafSums, Trainin
 use crate::column::FeatureType;
 use crate::error::{Error, Result, nearest};
 use crate::model::{History, Model};
+use crate::provenance::Provenance;
 use crate::tree::grow::{Grown, grow};
 use crate::tree::params::TreeParams;
 use crate::tree::split::CategoryRules;
@@ -70,6 +71,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let outputs = raw_loss.outputs();
     let measure = held_out_metric(input, params, raw_loss.as_ref())?;
     let target = prepare::target_numbers(input, raw_loss.as_ref())?;
+    prepare::check_positive(&input.target, params.positive.as_ref())?;
     let weight = prepare::row_weights(input, params)?;
     let numeric = prepare::code_features(input, params, team, &interrupted)?;
     let tree_params = tree_params(input, params, &numeric)?;
@@ -132,6 +134,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         trees,
         rows: training_rows,
         history,
+        provenance: Provenance::default(),
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::backend::Device;
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
+use crate::model::Label;
 use crate::params::{check, check_threads, from_json, to_json};
 use crate::quantize::BorderMethod;
 use crate::tree::params::{Monotone, Policy};
@@ -199,6 +200,9 @@ pub struct BoostingParams {
 
     /// Class weights.
     pub class_weight: ClassWeight,
+    /// Of two classes, the one whose probability is predicted; whoever makes the target puts it last
+    /// ([`Labels::with_positive`](crate::model::Labels::with_positive)). The last one unless told otherwise.
+    pub positive: Option<Label>,
     /// What is measured on held-out rows; the loss's own unless told otherwise.
     pub metric: Option<MetricKind>,
     /// Stop after this many rounds without a better metric on the held-out rows.
@@ -256,6 +260,7 @@ impl Default for BoostingParams {
             cat_l2: 10.0,
             max_cat_threshold: 32,
             class_weight: ClassWeight::None,
+            positive: None,
             metric: None,
             early_stopping: None,
             seed: 0,

@@ -7,6 +7,7 @@ use crate::backend::CodedFeature;
 use crate::backend::cpu::team::Team;
 use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
+use crate::model::Label;
 use crate::quantize::borders::{borders, sample_rows};
 use rayon::prelude::*;
 
@@ -142,6 +143,18 @@ pub fn check_classes(input: &Input<'_>) -> Result<()> {
         return Err(Error::column(name, "the target has one class only in the training rows: a classifier needs two"));
     }
     Ok(())
+}
+
+/// Checks that the class whose probability is predicted, the last of two, is the one that `positive` asks for.
+pub fn check_positive(target: &Target<'_>, positive: Option<&Label>) -> Result<()> {
+    match (positive, target) {
+        (None, _) => Ok(()),
+        (Some(positive), Target::Classes { labels, .. }) => labels.check_positive(positive),
+        (Some(positive), Target::Numbers(_)) => Err(Error::parameter(
+            "positive",
+            format!("{positive} would be one of two classes, and the target is numeric: integers are classes under loss=\"logloss\""),
+        )),
+    }
 }
 
 /// Row weights: the weight column times the class weights; `None` where all are 1.

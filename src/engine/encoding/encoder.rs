@@ -7,14 +7,17 @@ use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::pages;
+use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// The format version that this build writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest format version that this build writes and reads. Version 2 has the [`crate::provenance`] behind the payload; where
+/// there is none, version 1 is written.
+pub const FORMAT_VERSION: u32 = 2;
 
-const ENVELOPE: Envelope = Envelope { kind: b"TE", version: FORMAT_VERSION, noun: "encoder", description: "a target encoder" };
+const ENVELOPE: Envelope =
+    Envelope { kind: b"TE", version: FORMAT_VERSION, provenance: 2, noun: "encoder", description: "a target encoder" };
 
 /// A target encoder of one column or several.
 #[derive(Debug)]
@@ -23,6 +26,7 @@ pub struct TargetEncoder {
     /// The labels of a target with several classes, written out; a value for each.
     classes: Option<Vec<String>>,
     columns: Vec<EncodedColumn>,
+    provenance: Provenance,
 }
 
 /// What an encoder knows of a column.
@@ -116,9 +120,25 @@ impl TargetEncoder {
             values.extend(priors);
             encoded.push(EncodedColumn { name: column.name, lookup: Lookup::new(column.categories)?, values });
         }
-        let encoder = TargetEncoder { target: target_name.into(), classes, columns: encoded };
+        let encoder = TargetEncoder { target: target_name.into(), classes, columns: encoded, provenance: Provenance::default() };
         encoder.validate()?;
         Ok(encoder)
+    }
+
+    /// The encoder with a note of which of its columns, counted from 0, were computed when it was fitted: see
+    /// [`Provenance::computed`].
+    ///
+    /// # Errors
+    /// For columns that it has not.
+    pub fn with_computed(mut self, computed: impl IntoIterator<Item = bool>) -> Result<Self> {
+        self.provenance = Provenance::new(None, computed);
+        self.validate()?;
+        Ok(self)
+    }
+
+    /// The names of the columns that were computed when it was fitted.
+    pub fn computed(&self) -> Vec<&str> {
+        self.provenance.computed_names(self.columns.iter().map(EncodedColumn::name))
     }
 
     /// The target's name.
@@ -157,6 +177,10 @@ impl TargetEncoder {
         if outputs == 0 || self.columns.is_empty() {
             return Err(invalid("it has no columns or no classes"));
         }
+        self.provenance.check_columns(self.columns.len()).map_err(invalid)?;
+        if self.provenance.label_type.is_some() {
+            return Err(invalid("it has a type of labels, which only models have"));
+        }
         let mut names = HashSet::new();
         if let Some(name) = self.classes.iter().flatten().find(|name| !names.insert(name.as_str())) {
             return Err(invalid(format!("the class {name:?} stands twice")));
@@ -185,7 +209,8 @@ impl TargetEncoder {
             values: c.values.as_slice().into(),
         });
         let payload = Payload { target: self.target.as_str().into(), classes: Cow::Borrowed(&self.classes), columns: columns.collect() };
-        ENVELOPE.seal(&payload, self.columns.iter().map(|c| 16 * c.values.len()).sum())
+        let version = ENVELOPE.version_for(&self.provenance, false);
+        ENVELOPE.seal_with(version, &payload, &self.provenance, self.columns.iter().map(|c| 16 * c.values.len()).sum())
     }
 
     /// The encoder of these bytes. Whatever they hold, the memory taken stays in proportion to
@@ -195,13 +220,14 @@ impl TargetEncoder {
     /// [`Error::Encoder`] for anything that is not a whole, undamaged encoder of a version this
     /// build can read; the text tells which: empty, cut, foreign, damaged, newer.
     pub fn from_bytes(bytes: &[u8]) -> Result<TargetEncoder> {
-        let payload: Payload<'_> = ENVELOPE.open(bytes).and_then(|(_, payload)| ENVELOPE.read(payload)).map_err(invalid)?;
+        let read = ENVELOPE.open(bytes).and_then(|(version, payload)| ENVELOPE.read_with::<Payload<'_>>(version, payload));
+        let (payload, provenance) = read.map_err(invalid)?;
         let column = |c: ColumnPayload<'_>| {
             let lookup = Lookup::new(c.categories.into_owned()).map_err(|e| invalid(format!("column `{}`: {e}", c.name)))?;
             Ok(EncodedColumn { name: c.name.into_owned(), lookup, values: c.values.into_owned() })
         };
         let columns = payload.columns.into_iter().map(column).collect::<Result<Vec<_>>>()?;
-        let encoder = TargetEncoder { target: payload.target.into_owned(), classes: payload.classes.into_owned(), columns };
+        let encoder = TargetEncoder { target: payload.target.into_owned(), classes: payload.classes.into_owned(), columns, provenance };
         encoder.validate()?;
         Ok(encoder)
     }

@@ -3,21 +3,24 @@
 //! | version | since | what it brought |
 //! |---|---|---|
 //! | 1 | 0.1 of November 2026 | |
+//! | 2 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
+//!
+//! A forest is written in the oldest version that can hold it.
 
 use super::model::{Forest, OutOfBag, Tree};
 use super::params::{Criterion, ForestParams};
 use crate::backend::CodeSet;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
-use crate::model::envelope::{name_of, named, params_of, params_text};
+use crate::model::envelope::{is_new, name_of, named, params_of, params_text};
 use crate::model::{Feature, Labels};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The format version that this build writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest format version that this build writes and reads.
+pub const FORMAT_VERSION: u32 = 2;
 
-const ENVELOPE: Envelope = Envelope { kind: b"RF", version: FORMAT_VERSION, noun: "model", description: "a random forest" };
+const ENVELOPE: Envelope = Envelope { kind: b"RF", version: FORMAT_VERSION, provenance: 2, noun: "model", description: "a random forest" };
 
 /// Whether these bytes say that they are a forest, whole or not.
 pub fn is_forest(bytes: &[u8]) -> bool {
@@ -42,6 +45,11 @@ struct Payload<'a> {
 }
 
 impl Forest {
+    /// The format version of the forest's bytes.
+    pub(super) fn version(&self) -> u32 {
+        ENVELOPE.version_for(&self.provenance, is_new(self.labels.as_ref(), &self.params.to_json()))
+    }
+
     /// The forest's bytes; equal forests have equal bytes.
     ///
     /// `params.n_threads` and `params.device` are not kept: they never change a forest.
@@ -60,7 +68,8 @@ impl Forest {
             permutation: Cow::Borrowed(&self.permutation),
         };
         let predictions = self.oob.iter().flat_map(|o| &o.predictions).map(|p| 8 * p.len()).sum::<usize>();
-        ENVELOPE.seal(&payload, self.trees.iter().map(|t| 16 + 20 * t.leaves()).sum::<usize>() + predictions)
+        let capacity = self.trees.iter().map(|t| 16 + 20 * t.leaves()).sum::<usize>() + predictions;
+        ENVELOPE.seal_with(self.version(), &payload, &self.provenance, capacity)
     }
 
     /// The forest of these bytes. Whatever they hold, the memory taken stays in proportion to their
@@ -76,8 +85,8 @@ impl Forest {
     /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Forest> {
-        let (_, payload) = ENVELOPE.open(bytes).map_err(Error::Model)?;
-        let p: Payload<'_> = ENVELOPE.read(payload).map_err(Error::Model)?;
+        let (version, payload) = ENVELOPE.open(bytes).map_err(Error::Model)?;
+        let (p, provenance): (Payload<'_>, _) = ENVELOPE.read_with(version, payload).map_err(Error::Model)?;
         let forest = Forest {
             params: params_of(&p.params, ForestParams::from_json)?,
             criterion: named::<Criterion>("criterion", &p.criterion)?,
@@ -90,6 +99,7 @@ impl Forest {
             unit: p.unit,
             oob: p.oob.into_owned(),
             permutation: p.permutation.into_owned(),
+            provenance,
         };
         forest.validate()?;
         Ok(forest)

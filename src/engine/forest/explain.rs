@@ -11,7 +11,8 @@
 //!                {"feature": 1, "right_categories": [0, 3], "others": "left", "gain": …}, …],
 //!      "leaves": [{"value": [0.25, 0.75] or [31.5], "weight": 4.0, "count": 4}, … from left to right]}, …],
 //!   "oob": {"score": 0.86, "log_loss": 0.31} or null,
-//!   "params": {"trees": 100, …} }
+//!   "params": {"trees": 100, …},
+//!   "label_type" and "computed" as in [`crate::model::json`], where there is something to tell }
 //! ```
 //!
 //! A row starts at node 0 (leaf 0 where there are no nodes) and goes right where its value is larger
@@ -19,11 +20,10 @@
 //! feature's categories); a missing value goes to the side named. The prediction is the mean of the
 //! leaves' values over the trees.
 
-use super::envelope::FORMAT_VERSION;
 use super::model::{Forest, Tree};
 use crate::error::{Error, Result};
 use crate::model::envelope::name_of;
-use crate::model::json::{child, feature, labels, number, numbers};
+use crate::model::json::{add_provenance, child, feature, labels, number, numbers};
 use crate::tree::model::{Child, Split};
 use serde_json::{Value, json};
 
@@ -204,9 +204,9 @@ impl Forest {
     /// The whole forest, but for its out-of-bag predictions, as a JSON object; see the module's text
     /// for its fields.
     pub fn to_json(&self) -> Value {
-        json!({
+        let mut forest = json!({
             "format": "polars-taiga forest",
-            "version": FORMAT_VERSION,
+            "version": self.version(),
             "criterion": name_of(&self.criterion),
             "target": self.target,
             "rows": self.rows,
@@ -216,7 +216,9 @@ impl Forest {
             "trees": self.trees.iter().map(|t| self.tree_json(t)).collect::<Value>(),
             "oob": self.oob.as_ref().map(|o| json!({"score": number(o.score), "log_loss": o.log_loss.map(number)})),
             "params": self.params.to_json(),
-        })
+        });
+        add_provenance(&mut forest, &self.provenance, self.features.iter().map(|f| f.name.as_str()));
+        forest
     }
 
     fn tree_json(&self, tree: &Tree) -> Value {

@@ -18,6 +18,7 @@ use crate::memory;
 use crate::model::{Feature, Labels};
 use crate::numerics::fixed::{factor, round64};
 use crate::numerics::reduce::weighted_mean;
+use crate::provenance::Provenance;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -114,6 +115,7 @@ fn fit_on(
         Some(_) => prepare::resolve_loss(LossKind::Auto, &input.target)?,
     };
     let target = prepare::target_numbers(table, loss(kind, &alike, classes.unwrap_or(0), 1.0)?.as_ref())?;
+    prepare::check_positive(&input.target, params.positive.as_ref())?;
     let weight = prepare::row_weights(table, &alike)?;
     let interrupted = || monitor.interrupted();
     let fit = Fit { team, input, params, criterion, monitor, alike: &alike, table };
@@ -380,6 +382,7 @@ impl Fit<'_, '_> {
             unit,
             oob,
             permutation,
+            provenance: Provenance::default(),
         })
     }
 

@@ -3,6 +3,7 @@
 use super::params::{Criterion, ForestParams};
 use crate::backend::CodeSet;
 use crate::model::{Feature, Labels};
+use crate::provenance::Provenance;
 use crate::tree::model::{Child, Node};
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +100,8 @@ pub struct Forest {
     /// Of each feature the mean loss of accuracy (for numbers: the mean rise of the squared error) of
     /// a tree on its out-of-bag rows when the feature is shuffled among them, where it was asked for.
     pub permutation: Option<Vec<f64>>,
+    /// Where its classes and columns come from.
+    pub provenance: Provenance,
 }
 
 impl Forest {

@@ -3,6 +3,7 @@
 use crate::backend::Device;
 use crate::boosting::params::ClassWeight;
 use crate::error::{Error, Result};
+use crate::model::Label;
 use crate::params::{check, check_threads, from_json, to_json};
 use crate::quantize::BorderMethod;
 use serde::{Deserialize, Serialize};
@@ -134,6 +135,9 @@ pub struct ForestParams {
     pub categorical: Vec<String>,
     /// Class weights.
     pub class_weight: ClassWeight,
+    /// Of two classes, the one whose probability is predicted; whoever makes the target puts it last
+    /// ([`Labels::with_positive`](crate::model::Labels::with_positive)). The last one unless told otherwise.
+    pub positive: Option<Label>,
 
     /// Whether rows are predicted by the trees they were not drawn for, and how well; unless told
     /// otherwise wherever there is a bootstrap.
@@ -167,6 +171,7 @@ impl Default for ForestParams {
             min_gain: 0.0,
             categorical: vec![],
             class_weight: ClassWeight::None,
+            positive: None,
             oob: None,
             permutation_importance: false,
             seed: 0,

@@ -5,7 +5,8 @@ use super::params::Criterion;
 use crate::column::FeatureType;
 use crate::error::{Error, Result};
 use crate::model::Labels;
-use crate::model::validate::{check, validate_branching, validate_feature, validate_feature_names, validate_labels};
+use crate::model::labels::validate_labels;
+use crate::model::validate::{check, validate_branching, validate_columns, validate_feature, validate_feature_names};
 
 impl Forest {
     /// Checks that the forest holds together: indices in range, every tree a tree, numbers that can
@@ -24,8 +25,9 @@ impl Forest {
             Criterion::SquaredError | Criterion::Poisson => classes.is_none(),
         };
         check(fits, || format!("{classes:?} classes under the criterion {:?}", self.criterion))?;
-        self.labels.as_ref().map_or(Ok(()), validate_labels)?;
+        validate_labels(self.labels.as_ref(), &self.provenance)?;
         validate_feature_names(&self.features)?;
+        validate_columns(&self.provenance, self.features.len())?;
         for f in &self.features {
             validate_feature(f, usize::MAX)?;
             check(f.categories.as_ref().is_none_or(|c| c.len() <= 254), || format!("`{}` has more than 254 categories", f.name))?;

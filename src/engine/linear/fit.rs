@@ -11,6 +11,7 @@ use crate::backend::cpu::team::Team;
 use crate::backend::linear::{by_batches, place, with_backend};
 use crate::boosting::Monitor;
 use crate::error::{Error, Result};
+use crate::provenance::Provenance;
 
 /// Fits a sparse logistic regression to a table.
 ///
@@ -75,6 +76,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
         converged: fitted.converged,
         objective: fitted.objective,
         history: watch.history,
+        provenance: Provenance::default(),
     };
     set_coefficients(&mut model, &problem, &fitted.vector)?;
     Ok(model)

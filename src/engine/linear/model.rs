@@ -8,7 +8,10 @@ pub use envelope::is_linear;
 use super::params::LinearParams;
 use crate::column::FeatureType;
 use crate::error::{Error, Result};
+use crate::model::labels::validate_labels;
+use crate::model::validate::validate_columns;
 use crate::model::{History, Labels};
+use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 
 /// What the sparse rows' features are.
@@ -111,12 +114,20 @@ pub struct LinearModel {
     pub objective: f64,
     /// The curve of the metric, one value a pass, where rows were held out.
     pub history: Option<History>,
+    /// Where its classes and columns come from.
+    pub provenance: Provenance,
 }
 
 impl LinearModel {
     /// The number of scores a row: one for two classes, else one a class.
     pub fn outputs(&self) -> usize {
         outputs(self.labels.len())
+    }
+
+    /// The names of the columns that it reads: those of features and values of the sparse rows, then the dense ones.
+    pub fn column_names(&self) -> impl Iterator<Item = &str> {
+        let sparse = self.sparse.iter().flat_map(|s| std::iter::once(&s.column).chain(&s.values));
+        sparse.chain(self.dense.iter().map(|d| &d.name)).map(String::as_str)
     }
 
     /// The coefficients that are not zero: of sparse features ascending, then of dense columns in their order; of a feature
@@ -144,7 +155,8 @@ impl LinearModel {
     pub fn validate(&self) -> Result<()> {
         self.params.validate()?;
         let outputs = self.outputs();
-        crate::model::validate::validate_labels(&self.labels)?;
+        validate_labels(Some(&self.labels), &self.provenance)?;
+        validate_columns(&self.provenance, self.column_names().count())?;
         check(self.labels.len() >= 2, || format!("it has {} classes", self.labels.len()))?;
         check(self.sparse.is_some() || !self.dense.is_empty(), || "it has no features".into())?;
         let features = self.sparse.as_ref().map_or(0, |s| match s.numbering {

@@ -3,6 +3,7 @@
 use crate::backend::Device;
 use crate::boosting::params::{ClassWeight, MetricKind};
 use crate::error::{Error, Result};
+use crate::model::Label;
 use crate::params::{check, check_threads, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +71,9 @@ pub struct LinearParams {
 
     /// Class weights.
     pub class_weight: ClassWeight,
+    /// Of two classes, the one whose probability is predicted; whoever makes the target puts it last
+    /// ([`Labels::with_positive`](crate::model::Labels::with_positive)). The last one unless told otherwise.
+    pub positive: Option<Label>,
     /// What is measured on held-out rows: `logloss`, `auc` or `accuracy` of two classes, `multiclass` or `accuracy` of more.
     pub metric: Option<MetricKind>,
     /// Stop after this many passes without a better metric on the held-out rows, and keep the best.
@@ -98,6 +102,7 @@ impl Default for LinearParams {
             fit_intercept: true,
             tolerance: None,
             class_weight: ClassWeight::None,
+            positive: None,
             metric: None,
             early_stopping: None,
             seed: 0,

@@ -104,6 +104,7 @@ pub(crate) fn check_table(input: &Input<'_>) -> Result<usize> {
 /// The problem of a table for which [`check_table`] holds.
 pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<(Problem<'a>, Columns)> {
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
+    prepare::check_positive(&input.target, params.positive.as_ref())?;
     let (codes, labels) = (*codes, labels.clone());
     let all_weights = weights(input, params, codes, &labels)?;
     let weight = match (input.held_out, &all_weights) {

@@ -36,6 +36,7 @@ use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
 ///     }],
 ///     rows: 4,
 ///     history: None,
+///     provenance: Default::default(),
 /// };
 /// let predictor = Predictor::new(model);
 /// let table = [Column::from_f64("z", &[0.0; 3]), Column::from_f64("x", &[2.5, 3.0, f64::NAN])];

@@ -11,22 +11,28 @@
 //! |---|---|---|
 //! | 1 | 0.1 of November 2026 | numeric columns |
 //! | 2 | categorical columns | categories, derived features, tables of statistics |
+//! | 3 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
+//!
+//! A model is written in the oldest version from 2 on that can hold it.
 
 use super::{CtrTable, Derived, Feature, History, Labels, Model};
 use crate::boosting::params::{BoostingParams, LossKind};
 use crate::column::FeatureType;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::params::has_later;
+use crate::provenance::Provenance;
 use crate::tree::Tree;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The format version that this build writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 2;
+/// The newest format version that this build writes and reads.
+pub const FORMAT_VERSION: u32 = 3;
 
-const ENVELOPE: Envelope = Envelope { kind: b"GB", version: FORMAT_VERSION, noun: "model", description: "a model of boosted trees" };
+const ENVELOPE: Envelope =
+    Envelope { kind: b"GB", version: FORMAT_VERSION, provenance: 3, noun: "model", description: "a model of boosted trees" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -143,7 +149,17 @@ pub(crate) fn params_of<T>(text: &str, parse: impl FnOnce(&serde_json::Value) ->
     parse(&value).map_err(|e| invalid(e.to_string()))
 }
 
+/// Whether labels or parameters are such as came with the [`crate::provenance`].
+pub(crate) fn is_new(labels: Option<&Labels>, params: &serde_json::Value) -> bool {
+    labels == Some(&Labels::TrueFirst) || has_later(params)
+}
+
 impl Model {
+    /// The format version of the model's bytes.
+    pub(super) fn version(&self) -> u32 {
+        ENVELOPE.version_for(&self.provenance, is_new(self.labels.as_ref(), &self.params.to_json()))
+    }
+
     /// The model's bytes; equal models have equal bytes.
     ///
     /// `params.n_threads`, `params.bundle` and `params.device` are not kept: they never change a model.
@@ -162,7 +178,8 @@ impl Model {
             rows: self.rows,
             history: self.history.as_ref().map(Curve::of),
         };
-        ENVELOPE.seal(&payload, self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>())
+        let capacity = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>();
+        ENVELOPE.seal_with(self.version(), &payload, &self.provenance, capacity)
     }
 
     /// The model of these bytes. Whatever they hold, the memory taken stays in proportion to their
@@ -179,9 +196,9 @@ impl Model {
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Model> {
         let (version, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
-        let p: Payload<'_> = match version {
-            1 => ENVELOPE.read::<Payload1<'_>>(payload).map(Into::into),
-            _ => ENVELOPE.read(payload),
+        let (p, provenance): (Payload<'_>, Provenance) = match version {
+            1 => ENVELOPE.read::<Payload1<'_>>(payload).map(|p| (p.into(), Provenance::default())),
+            _ => ENVELOPE.read_with(version, payload),
         }
         .map_err(invalid)?;
         let model = Model {
@@ -197,6 +214,7 @@ impl Model {
             trees: p.trees.into_owned(),
             rows: p.rows,
             history: p.history.map(Curve::history).transpose()?,
+            provenance,
         };
         model.validate()?;
         Ok(model)

@@ -19,7 +19,10 @@
 //!      "nodes": [{"feature": 0, …as above, "left": {"node": 1}, "right": {"leaf": 0}}, …],
 //!      "leaves": [… in the order of "leaf"]}, …],
 //!   "history": {"metric": "logloss", "values": [0.61, …], "best": 99} or null,
-//!   "params": {"trees": 100, …} }
+//!   "params": {"trees": 100, …},
+//!   "label_type": "UInt8" or {"Enum": ["low", "high"]}, …, where labels have another type than the four that JSON
+//!       and this format know (Boolean, Int64, Float64, String),
+//!   "computed": ["age", …], the features that were expressions when it was fitted, where there are any }
 //! ```
 //!
 //! A split's "feature" counts the features and behind them the derived ones. A category is its place
@@ -35,8 +38,9 @@
 //! number), `"inf"` (a border that only separates missing values) and `"nan"` (a metric that was
 //! not defined).
 
-use super::envelope::{FORMAT_VERSION, name_of};
+use super::envelope::name_of;
 use super::{Derived, Feature, History, Labels, Model};
+use crate::provenance::Provenance;
 use crate::tree::model::{Child, Leaf, Split, Tree};
 use serde_json::{Value, json};
 
@@ -57,9 +61,20 @@ pub(crate) fn numbers(x: &[f64]) -> Value {
 pub(crate) fn labels(labels: &Labels) -> Value {
     match labels {
         Labels::Boolean => json!([false, true]),
+        Labels::TrueFirst => json!([true, false]),
         Labels::Integer(v) => json!(v),
         Labels::Float(v) => numbers(v),
         Labels::Text(v) => json!(v),
+    }
+}
+
+/// Adds what there is to tell of where classes and columns come from; `columns`: the names of those that the model reads.
+pub(crate) fn add_provenance<'a>(model: &mut Value, provenance: &Provenance, columns: impl IntoIterator<Item = &'a str>) {
+    if let Some(dtype) = &provenance.label_type {
+        model["label_type"] = json!(dtype);
+    }
+    if !provenance.computed.is_empty() {
+        model["computed"] = json!(provenance.computed_names(columns));
     }
 }
 
@@ -102,9 +117,9 @@ fn derived(derived: &Derived) -> Value {
 impl Model {
     /// The whole model as a JSON object; see the module's text for its fields.
     pub fn to_json(&self) -> Value {
-        json!({
+        let mut model = json!({
             "format": "polars-taiga gbdt",
-            "version": FORMAT_VERSION,
+            "version": self.version(),
             "loss": name_of(&self.loss),
             "target": self.target,
             "rows": self.rows,
@@ -119,7 +134,9 @@ impl Model {
             "trees": self.trees.iter().enumerate().map(|(t, tree)| self.tree_json(t, tree)).collect::<Value>(),
             "history": self.history.as_ref().map(history),
             "params": self.params.to_json(),
-        })
+        });
+        add_provenance(&mut model, &self.provenance, self.features.iter().map(|f| f.name.as_str()));
+        model
     }
 
     fn split_json(&self, split: &Split) -> Value {

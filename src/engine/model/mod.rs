@@ -1,4 +1,4 @@
-//! A fitted model: what it holds ([`Model`]), its bytes ([`envelope`]) and what they must keep to
+//! A fitted model: what it holds ([`Model`], its class [`labels`]), its bytes ([`envelope`]) and what they must keep to
 //! ([`validate`]), how it is applied ([`apply`], by a compiled `plan` that starts with a `search`
 //! for the code of each value), and how it explains itself ([`explain`], [`json`]).
 
@@ -7,6 +7,7 @@ pub(crate) mod entries;
 pub mod envelope;
 pub mod explain;
 pub mod json;
+pub mod labels;
 pub(crate) mod plan;
 pub(crate) mod search;
 pub mod validate;
@@ -15,8 +16,11 @@ use crate::boosting::params::{BoostingParams, LossKind, MetricKind};
 use crate::column::FeatureType;
 use crate::encoding::Categories;
 use crate::encoding::ctr::{Ctr, CtrKind};
+use crate::provenance::Provenance;
 use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
+
+pub use labels::{Label, Labels};
 
 /// A feature as the model knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,42 +84,6 @@ pub struct CtrTable {
     pub sums: Vec<Vec<u64>>,
 }
 
-/// Class labels in the order of the outputs, in their own type.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Labels {
-    Boolean,
-    Integer(Vec<i64>),
-    Float(Vec<f64>),
-    Text(Vec<String>),
-}
-
-impl Labels {
-    /// The number of classes.
-    pub fn len(&self) -> usize {
-        match self {
-            Labels::Boolean => 2,
-            Labels::Integer(v) => v.len(),
-            Labels::Float(v) => v.len(),
-            Labels::Text(v) => v.len(),
-        }
-    }
-
-    /// Whether there are no classes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The labels written out, as they name the fields of a struct of probabilities.
-    pub fn names(&self) -> Vec<String> {
-        match self {
-            Labels::Boolean => vec!["false".into(), "true".into()],
-            Labels::Integer(v) => v.iter().map(|x| x.to_string()).collect(),
-            Labels::Float(v) => v.iter().map(|x| x.to_string()).collect(),
-            Labels::Text(v) => v.clone(),
-        }
-    }
-}
-
 /// The metric of the held-out rows after each round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct History {
@@ -156,6 +124,8 @@ pub struct Model {
     pub rows: u64,
     /// The curve of the metric, where rows were held out.
     pub history: Option<History>,
+    /// Where its classes and columns come from.
+    pub provenance: Provenance,
 }
 
 impl Model {

@@ -1,11 +1,13 @@
 //! Whether a model is one: everything that applying and explaining it relies on.
 
+use super::labels::validate_labels;
 use super::{Derived, Feature, Labels, Model};
 use crate::boosting::params::LossKind;
 use crate::column::FeatureType;
 use crate::encoding::Lookup;
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
+use crate::provenance::Provenance;
 use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use std::collections::HashSet;
 
@@ -61,11 +63,12 @@ impl Model {
             _ => outputs == 1 && classes.is_none(),
         };
         check(fits, || format!("{outputs} outputs and {classes:?} classes under the loss {:?}", self.loss))?;
-        self.labels.as_ref().map_or(Ok(()), validate_labels)
+        validate_labels(self.labels.as_ref(), &self.provenance)
     }
 
     fn validate_features(&self) -> Result<()> {
         validate_feature_names(&self.features)?;
+        validate_columns(&self.provenance, self.features.len())?;
         self.features.iter().try_for_each(|f| validate_feature(f, MAX_BORDERS))
     }
 
@@ -128,24 +131,16 @@ impl Model {
     }
 }
 
-/// Labels stand once, and are finite.
-pub(crate) fn validate_labels(labels: &Labels) -> Result<()> {
-    let distinct = match labels {
-        Labels::Boolean => true,
-        Labels::Integer(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
-        Labels::Float(v) => {
-            v.iter().all(|x| x.is_finite()) && v.iter().map(|x| (x + 0.0).to_bits()).collect::<HashSet<_>>().len() == v.len()
-        }
-        Labels::Text(v) => v.iter().collect::<HashSet<_>>().len() == v.len(),
-    };
-    check(distinct, || "a class label stands twice, or is not finite".into())
-}
-
 /// There are features, each of a name of its own.
 pub(crate) fn validate_feature_names(features: &[Feature]) -> Result<()> {
     check(!features.is_empty(), || "it has no feature".into())?;
     let mut names = HashSet::with_capacity(features.len());
     features.iter().try_for_each(|f| check(names.insert(f.name.as_str()), || format!("the feature `{}` stands twice", f.name)))
+}
+
+/// Computed columns are some of those that a model reads.
+pub(crate) fn validate_columns(provenance: &Provenance, columns: usize) -> Result<()> {
+    provenance.check_columns(columns).or_else(|what| check(false, || what))
 }
 
 /// Borders ascend and categories are some, each where the feature's type has them.

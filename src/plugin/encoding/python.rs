@@ -14,11 +14,12 @@ pub fn check_target_params(json: &str) -> PyResult<()> {
     })
 }
 
-/// The columns of an encoder, and the classes of its target where it has several.
+/// The columns of an encoder, the classes of its target where it has several, and which columns were computed.
 #[pyfunction]
-pub fn describe_encoder(bytes: &[u8]) -> PyResult<(Vec<String>, Option<Vec<String>>)> {
+pub fn describe_encoder(bytes: &[u8]) -> PyResult<(Vec<String>, Option<Vec<String>>, Vec<String>)> {
     guarded(|| {
         let encoder = TargetEncoder::from_bytes(bytes).map_err(python_error)?;
-        Ok((encoder.columns().iter().map(|c| c.name().to_string()).collect(), encoder.classes().map(<[String]>::to_vec)))
+        let computed = encoder.computed().into_iter().map(String::from).collect();
+        Ok((encoder.columns().iter().map(|c| c.name().to_string()).collect(), encoder.classes().map(<[String]>::to_vec), computed))
     })
 }

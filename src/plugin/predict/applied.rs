@@ -12,6 +12,7 @@ use taiga_engine::column::Column as EngineColumn;
 use taiga_engine::encoding::Lookup;
 use taiga_engine::model::Labels;
 use taiga_engine::model::apply::Predictor;
+use taiga_engine::provenance::LabelType;
 use taiga_engine::{forest, linear};
 
 /// A model on the device that applies it.
@@ -113,6 +114,16 @@ impl Applied {
             Applied::Forest(p) => p.predictor().forest().labels.as_ref(),
             Applied::Linear(p) => Some(&p.model().labels),
         }
+    }
+
+    /// The type of a classifier's labels in the column that they come from.
+    pub fn label_type(&self) -> Option<LabelType> {
+        let provenance = match self {
+            Applied::Boosted(p) => &p.predictor().model().provenance,
+            Applied::Forest(p) => &p.predictor().forest().provenance,
+            Applied::Linear(p) => &p.model().provenance,
+        };
+        self.labels().map(|labels| labels.label_type(provenance))
     }
 
     /// The labels that name the fields of a prediction, where it has one for each class.

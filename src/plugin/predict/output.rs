@@ -2,9 +2,10 @@
 
 use super::applied::{Applied, Inputs};
 use crate::errors;
+use crate::labels;
 use polars::prelude::*;
 use serde::Deserialize;
-use taiga_engine::model::Labels;
+use taiga_engine::provenance::LabelType;
 
 /// The name of what `predict` returns.
 pub const NAME: &str = "prediction";
@@ -17,7 +18,7 @@ pub struct PredictKwargs {
     output: String,
     /// The labels that name the fields where there is one number a class.
     classes: Option<Vec<String>>,
-    /// The labels' type where a label is asked for: `boolean`, `integer`, `float` or `text`.
+    /// Where a label is asked for, its type as JSON: a [`LabelType`].
     label: Option<String>,
     /// Where the model is applied.
     pub device: String,
@@ -36,17 +37,8 @@ enum Kind {
 pub struct Output {
     kind: Kind,
     classes: Option<Vec<String>>,
-    label: DataType,
-}
-
-/// The type of labels.
-fn label_type(labels: &Labels) -> DataType {
-    match labels {
-        Labels::Boolean => DataType::Boolean,
-        Labels::Integer(_) => DataType::Int64,
-        Labels::Float(_) => DataType::Float64,
-        Labels::Text(_) => DataType::String,
-    }
+    /// The type of the labels that are given, and the same as Polars has it.
+    label: (LabelType, DataType),
 }
 
 impl Output {
@@ -59,13 +51,12 @@ impl Output {
             "staged" => Kind::Staged,
             other => return Err(errors::data(format!("output={other:?} is not \"auto\", \"raw\", \"class\", \"leaf\" or \"staged\""))),
         };
-        let label = match kwargs.label.as_deref() {
-            Some("boolean") => DataType::Boolean,
-            Some("integer") => DataType::Int64,
-            Some("text") => DataType::String,
-            _ => DataType::Float64,
+        let label = match &kwargs.label {
+            Some(json) => serde_json::from_str(json).map_err(|e| errors::data(format!("the type of the labels: {e}")))?,
+            None => LabelType::Float64,
         };
-        Ok(Output { kind, classes: kwargs.classes.clone(), label })
+        let dtype = labels::data_type(&label)?;
+        Ok(Output { kind, classes: kwargs.classes.clone(), label: (label, dtype) })
     }
 
     /// The type of the predictions.
@@ -73,7 +64,7 @@ impl Output {
         let list = |inner| DataType::List(Box::new(inner));
         let item = match self.kind {
             Kind::Leaf => return list(DataType::UInt32),
-            Kind::Class => return self.label.clone(),
+            Kind::Class => return self.label.1.clone(),
             Kind::Staged => list(DataType::Float64),
             Kind::Auto | Kind::Raw => DataType::Float64,
         };
@@ -85,19 +76,23 @@ impl Output {
 
     /// Whether the model gives what was announced.
     pub fn check(&self, model: &Applied) -> PolarsResult<()> {
-        let labels = model.labels();
-        let own = Output { kind: self.kind, classes: model.fields(), label: labels.map_or(DataType::Float64, label_type) };
         let target = model.target();
-        if self.kind == Kind::Class && labels.is_none() {
-            return Err(errors::data(format!("output=\"class\": the model of `{target}` is a regression and has no classes")));
-        }
-        let (own, announced) = (own.dtype(), self.dtype());
-        if own != announced {
-            return Err(errors::data(format!(
+        let other = |own: &dyn std::fmt::Display, announced: &dyn std::fmt::Display| {
+            Err(errors::data(format!(
                 "the model of `{target}` gives {own}, and the query was planned for {announced}; say so with dtype=, or give the model as a value"
-            )));
+            )))
+        };
+        if self.kind == Kind::Class {
+            let (Some(labels), Some(own)) = (model.labels(), model.label_type()) else {
+                return Err(errors::data(format!("output=\"class\": the model of `{target}` is a regression and has no classes")));
+            };
+            // Models whose labels differ in type meet in what labels are kept as.
+            let announced = &self.label.0;
+            return if *announced == own || *announced == labels.kept_as() { Ok(()) } else { other(&own, announced) };
         }
-        Ok(())
+        let own = Output { kind: self.kind, classes: model.fields(), label: self.label.clone() }.dtype();
+        let announced = self.dtype();
+        if own == announced { Ok(()) } else { other(&own, &announced) }
     }
 
     /// The predictions for `rows` rows of `inputs`.
@@ -110,13 +105,8 @@ impl Output {
                 self.fields(rows, series.collect())
             }
             Kind::Class => {
-                let labels = match model.labels() {
-                    Some(Labels::Boolean) => Series::new(name(), [false, true]),
-                    Some(Labels::Integer(v)) => Series::new(name(), v),
-                    Some(Labels::Float(v)) => Series::new(name(), v),
-                    Some(Labels::Text(v)) => Series::new(name(), v),
-                    None => return Err(errors::data("the model has no classes")),
-                };
+                let labels = model.labels().ok_or_else(|| errors::data("the model has no classes"))?;
+                let labels = labels::series(name(), labels, &self.label.0)?;
                 let class = model.class(inputs)?;
                 labels.take(&IdxCa::from_vec("".into(), class.into_iter().map(|c| c as IdxSize).collect()))
             }

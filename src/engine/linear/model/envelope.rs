@@ -1,23 +1,26 @@
 //! A linear model's bytes: the payload in the common [`crate::envelope`], kind `LR`.
 //!
-//! | version | since |
-//! |---|---|
-//! | 1 | 0.1 of November 2026 |
+//! | version | since | what it brought |
+//! |---|---|---|
+//! | 1 | 0.1 of November 2026 | |
+//! | 2 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
+//!
+//! A model is written in the oldest version that can hold it.
 
 use super::{DenseFeature, LinearModel, SparseFeatures};
 use crate::envelope::Envelope;
 use crate::error::Result;
 use crate::linear::LinearParams;
 use crate::model::Labels;
-use crate::model::envelope::{Curve, invalid, params_of, params_text};
+use crate::model::envelope::{Curve, invalid, is_new, params_of, params_text};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The format version that this build writes, and the newest that it reads.
-pub(super) const FORMAT_VERSION: u32 = 1;
+/// The newest format version that this build writes and reads.
+pub(super) const FORMAT_VERSION: u32 = 2;
 
 const ENVELOPE: Envelope =
-    Envelope { kind: b"LR", version: FORMAT_VERSION, noun: "model", description: "a model of sparse logistic regression" };
+    Envelope { kind: b"LR", version: FORMAT_VERSION, provenance: 2, noun: "model", description: "a model of sparse logistic regression" };
 
 /// Whether these bytes say that they are a linear model, whole or not.
 pub fn is_linear(bytes: &[u8]) -> bool {
@@ -46,6 +49,11 @@ struct Payload<'a> {
 }
 
 impl LinearModel {
+    /// The format version of the model's bytes.
+    pub(super) fn version(&self) -> u32 {
+        ENVELOPE.version_for(&self.provenance, is_new(Some(&self.labels), &self.params.to_json()))
+    }
+
     /// The model's bytes; equal models have equal bytes. Coefficients that are zero take none.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut steps = self.numbers.clone();
@@ -68,7 +76,8 @@ impl LinearModel {
             objective: self.objective,
             history: self.history.as_ref().map(Curve::of),
         };
-        ENVELOPE.seal(&payload, 256 + 2 * self.numbers.len() + 4 * self.weights.len() + 8 * self.dense_weights.len())
+        let capacity = 256 + 2 * self.numbers.len() + 4 * self.weights.len() + 8 * self.dense_weights.len();
+        ENVELOPE.seal_with(self.version(), &payload, &self.provenance, capacity)
     }
 
     /// The model of these bytes. Whatever they hold, the memory taken stays in proportion to their length, and the model
@@ -83,8 +92,8 @@ impl LinearModel {
     /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<LinearModel> {
-        let (_, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
-        let p: Payload<'_> = ENVELOPE.read(payload).map_err(invalid)?;
+        let (version, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
+        let (p, provenance): (Payload<'_>, _) = ENVELOPE.read_with(version, payload).map_err(invalid)?;
         let mut numbers = p.steps.into_owned();
         for i in 1..numbers.len() {
             numbers[i] = numbers[i].checked_add(numbers[i - 1]).ok_or_else(|| invalid("a feature number is too large"))?;
@@ -104,6 +113,7 @@ impl LinearModel {
             converged: p.converged,
             objective: p.objective,
             history: p.history.map(Curve::history).transpose()?,
+            provenance,
         };
         model.validate()?;
         Ok(model)

@@ -8,15 +8,15 @@
 //!   "coefficients": [{"feature": 17, "class": 1, "value": 0.25}, {"feature": "age", "class": 1, "value": -0.5}, …],
 //!   "passes": 12, "converged": true, "objective": 0.41 or "nan",
 //!   "history": {"metric": "logloss", "values": [0.61, …], "best": 11} or null,
-//!   "params": {"optimizer": "lbfgs", …} }
+//!   "params": {"optimizer": "lbfgs", …},
+//!   "label_type" and "computed" as in [`crate::model::json`], where there is something to tell }
 //! ```
 //!
 //! "class" is an index into "labels". The raw score of an output is its intercept and the sum of value times coefficient; see
 //! [`LinearModel`].
 
-use super::envelope::FORMAT_VERSION;
 use super::{FeatureName, LinearModel, Numbering};
-use crate::model::json::{history, labels, number, numbers};
+use crate::model::json::{add_provenance, history, labels, number, numbers};
 use serde_json::{Value, json};
 
 impl LinearModel {
@@ -34,9 +34,9 @@ impl LinearModel {
             FeatureName::Number(n) => json!(n),
             FeatureName::Column(name) => json!(name),
         };
-        json!({
+        let mut model = json!({
             "format": "polars-taiga sparse_lr",
-            "version": FORMAT_VERSION,
+            "version": self.version(),
             "target": self.target,
             "rows": self.rows,
             "labels": labels(&self.labels),
@@ -51,6 +51,8 @@ impl LinearModel {
             "objective": number(self.objective),
             "history": self.history.as_ref().map(history),
             "params": self.params.to_json(),
-        })
+        });
+        add_provenance(&mut model, &self.provenance, self.column_names());
+        model
     }
 }

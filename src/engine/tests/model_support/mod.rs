@@ -159,6 +159,7 @@ pub fn model(kind: Kind) -> Model {
         trees,
         rows: 1000,
         history,
+        provenance: Default::default(),
     }
 }
 
