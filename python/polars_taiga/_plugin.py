@@ -60,15 +60,24 @@ def as_expr(column: object, role: str) -> pl.Expr:
         return pl.col(column)
     if isinstance(column, pl.Expr):
         return column
-    msg = f"{role} is a column's name or an expression, not {type(column).__name__}"
+    msg = f"{role} is a column's name or an expression of the query's frame, not {type(column).__name__}"
+    if isinstance(column, pl.DataFrame | pl.LazyFrame):
+        msg += ": the frame is that of the query, df.select(…)"
+    elif _is_data(column):
+        msg += ": make it a column of the frame, df.with_columns(name=…)"
     raise TypeError(msg)
+
+
+def _is_data(value: object) -> bool:
+    """Whether this is data outside the query's frame: a frame, a series, an array."""
+    return isinstance(value, pl.DataFrame | pl.LazyFrame | pl.Series) or hasattr(value, "__array__")
 
 
 def as_exprs(columns: Iterable[IntoColumns], role: str) -> list[pl.Expr]:
     """Names, expressions, selectors and lists of them as a flat list of expressions."""
     out: list[pl.Expr] = []
     for column in columns:
-        if isinstance(column, str | pl.Expr) or not isinstance(column, Iterable):
+        if isinstance(column, str | pl.Expr) or not isinstance(column, Iterable) or _is_data(column):
             out.append(as_expr(column, role))
         else:
             out.extend(as_exprs(column, role))

@@ -11,7 +11,7 @@ import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
 from polars_taiga._fit import label as label_text
-from polars_taiga._fit import part, plain
+from polars_taiga._fit import Problems, part, plain
 from polars_taiga.device import checked
 
 if TYPE_CHECKING:
@@ -67,10 +67,16 @@ def _classes(classes: Iterable[object] | None) -> list[str] | None:
     return labels
 
 
-def _target_params(**params: object) -> str:
+def _target_params(function: str, **params: object) -> str:
     """The parameters as JSON, checked by the engine."""
-    text = json.dumps({name: plain(name, value) for name, value in params.items() if value is not None})
-    _taiga.check_target_params(text)
+    problems, values = Problems(function), {}
+    for name, value in params.items():
+        if value is not None:
+            with problems.collect():
+                values[name] = plain(name, value)
+    text = json.dumps(values)
+    problems.found.extend(_taiga.target_problems(text))
+    problems.raise_found()
     return text
 
 
@@ -170,6 +176,7 @@ def target_encode(
         msg = "parameter `permutations`: there is only one order with `order_by`"
         raise ValueError(msg)
     params = _target_params(
+        "target_encode",
         kind=kind,
         prior=prior,
         prior_weight=prior_weight,
@@ -237,7 +244,7 @@ def fit_target_encoder(
         msg = "fit_target_encoder: there are no columns to encode"
         raise ValueError(msg)
     kwargs = {
-        "params": _target_params(kind="full", prior=prior, prior_weight=prior_weight),
+        "params": _target_params("fit_target_encoder", kind="full", prior=prior, prior_weight=prior_weight),
         "classes": _classes(classes),
         "device": checked(device),
     }
