@@ -135,7 +135,7 @@ def expr(
     columns: list[pl.Expr],
     roles: Mapping[str, IntoColumns | None],
     params: str,
-    progress: bool | None,
+    progress: object,
 ) -> pl.Expr:
     """The expression of a fit: one struct of everything that it reads (`Parts` in src/plugin/fit.rs)."""
     parts: list[pl.Expr] = []

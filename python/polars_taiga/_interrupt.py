@@ -13,9 +13,10 @@ from polars_taiga._warn import package
 def verdict() -> Literal["return", "tell", "error"]:
     """How the query ends whose fit Ctrl-C has ended; asked by the plugin, from a thread of Polars.
 
-    `"return"`: the query is the main thread's and the only one. Python looks for signals as soon as it returns, and raises
-    `KeyboardInterrupt` before anybody sees its result. `"tell"`: it is another thread's; the main thread is told, and the query
-    fails. `"error"`: it fails, because nobody would raise, a file would be written, or it can't be told whose it is.
+    `"return"`: the query is the main thread's and the only one. Python looks for signals as soon as it returns, and
+    raises `KeyboardInterrupt` before anybody sees its result. `"tell"`: it is another thread's; the main thread is
+    told, and the query fails. `"error"`: it fails, because nobody would raise, a file would be written, or it can't
+    be told whose it is.
     """
     frames = sys._current_frames()
     here, main = threading.get_ident(), threading.main_thread().ident

@@ -10,8 +10,8 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
-from polars_taiga._fit import label as label_text
 from polars_taiga._fit import Problems, part, plain
+from polars_taiga._fit import label as label_text
 from polars_taiga.device import checked
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def encode(
         if dtype is not None:
             msg = "encode: leave dtype out; the encoder says what it gives"
             raise ValueError(msg)
-        expr = pl.lit(bytes(encoder), dtype=pl.Binary)
+        expr = _plugin.labelled(f"encoder of {', '.join(f'`{name}`' for name in names)}", bytes(encoder))
         column = _categories(*cats) if cats else cs.by_name(*names)
     else:
         if not cats:

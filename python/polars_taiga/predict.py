@@ -133,7 +133,7 @@ def predict(
         if dtype is not None:
             msg = "predict: leave dtype out; the model says what it gives"
             raise ValueError(msg)
-        model_expr = pl.lit(model.to_bytes(), dtype=pl.Binary)
+        model_expr = _plugin.labelled(f"model of `{model.target}`", model.to_bytes())
         # By selector: in `pl.col` a name like "^x$" would be a pattern. Of missing columns the
         # plugin says more than Polars: which, and all of them.
         own: list[pl.Expr] = [cs.by_name(*model.features, require_all=False)] if model.features else []
