@@ -75,7 +75,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "null in eval": ({"e": [True, False, None, True, False] * 2}, {"eval": "e"}, "column `e`.*null in 2 of 10"),
     "all held out": ({"e": [True] * 10}, {"eval": "e"}, "column `e`.*holds out all 10 rows"),
     "none held out": ({"e": [False] * 10}, {"eval": "e", "early_stopping": 3}, "column `e`.*holds out no row"),
-    "early stopping without eval": ({}, {"early_stopping": 3}, "early_stopping"),
     "metric of another loss": ({"e": [True, False] * 5}, {"eval": "e", "metric": "auc"}, "metric"),
     "monotone of an unknown feature": ({}, {"monotone": {"nope": 1}}, "nope"),
     "interaction of an unknown feature": ({}, {"interaction": [["a", "nope"]]}, "nope"),

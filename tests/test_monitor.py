@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -19,21 +20,50 @@ if "late" in sys.argv:  # as notebooks do: a handler set after Polars has set it
 df = pl.DataFrame({"x": range(20_000)}).with_columns(y=(pl.col("x") * 7919 % 1009).cast(pl.Float64), g=pl.col("x") % 3)
 fit = tg.fit_gbdt("y", "x", trees=1_000_000, progress=False)
 print("fitting", flush=True)
-try:
+engines = tuple(map(int, pl.__version__.split(".")[:2])) >= (1, 23)
+result = "untouched"
+def query():
+    global result
     if "frame" in sys.argv:
-        df.taiga.fit_gbdt("y", "x", trees=1_000_000, progress=False)
+        result = df.taiga.fit_gbdt("y", "x", trees=1_000_000, progress=False)
     elif "group" in sys.argv:
-        df.group_by("g").agg(fit)
+        result = df.group_by("g").agg(fit)
+    elif "many" in sys.argv:  # more groups than threads: those that have not begun end too
+        result = df.group_by(pl.col("x") // 50).agg(fit)
+    elif "over" in sys.argv:
+        result = df.with_columns(fit.over("g"))
+    elif "nested" in sys.argv:  # what goes on with the model in the same query
+        result = df.lazy().with_columns(p=tg.predict(fit, "x")).filter(pl.col("p") > 0).collect()
+    elif "streaming" in sys.argv:
+        result = df.lazy().select(fit).collect(**({"engine": "streaming"} if engines else {}))
     elif "memory" in sys.argv:
-        version = tuple(map(int, pl.__version__.split(".")[:2]))
-        df.lazy().select(fit).collect(**({"engine": "in-memory"} if version >= (1, 23) else {}))
+        result = df.lazy().select(fit).collect(**({"engine": "in-memory"} if engines else {}))
+    elif "sink" in sys.argv:
+        df.lazy().select(fit).sink_parquet("model.parquet")
     else:
-        df.select(fit)
+        result = df.select(fit)
+if "handler" in sys.argv:  # whoever handles the signal otherwise gets the error, and the signal no more
+    signal.signal(signal.SIGINT, lambda *_: print("handled", flush=True))
+try:
+    if "thread" in sys.argv:  # the query of another thread fails, and the main thread gets what Ctrl-C means
+        import concurrent.futures
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            future = pool.submit(query)
+            try:
+                future.result()
+            finally:
+                assert "interrupted" in str(future.exception())
+    else:
+        query()
     print("done")
 except pl.exceptions.ComputeError as error:
     print("interrupted" if "fit_gbdt: interrupted" in str(error) else error, flush=True)
 except KeyboardInterrupt:
+    sum(range(1000)), [str(i) for i in range(1000)]  # a second one would come here
     print("KeyboardInterrupt", flush=True)
+assert result == "untouched"
+if "handler" in sys.argv:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # What comes after works as before: a short fit, and another Ctrl-C.
 assert len(df.select(tg.fit_gbdt("y", "x", trees=2)).item()) > 0
 try:
@@ -45,10 +75,26 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT is sent the POSIX way")
-@pytest.mark.parametrize("how", ["select", "memory", "group", "late", "frame"])
-def test_ctrl_c_ends_a_fit(how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "ends"),
+    [
+        ("select", "KeyboardInterrupt"),
+        ("memory", "KeyboardInterrupt"),
+        ("streaming", "KeyboardInterrupt"),
+        ("group", "KeyboardInterrupt"),
+        ("many", "KeyboardInterrupt"),
+        ("over", "KeyboardInterrupt"),
+        ("nested", "KeyboardInterrupt"),
+        ("late", "KeyboardInterrupt"),
+        ("frame", "KeyboardInterrupt"),
+        ("thread", "KeyboardInterrupt"),
+        ("handler", "interrupted"),
+        ("sink", "interrupted"),
+    ],
+)
+def test_ctrl_c_ends_a_fit(how: str, ends: str, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", ENDLESS, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", ENDLESS, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     ) as p:
         assert p.stdout is not None
         assert p.stdout.readline() == "fitting\n"
@@ -58,7 +104,7 @@ def test_ctrl_c_ends_a_fit(how: str) -> None:
             out, err = p.communicate(timeout=60)
         finally:
             p.kill()
-    assert out.split() == ["KeyboardInterrupt" if how == "frame" else "interrupted", "again"], err
+    assert out.split() == [ends, "again"], err
     assert p.returncode == 0, err
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from polars_taiga import namespaces as namespaces
 from polars_taiga import plot
 from polars_taiga._taiga import __version__
+from polars_taiga._warn import TargetWarning
 from polars_taiga.device import (
     CacheInfo,
     DeviceInfo,
@@ -49,6 +50,7 @@ __all__ = [
     "GbdtParams",
     "LinearParams",
     "Model",
+    "TargetWarning",
     "__version__",
     "borders",
     "clear_device_cache",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,34 @@ def label(label: object) -> str:
     return str(label)
 
 
+class Problems:
+    """Everything that is wrong with a call, to be told at once."""
+
+    def __init__(self, function: str) -> None:
+        """Of a call of this function."""
+        self.function = function
+        self.found: list[tuple[bool, str]] = []
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Note the error that the body ends by, instead of raising it."""
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            self.found.append((isinstance(error, TypeError), str(error)))
+
+    def raise_found(self) -> None:
+        """Raise what was found: a `TypeError` if any of it is a wrong name or type of argument, else a `ValueError`."""
+        if not self.found:
+            return
+        texts = [text for _, text in self.found]
+        several = f"{self.function}: {len(texts)} things are wrong with this call:\n- " + "\n- ".join(texts)
+        msg = texts[0] if len(texts) == 1 else several
+        raise (TypeError if any(of_type for of_type, _ in self.found) else ValueError)(msg)
+
+
 def plain(name: str, value: object) -> object:
-    """A value as JSON has it; numbers of NumPy become Python's."""
+    """A value as JSON has it; numbers of NumPy become Python's, arrays and series lists."""
     if isinstance(value, Mapping):
         key = label if name == "class_weight" else str
         return {key(plain(name, k)): plain(name, v) for k, v in value.items()}
@@ -41,17 +68,43 @@ def plain(name: str, value: object) -> object:
         return value
     if isinstance(value, Decimal):
         return plain(name, float(value))
-    if hasattr(value, "item"):
-        return plain(name, value.item())
+    if isinstance(value, pl.Series):
+        return plain(name, value.to_list())
+    if hasattr(value, "tolist"):
+        return plain(name, value.tolist())
     msg = f"parameter `{name}`: can't be of type {type(value).__name__}"
     raise TypeError(msg)
 
 
-def params_json(params: Mapping[str, object], known: type, check: Callable[[str], None]) -> str:
+def params_json(
+    problems: Problems,
+    params: Mapping[str, object],
+    known: type,
+    check: Callable[[str], list[tuple[bool, str]]],
+) -> str:
     """The parameters as JSON, checked by the engine; `None` stands for the default."""
-    text = json.dumps({k: plain(k, v) for k, v in params.items() if v is not None or k not in known.__annotations__})
-    check(text)
+    names, values = known.__annotations__, {}
+    for name, value in params.items():
+        if name not in names:
+            # The name is what is wrong, but the value may say what was meant.
+            try:
+                values[name] = plain(name, value)
+            except (TypeError, ValueError):
+                values[name] = None
+        elif value is not None:
+            with problems.collect():
+                values[name] = plain(name, value)
+    text = json.dumps(values)
+    problems.found.extend(check(text))
     return text
+
+
+_HINTS = {
+    "eval": (
+        ": held-out rows are rows of the same frame, where it is true; a second frame comes in by "
+        "pl.concat([train.with_columns(held_out=False), test.with_columns(held_out=True)])"
+    ),
+}
 
 
 def marked(exprs: list[pl.Expr]) -> list[pl.Expr]:
@@ -71,35 +124,51 @@ def marked(exprs: list[pl.Expr]) -> list[pl.Expr]:
 
 def part(role: str, columns: IntoColumns, *, mark: bool = False) -> pl.Expr:
     """The columns of one role as a field of the struct that the plugin reads."""
-    exprs = _plugin.as_exprs([columns], f"`{role}`")
+    try:
+        exprs = _plugin.as_exprs([columns], f"`{role}`")
+    except TypeError as error:
+        raise TypeError(f"{error}{_HINTS.get(role, '')}") from None
     return pl.struct(marked(exprs) if mark else exprs).alias(f"__taiga_{role}")
 
 
-def features(function: str, target: IntoColumn, columns: tuple[IntoColumns, ...]) -> list[pl.Expr]:
+def features(problems: Problems, target: IntoColumn, columns: tuple[IntoColumns, ...]) -> list[pl.Expr]:
     """The features of a fit, a struct as its fields; none twice, and the target not among them, as far as names
     tell.
     """
-    exprs = [field for expr in _plugin.as_exprs(columns, "a feature") for field in _plugin.fields_of(expr)]
+    exprs: list[pl.Expr] = []
+    with problems.collect():
+        exprs = [field for expr in _plugin.as_exprs(columns, "a feature") for field in _plugin.fields_of(expr)]
     seen: set[str] = set()
     for name in _plugin.names_of(exprs):
         if name in seen:
-            msg = f"{function}: column `{name}`: this feature is given twice"
-            raise ValueError(msg)
+            text = f"{problems.function}: column `{name}`: this feature is given twice"
+            problems.found.append((False, text))
         seen.add(name)
     if isinstance(target, str) and target in _plugin.bare_names(exprs):
-        msg = f"{function}: column `{target}`: the target is among the features"
-        raise ValueError(msg)
+        text = f"{problems.function}: column `{target}`: the target is among the features"
+        problems.found.append((False, text))
     return exprs
 
 
 def expr(
-    function: str, columns: list[pl.Expr], roles: Mapping[str, IntoColumns | None], params: str, progress: bool | None
+    problems: Problems,
+    columns: list[pl.Expr],
+    roles: Mapping[str, IntoColumns | None],
+    params: str,
+    progress: object,
 ) -> pl.Expr:
     """The expression of a fit: one struct of everything that it reads (`Parts` in src/plugin/fit.rs)."""
     own = ("indices", "values")
-    parts = [part(role, column, mark=role in own) for role, column in roles.items() if column is not None]
+    parts: list[pl.Expr] = []
+    for role, column in roles.items():
+        if column is not None or role == "target":
+            with problems.collect():
+                parts.append(part(role, column, mark=role in own))  # type: ignore[arg-type]
+    if progress is not None and not isinstance(progress, bool):
+        problems.found.append((True, f"parameter `progress`: {progress!r} is not True, False or None"))
+    problems.raise_found()
     kwargs = {"params": params, "progress": progress}
-    return _plugin.scalar(function, [pl.struct([*marked(columns), *parts])], kwargs).alias("model")
+    return _plugin.scalar(problems.function, [pl.struct([*marked(columns), *parts])], kwargs).alias("model")
 
 
 def computed(function: str, call: str, names: list[str], columns: list[str]) -> str:

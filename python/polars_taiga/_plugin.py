@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -54,21 +56,63 @@ def scalar(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl
     return _call(function, args, kwargs, returns_scalar=True, changes_length=True)
 
 
+# What Polars puts before the text of a plugin's error, and after it where it knows the expression.
+_FAILED = re.compile(
+    r"the plugin failed with message: (\w+: .*?)(\n\nThis error occurred in the following expression:.*)?", re.DOTALL
+)
+_INTERRUPTED = re.compile(r"fit_\w+: interrupted")
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Raise errors of expressions that run here as what they are: their own text, and Ctrl-C."""
+    try:
+        yield
+    except pl.exceptions.ComputeError as error:
+        failed = _FAILED.fullmatch(str(error))
+        if failed is None:
+            raise
+        if _INTERRUPTED.fullmatch(failed[1]):
+            raise KeyboardInterrupt from None
+        raise pl.exceptions.ComputeError(failed[1]) from None
+
+
+def labelled(what: str, value: bytes) -> pl.Expr:
+    """A model or encoder as a literal that begins with a line which says what it is.
+
+    Polars prints the first 60 bytes of a literal in its messages and plans. The plugin leaves the line out.
+    """
+    label = re.sub(r"\s", "_", what).encode().ljust(_LABEL, b".")
+    return pl.lit(label + b"\n" + value, dtype=pl.Binary)
+
+
+_LABEL = 120
+
+
 def as_expr(column: object, role: str) -> pl.Expr:
     """A name or an expression as an expression."""
     if isinstance(column, str):
         return pl.col(column)
     if isinstance(column, pl.Expr):
         return column
-    msg = f"{role} is a column's name or an expression, not {type(column).__name__}"
+    msg = f"{role} is a column's name or an expression of the query's frame, not {type(column).__name__}"
+    if isinstance(column, pl.DataFrame | pl.LazyFrame):
+        msg += ": the frame is that of the query, df.select(…)"
+    elif _is_data(column):
+        msg += ": make it a column of the frame, df.with_columns(name=…)"
     raise TypeError(msg)
+
+
+def _is_data(value: object) -> bool:
+    """Whether this is data outside the query's frame: a frame, a series, an array."""
+    return isinstance(value, pl.DataFrame | pl.LazyFrame | pl.Series) or hasattr(value, "__array__")
 
 
 def as_exprs(columns: Iterable[IntoColumns], role: str) -> list[pl.Expr]:
     """Names, expressions, selectors and lists of them as a flat list of expressions."""
     out: list[pl.Expr] = []
     for column in columns:
-        if isinstance(column, str | pl.Expr) or not isinstance(column, Iterable):
+        if isinstance(column, str | pl.Expr) or not isinstance(column, Iterable) or _is_data(column):
             out.append(as_expr(column, role))
         else:
             out.extend(as_exprs(column, role))

@@ -128,5 +128,7 @@ def checked(device: object) -> str:
         raise TypeError(msg)
     if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
         msg = f'parameter `device`: {device!r} is not "auto", "cpu", "cuda" or "cuda:N"'
+        if re.fullmatch(r"(gpu|nvidia)(:[0-9]+)?", device, re.IGNORECASE):
+            msg += '; did you mean "cuda"?'
         raise ValueError(msg)
     return device

@@ -10,9 +10,9 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
+from polars_taiga._fit import Problems, marked, part, plain
 from polars_taiga._fit import computed as computed_error
 from polars_taiga._fit import label as label_text
-from polars_taiga._fit import marked, part, plain
 from polars_taiga.device import checked
 
 if TYPE_CHECKING:
@@ -68,10 +68,16 @@ def _classes(classes: Iterable[object] | None) -> list[str] | None:
     return labels
 
 
-def _target_params(**params: object) -> str:
+def _target_params(function: str, **params: object) -> str:
     """The parameters as JSON, checked by the engine."""
-    text = json.dumps({name: plain(name, value) for name, value in params.items() if value is not None})
-    _taiga.check_target_params(text)
+    problems, values = Problems(function), {}
+    for name, value in params.items():
+        if value is not None:
+            with problems.collect():
+                values[name] = plain(name, value)
+    text = json.dumps(values)
+    problems.found.extend(_taiga.target_problems(text))
+    problems.raise_found()
     return text
 
 
@@ -171,6 +177,7 @@ def target_encode(
         msg = "parameter `permutations`: there is only one order with `order_by`"
         raise ValueError(msg)
     params = _target_params(
+        "target_encode",
         kind=kind,
         prior=prior,
         prior_weight=prior_weight,
@@ -238,7 +245,7 @@ def fit_target_encoder(
         msg = "fit_target_encoder: there are no columns to encode"
         raise ValueError(msg)
     kwargs = {
-        "params": _target_params(kind="full", prior=prior, prior_weight=prior_weight),
+        "params": _target_params("fit_target_encoder", kind="full", prior=prior, prior_weight=prior_weight),
         "classes": _classes(classes),
         "device": checked(device),
     }
@@ -293,7 +300,7 @@ def encode(
             raise ValueError(msg)
         if computed and not cats:
             raise ValueError(computed_error("encode", "one by one, as in tg.encode(encoder", computed, computed[:1]))
-        expr = pl.lit(bytes(encoder), dtype=pl.Binary)
+        expr = _plugin.labelled(f"encoder of {', '.join(f'`{name}`' for name in names)}", bytes(encoder))
         column = _categories(*cats) if cats else cs.by_name(*names)
     else:
         if not cats:

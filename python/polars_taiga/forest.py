@@ -142,9 +142,10 @@ def fit_forest(
     >>> df.with_columns(p=tg.predict(model)).filter(pl.col("p") > 0.5).height
     50
     """
-    columns = _fit.features("fit_forest", target, features)
-    if not columns:
-        msg = "fit_forest: there are no features; name at least one column besides the target"
-        raise ValueError(msg)
-    text = _fit.params_json(params, ForestParams, _taiga.check_forest_params)
-    return _fit.expr("fit_forest", columns, {"target": target, "weight": weight}, text, progress)
+    problems = _fit.Problems("fit_forest")
+    columns = _fit.features(problems, target, features)
+    if not columns and not problems.found:
+        text = "fit_forest: there are no features; name at least one column besides the target"
+        problems.found.append((False, text))
+    text = _fit.params_json(problems, params, ForestParams, _taiga.forest_problems)
+    return _fit.expr(problems, columns, {"target": target, "weight": weight}, text, progress)

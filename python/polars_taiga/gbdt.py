@@ -287,10 +287,12 @@ def fit_gbdt(
     >>> df.with_columns(p=tg.predict(model)).filter(pl.col("p") > 0.5).height
     50
     """
-    columns = _fit.features("fit_gbdt", target, features)
-    if not columns:
-        msg = "fit_gbdt: there are no features; name at least one column besides the target"
-        raise ValueError(msg)
-    text = _fit.params_json(params, GbdtParams, _taiga.check_gbdt_params)
+    problems = _fit.Problems("fit_gbdt")
+    columns = _fit.features(problems, target, features)
+    if not columns and not problems.found:
+        text = "fit_gbdt: there are no features; name at least one column besides the target"
+        problems.found.append((False, text))
+    held_out = eval is not None
+    text = _fit.params_json(problems, params, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
     roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval}
-    return _fit.expr("fit_gbdt", columns, roles, text, progress)
+    return _fit.expr(problems, columns, roles, text, progress)

@@ -145,10 +145,12 @@ def fit_sparse_lr(
     >>> numbers.taiga.fit_sparse_lr("liked", "i").coefficients().columns
     ['feature', 'name', 'class', 'coefficient']
     """
-    columns = [] if dense is None else _fit.features("fit_sparse_lr", target, (dense,))
-    if indices is None and (values is not None or not columns):
-        msg = "fit_sparse_lr: there are no features; name the column of lists, `indices`, or columns, `dense`"
-        raise ValueError(msg)
-    text = _fit.params_json(params, LinearParams, _taiga.check_linear_params)
+    problems = _fit.Problems("fit_sparse_lr")
+    columns = [] if dense is None else _fit.features(problems, target, (dense,))
+    if indices is None and (values is not None or not columns) and not problems.found:
+        text = "fit_sparse_lr: there are no features; name the column of lists, `indices`, or columns, `dense`"
+        problems.found.append((False, text))
+    held_out = eval is not None
+    text = _fit.params_json(problems, params, LinearParams, lambda json: _taiga.linear_problems(json, held_out))
     roles = {"target": target, "indices": indices, "values": values, "weight": weight, "eval": eval}
-    return _fit.expr("fit_sparse_lr", columns, roles, text, progress)
+    return _fit.expr(problems, columns, roles, text, progress)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_taiga import _plugin
 from polars_taiga.encoding import (
     combine,
     count_encode,
@@ -39,17 +38,6 @@ if TYPE_CHECKING:
     from polars_taiga.statistics import Edges, Range
 
 __all__ = ["TaigaDataFrame", "TaigaExpr", "TaigaLazyFrame"]
-
-
-@contextmanager
-def _ctrl_c() -> Iterator[None]:
-    """Make Ctrl-C during a fit, an error of the query, what it is everywhere else."""
-    try:
-        yield
-    except pl.exceptions.ComputeError as error:
-        if re.search(r"fit_\w+: interrupted", str(error)):
-            raise KeyboardInterrupt from None
-        raise
 
 
 @pl.api.register_expr_namespace("taiga")
@@ -177,8 +165,7 @@ class _Fits:
         raise NotImplementedError
 
     def _fitted(self, expr: pl.Expr) -> Model:
-        with _ctrl_c():
-            return Model(self._value(expr))
+        return Model(self._value(expr))
 
     def fit_gbdt(
         self,
@@ -238,7 +225,8 @@ class TaigaLazyFrame(_Fits):
         self._frame = frame
 
     def _value(self, expr: pl.Expr) -> Any:
-        return self._frame.select(expr).collect().item()
+        with _plugin.errors():
+            return self._frame.select(expr).collect().item()
 
     def predict(
         self,
@@ -264,7 +252,8 @@ class TaigaDataFrame(_Fits):
         self._frame = frame
 
     def _value(self, expr: pl.Expr) -> Any:
-        return self._frame.select(expr).item()
+        with _plugin.errors():
+            return self._frame.select(expr).item()
 
     def predict(
         self,
@@ -276,6 +265,7 @@ class TaigaDataFrame(_Fits):
         device: str = "auto",
     ) -> pl.DataFrame:
         """The frame with the predictions of `tg.predict` as a column more."""
-        return self._frame.with_columns(
-            predict(model, *features, output=output, dtype=dtype, device=device).alias(name)
-        )
+        with _plugin.errors():
+            return self._frame.with_columns(
+                predict(model, *features, output=output, dtype=dtype, device=device).alias(name)
+            )

@@ -167,9 +167,9 @@ def predict(
         if dtype is not None:
             msg = "predict: leave dtype out; the model says what it gives"
             raise ValueError(msg)
-        model_expr = pl.lit(model.to_bytes(), dtype=pl.Binary)
         if not features and (computed := model.computed_features):
             raise ValueError(_fit.computed("predict", "tg.predict(model", computed, list(model.features)))
+        model_expr = _plugin.labelled(f"model of `{model.target}`", model.to_bytes())
         # By selector: in `pl.col` a name like "^x$" would be a pattern. Of missing columns the
         # plugin says more than Polars: which, and all of them.
         own: list[pl.Expr] = [cs.by_name(*model.features, require_all=False)] if model.features else []

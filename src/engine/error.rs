@@ -7,9 +7,12 @@ pub enum Error {
     /// A parameter has a value it can't have.
     #[error("parameter `{name}`: {message}")]
     Parameter { name: String, message: String },
-    /// A parameter that does not exist.
-    #[error("there is no parameter `{name}`{}", .suggestion.as_ref().map(|s| format!("; did you mean `{s}`?")).unwrap_or_default())]
-    UnknownParameter { name: String, suggestion: Option<String> },
+    /// A parameter that does not exist; `hint` goes on with what was probably meant, and is empty where nobody knows.
+    #[error("there is no parameter `{name}`{hint}")]
+    UnknownParameter { name: String, hint: String },
+    /// Several parameters are wrong: at least two errors of the two kinds above.
+    #[error("{}", several(.0))]
+    Several(Vec<Error>),
     /// A column holds what it can't hold, or is missing.
     #[error("column `{name}`: {message}")]
     Column { name: String, message: String },
@@ -36,16 +39,42 @@ pub enum Error {
 /// The engine's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The candidate that `name` was probably meant to be, if any is near.
+/// The candidate that `name` was probably meant to be, if any is near: one slip, and one more for every five letters.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = candidates.map(|c| (strsim::damerau_levenshtein(c, name), c)).filter(|(distance, c)| *distance <= 1 + c.len() / 3);
+    let slips = |c: &str| 1 + c.chars().count().min(name.chars().count()) / 5;
+    let near = candidates.map(|c| (strsim::damerau_levenshtein(c, name), c)).filter(|(distance, c)| *distance <= slips(c));
     near.min_by_key(|(distance, _)| *distance).map(|(_, c)| c)
+}
+
+/// A heading and a line for each error.
+fn several(errors: &[Error]) -> String {
+    errors.iter().fold(format!("{} parameters are wrong:", errors.len()), |text, error| format!("{text}\n- {error}"))
 }
 
 impl Error {
     /// A parameter has a value it can't have.
     pub fn parameter(name: impl Into<String>, message: impl Into<String>) -> Self {
         Error::Parameter { name: name.into(), message: message.into() }
+    }
+
+    /// All that is wrong as one error: nothing, the only one itself, or [`Error::Several`].
+    ///
+    /// # Errors
+    /// If there are any.
+    pub fn all(mut errors: Vec<Error>) -> Result<()> {
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Error::Several(errors)),
+        }
+    }
+
+    /// The errors that it consists of: itself, unless there are several.
+    pub fn each(&self) -> &[Error] {
+        match self {
+            Error::Several(errors) => errors,
+            single => std::slice::from_ref(single),
+        }
     }
 
     /// A column holds what it can't hold, or is missing.

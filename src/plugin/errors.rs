@@ -33,6 +33,11 @@ pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> Pol
     Err(data(format!("{function}: {}", message.replace('\0', "\\0"))))
 }
 
+/// Whether an error of [`guarded`] is that of a fit that Ctrl-C ended.
+pub fn is_interrupted(error: &PolarsError) -> bool {
+    matches!(error, PolarsError::ComputeError(text) if text.ends_with(&format!(": {}", Error::Interrupted)))
+}
+
 /// What a panic said.
 pub fn panic_text(payload: &(dyn Any + Send)) -> String {
     payload

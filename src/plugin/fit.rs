@@ -1,7 +1,7 @@
 //! What the expressions that fit a model share: the table they read, and the value they give.
 
 use crate::columns::{self, Feature, Numbers};
-use crate::errors;
+use crate::{errors, monitor};
 use polars::prelude::*;
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -234,4 +234,17 @@ pub fn model_field(_: &[Field]) -> PolarsResult<Field> {
 /// A model's bytes as that value.
 pub fn model_series(bytes: Vec<u8>) -> Series {
     BinaryChunked::from_slice("model".into(), &[bytes]).into_series()
+}
+
+/// Runs the body of the expression `function` that fits, as [`errors::guarded`] does. After Ctrl-C in a query that Python will
+/// end by a `KeyboardInterrupt` it gives null, which nobody then sees, at once for fits that have not begun.
+pub fn guarded_fit(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
+    let nothing = || Ok(Series::full_null("model".into(), 1, &DataType::Binary));
+    if monitor::abandoned() {
+        return nothing();
+    }
+    match errors::guarded(function, body) {
+        Err(error) if errors::is_interrupted(&error) && monitor::abandon() => nothing(),
+        done => done,
+    }
 }

@@ -5,6 +5,14 @@ use taiga_engine::linear::{self, LinearModel};
 use taiga_engine::model::{Labels, Model};
 use taiga_engine::provenance::Provenance;
 
+/// The bytes of a model or encoder without the line that says what it is, which literals begin with (`labelled` in
+/// python/polars_taiga/_plugin.py): Polars prints the beginning of literals.
+pub fn unlabelled(bytes: &[u8]) -> &[u8] {
+    let labelled = [&b"model_of_"[..], b"encoder_of_"].iter().any(|label| bytes.starts_with(label));
+    let end = bytes.iter().position(|b| *b == b'\n').filter(|_| labelled);
+    end.map_or(bytes, |end| &bytes[end + 1..])
+}
+
 /// What bytes turn out to be.
 pub enum Fitted {
     Boosted(Model),
@@ -25,6 +33,14 @@ impl Fitted {
             return LinearModel::from_bytes(bytes).map(Fitted::Linear);
         }
         Model::from_bytes(bytes).map(Fitted::Boosted)
+    }
+
+    /// The model of a literal: [`Fitted::from_bytes`] without the label.
+    ///
+    /// # Errors
+    /// As [`Fitted::from_bytes`].
+    pub fn from_literal(bytes: &[u8]) -> taiga_engine::Result<Self> {
+        Self::from_bytes(unlabelled(bytes))
     }
 
     /// The learner's name.

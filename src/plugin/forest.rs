@@ -1,11 +1,12 @@
 //! `fit_forest`: a table in, a random forest's bytes out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors::{self, guarded};
-use crate::fit::{self, FitKwargs, Parts, model_field};
+use crate::errors;
+use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
 use crate::monitor::Watch;
 use crate::target::TargetData;
 use crate::threads::FitThreads;
+use crate::warn;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::params::LossKind;
@@ -26,6 +27,9 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> Polar
         Criterion::Poisson => (LossKind::Poisson, "poisson"),
     };
     let target = TargetData::new(&parts.target, loss, &format!("criterion={criterion:?}"), params.positive.as_ref())?;
+    if params.criterion == Criterion::Auto {
+        warn::numbers_for_classes("fit_forest", &parts.target, "criterion=\"gini\"", "criterion=\"squared_error\"")?;
+    }
     let features = parts.features(&params.categorical)?;
     let weight = parts.weight()?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
@@ -44,7 +48,7 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> Polar
 /// The forest of the struct that [`Parts`] describes, as one Binary value.
 #[polars_expr(output_type_func=model_field)]
 fn fit_forest(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    guarded("fit_forest", || {
+    guarded_fit("fit_forest", || {
         let params = ForestParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
         Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
     })

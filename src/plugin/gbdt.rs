@@ -1,13 +1,15 @@
 //! `fit_gbdt`: a table in, a model's bytes out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors::{self, guarded};
-use crate::fit::{self, FitKwargs, Parts, model_field};
+use crate::errors;
+use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
 use crate::monitor::Watch;
 use crate::target::TargetData;
 use crate::threads::FitThreads;
+use crate::warn;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
+use taiga_engine::boosting::params::LossKind;
 use taiga_engine::boosting::{self, BoostingParams, Input};
 use taiga_engine::model::Model;
 use taiga_engine::provenance::Provenance;
@@ -19,6 +21,9 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
     }
     let loss = serde_json::to_string(&params.loss).unwrap_or_default();
     let target = TargetData::new(&parts.target, params.loss, &format!("loss={loss}"), params.positive.as_ref())?;
+    if params.loss == LossKind::Auto {
+        warn::numbers_for_classes("fit_gbdt", &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
+    }
     let features = parts.features(&params.categorical)?;
     let weight = parts.weight()?;
     let baseline = parts.all("baseline")?;
@@ -43,7 +48,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
 /// The model of the struct that [`Parts`] describes, as one Binary value.
 #[polars_expr(output_type_func=model_field)]
 fn fit_gbdt(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    guarded("fit_gbdt", || {
+    guarded_fit("fit_gbdt", || {
         let params = BoostingParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
         Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
     })

@@ -21,6 +21,7 @@ mod quantize;
 mod statistics;
 mod target;
 mod threads;
+mod warn;
 
 use pyo3::prelude::*;
 use pyo3_polars::PolarsAllocator;
@@ -35,10 +36,10 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::PyModel>()?;
     module.add_function(wrap_pyfunction!(device::device_info, module)?)?;
     module.add_function(wrap_pyfunction!(device::device_cache, module)?)?;
-    module.add_function(wrap_pyfunction!(model::check_gbdt_params, module)?)?;
-    module.add_function(wrap_pyfunction!(model::check_forest_params, module)?)?;
-    module.add_function(wrap_pyfunction!(model::check_linear_params, module)?)?;
+    module.add_function(wrap_pyfunction!(model::gbdt_problems, module)?)?;
+    module.add_function(wrap_pyfunction!(model::forest_problems, module)?)?;
+    module.add_function(wrap_pyfunction!(model::linear_problems, module)?)?;
     module.add_function(wrap_pyfunction!(statistics::check_histogram_params, module)?)?;
-    module.add_function(wrap_pyfunction!(encoding::python::check_target_params, module)?)?;
+    module.add_function(wrap_pyfunction!(encoding::python::target_problems, module)?)?;
     module.add_function(wrap_pyfunction!(encoding::python::describe_encoder, module)?)
 }

@@ -1,8 +1,8 @@
 //! `fit_sparse_lr`: lists of features in, the bytes of a sparse logistic regression out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors::{self, guarded};
-use crate::fit::{self, FitKwargs, Parts, model_field};
+use crate::errors;
+use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
 use crate::lists::Lists;
 use crate::monitor::Watch;
 use crate::target::TargetData;
@@ -48,7 +48,7 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> Polar
 /// The model of the struct that [`Parts`] describes, as one Binary value.
 #[polars_expr(output_type_func=model_field)]
 fn fit_sparse_lr(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    guarded("fit_sparse_lr", || {
+    guarded_fit("fit_sparse_lr", || {
         let params = LinearParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
         Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
     })

@@ -20,8 +20,8 @@ use taiga_engine::model::explain::Importance;
 /// Python function, else `ValueError`.
 pub fn python_error(error: Error) -> PyErr {
     match error {
-        Error::UnknownParameter { .. } => PyTypeError::new_err(error.to_string()),
-        _ => PyValueError::new_err(error.to_string()),
+        error if error.each().iter().any(|e| matches!(e, Error::UnknownParameter { .. })) => PyTypeError::new_err(error.to_string()),
+        error => PyValueError::new_err(error.to_string()),
     }
 }
 
@@ -35,27 +35,34 @@ pub fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
         .unwrap_or_else(|p| Err(value_error(format!("a bug in polars-taiga, please report it: {}", panic_text(p.as_ref())))))
 }
 
-/// Checks parameters, given as a JSON object.
-fn checked<P>(json: &str, parse: impl FnOnce(&serde_json::Value) -> taiga_engine::Result<P>) -> PyResult<()> {
-    guarded(|| parse(&serde_json::from_str(json).map_err(value_error)?).map(|_| ()).map_err(python_error))
+/// What is wrong with parameters: whether it is a name that there is not, and the text.
+pub type Problems = Vec<(bool, String)>;
+
+/// What is wrong with parameters, given as a JSON object.
+pub fn problems<P>(json: &str, parse: impl FnOnce(&serde_json::Value) -> taiga_engine::Result<P>) -> PyResult<Problems> {
+    let unknown = |error: &Error| matches!(error, Error::UnknownParameter { .. });
+    guarded(|| match parse(&serde_json::from_str(json).map_err(value_error)?) {
+        Ok(_) => Ok(vec![]),
+        Err(error) => Ok(error.each().iter().map(|e| (unknown(e), e.to_string())).collect()),
+    })
 }
 
-/// Checks the parameters of `fit_gbdt`, given as a JSON object.
+/// All that is wrong with the parameters of `fit_gbdt`, given as a JSON object; `held_out`: rows are.
 #[pyfunction]
-pub fn check_gbdt_params(json: &str) -> PyResult<()> {
-    checked(json, BoostingParams::from_json)
+pub fn gbdt_problems(json: &str, held_out: bool) -> PyResult<Problems> {
+    problems(json, |value| BoostingParams::check_call(value, held_out))
 }
 
-/// Checks the parameters of `fit_forest`, given as a JSON object.
+/// All that is wrong with the parameters of `fit_forest`, given as a JSON object.
 #[pyfunction]
-pub fn check_forest_params(json: &str) -> PyResult<()> {
-    checked(json, ForestParams::from_json)
+pub fn forest_problems(json: &str) -> PyResult<Problems> {
+    problems(json, ForestParams::from_json)
 }
 
-/// Checks the parameters of `fit_sparse_lr`, given as a JSON object.
+/// All that is wrong with the parameters of `fit_sparse_lr`, given as a JSON object; `held_out`: rows are.
 #[pyfunction]
-pub fn check_linear_params(json: &str) -> PyResult<()> {
-    checked(json, LinearParams::from_json)
+pub fn linear_problems(json: &str, held_out: bool) -> PyResult<Problems> {
+    problems(json, |value| LinearParams::check_call(value, held_out))
 }
 
 /// Score, log loss, predictions `[output][row]`.

@@ -2,6 +2,7 @@
 
 use crate::device;
 use indicatif::{ProgressBar, ProgressStyle};
+use pyo3::prelude::*;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -108,9 +109,8 @@ impl Drop for Watch {
 /// handler for good, as the crate signal-hook has it, would be lost whenever Python sets one of
 /// its own, which notebooks do for every cell.)
 ///
-/// A signal that ends a fit is not passed on: the query ends with the fit's error, and Python's
-/// `KeyboardInterrupt` would only come on top, in the midst of whatever handles that error. One
-/// that came too late to end a fit is.
+/// A signal that ends a fit does not reach those handlers: [`abandon`](super::abandon) says what becomes of it. One
+/// that came too late to end a fit does.
 #[cfg(unix)]
 mod sigint {
     use super::Mutex;
@@ -118,8 +118,19 @@ mod sigint {
 
     /// The signals that came during fits.
     static COUNT: AtomicU64 = AtomicU64::new(0);
+    /// [`COUNT`] when Python was last told.
+    static TOLD: AtomicU64 = AtomicU64::new(0);
     /// Whether one of the fits under way has ended for it.
     static USED: AtomicBool = AtomicBool::new(false);
+
+    /// Tells Python of the last signal, once: its handler runs when its main thread is in Python again.
+    pub fn tell_python() {
+        let count = COUNT.load(Ordering::Relaxed);
+        if TOLD.swap(count, Ordering::Relaxed) != count {
+            // SAFETY: it may be called at any time, by any thread, with or without the GIL.
+            unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+        }
+    }
 
     struct State {
         /// The fits under way.
@@ -205,10 +216,55 @@ mod sigint {
     }
 }
 
+/// Whether the query of the main thread has been given up: what its fits give is not seen by anybody.
+static ABANDONED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a fit need not begin, because Ctrl-C has ended its query.
+pub fn abandoned() -> bool {
+    ABANDONED.load(Ordering::Acquire)
+}
+
+/// Decides how Ctrl-C, which has ended a fit, ends its query; true where the fit shall give anything, without an error.
+///
+/// Polars makes any error of a plugin a `ComputeError`, and a signal that is passed on as well would raise `KeyboardInterrupt` in
+/// the midst of whatever handles that. But a query that ends without an error returns to Python, which looks for signals
+/// first: so where the one query under way is the main thread's, Python is told, the query comes to its end without further
+/// fits, and `KeyboardInterrupt` is raised in the place of its result. Where it is another thread's, the main
+/// thread gets its `KeyboardInterrupt` and the query the error; and where nobody can tell, or a file would be written,
+/// there is the error alone.
+pub fn abandon() -> bool {
+    let verdict = Python::try_attach(|py| -> PyResult<String> { py.import("polars_taiga._interrupt")?.call_method0("verdict")?.extract() });
+    match verdict.and_then(Result::ok).as_deref() {
+        Some("return") => {
+            if !ABANDONED.swap(true, Ordering::AcqRel) {
+                // SAFETY: the function is there for ever, and the call needs neither a thread state nor the GIL.
+                if unsafe { pyo3::ffi::Py_AddPendingCall(Some(on_python_again), std::ptr::null_mut()) } != 0 {
+                    ABANDONED.store(false, Ordering::Release);
+                    return false;
+                }
+            }
+            sigint::tell_python();
+            true
+        }
+        Some("tell") => {
+            sigint::tell_python();
+            false
+        }
+        _ => false,
+    }
+}
+
+/// Runs in the main thread once it is in Python again: the query has ended.
+extern "C" fn on_python_again(_: *mut std::ffi::c_void) -> std::ffi::c_int {
+    ABANDONED.store(false, Ordering::Release);
+    0
+}
+
 /// Elsewhere Ctrl-C is noticed when the fit has ended.
 #[cfg(not(unix))]
 mod sigint {
     pub struct Watch;
+    pub fn tell_python() {}
     impl Watch {
         pub fn new() -> Self {
             Watch

@@ -3,10 +3,10 @@
 
 use super::derived::DerivedFeatures;
 use super::finish::{Questions, finish};
-use super::loss::{LeafRule, Loss, loss};
+use super::loss::{LeafRule, Link, Loss, loss};
 use super::metric::{metric, undefined};
-use super::params::{BoostingParams, MetricKind};
-use super::prepare::{self, Start};
+use super::params::{BoostingParams, LossKind, MetricKind, metric_names};
+use super::prepare::{self, NUMERIC_TARGET, Start};
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
 use crate::backend::{Announced, Backend, CodedFeature, Extent, LeafSums, TrainingData, with_backend};
@@ -14,6 +14,7 @@ use crate::column::FeatureType;
 use crate::error::{Error, Result, nearest};
 use crate::model::{History, Model};
 use crate::provenance::Provenance;
+use crate::params::NO_HELD_OUT;
 use crate::tree::grow::{Grown, grow};
 use crate::tree::params::TreeParams;
 use crate::tree::split::CategoryRules;
@@ -248,16 +249,34 @@ impl Rounds<'_> {
 fn held_out_metric(input: &Input<'_>, params: &BoostingParams, loss: &dyn Loss) -> Result<Option<MetricKind>> {
     if input.held_out.is_none() {
         return match (params.early_stopping, params.metric) {
-            (Some(_), _) => Err(Error::parameter("early_stopping", "needs held-out rows to measure on: mark them with `eval`")),
-            (_, Some(_)) => Err(Error::parameter("metric", "needs held-out rows to measure on: mark them with `eval`")),
+            (Some(_), _) => Err(Error::parameter("early_stopping", NO_HELD_OUT)),
+            (_, Some(_)) => Err(Error::parameter("metric", NO_HELD_OUT)),
             _ => Ok(None),
         };
     }
     let kind = params.metric.unwrap_or(loss.metric());
     if !kind.fits(loss.link()) {
-        return Err(Error::parameter("metric", format!("\"{}\" can't be measured on this loss's predictions", kind.name())));
+        return Err(Error::parameter("metric", unfit_metric(kind, params.loss, &input.target, loss.link())));
     }
     Ok(Some(kind))
+}
+
+/// Why a metric can't be measured on predictions of this link, and what to do.
+fn unfit_metric(kind: MetricKind, loss: LossKind, target: &Target<'_>, link: Link) -> String {
+    let metric = kind.name();
+    match target {
+        Target::Numbers(_) if loss == LossKind::Auto && (kind.fits(Link::Sigmoid) || kind.fits(Link::Softmax)) => {
+            format!("\"{metric}\" is for classes; {NUMERIC_TARGET}")
+        }
+        Target::Classes { labels, .. } if loss == LossKind::Auto => {
+            let fitting = metric_names(|m| m.fits(link));
+            format!("\"{metric}\" can't be measured on a target of {} classes; {fitting} can", labels.len())
+        }
+        _ => {
+            let fitting = metric_names(|m| m.fits(link));
+            format!("\"{metric}\" can't be measured on the predictions of this loss; {fitting} can")
+        }
+    }
 }
 
 /// The held-out rows as the metric sees them.

@@ -1,10 +1,9 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
-use crate::backend::Device;
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
 use crate::model::Label;
-use crate::params::{check, check_threads, from_json, to_json};
+use crate::params::{Problems, from_json, to_json};
 use crate::quantize::BorderMethod;
 use crate::tree::params::{Monotone, Policy};
 use serde::{Deserialize, Serialize};
@@ -27,6 +26,36 @@ pub enum LossKind {
     Poisson,
     Gamma,
     Tweedie,
+}
+
+impl LossKind {
+    /// The name that users give it.
+    pub fn name(self) -> &'static str {
+        match self {
+            LossKind::Auto => "auto",
+            LossKind::Rmse => "rmse",
+            LossKind::Logloss => "logloss",
+            LossKind::CrossEntropy => "cross_entropy",
+            LossKind::Multiclass => "multiclass",
+            LossKind::Mae => "mae",
+            LossKind::Quantile => "quantile",
+            LossKind::Huber => "huber",
+            LossKind::Poisson => "poisson",
+            LossKind::Gamma => "gamma",
+            LossKind::Tweedie => "tweedie",
+        }
+    }
+}
+
+/// The names of the metrics for which `fits` holds, as a list in words.
+pub(crate) fn metric_names(fits: impl Fn(MetricKind) -> bool) -> String {
+    use MetricKind::*;
+    let all = [Rmse, Mae, R2, Quantile, Huber, Logloss, CrossEntropy, Auc, Accuracy, Multiclass, Poisson, Gamma, Tweedie];
+    let names: Vec<String> = all.into_iter().filter(|m| fits(*m)).map(|m| format!("\"{}\"", m.name())).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
 }
 
 /// What is measured on the held-out rows.
@@ -275,8 +304,8 @@ impl BoostingParams {
     /// Parameters from a JSON object; what it does not name has its default.
     ///
     /// # Errors
-    /// [`Error::UnknownParameter`] with the nearest name, [`Error::Parameter`] for a value of the
-    /// wrong type or out of range.
+    /// [`Error::UnknownParameter`] with what was probably meant, [`Error::Parameter`] for a value of the
+    /// wrong type or out of range, [`Error::Several`] for more than one of these: all is told at once.
     ///
     /// ```
     /// use taiga_engine::boosting::BoostingParams;
@@ -286,9 +315,7 @@ impl BoostingParams {
     /// assert_eq!(error.to_string(), "there is no parameter `treees`; did you mean `trees`?");
     /// ```
     pub fn from_json(value: &serde_json::Value) -> Result<Self> {
-        let params: BoostingParams = from_json(value)?;
-        params.validate()?;
-        Ok(params)
+        from_json(value, Self::problems)
     }
 
     /// The parameters as a JSON object, without those that never change the model
@@ -297,81 +324,128 @@ impl BoostingParams {
         to_json(self, &["n_threads", "bundle", "device"])
     }
 
+    /// Checks the parameters of a call, as [`BoostingParams::from_json`] does, and that those which need held-out rows come with some.
+    ///
+    /// # Errors
+    /// As [`BoostingParams::from_json`].
+    pub fn check_call(value: &serde_json::Value, held_out: bool) -> Result<()> {
+        let check = |params: &Self, problems: &mut Problems| {
+            params.problems(problems);
+            problems.check_held_out(held_out, params.early_stopping.is_some(), params.metric.is_some());
+        };
+        from_json(value, check).map(|_: Self| ())
+    }
+
     /// Checks each parameter alone and those that exclude each other.
     ///
     /// # Errors
-    /// [`Error::Parameter`] naming the parameter, its value and what was expected.
+    /// [`Error::Parameter`] naming the parameter, its value and what was expected; [`Error::Several`] for more than one.
     pub fn validate(&self) -> Result<()> {
+        let mut problems = Problems::default();
+        self.problems(&mut problems);
+        problems.result()
+    }
+
+    /// What [`BoostingParams::validate`] finds.
+    fn problems(&self, problems: &mut Problems) {
         let not_negative = |x: f64| x.is_finite() && x >= 0.0;
         let fraction = |x: f64| x > 0.0 && x <= 1.0;
         let inside = |x: f64, a: f64, b: f64| x > a && x < b;
-        check(inside(self.alpha, 0.0, 1.0), "alpha", self.alpha, "inside (0, 1)")?;
-        check(self.huber_delta.is_finite() && self.huber_delta > 0.0, "huber_delta", self.huber_delta, "a positive number")?;
-        check(inside(self.tweedie_power, 1.0, 2.0), "tweedie_power", self.tweedie_power, "inside (1, 2)")?;
-        check((1..=1_000_000).contains(&self.trees), "trees", self.trees, "between 1 and 1,000,000")?;
-        check(self.learning_rate.is_finite() && self.learning_rate > 0.0, "learning_rate", self.learning_rate, "a positive number")?;
+        problems.check(inside(self.alpha, 0.0, 1.0), "alpha", self.alpha, "inside (0, 1)");
+        problems.check(self.huber_delta.is_finite() && self.huber_delta > 0.0, "huber_delta", self.huber_delta, "a positive number");
+        problems.check(inside(self.tweedie_power, 1.0, 2.0), "tweedie_power", self.tweedie_power, "inside (1, 2)");
+        problems.check((1..=1_000_000).contains(&self.trees), "trees", self.trees, "between 1 and 1,000,000");
+        problems.check(
+            self.learning_rate.is_finite() && self.learning_rate > 0.0,
+            "learning_rate",
+            self.learning_rate,
+            "a positive number",
+        );
         if let Some(depth) = self.depth {
             match self.policy {
-                Policy::Leafwise => check((1..=63).contains(&depth), "depth", depth, "between 1 and 63")?,
-                _ => check((1..=16).contains(&depth), "depth", depth, "between 1 and 16")?,
+                Policy::Leafwise => problems.check((1..=63).contains(&depth), "depth", depth, "between 1 and 63"),
+                _ => problems.check((1..=16).contains(&depth), "depth", depth, "between 1 and 16"),
             }
         }
         if let Some(leaves) = self.leaves {
             if self.policy != Policy::Leafwise {
-                return Err(Error::parameter("leaves", "counts only under policy=\"leafwise\"; elsewhere `depth` limits a tree"));
+                problems.add(Error::parameter("leaves", "counts only under policy=\"leafwise\"; elsewhere `depth` limits a tree"));
             }
-            check((2..=65_536).contains(&leaves), "leaves", leaves, "between 2 and 65,536")?;
+            problems.check((2..=65_536).contains(&leaves), "leaves", leaves, "between 2 and 65,536");
         }
-        check((1..=255).contains(&self.bins), "bins", self.bins, "between 1 and 255")?;
-        check(self.border_sample >= 2, "border_sample", self.border_sample, "at least 2")?;
-        check(not_negative(self.l2), "l2", self.l2, "zero or a positive number")?;
-        check(not_negative(self.l1), "l1", self.l1, "zero or a positive number")?;
-        check(not_negative(self.min_child_weight()), "min_child_weight", self.min_child_weight(), "zero or a positive number")?;
-        check(not_negative(self.min_gain), "min_gain", self.min_gain, "zero or a positive number")?;
+        problems.check((1..=255).contains(&self.bins), "bins", self.bins, "between 1 and 255");
+        problems.check(self.border_sample >= 2, "border_sample", self.border_sample, "at least 2");
+        problems.check(not_negative(self.l2), "l2", self.l2, "zero or a positive number");
+        problems.check(not_negative(self.l1), "l1", self.l1, "zero or a positive number");
+        problems.check(not_negative(self.min_child_weight()), "min_child_weight", self.min_child_weight(), "zero or a positive number");
+        problems.check(not_negative(self.min_gain), "min_gain", self.min_gain, "zero or a positive number");
         if let Some(f) = self.row_fraction {
             if self.row_sample == RowSample::None {
-                return Err(Error::parameter("row_fraction", "needs row_sample=\"bernoulli\", \"goss\" or \"mvs\""));
+                problems.add(Error::parameter("row_fraction", "needs row_sample=\"bernoulli\", \"goss\" or \"mvs\""));
             }
-            check(fraction(f), "row_fraction", f, "inside (0, 1]")?;
+            problems.check(fraction(f), "row_fraction", f, "inside (0, 1]");
         }
-        check(fraction(self.feature_fraction), "feature_fraction", self.feature_fraction, "inside (0, 1]")?;
-        check(fraction(self.feature_fraction_level), "feature_fraction_level", self.feature_fraction_level, "inside (0, 1]")?;
-        check(fraction(self.feature_fraction_node), "feature_fraction_node", self.feature_fraction_node, "inside (0, 1]")?;
+        problems.check(fraction(self.feature_fraction), "feature_fraction", self.feature_fraction, "inside (0, 1]");
+        problems.check(fraction(self.feature_fraction_level), "feature_fraction_level", self.feature_fraction_level, "inside (0, 1]");
+        problems.check(fraction(self.feature_fraction_node), "feature_fraction_node", self.feature_fraction_node, "inside (0, 1]");
         if self.policy == Policy::Symmetric && self.feature_fraction_node != 1.0 {
-            return Err(Error::parameter("feature_fraction_node", "a symmetric tree has one split a level; use feature_fraction_level"));
+            let text = "a symmetric tree has one split a level: use feature_fraction_level, or policy=\"depthwise\" or \"leafwise\"";
+            problems.add(Error::parameter("feature_fraction_node", text));
         }
         for (name, direction) in &self.monotone {
             if !(-1..=1).contains(direction) {
-                return Err(Error::parameter("monotone", format!("{direction} for `{name}` is not -1, 0 or 1")));
+                problems.add(Error::parameter("monotone", format!("{direction} for `{name}` is not -1, 0 or 1")));
             }
         }
         if self.cat_method == CatMethod::Partition && self.policy == Policy::Symmetric {
-            return Err(Error::parameter(
-                "cat_method",
-                "\"partition\" divides each node by a subset of its own: use policy=\"depthwise\" or \"leafwise\"",
-            ));
+            let text = "\"partition\" divides each node by a subset of its own: use policy=\"depthwise\" or \"leafwise\"";
+            problems.add(Error::parameter("cat_method", text));
         }
-        check(not_negative(self.cat_smooth), "cat_smooth", self.cat_smooth, "zero or a positive number")?;
-        check(not_negative(self.cat_l2), "cat_l2", self.cat_l2, "zero or a positive number")?;
-        check((1..=254).contains(&self.max_cat_threshold), "max_cat_threshold", self.max_cat_threshold, "between 1 and 254")?;
+        problems.check(not_negative(self.cat_smooth), "cat_smooth", self.cat_smooth, "zero or a positive number");
+        problems.check(not_negative(self.cat_l2), "cat_l2", self.cat_l2, "zero or a positive number");
+        problems.check((1..=254).contains(&self.max_cat_threshold), "max_cat_threshold", self.max_cat_threshold, "between 1 and 254");
         if let Some(kinds) = &self.ctr {
-            check(!kinds.is_empty(), "ctr", kinds, "a list of at least one statistic")?;
-            check((1..kinds.len()).all(|i| !kinds[..i].contains(&kinds[i])), "ctr", kinds, "a list of distinct statistics")?;
+            if kinds.is_empty() {
+                problems.add(Error::parameter("ctr", "an empty list; name at least one statistic, or leave it out"));
+            }
+            if let Some(again) = (1..kinds.len()).find(|i| kinds[..*i].contains(&kinds[*i])) {
+                let name = serde_json::to_string(&kinds[again]).unwrap_or_default();
+                problems.add(Error::parameter("ctr", format!("{name} is named twice")));
+            }
         }
         let priors = &self.ctr_priors;
-        check((1..=16).contains(&priors.len()), "ctr_priors", priors, "a list of 1 to 16 numbers")?;
-        check(priors.iter().all(|p| not_negative(*p)), "ctr_priors", priors, "a list of numbers that are zero or positive")?;
-        check((1..=255).contains(&self.ctr_borders), "ctr_borders", self.ctr_borders, "between 1 and 255")?;
-        check((1..=255).contains(&self.target_borders), "target_borders", self.target_borders, "between 1 and 255")?;
-        check((1..=64).contains(&self.permutations), "permutations", self.permutations, "between 1 and 64")?;
-        check((1..=8).contains(&self.max_combination), "max_combination", self.max_combination, "between 1 and 8")?;
-        check(self.ctr_table_limit >= 1, "ctr_table_limit", self.ctr_table_limit, "at least 1")?;
-        self.class_weight.validate()?;
+        problems.check((1..=16).contains(&priors.len()), "ctr_priors", priors, "a list of 1 to 16 numbers");
+        problems.check(priors.iter().all(|p| not_negative(*p)), "ctr_priors", priors, "a list of numbers that are zero or positive");
+        problems.check((1..=255).contains(&self.ctr_borders), "ctr_borders", self.ctr_borders, "between 1 and 255");
+        problems.check((1..=255).contains(&self.target_borders), "target_borders", self.target_borders, "between 1 and 255");
+        problems.check((1..=64).contains(&self.permutations), "permutations", self.permutations, "between 1 and 64");
+        problems.check((1..=8).contains(&self.max_combination), "max_combination", self.max_combination, "between 1 and 8");
+        problems.check(self.ctr_table_limit >= 1, "ctr_table_limit", self.ctr_table_limit, "at least 1");
+        problems.take(self.class_weight.validate());
         if let Some(rounds) = self.early_stopping {
-            check(rounds >= 1, "early_stopping", rounds, "at least 1")?;
+            problems.check(rounds >= 1, "early_stopping", rounds, "at least 1");
         }
-        check_threads(self.n_threads)?;
-        Device::parse(&self.device).map(|_| ())
+        problems.check_threads(self.n_threads);
+        problems.check_device(&self.device);
+        self.loss_problems(problems);
+    }
+
+    /// What does not go with a loss that is named; what follows from the target is found by the fit.
+    fn loss_problems(&self, problems: &mut Problems) {
+        if matches!(self.loss, LossKind::Auto) {
+            return;
+        }
+        let name = self.loss.name();
+        if self.class_weight != ClassWeight::None && !matches!(self.loss, LossKind::Logloss | LossKind::Multiclass) {
+            problems.add(Error::parameter("class_weight", format!("loss=\"{name}\" has no classes to weigh; give rows a `weight`")));
+        }
+        if let (Some(metric), Ok(loss)) = (self.metric, super::loss::loss(self.loss, self, 2, 1.0))
+            && !metric.fits(loss.link())
+        {
+            let fitting = metric_names(|m| m.fits(loss.link()));
+            let text = format!("\"{}\" can't be measured on the predictions of loss=\"{name}\"; {fitting} can", metric.name());
+            problems.add(Error::parameter("metric", text));
+        }
     }
 
     /// The largest depth of a tree.

@@ -66,9 +66,9 @@ pub fn resolve_loss(kind: LossKind, target: &Target<'_>) -> Result<LossKind> {
         }
         (LossKind::Logloss | LossKind::Multiclass, Target::Classes { .. }) => Ok(kind),
         (LossKind::Logloss | LossKind::Multiclass, Target::Numbers(_)) => {
-            Err(Error::parameter("loss", "this loss needs a target of classes"))
+            Err(Error::parameter("loss", format!("\"{}\" needs a target of classes", kind.name())))
         }
-        (_, Target::Classes { .. }) => Err(Error::parameter("loss", "this loss needs a numeric target")),
+        (_, Target::Classes { .. }) => Err(Error::parameter("loss", format!("\"{}\" needs a numeric target", kind.name()))),
         (_, Target::Numbers(_)) => Ok(kind),
     }
 }
@@ -98,7 +98,7 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
             if let Some((row, (x, expected))) =
                 in_parts(&values).enumerate().find_map_first(|(i, x)| loss.check_target(*x).err().map(|e| (i, (*x, e))))
             {
-                return Err(Error::column(name, format!("the target is {x} in row {row}, and this loss needs {expected}")));
+                return Err(Error::column(name, format!("the target is {x} in row {row}: {expected}")));
             }
             Ok(values)
         }
@@ -196,11 +196,23 @@ pub fn row_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<
     Ok(weights)
 }
 
+/// What `loss="auto"` makes of numbers, and how to make it classes.
+pub const NUMERIC_TARGET: &str = "the target is numeric, so loss=\"auto\" is a regression: loss=\"logloss\" makes its values classes \
+     (loss=\"multiclass\" for more than two)";
+
+/// Why there are no classes to weigh, and what to do.
+fn without_classes(loss: LossKind) -> String {
+    match loss {
+        LossKind::Auto => format!("there are no classes to weigh; {NUMERIC_TARGET}"),
+        loss => format!("loss=\"{}\" has no classes to weigh; give rows a `weight`", loss.name()),
+    }
+}
+
 fn class_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<Vec<f32>>> {
     let Target::Classes { codes, labels } = &input.target else {
         return match params.class_weight {
             ClassWeight::None => Ok(None),
-            _ => Err(Error::parameter("class_weight", "the target has no classes")),
+            _ => Err(Error::parameter("class_weight", without_classes(params.loss))),
         };
     };
     match &params.class_weight {

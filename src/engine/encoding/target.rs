@@ -16,7 +16,7 @@ use super::statistic::{AnyStatistic, Flags, Moments, Statistic, check_finite, to
 use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
 use crate::pages;
-use crate::params::{check, from_json};
+use crate::params::{Problems, from_json};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -80,7 +80,7 @@ impl TargetParams {
     /// Parameters from a JSON object; what it does not name has its default.
     ///
     /// # Errors
-    /// [`Error::UnknownParameter`] and [`Error::Parameter`], naming the parameter.
+    /// [`Error::UnknownParameter`], [`Error::Parameter`] and [`Error::Several`], naming the parameters.
     ///
     /// ```
     /// use taiga_engine::encoding::target::TargetParams;
@@ -90,30 +90,29 @@ impl TargetParams {
     /// assert_eq!(error.to_string(), "parameter `prior_weight`: -1.0 is not zero or a positive number, or \"auto\"");
     /// ```
     pub fn from_json(value: &serde_json::Value) -> Result<Self> {
-        let params: TargetParams = from_json(value).map_err(|error| match error {
-            // Of an untagged enum serde only says that nothing matched.
-            Error::Parameter { name, .. } if name == "prior_weight" => {
-                Error::parameter(&name, format!("{} is not zero or a positive number, or \"auto\"", value[&name]))
-            }
-            other => other,
-        })?;
-        params.validate()?;
-        Ok(params)
+        from_json(value, Self::problems)
     }
 
     /// Checks each parameter.
     ///
     /// # Errors
-    /// [`Error::Parameter`] naming the parameter, its value and what was expected.
+    /// [`Error::Parameter`] naming the parameter, its value and what was expected; [`Error::Several`] for more than one.
     pub fn validate(&self) -> Result<()> {
+        let mut problems = Problems::default();
+        self.problems(&mut problems);
+        problems.result()
+    }
+
+    /// What [`TargetParams::validate`] finds.
+    fn problems(&self, problems: &mut Problems) {
         if let Some(prior) = self.prior {
-            check(prior.is_finite(), "prior", prior, "a finite number")?;
+            problems.check(prior.is_finite(), "prior", prior, "a finite number");
         }
         if let PriorWeight::Fixed(weight) = self.prior_weight {
-            check(weight.is_finite() && weight >= 0.0, "prior_weight", weight, "zero or a positive number, or \"auto\"")?;
+            problems.check(weight.is_finite() && weight >= 0.0, "prior_weight", weight, "zero or a positive number, or \"auto\"");
         }
-        check((1..=1000).contains(&self.permutations), "permutations", self.permutations, "between 1 and 1,000")?;
-        check(self.folds >= 2, "folds", self.folds, "at least 2")
+        problems.check((1..=1000).contains(&self.permutations), "permutations", self.permutations, "between 1 and 1,000");
+        problems.check(self.folds >= 2, "folds", self.folds, "at least 2");
     }
 }
 

@@ -85,7 +85,7 @@ impl Forest {
         let mut out = vec![0.0; self.features.len()];
         match kind {
             Importance::Permutation => {
-                let missing = || Error::parameter("kind", "\"permutation\" needs a forest fitted with permutation_importance=true");
+                let missing = || Error::parameter("kind", "\"permutation\" needs a forest fitted with permutation_importance=True");
                 return self.permutation.clone().ok_or_else(missing);
             }
             Importance::Split => self.splits().for_each(|s| out[s.feature as usize] += 1.0),

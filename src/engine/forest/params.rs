@@ -1,10 +1,9 @@
 //! The parameters of random forests: the one place where they, their defaults and their limits live.
 
-use crate::backend::Device;
 use crate::boosting::params::ClassWeight;
 use crate::error::{Error, Result};
 use crate::model::Label;
-use crate::params::{check, check_threads, from_json, to_json};
+use crate::params::{Problems, from_json, to_json};
 use crate::quantize::BorderMethod;
 use serde::{Deserialize, Serialize};
 
@@ -185,8 +184,8 @@ impl ForestParams {
     /// Parameters from a JSON object; what it does not name has its default.
     ///
     /// # Errors
-    /// [`Error::UnknownParameter`] with the nearest name, [`Error::Parameter`] for a value of the
-    /// wrong type or out of range.
+    /// [`Error::UnknownParameter`] with what was probably meant, [`Error::Parameter`] for a value of the
+    /// wrong type or out of range, [`Error::Several`] for more than one of these: all is told at once.
     ///
     /// ```
     /// use taiga_engine::forest::ForestParams;
@@ -197,9 +196,7 @@ impl ForestParams {
     /// assert_eq!(error.to_string(), "there is no parameter `max_feature`; did you mean `max_features`?");
     /// ```
     pub fn from_json(value: &serde_json::Value) -> Result<Self> {
-        let params: ForestParams = from_json(value)?;
-        params.validate()?;
-        Ok(params)
+        from_json(value, Self::problems)
     }
 
     /// The parameters as a JSON object, without those that never change the forest (`n_threads`,
@@ -211,41 +208,54 @@ impl ForestParams {
     /// Checks each parameter alone and those that exclude each other.
     ///
     /// # Errors
-    /// [`Error::Parameter`] naming the parameter, its value and what was expected.
+    /// [`Error::Parameter`] naming the parameter, its value and what was expected; [`Error::Several`] for more than one.
     pub fn validate(&self) -> Result<()> {
+        let mut problems = Problems::default();
+        self.problems(&mut problems);
+        problems.result()
+    }
+
+    /// What [`ForestParams::validate`] finds.
+    fn problems(&self, problems: &mut Problems) {
         let fraction = |x: f64| x > 0.0 && x <= 1.0;
-        check((1..=1_000_000).contains(&self.trees), "trees", self.trees, "between 1 and 1,000,000")?;
+        problems.check((1..=1_000_000).contains(&self.trees), "trees", self.trees, "between 1 and 1,000,000");
         if let Some(depth) = self.depth {
-            check(depth >= 1, "depth", depth, "at least 1")?;
+            problems.check(depth >= 1, "depth", depth, "at least 1");
         }
         if let Some(leaves) = self.leaves {
-            check(leaves >= 2, "leaves", leaves, "at least 2")?;
+            problems.check(leaves >= 2, "leaves", leaves, "at least 2");
         }
         match self.max_features {
-            Some(MaxFeatures::Count(count)) => check(count >= 1, "max_features", count, "at least 1")?,
-            Some(MaxFeatures::Fraction(f)) => check(fraction(f), "max_features", f, "inside (0, 1] (a float is a share of the features)")?,
+            Some(MaxFeatures::Count(count)) => problems.check(count >= 1, "max_features", count, "at least 1"),
+            Some(MaxFeatures::Fraction(f)) => {
+                problems.check(fraction(f), "max_features", f, "inside (0, 1] (a float is a share of the features)")
+            }
             Some(MaxFeatures::Rule(_)) | None => {}
         }
         if let Bootstrap::Fraction(f) = self.bootstrap {
-            check(fraction(f), "bootstrap", f, "true, false, or inside (0, 1]")?;
+            problems.check(fraction(f), "bootstrap", f, "True, False, or inside (0, 1]");
         }
-        check((1..=255).contains(&self.bins), "bins", self.bins, "between 1 and 255")?;
-        check(self.border_sample >= 2, "border_sample", self.border_sample, "at least 2")?;
-        check(self.min_data_in_leaf >= 1, "min_data_in_leaf", self.min_data_in_leaf, "at least 1")?;
-        check(self.min_gain.is_finite() && self.min_gain >= 0.0, "min_gain", self.min_gain, "zero or a positive number")?;
-        self.class_weight.validate()?;
+        problems.check((1..=255).contains(&self.bins), "bins", self.bins, "between 1 and 255");
+        problems.check(self.border_sample >= 2, "border_sample", self.border_sample, "at least 2");
+        problems.check(self.min_data_in_leaf >= 1, "min_data_in_leaf", self.min_data_in_leaf, "at least 1");
+        problems.check(self.min_gain.is_finite() && self.min_gain >= 0.0, "min_gain", self.min_gain, "zero or a positive number");
+        problems.take(self.class_weight.validate());
+        if let (Criterion::SquaredError | Criterion::Poisson, false) = (self.criterion, self.class_weight == ClassWeight::None) {
+            let criterion = if self.criterion == Criterion::Poisson { "poisson" } else { "squared_error" };
+            let text = format!("criterion=\"{criterion}\" has no classes to weigh; give rows a `weight`");
+            problems.add(Error::parameter("class_weight", text));
+        }
         if self.bootstrap == Bootstrap::Flag(false) {
-            let needs =
-                |name: &str| Err(Error::parameter(name, "with bootstrap=false every tree sees every row: there are none out of bag"));
+            let needs = |name: &str| Error::parameter(name, "with bootstrap=False every tree sees every row: there are none out of bag");
             if self.oob == Some(true) {
-                return needs("oob");
+                problems.add(needs("oob"));
             }
             if self.permutation_importance {
-                return needs("permutation_importance");
+                problems.add(needs("permutation_importance"));
             }
         }
-        check_threads(self.n_threads)?;
-        Device::parse(&self.device).map(|_| ())
+        problems.check_threads(self.n_threads);
+        problems.check_device(&self.device);
     }
 
     /// Whether rows are predicted out of bag.

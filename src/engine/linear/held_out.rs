@@ -45,14 +45,16 @@ impl<'a> Watch<'a> {
             let name = if params.early_stopping.is_some() { "early_stopping" } else { "metric" };
             return match (params.early_stopping, params.metric) {
                 (None, None) => Ok(watch),
-                _ => Err(Error::parameter(name, "needs held-out rows to measure on: mark them with `eval`")),
+                _ => Err(Error::parameter(name, crate::params::NO_HELD_OUT)),
             };
         };
         let link = if problem.outputs == 1 { Link::Sigmoid } else { Link::Softmax };
         let kind = params.metric.unwrap_or(if problem.outputs == 1 { MetricKind::Logloss } else { MetricKind::Multiclass });
         if !kind.fits(link) {
-            let classes = if problem.outputs == 1 { "two classes" } else { "more than two classes" };
-            return Err(Error::parameter("metric", format!("\"{}\" can't be measured on {classes}", kind.name())));
+            let (classes, others) =
+                if problem.outputs == 1 { ("two classes", "\"logloss\", \"auc\"") } else { ("more than two classes", "\"multiclass\"") };
+            let text = format!("\"{}\" can't be measured on {classes}; {others} and \"accuracy\" can", kind.name());
+            return Err(Error::parameter("metric", text));
         }
         let rows: Vec<usize> = (0..problem.rows).filter(|i| marks[*i]).collect();
         watch.held_out = Some(HeldOut {

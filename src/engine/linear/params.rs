@@ -1,10 +1,9 @@
 //! The parameters of sparse logistic regression: the one place where they, their defaults and their limits live.
 
-use crate::backend::Device;
 use crate::boosting::params::{ClassWeight, MetricKind};
 use crate::error::{Error, Result};
 use crate::model::Label;
-use crate::params::{check, check_threads, from_json, to_json};
+use crate::params::{Problems, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
 /// How the objective is lowered.
@@ -116,7 +115,8 @@ impl LinearParams {
     /// Parameters from a JSON object; what it does not name has its default.
     ///
     /// # Errors
-    /// [`Error::UnknownParameter`] with the nearest name, [`Error::Parameter`] for a value of the wrong type or out of range.
+    /// [`Error::UnknownParameter`] with what was probably meant, [`Error::Parameter`] for a value of the wrong type or out of
+    /// range, [`Error::Several`] for more than one of these: all is told at once.
     ///
     /// ```
     /// use taiga_engine::linear::LinearParams;
@@ -126,9 +126,7 @@ impl LinearParams {
     /// assert_eq!(error.to_string(), "there is no parameter `optimiser`; did you mean `optimizer`?");
     /// ```
     pub fn from_json(value: &serde_json::Value) -> Result<Self> {
-        let params: LinearParams = from_json(value)?;
-        params.validate()?;
-        Ok(params)
+        from_json(value, Self::problems)
     }
 
     /// The parameters as a JSON object, without those that never change the model (`n_threads`, `device`).
@@ -136,49 +134,72 @@ impl LinearParams {
         to_json(self, &["n_threads", "device"])
     }
 
+    /// Checks the parameters of a call, as [`LinearParams::from_json`] does, and that those which need held-out rows come with some.
+    ///
+    /// # Errors
+    /// As [`LinearParams::from_json`].
+    pub fn check_call(value: &serde_json::Value, held_out: bool) -> Result<()> {
+        let check = |params: &Self, problems: &mut Problems| {
+            params.problems(problems);
+            problems.check_held_out(held_out, params.early_stopping.is_some(), params.metric.is_some());
+        };
+        from_json(value, check).map(|_: Self| ())
+    }
+
     /// Checks each parameter alone and those that exclude each other.
     ///
     /// # Errors
-    /// [`Error::Parameter`] naming the parameter, its value and what was expected.
+    /// [`Error::Parameter`] naming the parameter, its value and what was expected; [`Error::Several`] for more than one.
     pub fn validate(&self) -> Result<()> {
+        let mut problems = Problems::default();
+        self.problems(&mut problems);
+        problems.result()
+    }
+
+    /// What [`LinearParams::validate`] finds.
+    fn problems(&self, problems: &mut Problems) {
         let not_negative = |x: f64| x.is_finite() && x >= 0.0;
+        if let Some(features) = self.features {
+            problems.check(features >= 1, "features", features, "at least 1");
+        }
+        if let Some(bits) = self.hash_bits {
+            problems.check((1..=MAX_HASH_BITS).contains(&bits), "hash_bits", bits, "between 1 and 30");
+        }
+        problems.check((1..=1_000_000).contains(&self.epochs()), "epochs", self.epochs(), "between 1 and 1,000,000");
+        self.optimizer_problems(problems);
+        problems.check((1..=MAX_BATCH).contains(&self.batch()), "batch", self.batch(), "between 1 and 1,048,576");
+        let rate = self.learning_rate();
+        problems.check(rate.is_finite() && rate > 0.0 && rate <= 1e30, "learning_rate", rate, "a positive number up to 1e30");
+        problems.check(not_negative(self.l1), "l1", self.l1, "zero or a positive number");
+        if let Some(l2) = self.l2 {
+            problems.check(not_negative(l2), "l2", l2, "zero or a positive number");
+        }
+        problems.check(not_negative(self.tolerance()), "tolerance", self.tolerance(), "zero or a positive number");
+        problems.take(self.class_weight.validate());
+        if let Some(metric) = self.metric {
+            let known = [MetricKind::Logloss, MetricKind::Auc, MetricKind::Accuracy, MetricKind::Multiclass];
+            problems.check(known.contains(&metric), "metric", metric.name(), "\"logloss\", \"auc\", \"accuracy\" or \"multiclass\"");
+        }
+        if let Some(rounds) = self.early_stopping {
+            problems.check(rounds >= 1, "early_stopping", rounds, "at least 1");
+        }
+        problems.check_threads(self.n_threads);
+        problems.check_device(&self.device);
+    }
+
+    /// Parameters that do not count under the optimizer.
+    fn optimizer_problems(&self, problems: &mut Problems) {
         let batches = self.optimizer != Optimizer::Lbfgs;
-        check(self.features.is_none_or(|f| f >= 1), "features", self.features, "at least 1")?;
-        check(self.hash_bits.is_none_or(|b| (1..=MAX_HASH_BITS).contains(&b)), "hash_bits", self.hash_bits, "between 1 and 30")?;
-        check((1..=1_000_000).contains(&self.epochs()), "epochs", self.epochs(), "between 1 and 1,000,000")?;
         for (name, given) in [("batch", self.batch.is_some()), ("learning_rate", self.learning_rate.is_some())] {
             if given && !batches {
-                return Err(Error::parameter(
-                    name,
-                    "counts only under optimizer=\"sgd\", \"adagrad\" and \"ftrl\": lbfgs takes all rows at once",
-                ));
+                let text = "counts only under optimizer=\"sgd\", \"adagrad\" and \"ftrl\": \"lbfgs\" takes all rows at once";
+                problems.add(Error::parameter(name, text));
             }
         }
         if batches && self.tolerance.is_some() {
-            return Err(Error::parameter(
-                "tolerance",
-                "counts only under optimizer=\"lbfgs\"; elsewhere `epochs` and `early_stopping` end a fit",
-            ));
+            let text = "counts only under optimizer=\"lbfgs\"; elsewhere `epochs` and `early_stopping` end a fit";
+            problems.add(Error::parameter("tolerance", text));
         }
-        check((1..=MAX_BATCH).contains(&self.batch()), "batch", self.batch(), "between 1 and 1,048,576")?;
-        let rate = self.learning_rate();
-        check(rate.is_finite() && rate > 0.0 && rate <= 1e30, "learning_rate", rate, "a positive number")?;
-        check(not_negative(self.l1), "l1", self.l1, "zero or a positive number")?;
-        check(self.l2.is_none_or(not_negative), "l2", self.l2, "zero or a positive number")?;
-        check(not_negative(self.tolerance()), "tolerance", self.tolerance(), "zero or a positive number")?;
-        self.class_weight.validate()?;
-        let known = [MetricKind::Logloss, MetricKind::Auc, MetricKind::Accuracy, MetricKind::Multiclass];
-        check(
-            self.metric.is_none_or(|m| known.contains(&m)),
-            "metric",
-            self.metric.map(|m| m.name()),
-            "\"logloss\", \"auc\", \"accuracy\" or \"multiclass\"",
-        )?;
-        if let Some(rounds) = self.early_stopping {
-            check(rounds >= 1, "early_stopping", rounds, "at least 1")?;
-        }
-        check_threads(self.n_threads)?;
-        Device::parse(&self.device).map(|_| ())
     }
 
     /// Passes over the rows.

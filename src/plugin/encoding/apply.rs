@@ -4,6 +4,7 @@ use super::values_type;
 use crate::cache::Cache;
 use crate::categories::lookup_codes;
 use crate::errors::{self, guarded};
+use crate::fitted::unlabelled;
 use crate::predict::{distinct_models, models_of};
 use crate::threads::for_blocks;
 use polars::prelude::*;
@@ -25,7 +26,7 @@ struct EncodeKwargs {
 }
 
 fn encoder(bytes: &[u8]) -> PolarsResult<Arc<TargetEncoder>> {
-    ENCODERS.get(bytes, |bytes| TargetEncoder::from_bytes(bytes).map_err(errors::compute))
+    ENCODERS.get(bytes, |bytes| TargetEncoder::from_bytes(unlabelled(bytes)).map_err(errors::compute))
 }
 
 /// The values of `series` under one encoder.

@@ -1,17 +1,14 @@
 //! What Python asks before there is a query.
 
-use crate::model::{guarded, python_error, value_error};
+use crate::model::{Problems, guarded, problems, python_error};
 use pyo3::prelude::*;
 use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::TargetParams;
 
-/// Checks the parameters of a target encoding, given as a JSON object.
+/// All that is wrong with the parameters of a target encoding, given as a JSON object.
 #[pyfunction]
-pub fn check_target_params(json: &str) -> PyResult<()> {
-    guarded(|| {
-        let value = serde_json::from_str(json).map_err(value_error)?;
-        TargetParams::from_json(&value).map(|_| ()).map_err(python_error)
-    })
+pub fn target_problems(json: &str) -> PyResult<Problems> {
+    problems(json, TargetParams::from_json)
 }
 
 /// The columns of an encoder, the classes of its target where it has several, and which columns were computed.

@@ -77,7 +77,7 @@ impl Applied {
     /// # Errors
     /// For anything but a model, and where the device can't apply it.
     pub fn new(bytes: &[u8], device: &str) -> PolarsResult<Self> {
-        match Fitted::from_bytes(bytes).map_err(errors::compute)? {
+        match Fitted::from_literal(bytes).map_err(errors::compute)? {
             Fitted::Boosted(model) => {
                 PlacedPredictor::new(device, Arc::new(Predictor::new(model))).map(Applied::Boosted).map_err(errors::compute)
             }

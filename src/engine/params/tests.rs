@@ -1,0 +1,199 @@
+//! Parameters of other libraries, told all at once, with what to write instead.
+
+use super::names;
+use crate::boosting::BoostingParams;
+use crate::encoding::target::TargetParams;
+use crate::error::Error;
+use crate::forest::ForestParams;
+use crate::linear::LinearParams;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// What is wrong, a line each.
+fn lines(result: crate::Result<impl std::fmt::Debug>) -> Vec<String> {
+    result.unwrap_err().each().iter().map(Error::to_string).collect()
+}
+
+fn gbdt(value: Value) -> Vec<String> {
+    lines(BoostingParams::from_json(&value))
+}
+
+fn only(value: Value) -> String {
+    let all = gbdt(value);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.into_iter().next().unwrap()
+}
+
+#[test]
+fn every_problem_of_a_lightgbm_dictionary_is_told_at_once() {
+    let params = json!({
+        "objective": "binary", "metric": "AUC", "boosting_type": "gbdt", "num_leaves": 31, "learning_rate": 0.05,
+        "feature_fraction": 0.9, "bagging_fraction": 0.8, "bagging_freq": 5, "verbose": -1, "num_iterations": 100,
+        "lambda_l2": 1.0, "min_data_in_leaf": 20, "max_depth": -1
+    });
+    let all = gbdt(params);
+    let expected = [
+        "parameter `metric`: \"AUC\" is not \"rmse\", \"mae\", \"r2\", \"quantile\", \"huber\", \"logloss\", \"cross_entropy\", \"auc\", \
+         \"accuracy\", \"multiclass\", \"poisson\", \"gamma\" or \"tweedie\"; did you mean \"auc\"?",
+        "there is no parameter `bagging_fraction`; did you mean `row_fraction`?",
+        "there is no parameter `bagging_freq`: leave it out: rows are drawn anew for every tree where row_sample= asks for it",
+        "there is no parameter `boosting_type`: leave it out: boosting is as in \"gbdt\", \"gbtree\" and \"Plain\"; policy= says how trees grow",
+        "there is no parameter `lambda_l2`; did you mean `l2`?",
+        "there is no parameter `max_depth`, which is `depth` here; of -1: leave it out for no limit (policy=\"leafwise\" has none unless told)",
+        "there is no parameter `num_iterations`; did you mean `trees`?",
+        "there is no parameter `num_leaves`; did you mean `leaves`?",
+        "there is no parameter `objective`; did you mean `loss=\"logloss\"`?",
+        "there is no parameter `verbose`: progress=True shows a progress bar, progress=False none; `Model.history()` has the metric of every round",
+        "parameter `leaves`: counts only under policy=\"leafwise\"; elsewhere `depth` limits a tree",
+        "parameter `row_fraction`: needs row_sample=\"bernoulli\", \"goss\" or \"mvs\"",
+    ];
+    assert_eq!(all, expected);
+    // What the lines say is a call that is right.
+    let said = json!({
+        "loss": "logloss", "metric": "auc", "leaves": 31, "policy": "leafwise", "learning_rate": 0.05, "feature_fraction": 0.9,
+        "row_fraction": 0.8, "row_sample": "bernoulli", "trees": 100, "l2": 1.0, "min_data_in_leaf": 20
+    });
+    BoostingParams::from_json(&said).unwrap();
+}
+
+#[test]
+fn a_single_problem_has_the_text_that_it_had() {
+    assert_eq!(only(json!({"treees": 1})), "there is no parameter `treees`; did you mean `trees`?");
+    assert_eq!(only(json!({"trees": 0})), "parameter `trees`: 0 is not between 1 and 1,000,000");
+    let error = BoostingParams::from_json(&json!({"trees": 0, "bins": 0})).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "2 parameters are wrong:\n- parameter `trees`: 0 is not between 1 and 1,000,000\n- parameter `bins`: 0 is not between 1 and 255"
+    );
+}
+
+#[test]
+fn words_of_others_are_translated() {
+    let cases = [
+        ("loss", "binary", "logloss"),
+        ("loss", "RMSE", "rmse"),
+        ("loss", "Logloss", "logloss"),
+        ("loss", "MultiClass", "multiclass"),
+        ("loss", "CrossEntropy", "cross_entropy"),
+        ("loss", "reg:squarederror", "rmse"),
+        ("loss", "binary:logistic", "logloss"),
+        ("loss", "multi:softprob", "multiclass"),
+        ("loss", "l2", "rmse"),
+        ("loss", "mse", "rmse"),
+        ("metric", "AUC", "auc"),
+        ("metric", "binary_logloss", "logloss"),
+        ("policy", "Lossguide", "leafwise"),
+        ("policy", "SymmetricTree", "symmetric"),
+        ("row_sample", "MVS", "mvs"),
+        ("border_method", "GreedyLogSum", "greedy_logsum"),
+        ("border_method", "Median", "quantile"),
+        ("cat_method", "OneHot", "one_hot"),
+        ("device", "gpu", "cuda"),
+        ("device", "GPU", "cuda"),
+    ];
+    for (name, theirs, ours) in cases {
+        // A GPU that is not there is a second problem.
+        let text = gbdt(json!({name: theirs})).swap_remove(0);
+        assert!(text.ends_with(&format!("; did you mean \"{ours}\"?")), "{text}");
+    }
+    let text = only(json!({"loss_function": "Quantile:alpha=0.9"}));
+    assert_eq!(text, "there is no parameter `loss_function`; did you mean `loss=\"quantile\", alpha=0.9`?");
+    let text = only(json!({"simple_ctr": ["Borders", "Counter"]}));
+    assert_eq!(text, "there is no parameter `simple_ctr`; did you mean `ctr=[\"borders\", \"counter\"]`?");
+    assert_eq!(
+        lines(ForestParams::from_json(&json!({"criterion": "log_loss", "n_estimators": 3})))[1],
+        "there is no parameter `n_estimators`; did you mean `trees`?"
+    );
+    assert!(lines(LinearParams::from_json(&json!({"solver": "liblinear"})))[0].ends_with("did you mean `optimizer=\"lbfgs\"`?"));
+}
+
+#[test]
+fn what_there_is_not_says_what_to_do() {
+    for (name, value, part) in [
+        ("loss", json!("lambdarank"), "there is no ranking"),
+        ("tree_method", json!("hist"), "histograms"),
+        ("boosting", json!("goss"), "row_sample=\"goss\""),
+        ("boosting_type", json!("dart"), "dropouts"),
+        ("features", json!(["a"]), "by position"),
+        ("eval_set", json!(null), "pl.concat"),
+        ("init_model", json!(null), "baseline=tg.predict"),
+        ("verbosity", json!(0), "progress=True"),
+        ("n_threads", json!(-1), "leave it out"),
+        ("early_stopping", json!(true), "the number of rounds"),
+        ("bins", json!(256), "between 1 and 255"),
+    ] {
+        let text = only(json!({name: value}));
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn wrong_types_are_told_in_the_words_of_python() {
+    for (name, value, expected) in [
+        ("trees", json!(1.5), "1.5 is not a whole number from 0 on"),
+        ("l2", json!("much"), "\"much\" is not a number"),
+        ("bundle", json!("yes"), "\"yes\" is not True or False"),
+        ("monotone", json!([1, 0]), "[1, 0] is not a dict of -1, 0 or 1 by feature name, as {\"a\": 1}"),
+        ("class_weight", json!(3), "3 is not \"balanced\", or a dict of a weight for each label"),
+        ("categorical", json!(true), "True is not a list of feature names"),
+        ("policy", json!(3), "3 is not \"symmetric\", \"depthwise\" or \"leafwise\""),
+        (
+            "ctr",
+            json!(["mean"]),
+            "[\"mean\"] is not a list of \"borders\", \"buckets\", \"binarized_target_mean_value\", \"float_target_mean_value\" or \"counter\"",
+        ),
+    ] {
+        assert_eq!(only(json!({name: value})), format!("parameter `{name}`: {expected}"));
+    }
+    let text = lines(TargetParams::from_json(&json!({"prior_weight": "much"})));
+    assert_eq!(text, ["parameter `prior_weight`: \"much\" is not zero or a positive number, or \"auto\""]);
+}
+
+#[test]
+fn a_loss_that_is_named_is_held_against_metric_and_class_weight() {
+    let all = gbdt(json!({"loss": "mae", "metric": "auc", "class_weight": "balanced"}));
+    assert_eq!(
+        all,
+        [
+            "parameter `class_weight`: loss=\"mae\" has no classes to weigh; give rows a `weight`",
+            "parameter `metric`: \"auc\" can't be measured on the predictions of loss=\"mae\"; \"rmse\", \"mae\", \"r2\", \"quantile\" and \"huber\" can",
+        ]
+    );
+    assert!(BoostingParams::from_json(&json!({"loss": "poisson", "metric": "gamma"})).is_ok());
+}
+
+#[test]
+fn held_out_rows_are_asked_for_where_they_are_needed() {
+    let call = json!({"early_stopping_rounds": 5});
+    let all = lines(BoostingParams::check_call(&call, false));
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert!(all[1].starts_with("parameter `early_stopping`: needs held-out rows"), "{all:?}");
+    assert_eq!(lines(BoostingParams::check_call(&call, true)).len(), 1);
+    assert!(BoostingParams::check_call(&json!({"metric": "mae"}), true).is_ok());
+}
+
+#[test]
+fn no_name_of_theirs_stands_twice_or_for_nothing() {
+    let mut seen = BTreeSet::new();
+    let known: BTreeSet<String> =
+        [json!(BoostingParams::default()), json!(ForestParams::default()), json!(LinearParams::default()), json!(TargetParams::default())]
+            .iter()
+            .flat_map(|defaults| defaults.as_object().unwrap().keys().cloned().collect::<Vec<_>>())
+            .collect();
+    for name in names::all() {
+        assert!(names::meaning(name, |ours| known.contains(ours) || super::COLUMNS.contains(&ours)).is_some(), "{name}");
+        // `tol` and the like mean one thing to one learner and another to others.
+        seen.insert(name);
+    }
+    assert!(seen.len() > 300, "{}", seen.len());
+}
+
+#[test]
+fn the_value_of_a_known_name_is_never_refused_for_the_tables_of_others() {
+    for ours in ["cpu", "auto"] {
+        assert!(BoostingParams::from_json(&json!({"device": ours})).is_ok());
+    }
+    for loss in ["auto", "rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"] {
+        assert!(BoostingParams::from_json(&json!({"loss": loss})).is_ok());
+    }
+}

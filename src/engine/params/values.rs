@@ -1,0 +1,256 @@
+//! What XGBoost, LightGBM, CatBoost and scikit-learn call the values of parameters, and what is to be said of them here.
+
+use serde_json::Value;
+
+/// What is known of a value that a parameter can't have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Advice {
+    /// Here it is this value, with these other parameters beside it.
+    Means(Value, Vec<(&'static str, Value)>),
+    /// There is none; what to do.
+    Note(&'static str),
+}
+
+/// Values by parameter (ours, or theirs where it has no counterpart), in small letters: theirs, and ours.
+const MEANS: &[(&str, &[&str], &str)] = &[
+    (
+        "loss",
+        &[
+            "regression",
+            "regression_l2",
+            "l2",
+            "l2_root",
+            "mse",
+            "mean_squared_error",
+            "root_mean_squared_error",
+            "reg:squarederror",
+            "reg:linear",
+            "squared_error",
+            "squarederror",
+            "least_squares",
+            "ls",
+            "gaussian",
+        ],
+        "rmse",
+    ),
+    ("loss", &["regression_l1", "l1", "mean_absolute_error", "reg:absoluteerror", "absolute_error", "lad", "median"], "mae"),
+    ("loss", &["reg:pseudohubererror", "pseudohuber"], "huber"),
+    ("loss", &["reg:quantileerror", "pinball"], "quantile"),
+    ("loss", &["count:poisson"], "poisson"),
+    ("loss", &["reg:gamma"], "gamma"),
+    ("loss", &["reg:tweedie"], "tweedie"),
+    (
+        "loss",
+        &[
+            "binary",
+            "binary:logistic",
+            "binary:logitraw",
+            "binary_logloss",
+            "binary_crossentropy",
+            "log_loss",
+            "deviance",
+            "bernoulli",
+            "logistic",
+            "gini",
+            "entropy",
+            "classification",
+        ],
+        "logloss",
+    ),
+    ("loss", &["multi:softmax", "multi:softprob", "softmax", "multi_logloss", "mlogloss", "categorical_crossentropy"], "multiclass"),
+    ("loss", &["xentropy", "reg:logistic"], "cross_entropy"),
+    ("metric", &["regression", "regression_l2", "l2", "l2_root", "mse", "mean_squared_error", "root_mean_squared_error"], "rmse"),
+    ("metric", &["neg_root_mean_squared_error", "neg_mean_squared_error", "reg:squarederror", "squared_error"], "rmse"),
+    ("metric", &["regression_l1", "l1", "mean_absolute_error", "neg_mean_absolute_error", "absolute_error"], "mae"),
+    ("metric", &["mphe", "pseudohuber"], "huber"),
+    ("metric", &["pinball"], "quantile"),
+    ("metric", &["binary", "binary_logloss", "binary:logistic", "log_loss", "neg_log_loss"], "logloss"),
+    ("metric", &["mlogloss", "multi_logloss", "softmax", "multi:softmax", "multi:softprob"], "multiclass"),
+    ("metric", &["xentropy"], "cross_entropy"),
+    ("metric", &["roc_auc", "roc-auc"], "auc"),
+    ("metric", &["binary_error", "multi_error", "error", "merror", "zeroone", "acc"], "accuracy"),
+    ("metric", &["poisson-nloglik", "mean_poisson_deviance"], "poisson"),
+    ("metric", &["gamma-nloglik", "gamma-deviance", "gamma_deviance", "mean_gamma_deviance"], "gamma"),
+    ("metric", &["tweedie-nloglik", "mean_tweedie_deviance"], "tweedie"),
+    ("policy", &["symmetrictree", "oblivious"], "symmetric"),
+    ("policy", &["lossguide", "bestfirst", "best_first"], "leafwise"),
+    ("policy", &["levelwise", "level"], "depthwise"),
+    ("row_sample", &["bagging", "uniform", "subsample"], "bernoulli"),
+    ("row_sample", &["gradient_based"], "mvs"),
+    ("row_sample", &["no"], "none"),
+    ("border_method", &["median"], "quantile"),
+    ("border_method", &["minentropy", "greedyminentropy", "maxlogsum", "uniformandquantiles"], "min_max_entropy"),
+    ("cat_method", &["onehot"], "one_hot"),
+    ("cat_method", &["target", "ordered"], "ctr"),
+    ("cat_method", &["optimal", "subset"], "partition"),
+    ("ctr", &["featurefreq"], "counter"),
+    ("criterion", &["mse", "variance", "regression", "l2", "rmse", "mean_squared_error"], "squared_error"),
+    ("criterion", &["log_loss"], "entropy"),
+    ("criterion", &["binary", "multiclass", "classification", "logloss"], "gini"),
+    ("splitter", &["best"], "exact"),
+    ("splitter", &["hist"], "histogram"),
+    ("max_features", &["none"], "all"),
+    ("device", &["gpu"], "cuda"),
+    ("optimizer", &["liblinear", "newton-cg", "newton-cholesky", "sag", "saga", "owlqn", "bfgs"], "lbfgs"),
+    ("optimizer", &["adam"], "adagrad"),
+    ("kind", &["catboost"], "ordered"),
+    ("kind", &["k-fold", "cv", "cross_fitting"], "kfold"),
+    ("kind", &["leave_one_out", "leaveoneout"], "loo"),
+    ("kind", &["target", "mean"], "full"),
+];
+
+/// Values that have no counterpart: by parameter, theirs, and what to do instead.
+const NOTES: &[(&str, &[&str], &str)] = &[
+    (
+        "loss",
+        &[
+            "lambdarank",
+            "rank_xendcg",
+            "xendcg",
+            "rank:pairwise",
+            "rank:ndcg",
+            "rank:map",
+            "yetirank",
+            "yetirankpairwise",
+            "pairlogit",
+            "pairlogitpairwise",
+            "queryrmse",
+            "querysoftmax",
+            "querycrossentropy",
+            "stochasticfilter",
+            "stochasticrank",
+            "lambdamart",
+        ],
+        "there is no ranking",
+    ),
+    ("loss", &["survival:cox", "survival:aft", "cox", "survivalaft"], "there is no survival analysis"),
+    (
+        "loss",
+        &["multiclassova", "multiclass_ova", "ova", "ovr", "multiclassonevsall", "multicrossentropy", "multilogloss"],
+        "there is no one-versus-all; loss=\"multiclass\" is softmax",
+    ),
+    ("loss", &["fair", "logcosh", "expectile", "lq"], "there is none such; loss=\"huber\", \"mae\" and \"quantile\" are robust"),
+    ("loss", &["mape"], "there is none; loss=\"mae\" with weight=1 / pl.col(\"y\").abs() is the same"),
+    ("loss", &["reg:squaredlogerror", "rmsle", "msle"], "there is none; take pl.col(\"y\").log1p() as the target of loss=\"rmse\""),
+    (
+        "loss",
+        &["binary:hinge", "hinge", "exponential", "focal", "cross_entropy_lambda", "xentlambda"],
+        "there is none; loss=\"logloss\" is for two classes",
+    ),
+    ("loss", &["multirmse", "multiquantile", "rmsewithuncertainty", "multi"], "a model has one target; fit one for each"),
+    ("metric", &["none", "null", "na", "custom", ""], "leave it out: the loss itself is measured"),
+    (
+        "metric",
+        &["aucpr", "average_precision", "prauc", "auc_mu", "f1", "totalf1", "precision", "recall", "mcc", "kappa", "logcosh", "ams"],
+        "there is none such; \"auc\", \"logloss\" and \"accuracy\" are measured for classes",
+    ),
+    (
+        "metric",
+        &["mape", "smape", "rmsle", "msle", "fair", "medianabsoluteerror", "expectile"],
+        "there is none such; \"mae\", \"rmse\" and \"r2\" are measured",
+    ),
+    ("metric", &["ndcg", "map", "pfound", "lambdarank", "rank_xendcg", "pre"], "there is no ranking"),
+    ("policy", &["gbdt", "gbtree", "gbrt", "plain", "ordered"], "policy is how trees grow: \"symmetric\", \"depthwise\" or \"leafwise\""),
+    ("row_sample", &["bayesian", "poisson"], "there is none such: \"bernoulli\", \"goss\" and \"mvs\" draw rows"),
+    ("boosting", &["goss"], "row_sample=\"goss\""),
+    ("boosting", &["dart"], "leave it out: there are no dropouts (DART)"),
+    ("boosting", &["rf", "random_forest"], "tg.fit_forest fits random forests"),
+    ("boosting", &["gblinear"], "tg.fit_sparse_lr fits linear models of classes"),
+    ("boosting", &["ordered"], "leave it out: statistics of categories are ordered, gradients are not"),
+    ("depth", &["-1", "0"], "leave it out for no limit (policy=\"leafwise\" has none unless told)"),
+    ("leaves", &["0", "-1"], "leave it out for no limit"),
+    ("bins", &["256"], "at most 255 borders, which make 256 bins: bins=255"),
+    ("early_stopping", &["0", "-1", "false"], "leave it out: no early stopping"),
+    ("early_stopping", &["true", "auto"], "it is the number of rounds to wait, as 20"),
+    ("n_threads", &["-1", "0"], "leave it out: as many threads as Polars has"),
+    ("bootstrap", &["none"], "True, False, or a share of the rows"),
+    ("criterion", &["friedman_mse", "absolute_error", "mae"], "there is none such; \"squared_error\" and \"poisson\" are for numbers"),
+    ("max_features", &["auto"], "leave it out: \"sqrt\" for classes, \"all\" for numbers"),
+    ("class_weight", &["sqrtbalanced", "balanced_subsample"], "\"balanced\", or a dict of a weight for each label, is a class weight"),
+    ("hash_bits", &["0"], "leave it out for features that are numbers"),
+    ("l2", &["none"], "l2=0 is no penalty"),
+    ("trees", &["none", "0", "-1"], "at least one tree"),
+    ("kind", &["auto"], "\"ordered\" is the default"),
+];
+
+/// Letters and digits alone, small.
+fn squashed(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// What parameters of theirs are called in the tables above.
+fn table_of(parameter: &str) -> &str {
+    match parameter {
+        "boosting_type" | "boost" | "booster" => "boosting",
+        other => other,
+    }
+}
+
+/// What a value means that `parameter` (ours, or theirs where there is none of ours) can't have; `variants`: the words that it takes.
+pub fn advice(parameter: &str, value: &Value, variants: &[String]) -> Option<Advice> {
+    let parameter = table_of(parameter);
+    let text = match value {
+        Value::String(text) => text.trim().to_lowercase(),
+        Value::Array(items) => return of_list(parameter, items, variants),
+        Value::Object(_) => return None,
+        other => other.to_string(),
+    };
+    if value.is_string() {
+        // The same word in other letters: "AUC", "Lossguide", "CrossEntropy".
+        if let Some(same) = variants.iter().find(|v| squashed(v) == squashed(&text)) {
+            return Some(Advice::Means(same.as_str().into(), vec![]));
+        }
+    }
+    let find = |text: &str| {
+        let squashed = squashed(text);
+        let same = |theirs: &&str| *theirs == text || (!squashed.is_empty() && self::squashed(theirs) == squashed);
+        let means = MEANS.iter().find(|(of, theirs, _)| *of == parameter && theirs.iter().any(|t| same(&t)));
+        let note = || NOTES.iter().find(|(of, theirs, _)| *of == parameter && theirs.contains(&text));
+        means.map(|(.., ours)| Advice::Means((*ours).into(), vec![])).or_else(|| note().map(|(.., note)| Advice::Note(note)))
+    };
+    find(&text).or_else(|| with_arguments(parameter, &text, variants)).or_else(|| match (parameter, &text) {
+        // GPUs by number: "gpu:1", "1".
+        ("device", text) => {
+            let number: u32 = text.strip_prefix("gpu:").unwrap_or(text).parse().ok()?;
+            Some(Advice::Means(format!("cuda:{number}").into(), vec![]))
+        }
+        _ => None,
+    })
+}
+
+/// A list where one word is asked for, or a list of words in other letters.
+fn of_list(parameter: &str, items: &[Value], variants: &[String]) -> Option<Advice> {
+    if parameter == "ctr" {
+        let one = |item: &Value| match advice(parameter, item, variants) {
+            _ if item.as_str().is_some_and(|s| variants.iter().any(|v| v == s)) => Some(item.clone()),
+            Some(Advice::Means(ours, _)) => Some(ours),
+            _ => None,
+        };
+        return items.iter().map(one).collect::<Option<Vec<Value>>>().map(|ours| Advice::Means(ours.into(), vec![]));
+    }
+    if !matches!(parameter, "metric" | "loss" | "policy" | "border_method" | "row_sample") {
+        return None;
+    }
+    let first = items.first()?;
+    if first.as_str().is_some_and(|s| variants.iter().any(|v| v == s)) {
+        return Some(Advice::Means(first.clone(), vec![]));
+    }
+    advice(parameter, first, variants)
+}
+
+/// CatBoost's words with arguments, as `Quantile:alpha=0.9`, and XGBoost's, as `tweedie-nloglik@1.5`.
+fn with_arguments(parameter: &str, text: &str, variants: &[String]) -> Option<Advice> {
+    let (word, arguments) = text.split_once([':', '@', ';'])?;
+    let Advice::Means(ours, mut others) = advice(parameter, &word.into(), variants)? else { return None };
+    for argument in arguments.split(';') {
+        let Some((name, value)) = argument.split_once('=') else { continue };
+        let Ok(value) = value.parse::<f64>() else { continue };
+        match name {
+            "alpha" => others.push(("alpha", value.into())),
+            "delta" => others.push(("huber_delta", value.into())),
+            "variance_power" => others.push(("tweedie_power", value.into())),
+            _ => {}
+        }
+    }
+    Some(Advice::Means(ours, others))
+}
