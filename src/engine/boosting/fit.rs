@@ -13,8 +13,8 @@ use crate::backend::{Announced, Backend, CodedFeature, Extent, LeafSums, Trainin
 use crate::column::FeatureType;
 use crate::error::{Error, Result, nearest};
 use crate::model::{History, Model};
-use crate::provenance::Provenance;
 use crate::params::NO_HELD_OUT;
+use crate::provenance::Provenance;
 use crate::tree::grow::{Grown, grow};
 use crate::tree::params::TreeParams;
 use crate::tree::split::CategoryRules;
