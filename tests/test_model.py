@@ -114,7 +114,7 @@ def test_what_is_no_model(df: pl.DataFrame, junk: bytes) -> None:
         tg.predict(junk)
     with pytest.raises(pl.exceptions.ComputeError, match="predict: model"):
         df.select(tg.predict(pl.lit(junk), "a"))
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="model"):
         tg.predict(17)  # type: ignore[arg-type]
 
 
