@@ -94,11 +94,16 @@ $(VENV)/.nvcc: $(VENV)/.setup
 	test -n "$${NVCC:-}" || command -v nvcc > /dev/null || $(BIN)/python -m pip install --quiet $(NVCC_PACKAGES)
 	@touch $@
 
-kernels: $(VENV)/.nvcc ## Compile the GPU kernels, the CUDA backend and their tests (fetches nvcc into .venv); needs no GPU
+kernels: $(VENV)/.nvcc ## Compile the GPU kernels, the CUDA backend and their tests (fetches nvcc into .venv), and run what needs no GPU
 	cargo test --release -p taiga-engine --features cuda --no-run
+	cargo test --release -p taiga-engine --features cuda --lib backend::cuda
+	cargo test --release -p taiga-engine --features cuda --test cuda_device
+
+# Tests of a GPU are ignored unless asked for; these are for hand: all 2^32 arguments, and times.
+AT_LENGTH := f32_maths_has_the_same_bits_for_every_argument timing
 
 test-cuda: $(VENV)/.nvcc ## Compare GPU and CPU bit by bit; fails without a GPU
-	TAIGA_REQUIRE_CUDA=1 cargo test --release -p taiga-engine --features cuda --test 'cuda_*'
+	cargo test --release -p taiga-engine --features cuda --test 'cuda_*' -- --include-ignored $(patsubst %,--skip %,$(AT_LENGTH))
 
 bench: build ## Measure side by side with the peers (about an hour; see benchmarks/README.md)
 	$(BIN)/python -m benchmarks.train --trees 25,50,100,200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -61,12 +62,37 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
 }
 
 
+needs_gpu = pytest.mark.skipif(not GPUS, reason="no GPU")
+
+
 @pytest.mark.parametrize("call", CALLS)
-def test_auto_and_cpu_give_the_same(call: str) -> None:
-    df = frame()
-    auto, cpu = (df.select(CALLS[call](device=device)) for device in ("auto", "cpu"))
-    assert auto.equals(cpu)
-    assert df.select(CALLS[call]()).equals(cpu)
+def test_auto_is_the_default(call: str) -> None:
+    unsaid, auto, cpu = CALLS[call](), CALLS[call](device="auto"), CALLS[call](device="cpu")
+    if call.split()[0] not in ("fit_gbdt", "fit_forest", "fit_sparse_lr"):
+        assert unsaid.meta.eq(auto)
+        assert not unsaid.meta.eq(cpu)
+        return
+    # Their parameters are those that were given; so what they were fitted on, and why.
+    chosen = []
+    for expr in (unsaid, auto, cpu):
+        frame(1000).select(expr)
+        chosen.append(tg.device_info()["fits"][0][1])
+    assert chosen[0] == chosen[1]
+    assert chosen[0].startswith("cpu: ")
+    assert chosen[2] == "cpu"
+
+
+@needs_gpu
+def test_auto_takes_the_gpu_where_it_gains_and_gives_the_bytes_of_the_cpu() -> None:
+    # One thread of the CPU takes twice as long as a GPU, by the estimate that decides.
+    df = frame(400_000)
+    models = []
+    for device in ("auto", "cpu"):
+        models.append(df.select(tg.fit_gbdt("y", "a", "b", "d", trees=300, n_threads=1, device=device)).item())
+        function, chosen = tg.device_info()["fits"][0]
+        assert function == "fit_gbdt"
+        assert chosen.startswith("cuda" if device == "auto" else "cpu"), chosen
+    assert models[0] == models[1]
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -101,16 +127,17 @@ def test_device_info_says_what_there_is() -> None:
 
 
 def test_device_info_says_what_fits_were_done_on() -> None:
-    for device in ("cpu", "auto"):
+    for device, says in [("cpu", r"cpu"), ("auto", r"cpu: (an estimated [\d.]+ s there|this build .* has no CUDA).*")]:
         frame(100).select(tg.fit_gbdt("y", "a", trees=1, device=device))
         function, chosen = tg.device_info()["fits"][0]
         assert function == "fit_gbdt"
-        assert chosen.startswith("cpu")
-        assert ("estimated" in chosen) == (device == "auto" and chosen != "cpu")
+        assert re.fullmatch(says, chosen), chosen
+    for _ in range(20):
+        frame(100).select(tg.fit_gbdt("y", "a", trees=1))
     assert len(tg.device_info()["fits"]) <= 16
 
 
-@pytest.mark.skipif(not GPUS, reason="no GPU")
+@needs_gpu
 @pytest.mark.parametrize("call", CALLS)
 def test_a_gpu_gives_the_bytes_of_the_cpu(call: str) -> None:
     df = frame()
@@ -130,7 +157,7 @@ def test_the_cache_can_be_limited_and_cleared() -> None:
             tg.limit_device_cache(limit)  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(not GPUS, reason="no GPU")
+@needs_gpu
 def test_a_column_is_uploaded_once() -> None:
     def cache() -> Any:
         return tg.device_info()["devices"][0]["cache"]
@@ -142,10 +169,58 @@ def test_a_column_is_uploaded_once() -> None:
     after = cache()
     assert (after["hits"] - before["hits"], after["misses"] - before["misses"]) == (1, 1)
     assert after["columns"] == 1
-    # The same buffer's slice is another column; other values at the same place never are.
-    assert df.select(tg.min_max(pl.col("a") + 1, device="cuda")).equals(df.select(tg.min_max(pl.col("a") + 1)))
+    # The same values are the same column wherever they are; others are another one.
+    copied = pl.DataFrame({"z": df["a"].to_numpy().copy()})
+    assert copied.select(tg.min_max("z", device="cuda")).equals(df.select(z=tg.min_max("a", device="cpu")))
+    assert (cache()["hits"] - after["hits"], cache()["columns"]) == (1, 1)
+    other = tg.min_max(pl.col("a") + 1, device="cuda"), tg.min_max(pl.col("a") + 1, device="cpu")
+    assert df.select(other[0]).equals(df.select(other[1]))
+    assert cache()["columns"] == 2
     tg.limit_device_cache(0)
     assert cache()["columns"] == 0
     df.select(tg.min_max("a", device="cuda"))
     assert cache()["columns"] == 0
     tg.limit_device_cache(None)
+
+
+# By the column `x`, which is written to between two uses; `z` and `y` stay as they are.
+WRITTEN: dict[str, Callable[..., pl.Expr]] = {
+    "min_max": lambda _, **p: tg.min_max("x", **p),
+    "histogram": lambda _, **p: tg.histogram("x", bins=40, **p),
+    "histogram with weights": lambda _, **p: tg.histogram("z", bins=40, weights="x", **p),
+    "histogram2d": lambda _, **p: tg.histogram2d("x", "z", bins=(7, 9), **p),
+    "borders": lambda _, **p: tg.borders("x", 40, **p),
+    "quantize": lambda _, **p: tg.quantize("x", 40, **p),
+    "fit_gbdt": lambda _, **p: tg.fit_gbdt("y", "x", "z", trees=4, **p),
+    "fit_sparse_lr": lambda _, **p: tg.fit_sparse_lr(pl.col("y") > 1, dense=["x", "z"], epochs=5, **p),
+    "predict": lambda model, **p: tg.predict(model, **p),
+}
+
+
+@needs_gpu
+@pytest.mark.parametrize("rows", [1_000, 1_200_000])
+@pytest.mark.parametrize("call", WRITTEN)
+def test_an_array_that_was_written_to_is_another_column(call: str, rows: int) -> None:
+    """A Series shares a NumPy array's memory, which may be written to while copies of it stay on the GPU."""
+    rng = np.random.default_rng(rows)
+    x, z = rng.random(rows), rng.random(rows)
+    df = pl.DataFrame({"x": x, "z": z, "y": x + z * z})
+    model = df.select(tg.fit_gbdt("y", "x", "z", trees=4, device="cpu")).item()
+
+    def same(what: str) -> pl.DataFrame:
+        gpu, cpu = (df.select(WRITTEN[call](model, device=device)) for device in ("cuda", "cpu"))
+        assert gpu.equals(cpu), what
+        return gpu
+
+    x[0] = 0.25
+    assert df["x"][0] == 0.25, "the array is shared, or this test says nothing"
+    before = same("at first")
+    assert same("a second time").equals(before)
+    for row in (0, rows // 2, rows - 1):
+        x[row] = 1.5
+        same(f"row {row} written to")
+    x[:] = 1.0 - x * x
+    assert not same("all rows written to").equals(before)
+    x.fill(5.0)
+    if "fit" not in call:
+        assert not same("constant").equals(before)

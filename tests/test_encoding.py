@@ -346,7 +346,7 @@ def test_encoders_that_cannot_be_used(cats: pl.DataFrame) -> None:
         cats.select(tg.encode(encoder, "zip"))
     with pytest.raises(Compute, match="encode: column `city`: its type is i16; the fitted categories are text"):
         cats.select(tg.encode(encoder, pl.col("zip").alias("city")))
-    with pytest.raises(pl.exceptions.ColumnNotFoundError):
+    with pytest.raises(pl.exceptions.ColumnNotFoundError, match="city"):
         cats.drop("city").select(tg.encode(encoder))
     with pytest.raises(Compute, match=r"encode: .*an encoder is Binary"):
         cats.select(tg.encode("zip", "city"))

@@ -220,11 +220,11 @@ def test_unknown_parameters_are_errors() -> None:
 @pytest.mark.parametrize(
     ("frame", "says"),
     [
-        (pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, None]}), "null"),
-        (pl.DataFrame({"x": [1.0, 2.0], "y": ["a", "a"]}), "one class"),
-        (pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, float("inf")]}), "infinite"),
+        (pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, None]}), "`y`: 1 of 2 values are null"),
+        (pl.DataFrame({"x": [1.0, 2.0], "y": ["a", "a"]}), "`y`: all 2 rows are of one class"),
+        (pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, float("inf")]}), "`y`: 1 of 2 values are infinite"),
         (pl.DataFrame({"x": [], "y": []}, schema={"x": pl.Float64, "y": pl.Float64}), "no rows"),
-        (pl.DataFrame({"x": [[1], [2]], "y": [1.0, 2.0]}), "`x`"),
+        (pl.DataFrame({"x": [[1], [2]], "y": [1.0, 2.0]}), "`x`: its type is list"),
     ],
 )
 def test_tables_that_can_not_be_fitted_are_errors(frame: pl.DataFrame, says: str) -> None:
@@ -244,7 +244,7 @@ def test_other_outputs_are_errors(df: pl.DataFrame) -> None:
         with pytest.raises(pl.exceptions.ComputeError, match=r"forest|boosted"):
             df.select(tg.predict(model, output=output))
     with pytest.raises((ValueError, pl.exceptions.ComputeError), match="`device`"):
-        df.select(tg.predict(model, device="cuda"))
+        df.select(tg.predict(model, device="cuda:9999"))
     with pytest.raises(pl.exceptions.PolarsError, match="`a`"):
         df.select("b").select(tg.predict(model, "b"))
 

@@ -223,20 +223,20 @@ def test_dense_columns_alone_will_do(rows: pl.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"i": pl.col("i").cast(pl.List(pl.Int64)).list.eval(pl.element() - 5)}, "`i`.*negative|-"),
-        ({"v": pl.col("v").list.head(1)}, "`v`|`i`"),
-        ({"v": pl.col("v").list.eval(pl.lit(float("nan")))}, "`v`"),
-        ({"v": pl.col("v").list.eval(pl.element() / 0)}, "`v`"),
+        ({"i": pl.col("i").cast(pl.List(pl.Int64)).list.eval(pl.element() - 5)}, "`i`.*negative"),
+        ({"v": pl.col("v").list.head(1)}, "`v`: has 1 values in row 0"),
+        ({"v": pl.col("v").list.eval(pl.lit(float("nan")))}, "`v`.*NaN"),
+        ({"v": pl.col("v").list.eval(pl.element() / 0)}, "`v`.*(NaN|inf)"),
         ({"i": pl.col("x")}, "`i`.*f64"),
         ({"i": pl.col("v")}, "`i`.*integers or strings"),
         ({"v": pl.col("i").list.eval(pl.element().cast(pl.String))}, "`v`.*numbers"),
-        ({"y": pl.lit(True)}, "`y`.*one class|one class"),
+        ({"y": pl.lit(True)}, "`y`.*one class"),
         ({"y": pl.when(pl.col("x") > 0).then("y")}, "`y`.*null"),
-        ({"y": pl.col("x")}, "`y`"),
-        ({"w": pl.lit(0.0)}, "w|weight"),
-        ({"w": pl.lit(-1.0)}, "`w`"),
-        ({"x": pl.lit(float("inf"))}, "`x`"),
-        ({"x": pl.lit(None, dtype=pl.Float64)}, "`x`"),
+        ({"y": pl.col("x")}, "`y`.*label|`y`.*class"),
+        ({"w": pl.lit(0.0)}, "`w`: all .* zero"),
+        ({"w": pl.lit(-1.0)}, "`w`.*negative"),
+        ({"x": pl.lit(float("inf"))}, "`x`.*infinite"),
+        ({"x": pl.lit(None, dtype=pl.Float64)}, "`x`.*null"),
     ],
 )
 def test_columns_that_can_not_be_used_are_errors(rows: pl.DataFrame, change: dict[str, pl.Expr], says: str) -> None:
@@ -245,7 +245,7 @@ def test_columns_that_can_not_be_used_are_errors(rows: pl.DataFrame, change: dic
 
 
 def test_feature_numbers_beyond_features_are_errors(rows: pl.DataFrame) -> None:
-    with pytest.raises(pl.exceptions.ComputeError, match=r"`i`.*row"):
+    with pytest.raises(pl.exceptions.ComputeError, match=r"`i`.*row.*39|`i`.*39.*row"):
         rows.select(tg.fit_sparse_lr("y", "i", "v", features=39))
 
 

@@ -104,10 +104,13 @@ def test_trees_are_whole(df: pl.DataFrame, policy: str) -> None:
     inner, leaves = trees.filter(pl.col("leaf").is_null()), trees.filter(pl.col("leaf").is_not_null())
     assert set(inner["feature"].unique()) <= set(FEATURES)
     for column in ["left", "right", "feature", "missing_left", "gain"]:
-        # The gain of a symmetric tree's split is the level's; the level's first node has it.
         assert inner[column].null_count() == 0 or (column, policy) == ("gain", "symmetric")
         assert leaves[column].null_count() == leaves.height
     assert leaves["value"].null_count() == 0
+    if policy == "symmetric":
+        # The gain of a symmetric tree's split is the level's; the level's first node has it.
+        levels = inner.group_by("tree").agg(pl.len(), pl.col("gain").count())
+        assert (levels["len"] == 2 ** levels["gain"] - 1).all()
     # Two children a node, each of them once; the rows of the children are the parent's.
     children = pl.concat([inner.select("tree", "node", child=side) for side in ["left", "right"]])
     rows = children.join(trees, left_on=["tree", "child"], right_on=["tree", "node"], how="inner")
@@ -151,7 +154,7 @@ def test_what_is_no_model(df: pl.DataFrame, junk: bytes) -> None:
         tg.predict(junk)
     with pytest.raises(pl.exceptions.ComputeError, match="predict: model"):
         df.select(tg.predict(pl.lit(junk), "a"))
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="model"):
         tg.predict(17)  # type: ignore[arg-type]
 
 

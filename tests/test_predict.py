@@ -128,18 +128,18 @@ def test_columns_are_found_by_name_in_any_order_and_others_ignored(df: pl.DataFr
 
 
 def test_missing_columns_are_all_named(df: pl.DataFrame, regression: tg.Model) -> None:
-    with pytest.raises(pl.exceptions.ComputeError, match=r"(?s)`?b`?.*`?d`?"):
+    with pytest.raises(pl.exceptions.ComputeError, match=r"(?s)`b`.*`d`"):
         df.drop("b", "d").select(tg.predict(regression))
-    with pytest.raises(pl.exceptions.ComputeError, match="predict"):
+    with pytest.raises(pl.exceptions.ComputeError, match=r"(?s)`a`.*`b`.*`c`.*`d`"):
         df.drop(FEATURES).select(tg.predict(regression))
-    with pytest.raises(pl.exceptions.ComputeError, match="predict"):
+    with pytest.raises(pl.exceptions.ComputeError, match=r"(?s)`b`.*`c`.*`d`"):
         df.select(tg.predict(regression, "a"))
 
 
 def test_a_changed_type_is_named(df: pl.DataFrame, regression: tg.Model) -> None:
     for dtype in [pl.String, pl.Date, pl.Duration]:
         changed = df.with_columns(pl.col("a").fill_nan(None).cast(pl.Int32).cast(dtype))
-        with pytest.raises(pl.exceptions.ComputeError, match=r"`?a`?"):
+        with pytest.raises(pl.exceptions.ComputeError, match=r"`a`"):
             changed.select(tg.predict(regression))
 
 

@@ -286,16 +286,20 @@ def test_min_max_keeps_the_type(dtype: Any, values: list[Any], low: Any, high: A
     assert out.rows() == [({"min": low, "max": high},)]
 
 
-def test_min_max_of_time_zones_and_of_newer_types() -> None:
+def test_min_max_of_time_zones() -> None:
     zoned = pl.Series("x", [datetime(2020, 1, 2)]).dt.replace_time_zone("Europe/Paris")
     out = zoned.to_frame().select(tg.min_max("x")).unnest("x")
     assert_series_equal(out["max"], zoned.alias("max"))
-    for name, values in {"UInt128": [2**128 - 1, 5], "Float16": [0.5, -2.0]}.items():
-        if hasattr(pl, name):
-            s = pl.Series("x", values, dtype=getattr(pl, name))
-            out = s.to_frame().select(tg.min_max("x")).unnest("x")
-            assert out.rows() == [(min(values), max(values))]
-            assert out.dtypes == [s.dtype] * 2
+
+
+@pytest.mark.parametrize(("name", "values"), [("UInt128", [2**128 - 1, 5]), ("Float16", [0.5, -2.0])])
+def test_min_max_of_newer_types(name: str, values: list[Any]) -> None:
+    if not hasattr(pl, name):
+        pytest.skip(f"this Polars has no {name}")
+    s = pl.Series("x", values, dtype=getattr(pl, name))
+    out = s.to_frame().select(tg.min_max("x")).unnest("x")
+    assert out.rows() == [(min(values), max(values))]
+    assert out.dtypes == [s.dtype] * 2
 
 
 def test_min_max_equals_polars_on_random_columns() -> None:

@@ -86,9 +86,9 @@ def limit_device_cache(limit: int | None) -> None:
     """Say how many bytes of columns may stay on each GPU, so that the next expression that uses the same column
     does not upload it again.
 
-    A column stays by its buffers, which are kept in host memory as long: those used last stay, each for a
-    minute, and all go where a computation needs the memory. The environment variable `TAIGA_CUDA_CACHE` (bytes)
-    says the same from the start.
+    A column is known by its bytes: each use hashes all of them, at the speed of host memory, and one that was written
+    to is another column. Those used last stay, each for a minute, and all go where a computation needs the memory;
+    host memory is not kept. The environment variable `TAIGA_CUDA_CACHE` (bytes) says the same from the start.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def limit_device_cache(limit: int | None) -> None:
 
 
 def clear_device_cache() -> None:
-    """Free the columns that stay on GPUs, and let go of their buffers in host memory.
+    """Free the columns that stay on GPUs.
 
     Examples
     --------

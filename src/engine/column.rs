@@ -235,11 +235,7 @@ pub struct Column<'a> {
     categories: Option<&'a Categories>,
     /// Of the chunks, empty ones too.
     width: Width,
-    owner: Option<Owner>,
 }
-
-/// What keeps buffers alive and unchanged for as long as it lives.
-pub type Owner = std::sync::Arc<dyn std::any::Any + Send + Sync>;
 
 /// How wide a float it takes to hold a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -271,27 +267,7 @@ impl<'a> Column<'a> {
         for c in &chunks {
             starts.push(starts[starts.len() - 1] + c.values.len());
         }
-        Column { name: name.into(), dtype, chunks, starts, categories: None, width, owner: None }
-    }
-
-    /// Says who keeps the buffers of all chunks: they are neither freed nor written to while it lives. A device may
-    /// then keep its copy of the column, and the owner with it, for the next expression.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use taiga_engine::column::Column;
-    ///
-    /// let values: Arc<Vec<f32>> = Arc::new(vec![1.0, 2.0]);
-    /// let column = Column::from_f32("x", &values).kept_by(values.clone());
-    /// assert!(column.owner().is_some());
-    /// ```
-    pub fn kept_by(self, owner: Owner) -> Self {
-        Column { owner: Some(owner), ..self }
-    }
-
-    /// Who keeps the buffers, where somebody does.
-    pub fn owner(&self) -> Option<&Owner> {
-        self.owner.as_ref()
+        Column { name: name.into(), dtype, chunks, starts, categories: None, width }
     }
 
     /// A categorical column: its values are the codes.
@@ -363,9 +339,15 @@ impl<'a> Column<'a> {
     #[cfg(feature = "cuda")]
     pub(crate) fn runs(&self) -> Vec<Column<'a>> {
         let alike = |a: &Chunk<'_>, b: &Chunk<'_>| std::mem::discriminant(&a.values) == std::mem::discriminant(&b.values);
-        let part =
-            |run: &[Chunk<'a>]| Column { owner: self.owner.clone(), ..Column::new(self.name.as_str(), self.dtype.clone(), run.to_vec()) };
+        let part = |run: &[Chunk<'a>]| Column::new(self.name.as_str(), self.dtype.clone(), run.to_vec());
         self.chunks.chunk_by(alike).map(part).collect()
+    }
+
+    /// Where the values of the first chunk begin; 0 where there are none.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn address(&self) -> usize {
+        let first = self.chunks.first().map(|c| c.values);
+        first.map_or(0, |values| with_values!(&values, |v, _to_f64| v.as_ptr() as usize, bool | b | b.bytes().as_ptr() as usize))
     }
 
     /// The scale of a column of decimals.

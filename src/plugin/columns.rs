@@ -5,7 +5,6 @@ use crate::categories::{category_column, is_category, lookup_codes};
 use crate::errors;
 use arrow2::bitmap::Bitmap;
 use polars::prelude::*;
-use std::sync::Arc;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, TimeUnit, Values};
 use taiga_engine::encoding::{CategoryColumn, Lookup};
 
@@ -229,9 +228,8 @@ impl Numbers {
             }),
             (dtype, _) => Err(errors::column(self.name(), format!("physical type {dtype}"))),
         };
-        // `feature` has seen to it that the type is one of the above. A clone of the series shares its buffers,
-        // which nobody writes to while they are shared.
-        Column::new(self.name(), self.dtype.clone(), chunks.unwrap_or_default()).kept_by(Arc::new(self.physical.clone()))
+        // `feature` has seen to it that the type is one of the above.
+        Column::new(self.name(), self.dtype.clone(), chunks.unwrap_or_default())
     }
 }
 

@@ -359,7 +359,7 @@ pub struct DeviceInfo {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheInfo {
     pub columns: usize,
-    /// Of device memory; those columns' buffers in host memory stay as long.
+    /// Of device memory.
     pub bytes: u64,
     /// The most bytes; 0 where it is off.
     pub limit: u64,

@@ -10,8 +10,6 @@ use cudarc::driver::CudaSlice;
 use cudarc::driver::sys::CUevent_flags;
 use rayon::prelude::*;
 use shared::argument;
-use std::any::Any;
-use std::sync::Arc;
 use std::time::Instant;
 use taiga_engine::backend::cuda::range::count_by_range;
 use taiga_engine::backend::cuda::stats::{DeviceEdges, count_into, histogram, min_max, min_max_of};
@@ -66,12 +64,11 @@ fn params(bins: i64, range: Option<(f64, f64)>) -> HistogramParams {
 /// Histograms with weights, and of two columns with and without, from columns that stay on the device.
 fn weights(queue: &Queue, r: Random) {
     let n = N / 2;
-    let owner: Arc<dyn Any + Send + Sync> = Arc::new(());
     let make = |salt: u32| (0..n).into_par_iter().map(|i| r.u32(i as u32 ^ salt) as f32 / u32::MAX as f32).collect::<Vec<f32>>();
     let (x, y) = (make(0), make(0x5555_5555));
     let weights: Vec<f64> = (0..n).into_par_iter().map(|i| r.unit(i as u64)).collect();
-    let [x, y] = [("x", &x), ("y", &y)].map(|(name, values)| Column::from_f32(name, values).kept_by(owner.clone()));
-    let weights = Column::from_f64("w", &weights).kept_by(owner.clone());
+    let [x, y] = [("x", &x), ("y", &y)].map(|(name, values)| Column::from_f32(name, values));
+    let weights = Column::from_f64("w", &weights);
     for bins in [64, 4096] {
         let ms = by_host(|| histogram(queue, &x, Some(&weights), &params(bins, Some((0.0, 1.0)))).expect("sums"));
         line(&format!("with weights, {bins} bins"), ms, 12 * n);
@@ -119,9 +116,9 @@ fn main() {
             let ms = on_device(&queue, || count_into(&queue, &column, &edges, &mut totals).expect("counts"));
             line(&format!("{name}: count, {bins} bins"), ms, 4 * N);
         }
-        // The column stays on the device after the first call, as it does between the expressions of a query.
-        let owner: Arc<dyn Any + Send + Sync> = Arc::new(());
-        let kept = Column::from_f32("x", values).kept_by(owner);
+        // The column stays on the device after the first call, as it does between the expressions of a query; it is hashed
+        // in each.
+        let kept = Column::from_f32("x", values);
         for bins in [16, 256, 4096] {
             let ms = by_host(|| histogram(&queue, &kept, None, &params(bins, None)).expect("counts"));
             line(&format!("{name}: range and count in one call, {bins} bins"), ms, 4 * N);
@@ -130,6 +127,7 @@ fn main() {
         }
         gpu.cache().clear(gpu).expect("freed");
     }
+    gpu.cache().set_limit(gpu, Some(0));
     let column = Column::from_f32("x", &uniform);
     line("from host memory: min and max", by_host(|| min_max_of(&queue, &column).expect("extremes")), 4 * N);
     let ms = by_host(|| histogram(&queue, &column, None, &params(256, Some((0.0, 1.0)))).expect("counts"));

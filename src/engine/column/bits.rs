@@ -24,12 +24,6 @@ impl<'a> Bits<'a> {
         self.bytes
     }
 
-    /// The place of the first bit in the bytes.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn offset(&self) -> usize {
-        self.offset
-    }
-
     /// The number of bits.
     pub fn len(&self) -> usize {
         self.len

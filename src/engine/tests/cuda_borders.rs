@@ -5,7 +5,7 @@ mod cuda_support;
 use cuda_support::every_type::EveryType;
 use cuda_support::gpu::{gpu, say};
 use cuda_support::patterns;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use taiga_engine::backend::clear_device_cache;
 use taiga_engine::backend::columns::{BLOCK, MOST_BORDERS, with_columns, with_sorting_columns};
 use taiga_engine::backend::cuda::borders::borders;
@@ -16,7 +16,7 @@ use taiga_engine::quantize::borders::{BorderParams, fit_borders};
 const METHODS: [BorderMethod; 4] = [BorderMethod::Quantile, BorderMethod::Uniform, BorderMethod::GreedyLogsum, BorderMethod::MinMaxEntropy];
 
 fn same(what: &str, column: &Column<'_>, bins: usize, sample: usize) {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for method in METHODS {
         let params = BorderParams { bins, method, sample, seed: 11 };
         let found = borders(&gpu.queue, column, &params).expect("the GPU finds them");
@@ -80,8 +80,9 @@ fn shapes(n: usize) -> Vec<(&'static str, Vec<f64>)> {
 
 /// Proves all methods on floats of both widths, for few and many bins, whole columns and samples.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn floats_have_the_same_borders() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let mut done = 0;
     for n in [0usize, 1, 2, 3, 5, 700, 5_001, 300_001] {
         for (name, doubles) in shapes(n) {
@@ -105,8 +106,9 @@ fn floats_have_the_same_borders() {
 
 /// Proves that keys order every bit pattern as the CPU does.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn bit_patterns_have_the_same_borders() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let (singles, doubles) = (patterns::f32s(1 << 17, 3), patterns::f64s(1 << 17, 4));
     for bins in [254, MOST_BORDERS] {
         same("f32", &Column::from_f32("x", &singles), bins, usize::MAX);
@@ -116,8 +118,9 @@ fn bit_patterns_have_the_same_borders() {
 
 /// Proves all types, their largest and smallest values, nulls and chunks.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn every_type_with_nulls_has_the_same_borders() {
-    let Some(_) = gpu() else { return };
+    gpu();
     for n in [1usize, 65, 40_001] {
         for (kind, [plain, nulls]) in EveryType::new(n).chunks().into_iter().enumerate() {
             for chunks in [vec![plain], vec![nulls, plain, nulls], vec![nulls]] {
@@ -133,8 +136,9 @@ fn every_type_with_nulls_has_the_same_borders() {
 
 /// Proves the choice among millions of distinct values, of which few come to the host, with ties and without.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn many_values_have_the_same_borders() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let n = 6_000_000;
     let singles: Vec<f32> = (0..n).map(|i| unit(i, 20) as f32).collect();
     let doubles: Vec<f64> = (0..n).map(|i| unit(i, 21) - 0.5).collect();
@@ -153,10 +157,11 @@ fn many_values_have_the_same_borders() {
 
 /// Proves that a sample is the same from a column that is on the GPU already.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn samples_of_columns_that_stayed_are_the_same() {
-    let Some(gpu) = gpu() else { return };
-    let values: Arc<Vec<f32>> = Arc::new((0..100_000).map(|i| unit(i, 30) as f32).collect());
-    let column = Column::from_f32("x", &values).kept_by(values.clone());
+    let gpu = gpu();
+    let values: Vec<f32> = (0..100_000).map(|i| unit(i, 30) as f32).collect();
+    let column = Column::from_f32("x", &values);
     let before = gpu.queue.gpu().cache().info(gpu.queue.gpu()).hits;
     same("a sample from the host", &column, 100, 20_000);
     same("the whole column, which stays", &column, 100, usize::MAX);
@@ -177,8 +182,9 @@ fn codes(device: &str, column: &Column<'_>, borders: &[f64]) -> Result<Vec<u16>,
 
 /// Proves that both backends give the same borders and codes by their names, and the same error.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn verbs_are_the_same_on_both_devices() {
-    let Some(_) = gpu() else { return };
+    gpu();
     for n in [0usize, 1, 1000, BLOCK, 3 * BLOCK + 17] {
         let values: Vec<f64> = (0..n).map(|i| if i % 50 == 3 { f64::NAN } else { unit(i, 31) }).collect();
         let column = Column::from_f64("x", &values);
@@ -207,26 +213,21 @@ fn verbs_are_the_same_on_both_devices() {
 
 /// For the sanitizers: every kernel, on little.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn every_kernel_once() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let n = 20_000;
-    let values: Arc<Vec<f64>> = Arc::new(
-        (0..n)
-            .map(|i| {
-                if i % 9 == 0 {
-                    f64::NAN
-                } else if i % 3 == 0 {
-                    0.5
-                } else {
-                    unit(i, 40)
-                }
-            })
-            .collect(),
-    );
+    let values: Vec<f64> = (0..n)
+        .map(|i| match (i % 9, i % 3) {
+            (0, _) => f64::NAN,
+            (_, 0) => 0.5,
+            _ => unit(i, 40),
+        })
+        .collect();
     let whole: Vec<i32> = (0..n as i32).collect();
     let bits: Vec<u8> = (0..n / 8 + 1).map(|i| i as u8).collect();
     let nulls = Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::I32(&whole), Some(Bits::new(&bits, 3, n)))]);
-    let column = Column::from_f64("x", &values).kept_by(values.clone());
+    let column = Column::from_f64("x", &values);
     for (bins, sample) in [(100, usize::MAX), (100, 5_000), (3_000, usize::MAX)] {
         same("f64", &column, bins, sample);
         same("i32 with nulls", &nulls, bins, sample);

@@ -23,7 +23,7 @@ fn check<C: Code + DeviceCode + PartialEq + std::fmt::Debug + cudarc::driver::Va
     borders: &[f64],
     offset: usize,
 ) {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let on_device = DeviceColumn::numeric(&gpu.queue, column).expect("room");
     for place in [Place { first: 0, stride: 1 }, Place { first: 5, stride: 32 }] {
         let mut out: CudaSlice<C> = gpu.queue.zeros("codes", place.first + column.len() * place.stride + 1).expect("room");
@@ -47,8 +47,9 @@ fn ascending(mut borders: Vec<f64>) -> Vec<f64> {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn codes_of_bit_patterns_are_the_cpus() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let (singles, doubles) = (patterns::f32s(1 << 18, 1), patterns::f64s(1 << 18, 2));
     for n in [0usize, 1, 2, 3, 15, 16, 100, 253, 254] {
         let near = singles.iter().map(|x| *x as f64).flat_map(|x| [x, x.next_up(), x.next_down()]);
@@ -72,8 +73,9 @@ fn codes_of_bit_patterns_are_the_cpus() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn every_type_with_nulls_is_coded_as_on_the_cpu() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let borders = ascending((0..200).map(|i| if i < 100 { i as f64 - 50.5 } else { 1.3f64.powi(i - 70) }).collect());
     for n in [0usize, 1, 65, 40_001] {
         for [plain, nulls] in EveryType::new(n).chunks() {
@@ -86,8 +88,9 @@ fn every_type_with_nulls_is_coded_as_on_the_cpu() {
 
 /// Rows of 32 bytes, as the boosting backend has them; with columns of several lengths of borders, and codes.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn blocks_of_features_are_the_cpus() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for n in [1usize, 3, 1000, 3_000_001] {
         let values: Vec<Vec<f32>> =
             (0..7u64).map(|f| (0..n as u64).map(|i| patterns::random(f).unit(i) as f32 - 0.1 * f as f32).collect()).collect();

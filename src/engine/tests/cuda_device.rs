@@ -30,8 +30,9 @@ fn an_explicit_device_is_there_or_an_error_says_what_was_looked_for() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn what_is_uploaded_comes_back() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for bytes in [0, 1, 5, 4096, 300_000, PIECE - 1, PIECE, PIECE + 1, 40 * PIECE + 12_345] {
         let value = |i: usize| (i.wrapping_mul(2_654_435_761) >> 13) as u8;
         let mut out = gpu.queue.alloc::<u8>("a test", bytes).expect("room");
@@ -43,8 +44,9 @@ fn what_is_uploaded_comes_back() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn too_much_memory_is_an_error_with_both_figures_and_the_next_query_works() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let e = gpu.queue.check_memory("a table", 1 << 50).expect_err("a petabyte").to_string();
     assert!(e.contains("1125899.91 GB") && e.contains("free of"), "{e}");
     let e = gpu.queue.alloc::<u64>("a table", 1 << 47).expect_err("a petabyte").to_string();
@@ -54,8 +56,9 @@ fn too_much_memory_is_an_error_with_both_figures_and_the_next_query_works() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn pairs_are_sorted_stably_by_the_bits_asked_for() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for n in [0usize, 1, 2, 1000, 3_000_000] {
         let keys: Vec<u64> = (0..n as u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         let values: Vec<u32> = (0..n as u32).collect();

@@ -63,8 +63,9 @@ fn plans(n: usize, params: &TargetParams) -> Vec<(&'static str, Plan, TargetPara
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn target_encodings_have_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let mut done = 0;
     for (n, categories) in [(1usize, 1usize), (2, 1), (5, 3), (1000, 1), (1000, 37), (70_001, 5), (300_001, 60_000), (40_000, 1 << 20)] {
         let r = random(1);
@@ -113,8 +114,9 @@ fn target_encodings_have_the_same_bits() {
 
 /// A few rows through every kernel: small enough for compute-sanitizer's racecheck.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn few_rows_reach_every_kernel() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let (n, categories) = (6001, 40);
     let r = random(11);
     let codes: Vec<u32> = (0..n).map(|i| (r.unit(i as u64).powi(2) * categories as f64) as u32).collect();
@@ -144,8 +146,9 @@ fn few_rows_reach_every_kernel() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn no_rows_and_bad_input_are_as_on_the_cpu() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let params = TargetParams::default();
     let empty = EncodingInput { codes: &[], categories: 3, target: EncodingTarget::Flags(&[]), weight: None };
     same(gpu, "no rows", &empty, &Plan::Ordered(vec![Order::Rows]), &params);
@@ -171,8 +174,9 @@ fn no_rows_and_bad_input_are_as_on_the_cpu() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn statistics_inside_the_trees_have_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for (n, cardinality) in [(1usize, 1usize), (100, 3), (5000, 1), (200_003, 30_000)] {
         statistics(gpu, n, cardinality);
     }
@@ -217,8 +221,9 @@ fn statistics(gpu: &Gpu, n: usize, cardinality: usize) {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn combinations_are_numbered_as_on_the_cpu() {
-    let Some(_) = gpu() else { return };
+    gpu();
     for n in [0usize, 1, 2, 1000, 100_003] {
         for counts in [&[1usize][..], &[1, 1], &[3, 4], &[100, 100, 7], &[1 << 20, 1 << 20], &[50_000, 60_000, 70_000], &[4_000_000_000, 3]]
         {

@@ -1,6 +1,6 @@
 //! A forest grown on the GPU is the forest of the CPU, byte for byte; and what a GPU does not grow is refused in words.
 //!
-//! Without a GPU these tests say so and pass, unless `TAIGA_REQUIRE_CUDA` is set.
+//! These tests are ignored unless asked for (`make test-cuda`), and then fail without a GPU.
 
 mod common;
 mod cuda_support;
@@ -94,10 +94,9 @@ fn by_chance(dice: &mut Dice, classes: u32, seed: u64) -> Value {
 /// Proves equal bytes on random tables with missing values, infinities, ties, constants and weights, under every criterion,
 /// splitter and limit.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn any_table() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut dice = Dice::new(21);
     for case in 0..300u64 {
         let rows = 2 + dice.below([200, 200, 3_000, 9_000][case as usize % 4]) as usize;
@@ -112,10 +111,9 @@ fn any_table() {
 /// Proves equal bytes where every kernel runs once, of each kind of target, splitter and criterion; small, for
 /// compute-sanitizer.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn every_kernel_once() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut dice = Dice::new(3);
     for classes in [2, 0, 3] {
         for weights in [false, true] {
@@ -179,10 +177,9 @@ fn categories(dice: &mut Dice, rows: usize, classes: usize) {
 
 /// Proves equal bytes of divisions of categories, seen and unseen in a node, of few rows and of many.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn categorical_columns() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut dice = Dice::new(8);
     for rows in [30, 700, 20_000] {
         for classes in [0, 2, 3, 9] {
@@ -193,10 +190,9 @@ fn categorical_columns() {
 
 /// Proves equal bytes of the smallest tables, of constant targets, and of trees that draw no row that weighs anything.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn edges() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for splitter in ["histogram", "exact", "random"] {
         let base = json!({ "trees": 30, "splitter": splitter });
         let one = try_grow(&Table::numbers(vec![vec![1.0]], vec![2.0]), &params(json!({ "device": "cuda" }))).err();
@@ -248,10 +244,9 @@ fn wide(rows: usize, features: usize, constant: bool, numbers: bool) -> Table {
 
 /// Proves equal bytes of nodes of every size, of one block of features and of several, of features that are mostly constant.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn large_nodes_and_many_features() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (rows, features, constant, drawn) in [
         (200_000, 6, false, json!("sqrt")),
         (200_000, 20, true, json!("sqrt")),
@@ -272,10 +267,9 @@ fn large_nodes_and_many_features() {
 
 /// Proves equal bytes of several classes on tables of nodes of every size.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn many_rows_of_several_classes() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut dice = Dice::new(4);
     for (classes, weights) in [(3, false), (10, true), (100, false)] {
         let table = awkward_table(&mut dice, 60_000, 8, classes, weights);
@@ -289,10 +283,9 @@ fn many_rows_of_several_classes() {
 
 /// Proves that what only the CPU does is refused by name where the GPU was asked for, and that `"auto"` then takes the CPU.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn what_a_gpu_does_not_grow_is_refused() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let many = Table::classes(vec![(0..600).map(f64::from).collect()], (0..600).map(|i| i % 300).collect(), labels(300));
     for (table, words) in [(many, "255 classes"), (wide(40, 4_100, false, false), "4,096 features")] {
         let mut base = json!({ "trees": 2, "device": "cuda" });
@@ -327,15 +320,14 @@ fn auc(scores: &[f64], target: &[u32]) -> f64 {
     pairs / (below * (scores.len() as f64 - below))
 }
 
-/// Times the GPU on the table of `TAIGA_FOREST_FILE` (none: not run): 100 trees of depth 16 by each of
+/// Times the GPU on the table of `TAIGA_FOREST_FILE`: 100 trees of depth 16 by each of
 /// `TAIGA_FOREST_SPLITTERS`; with the area under the curve of the rows held out. `TAIGA_FOREST_CLASSES`: of so many classes,
 /// by two of the columns.
 #[test]
+#[ignore = "needs a GPU and a file; prints times, asserts nothing"]
 fn timing() {
-    let Ok(path) = std::env::var("TAIGA_FOREST_FILE") else { return };
-    if gpu().is_none() {
-        return;
-    }
+    let path = std::env::var("TAIGA_FOREST_FILE").expect("TAIGA_FOREST_FILE names the table");
+    gpu();
     let (columns, mut target, rows) = read_table(&path);
     let classes: u32 = std::env::var("TAIGA_FOREST_CLASSES").ok().and_then(|c| c.parse().ok()).unwrap_or(2);
     if classes > 2 {

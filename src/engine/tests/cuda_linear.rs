@@ -1,6 +1,6 @@
 //! A linear model fitted on the GPU is that of the CPU, byte for byte.
 //!
-//! Without a GPU these tests say so and pass, unless `TAIGA_REQUIRE_CUDA` is set. What may stay on the device is a limit of the
+//! These tests are ignored unless asked for (`make test-cuda`), and then fail without a GPU. What may stay on the device is a limit of the
 //! whole process, so that tests that change it take turns.
 
 mod common;
@@ -100,10 +100,9 @@ fn batches(dice: &mut Dice, rows: usize) -> Vec<Value> {
 /// Proves equal bytes on tables of one row and more, of all optimizers: two classes and several, with values and without, dense columns, weights, rows
 /// held out, no intercept, empty lists, features twice; resident and in blocks that pass through.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn any_table() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut dice = Dice::new(5);
     for case in 0..80u64 {
         let classes = if case % 3 == 2 { 2 + dice.below(4) as usize } else { 2 };
@@ -138,10 +137,9 @@ fn any_table() {
 
 /// Proves equal bytes of tables without lists, without entries, and of one class that is held out.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn tables_without_lists() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut dice = Dice::new(9);
     let dense: Vec<Vec<f64>> = (0..3).map(|_| (0..6_000).map(|_| dice.normal()).collect()).collect();
     let codes: Vec<u32> = (0..6_000).map(|i| (dense[0][i] + dice.normal() > 0.0) as u32).collect();
@@ -160,10 +158,9 @@ fn tables_without_lists() {
 /// Proves equal bytes where scores are sums of integers (a million entries and more without values): in cells of one tile and of
 /// several, as lists, in blocks that pass through; with weights, dense columns, several classes, and frequent features.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn many_entries() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut seen = vec![];
     for (case, rows, features, most, classes) in [
         (0, 40_000, 900u64, 60, 2),
@@ -199,10 +196,9 @@ fn many_entries() {
 
 /// Proves that weights of very different sizes, which leave 30 bits too few, give equal bytes the other way.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn uneven_weights() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut table = table(40_000, 900, 60, 2, false, 4);
     table.weight = Some((0..table.rows()).map(|i| if i % 10_000 == 0 { 1e6 } else { 1.0 }).collect());
     for base in configurations(4) {
@@ -212,10 +208,9 @@ fn uneven_weights() {
 
 /// Proves that chunks, 32-bit numbers and slices leave no trace on the GPU either.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn chunks_and_types() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (rows, most) in [(3_000, 12), (60_000, 40)] {
         let table = table(rows, 500, most, 2, false, 8);
         let base = json!({ "epochs": 4, "device": "cuda" });
@@ -248,13 +243,27 @@ fn chunks_and_types() {
 
 /// Proves that `"auto"` leaves to the CPU what is too small for a GPU, and that a GPU that is not there is refused by name.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn who_chooses() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let table = table(500, 40, 8, 2, true, 2);
-    assert!(table.fit(json!({ "device": "auto" })).to_bytes() == table.fit(json!({ "device": "cpu" })).to_bytes());
+    for optimizer in ["lbfgs", "ftrl"] {
+        let noted = Noted::default();
+        fit(&table.input(), &params(json!({ "device": "auto", "optimizer": optimizer })), &noted).unwrap();
+        let told = noted.0.into_inner().unwrap();
+        assert!(told.len() == 1 && told[0].starts_with("cpu: "), "{told:?}");
+    }
     assert_error(LinearParams::from_json(&json!({ "device": "cuda:99" })), &["`device`", "cuda:99"]);
+}
+
+/// Notes the devices that it is told of.
+#[derive(Default)]
+struct Noted(Mutex<Vec<String>>);
+
+impl Monitor for Noted {
+    fn device(&self, chosen: &str) {
+        self.0.lock().unwrap().push(chosen.into());
+    }
 }
 
 /// Stops after so many questions.
@@ -268,10 +277,9 @@ impl Monitor for Impatient {
 
 /// Proves that a fit can be stopped wherever it asks, in blocks that pass through too, and that the next one works.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn a_fit_can_be_stopped() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let table = table(60_000, 900, 40, 2, false, 3);
     for limit in [None, Some(1 << 16)] {
         let _limit = Limit::new(limit);
@@ -286,12 +294,11 @@ fn a_fit_can_be_stopped() {
     compare("afterwards", &table, &json!({ "epochs": 3 }));
 }
 
-/// A small table through every kernel, for compute-sanitizer: `TAIGA_SANITIZE=1`.
+/// Proves equal bytes of small tables that touch every kernel: what `compute-sanitizer` is run on.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn every_kernel_once() {
-    if gpu().is_none() || std::env::var("TAIGA_SANITIZE").is_err() {
-        return;
-    }
+    gpu();
     let start = Instant::now();
     for (rows, features, most, classes, values) in
         [(40_000, 900, 60, 2, false), (40_000, 900, 60, 3, false), (2_000, 300, 9, 2, true), (2_000, 300, 9, 3, false)]
@@ -302,8 +309,8 @@ fn every_kernel_once() {
         table.dense = vec![(0..rows).map(|i| (i % 7) as f64).collect()];
         for limit in [None, Some(1 << 18)] {
             let _limit = Limit::new(limit);
-            on("cuda", &table, &json!({ "epochs": 1, "l2": 1e-4 }));
-            on("cuda", &table, &json!({ "epochs": 1, "l2": 1e-4, "optimizer": "ftrl", "batch": rows / 4 }));
+            compare("every kernel", &table, &json!({ "epochs": 1, "l2": 1e-4 }));
+            compare("every kernel", &table, &json!({ "epochs": 1, "l2": 1e-4, "optimizer": "ftrl", "batch": rows / 4 }));
         }
     }
     say(&format!("every kernel: {:.1} s", start.elapsed().as_secs_f64()));

@@ -1,9 +1,9 @@
 //! CPU and GPU compute the same bits: every function of `numerics.cuh` against its twin in the
 //! engine, over millions of bit patterns (docs/numerics.md).
 //!
-//! Without a GPU the tests say so and pass, unless `TAIGA_REQUIRE_CUDA` is set.
-//! `cargo test --release -p taiga-engine --features cuda --test cuda_numerics -- --include-ignored` tries all 2^32
-//! patterns where an argument is a single f32.
+//! These tests are ignored unless asked for (`make test-cuda`), and then fail without a GPU.
+//! `cargo test --release -p taiga-engine --features cuda --test cuda_numerics -- --ignored every_argument` tries all 2^32
+//! patterns where an argument is a single f32; `make test-cuda` leaves that one out.
 
 mod cuda_support;
 
@@ -57,8 +57,9 @@ fn check_pairs(gpu: &Gpu, values: &[f32]) {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn f32_maths_has_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let values = &patterns::f32s(N, 1)[..];
     check_map!(gpu, "exp32", values, math::exp);
     check_map!(gpu, "ln", values, math::ln);
@@ -68,8 +69,9 @@ fn f32_maths_has_the_same_bits() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn f64_maths_has_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let values = &patterns::f64s(N, 2)[..];
     check_map!(gpu, "exp64", values, math::exp64);
     check_map!(gpu, "ln64", values, math::ln64);
@@ -80,9 +82,9 @@ fn f64_maths_has_the_same_bits() {
 
 /// All there are: nothing is left to chance for functions of one f32.
 #[test]
-#[ignore = "all 2^32 patterns: under three minutes on 16 cores"]
+#[ignore = "needs a GPU; all 2^32 patterns: under three minutes on 16 cores"]
 fn f32_maths_has_the_same_bits_for_every_argument() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     const CHUNK: u64 = 1 << 26;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     type Twin = (&'static str, fn(f32) -> f32);
@@ -120,8 +122,9 @@ fn f32_maths_has_the_same_bits_for_every_argument() {
 
 /// Probabilities from raw scores, for predictions on the GPU.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn softmax_has_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for classes in [1usize, 2, 3, 10, 37] {
         let n = N / 16;
         let mut scores: Vec<Vec<f64>> = (0..classes).map(|k| patterns::f64s(n, 100 + k as u64)).collect();
@@ -138,8 +141,9 @@ fn softmax_has_the_same_bits() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn random_numbers_have_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let n = N / 4;
     let edges = [0, 1, u32::MAX as u64, 1 << 32, 1 << 63, u64::MAX];
     let index: Vec<u64> = (0..n as u64).map(|i| if i < 6 { edges[i as usize] } else { patterns::random(3).u64(i) >> (i % 64) }).collect();
@@ -168,8 +172,9 @@ fn random_numbers_have_the_same_bits() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn rounding_has_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let numbers: Vec<f32> = patterns::f32s(N, 4).into_iter().filter(|x| !x.is_nan()).collect();
     check_map!(gpu, "round32", &numbers[..], |x: f32| round32(x));
     let numbers: Vec<f32> =
@@ -190,8 +195,9 @@ fn rounding_has_the_same_bits() {
 /// `pack_both`, `pack_unit`, `pack_wide` and `to_fixed` of backend/cpu/statistics.rs, from the
 /// engine's own rounding, for values that the factors bring into range.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn packed_statistics_have_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let (seed, purpose, stream) = (3u64, Purpose::Rounding, 5u64);
     let (random, number) = (Random::new(seed, purpose, stream), purpose as u64);
     // The last row numbers wrap around.
@@ -292,8 +298,9 @@ fn weights(n: usize, stream: u64) -> Vec<f32> {
 const NONE: u64 = 0;
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn derivatives_have_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let n = N / 4;
     let mut scores = patterns::f32s(n, 20);
     // Scores equal to the target, and within a few units of it, too.
@@ -322,8 +329,9 @@ fn derivatives_have_the_same_bits() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn multiclass_derivatives_have_the_same_bits() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for classes in [2usize, 3, 7, 40] {
         let n = N / 32;
         // Mostly ordinary scores; edges and random bits in every eighth row, of one class or all.

@@ -19,7 +19,7 @@ fn bits(scores: &[Vec<f64>]) -> Vec<Vec<u64>> {
 }
 
 fn same(what: &str, predictor: &Predictor, columns: &[&Column<'_>]) {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let on_device = DevicePredictor::new(gpu.queue.gpu(), predictor).expect("a model on the GPU");
     let found = on_device.raw(&gpu.queue, columns).expect("predictions");
     assert_eq!(bits(&found), bits(&predictor.raw(columns)), "{what}");
@@ -34,8 +34,9 @@ fn same(what: &str, predictor: &Predictor, columns: &[&Column<'_>]) {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn random_models_predict_the_same() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let dice = &mut Dice(17);
     let mut done = 0;
     for case in 0..120 {
@@ -70,8 +71,9 @@ fn random_models_predict_the_same() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn no_rows_have_no_predictions() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let kind = Kind { seed: 3, features: 2, trees: 4, outputs: 2, depth: 3, symmetric: 50, borders: 40 };
     let predictor = Predictor::new(model(kind));
     let columns = [Column::from_f64("f0", &[]), Column::from_f64("f1", &[])];
@@ -104,8 +106,9 @@ fn fitted(text: &[Vec<Option<String>>], x: &[f64], y: &[f64], params: serde_json
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn models_with_categories_predict_the_same() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let dice = &mut Dice(5);
     let (text, x, y) = table(900, dice, &[30, 6, 12]);
     let (other, other_x, _) = table(5000, dice, &[60, 9, 12]);

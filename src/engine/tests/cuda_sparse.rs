@@ -1,7 +1,7 @@
 //! A fit on the GPU of a table that is mostly one value a column gives the model of a fit on the CPU, byte for byte, whether its
 //! features share columns, are lists, or neither; and so do tables of many features.
 //!
-//! Without a GPU these tests say so and pass, unless `TAIGA_REQUIRE_CUDA` is set.
+//! These tests are ignored unless asked for (`make test-cuda`), and then fail without a GPU.
 
 mod common;
 mod cuda_support;
@@ -15,10 +15,9 @@ use taiga_engine::boosting::BoostingParams;
 /// Proves equal bytes for features that exclude one another, which share columns of codes: flags of categories, counts, values that
 /// are mostly missing or have missing values among the others, beside dense features and sparse ones that exclude none.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn exclusive_features() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (case, (levels, more)) in [
         (40, json!({ "policy": "symmetric" })),
         (40, json!({ "policy": "depthwise", "min_data_in_leaf": 7 })),
@@ -106,10 +105,9 @@ fn sparse(rows: usize, features: usize, kind: usize, share: f64, dense: usize, d
 /// or have missing values among the others, usual values among the others; alone and beside dense features; with rows drawn,
 /// counted, of very different derivatives.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn listed_features() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (case, more) in [
         json!({ "policy": "symmetric" }),
         json!({ "policy": "depthwise", "min_data_in_leaf": 7 }),
@@ -141,10 +139,9 @@ fn listed_features() {
 /// Proves equal bytes where the rows that are looked at first mislead: a feature with nothing among them that is dense elsewhere,
 /// features with no other value at all, and all of a feature's other values in a few rows next to one another.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn misleading_features() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let rows = 40_000;
     for policy in ["symmetric", "depthwise", "leafwise"] {
         let mut dice = Dice::new(5);
@@ -162,10 +159,9 @@ fn misleading_features() {
 
 /// Proves equal bytes for few rows, where nothing is listed, and as many as it takes.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn few_rows_of_sparse_features() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for rows in [2, 40, 1023, 1024, 1025] {
         let mut dice = Dice::new(rows as u64);
         let t = sparse(rows, 70, 5, 0.02, 0, &mut dice);
@@ -178,10 +174,9 @@ fn few_rows_of_sparse_features() {
 /// Proves equal bytes for tables of many dense features, of a few codes, of some and of 255, with and without missing values, where
 /// a feature is searched by a few lanes.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn many_features() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (case, more) in [
         json!({ "policy": "symmetric" }),
         json!({ "policy": "depthwise", "depth": 8 }),
@@ -208,10 +203,9 @@ fn many_features() {
 
 /// Runs every kernel of lists and of searches by lanes on few rows, for compute-sanitizer.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn every_kernel_once() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut dice = Dice::new(9);
     for (kind, policy) in [(1, "symmetric"), (5, "depthwise"), (1, "leafwise")] {
         let t = sparse(2000, 60, kind, 0.02, 1, &mut dice);

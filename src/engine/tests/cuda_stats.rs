@@ -67,8 +67,9 @@ fn shapes(n: usize) -> Vec<(&'static str, Vec<f64>)> {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn floats_have_the_same_extremes_and_counts() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let mut done = 0;
     for n in [0, 1, 2, 3, 5, 1000, 4097, 300_001] {
         for (name, doubles) in shapes(n) {
@@ -101,8 +102,9 @@ fn floats_have_the_same_extremes_and_counts() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn bit_patterns_have_the_same_counts() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let (singles, doubles) = (patterns::f32s(1 << 20, 77), patterns::f64s(1 << 20, 78));
     for column in [Column::from_f32("x", &singles), Column::from_f64("x", &doubles)] {
         for range in [(-1.0, 1.0), (0.5, 1.5), (-3e38, 3e38), (0.0, 1e-38), (-105.0, 105.0), (1.0, 1.0 + 1e-4)] {
@@ -118,8 +120,9 @@ fn bit_patterns_have_the_same_counts() {
 
 /// Values on the edges, and their neighbours.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn values_on_edges_fall_where_the_cpu_has_them() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for (first, last) in [(0.0, 1.0), (-3.3, 7.7), (0.1, 0.3), (1e10, 1e10 + 1e6), (-1e-3, 1e-3)] {
         for count in [3, 10, 100, 999, 4096, 5000] {
             let list = histogram(&Column::from_f64("x", &[]), None, &bins(count, Some((first, last)))).expect("edges").edges;
@@ -132,8 +135,9 @@ fn values_on_edges_fall_where_the_cpu_has_them() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn every_type_with_nulls_and_chunks_has_the_same_statistics() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for n in [1usize, 63, 64, 65, 1000, 70_001] {
         let r = random(3);
         let bits: Vec<u8> = (0..n.div_ceil(8) + 9).map(|i| r.u32(i as u32) as u8).collect();
@@ -194,8 +198,9 @@ fn every_type_with_nulls_and_chunks_has_the_same_statistics() {
 
 /// A few rows through every kernel and layout of counters: small enough for compute-sanitizer's racecheck.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn few_rows_reach_every_kernel() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let n = 9001;
     let doubles: Vec<f64> = (0..n).map(|i| (random(21).unit(i as u64) * 200.0 - 50.0).floor()).collect();
     let bits: Vec<u8> = (0..n / 8 + 2).map(|i| random(22).u32(i as u32) as u8).collect();
@@ -225,8 +230,9 @@ fn few_rows_reach_every_kernel() {
 
 /// One launch finds the range and counts wherever there are bins between two ends, and leaves the rest to the host.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn range_and_counts_come_from_one_launch() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for (name, doubles) in shapes(300_001) {
         let singles: Vec<f32> = doubles.iter().map(|x| *x as f32).collect();
         for column in [Column::from_f64("x", &doubles), Column::from_f32("x", &singles)] {
@@ -245,8 +251,9 @@ fn range_and_counts_come_from_one_launch() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn weights_are_added_in_the_same_order() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     for n in [0, 1, 31, 1000, 65_536, 65_537, 400_003] {
         let r = random(5);
         // Sums of these round at every step.
@@ -267,8 +274,9 @@ fn weights_are_added_in_the_same_order() {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn many_rows_have_the_same_statistics() {
-    let Some(gpu) = gpu() else { return };
+    let gpu = gpu();
     let n = 30_000_001;
     let r = random(9);
     let values: Vec<f32> = (0..n).map(|i| r.unit(i as u64) as f32).collect();

@@ -84,8 +84,9 @@ fn compare(n: usize) {
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn two_columns_have_the_same_cells() {
-    let Some(_) = gpu() else { return };
+    gpu();
     for n in [0, 1, 2, 1000, 65_537, 300_001] {
         compare(n);
     }
@@ -93,14 +94,16 @@ fn two_columns_have_the_same_cells() {
 
 /// Small enough for compute-sanitizer's racecheck.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn few_rows_reach_every_kernel() {
-    let Some(_) = gpu() else { return };
+    gpu();
     compare(3001);
 }
 
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn what_has_no_bins_is_the_same_error() {
-    let Some(_) = gpu() else { return };
+    gpu();
     let params = Histogram2dParams { x: axis(3, None), y: axis(4, None), density: false };
     let (finite, infinite, nothing) = ([1.0, 2.0, 2.0], [1.0, f64::INFINITY, 0.0], [f64::NAN; 3]);
     let column = |values| Column::from_f64("x", values);

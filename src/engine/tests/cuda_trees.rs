@@ -1,7 +1,7 @@
 //! A fit on the GPU gives the model of a fit on the CPU, byte for byte: every policy, loss, way to
 //! draw rows, constraint and categorical method, from one row to millions.
 //!
-//! Without a GPU these tests say so and pass, unless `TAIGA_REQUIRE_CUDA` is set.
+//! These tests are ignored unless asked for (`make test-cuda`), and then fail without a GPU.
 
 mod common;
 mod cuda_support;
@@ -18,10 +18,9 @@ use taiga_engine::model::Labels;
 
 /// Proves equal bytes under every policy for the plainest fits.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn plain_fits() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for loss in ["rmse", "logloss"] {
         for policy in ["symmetric", "depthwise", "leafwise"] {
             for rows in [2, 10, 1000, 40_000] {
@@ -39,20 +38,18 @@ fn plain_fits() {
 /// Proves equal bytes under every policy, loss and way to draw rows, with feature fractions,
 /// weights, constraints, held-out rows and early stopping dealt out over the combinations.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn any_policy_loss_and_sample() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     contract::combinations(20_000, |t, p, case| compare(t, &p, &format!("case {case}: {p:?}")));
 }
 
 /// Proves equal bytes where leaves are refitted by weighted quantiles: whole and fractional weights, weights of zero, many
 /// equal residuals, drawn and held-out rows, leaves with a row or none that counts.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn weighted_quantiles() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (case, (rows, policy, more)) in [
         (40_000, "symmetric", json!({ "loss": "mae" })),
         (40_000, "depthwise", json!({ "loss": "quantile", "alpha": 0.9 })),
@@ -88,10 +85,9 @@ fn weighted_quantiles() {
 /// Proves equal bytes at the edges of the layout: one border and 255, one block of features and
 /// several, many pieces of rows, deep trees.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn edges_of_the_layout() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (rows, features, more) in [
         (40_000, 6, json!({ "trees": 20 })),
         (40_000, 6, json!({ "trees": 8, "bins": 1, "policy": "depthwise" })),
@@ -113,10 +109,9 @@ fn edges_of_the_layout() {
 
 /// Proves equal bytes for small tables, which the CPU searches without histograms.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn small_tables() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     contract::small_tables(|t, p, case| compare(t, &p, &format!("case {case}: {p:?}")));
     for rows in [2, 3, 5, 17, 33] {
         for policy in ["symmetric", "depthwise", "leafwise"] {
@@ -133,10 +128,9 @@ fn small_tables() {
 /// Proves equal bytes where statistics are wide: a target with an outlier, under constant hessians,
 /// weights and counts.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn wide_statistics() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for policy in ["symmetric", "depthwise", "leafwise"] {
         for (weighted, min_data) in [(false, 0), (true, 0), (false, 20), (true, 20)] {
             let mut t = table(40_000, 6, "rmse", 5);
@@ -153,10 +147,9 @@ fn wide_statistics() {
 /// Proves equal bytes where the largest gradient is exactly as many times the mean as makes statistics wide, and
 /// beside that: there the order of sums would count, and a tree that grew ahead of the host may be void.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn at_the_edge_of_wide_statistics() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (rows, ones) in [(1024, 1), (1025, 1), (1023, 1), (4096, 4), (4097, 4), (8192, 9), (40_960, 40), (40_961, 40)] {
         for policy in ["symmetric", "depthwise", "leafwise"] {
             let mut t = table(rows, 5, "rmse", rows as u64);
@@ -174,10 +167,9 @@ fn at_the_edge_of_wide_statistics() {
 /// Proves equal bytes for columns of categories under every method: statistics under several
 /// permutations, combinations found while trees grow, one-hot questions, subsets.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn categories() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let mut case = 0;
     for (cardinalities, classes) in [(vec![7, 40], 0), (vec![3, 300, 12], 2), (vec![30, 30, 5], 3)] {
         for more in [
@@ -234,10 +226,9 @@ fn categories() {
 
 /// A few small fits that touch every kernel: what `compute-sanitizer` is run on.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn every_kernel_once() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (loss, features, more) in [
         ("logloss", 6, json!({ "policy": "depthwise" })),
         ("rmse", 6, json!({ "policy": "symmetric", "min_data_in_leaf": 5 })),
@@ -267,10 +258,9 @@ fn every_kernel_once() {
 
 /// Proves that fits that share the GPU at the same time give the bytes that each gives alone.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn several_fits_at_once() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let t = table(30_000, 8, "logloss", 31);
     let all: Vec<BoostingParams> = ["symmetric", "depthwise", "leafwise"]
         .into_iter()
@@ -293,10 +283,9 @@ fn several_fits_at_once() {
 
 /// Proves equal bytes from the types of columns that the CPU reads: f32, integers behind bitmaps.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn types_of_columns() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let t = table(20_000, 6, "logloss", 8);
     let single: Vec<Vec<f32>> = t.columns.iter().map(|c| c.iter().map(|x| *x as f32).collect()).collect();
     let whole: Vec<i32> = t.columns[1].iter().map(|x| if x.is_nan() { 7 } else { *x as i32 }).collect();
@@ -312,10 +301,9 @@ fn types_of_columns() {
 
 /// Proves equal bytes for millions of rows. `TAIGA_CUDA_ROWS` says how many; 2,000,000 unless told.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn many_rows() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     let rows: usize = std::env::var("TAIGA_CUDA_ROWS").ok().and_then(|r| r.parse().ok()).unwrap_or(2_000_000);
     let mut dice = Dice::new(12);
     let features = 28;

@@ -116,16 +116,19 @@ fn every_cut_and_every_changed_byte_is_refused_or_harmless() {
 #[test]
 fn forests_that_do_not_hold_together_are_refused() {
     let refused = |change: &dyn Fn(&mut Forest), words: &str| {
+        let mut changed = false;
         for forest in [small(2, "histogram"), small(0, "exact")] {
             let mut bad = forest.clone();
             change(&mut bad);
             // As bytes: a row that every tree has drawn is predicted NaN out of bag.
             if bad.to_bytes() != forest.to_bytes() {
+                changed = true;
                 let result: Result<Forest> = Forest::from_bytes(&bad.to_bytes());
                 let text = result.expect_err(words).to_string();
                 assert!(text.contains(words), "{text:?} does not say {words:?}");
             }
         }
+        assert!(changed, "{words:?}: no forest was changed");
     };
     refused(&|f| f.trees.clear(), "no tree");
     refused(&|f| f.trees[0].nodes[0].split.feature = 77, "no feature 77");
@@ -141,7 +144,7 @@ fn forests_that_do_not_hold_together_are_refused() {
     refused(&|f| f.trees[0].means.iter_mut().for_each(|m| *m = f64::INFINITY), "not finite");
     refused(&|f| f.trees[0].means.push(1.0), "means");
     refused(&|f| f.unit = 0.0, "unit");
-    refused(&|f| f.labels = Some(labels(1_000)), "");
+    refused(&|f| f.labels = Some(labels(1_000)), "not valid");
     refused(&|f| f.features[0].name = f.features[1].name.clone(), "twice");
     refused(&|f| f.features[0].borders = vec![2.0, 1.0], "ascend");
     refused(&|f| f.oob.as_mut().unwrap().predictions[0].truncate(3), "out-of-bag");

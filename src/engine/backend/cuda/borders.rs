@@ -31,6 +31,9 @@ const BORDERS: Image = Image { name: "borders", bytes: taiga_kernels::images::bo
 /// Numbers of a page: as many as [`BORDERS`] copies together.
 const PAGE: usize = 512;
 
+/// Bytes that come from memory for one value of a sample.
+const LINE: usize = 64;
+
 /// Bytes that sorting needs, beside the column: two arrays of keys, one of row numbers, and what CUB needs.
 fn bytes_for(values: usize, key: usize) -> u64 {
     values as u64 * (2 * key as u64 + 5) + (8 << 20)
@@ -61,7 +64,10 @@ pub fn borders(queue: &Queue, column: &Column<'_>, params: &BorderParams) -> Res
     let Some(sample) = params.sampled(rows) else {
         return sorted_borders(queue, DeviceColumn::numeric(queue, column)?, None, params);
     };
-    if let Some(there) = DeviceColumn::numeric_there(queue, column)? {
+    // To look for the column takes a pass over its memory; to gather the sample, a line of memory for each of its rows.
+    if sample.len() * LINE >= bytes
+        && let Some(there) = DeviceColumn::numeric_there(queue, column)?
+    {
         let sample: Vec<u32> = sample.into_iter().map(|row| row as u32).collect();
         return sorted_borders(queue, there, Some(queue.copy_of("the sample", &sample)?), params);
     }
@@ -69,9 +75,9 @@ pub fn borders(queue: &Queue, column: &Column<'_>, params: &BorderParams) -> Res
     let values = column.gather_f64(&sample);
     let brought = if column.is_f32() {
         let narrow: Vec<f32> = values.into_iter().map(|x| x as f32).collect();
-        DeviceColumn::numeric(queue, &Column::from_f32(column.name(), &narrow))?
+        DeviceColumn::passing(queue, &Column::from_f32(column.name(), &narrow))?
     } else {
-        DeviceColumn::numeric(queue, &Column::from_f64(column.name(), &values))?
+        DeviceColumn::passing(queue, &Column::from_f64(column.name(), &values))?
     };
     sorted_borders(queue, brought, None, params)
 }

@@ -1,22 +1,30 @@
 //! Columns that stay on a GPU after a call, so that the next expression of a query does not upload them
 //! again.
 //!
-//! A column is known by where its buffers are. Memory that is freed may come back with other values at the
-//! same address, so only columns that say who keeps their buffers ([`Column::kept_by`]) are cached, and the
-//! cache keeps the owner as long as the copy.
+//! A column is known by its bytes: by its [`Shape`] and a [`Fingerprint`] of all of them. Where they are in host memory says
+//! nothing, since memory that is freed comes back with other values, and an array that others share (NumPy's, say) is written
+//! to in its place. So:
+//!
+//! - What is looked for is hashed anew each time, a pass over its memory, and used only where the GPU has the same bytes.
+//! - What stays was hashed while it was uploaded, in the pinned memory that the bus read: even where a column is written to
+//!   between the search and the upload, or under it, its entry is of the bytes that went over.
+//! - Nothing of the host's memory is kept.
+//!
+//! Where no column of the same shape is on the GPU there is nothing to look for, and nothing is hashed: a column's first use
+//! costs no pass of its own.
 //!
 //! It holds a share of the device's memory at most, the columns used last, and each for a minute after its
-//! last use: it is for the expressions of one query, and keeps the host's memory of those columns too. What
-//! is short of device memory takes the cache's first.
+//! last use: it is for the expressions of one query. What is short of device memory takes the cache's first.
 //!
-//! `TAIGA_CUDA_CACHE` in the environment says how many bytes it may hold; 0 turns it off.
+//! `TAIGA_CUDA_CACHE` in the environment says how many bytes it may hold; 0 turns it off, hashes and all.
 
-use super::column::{Form, Stored};
+use super::column::Stored;
 use super::device::Gpu;
 use super::error::driver;
+use super::fingerprint::{Fingerprint, Shape, fingerprints};
 use super::queue::Queue;
 use crate::backend::CacheInfo;
-use crate::column::{Bits, Column, Owner, Values};
+use crate::column::Column;
 use crate::error::Result;
 use cudarc::driver::{CudaEvent, CudaStream};
 use std::collections::HashMap;
@@ -31,60 +39,6 @@ const SHARE: u64 = 4;
 /// How long a column stays that nobody uses.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// Where bits are: the first byte, the bit to begin with, how many.
-type BitsAt = (usize, usize, usize);
-
-/// Where a chunk's values and validity are, and what they are.
-#[derive(PartialEq, Eq, Hash)]
-struct Place {
-    kind: u8,
-    scale: u32,
-    values: (usize, usize),
-    booleans: Option<BitsAt>,
-    validity: Option<BitsAt>,
-}
-
-/// What a column on the device is a copy of, and as what.
-#[derive(PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    form: Form,
-    places: Vec<Place>,
-}
-
-impl Key {
-    fn of(column: &Column<'_>, form: Form) -> Key {
-        let mut places = vec![];
-        column.segments(0, column.len(), |chunk, _, _, _| places.push(Place::of(&chunk.values(), chunk.validity())));
-        Key { form, places }
-    }
-}
-
-impl Place {
-    fn of(values: &Values<'_>, validity: Option<Bits<'_>>) -> Place {
-        fn at<T>(v: &[T]) -> (usize, usize) {
-            (v.as_ptr() as usize, v.len())
-        }
-        let bits = |b: Bits<'_>| (b.bytes().as_ptr() as usize, b.offset(), b.len());
-        let (kind, values, scale, booleans) = match values {
-            Values::F32(v) => (0, at(v), 0, None),
-            Values::F64(v) => (1, at(v), 0, None),
-            Values::I8(v) => (2, at(v), 0, None),
-            Values::I16(v) => (3, at(v), 0, None),
-            Values::I32(v) => (4, at(v), 0, None),
-            Values::I64(v) => (5, at(v), 0, None),
-            Values::I128(v) => (6, at(v), 0, None),
-            Values::U8(v) => (7, at(v), 0, None),
-            Values::U16(v) => (8, at(v), 0, None),
-            Values::U32(v) => (9, at(v), 0, None),
-            Values::U64(v) => (10, at(v), 0, None),
-            Values::U128(v) => (11, at(v), 0, None),
-            Values::Bool(b) => (12, (0, b.len()), 0, Some(bits(*b))),
-            Values::Decimal(v, scale) => (13, at(v), *scale, None),
-        };
-        Place { kind, scale, values, booleans, validity: validity.map(bits) }
-    }
-}
-
 /// A column that stays.
 struct Entry {
     stored: Arc<Stored>,
@@ -94,13 +48,15 @@ struct Entry {
     /// When it was used last: the time, and the number of that use.
     used: Instant,
     use_number: u64,
-    /// Behind the copy, so that it goes last.
-    _owner: Owner,
 }
+
+/// Who waits for whom: a column's shape, and where its bytes begin. Columns that have this in common are most likely the same;
+/// if they are not, one has waited in vain, and no more.
+type Waiting = (Shape, usize);
 
 #[derive(Default)]
 struct Inner {
-    entries: HashMap<Key, Entry>,
+    entries: HashMap<Shape, HashMap<Fingerprint, Entry>>,
     /// Bytes of all of them.
     bytes: u64,
     /// Uses so far.
@@ -110,7 +66,7 @@ struct Inner {
     misses: u64,
     watched: bool,
     /// What is being copied by those whose turn it is, by their numbers.
-    turns: Vec<(u64, Key)>,
+    turns: Vec<(u64, Waiting)>,
     next_turn: u64,
 }
 
@@ -139,7 +95,8 @@ impl Cache {
     /// What it holds.
     pub fn info(&self, gpu: &Gpu) -> CacheInfo {
         let inner = self.locked();
-        CacheInfo { columns: inner.entries.len(), bytes: inner.bytes, limit: inner.limit(gpu), hits: inner.hits, misses: inner.misses }
+        let columns = inner.entries.values().map(HashMap::len).sum();
+        CacheInfo { columns, bytes: inner.bytes, limit: inner.limit(gpu), hits: inner.hits, misses: inner.misses }
     }
 
     /// Sets the bytes that it may hold: 0 turns it off, none is a share of the device's memory.
@@ -167,63 +124,80 @@ impl Cache {
         Ok(!streams.is_empty())
     }
 
-    /// The copy of a column as `form`, if it is there; `queue` waits until it is whole.
-    pub(super) fn find(&self, queue: &Queue, column: &Column<'_>, form: Form) -> Result<Option<Arc<Stored>>> {
-        if column.owner().is_none() || column.is_empty() {
-            return Ok(None);
+    /// Whether a column of this shape may stay at all.
+    pub(super) fn takes(&self, gpu: &Gpu, shape: Shape) -> bool {
+        let bytes = shape.bytes() as u64;
+        bytes > 0 && bytes <= self.locked().limit(gpu)
+    }
+
+    /// The copies of columns in these shapes, where the bytes that they have now are there; `queue` waits until they are whole.
+    pub(super) fn find(&self, queue: &Queue, columns: &[(&Column<'_>, Shape)]) -> Result<Vec<Option<Arc<Stored>>>> {
+        let mut found = vec![None; columns.len()];
+        // Those that have a shape of which there is any.
+        let mut asked = vec![];
+        for (i, (_, shape)) in columns.iter().enumerate().filter(|(_, (_, shape))| self.takes(queue.gpu(), *shape)) {
+            let mut inner = self.locked();
+            if inner.entries.contains_key(shape) {
+                asked.push(i);
+            } else {
+                inner.misses += 1;
+            }
         }
-        let key = Key::of(column, form);
+        let fingerprints = fingerprints(&asked.iter().map(|i| columns[*i]).collect::<Vec<_>>());
         let mut inner = self.locked();
-        let number = inner.next_use();
-        let Some(entry) = inner.entries.get_mut(&key) else {
-            inner.misses += (inner.limit(queue.gpu()) > 0) as u64;
-            return Ok(None);
-        };
-        (entry.used, entry.use_number) = (Instant::now(), number);
-        let (stored, waited) = (entry.stored.clone(), queue.stream().wait(&entry.ready));
-        inner.hits += 1;
-        waited.map_err(|e| driver(queue.gpu(), "waiting for another stream", e))?;
-        Ok(Some(stored))
+        for (i, fingerprint) in asked.into_iter().zip(fingerprints) {
+            let (shape, number) = (columns[i].1, inner.next_use());
+            let entry = inner.entries.get_mut(&shape).zip(fingerprint).and_then(|(of_shape, of)| of_shape.get_mut(&of));
+            let Some(entry) = entry else {
+                inner.misses += 1;
+                continue;
+            };
+            (entry.used, entry.use_number) = (Instant::now(), number);
+            let (stored, waited) = (entry.stored.clone(), queue.stream().wait(&entry.ready));
+            inner.hits += 1;
+            waited.map_err(|e| driver(queue.gpu(), "waiting for another stream", e))?;
+            found[i] = Some(stored);
+        }
+        Ok(found)
     }
 
     /// Waits while somebody else is copying the same column: expressions of one query run side by side, and the
     /// one that comes second is to find what the first one has brought. Whoever has a turn copies that one
     /// column and waits for no other.
-    pub(super) fn turn(&self, gpu: &Gpu, column: &Column<'_>, form: Form) -> Option<Turn<'_>> {
-        let mut inner = self.locked();
-        if column.owner().is_none() || column.is_empty() || inner.limit(gpu) == 0 {
+    pub(super) fn turn(&self, gpu: &Gpu, column: &Column<'_>, shape: Shape) -> Option<Turn<'_>> {
+        if !self.takes(gpu, shape) {
             return None;
         }
-        let key = Key::of(column, form);
-        while inner.turns.iter().any(|(_, other)| *other == key) {
+        let waiting = (shape, column.address());
+        let mut inner = self.locked();
+        while inner.turns.iter().any(|(_, other)| *other == waiting) {
             inner = self.1.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
         let number = inner.next_turn;
         inner.next_turn += 1;
-        inner.turns.push((number, key));
+        inner.turns.push((number, waiting));
         Some(Turn { cache: self, number })
     }
 
-    /// Keeps a copy that `queue` has been given all of, where the column has an owner and there is room;
-    /// gives whether it did.
-    pub(super) fn keep(&self, queue: &Queue, column: &Column<'_>, form: Form, stored: &Arc<Stored>) -> Result<bool> {
-        let Some(owner) = column.owner() else { return Ok(false) };
+    /// Keeps a copy that `queue` has been given all of, and that has this fingerprint, where there is room; gives
+    /// whether it did.
+    pub(super) fn keep(&self, queue: &Queue, shape: Shape, fingerprint: Fingerprint, stored: &Arc<Stored>) -> Result<bool> {
         let (gpu, bytes) = (queue.gpu(), stored.bytes());
         let limit = self.locked().limit(gpu);
         if bytes == 0 || bytes > limit {
             return Ok(false);
         }
         let ready = queue.stream().record_event(None).map_err(|e| driver(gpu, "recording an event", e))?;
-        let key = Key::of(column, form);
         let dropped = {
             let mut inner = self.locked();
-            if inner.entries.contains_key(&key) {
+            if inner.entries.get(&shape).is_some_and(|of_shape| of_shape.contains_key(&fingerprint)) {
                 // Another query was quicker.
                 return Ok(false);
             }
             let dropped = inner.shrink(limit - bytes);
             let (used, use_number) = (Instant::now(), inner.next_use());
-            inner.entries.insert(key, Entry { stored: stored.clone(), ready, bytes, used, use_number, _owner: owner.clone() });
+            let entry = Entry { stored: stored.clone(), ready, bytes, used, use_number };
+            inner.entries.entry(shape).or_default().insert(fingerprint, entry);
             inner.bytes += bytes;
             if !std::mem::replace(&mut inner.watched, true) {
                 std::thread::spawn(|| gpu.cache.watch());
@@ -260,18 +234,20 @@ impl Inner {
     }
 
     /// Takes out those used longest ago until no more than `most` bytes are left. They are to be dropped when the
-    /// lock is free again: an owner's end may be anything.
+    /// lock is free again: that is up to the driver.
     fn shrink(&mut self, most: u64) -> Vec<Entry> {
         let mut dropped = vec![];
         while self.bytes > most {
-            let Some(oldest) = self.entries.values().map(|e| e.use_number).min() else { break };
+            let Some(oldest) = self.entries.values().flat_map(HashMap::values).map(|e| e.use_number).min() else { break };
             dropped.extend(self.take_out(|e| e.use_number == oldest));
         }
         dropped
     }
 
     fn take_out(&mut self, which: impl Fn(&Entry) -> bool) -> Vec<Entry> {
-        let out: Vec<Entry> = self.entries.extract_if(|_, e| which(e)).map(|(_, e)| e).collect();
+        let of_shapes = self.entries.values_mut();
+        let out: Vec<Entry> = of_shapes.flat_map(|of_shape| of_shape.extract_if(|_, e| which(e))).map(|(_, e)| e).collect();
+        self.entries.retain(|_, of_shape| !of_shape.is_empty());
         self.bytes -= out.iter().map(|e| e.bytes).sum::<u64>();
         out
     }

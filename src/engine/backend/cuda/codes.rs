@@ -174,7 +174,7 @@ fn quantize_group(
     missing: &mut CudaViewMut<'_, u32>,
 ) -> Result<()> {
     let place_codes = queue.gpu().kernel(CODES, "place_u8")?;
-    let mut columns = sources.iter().map(|(source, _)| source.room(copies)).collect::<Result<Vec<OnDevice>>>()?;
+    let mut columns = rooms(copies, sources)?;
     let mut uploads: Vec<Upload<'_>> = vec![];
     // Of each upload its source, and of each source the uploads that are not done.
     let (mut source_of, mut left) = (vec![], vec![0; sources.len()]);
@@ -216,9 +216,9 @@ fn quantize_group(
         })
     });
     if result.is_ok() {
-        for (column, (source, _)) in columns.iter_mut().zip(sources) {
-            if let (OnDevice::Values(column), Source::Values(from, ..)) = (column, source) {
-                column.keep(copies, from)?;
+        for column in &mut columns {
+            if let OnDevice::Values(column) = column {
+                column.keep(copies)?;
             }
         }
     }
@@ -239,13 +239,26 @@ impl<'a> Source<'a> {
             Source::Codes(codes) => codes.len(),
         }
     }
+}
 
-    fn room(&self, queue: &Queue) -> Result<OnDevice> {
-        Ok(match self {
-            Source::Values(column, ..) => OnDevice::Values(DeviceColumn::numeric_room(queue, column)?),
-            Source::Codes(codes) => OnDevice::Codes(queue.alloc::<u8>("codes", codes.len())?),
+/// What is there already of the sources, and room for the others.
+fn rooms(queue: &Queue, sources: &[(Source<'_>, Place)]) -> Result<Vec<OnDevice>> {
+    let columns: Vec<&Column<'_>> = sources
+        .iter()
+        .filter_map(|(source, _)| match source {
+            Source::Values(column, ..) => Some(*column),
+            Source::Codes(_) => None,
         })
+        .collect();
+    let mut values = DeviceColumn::numeric_rooms(queue, &columns)?.into_iter();
+    let mut rooms = vec![];
+    for (source, _) in sources {
+        rooms.extend(match source {
+            Source::Values(..) => values.next().map(OnDevice::Values),
+            Source::Codes(codes) => Some(OnDevice::Codes(queue.alloc::<u8>("codes", codes.len())?)),
+        });
     }
+    Ok(rooms)
 }
 
 impl OnDevice {

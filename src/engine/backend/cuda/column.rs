@@ -1,11 +1,13 @@
 //! Columns on the GPU.
 
+use super::fingerprint::{Pieces, Shape, piece};
 use super::queue::Queue;
 use super::stats::pointer;
 use super::upload::{Fill, Upload};
 use crate::column::{Column, Values};
 use crate::error::Result;
 use cudarc::driver::{CudaSlice, CudaStream};
+use std::hint::black_box;
 use std::sync::Arc;
 
 /// What values are on the GPU.
@@ -37,7 +39,7 @@ impl Form {
         }
     }
 
-    fn is_float(self) -> bool {
+    pub(super) fn is_float(self) -> bool {
         matches!(self, Form::F32 | Form::F64)
     }
 
@@ -99,13 +101,14 @@ impl Stored {
 
 /// A column on the GPU: its chunks one behind the other.
 pub struct DeviceColumn {
-    form: Form,
-    rows: usize,
+    shape: Shape,
     stored: Arc<Stored>,
     /// The stream of the queue that works with it.
     stream: Arc<CudaStream>,
     /// Whether it was there already.
     found: bool,
+    /// The hashes of what is uploaded, where it may stay.
+    hashes: Option<Arc<Pieces>>,
     /// Whether others have it too ([`super::cache`]).
     shared: bool,
 }
@@ -145,29 +148,37 @@ impl DeviceColumn {
         DeviceColumn::with_form(queue, column, Form::F64)
     }
 
-    fn with_form(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
-        let _turn = queue.gpu().cache.turn(queue.gpu(), column, form);
-        let mut on_device = DeviceColumn::room(queue, column, form)?;
+    /// [`DeviceColumn::numeric`] of a column that nothing else will ask for: it neither stays nor is looked for.
+    pub(super) fn passing(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
+        let on_device = DeviceColumn::new_room(queue, column, Shape::of(column, Form::of(column, Form::numeric)))?;
         queue.upload_each(&on_device.uploads(queue, column), &mut |_| Ok(()))?;
-        on_device.keep(queue, column)?;
+        Ok(on_device)
+    }
+
+    fn with_form(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
+        let _turn = queue.gpu().cache.turn(queue.gpu(), column, Shape::of(column, form));
+        let mut rooms = DeviceColumn::rooms(queue, std::iter::once((column, form)))?;
+        let mut on_device = rooms.remove(0);
+        queue.upload_each(&on_device.uploads(queue, column), &mut |_| Ok(()))?;
+        on_device.keep(queue)?;
         Ok(on_device)
     }
 
     /// [`DeviceColumn::numeric`] where it is there already.
     pub(super) fn numeric_there(queue: &Queue, column: &Column<'_>) -> Result<Option<DeviceColumn>> {
-        DeviceColumn::there(queue, column, Form::of(column, Form::numeric))
+        let shape = Shape::of(column, Form::of(column, Form::numeric));
+        let found = queue.gpu().cache.find(queue, &[(column, shape)])?;
+        Ok(found.into_iter().next().flatten().map(|stored| DeviceColumn::there(queue, shape, stored)))
     }
 
-    fn there(queue: &Queue, column: &Column<'_>, form: Form) -> Result<Option<DeviceColumn>> {
-        let (rows, stream) = (column.len(), queue.stream().clone());
-        let stored = queue.gpu().cache.find(queue, column, form)?;
-        Ok(stored.map(|stored| DeviceColumn { form, rows, stored, stream, found: true, shared: true }))
+    fn there(queue: &Queue, shape: Shape, stored: Arc<Stored>) -> DeviceColumn {
+        DeviceColumn { shape, stored, stream: queue.stream().clone(), found: true, hashes: None, shared: true }
     }
 
-    /// [`DeviceColumn::numeric`] where it is there already; else room for it, to be filled by
+    /// Of each column [`DeviceColumn::numeric`] where it is there already; else room for it, to be filled by
     /// [`DeviceColumn::uploads`].
-    pub(super) fn numeric_room(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
-        DeviceColumn::room(queue, column, Form::of(column, Form::numeric))
+    pub(super) fn numeric_rooms(queue: &Queue, columns: &[&Column<'_>]) -> Result<Vec<DeviceColumn>> {
+        DeviceColumn::rooms(queue, columns.iter().map(|column| (*column, Form::of(column, Form::numeric))))
     }
 
     /// Bytes that [`DeviceColumn::numeric`] takes, about.
@@ -175,54 +186,85 @@ impl DeviceColumn {
         column.len() * Form::of(column, Form::numeric).size()
     }
 
-    fn room(queue: &Queue, column: &Column<'_>, form: Form) -> Result<DeviceColumn> {
-        if let Some(there) = DeviceColumn::there(queue, column, form)? {
-            return Ok(there);
-        }
-        let (rows, size) = (column.len(), form.size());
+    fn rooms<'a, 'b: 'a>(queue: &Queue, columns: impl Iterator<Item = (&'a Column<'b>, Form)>) -> Result<Vec<DeviceColumn>> {
+        let (gpu, shaped) = (queue.gpu(), columns.map(|(column, form)| (column, Shape::of(column, form))).collect::<Vec<_>>());
+        let found = gpu.cache.find(queue, &shaped)?;
+        let room = |((column, shape), stored): (&(&Column<'_>, Shape), Option<Arc<Stored>>)| match stored {
+            Some(stored) => Ok(DeviceColumn::there(queue, *shape, stored)),
+            None => {
+                let mut room = DeviceColumn::new_room(queue, column, *shape)?;
+                room.hashes = gpu.cache.takes(gpu, *shape).then(|| Arc::new(Pieces::new(*shape)));
+                Ok(room)
+            }
+        };
+        shaped.iter().zip(found).map(room).collect()
+    }
+
+    fn new_room(queue: &Queue, column: &Column<'_>, shape: Shape) -> Result<DeviceColumn> {
         let stream = queue.stream().clone();
-        let mut nulls = false;
-        column.segments(0, rows, |chunk, _, _, _| nulls |= chunk.validity().is_some());
-        let bitmap = nulls && !form.is_float();
         // What it says where there is too little is what a check before would: asking for the memory that is free takes longer
         // than the rest.
         let what = format!("column `{}`", column.name());
-        let values = queue.alloc::<u8>(&what, rows * size)?;
-        let validity = if bitmap { Some(queue.alloc::<u32>(&what, rows.div_ceil(32))?) } else { None };
-        Ok(DeviceColumn { form, rows, stored: Arc::new(Stored { values, validity }), stream, found: false, shared: false })
+        let values = queue.alloc::<u8>(&what, shape.values())?;
+        let validity = if shape.bitmap { Some(queue.alloc::<u32>(&what, shape.bits() / 4)?) } else { None };
+        Ok(DeviceColumn { shape, stored: Arc::new(Stored { values, validity }), stream, found: false, hashes: None, shared: false })
     }
 
-    /// What fills the room that was made for `column`.
+    /// What fills the room that was made for `column`. What may stay is hashed on the way, from the pinned memory that the
+    /// bus reads and nobody else writes: the fingerprint is of the bytes that are on the GPU then, even of a column that
+    /// somebody writes to meanwhile.
     pub(super) fn uploads<'a>(&self, queue: &Queue, column: &'a Column<'_>) -> Vec<Upload<'a>> {
         if self.found {
             return vec![];
         }
-        let (form, rows) = (self.form, self.rows);
-        let values: Fill<'a> = Box::new(move |offset, out| fill(column, form, offset / form.size(), out));
-        let mut uploads = vec![Upload { to: pointer(queue, &self.stored.values), bytes: rows * form.size(), fill: values }];
+        let (shape, form, hashes) = (self.shape, self.shape.form, self.hashes.clone());
+        let values: Fill<'a> = Box::new(move |offset, out| {
+            let (mut hash, mut at) = (hashes.as_ref().map(|_| piece()), 0);
+            each_batch(column, form, offset / form.size(), out.len() / form.size(), &mut |bytes| {
+                let copy = &mut out[at..at + bytes.len()];
+                copy.copy_from_slice(bytes);
+                at += copy.len();
+                if let Some(hash) = &mut hash {
+                    // Black, so that what is hashed is read from the copy.
+                    hash.update(black_box(copy));
+                }
+            });
+            if let (Some(hashes), Some(hash)) = (&hashes, hash) {
+                hashes.set_values(offset, hash.digest128());
+            }
+        });
+        let mut uploads = vec![Upload { to: pointer(queue, &self.stored.values), bytes: shape.values(), fill: values }];
         if let Some(words) = &self.stored.validity {
-            let bits: Fill<'a> = Box::new(move |offset, out| fill_validity(column, offset * 8, out));
-            uploads.push(Upload { to: pointer(queue, words), bytes: rows.div_ceil(32) * 4, fill: bits });
+            let hashes = self.hashes.clone();
+            let bits: Fill<'a> = Box::new(move |offset, out| {
+                fill_validity(column, offset * 8, out);
+                if let Some(hashes) = &hashes {
+                    let mut hash = piece();
+                    hash.update(black_box(out));
+                    hashes.set_bits(offset, hash.digest128());
+                }
+            });
+            uploads.push(Upload { to: pointer(queue, words), bytes: shape.bits(), fill: bits });
         }
         uploads
     }
 
-    /// Leaves it to the next expression, where the column's owner is known; all uploads are queued by now.
-    pub(super) fn keep(&mut self, queue: &Queue, column: &Column<'_>) -> Result<()> {
-        if !self.found && queue.gpu().cache.keep(queue, column, self.form, &self.stored)? {
-            self.shared = true;
+    /// Leaves it to the next expression, where there is room; all uploads are queued by now.
+    pub(super) fn keep(&mut self, queue: &Queue) -> Result<()> {
+        if let Some(fingerprint) = self.hashes.take().and_then(|hashes| hashes.fingerprint()) {
+            self.shared = queue.gpu().cache.keep(queue, self.shape, fingerprint, &self.stored)?;
         }
         Ok(())
     }
 
     /// What the values are.
     pub fn form(&self) -> Form {
-        self.form
+        self.shape.form
     }
 
     /// The number of rows.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.shape.rows
     }
 
     /// The values' bytes.
@@ -251,49 +293,44 @@ pub(super) fn bytes_of_mut<T: Copy>(values: &mut [T]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
-/// Writes the values from row `start` on to `out`.
-fn fill(column: &Column<'_>, form: Form, start: usize, out: &mut [u8]) {
-    let rows = out.len() / form.size();
+/// Calls `visit` with the bytes that the values of `rows` rows from `start` on have on the GPU, some at a time and in order:
+/// few enough to be still in the nearest cache when what `visit` does with them next reads them again.
+pub(super) fn each_batch(column: &Column<'_>, form: Form, start: usize, rows: usize, visit: &mut dyn FnMut(&[u8])) {
+    let batches = |rows: usize| (0..rows).step_by(BATCH).map(move |from| (from, BATCH.min(rows - from)));
     match form {
         Form::F32 => {
             let mut scratch = Vec::new();
-            for (i, out) in out.chunks_mut(BATCH * 4).enumerate() {
-                out.copy_from_slice(bytes_of(column.read_f32(start + i * BATCH, out.len() / 4, &mut scratch)));
-            }
+            batches(rows).for_each(|(from, n)| visit(bytes_of(column.read_f32(start + from, n, &mut scratch))));
         }
         Form::F64 => {
             let mut scratch = Vec::new();
-            for (i, out) in out.chunks_mut(BATCH * 8).enumerate() {
-                out.copy_from_slice(bytes_of(column.borrow_f64(start + i * BATCH, out.len() / 8, &mut scratch)));
-            }
+            batches(rows).for_each(|(from, n)| visit(bytes_of(column.borrow_f64(start + from, n, &mut scratch))));
         }
-        _ => column.segments(start, rows, |chunk, inner, at, n| {
-            let out = &mut out[at * form.size()..(at + n) * form.size()];
-            let bytes = match chunk.values() {
-                Values::I8(v) => bytes_of(&v[inner..inner + n]),
-                Values::I16(v) => bytes_of(&v[inner..inner + n]),
-                Values::I32(v) => bytes_of(&v[inner..inner + n]),
-                Values::I64(v) => bytes_of(&v[inner..inner + n]),
-                Values::I128(v) | Values::Decimal(v, _) => bytes_of(&v[inner..inner + n]),
-                Values::U8(v) => bytes_of(&v[inner..inner + n]),
-                Values::U16(v) => bytes_of(&v[inner..inner + n]),
-                Values::U32(v) => bytes_of(&v[inner..inner + n]),
-                Values::U64(v) => bytes_of(&v[inner..inner + n]),
-                Values::U128(v) => bytes_of(&v[inner..inner + n]),
-                Values::F32(v) => bytes_of(&v[inner..inner + n]),
-                Values::F64(v) => bytes_of(&v[inner..inner + n]),
-                Values::Bool(bits) => {
-                    out.iter_mut().enumerate().for_each(|(i, o)| *o = bits.get(inner + i) as u8);
-                    return;
+        _ => column.segments(start, rows, |chunk, inner, _, n| {
+            for (from, n) in batches(n) {
+                let of = inner + from..inner + from + n;
+                match chunk.values() {
+                    Values::I8(v) => visit(bytes_of(&v[of])),
+                    Values::I16(v) => visit(bytes_of(&v[of])),
+                    Values::I32(v) => visit(bytes_of(&v[of])),
+                    Values::I64(v) => visit(bytes_of(&v[of])),
+                    Values::I128(v) | Values::Decimal(v, _) => visit(bytes_of(&v[of])),
+                    Values::U8(v) => visit(bytes_of(&v[of])),
+                    Values::U16(v) => visit(bytes_of(&v[of])),
+                    Values::U32(v) => visit(bytes_of(&v[of])),
+                    Values::U64(v) => visit(bytes_of(&v[of])),
+                    Values::U128(v) => visit(bytes_of(&v[of])),
+                    Values::F32(v) => visit(bytes_of(&v[of])),
+                    Values::F64(v) => visit(bytes_of(&v[of])),
+                    Values::Bool(bits) => visit(&of.map(|i| bits.get(i) as u8).collect::<Vec<u8>>()),
                 }
-            };
-            out.copy_from_slice(bytes);
+            }
         }),
     }
 }
 
 /// Writes the validity of the rows from `start`, a multiple of 8, on to `out`, a bit each.
-fn fill_validity(column: &Column<'_>, start: usize, out: &mut [u8]) {
+pub(super) fn fill_validity(column: &Column<'_>, start: usize, out: &mut [u8]) {
     out.fill(0);
     let rows = (out.len() * 8).min(column.len() - start);
     column.segments(start, rows, |chunk, inner, at, n| {

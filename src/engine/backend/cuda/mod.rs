@@ -5,7 +5,7 @@
 //! - [`queue`]: a [`Queue`] is what one query works with: a stream, its allocations, its launches.
 //! - [`memory`]: how much there is, and the check before anything is allocated.
 //! - [`upload`]: from borrowed host memory through pinned buffers, at the speed of the bus.
-//! - [`cache`]: columns that stay for the next expression.
+//! - [`cache`]: columns that stay for the next expression, found by their [`fingerprint`].
 //! - [`trees`]: boosted trees; [`forest`]: random forests; [`linear`]: sparse logistic regression.
 //! - [`mod@column`]: columns on the GPU; [`stats`], [`range`], [`stats2d`]: their statistics; [`codes`]:
 //!   their codes; [`borders`]: their borders; [`encoding`]: target encoding; [`combine`]: combinations; [`ctr`]: statistics of categories inside the trees;
@@ -28,6 +28,7 @@ mod ctr_maker;
 pub mod device;
 pub mod encoding;
 pub mod error;
+mod fingerprint;
 pub mod forest;
 pub mod linear;
 pub mod memory;

@@ -23,13 +23,13 @@ use std::sync::{Mutex, PoisonError};
 pub const PIECE: usize = 4 << 20;
 
 /// Threads that copy: as many as it takes to keep the bus busy (6 reach 49 GB/s, 8 and more 52).
-const MOST_THREADS: usize = 8;
+pub(super) const MOST_THREADS: usize = 8;
 
 /// Slots that wait for the next upload, at most: those of one; 64 MiB.
 const MOST_SLOTS: usize = 2 * MOST_THREADS;
 
 /// So much and less goes without slots.
-const SMALL: usize = 256 << 10;
+pub(super) const SMALL: usize = 256 << 10;
 
 /// A pinned buffer.
 struct Slot {

@@ -1,31 +1,22 @@
-//! A queue on the first GPU; or word that there is none.
+//! A queue on the first GPU. Tests that need one are `#[ignore = "needs a GPU: make test-cuda"]`, so that a run without one
+//! says that they did not run; asked for, they fail where there is none.
 
 use cudarc::driver::{CudaSlice, DeviceRepr, ValidAsZeroBits};
 use std::io::Write;
 use std::sync::OnceLock;
 use taiga_engine::backend::cuda::{self, Queue};
 
-/// With this variable set (to anything but 0 or nothing) tests without a GPU fail.
-const REQUIRE: &str = "TAIGA_REQUIRE_CUDA";
-
 pub struct Gpu {
     pub queue: Queue,
 }
 
-/// The GPU; `None`, after saying so, where there is none and none is required.
+/// The GPU.
 ///
 /// # Panics
-/// Where there is none and `TAIGA_REQUIRE_CUDA` is set; where there is one and it fails.
-pub fn gpu() -> Option<&'static Gpu> {
+/// Where there is none, and where there is one and it fails.
+pub fn gpu() -> &'static Gpu {
     static GPU: OnceLock<Result<Gpu, String>> = OnceLock::new();
-    match GPU.get_or_init(open) {
-        Ok(gpu) => Some(gpu),
-        Err(why) => {
-            let required = std::env::var(REQUIRE).is_ok_and(|v| !v.is_empty() && v != "0");
-            assert!(!required, "{REQUIRE} is set, but {why}");
-            None
-        }
-    }
+    GPU.get_or_init(open).as_ref().unwrap_or_else(|why| panic!("this test needs a GPU, but {why}"))
 }
 
 /// To the terminal itself: the test harness swallows what `println!` says in a test that passes.
@@ -39,10 +30,7 @@ fn open() -> Result<Gpu, String> {
             say(&format!("GPU: {}, compute capability {:?}", gpu.name(), gpu.capability()));
             Ok(Gpu { queue: Queue::new(gpu).expect("a queue") })
         }
-        Err(why) => {
-            say(&format!("NOT TESTED, since {why} (with {REQUIRE}=1 this fails)"));
-            Err(why.to_string())
-        }
+        Err(why) => Err(why.to_string()),
     }
 }
 
