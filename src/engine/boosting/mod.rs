@@ -8,6 +8,7 @@ pub mod metric;
 mod monotone;
 pub mod params;
 pub(crate) mod prepare;
+mod ties;
 
 pub use fit::fit;
 pub use params::BoostingParams;

@@ -2,7 +2,7 @@
 
 use super::loss::{LeafRule, Loss};
 use super::params::{BoostingParams, ClassWeight, LossKind};
-use super::{Input, Target};
+use super::{Input, Target, ties};
 use crate::backend::CodedFeature;
 use crate::backend::cpu::team::Team;
 use crate::column::{Column, FeatureType};
@@ -351,11 +351,14 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
         return Err(Error::column(&input.target_name, "the target's range is larger than a float can hold"));
     }
     let unit = if largest > 0.0 { libm::ldexp(1.0, libm::ilogb(largest).clamp(-1000, 1000)) } else { 1.0 };
-    let target = (0..target.len())
+    let mut target = (0..target.len())
         .into_par_iter()
         .with_min_len(ROWS)
         .map(|i| (difference(i) / unit).clamp(-1e30, 1e30) as f32)
         .collect::<Vec<f32>>();
+    if loss.leaf_rule() != LeafRule::Newton {
+        ties::spread(&mut target, |i| counts(&i));
+    }
     let scores = vec![vec![0.0; target.len()]];
     Ok(Start { start, unit, target, scores })
 }

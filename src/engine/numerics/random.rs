@@ -18,6 +18,7 @@ pub enum Purpose {
     ForestRows,
     ForestNode,
     ForestShuffle,
+    TargetTies,
 }
 
 /// SplitMix64's finalizer.
