@@ -186,7 +186,8 @@ impl Growth<'_> {
         let mut nodes = vec![root];
         for depth in 0..self.params.depth {
             self.check()?;
-            let mut search: Vec<SearchNode> = nodes.iter().filter(|n| self.rules.is_searched(n.sums)).map(|n| self.search_node(n)).collect();
+            let mut search: Vec<SearchNode> =
+                nodes.iter().filter(|n| self.rules.is_searched(n.sums)).map(|n| self.search_node(n)).collect();
             if search.is_empty() {
                 break;
             }
