@@ -50,9 +50,13 @@ impl Counted {
             Target::Classes { codes, labels } => {
                 let weight = input.weight.as_ref().map(Column::to_f64);
                 let weighs = |row: usize| weight.as_ref().is_none_or(|w| w[row] > 0.0);
-                let mut occurs = vec![false; labels.len()];
-                (0..codes.len()).filter(|row| weighs(*row)).for_each(|row| occurs[codes[row] as usize] = true);
-                let (labels, number) = labels.only(&occurs);
+                let (mut weightless, mut counted) = (vec![false; labels.len()], vec![false; labels.len()]);
+                (0..codes.len()).for_each(|row| {
+                    let of = if weighs(row) { &mut counted } else { &mut weightless };
+                    of[codes[row] as usize] = true;
+                });
+                let stays: Vec<bool> = weightless.iter().zip(&counted).map(|(weightless, counted)| *counted || !weightless).collect();
+                let (labels, number) = labels.only(&stays);
                 OwnedTarget::Classes { codes: rows.iter().map(|row| number[codes[*row] as usize]).collect(), labels }
             }
         };
