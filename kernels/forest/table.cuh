@@ -76,7 +76,7 @@ struct Fit {
     // Of the features whose codes are ranks their distinct values, and where each feature's begin.
     const double* distinct;
     const uint64_t* distinct_starts;
-    // What a gain is multiplied by to be in units of the target; 1 for classes.
+    // What a gain is multiplied by to be in the units that gains are told in; 1 for classes.
     double unit;
     uint32_t features, drawn, few, many;
     uint32_t deeper;  // whether children may be split

@@ -238,9 +238,18 @@ extern "C" __global__ void __launch_bounds__(256)
 // sample.rs: what rows are ordered by under the ways to draw that look at derivatives.
 enum : uint32_t { BERNOULLI, GOSS, MVS };
 
+// The squares whose sum in float is right to its last digits.
+constexpr float LEAST_SQUARES = 1e-37f, MOST_SQUARES = 3.40282347e+38f;
+
 __device__ __forceinline__ float draw_key(uint32_t kind, float l2, Derivatives d) {
-    if (kind == MVS) return __fsqrt_rn(d.gradient * d.gradient + l2 * d.hessian * d.hessian);
-    return fabsf(d.gradient);
+    if (kind != MVS) return fabsf(d.gradient);
+    float squares = d.gradient * d.gradient + l2 * d.hessian * d.hessian;
+    if (squares >= LEAST_SQUARES && squares <= MOST_SQUARES) return __fsqrt_rn(squares);
+    // In double no square of a float overflows or vanishes.
+    double gradient = d.gradient, hessian = d.hessian;
+    double root = __dsqrt_rn(gradient * gradient + static_cast<double>(l2) * (hessian * hessian));
+    double most = 3.4028234663852886e38;
+    return static_cast<float>(root < most ? root : most);
 }
 
 constexpr uint32_t BUCKETS = 1u << 15;

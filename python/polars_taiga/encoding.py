@@ -138,7 +138,9 @@ def target_encode(
     seed
         The seed of orders and folds.
     weight
-        A weight for each row: not negative, not all zero.
+        A weight for each row: finite, not negative, not all zero. It says how many rows a row stands
+        for, so `prior_weight` is in its unit and `"auto"` knows it too. The target of a row of weight
+        0 counts nowhere.
     classes
         The labels of a String or Categorical target, which a query must know before it sees the
         rows. An Enum knows its own (not in early versions of Polars 1). With them, integers and

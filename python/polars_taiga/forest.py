@@ -70,7 +70,10 @@ def fit_forest(
         `categorical` names, are categories. Null and NaN are the same: missing; every split learns
         the side they go to.
     weight
-        A weight for each row: not negative, not all zero. (scikit-learn: `sample_weight`.)
+        A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
+        not there (`Model.rows` counts it all the same). A factor common to all weights changes
+        nothing; weights below 2^-31 of the largest (2^-30 with more than a billion draws) count as
+        that. (scikit-learn: `sample_weight`.)
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     trees

@@ -121,7 +121,13 @@ def fit_gbdt(
         Boolean columns that `categorical` names; null is a category of its own, and `predict` takes
         what it has not seen for a category without any rows.
     weight
-        A weight for each row: not negative, not all zero.
+        A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
+        not there: the model is that of the table without it (`Model.rows` counts it all the same).
+        Weights of any size will do, class weights included, and a factor common to all of them
+        changes nothing but what is in units of weights: hessians, and so `l2`, `l1`,
+        `min_child_weight`, `min_gain`, `cat_smooth` and `cat_l2`. Scale those along (or leave them
+        at 0) for the same trees; `l2` under `row_sample="mvs"` stays as it is there. Weights below
+        2^-126 of the largest count as about that.
     baseline
         Raw scores to start from, a column for each output (XGBoost's `base_margin`, LightGBM's
         `init_score`). `predict` does not know them: add them to its `output="raw"`.
@@ -171,8 +177,8 @@ def fit_gbdt(
         Rows that borders are fitted on, a seeded sample; default 200,000. (LightGBM:
         `bin_construct_sample_cnt`.)
     l2
-        L2 regularisation of leaf values, not negative; default 1. (XGBoost, LightGBM: `lambda`;
-        CatBoost: `l2_leaf_reg`.)
+        L2 regularisation of leaf values, in units of hessians (of weights), not negative; default 1.
+        (XGBoost, LightGBM: `lambda`; CatBoost: `l2_leaf_reg`.)
     l1
         L1 regularisation of leaf values, not negative; default 0. (XGBoost: `alpha`; LightGBM:
         `lambda_l1`.)

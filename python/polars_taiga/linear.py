@@ -82,7 +82,9 @@ def fit_sparse_lr(
         Numeric columns beside the lists, each a feature by its name: without null, NaN and infinite
         values. They are not scaled: bring them to similar ranges.
     weight
-        A weight for each row: not negative, not all zero.
+        A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
+        not there (`Model.rows` counts it all the same). A factor common to all weights changes
+        nothing but the default of `l2`.
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
         measured on them after each pass, and they train nothing.

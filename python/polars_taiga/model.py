@@ -233,8 +233,9 @@ class Model:
     def importance(self, kind: Literal["gain", "impurity", "split", "cover", "permutation"] = "gain") -> pl.DataFrame:
         """How much each feature matters: `feature`, `importance`, in the order of fitting.
 
-        `"gain"`: the total gain of its splits; `"split"`: their number; `"cover"`: the sum of
-        hessians of the rows that met them.
+        `"gain"`: the total gain of its splits, in units of the weights and, for losses that are in
+        units of the target, of its square; `"split"`: their number; `"cover"`: the sum of hessians of
+        the rows that met them.
 
         Of a forest `"gain"` (or `"impurity"`) is each feature's share of what splits lower the impurity
         by, the mean over the trees (scikit-learn's `feature_importances_`), `"cover"` the number of rows
@@ -257,7 +258,7 @@ class Model:
     @property
     def oob_predictions(self) -> pl.DataFrame:
         """Of a forest: for each training row the mean over the trees that did not draw it, null where there
-        is none: a column for each class, or `prediction`. No columns where it was not asked for.
+        is none and for rows of weight 0: a column for each class, or `prediction`. No columns where it was not asked for.
         """
         oob = self._inner.out_of_bag()
         if oob is None:

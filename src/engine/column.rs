@@ -5,6 +5,7 @@
 //! null and a NaN both read as NaN.
 
 mod bits;
+pub(crate) mod select;
 
 pub use bits::Bits;
 

@@ -103,7 +103,7 @@ impl Provenance {
 impl Envelope {
     /// The version that a value is written in: the older one, if nothing in it is `new` since.
     pub(crate) fn version_for(&self, provenance: &Provenance, new: bool) -> u32 {
-        if new || !provenance.is_empty() { self.version } else { self.provenance - 1 }
+        if new || !provenance.is_empty() { self.provenance } else { self.provenance - 1 }
     }
 
     /// The bytes of a payload of about `capacity` bytes and its provenance, in a version of

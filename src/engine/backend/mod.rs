@@ -111,7 +111,7 @@ pub struct TrainingData<'a> {
     /// How rows are drawn for each tree, and how many.
     pub row_sample: RowSample,
     pub row_fraction: f64,
-    /// `l2`, which minimal variance sampling weighs hessians by.
+    /// `l2`, which minimal variance sampling weighs hessians by, whatever the weights are in units of.
     pub l2: f64,
     /// Whether exact row counts are asked for besides the hessian sums.
     pub count_rows: bool,

@@ -1,12 +1,15 @@
 //! The boosting loop (Friedman, "Greedy function approximation", 2001; second-order as in Chen and
 //! Guestrin, "XGBoost", 2016).
 
+use super::counted::{Counted, rows_that_count};
 use super::derived::DerivedFeatures;
 use super::finish::{Questions, finish};
 use super::loss::{LeafRule, Link, Loss, loss};
 use super::metric::{metric, undefined};
 use super::params::{BoostingParams, LossKind, MetricKind, metric_names};
 use super::prepare::{self, NUMERIC_TARGET, Start};
+use super::units::settle;
+use super::weights::row_weights;
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
 use crate::backend::{Announced, Backend, CodedFeature, Extent, LeafSums, TrainingData, with_backend};
@@ -73,20 +76,30 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let measure = held_out_metric(input, params, raw_loss.as_ref())?;
     let target = prepare::target_numbers(input, raw_loss.as_ref())?;
     prepare::check_positive(&input.target, params.positive.as_ref())?;
-    let weight = prepare::row_weights(input, params)?;
+    let weights = row_weights(input, params)?;
+    if let Some(rows) = rows_that_count(weights.as_ref().map(|w| &w.values[..])) {
+        drop((target, weights));
+        let counted = Counted::new(input, rows)?;
+        let table = counted.input();
+        prepare::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
+        let rows = input.features[0].len() - input.held_out_rows();
+        return fit_on(team, &table, params, monitor).map(|model| Model { rows: rows as u64, ..model });
+    }
+    let (weight, weight_unit) = weights.map_or((None, 1.0), |w| (Some(w.values), w.unit));
     let numeric = prepare::code_features(input, params, team, &interrupted)?;
     let tree_params = tree_params(input, params, &numeric)?;
     let (mut features, base) = DerivedFeatures::new(team, input, params, &target, numeric)?;
     features.constrain(&tree_params.interaction);
 
-    let Start { start, unit, target: training_target, scores } =
+    let Start { start, unit, offset, factor, target: training_target, scores } =
         prepare::start(input, raw_loss.as_ref(), &target, weight.as_deref(), outputs)?;
-    let held_out = measure.map(|kind| HeldOut::new(kind, input, raw_loss.location(), &target, weight.as_deref(), &start, unit));
+    let held_out = measure.map(|kind| HeldOut::new(kind, input, raw_loss.location(), &target, weight.as_deref(), (&start, offset), unit));
     drop(target);
     let loss = loss(kind, params, classes, unit)?;
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
-    let tree_params =
-        TreeParams { l1: tree_params.l1 / gradient_unit, min_gain: tree_params.min_gain / gradient_unit / gradient_unit, ..tree_params };
+    // What both derivatives are in units of.
+    let weight_unit = weight_unit * factor;
+    let tree_params = in_units(tree_params, gradient_unit, weight_unit);
 
     // A set of scores for each permutation of categories' statistics, all alike at first.
     let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
@@ -107,18 +120,12 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         seed: params.seed,
     };
     let rows = data.target.len();
-    let rounds = Rounds {
-        params,
-        tree_params: &tree_params,
-        loss: loss.as_ref(),
-        units: (unit, gradient_unit),
-        held_out: held_out.as_ref(),
-        monitor,
-    };
+    let rounds = Rounds { params, tree_params: &tree_params, loss: loss.as_ref(), unit, held_out: held_out.as_ref(), monitor };
     let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.trees as usize * outputs };
     let chosen = |device: &str| monitor.device(device);
     let run = |backend: &mut dyn Backend| rounds.run(backend, &mut features);
-    let (mut trees, history) = with_backend(&params.device, team, data, extent, &interrupted, &chosen, run)?;
+    let (mut trees, gains, history) = with_backend(&params.device, team, data, extent, &interrupted, &chosen, run)?;
+    let units = settle(&mut trees, &gains, gradient_unit, weight_unit);
     let Questions { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
     let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() };
@@ -132,6 +139,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         labels,
         start,
         scale: unit,
+        units,
         trees,
         rows: training_rows,
         history,
@@ -144,8 +152,8 @@ struct Rounds<'a> {
     params: &'a BoostingParams,
     tree_params: &'a TreeParams,
     loss: &'a dyn Loss,
-    /// What scores and what gradients are in units of.
-    units: (f64, f64),
+    /// What scores are in units of.
+    unit: f64,
     held_out: Option<&'a HeldOut>,
     monitor: &'a dyn Monitor,
 }
@@ -153,9 +161,11 @@ struct Rounds<'a> {
 impl Rounds<'_> {
     /// Round after round: a tree for each output, their values added to the scores, the metric of
     /// the held-out rows; until all trees are grown or the metric no longer improves.
-    fn run(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>) -> Result<(Vec<Tree>, Option<History>)> {
+    /// With each tree the exponent of what its gains are in units of.
+    fn run(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let mut trees = Vec::with_capacity(params.trees as usize * outputs);
+        let mut gains = Vec::with_capacity(params.trees as usize * outputs);
         let mut least_gains = vec![f64::INFINITY; outputs];
         if self.held_out.is_none() && features.sets() == 1 && self.loss.leaf_rule() == LeafRule::Newton {
             backend.announce(Announced { learning_rate: params.learning_rate, trees: params.trees as u64 * outputs as u64 });
@@ -164,7 +174,9 @@ impl Rounds<'_> {
         for round in 0..params.trees {
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * outputs as u64 + output as u64;
-                trees.push(self.tree(backend, features, number, output, least_gain)?);
+                let (tree, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
+                trees.push(tree);
+                gains.push(gain_exponent);
             }
             backend.update_scores()?;
             let value = match (&mut history, self.held_out) {
@@ -189,10 +201,11 @@ impl Rounds<'_> {
             trees.truncate((history.best as usize + 1) * outputs);
         }
         features.subsets = backend.category_sets().to_vec();
-        Ok((trees, history))
+        Ok((trees, gains, history))
     }
 
-    /// Grows tree `number` of the fit for `output` and gives its leaves their values. `least_gain`: see [`grow`].
+    /// Grows tree `number` of the fit for `output` and gives its leaves their values; with the exponent of what its gains are
+    /// in units of. `least_gain`: see [`grow`].
     fn tree(
         &self,
         backend: &mut dyn Backend,
@@ -200,8 +213,7 @@ impl Rounds<'_> {
         number: u64,
         output: usize,
         least_gain: &mut f64,
-    ) -> Result<Tree> {
-        let gradient_unit = self.units.1;
+    ) -> Result<(Tree, i32)> {
         let interrupted = || self.monitor.interrupted();
         let outputs = self.loss.outputs();
         let own = features.set_of(number);
@@ -218,10 +230,7 @@ impl Rounds<'_> {
             }
         }
         grown.tree.leaves_mut().clone_from_slice(&leaves);
-        for s in grown.tree.splits_mut() {
-            s.gain = (s.gain as f64 * gradient_unit * gradient_unit).min(f32::MAX as f64) as f32;
-        }
-        Ok(grown.tree)
+        Ok((grown.tree, grown.gain_exponent))
     }
 
     /// The leaves of the tree just ended or replayed, from their sums; the backend has their values.
@@ -235,7 +244,7 @@ impl Rounds<'_> {
             }
         };
         let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate) as f32).collect();
-        if values.iter().any(|v| !(*v as f64 * self.units.0).is_finite()) {
+        if values.iter().any(|v| !(*v as f64 * self.unit).is_finite()) {
             return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()));
         }
         backend.set_leaf_values(&values)?;
@@ -297,7 +306,7 @@ impl HeldOut {
         differences: bool,
         target: &[f64],
         weight: Option<&[f32]>,
-        start: &[f64],
+        (start, scores_offset): (&[f64], f64),
         unit: f64,
     ) -> HeldOut {
         let rows: Vec<usize> = (0..target.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
@@ -307,7 +316,7 @@ impl HeldOut {
             .map(|k| match (differences, baseline(k)) {
                 (true, Some(b)) => b.into_iter().map(|b| b + start[k]).collect(),
                 (true, None) => vec![start[k]; rows.len()],
-                (false, _) => vec![0.0; rows.len()],
+                (false, _) => vec![scores_offset; rows.len()],
             })
             .collect();
         HeldOut {
@@ -327,6 +336,24 @@ impl HeldOut {
             return Err(undefined(self.kind));
         }
         Ok(value)
+    }
+}
+
+/// The growing parameters beside gradients and hessians in these units: a gradient has the unit of the gradients and of the
+/// weights, a hessian that of the weights, a gain the square of the one over the other.
+fn in_units(params: TreeParams, gradient_unit: f64, weight_unit: f64) -> TreeParams {
+    let categories = CategoryRules {
+        smooth: params.categories.smooth / weight_unit,
+        l2: params.categories.l2 / weight_unit,
+        most: params.categories.most,
+    };
+    TreeParams {
+        l1: params.l1 / gradient_unit / weight_unit,
+        l2: params.l2 / weight_unit,
+        min_child_weight: params.min_child_weight / weight_unit,
+        min_gain: params.min_gain / gradient_unit / gradient_unit / weight_unit,
+        categories,
+        ..params
     }
 }
 

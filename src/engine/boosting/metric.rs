@@ -83,6 +83,15 @@ pub fn metric(kind: MetricKind, params: &BoostingParams, link: Link, scores: &[V
     if !kind.fits(link) || scores.is_empty() || target.is_empty() {
         return f64::NAN;
     }
+    if let Some(weight) = weight
+        && weight.contains(&0.0)
+    {
+        // A row of weight 0 is as if it were not there, even where what it adds has no value.
+        let rows: Vec<usize> = (0..weight.len()).filter(|row| weight[*row] != 0.0).collect();
+        let of = |values: &[f64]| rows.iter().map(|row| values[*row]).collect::<Vec<f64>>();
+        let (scores, target) = (scores.iter().map(|s| of(s)).collect::<Vec<_>>(), of(target));
+        return metric(kind, params, link, &scores, &target, Some(&rows.iter().map(|row| weight[*row]).collect::<Vec<f32>>()));
+    }
     let of_prediction = matches!(kind, MetricKind::Rmse | MetricKind::Mae | MetricKind::R2 | MetricKind::Quantile | MetricKind::Huber);
     let score = if of_prediction { predict(link, &scores[0]) } else { Cow::Borrowed(&scores[0][..]) };
     let rows = Rows { score: &score, target, weight };

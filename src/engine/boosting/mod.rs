@@ -1,5 +1,6 @@
 //! Gradient-boosted trees.
 
+pub(crate) mod counted;
 mod derived;
 mod finish;
 mod fit;
@@ -9,6 +10,8 @@ mod monotone;
 pub mod params;
 pub(crate) mod prepare;
 mod ties;
+pub(crate) mod units;
+pub(crate) mod weights;
 
 pub use fit::fit;
 pub use params::BoostingParams;
@@ -17,6 +20,7 @@ use crate::column::Column;
 use crate::model::Labels;
 
 /// What is to be predicted.
+#[derive(Clone)]
 pub enum Target<'a> {
     /// Numbers, for regression (or probabilities, for `cross_entropy`).
     Numbers(Column<'a>),
@@ -24,12 +28,22 @@ pub enum Target<'a> {
     Classes { codes: &'a [u32], labels: Labels },
 }
 
+impl Target<'_> {
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Target::Numbers(column) => column.len(),
+            Target::Classes { codes, .. } => codes.len(),
+        }
+    }
+}
+
 /// The table that a model is fitted on. All columns have the same length.
 pub struct Input<'a> {
     pub features: Vec<Column<'a>>,
     pub target: Target<'a>,
     pub target_name: String,
-    /// Not negative, and not all zero.
+    /// Not negative, and not all zero. A row of weight 0 is as if it were not there.
     pub weight: Option<Column<'a>>,
     /// Scores to start from, one column for each output.
     pub baseline: Vec<Column<'a>>,

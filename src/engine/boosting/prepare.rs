@@ -1,13 +1,14 @@
 //! From a table to what a backend trains on: checks, targets, weights, borders.
 
 use super::loss::{LeafRule, Loss};
-use super::params::{BoostingParams, ClassWeight, LossKind};
+use super::params::{BoostingParams, LossKind};
 use super::{Input, Target, ties};
 use crate::backend::CodedFeature;
 use crate::backend::cpu::team::Team;
 use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
 use crate::model::Label;
+use crate::numerics::reduce::sum;
 use crate::quantize::borders::{borders, sample_rows};
 use rayon::prelude::*;
 
@@ -22,10 +23,7 @@ pub fn check_table(input: &Input<'_>) -> Result<usize> {
             return Err(Error::column(f.name(), "is given twice as a feature"));
         }
     }
-    let rows = match &input.target {
-        Target::Numbers(column) => column.len(),
-        Target::Classes { codes, .. } => codes.len(),
-    };
+    let rows = input.target.rows();
     let columns = input.features.iter().chain(&input.weight).chain(&input.baseline);
     for c in columns {
         if c.len() != rows {
@@ -157,85 +155,9 @@ pub fn check_positive(target: &Target<'_>, positive: Option<&Label>) -> Result<(
     }
 }
 
-/// Row weights: the weight column times the class weights; `None` where all are 1.
-pub fn row_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<Vec<f32>>> {
-    let mut weights: Option<Vec<f32>> = None;
-    if let Some(column) = &input.weight {
-        let name = column.name();
-        let values = column.to_f64();
-        let missing = values.iter().filter(|x| x.is_nan()).count();
-        if missing > 0 {
-            return Err(Error::column(
-                name,
-                format!("the weight is null or NaN in {missing} of {} rows: fill or filter them", values.len()),
-            ));
-        }
-        if let Some((row, x)) = values.iter().enumerate().find(|(_, x)| **x < 0.0 || (**x as f32).is_infinite()) {
-            return Err(Error::column(name, format!("the weight is {x} in row {row}: weights are finite and not negative")));
-        }
-        weights = Some(values.into_iter().map(|x| x as f32).collect());
-    }
-    if let Some(by_class) = class_weights(input, params)?
-        && let Target::Classes { codes, .. } = &input.target
-    {
-        let weights = weights.get_or_insert_with(|| vec![1.0; codes.len()]);
-        for (w, c) in weights.iter_mut().zip(*codes) {
-            *w *= by_class[*c as usize];
-        }
-    }
-    if let Some(w) = &weights {
-        let name = input.weight.as_ref().map_or("class_weight", |c| c.name());
-        let any = |held_out: bool| w.iter().enumerate().any(|(i, w)| *w > 0.0 && input.held_out.is_some_and(|h| h[i]) == held_out);
-        if !any(false) {
-            return Err(Error::column(name, "all training rows weigh zero"));
-        }
-        if input.held_out.is_some() && !any(true) {
-            return Err(Error::column(name, "all held-out rows weigh zero"));
-        }
-    }
-    Ok(weights)
-}
-
 /// What `loss="auto"` makes of numbers, and how to make it classes.
 pub const NUMERIC_TARGET: &str = "the target is numeric, so loss=\"auto\" is a regression: loss=\"logloss\" makes its values classes \
      (loss=\"multiclass\" for more than two)";
-
-/// Why there are no classes to weigh, and what to do.
-fn without_classes(loss: LossKind) -> String {
-    match loss {
-        LossKind::Auto => format!("there are no classes to weigh; {NUMERIC_TARGET}"),
-        loss => format!("loss=\"{}\" has no classes to weigh; give rows a `weight`", loss.name()),
-    }
-}
-
-fn class_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<Vec<f32>>> {
-    let Target::Classes { codes, labels } = &input.target else {
-        return match params.class_weight {
-            ClassWeight::None => Ok(None),
-            _ => Err(Error::parameter("class_weight", without_classes(params.loss))),
-        };
-    };
-    match &params.class_weight {
-        ClassWeight::None => Ok(None),
-        ClassWeight::Balanced => {
-            let mut counts = vec![0u64; labels.len()];
-            let training = codes.iter().enumerate().filter(|(i, _)| !input.held_out.is_some_and(|h| h[*i]));
-            training.for_each(|(_, c)| counts[*c as usize] += 1);
-            let (rows, classes) = (counts.iter().sum::<u64>() as f64, counts.iter().filter(|c| **c > 0).count() as f64);
-            Ok(Some(counts.into_iter().map(|c| if c > 0 { (rows / (classes * c as f64)) as f32 } else { 1.0 }).collect()))
-        }
-        ClassWeight::ByLabel(by_label) => {
-            let names = labels.names();
-            if let Some(unknown) = by_label.keys().find(|k| !names.contains(k)) {
-                return Err(Error::parameter(
-                    "class_weight",
-                    format!("the target has no class `{unknown}`; its classes are {}", names.join(", ")),
-                ));
-            }
-            Ok(Some(names.iter().map(|n| by_label.get(n).map_or(1.0, |w| w.0 as f32)).collect()))
-        }
-    }
-}
 
 /// The borders of every numeric column, fitted on a sample of the training rows by all threads;
 /// those of columns that can split come with their index.
@@ -306,6 +228,10 @@ pub struct Start {
     pub start: Vec<f64>,
     /// What targets and scores are divided by: a power of two.
     pub unit: f64,
+    /// What was taken from all scores besides: the logarithm of what targets of such losses are divided by.
+    pub offset: f64,
+    /// What derivatives are in units of because of that.
+    pub factor: f64,
     pub target: Vec<f32>,
     pub scores: Vec<Vec<f32>>,
 }
@@ -340,9 +266,12 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
         vec![0.0; outputs]
     };
     if !loss.location() {
-        let score = |k: usize, i: usize| (start[k] + baseline.get(k).map_or(0.0, |b| b[i])) as f32;
+        let (unit, factor) = tiny(input, loss, target, weight).unwrap_or((1.0, 1.0));
+        let offset = libm::log(unit);
+        let score = |k: usize, i: usize| (start[k] - offset + baseline.get(k).map_or(0.0, |b| b[i])) as f32;
         let scores = (0..outputs).map(|k| (0..target.len()).into_par_iter().with_min_len(ROWS).map(|i| score(k, i)).collect()).collect();
-        return Ok(Start { start, unit: 1.0, target: in_parts(target).map(|x| *x as f32).collect(), scores });
+        let target = in_parts(target).map(|x| (*x / unit) as f32).collect();
+        return Ok(Start { start, unit: 1.0, offset, factor, target, scores });
     }
     let difference = |i: usize| target[i] - start[0] - baseline.first().map_or(0.0, |b| b[i]);
     let counts = |i: &usize| !input.held_out.is_some_and(|h| h[*i]) && weight.is_none_or(|w| w[*i] > 0.0);
@@ -360,7 +289,24 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
         ties::spread(&mut target, |i| counts(&i));
     }
     let scores = vec![vec![0.0; target.len()]];
-    Ok(Start { start, unit, target, scores })
+    Ok(Start { start, unit, offset: 0.0, factor: 1.0, target, scores })
+}
+
+/// Derivatives of about this size are far above the smallest hessian that a loss gives.
+const SMALL_DERIVATIVES: f64 = 1.0 / (1u64 << 40) as f64;
+
+/// For targets so small that derivatives would come near the smallest hessian (1e-16): a power of two of their mean's size,
+/// and what derivatives are in units of where targets are divided by it.
+fn tiny(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<&[f32]>) -> Option<(f64, f64)> {
+    let power = loss.scale_power()?;
+    let trains = |i: usize| !input.held_out.is_some_and(|h| h[i]);
+    let weigh = |i: usize| if trains(i) { weight.map_or(1.0, |w| w[i] as f64) } else { 0.0 };
+    let mean = sum(target.len(), |i| weigh(i) * target[i]) / sum(target.len(), weigh);
+    if mean <= 0.0 || libm::pow(mean, power) >= SMALL_DERIVATIVES {
+        return None;
+    }
+    let unit = libm::ldexp(1.0, libm::ilogb(mean));
+    Some((unit, libm::pow(unit, power)))
 }
 
 /// What gradients are in units of, next to the target's: leaves that are refitted from residuals

@@ -3,7 +3,8 @@
 
 use super::categories::{Categories, CategoryColumn};
 use super::lookup::Lookup;
-use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values};
+use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values, check_input};
+use crate::column::select::of_categories;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::pages;
@@ -110,6 +111,25 @@ impl TargetEncoder {
         weight: Option<&[f64]>,
         category_values: impl Fn(&EncodingInput<'_>) -> Result<(Vec<f64>, Vec<f64>)>,
     ) -> Result<Self> {
+        if let Some(weight) = weight
+            && weight.contains(&0.0)
+            && weight.iter().any(|w| *w > 0.0)
+        {
+            // A row of weight 0 is as if it were not there.
+            let rows: Vec<usize> = (0..weight.len()).filter(|row| weight[*row] != 0.0).collect();
+            for column in &columns {
+                let input = EncodingInput { codes: &column.codes, categories: column.categories.len(), target, weight: Some(weight) };
+                check_input(&input)?;
+            }
+            let columns = columns.iter().map(|c| of_categories(&c.name, &c.codes, &c.categories, &rows)).collect();
+            let weight: Vec<f64> = rows.iter().map(|row| weight[*row]).collect();
+            let fit = |target| TargetEncoder::fit_by(columns, target_name, target, classes, Some(&weight), category_values);
+            return match target {
+                EncodingTarget::Flags(v) => fit(EncodingTarget::Flags(&rows.iter().map(|row| v[*row]).collect::<Vec<u8>>())),
+                EncodingTarget::Numbers(v) => fit(EncodingTarget::Numbers(&rows.iter().map(|row| v[*row]).collect::<Vec<f64>>())),
+                EncodingTarget::Classes(v, n) => fit(EncodingTarget::Classes(&rows.iter().map(|row| v[*row]).collect::<Vec<u32>>(), n)),
+            };
+        }
         let mut encoded = vec![];
         for column in columns {
             let input = EncodingInput { codes: &column.codes, categories: column.categories.len(), target, weight };

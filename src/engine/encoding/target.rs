@@ -287,6 +287,11 @@ pub(crate) fn check_input(input: &EncodingInput<'_>) -> Result<()> {
     Ok(())
 }
 
+/// A row that weighs something, where some row weighs nothing.
+fn counting(weight: &[f64]) -> Option<usize> {
+    weight.par_iter().any(|w| *w == 0.0).then(|| weight.iter().position(|w| *w > 0.0)).flatten()
+}
+
 /// The target in the forms that statistics borrow.
 pub(crate) struct Prepared<'a> {
     flags: Vec<Cow<'a, [u8]>>,
@@ -310,6 +315,15 @@ impl<'a> Prepared<'a> {
         if squares || input.weight.is_some() {
             let numbers = |flags: Cow<'_, [u8]>| flags.par_iter().map(|f| *f as f64).collect::<Vec<f64>>();
             prepared.numbers.extend(std::mem::take(&mut prepared.flags).into_iter().map(|flags| Cow::Owned(numbers(flags))));
+        }
+        if let Some(weight) = input.weight
+            && let Some(row) = counting(weight)
+        {
+            // A row of weight 0 is as if it were not there: no unit and no centre may know its target.
+            for numbers in &mut prepared.numbers {
+                let neutral = numbers[row];
+                numbers.to_mut().par_iter_mut().zip(weight).filter(|(_, w)| **w == 0.0).for_each(|(y, _)| *y = neutral);
+            }
         }
         prepared
     }

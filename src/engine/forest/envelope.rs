@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | 1 | 0.1 of November 2026 | |
 //! | 2 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
+//! | 3 | gains of any size | behind the payload, before the provenance, the unit of gains |
 //!
 //! A forest is written in the oldest version that can hold it.
 
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// The newest format version that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 const ENVELOPE: Envelope = Envelope { kind: b"RF", version: FORMAT_VERSION, provenance: 2, noun: "model", description: "a random forest" };
 
@@ -47,6 +48,9 @@ struct Payload<'a> {
 impl Forest {
     /// The format version of the forest's bytes.
     pub(super) fn version(&self) -> u32 {
+        if self.gain_unit != 1.0 {
+            return FORMAT_VERSION;
+        }
         ENVELOPE.version_for(&self.provenance, is_new(self.labels.as_ref(), &self.params.to_json()))
     }
 
@@ -69,7 +73,10 @@ impl Forest {
         };
         let predictions = self.oob.iter().flat_map(|o| &o.predictions).map(|p| 8 * p.len()).sum::<usize>();
         let capacity = self.trees.iter().map(|t| 16 + 20 * t.leaves()).sum::<usize>() + predictions;
-        ENVELOPE.seal_with(self.version(), &payload, &self.provenance, capacity)
+        match self.version() {
+            FORMAT_VERSION => ENVELOPE.seal_with(FORMAT_VERSION, &(payload, self.gain_unit), &self.provenance, capacity),
+            version => ENVELOPE.seal_with(version, &payload, &self.provenance, capacity),
+        }
     }
 
     /// The forest of these bytes. Whatever they hold, the memory taken stays in proportion to their
@@ -86,7 +93,11 @@ impl Forest {
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Forest> {
         let (version, payload) = ENVELOPE.open(bytes).map_err(Error::Model)?;
-        let (p, provenance): (Payload<'_>, _) = ENVELOPE.read_with(version, payload).map_err(Error::Model)?;
+        let (p, gain_unit, provenance) = match version {
+            FORMAT_VERSION => ENVELOPE.read_with::<(Payload<'_>, f64)>(version, payload).map(|((p, unit), provenance)| (p, unit, provenance)),
+            _ => ENVELOPE.read_with::<Payload<'_>>(version, payload).map(|(p, provenance)| (p, 1.0, provenance)),
+        }
+        .map_err(Error::Model)?;
         let forest = Forest {
             params: params_of(&p.params, ForestParams::from_json)?,
             criterion: named::<Criterion>("criterion", &p.criterion)?,
@@ -97,6 +108,7 @@ impl Forest {
             trees: p.trees.into_owned(),
             rows: p.rows,
             unit: p.unit,
+            gain_unit,
             oob: p.oob.into_owned(),
             permutation: p.permutation.into_owned(),
             provenance,

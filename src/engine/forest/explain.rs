@@ -65,7 +65,7 @@ pub struct NodeRow {
     /// Where a missing value goes, of categories all that are not among the feature's; none for a leaf.
     pub missing_left: Option<bool>,
     /// By how much the split lowers the impurity of all rows of the tree; none for a leaf.
-    pub gain: Option<f32>,
+    pub gain: Option<f64>,
     /// The leaf's index as `output="leaf"` counts; none for an inner node.
     pub leaf: Option<u32>,
     /// Of a leaf the shares of the classes, or the mean; empty for an inner node.
@@ -174,7 +174,7 @@ impl Forest {
                         row.categories = self.right_categories(&node.split);
                         row.border = row.categories.is_none().then(|| self.border(&node.split));
                         row.missing_left = Some(node.split.missing_left);
-                        row.gain = Some(node.split.gain);
+                        row.gain = Some(node.split.gain as f64 * self.gain_unit);
                     }
                 }
                 rows.push(row);
@@ -224,8 +224,7 @@ impl Forest {
     fn tree_json(&self, tree: &Tree) -> Value {
         let node = |n: &crate::tree::model::Node| {
             let side = if n.split.missing_left { "left" } else { "right" };
-            let mut node =
-                json!({"feature": n.split.feature, "gain": number(n.split.gain as f64), "left": child(n.left), "right": child(n.right)});
+            let mut node = json!({"feature": n.split.feature, "gain": number(n.split.gain as f64 * self.gain_unit), "left": child(n.left), "right": child(n.right)});
             match self.right_categories(&n.split) {
                 Some(right) => (node["right_categories"], node["others"]) = (json!(right), json!(side)),
                 None => (node["border"], node["missing"]) = (number(self.border(&n.split)), json!(side)),

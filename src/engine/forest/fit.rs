@@ -10,8 +10,10 @@ use super::table::{self, Table};
 use super::{Forest, ForestParams, Input, Monitor, Target, bootstrap};
 use crate::backend::cpu::team::Team;
 use crate::backend::forest::{Place, Targets, Work, choose, grow_on_gpu};
+use crate::boosting::counted::{Counted, rows_that_count};
 use crate::boosting::loss::loss;
 use crate::boosting::params::{ClassWeight, LossKind};
+use crate::boosting::weights::row_weights;
 use crate::boosting::{BoostingParams, prepare};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -121,11 +123,25 @@ fn fit_on(
     };
     let target = prepare::target_numbers(table, loss(kind, &alike, classes.unwrap_or(0), 1.0)?.as_ref())?;
     prepare::check_positive(&input.target, params.positive.as_ref())?;
-    let weight = prepare::row_weights(table, &alike)?;
+    let poisson = criterion == Criterion::Poisson;
+    if let Some((row, y)) = target.iter().enumerate().find(|(_, y)| poisson && **y < 0.0) {
+        let name = &input.target_name;
+        return Err(Error::column(
+            name,
+            format!("the target is {y} in row {row}, and criterion=\"poisson\" needs zero or a positive number"),
+        ));
+    }
+    let weight = row_weights(table, &alike)?;
+    if let Some(rows) = rows_that_count(weight.as_ref().map(|w| &w.values[..])) {
+        drop((target, weight));
+        return without_weightless(team, table, rows, params, monitor);
+    }
+    let (weight, weight_unit) = weight.map_or((None, 1.0), |w| (Some(w.values), w.unit));
     let interrupted = || monitor.interrupted();
-    let fit = Fit { team, input, params, criterion, monitor, alike: &alike, table };
+    let mut fit = Fit { team, input, params, criterion, monitor, alike: &alike, table, gain_unit: 1.0 };
     let draws = params.bootstrap.draws(target.len()).unwrap_or(target.len());
-    let (weights, unit) = weight.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
+    let (weights, fixed_unit) = weight.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
+    let unit = fixed_unit * weight_unit;
     let logs = || (criterion == Criterion::Entropy).then(|| Logs::new(draws as u64));
     match &input.target {
         Target::Classes { codes, .. } => {
@@ -140,20 +156,34 @@ fn fit_on(
             }
         }
         Target::Numbers(_) => {
-            let poisson = criterion == Criterion::Poisson;
-            if let Some((row, y)) = target.iter().enumerate().find(|(_, y)| poisson && **y < 0.0) {
-                let name = &input.target_name;
-                return Err(Error::column(
-                    name,
-                    format!("the target is {y} in row {row}, and criterion=\"poisson\" needs zero or a positive number"),
-                ));
-            }
-            let numbers = numbers(&target, weight.as_deref(), weights, unit, draws, poisson).ok_or_else(|| {
+            let numbers = numbers(&target, weight.as_deref(), weights, fixed_unit, draws, poisson).ok_or_else(|| {
                 Error::column(&input.target_name, "the target's range, times the weights, is larger than a float can hold")
             })?;
+            fit.gain_unit = numbers.gain_unit;
             fit.run(&numbers, Targets::Numbers(&numbers), Truth::Numbers(&target), unit, &interrupted)
         }
     }
+}
+
+/// The forest of the rows `rows` of a table, which weigh something. Nothing is predicted out of bag for the others.
+fn without_weightless(
+    team: &Team,
+    table: &crate::boosting::Input<'_>,
+    rows: Vec<usize>,
+    params: &ForestParams,
+    monitor: &dyn Monitor,
+) -> Result<Forest> {
+    let counted = Counted::new(table, rows)?;
+    let own = counted.input();
+    prepare::check_rows(counted.rows.len(), None, &own.target_name)?;
+    let input = Input::of_boosting(&own);
+    let mut forest = fit_on(team, &input, &own, params, monitor)?;
+    let all = table.features[0].len();
+    for predictions in forest.oob.iter_mut().flat_map(|o| &mut o.predictions) {
+        let own = std::mem::replace(predictions, vec![f64::NAN; all]);
+        counted.rows.iter().zip(own).for_each(|(row, p)| predictions[*row] = p);
+    }
+    Ok(Forest { rows: all as u64, ..forest })
 }
 
 /// Bits that a number may have so that `draws` of them stay below 2^62.
@@ -170,10 +200,30 @@ fn fixed_weights(weight: &[f32], draws: usize) -> (Option<Vec<u32>>, f64) {
     (Some(weight.iter().map(fixed).collect()), 1.0 / factor)
 }
 
+/// A weight of fewer units than this is rounded by more than a part in 500: targets are multiplied by what it was rounded to.
+const FEW_UNITS: u32 = 1 << 8;
+
+/// The unit that gains are told in: 1 where f32 has room for the square of the largest distance from the centre (`poisson`:
+/// for the distance), else an even power of two of about that size.
+fn gain_unit(largest: f64, poisson: bool) -> f64 {
+    let exponent = if largest > 0.0 { libm::ilogb(largest) } else { 0 };
+    let unit = match poisson {
+        true if (-100..=120).contains(&exponent) => 0,
+        true => exponent.clamp(-1000, 1000),
+        false if (-50..=63).contains(&exponent) => 0,
+        false => 2 * exponent.clamp(-500, 500),
+    };
+    libm::ldexp(1.0, unit)
+}
+
 /// Targets in fixed point; none where they have no finite range.
 fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, unit: f64, draws: usize, poisson: bool) -> Option<Numbers> {
     let centre = if poisson { 0.0 } else { weighted_mean(target, weight) };
-    let value = |i: usize| (target[i] - centre) * weight.map_or(1.0, |w| w[i] as f64);
+    let weigh = |i: usize| match (&weights, weight) {
+        (Some(units), Some(_)) if units[i] < FEW_UNITS => units[i] as f64 * unit,
+        (_, weight) => weight.map_or(1.0, |w| w[i] as f64),
+    };
+    let value = |i: usize| (target[i] - centre) * weigh(i);
     let largest = (0..target.len()).fold(0.0f64, |m, i| m.max(value(i).abs()));
     if !largest.is_finite() {
         return None;
@@ -183,8 +233,10 @@ fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, un
     let mut levels = vec![0u32; target.len()];
     table::ranks(target, &mut levels);
     let values = (0..target.len()).map(|i| round64(value(i) * scale)).collect();
+    let distance = target.iter().fold(0.0f64, |m, y| m.max((y - centre).abs()));
     // A value is worth 1 / scale and a weight `unit`.
-    Some(Numbers { values, levels, weights, unit: 1.0 / (scale * unit), centre, poisson })
+    let (unit, gain_unit) = (1.0 / (scale * unit), gain_unit(distance, poisson));
+    Some(Numbers { values, levels, weights, unit, gain_unit, centre, poisson })
 }
 
 /// What the steps of a fit share.
@@ -196,6 +248,8 @@ struct Fit<'a, 'c> {
     alike: &'a BoostingParams,
     criterion: Criterion,
     monitor: &'a dyn Monitor,
+    /// What gains are told in units of.
+    gain_unit: f64,
 }
 
 /// A tree, and the rise of its error for each feature that is shuffled, where that is measured.
@@ -330,7 +384,7 @@ impl Fit<'_, '_> {
             depth: params.depth.unwrap_or(u32::MAX),
             leaves: params.leaves,
             min_data: params.min_data_in_leaf as u64,
-            min_gain: params.min_gain,
+            min_gain: params.min_gain / self.gain_unit,
             drawn: params.features_drawn(features, classes),
         }
     }
@@ -385,6 +439,7 @@ impl Fit<'_, '_> {
             trees,
             rows: view.stride as u64,
             unit,
+            gain_unit: self.gain_unit,
             oob,
             permutation,
             provenance: Provenance::default(),

@@ -239,7 +239,15 @@ pub fn raw<V: Code>(view: &View<'_, V>, split: &Split) -> RawNode {
         }
     };
     let children = [Child::Leaf(0); 2];
-    RawNode { feature: *feature as u32, cut: cut as u32, border, set: None, missing_left: *missing_left, gain: *gain as f32, children }
+    RawNode {
+        feature: *feature as u32,
+        cut: cut as u32,
+        border,
+        set: None,
+        missing_left: *missing_left,
+        gain: gain.min(f32::MAX as f64) as f32,
+        children,
+    }
 }
 
 /// Moves the rows that go left to `spare`, and the others to the front of `rows`; how many those are.

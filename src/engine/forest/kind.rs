@@ -338,6 +338,8 @@ pub struct Numbers {
     pub weights: Option<Vec<u32>>,
     /// What a mean of values, over weights, is multiplied by to be in units of the target.
     pub unit: f64,
+    /// What gains are told in units of (see [`super::Forest::gain_unit`]).
+    pub gain_unit: f64,
     pub centre: f64,
     pub poisson: bool,
 }
@@ -363,6 +365,18 @@ impl NumberSums {
     /// Of rows with these sums.
     pub fn new(sum: i64, weight: u64, count: u64) -> NumberSums {
         NumberSums { sum, weight, count }
+    }
+}
+
+impl Numbers {
+    /// What a gain from fixed point is multiplied by: the unit of values, squared unless under "poisson", over that of gains.
+    pub fn gain_factor(&self) -> f64 {
+        if self.poisson {
+            return self.unit / self.gain_unit;
+        }
+        // A power of four's root is a power of two: no square leaves the range that its share of the gains' unit stays in.
+        let unit = self.unit / self.gain_unit.sqrt();
+        unit * unit
     }
 }
 
@@ -439,7 +453,7 @@ impl Kind for Numbers {
     }
     fn gain(&self, score: f64, total: &NumberSums) -> f64 {
         let (n, s) = (total.weight as f64, total.sum as f64);
-        if self.poisson { (score - s * ln64(s / n)) * self.unit } else { score / n * (self.unit * self.unit) }
+        if self.poisson { (score - s * ln64(s / n)) * self.gain_factor() } else { score / n * self.gain_factor() }
     }
     fn is_pure(&self, rows: &[NumberEntry], _: &NumberSums) -> bool {
         rows.iter().all(|e| e.level == rows[0].level)

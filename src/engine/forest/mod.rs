@@ -43,20 +43,26 @@ pub struct Input<'a> {
     pub features: Vec<Column<'a>>,
     pub target: Target<'a>,
     pub target_name: String,
-    /// Not negative, and not all zero. Rows of weight 0 count nowhere.
+    /// Not negative, and not all zero. A row of weight 0 is as if it were not there.
     pub weight: Option<Column<'a>>,
 }
 
 impl<'a> Input<'a> {
+    /// The table that the boosted trees know so.
+    fn of_boosting(table: &BoostingInput<'a>) -> Self {
+        Input {
+            features: table.features.clone(),
+            target: table.target.clone(),
+            target_name: table.target_name.clone(),
+            weight: table.weight.clone(),
+        }
+    }
+
     /// The same table as the boosted trees know it: what is checked and prepared is alike.
     fn as_boosting(&self) -> BoostingInput<'a> {
-        let target = match &self.target {
-            Target::Numbers(column) => Target::Numbers(column.clone()),
-            Target::Classes { codes, labels } => Target::Classes { codes, labels: labels.clone() },
-        };
         BoostingInput {
             features: self.features.clone(),
-            target,
+            target: self.target.clone(),
             target_name: self.target_name.clone(),
             weight: self.weight.clone(),
             baseline: vec![],

@@ -15,7 +15,7 @@ pub struct Tree {
     ///
     /// `split.border` is an index into the feature's borders (as many as there are: +∞, so that only
     /// missing values may go right), or, of a categorical feature, into [`Forest::sets`].
-    /// `split.gain` is by how much the split lowers the impurity of all rows of the tree.
+    /// `split.gain` is by how much the split lowers the impurity of all rows of the tree, in units of [`Forest::gain_unit`].
     pub nodes: Vec<Node>,
     /// Of each leaf, from left to right, the number of rows drawn that ended there; a row drawn twice
     /// counts twice.
@@ -65,7 +65,7 @@ pub struct OutOfBag {
     /// The log loss, for classes. Probabilities of 0 count as 2^-52.
     pub log_loss: Option<f64>,
     /// `[output][row]`: the shares of the classes (or the mean), over the trees that the row was not
-    /// drawn for; NaN where there is none.
+    /// drawn for; NaN where there is none, and for rows of weight 0.
     pub predictions: Vec<Vec<f64>>,
 }
 
@@ -91,10 +91,12 @@ pub struct Forest {
     /// category `c` of the feature. Rows of the subset go right.
     pub sets: Vec<CodeSet>,
     pub trees: Vec<Tree>,
-    /// The number of training rows.
+    /// The number of training rows, those of weight 0 among them.
     pub rows: u64,
     /// What one unit of the trees' weights is worth; 1 where rows have no weights.
     pub unit: f64,
+    /// A positive power of two that the splits' gains are in units of; 1 unless f32 has no room for them as they are.
+    pub gain_unit: f64,
     /// Out-of-bag predictions, where they were asked for.
     pub oob: Option<OutOfBag>,
     /// Of each feature the mean loss of accuracy (for numbers: the mean rise of the squared error) of

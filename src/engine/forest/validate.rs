@@ -26,6 +26,8 @@ impl Forest {
         };
         check(fits, || format!("{classes:?} classes under the criterion {:?}", self.criterion))?;
         validate_labels(self.labels.as_ref(), &self.provenance)?;
+        let power_of_two = self.gain_unit.is_normal() && self.gain_unit > 0.0 && self.gain_unit.to_bits() << 12 == 0;
+        check(power_of_two, || format!("its unit of gains {:?} is not a power of two", self.gain_unit))?;
         validate_feature_names(&self.features)?;
         validate_columns(&self.provenance, self.features.len())?;
         for f in &self.features {

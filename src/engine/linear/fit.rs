@@ -1,6 +1,7 @@
 //! A fit from the table to the model.
 
 use super::batches::ByBatches;
+use super::counted::CountedLists;
 use super::held_out::Watch;
 use super::lbfgs::Lbfgs;
 use super::passes::Passes;
@@ -9,7 +10,8 @@ use super::{Input, LinearModel, LinearParams, Optimizer};
 use crate::backend::Device;
 use crate::backend::cpu::team::Team;
 use crate::backend::linear::{by_batches, place, with_backend};
-use crate::boosting::Monitor;
+use crate::boosting::counted::rows_that_count;
+use crate::boosting::{Monitor, prepare};
 use crate::error::{Error, Result};
 use crate::provenance::Provenance;
 
@@ -40,6 +42,14 @@ fn threads(params: &LinearParams, rows: usize) -> usize {
 
 fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn Monitor) -> Result<LinearModel> {
     let (problem, columns) = problem(input, params, team)?;
+    if let Some(rows) = rows_that_count(problem.all_weights.as_deref()) {
+        drop(problem);
+        let counted = CountedLists::new(input, rows)?;
+        let table = counted.input();
+        prepare::check_rows(table.target.rows(), table.held_out, &table.target_name)?;
+        let model = fit_on(team, &table, params, monitor)?;
+        return Ok(LinearModel { rows: training_rows(input) as u64, ..model });
+    }
     let mut watch = Watch::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
     if monitor.interrupted() {
         return Err(Error::Interrupted);
@@ -60,7 +70,6 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
         fitted.vector = best;
         fitted.passes = history.best + 1;
     }
-    let training = input.held_out.map_or(problem.rows, |h| h.iter().filter(|h| !**h).count());
     let mut model = LinearModel {
         params: LinearParams { n_threads: None, device: LinearParams::default().device, ..params.clone() },
         target: input.target_name.clone(),
@@ -71,7 +80,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
         weights: vec![],
         dense_weights: vec![],
         intercepts: vec![],
-        rows: training as u64,
+        rows: training_rows(input) as u64,
         passes: fitted.passes,
         converged: fitted.converged,
         objective: fitted.objective,
@@ -80,6 +89,11 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
     };
     set_coefficients(&mut model, &problem, &fitted.vector)?;
     Ok(model)
+}
+
+/// The rows that are not held out.
+fn training_rows(input: &Input<'_>) -> usize {
+    input.held_out.map_or(input.target.rows(), |h| h.iter().filter(|h| !**h).count())
 }
 
 /// Those of a vector; -0 becomes 0.

@@ -9,6 +9,7 @@
 //! over fixed blocks in their order, so a model has the same bytes whatever the device, the threads, the chunks and the integer type.
 
 pub(crate) mod batches;
+mod counted;
 pub(crate) mod csr;
 mod fit;
 pub(crate) mod held_out;
@@ -42,7 +43,7 @@ pub struct Input<'a> {
     /// [`Target::Classes`]: of two classes the second one is the one that a positive score speaks for.
     pub target: Target<'a>,
     pub target_name: String,
-    /// Not negative, and not all zero.
+    /// Not negative, and not all zero. A row of weight 0 is as if it were not there.
     pub weight: Option<Column<'a>>,
     /// Rows to measure on and not to train on.
     pub held_out: Option<&'a [bool]>,

@@ -6,6 +6,7 @@ use super::params::{HASH_BITS, LinearParams};
 use super::rows::Items;
 use super::{Input, check_dense};
 use crate::backend::cpu::team::Team;
+use crate::boosting::weights::{Weights, row_weights};
 use crate::boosting::{self, BoostingParams, Target, prepare};
 use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
@@ -106,7 +107,7 @@ pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
     prepare::check_positive(&input.target, params.positive.as_ref())?;
     let (codes, labels) = (*codes, labels.clone());
-    let all_weights = weights(input, params, codes, &labels)?;
+    let (all_weights, weight_unit) = weights(input, params)?.map_or((None, 1.0), |w| (Some(w.values), w.unit));
     let weight = match (input.held_out, &all_weights) {
         (None, weights) => weights.clone(),
         (Some(h), None) => Some(h.iter().map(|h| !*h as u8 as f32).collect::<Vec<f32>>()),
@@ -129,7 +130,7 @@ pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
         all_weights,
         total_weight,
         l1: params.l1,
-        l2: params.l2(total_weight),
+        l2: params.l2(total_weight * weight_unit),
         fit_intercept: params.fit_intercept,
     };
     let cells = problem.len().checked_mul(8).filter(|_| problem.width.checked_mul(problem.outputs).is_some());
@@ -140,11 +141,11 @@ pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
     Ok((problem, Columns { labels, sparse, dense }))
 }
 
-/// Row weights, class weights included, where they are not all 1.
-fn weights(input: &Input<'_>, params: &LinearParams, codes: &[u32], labels: &Labels) -> Result<Option<Vec<f32>>> {
+/// Row weights, class weights included, where there are any.
+fn weights(input: &Input<'_>, params: &LinearParams) -> Result<Option<Weights>> {
     let table = boosting::Input {
         features: vec![],
-        target: Target::Classes { codes, labels: labels.clone() },
+        target: input.target.clone(),
         target_name: input.target_name.clone(),
         weight: input.weight.clone(),
         baseline: vec![],
@@ -152,7 +153,7 @@ fn weights(input: &Input<'_>, params: &LinearParams, codes: &[u32], labels: &Lab
     };
     prepare::check_classes(&table)?;
     let class_weight = BoostingParams { class_weight: params.class_weight.clone(), ..Default::default() };
-    prepare::row_weights(&table, &class_weight)
+    row_weights(&table, &class_weight)
 }
 
 type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);

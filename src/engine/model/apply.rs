@@ -30,6 +30,7 @@ use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
 ///     labels: None,
 ///     start: vec![10.0],
 ///     scale: 1.0,
+///     units: Default::default(),
 ///     trees: vec![Tree::Symmetric {
 ///         splits: vec![Split { feature: 0, border: 0, missing_left: false, gain: 1.0 }],
 ///         leaves: [-1.0, 1.0].map(|value| Leaf { value, weight: 2.0, count: 2 }).to_vec(),

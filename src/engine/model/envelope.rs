@@ -12,10 +12,11 @@
 //! | 1 | 0.1 of November 2026 | numeric columns |
 //! | 2 | categorical columns | categories, derived features, tables of statistics |
 //! | 3 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
+//! | 4 | gains of any size | behind the payload, before the provenance, the units of gains and of weights |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
-use super::{CtrTable, Derived, Feature, History, Labels, Model};
+use super::{CtrTable, Derived, Feature, History, Labels, Model, Units};
 use crate::boosting::params::{BoostingParams, LossKind};
 use crate::column::FeatureType;
 use crate::envelope::Envelope;
@@ -29,7 +30,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The newest format version that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 const ENVELOPE: Envelope =
     Envelope { kind: b"GB", version: FORMAT_VERSION, provenance: 3, noun: "model", description: "a model of boosted trees" };
@@ -157,6 +158,9 @@ pub(crate) fn is_new(labels: Option<&Labels>, params: &serde_json::Value) -> boo
 impl Model {
     /// The format version of the model's bytes.
     pub(super) fn version(&self) -> u32 {
+        if self.units != Units::default() {
+            return FORMAT_VERSION;
+        }
         ENVELOPE.version_for(&self.provenance, is_new(self.labels.as_ref(), &self.params.to_json()))
     }
 
@@ -179,7 +183,10 @@ impl Model {
             history: self.history.as_ref().map(Curve::of),
         };
         let capacity = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>();
-        ENVELOPE.seal_with(self.version(), &payload, &self.provenance, capacity)
+        match self.version() {
+            FORMAT_VERSION => ENVELOPE.seal_with(FORMAT_VERSION, &(payload, self.units), &self.provenance, capacity),
+            version => ENVELOPE.seal_with(version, &payload, &self.provenance, capacity),
+        }
     }
 
     /// The model of these bytes. Whatever they hold, the memory taken stays in proportion to their
@@ -196,9 +203,12 @@ impl Model {
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Model> {
         let (version, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
-        let (p, provenance): (Payload<'_>, Provenance) = match version {
-            1 => ENVELOPE.read::<Payload1<'_>>(payload).map(|p| (p.into(), Provenance::default())),
-            _ => ENVELOPE.read_with(version, payload),
+        let (p, units, provenance): (Payload<'_>, Units, Provenance) = match version {
+            1 => ENVELOPE.read::<Payload1<'_>>(payload).map(|p| (p.into(), Units::default(), Provenance::default())),
+            FORMAT_VERSION => {
+                ENVELOPE.read_with::<(Payload<'_>, Units)>(version, payload).map(|((p, units), provenance)| (p, units, provenance))
+            }
+            _ => ENVELOPE.read_with::<Payload<'_>>(version, payload).map(|(p, provenance)| (p, Units::default(), provenance)),
         }
         .map_err(invalid)?;
         let model = Model {
@@ -211,6 +221,7 @@ impl Model {
             labels: p.labels.into_owned(),
             start: p.start.into_owned(),
             scale: p.scale,
+            units,
             trees: p.trees.into_owned(),
             rows: p.rows,
             history: p.history.map(Curve::history).transpose()?,

@@ -38,7 +38,7 @@ pub struct NodeRow {
     pub missing_left: Option<bool>,
     /// By how much the split lowered the loss; none for a leaf. The gain of a symmetric tree's
     /// level stands at the level's first node and nowhere else, so that sums come out right.
-    pub gain: Option<f32>,
+    pub gain: Option<f64>,
     /// In units of the target (or of the score), the learning rate included.
     /// None for an inner node.
     pub value: Option<f64>,
@@ -126,13 +126,13 @@ impl Model {
         };
         for tree in &self.trees {
             match kind {
-                Importance::Gain => tree.splits().for_each(|s| add(s, s.gain as f64)),
+                Importance::Gain => tree.splits().for_each(|s| add(s, s.gain as f64 * self.units.gain)),
                 Importance::Split => tree.splits().for_each(|s| add(s, 1.0)),
                 Importance::Cover => {
                     let list = breadth_first(tree);
                     for ((below, _), cover) in list.iter().zip(covers(&list, tree.leaves())) {
                         if let Below::Inner { split, .. } = below {
-                            add(split, cover.0);
+                            add(split, cover.0 * self.units.weight);
                         }
                     }
                 }
@@ -164,7 +164,7 @@ impl Model {
                     gain: None,
                     value: None,
                     leaf: None,
-                    weight,
+                    weight: weight * self.units.weight,
                     count,
                 };
                 match below {
@@ -177,7 +177,7 @@ impl Model {
                         row.feature = Some(split.feature);
                         row.border = Some(self.border(split));
                         row.missing_left = Some(split.missing_left);
-                        row.gain = first.then_some(split.gain);
+                        row.gain = first.then_some(split.gain as f64 * self.units.gain);
                     }
                 }
                 rows.push(row);

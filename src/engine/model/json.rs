@@ -93,8 +93,9 @@ pub(crate) fn history(h: &History) -> Value {
     json!({"metric": name_of(&h.metric), "values": numbers(&h.values), "best": h.best})
 }
 
-fn leaves(leaves: &[Leaf]) -> Value {
-    leaves.iter().map(|l| json!({"value": number(l.value as f64), "weight": number(l.weight as f64), "count": l.count})).collect()
+fn leaves(leaves: &[Leaf], weight_unit: f64) -> Value {
+    let leaf = |l: &Leaf| json!({"value": number(l.value as f64), "weight": number(l.weight as f64 * weight_unit), "count": l.count});
+    leaves.iter().map(leaf).collect()
 }
 
 pub(crate) fn child(child: Child) -> Value {
@@ -144,7 +145,7 @@ impl Model {
             "feature": split.feature,
             "border": number(self.border(split)),
             "missing": if split.missing_left { "left" } else { "right" },
-            "gain": number(split.gain as f64),
+            "gain": number(split.gain as f64 * self.units.gain),
         })
     }
 
@@ -167,7 +168,7 @@ impl Model {
         };
         value["round"] = json!(index / outputs);
         value["output"] = json!(index % outputs);
-        value["leaves"] = leaves(tree.leaves());
+        value["leaves"] = leaves(tree.leaves(), self.units.weight);
         value
     }
 }

@@ -67,6 +67,25 @@ impl Labels {
         self.len() == 0
     }
 
+    /// The labels whose class is marked, and of each of all classes its number among them. `false` and `true` stay together.
+    pub(crate) fn only(&self, marked: &[bool]) -> (Labels, Vec<u32>) {
+        fn of<T: Clone>(labels: &[T], marked: &[bool]) -> Vec<T> {
+            labels.iter().zip(marked).filter(|(_, m)| **m).map(|(l, _)| l.clone()).collect()
+        }
+        let labels = match self {
+            Labels::Boolean | Labels::TrueFirst => return (self.clone(), vec![0, 1]),
+            Labels::Integer(v) => Labels::Integer(of(v, marked)),
+            Labels::Float(v) => Labels::Float(of(v, marked)),
+            Labels::Text(v) => Labels::Text(of(v, marked)),
+        };
+        let mut next = 0;
+        let number = |marked: &bool| {
+            next += *marked as u32;
+            next - *marked as u32
+        };
+        (labels, marked.iter().map(number).collect())
+    }
+
     /// The labels written out, as they name the fields of a struct of probabilities.
     pub fn names(&self) -> Vec<String> {
         match self {

@@ -94,6 +94,21 @@ pub struct History {
     pub best: u32,
 }
 
+/// What numbers that trees keep as f32 are in units of: positive powers of two, 1 unless f32 has no room for them as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Units {
+    /// Of the splits' gains.
+    pub gain: f64,
+    /// Of the leaves' weights.
+    pub weight: f64,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Units { gain: 1.0, weight: 1.0 }
+    }
+}
+
 /// A fitted ensemble of trees.
 ///
 /// The raw score of output `k` is `start[k] + scale * Σ leaf values` over the trees `k`,
@@ -118,9 +133,11 @@ pub struct Model {
     pub start: Vec<f64>,
     /// A positive power of two that leaf values are in units of.
     pub scale: f64,
+    /// What the splits' gains and the leaves' weights are in units of.
+    pub units: Units,
     /// Round after round, the outputs' trees in order.
     pub trees: Vec<Tree>,
-    /// The number of training rows.
+    /// The number of training rows, those of weight 0 among them.
     pub rows: u64,
     /// The curve of the metric, where rows were held out.
     pub history: Option<History>,

@@ -51,9 +51,11 @@ impl Model {
         let outputs = self.outputs();
         check(outputs >= 1, || "it has no output".into())?;
         check(self.start.iter().all(|s| s.is_finite()), || format!("its start {:?} is not finite", self.start))?;
-        // A positive, normal power of two: no sign, no mantissa.
-        let power_of_two = self.scale.is_normal() && self.scale > 0.0 && self.scale.to_bits() << 12 == 0;
-        check(power_of_two, || format!("its scale {:?} is not a power of two", self.scale))?;
+        for (name, unit) in [("scale", self.scale), ("unit of gains", self.units.gain), ("unit of weights", self.units.weight)] {
+            // A positive, normal power of two: no sign, no mantissa.
+            let power_of_two = unit.is_normal() && unit > 0.0 && unit.to_bits() << 12 == 0;
+            check(power_of_two, || format!("its {name} {unit:?} is not a power of two"))?;
+        }
         check(self.trees.len().is_multiple_of(outputs), || format!("{} trees for {outputs} outputs", self.trees.len()))?;
         let classes = self.labels.as_ref().map(Labels::len);
         let fits = match self.loss {

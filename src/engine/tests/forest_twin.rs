@@ -51,6 +51,7 @@ fn trees_are_as_defined() {
             // A table without anything to fit on, as a target all zero.
             continue;
         };
+        let table = counted(&table);
         let twin = Twin::new(&table, &p, &forest);
         (0..3).for_each(|tree| twin.check(&forest, tree));
     }
@@ -125,7 +126,7 @@ fn limited_leaves_are_the_best_of_the_whole_tree() {
 /// Nodes of `whole` in preorder, of which those split first by gain stay split.
 fn best_first(whole: &[NodeRow], leaves: usize, root: Random) -> Vec<(Option<u32>, Option<u64>, u32)> {
     #[derive(PartialEq, Eq, PartialOrd, Ord)]
-    struct Open(u32, std::cmp::Reverse<u32>, std::cmp::Reverse<u64>, usize);
+    struct Open(u64, std::cmp::Reverse<u32>, std::cmp::Reverse<u64>, usize);
     let mut keys = vec![root; whole.len()];
     let mut heap = BinaryHeap::new();
     let mut split = vec![false; whole.len()];

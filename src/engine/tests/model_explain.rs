@@ -59,7 +59,7 @@ proptest! {
         // Importance from the table.
         for (f, ((gain, split), cover)) in m.importance(Importance::Gain).into_iter().zip(m.importance(Importance::Split)).zip(m.importance(Importance::Cover)).enumerate() {
             let mine = || table.iter().filter(|n| n.feature == Some(f as u32));
-            prop_assert!((gain - mine().filter_map(|n| n.gain).map(|g| g as f64).sum::<f64>()).abs() < 1e-6);
+            prop_assert!((gain - mine().filter_map(|n| n.gain).sum::<f64>()).abs() < 1e-6);
             prop_assert_eq!(split as usize, mine().filter(|n| n.gain.is_some()).count());
             prop_assert!((cover - mine().map(|n| n.weight).sum::<f64>()).abs() < 1e-6);
         }

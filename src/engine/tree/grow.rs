@@ -19,6 +19,8 @@ pub struct Grown {
     /// The bounds of each leaf's value under monotone constraints.
     pub bounds: Vec<(f64, f64)>,
     pub rules: SplitRules,
+    /// The gains of the tree's splits are in units of 2 to this: 0 where f32 has room for them as they are.
+    pub gain_exponent: i32,
 }
 
 /// A node at the growing end of the tree.
@@ -153,15 +155,20 @@ pub fn grow(
     };
     let root = Open { id: 0, sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
     let choice = FeatureChoice::new(params, features, tree);
-    let mut growth = Growth { backend, params, rules, features, choice, used: vec![], next: 1, least_gain, interrupted };
+    let mut growth =
+        Growth { backend, params, rules, features, choice, used: vec![], next: 1, least_gain, gain_exponent: None, interrupted };
     let (tree, leaves) = match params.policy {
         Policy::Symmetric => growth.symmetric(root)?,
         Policy::Depthwise => growth.depthwise(root)?,
         Policy::Leafwise => growth.leafwise(root)?,
     };
     let bounds = leaves.iter().map(|l| l.bounds).collect();
-    Ok(Grown { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules })
+    let gain_exponent = growth.gain_exponent.unwrap_or(0);
+    Ok(Grown { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
 }
+
+/// The exponents of a first gain that leave f32 room for smaller and larger ones.
+const GAINS: std::ops::RangeInclusive<i32> = -100..=100;
 
 struct Growth<'a> {
     backend: &'a mut dyn Backend,
@@ -174,6 +181,8 @@ struct Growth<'a> {
     /// The next node's number.
     next: NodeId,
     least_gain: &'a mut f64,
+    /// See [`Grown`]; from the first split on.
+    gain_exponent: Option<i32>,
     interrupted: &'a dyn Fn() -> bool,
 }
 
@@ -195,7 +204,7 @@ impl Growth<'_> {
             let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features);
             search.iter_mut().for_each(|n| n.features.clone_from(&level));
             let Some((candidate, left_sums)) = self.backend.find_level_split(&search, &self.rules)? else { break };
-            splits.push(split(&candidate));
+            splits.push(self.split(&candidate));
             let mut left_sums = search.iter().map(|n| n.id).zip(left_sums).peekable();
             let last = depth + 1 == self.params.depth;
             let mut divisions = Vec::with_capacity(nodes.len());
@@ -241,13 +250,21 @@ impl Growth<'_> {
                 let (l, r) = self.children(&node, &candidate, Some(left));
                 let searched = !last && (self.rules.is_searched(l.sums) || self.rules.is_searched(r.sums));
                 divisions.push(self.division(&node, &l, &r, candidate, searched));
-                shape.divide(node.id, split(&candidate), l.id, r.id);
+                shape.divide(node.id, self.split(&candidate), l.id, r.id);
                 nodes.extend([l, r]);
             }
             self.backend.divide(&divisions)?;
         }
         leaves.extend(nodes);
         Ok(shape.finish(leaves))
+    }
+
+    /// A candidate as the tree keeps it. The first one says what gains are in units of.
+    fn split(&mut self, c: &Candidate) -> Split {
+        let exponent = libm::ilogb(c.gain.clamp(f64::MIN_POSITIVE, f64::MAX));
+        let unit = *self.gain_exponent.get_or_insert(if GAINS.contains(&exponent) { 0 } else { exponent });
+        let gain = if unit == 0 { c.gain } else { libm::ldexp(c.gain, -unit) };
+        Split { feature: c.feature, border: c.border, missing_left: c.missing_left, gain: gain.min(f32::MAX as f64) as f32 }
     }
 
     fn check(&self) -> Result<()> {
@@ -296,10 +313,6 @@ impl Growth<'_> {
         let left_is_smaller = left.sums.hessian <= right.sums.hessian;
         Division { parent: node.id, left: left.id, right: right.id, split, left_is_smaller, histograms }
     }
-}
-
-fn split(c: &Candidate) -> Split {
-    Split { feature: c.feature, border: c.border, missing_left: c.missing_left, gain: c.gain as f32 }
 }
 
 /// The nodes that stay open; the others go to `closed`.

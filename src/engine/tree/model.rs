@@ -15,8 +15,8 @@ pub struct Split {
     pub border: u32,
     /// Whether a missing value goes left.
     pub missing_left: bool,
-    /// By how much the split lowered the (second-order) loss; for a symmetric tree, summed over
-    /// the nodes of the level.
+    /// By how much the split lowered the (second-order) loss, in units of the model's `units.gain`; for a symmetric tree, summed
+    /// over the nodes of the level.
     pub gain: f32,
 }
 
@@ -25,7 +25,7 @@ pub struct Split {
 pub struct Leaf {
     /// Added to the score, the learning rate included, in units of the model's `scale`.
     pub value: f32,
-    /// The sum of the hessians of the training rows that ended here ("cover").
+    /// The sum of the hessians of the training rows that ended here ("cover"), in units of the model's `units.weight`.
     pub weight: f32,
     /// The number of training rows that ended here.
     pub count: u32,

@@ -142,7 +142,7 @@ impl<'a> CpuBackend<'a> {
             training_rows: rows - held_out,
             row_sample: data.row_sample,
             row_fraction: data.row_fraction,
-            l2: data.l2 as f32,
+            l2: data.l2.min(f32::MAX as f64) as f32,
             count_rows: data.count_rows,
             weighted: data.weight.is_some(),
             seed: data.seed,

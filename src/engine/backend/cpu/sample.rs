@@ -63,12 +63,22 @@ pub enum Draw {
     },
 }
 
-/// What a row is ordered by.
+/// The squares whose sum in f32 is right to its last digits: none of them, and no term that counts, left the normal numbers.
+const SQUARES: std::ops::RangeInclusive<f32> = 1e-37..=f32::MAX;
+
+/// What a row is ordered by: `|gradient|`, or `sqrt(gradient² + l2 hessian²)`, finite.
 pub fn key(sample: RowSample, l2: f32, gradient: f32, hessian: f32) -> f32 {
-    match sample {
-        RowSample::Mvs => (gradient * gradient + l2 * hessian * hessian).sqrt(),
-        _ => gradient.abs(),
+    if sample != RowSample::Mvs {
+        return gradient.abs();
     }
+    let squares = gradient * gradient + l2 * hessian * hessian;
+    if SQUARES.contains(&squares) {
+        return squares.sqrt();
+    }
+    // In f64 no square of a f32 overflows or vanishes.
+    let (gradient, hessian) = (gradient as f64, hessian as f64);
+    let root = (gradient * gradient + l2 as f64 * (hessian * hessian)).sqrt();
+    (if root < f32::MAX as f64 { root } else { f32::MAX as f64 }) as f32
 }
 
 impl Draw {
@@ -147,6 +157,24 @@ impl Draw {
 mod tests {
     use super::*;
     use crate::numerics::random::Purpose;
+
+    /// Keys are the same numbers in any unit, and those of plain f32 where squares have room.
+    #[test]
+    fn keys_have_any_size() {
+        for (g, h, l2) in [(0.3f32, 1.0f32, 1.0f32), (-2.5, 0.25, 0.0), (1e-4, 1.0, 3.0), (1.0, 1e-3, 1e6)] {
+            let plain = (g * g + l2 * h * h).sqrt();
+            assert_eq!(key(RowSample::Mvs, l2, g, h), plain);
+            for power in [-100, -83, -60, 40, 60, 66, 100] {
+                let unit = 2f32.powi(power);
+                let scaled = key(RowSample::Mvs, l2, g * unit, h * unit);
+                assert!((scaled / unit / plain - 1.0).abs() < 1e-6, "{g} {h} {l2} {power}: {scaled}");
+            }
+        }
+        assert_eq!(key(RowSample::Mvs, f32::MAX, 1.0, f32::MAX), f32::MAX);
+        let root = (f32::MAX as f64).sqrt() * 1e-30;
+        assert!((key(RowSample::Mvs, f32::MAX, 0.0, 1e-30) as f64 / root - 1.0).abs() < 1e-6);
+        assert_eq!(key(RowSample::Mvs, 0.0, 0.0, 1.0), 0.0);
+    }
 
     /// The expected number of rows is drawn and weighted sums are unbiased, also where all keys tie.
     #[test]

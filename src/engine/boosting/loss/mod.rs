@@ -107,6 +107,12 @@ pub trait Loss: Send + Sync {
         false
     }
 
+    /// By which power of `c` derivatives grow where targets are multiplied by `c` and scores raised by `ln c`, for losses that
+    /// have such a law.
+    fn scale_power(&self) -> Option<f64> {
+        None
+    }
+
     /// The score (one an output) that a model without trees would give: the minimiser of the
     /// weighted loss where it has a closed form, in f64 added over fixed blocks.
     fn start(&self, target: &[f64], weight: Option<&[f32]>) -> Vec<f64>;

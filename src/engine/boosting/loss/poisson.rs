@@ -26,6 +26,10 @@ impl Loss for Poisson {
         Formula::Poisson
     }
 
+    fn scale_power(&self) -> Option<f64> {
+        Some(1.0)
+    }
+
     /// The logarithm of the weighted mean.
     fn start(&self, target: &[f64], weight: Option<&[f32]>) -> Vec<f64> {
         log_link::start(target, weight)

@@ -37,6 +37,10 @@ impl Loss for Tweedie {
         Formula::Tweedie { one: self.power.0, two: self.power.1 }
     }
 
+    fn scale_power(&self) -> Option<f64> {
+        Some(self.power.1 as f64)
+    }
+
     /// The logarithm of the weighted mean.
     fn start(&self, target: &[f64], weight: Option<&[f32]>) -> Vec<f64> {
         log_link::start(target, weight)

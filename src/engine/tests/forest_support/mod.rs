@@ -75,6 +75,19 @@ pub fn awkward_table(dice: &mut Dice, rows: usize, features: usize, classes: usi
     table
 }
 
+/// The rows of a table that weigh something, with the classes that are left.
+pub fn counted(table: &Table) -> Table {
+    let Some(weight) = &table.weight else { return table.clone() };
+    let mut out = table.filter(|i| weight[i] > 0.0);
+    if let (Wanted::Classes(all, _), Wanted::Classes(codes, Labels::Integer(labels))) = (&table.target, &mut out.target) {
+        let stays = |class: u32| codes.contains(&class) || !all.contains(&class);
+        let kept: Vec<u32> = (0..labels.len() as u32).filter(|class| stays(*class)).collect();
+        *codes = codes.iter().map(|c| kept.iter().position(|k| k == c).unwrap() as u32).collect();
+        *labels = kept.iter().map(|k| labels[*k as usize]).collect();
+    }
+    out
+}
+
 /// A tree as its nodes, to be read from the root.
 pub fn tree_of(forest: &Forest, tree: u32) -> Vec<NodeRow> {
     forest.node_table().into_iter().filter(|n| n.tree == tree).collect()
@@ -145,7 +158,7 @@ impl<'a> Twin<'a> {
         let chosen = choices.iter().find(same).unwrap_or_else(|| panic!("{node:?} is none of {choices:?}"));
         let scale = best.abs().max(1e-6);
         assert!(chosen.gain >= best - 1e-9 * scale, "{chosen:?} of {choices:?}");
-        assert!((node.gain.unwrap() as f64 - chosen.gain.max(0.0)).abs() <= 1e-5 * scale + 1e-9, "{node:?} {chosen:?}");
+        assert!((node.gain.unwrap() - chosen.gain.max(0.0)).abs() <= 1e-5 * scale + 1e-9, "{node:?} {chosen:?}");
         if self.criterion == Criterion::Gini {
             // The first of the best ones.
             let better = |a: &Choice, b: &Choice| a.exact.0 * b.exact.1 > b.exact.0 * a.exact.1;

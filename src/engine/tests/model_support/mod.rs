@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use taiga_engine::boosting::params::{BoostingParams, LossKind, MetricKind};
 use taiga_engine::column::FeatureType;
-use taiga_engine::model::{Feature, History, Labels, Model};
+use taiga_engine::model::{Feature, History, Labels, Model, Units};
 use taiga_engine::tree::model::{Child, Leaf, Node, Split, Tree};
 
 /// A small generator of our own, so that a model follows from one seed.
@@ -156,6 +156,7 @@ pub fn model(kind: Kind) -> Model {
         labels,
         start: (0..kind.outputs).map(|_| dice.unit() - 0.5).collect(),
         scale: [1.0, 0.5, 1024.0][dice.below(3)],
+        units: [Units::default(), Units { gain: 2f64.powi(-160), weight: 2f64.powi(200) }][dice.below(2)],
         trees,
         rows: 1000,
         history,

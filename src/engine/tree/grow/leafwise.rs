@@ -5,7 +5,7 @@
 //! take divisions back, leaves that gain more than the least that was divided in the last tree are divided together.
 //! Those whose turn does not come are leaves again in the end: the tree is the same.
 
-use super::{Branches, Growth, Open, Shape, close, split};
+use super::{Branches, Growth, Open, Shape, close};
 use crate::backend::{Candidate, Division};
 use crate::error::Result;
 use crate::tree::split::Sums;
@@ -68,7 +68,7 @@ impl Growth<'_> {
             let Some(Children { nodes: [left, right], .. }) = children else { break };
             leaves += 1;
             least = least.min(candidate.gain);
-            shape.divide(node.id, split(&candidate), left.0.id, right.0.id);
+            shape.divide(node.id, self.split(&candidate), left.0.id, right.0.id);
             fresh.extend([left, right]);
         }
         *self.least_gain = if leaves < self.params.leaves { 0.0 } else { least };

@@ -126,7 +126,7 @@ impl Table {
         let (kind, class_count, unit) = match work.targets {
             Targets::Two(_) => (0, 2, 1.0),
             Targets::Classes(c) => (1, c.classes as u32, 1.0),
-            Targets::Numbers(n) => (2, 0, if n.poisson { n.unit } else { n.unit * n.unit }),
+            Targets::Numbers(n) => (2, 0, n.gain_factor()),
         };
         Fit {
             codes: if self.bytes { codes } else { 0 },

@@ -125,7 +125,7 @@ impl RowData {
             counts: None,
             row_sample: data.row_sample,
             row_fraction: data.row_fraction,
-            l2: data.l2 as f32,
+            l2: data.l2.min(f32::MAX as f64) as f32,
             seed: data.seed,
             blocks: (rows.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8).max(1),
         };
