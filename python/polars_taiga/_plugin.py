@@ -26,8 +26,15 @@ _DETERMINISTIC: dict[str, Any] = (
 
 
 def _call(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any], **options: bool) -> pl.Expr:
+    # Group by group Polars drops the inputs' names unless it is told otherwise.
     return register_plugin_function(
-        plugin_path=_PLUGIN, function_name=function, args=list(args), kwargs=kwargs, **options, **_DETERMINISTIC
+        plugin_path=_PLUGIN,
+        function_name=function,
+        args=list(args),
+        kwargs=kwargs,
+        pass_name_to_apply=True,
+        **options,
+        **_DETERMINISTIC,
     )
 
 
