@@ -8,6 +8,7 @@ pub mod metric;
 mod monotone;
 pub mod params;
 pub(crate) mod prepare;
+pub mod schema;
 
 pub use fit::fit;
 pub use params::BoostingParams;
