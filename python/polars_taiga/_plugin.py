@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import polars as pl
 from polars.plugins import register_plugin_function
 
+from polars_taiga import _taiga
+
 IntoColumn: TypeAlias = str | pl.Expr
 """A column's name, or an expression."""
 
@@ -63,16 +65,22 @@ def scalar(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl
     return _call(function, args, kwargs, returns_scalar=True, changes_length=True)
 
 
-# What Polars puts before the text of a plugin's error, and after it where it knows the expression.
+# What Polars puts before the text of a plugin's error, and after it where it knows the expression or the plan.
 _FAILED = re.compile(
-    r"the plugin failed with message: (\w+: .*?)(\n\nThis error occurred in the following expression:.*)?", re.DOTALL
+    r"the plugin failed with message: (\w+: .*?)"
+    r"(\n\n(This error occurred in the following expression|Resolved plan until failure):.*)?",
+    re.DOTALL,
 )
 _INTERRUPTED = re.compile(r"fit_\w+: interrupted")
 
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Raise errors of expressions that run here as what they are: their own text, and Ctrl-C."""
+    """Raise errors of expressions that run here as what they are: their own text, and Ctrl-C.
+
+    Polars makes a ComputeError of every error of a plugin, where its own would be a SchemaError,
+    ColumnNotFoundError or DuplicateError.
+    """
     try:
         yield
     except pl.exceptions.ComputeError as error:
@@ -81,7 +89,8 @@ def errors() -> Iterator[None]:
             raise
         if _INTERRUPTED.fullmatch(failed[1]):
             raise KeyboardInterrupt from None
-        raise pl.exceptions.ComputeError(failed[1]) from None
+        kind: type[Exception] = getattr(pl.exceptions, _taiga.error_class(failed[1]) or "ComputeError")
+        raise kind(failed[1]) from None
 
 
 def labelled(what: str, value: bytes) -> pl.Expr:
