@@ -149,9 +149,11 @@ def test_the_model_explains_itself(method: str) -> None:
 def test_errors_name_the_column() -> None:
     df = table()
     model = fit(df)
-    with pytest.raises(pl.exceptions.ComputeError, match="`city` is numeric, the model was fitted on categorical"):
+    with pytest.raises(
+        pl.exceptions.ComputeError, match="column `city`: its type is f64; the model was fitted on categorical text"
+    ):
         df.with_columns(city=pl.lit(1.0)).select(tg.predict(model))
-    with pytest.raises(pl.exceptions.ComputeError, match=r"missing: `city` \(categorical\)"):
+    with pytest.raises(pl.exceptions.ComputeError, match=r"missing: `city` \(categorical text\)"):
         df.select(tg.predict(model, "kind", "shop", "x"))
     with pytest.raises(pl.exceptions.ComputeError, match=r"column `d`: its type is list"):
         df.with_columns(d=pl.lit([1, 2])).select(tg.fit_gbdt("y", "d", "x"))

@@ -280,12 +280,12 @@ def test_what_is_missing_is_said() -> None:
 
 def test_models_refuse_what_is_not_theirs(rows: pl.DataFrame) -> None:
     model = rows.taiga.fit_sparse_lr("y", "i", "v")
-    with pytest.raises(pl.exceptions.PolarsError, match="`i`"):
+    with pytest.raises(pl.exceptions.ColumnNotFoundError, match=r"\bi\b"):
         rows.drop("i").select(tg.predict(model))
     with pytest.raises(pl.exceptions.PolarsError, match="`v`"):
         rows.drop("v").select(tg.predict(model))
     for output in ("leaf", "staged"):
-        with pytest.raises(pl.exceptions.ComputeError, match=r"linear|boosted"):
+        with pytest.raises(ValueError, match=r"linear|boosted"):
             rows.select(tg.predict(model, output=output))
     with pytest.raises(ValueError, match="a linear model has no"):
         model.trees()

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import polars as pl
 from polars.plugins import register_plugin_function
 
+from polars_taiga import _taiga
+
 IntoColumn: TypeAlias = str | pl.Expr
 """A column's name, or an expression."""
 
@@ -26,8 +28,15 @@ _DETERMINISTIC: dict[str, Any] = (
 
 
 def _call(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any], **options: bool) -> pl.Expr:
+    # Group by group Polars drops the inputs' names unless it is told otherwise.
     return register_plugin_function(
-        plugin_path=_PLUGIN, function_name=function, args=list(args), kwargs=kwargs, **options, **_DETERMINISTIC
+        plugin_path=_PLUGIN,
+        function_name=function,
+        args=list(args),
+        kwargs=kwargs,
+        pass_name_to_apply=True,
+        **options,
+        **_DETERMINISTIC,
     )
 
 
@@ -56,16 +65,22 @@ def scalar(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl
     return _call(function, args, kwargs, returns_scalar=True, changes_length=True)
 
 
-# What Polars puts before the text of a plugin's error, and after it where it knows the expression.
+# What Polars puts before the text of a plugin's error, and after it where it knows the expression or the plan.
 _FAILED = re.compile(
-    r"the plugin failed with message: (\w+: .*?)(\n\nThis error occurred in the following expression:.*)?", re.DOTALL
+    r"the plugin failed with message: (\w+: .*?)"
+    r"(\n\n(This error occurred in the following expression|Resolved plan until failure):.*)?",
+    re.DOTALL,
 )
 _INTERRUPTED = re.compile(r"fit_\w+: interrupted")
 
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Raise errors of expressions that run here as what they are: their own text, and Ctrl-C."""
+    """Raise errors of expressions that run here as what they are: their own text, and Ctrl-C.
+
+    Polars makes a ComputeError of every error of a plugin, where its own would be a SchemaError,
+    ColumnNotFoundError or DuplicateError.
+    """
     try:
         yield
     except pl.exceptions.ComputeError as error:
@@ -74,7 +89,8 @@ def errors() -> Iterator[None]:
             raise
         if _INTERRUPTED.fullmatch(failed[1]):
             raise KeyboardInterrupt from None
-        raise pl.exceptions.ComputeError(failed[1]) from None
+        kind: type[Exception] = getattr(pl.exceptions, _taiga.error_class(failed[1]) or "ComputeError")
+        raise kind(failed[1]) from None
 
 
 def labelled(what: str, value: bytes) -> pl.Expr:

@@ -153,7 +153,8 @@ def target_encode(
     ValueError
         For a parameter that can't have its value.
     polars.exceptions.ComputeError
-        When the query runs: for columns that can't be used, naming them.
+        When the query is planned: for columns of types that can't be used; when it runs: for values
+        that can't. Both name the column.
 
     Examples
     --------
@@ -282,8 +283,11 @@ def encode(
     ------
     ValueError
         For bytes that are no encoder, and without the columns where some were computed at the fit.
+    polars.exceptions.ColumnNotFoundError
+        When the query is planned: for a column of the encoder that the frame lacks.
     polars.exceptions.ComputeError
-        When the query runs: for columns that the encoder does not know, or of another type.
+        Likewise, for columns that the encoder does not know, or of another type; for an encoder that
+        is an expression when the query runs.
 
     Examples
     --------
@@ -295,8 +299,9 @@ def encode(
     [1.0, 2.0, 3.0, 4.0]
     """
     classes: list[str] | None = None
+    wanted: str | None = None
     if isinstance(encoder, bytes | bytearray | memoryview):
-        names, classes, computed = _taiga.describe_encoder(bytes(encoder))
+        names, classes, computed, wanted = _taiga.describe_encoder(bytes(encoder))
         if dtype is not None:
             msg = "encode: leave dtype out; the encoder says what it gives"
             raise ValueError(msg)
@@ -315,7 +320,7 @@ def encode(
         elif dtype is not None and dtype != pl.Float64:
             msg = f"encode: dtype={dtype} is neither Float64 nor a struct of Float64 with a field for each class"
             raise ValueError(msg)
-    return _plugin.elementwise_per_column("encode", [column, expr], {"classes": classes})
+    return _plugin.elementwise_per_column("encode", [column, expr], {"classes": classes, "wanted": wanted})
 
 
 def _evidence_args(

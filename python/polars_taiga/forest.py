@@ -133,7 +133,8 @@ def fit_forest(
     ValueError
         For a parameter that can't have its value, no features, or a name given twice.
     polars.exceptions.ComputeError
-        When the query runs: for columns that can't be used, naming them; and "interrupted" after
+        When the query is planned: for types that can't be used, and parameters that do not go with the
+        columns; when it runs: for values that can't be used, naming the column; and "interrupted" after
         Ctrl-C. (The methods of `.taiga` raise `KeyboardInterrupt` then.)
 
     Examples

@@ -132,7 +132,8 @@ def fit_sparse_lr(
     ValueError
         For a parameter that can't have its value, and where there is nothing to fit on.
     polars.exceptions.ComputeError
-        When the query runs: for columns that can't be used, naming the column and the row; and
+        When the query is planned: for types that can't be used, and parameters that do not go with the
+        columns; when it runs: for values that can't be used, naming the column and the row; and
         "interrupted" after Ctrl-C. (The methods of `.taiga` raise `KeyboardInterrupt` then.)
 
     Examples

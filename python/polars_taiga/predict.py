@@ -51,18 +51,32 @@ def _label_type(dtype: Any) -> str | None:
     return json.dumps(known[0]) if known else None
 
 
+_LACKS = {
+    ("forest", "raw"): 'a forest, which has no raw scores; its output="auto" is a mean over trees',
+    ("forest", "staged"): "a forest, not of boosted trees, and has no stages",
+    ("sparse_lr", "leaf"): "linear, which has no leaves",
+    ("sparse_lr", "staged"): "linear, not of boosted trees, and has no stages",
+}
+
+
 def _spec_of_model(model: Model, output: Output) -> dict[str, Any]:
     """What the plugin must know of the model before it sees it."""
     names = model._inner.class_names() if model._inner.outputs() > 1 else None
     if output == "class" and model.classes is None:
         msg = f'predict: output="class": the model of `{model.target}` is a regression and has no classes'
         raise ValueError(msg)
-    return {"output": output, "classes": names, "label": model._inner.label_type()}
+    learner = model._inner.learner()
+    lacks = _LACKS.get((learner, output))
+    if lacks is not None:
+        msg = f"predict: output={output!r}: the model of `{model.target}` is {lacks}"
+        raise ValueError(msg)
+    wanted, _, _ = model._inner.wanted()
+    return {"output": output, "classes": names, "label": model._inner.label_type(), "wanted": wanted}
 
 
 def _spec_of_dtype(output: Output, dtype: DataType | DataTypeClass | None) -> dict[str, Any]:
     """The same from the type that the user names, for a model that is an expression."""
-    spec: dict[str, Any] = {"output": output, "classes": None, "label": None}
+    spec: dict[str, Any] = {"output": output, "classes": None, "label": None, "wanted": None}
     if output == "class":
         spec["label"] = _label_type(dtype)
         if spec["label"] is None:
@@ -83,6 +97,14 @@ def _spec_of_dtype(output: Output, dtype: DataType | DataTypeClass | None) -> di
     msg = f"predict: dtype={dtype} is not what output={output!r} gives: {item}"
     msg += "" if output == "leaf" else f", or a struct of {item} with a field for each class"
     raise ValueError(msg)
+
+
+def _own_columns(model: Model) -> list[pl.Expr]:
+    """The columns that a model names; of missing ones Polars tells when the query is planned."""
+    # By selector: in `pl.col` a name like "^x$" would be a pattern.
+    _, names, optional = model._inner.wanted()
+    own: list[pl.Expr] = [cs.by_name(*names)] if names else []
+    return own if optional is None else [*own, cs.by_name(optional, require_all=False)]
 
 
 def predict(
@@ -135,8 +157,12 @@ def predict(
     ValueError
         For bytes that are no model, for an `output` that the model can't give, and without the features
         where some were computed by expressions at the fit.
-    polars.exceptions.ColumnNotFoundError, polars.exceptions.ComputeError
-        When the query runs: for columns that are missing, or of another type than the fitted one.
+    polars.exceptions.ColumnNotFoundError
+        When the query is planned: for a column that the model names and the frame lacks.
+    polars.exceptions.ComputeError
+        Likewise, for features that are missing among those given here, and for columns of another
+        type than the fitted one; for a model that is an expression when the query runs. (The method
+        `.taiga.predict` of a DataFrame raises ColumnNotFoundError and SchemaError.)
 
     Examples
     --------
@@ -170,9 +196,6 @@ def predict(
         if not features and (computed := model.computed_features):
             raise ValueError(_fit.computed("predict", "tg.predict(model", computed, list(model.features)))
         model_expr = _plugin.labelled(f"model of `{model.target}`", model.to_bytes())
-        # By selector: in `pl.col` a name like "^x$" would be a pattern. Of missing columns the
-        # plugin says more than Polars: which, and all of them.
-        own: list[pl.Expr] = [cs.by_name(*model.features, require_all=False)] if model.features else []
-        columns = _plugin.as_exprs(features, "a feature") if features else own
+        columns = _plugin.as_exprs(features, "a feature") if features else _own_columns(model)
     spec["device"] = checked(device)
     return _plugin.elementwise("predict", [model_expr, *columns], spec).alias("prediction")

@@ -110,7 +110,7 @@ def min_max(expr: IntoColumn, *, device: str = "auto") -> pl.Expr:
     Raises
     ------
     polars.exceptions.ComputeError
-        When the query runs: for other types, naming the column; for a device that is not there.
+        When the query is planned: for other types, naming the column; when it runs: for a device that is not there.
 
     Examples
     --------
@@ -170,9 +170,9 @@ def histogram(
     ValueError
         For a parameter that can't have its value.
     polars.exceptions.ComputeError
-        When the query runs: for a column of another type, with infinite values and neither `range`
-        nor `edges`, or in a range so narrow that rounding leaves bins without width; and for
-        weights that are null, NaN or infinite.
+        When the query is planned: for a column of another type. When it runs: for one with infinite
+        values and neither `range` nor `edges`, or in a range so narrow that rounding leaves bins
+        without width; and for weights that are null, NaN or infinite.
 
     Notes
     -----

@@ -5,7 +5,7 @@
 
 use crate::errors;
 use polars::prelude::*;
-use taiga_engine::encoding::{CategoryColumn, Codes, Labels, Lookup};
+use taiga_engine::encoding::{CategoryColumn, Codes, Lookup};
 
 /// Calls `$body` with `$get`, a function from (chunk, row in the chunk) to an optional value, for
 /// whichever integer type the series has.
@@ -37,13 +37,36 @@ pub fn check_type(name: &str, dtype: &DataType) -> PolarsResult<()> {
     if is_category(dtype) {
         return Ok(());
     }
-    Err(errors::column(
+    Err(errors::mistyped(
         name,
         format!(
             "its type is {dtype}; a category is a String, Categorical, Enum, integer or Boolean: cast it first, for example with \
              pl.col({name:?}).cast(pl.String)"
         ),
     ))
+}
+
+/// Checks that a column of this type can hold fitted categories: `text`, `integers` or `Booleans`, as [`Categories::kind`] says.
+///
+/// # Errors
+/// If it can't, naming both.
+///
+/// [`Categories::kind`]: taiga_engine::encoding::Categories::kind
+pub fn check_kind(name: &str, dtype: &DataType, kind: &str) -> PolarsResult<()> {
+    if is_of_kind(dtype, kind) {
+        return Ok(());
+    }
+    Err(errors::mistyped(name, format!("its type is {dtype}; the fitted categories are {kind}")))
+}
+
+/// Whether a column of this type can hold categories of that kind.
+pub fn is_of_kind(dtype: &DataType, kind: &str) -> bool {
+    match dtype {
+        DataType::Null => true,
+        DataType::String | DataType::Categorical(..) | DataType::Enum(..) => kind == "text",
+        DataType::Boolean => kind == "Booleans",
+        dtype => dtype.is_integer() && kind == "integers",
+    }
 }
 
 fn lengths(series: &Series) -> Vec<usize> {
@@ -128,14 +151,7 @@ fn narrow(series: &Series) -> PolarsResult<Series> {
 pub fn lookup_codes(series: &Series, lookup: &Lookup, unseen: u32) -> PolarsResult<Vec<u32>> {
     let name = series.name().as_str();
     let dtype = series.dtype();
-    let fits = match lookup.categories().labels {
-        Labels::Text(_) => matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..)),
-        Labels::Integer(_) => dtype.is_integer(),
-        Labels::Boolean(_) => *dtype == DataType::Boolean,
-    };
-    if !fits && *dtype != DataType::Null {
-        return Err(errors::column(name, format!("its type is {dtype}; the fitted categories are {}", lookup.categories().kind())));
-    }
+    check_kind(name, dtype, lookup.categories().kind())?;
     let null = lookup.null().unwrap_or(unseen);
     let mut codes = Vec::with_capacity(series.len());
     if *dtype == DataType::String {

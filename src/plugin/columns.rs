@@ -1,7 +1,7 @@
 //! From Polars' series to the engine's columns: the Arrow chunks are borrowed as they are, and
 //! only types that the engine has no word for are cast.
 
-use crate::categories::{category_column, is_category, lookup_codes};
+use crate::categories::{category_column, check_type, is_category, lookup_codes};
 use crate::errors;
 use arrow2::bitmap::Bitmap;
 use polars::prelude::*;
@@ -28,9 +28,8 @@ impl Feature {
     /// # Errors
     /// For other types, naming the column and its type.
     pub fn new(series: &Series, categories: bool) -> PolarsResult<Self> {
-        match series.dtype() {
-            _ if categories => Ok(Feature::Categories(category_column(series)?)),
-            DataType::String | DataType::Categorical(..) | DataType::Enum(..) => Ok(Feature::Categories(category_column(series)?)),
+        match feature_type(series.name(), series.dtype(), categories)? {
+            FeatureType::Categorical => Ok(Feature::Categories(category_column(series)?)),
             _ => Ok(Feature::Numbers(Numbers::feature(series)?)),
         }
     }
@@ -106,24 +105,7 @@ impl Numbers {
     /// # Errors
     /// For other types, naming the column and its type.
     pub fn feature(series: &Series) -> PolarsResult<Self> {
-        let unit = |u: &polars::prelude::TimeUnit| match u {
-            polars::prelude::TimeUnit::Milliseconds => TimeUnit::Milliseconds,
-            polars::prelude::TimeUnit::Microseconds => TimeUnit::Microseconds,
-            polars::prelude::TimeUnit::Nanoseconds => TimeUnit::Nanoseconds,
-        };
-        let dtype = match series.dtype() {
-            DataType::Date => FeatureType::Date,
-            DataType::Time => FeatureType::Time,
-            DataType::Datetime(u, _) => FeatureType::Datetime(unit(u)),
-            DataType::Duration(u) => FeatureType::Duration(unit(u)),
-            dtype if dtype.is_numeric() || matches!(dtype, DataType::Boolean | DataType::Null) => FeatureType::Numeric,
-            dtype => {
-                return Err(errors::column(
-                    series.name(),
-                    format!("its type is {dtype}; a feature is a number, a Boolean, temporal, or a String, Categorical or Enum"),
-                ));
-            }
-        };
+        let dtype = number_type(series.dtype()).ok_or_else(|| no_feature(series.name(), series.dtype()))?;
         let scale = match series.dtype() {
             DataType::Decimal(_, scale) => Some(*scale as u32),
             _ => None,
@@ -142,10 +124,7 @@ impl Numbers {
     /// For other types, nulls, NaN and infinite values; says how many, and the filter that leaves
     /// them out.
     pub fn finite(series: &Series, role: &str) -> PolarsResult<Self> {
-        let dtype = series.dtype();
-        if !dtype.is_numeric() && *dtype != DataType::Boolean {
-            return Err(errors::column(series.name(), format!("its type is {dtype}; {role} is a number: cast it first")));
-        }
+        check_number(series.name(), series.dtype(), role)?;
         let numbers = Numbers::feature(series)?;
         let nulls = series.null_count();
         let (mut nan, mut infinite) = (0usize, 0usize);
@@ -231,6 +210,52 @@ impl Numbers {
         // `feature` has seen to it that the type is one of the above.
         Column::new(self.name(), self.dtype.clone(), chunks.unwrap_or_default())
     }
+}
+
+/// The type of feature that a column of this type is as it stands; none for text and what is no feature.
+pub fn number_type(dtype: &DataType) -> Option<FeatureType> {
+    let unit = |u: &polars::prelude::TimeUnit| match u {
+        polars::prelude::TimeUnit::Milliseconds => TimeUnit::Milliseconds,
+        polars::prelude::TimeUnit::Microseconds => TimeUnit::Microseconds,
+        polars::prelude::TimeUnit::Nanoseconds => TimeUnit::Nanoseconds,
+    };
+    match dtype {
+        DataType::Date => Some(FeatureType::Date),
+        DataType::Time => Some(FeatureType::Time),
+        DataType::Datetime(u, _) => Some(FeatureType::Datetime(unit(u))),
+        DataType::Duration(u) => Some(FeatureType::Duration(unit(u))),
+        dtype if dtype.is_numeric() || matches!(dtype, DataType::Boolean | DataType::Null) => Some(FeatureType::Numeric),
+        _ => None,
+    }
+}
+
+/// The type of feature that a fit makes of a column. `categories`: integers and Booleans are categories too.
+///
+/// # Errors
+/// For a type that is none of a feature's, naming the column and its type.
+pub fn feature_type(name: &str, dtype: &DataType, categories: bool) -> PolarsResult<FeatureType> {
+    if categories {
+        return check_type(name, dtype).map(|()| FeatureType::Categorical);
+    }
+    match dtype {
+        DataType::String | DataType::Categorical(..) | DataType::Enum(..) => Ok(FeatureType::Categorical),
+        _ => number_type(dtype).ok_or_else(|| no_feature(name, dtype)),
+    }
+}
+
+fn no_feature(name: &str, dtype: &DataType) -> PolarsError {
+    errors::mistyped(name, format!("its type is {dtype}; a feature is a number, a Boolean, temporal, or a String, Categorical or Enum"))
+}
+
+/// Checks the type of a column of numbers in the role of a target, weight or baseline.
+///
+/// # Errors
+/// For anything but numbers and Booleans, naming the column and its type.
+pub fn check_number(name: &str, dtype: &DataType, role: &str) -> PolarsResult<()> {
+    if dtype.is_numeric() || *dtype == DataType::Boolean {
+        return Ok(());
+    }
+    Err(errors::mistyped(name, format!("its type is {dtype}; {role} is a number: cast it first")))
 }
 
 /// A validity that says something; all valid is none.

@@ -6,9 +6,10 @@ pub mod python;
 mod target;
 
 use crate::categories;
-use crate::columns;
+use crate::columns::{self, check_number};
 use crate::errors::{self, guarded};
 use crate::fit::Fields;
+use crate::schema::{InputSchema, check_names, check_number_field, is_known, unnest};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
@@ -71,10 +72,31 @@ struct TargetKwargs {
     device: String,
 }
 
+/// Checks the type of a column of categories, where it is known.
+fn check_category(field: &Field) -> PolarsResult<()> {
+    if is_known(field.dtype()) { categories::check_type(field.name(), field.dtype()) } else { Ok(()) }
+}
+
+/// The classes of a target, as [`classes_of`] finds them; of a type that is not known yet those that are given.
+fn target_classes(field: &Field, given: Option<&[String]>) -> PolarsResult<Option<Vec<String>>> {
+    if is_known(field.dtype()) { classes_of(field.name(), field.dtype(), given) } else { Ok(given.map(<[String]>::to_vec)) }
+}
+
 fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<Field> {
     guarded("target_encode", || {
-        categories::check_type(inputs[0].name(), inputs[0].dtype())?;
-        let classes = classes_of(inputs[1].name(), inputs[1].dtype(), kwargs.classes.as_deref())?;
+        check_category(&inputs[0])?;
+        let classes = target_classes(&inputs[1], kwargs.classes.as_deref())?;
+        let mut others = inputs[2..].iter();
+        let mut next = |given: bool| given.then(|| others.next()).flatten().filter(|f| is_known(f.dtype()));
+        if let Some(weight) = next(kwargs.weight) {
+            check_number(weight.name(), weight.dtype(), "a weight")?;
+        }
+        if let Some(order_by) = next(kwargs.order_by) {
+            target::check_order(order_by.name(), order_by.dtype())?;
+        }
+        if let Some(folds) = next(kwargs.folds) {
+            target::check_folds(folds.name(), folds.dtype())?;
+        }
         Ok(Field::new(inputs[0].name().clone(), values_type(classes.as_deref())))
     })
 }
@@ -119,23 +141,37 @@ struct EncoderKwargs {
     device: String,
 }
 
-fn encoder_field(_: &[Field]) -> PolarsResult<Field> {
+/// Checks what names and types tell of a fit; `input`: the type of [`fit_target_encoder`]'s.
+fn check_encoder(input: &DataType, kwargs: &EncoderKwargs) -> PolarsResult<()> {
+    let fields = InputSchema::new(input)?;
+    if fields.features.is_empty() {
+        return Err(errors::data("there are no columns to encode"));
+    }
+    check_names(&fields.features, "column")?;
+    fields.features.iter().try_for_each(check_category)?;
+    target_classes(&fields.target, kwargs.classes.as_deref())?;
+    match fields.one("weight")? {
+        Some(weight) => check_number_field(&weight, "a weight"),
+        None => Ok(()),
+    }
+}
+
+fn encoder_field(inputs: &[Field], kwargs: EncoderKwargs) -> PolarsResult<Field> {
+    guarded("fit_target_encoder", || check_encoder(inputs[0].dtype(), &kwargs))?;
     Ok(Field::new("encoder".into(), DataType::Binary))
 }
 
 /// The one input is a struct of the categories and of structs of the target and the weight: see
 /// [`crate::fit::Parts`].
-#[polars_expr(output_type_func=encoder_field)]
+#[polars_expr(output_type_func_with_kwargs=encoder_field)]
 fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<Series> {
     guarded("fit_target_encoder", || {
+        check_encoder(inputs[0].dtype(), &kwargs)?;
         let params = params_of(&kwargs.params)?;
         let fields = Fields::new(&inputs[0])?;
         let target = fields.one("target")?.ok_or_else(|| errors::data("there is no target"))?;
         let weight = fields.one("weight")?;
         let Fields { columns: categories, computed, .. } = fields;
-        if categories.is_empty() {
-            return Err(errors::data("there are no columns to encode"));
-        }
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
         let encoder = on_all_threads(|| {
             let data = TargetData::new(&target, classes.as_deref())?;
@@ -158,6 +194,22 @@ struct WoeKwargs {
     weight: bool,
 }
 
+/// Checks what types tell of a call.
+fn check_evidence(inputs: &[Field]) -> PolarsResult<()> {
+    check_category(&inputs[0])?;
+    if target_classes(&inputs[1], None)?.is_some() {
+        return Err(no_event(inputs[1].name(), inputs[1].dtype()));
+    }
+    inputs[2..].iter().try_for_each(|weight| check_number_field(weight, "a weight"))
+}
+
+fn no_event(name: &str, dtype: &DataType) -> PolarsError {
+    errors::mistyped(
+        name,
+        format!("its type is {dtype}; weight of evidence needs a Boolean (or 0 and 1), for example pl.col({name:?}) == …"),
+    )
+}
+
 /// `inputs`: category, target, then the weight where there is one.
 fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<(Vec<u32>, Evidence)> {
     if !kwargs.smoothing.is_finite() || kwargs.smoothing < 0.0 {
@@ -172,13 +224,7 @@ fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<(Vec<u32>,
         let flags = match TargetData::new(target, classes.as_deref())? {
             TargetData::Flags(flags) => flags,
             TargetData::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
-            _ => {
-                let message = format!(
-                    "its type is {}; weight of evidence needs a Boolean (or 0 and 1), for example pl.col({name:?}) == …",
-                    target.dtype()
-                );
-                return Err(errors::column(name, message));
-            }
+            _ => return Err(no_event(name, target.dtype())),
         };
         let codes = categories::codes(&inputs[0])?;
         let weight = kwargs.weight.then(|| target::weights(&inputs[2])).transpose()?;
@@ -192,11 +238,12 @@ fn spread<T: Copy + Send + Sync>(codes: &[u32], values: &[T]) -> Vec<T> {
     codes.par_iter().map(|code| values[*code as usize]).collect()
 }
 
-fn number_field(inputs: &[Field]) -> PolarsResult<Field> {
+fn woe_field(inputs: &[Field]) -> PolarsResult<Field> {
+    guarded("woe", || check_evidence(inputs))?;
     Ok(Field::new(inputs[0].name().clone(), DataType::Float64))
 }
 
-#[polars_expr(output_type_func=number_field)]
+#[polars_expr(output_type_func=woe_field)]
 fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     guarded("woe", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
@@ -205,7 +252,12 @@ fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     })
 }
 
-#[polars_expr(output_type_func=number_field)]
+fn information_field(inputs: &[Field]) -> PolarsResult<Field> {
+    guarded("information_value", || check_evidence(inputs))?;
+    Ok(Field::new(inputs[0].name().clone(), DataType::Float64))
+}
+
+#[polars_expr(output_type_func=information_field)]
 fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     guarded("information_value", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
@@ -221,6 +273,7 @@ struct CountKwargs {
 }
 
 fn count_field(inputs: &[Field], kwargs: CountKwargs) -> PolarsResult<Field> {
+    guarded("count_encode", || check_category(&inputs[0]))?;
     let dtype = if kwargs.normalize { DataType::Float64 } else { DataType::UInt32 };
     Ok(Field::new(inputs[0].name().clone(), dtype))
 }
@@ -243,7 +296,8 @@ fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> 
     })
 }
 
-fn combine_field(_: &[Field]) -> PolarsResult<Field> {
+fn combine_field(inputs: &[Field]) -> PolarsResult<Field> {
+    guarded("combine", || unnest(inputs).iter().try_for_each(check_category))?;
     Ok(Field::new("combination".into(), DataType::UInt32))
 }
 

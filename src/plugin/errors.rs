@@ -1,8 +1,11 @@
 //! From the engine's errors to Polars', and from panics to errors.
 
 use polars::prelude::*;
+use pyo3::prelude::*;
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 use taiga_engine::Error;
 
 /// The engine's error as the one that ends a query.
@@ -13,6 +16,21 @@ pub fn compute(error: Error) -> PolarsError {
 /// An error that names a column.
 pub fn column(name: &str, message: impl std::fmt::Display) -> PolarsError {
     PolarsError::ComputeError(format!("column `{name}`: {message}").into())
+}
+
+/// An error about a column's type.
+pub fn mistyped(name: &str, message: impl std::fmt::Display) -> PolarsError {
+    PolarsError::SchemaMismatch(format!("column `{name}`: {message}").into())
+}
+
+/// An error about a column that stands twice where it may stand once.
+pub fn twice(name: &str, what: &str) -> PolarsError {
+    PolarsError::Duplicate(format!("column `{name}`: this {what} is given twice").into())
+}
+
+/// An error about columns that are not there.
+pub fn missing(message: impl std::fmt::Display) -> PolarsError {
+    PolarsError::ColumnNotFound(message.to_string().into())
 }
 
 /// An error about the call as a whole.
@@ -26,7 +44,14 @@ pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> Pol
     let message = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(PolarsError::ComputeError(message))) => message.to_string(),
-        Ok(Err(error)) => error.to_string(),
+        Ok(Err(error)) => {
+            let (class, message) = classified(&error);
+            let message = format!("{function}: {message}").replace('\0', "\\0");
+            if let Some(class) = class {
+                note(class, &message);
+            }
+            return Err(data(message));
+        }
         Err(payload) => format!("a bug in polars-taiga, please report it: {}", panic_text(payload.as_ref())),
     };
     // The text travels as a C string, which no NUL may cut short.
@@ -36,6 +61,38 @@ pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> Pol
 /// Whether an error of [`guarded`] is that of a fit that Ctrl-C ended.
 pub fn is_interrupted(error: &PolarsError) -> bool {
     matches!(error, PolarsError::ComputeError(text) if text.ends_with(&format!(": {}", Error::Interrupted)))
+}
+
+/// The exception of Polars for Python that an error is, where that is another than `ComputeError`, and its text.
+fn classified(error: &PolarsError) -> (Option<&'static str>, String) {
+    match error {
+        PolarsError::SchemaMismatch(message) => (Some("SchemaError"), message.to_string()),
+        PolarsError::ColumnNotFound(message) => (Some("ColumnNotFoundError"), message.to_string()),
+        PolarsError::Duplicate(message) => (Some("DuplicateError"), message.to_string()),
+        _ => (None, error.to_string()),
+    }
+}
+
+/// The texts of the last errors that are more than a `ComputeError`, and what they are. Of a plugin's error
+/// only the text comes through Polars, which makes a `ComputeError` of it.
+static CLASSES: Mutex<VecDeque<(&str, String)>> = Mutex::new(VecDeque::new());
+
+/// So many are remembered: an error is asked about as soon as its query has failed.
+const REMEMBERED: usize = 64;
+
+fn note(class: &'static str, message: &str) {
+    let mut classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
+    classes.retain(|(_, known)| known != message);
+    classes.truncate(REMEMBERED - 1);
+    classes.push_front((class, message.to_string()));
+}
+
+/// The name of the exception in `polars.exceptions` for an error of ours that came through Polars as a `ComputeError` of this
+/// text; none where it is that.
+#[pyfunction]
+pub fn error_class(text: &str) -> Option<&'static str> {
+    let classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
+    classes.iter().find(|(_, message)| text.contains(message.as_str())).map(|(class, _)| *class)
 }
 
 /// What a panic said.

@@ -4,7 +4,6 @@ use crate::columns::{self, Feature, Numbers};
 use crate::{errors, monitor};
 use polars::prelude::*;
 use serde::Deserialize;
-use std::collections::HashSet;
 
 /// What Python says of a fit.
 #[derive(Deserialize)]
@@ -23,10 +22,10 @@ impl FitKwargs {
 }
 
 /// The fields of the input that are not features start with this.
-const ROLE: &str = "__taiga_";
+pub const ROLE: &str = "__taiga_";
 
 /// Structs of what was computed start with this.
-const COMPUTED: &str = "__taiga_computed_";
+pub const COMPUTED: &str = "__taiga_computed_";
 
 /// The struct that Python makes of everything that a fit reads.
 ///
@@ -81,31 +80,20 @@ impl Parts {
         Ok(columns_of(&self.roles, role)?.into_iter().map(|(_, computed)| computed).collect())
     }
 
-    /// The features, those of `categorical` as categories whatever their type.
+    /// The features, those of `categorical` as categories whatever their type. What their names and types tell has been
+    /// checked ([`InputSchema::check`](crate::schema::InputSchema::check)).
     ///
     /// # Errors
-    /// For a feature given twice, the target among them, an unknown name in `categorical`, a type that
-    /// is none of a feature's, and features as long as others are not.
+    /// For the target among them, and features as long as others are not.
     pub fn features(&self, categorical: &[String]) -> PolarsResult<Vec<Feature>> {
         let target = self.target.name();
-        let mut names = HashSet::new();
         for feature in &self.features {
-            if !names.insert(feature.name().as_str()) {
-                return Err(errors::column(feature.name(), "this feature is given twice"));
-            }
             if feature.name() == target && feature.dtype() == self.target.dtype() && feature.equals_missing(&self.target) {
                 return Err(errors::column(
                     target,
                     format!("the target is among the features; leave it out (pl.exclude({:?}))", target.as_str()),
                 ));
             }
-        }
-        if let Some(unknown) = categorical.iter().find(|c| !names.contains(c.as_str())) {
-            let names: Vec<&str> = self.features.iter().map(|s| s.name().as_str()).collect();
-            return Err(errors::data(format!(
-                "parameter `categorical`: there is no feature `{unknown}`; the features are {}",
-                names.join(", ")
-            )));
         }
         let is_category = |s: &Series| categorical.iter().any(|c| c == s.name().as_str());
         self.features.iter().map(|s| self.check_length(s).and_then(|()| Feature::new(s, is_category(s)))).collect()
@@ -122,14 +110,11 @@ impl Parts {
     /// The rows that are held out, if any. `needed`: by what parameter, where there must be some.
     ///
     /// # Errors
-    /// For anything but Booleans, nulls, and where no rows are left to train on.
+    /// For nulls, and where no rows are left to train on.
     pub fn held_out(&self, needed: Option<&str>) -> PolarsResult<Option<Vec<bool>>> {
         let Some(series) = &self.held_out else { return Ok(None) };
         self.check_length(series)?;
         let name = series.name();
-        if *series.dtype() != DataType::Boolean {
-            return Err(errors::column(name, format!("its type is {}; `eval` marks held-out rows by a Boolean", series.dtype())));
-        }
         if series.null_count() > 0 {
             return Err(errors::column(name, format!("`eval` is null in {} of {} rows", series.null_count(), series.len())));
         }
@@ -227,8 +212,8 @@ fn one_of(roles: &[Series], role: &str) -> PolarsResult<Option<Series>> {
 }
 
 /// The field of a fit: one Binary value.
-pub fn model_field(_: &[Field]) -> PolarsResult<Field> {
-    Ok(Field::new("model".into(), DataType::Binary))
+pub fn model_field() -> Field {
+    Field::new("model".into(), DataType::Binary)
 }
 
 /// A model's bytes as that value.

@@ -1,10 +1,11 @@
 //! `fit_forest`: a table in, a random forest's bytes out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors;
+use crate::errors::{self, guarded};
 use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
 use crate::monitor::Watch;
-use crate::target::TargetData;
+use crate::schema::{InputSchema, is_known};
+use crate::target::{TargetData, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
@@ -14,19 +15,35 @@ use taiga_engine::forest::params::Criterion;
 use taiga_engine::forest::{self, Forest, ForestParams, Input};
 use taiga_engine::provenance::Provenance;
 
-/// Fits a forest on one table.
-fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> PolarsResult<Forest> {
-    if parts.features.is_empty() {
+/// The loss that wants a target as the criterion does, and the parameter as users write it.
+fn loss_of(criterion: Criterion) -> (LossKind, &'static str) {
+    match criterion {
+        Criterion::Auto => (LossKind::Auto, "criterion=\"auto\""),
+        Criterion::Gini => (LossKind::Multiclass, "criterion=\"gini\""),
+        Criterion::Entropy => (LossKind::Multiclass, "criterion=\"entropy\""),
+        Criterion::SquaredError => (LossKind::Rmse, "criterion=\"squared_error\""),
+        Criterion::Poisson => (LossKind::Poisson, "criterion=\"poisson\""),
+    }
+}
+
+/// Checks what names and types tell.
+fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
+    if fields.features.is_empty() {
         return Err(errors::data("there are no features"));
     }
-    let (loss, criterion) = match params.criterion {
-        Criterion::Auto => (LossKind::Auto, "auto"),
-        Criterion::Gini => (LossKind::Multiclass, "gini"),
-        Criterion::Entropy => (LossKind::Multiclass, "entropy"),
-        Criterion::SquaredError => (LossKind::Rmse, "squared_error"),
-        Criterion::Poisson => (LossKind::Poisson, "poisson"),
-    };
-    let target = TargetData::new(&parts.target, loss, &format!("criterion={criterion:?}"), params.positive.as_ref())?;
+    fields.check(&params.categorical)?;
+    let (name, dtype) = (fields.target.name(), fields.target.dtype());
+    if !is_known(dtype) {
+        return Ok(());
+    }
+    let (loss, by) = loss_of(params.criterion);
+    params.check_target(is_of_classes(name, dtype, loss, by)?).map_err(errors::compute)
+}
+
+/// Fits a forest on one table.
+fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> PolarsResult<Forest> {
+    let (loss, by) = loss_of(params.criterion);
+    let target = TargetData::new(&parts.target, loss, by, params.positive.as_ref())?;
     if params.criterion == Criterion::Auto {
         warn::numbers_for_classes("fit_forest", &parts.target, "criterion=\"gini\"", "criterion=\"squared_error\"")?;
     }
@@ -45,11 +62,21 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> Polar
     Ok(forest)
 }
 
+/// The parameters, held against the input's type.
+fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<ForestParams> {
+    let params = ForestParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
+    check(&InputSchema::new(input)?, &params).map(|()| params)
+}
+
+fn forest_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
+    guarded("fit_forest", || checked(inputs[0].dtype(), &kwargs).map(|_| model_field()))
+}
+
 /// The forest of the struct that [`Parts`] describes, as one Binary value.
-#[polars_expr(output_type_func=model_field)]
+#[polars_expr(output_type_func_with_kwargs=forest_field)]
 fn fit_forest(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     guarded_fit("fit_forest", || {
-        let params = ForestParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
+        let params = checked(inputs[0].dtype(), &kwargs)?;
         Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
     })
 }

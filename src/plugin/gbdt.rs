@@ -1,26 +1,48 @@
 //! `fit_gbdt`: a table in, a model's bytes out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors;
+use crate::errors::{self, guarded};
 use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
 use crate::monitor::Watch;
-use crate::target::TargetData;
+use crate::schema::{InputSchema, is_known};
+use crate::target::{TargetData, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::params::LossKind;
+use taiga_engine::boosting::schema::{self, TargetKind};
 use taiga_engine::boosting::{self, BoostingParams, Input};
 use taiga_engine::model::Model;
 use taiga_engine::provenance::Provenance;
 
-/// Fits a model on one table.
-fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> PolarsResult<Model> {
-    if parts.features.is_empty() {
+/// The parameter that says what a target must be, as users write it.
+fn by(params: &BoostingParams) -> String {
+    format!("loss={}", serde_json::to_string(&params.loss).unwrap_or_default())
+}
+
+/// Checks what names and types tell.
+fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
+    if fields.features.is_empty() {
         return Err(errors::data("there are no features"));
     }
-    let loss = serde_json::to_string(&params.loss).unwrap_or_default();
-    let target = TargetData::new(&parts.target, params.loss, &format!("loss={loss}"), params.positive.as_ref())?;
+    let types = fields.check(&params.categorical)?;
+    let (name, dtype) = (fields.target.name(), fields.target.dtype());
+    if !is_known(dtype) {
+        return Ok(());
+    }
+    let target = match is_of_classes(name, dtype, params.loss, &by(params))? {
+        false => TargetKind::Numbers,
+        true if params.loss == LossKind::Logloss || *dtype == DataType::Boolean => TargetKind::Two,
+        true => TargetKind::Classes,
+    };
+    let (baseline, held_out) = (fields.all("baseline").len(), fields.has("eval"));
+    schema::check(&fields.typed(&types), target, baseline, held_out, params).map_err(errors::compute)
+}
+
+/// Fits a model on one table.
+fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> PolarsResult<Model> {
+    let target = TargetData::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?;
     if params.loss == LossKind::Auto {
         warn::numbers_for_classes("fit_gbdt", &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
     }
@@ -45,11 +67,21 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
     Ok(model)
 }
 
+/// The parameters, held against the input's type.
+fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<BoostingParams> {
+    let params = BoostingParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
+    check(&InputSchema::new(input)?, &params).map(|()| params)
+}
+
+fn gbdt_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
+    guarded("fit_gbdt", || checked(inputs[0].dtype(), &kwargs).map(|_| model_field()))
+}
+
 /// The model of the struct that [`Parts`] describes, as one Binary value.
-#[polars_expr(output_type_func=model_field)]
+#[polars_expr(output_type_func_with_kwargs=gbdt_field)]
 fn fit_gbdt(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     guarded_fit("fit_gbdt", || {
-        let params = BoostingParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
+        let params = checked(inputs[0].dtype(), &kwargs)?;
         Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
     })
 }

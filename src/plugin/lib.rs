@@ -18,6 +18,7 @@ mod model;
 mod monitor;
 mod predict;
 mod quantize;
+mod schema;
 mod statistics;
 mod target;
 mod threads;
@@ -35,6 +36,7 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<model::PyModel>()?;
     module.add_function(wrap_pyfunction!(device::device_info, module)?)?;
+    module.add_function(wrap_pyfunction!(errors::error_class, module)?)?;
     module.add_function(wrap_pyfunction!(device::device_cache, module)?)?;
     module.add_function(wrap_pyfunction!(model::gbdt_problems, module)?)?;
     module.add_function(wrap_pyfunction!(model::forest_problems, module)?)?;

@@ -1,11 +1,12 @@
 //! `fit_sparse_lr`: lists of features in, the bytes of a sparse logistic regression out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors;
+use crate::errors::{self, guarded};
 use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
-use crate::lists::Lists;
+use crate::lists::{self, Lists};
 use crate::monitor::Watch;
-use crate::target::TargetData;
+use crate::schema::{InputSchema, is_known};
+use crate::target::{TargetData, is_of_classes};
 use crate::threads::FitThreads;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
@@ -13,9 +14,28 @@ use taiga_engine::boosting::params::LossKind;
 use taiga_engine::linear::{self, Input, LinearModel, LinearParams};
 use taiga_engine::provenance::Provenance;
 
+/// Whose target's classes are looked for.
+const BY: &str = "a logistic regression";
+
+/// Checks what names and types tell.
+fn check(fields: &InputSchema, params: &LinearParams) -> PolarsResult<()> {
+    let types = fields.check(&[])?;
+    let (name, dtype) = (fields.target.name(), fields.target.dtype());
+    if is_known(dtype) {
+        is_of_classes(name, dtype, LossKind::Multiclass, BY)?;
+    }
+    let (indices, values) = (fields.one("indices")?, fields.one("values")?);
+    if indices.iter().chain(&values).any(|f| !is_known(f.dtype())) {
+        return Ok(());
+    }
+    let items = indices.as_ref().map(|indices| lists::check(indices, values.as_ref())).transpose()?;
+    let sparse = indices.as_ref().zip(items).map(|(field, items)| (field.name().as_str(), items.holds_text()));
+    linear::schema::check(&fields.typed(&types), sparse, *dtype == DataType::Boolean, fields.has("eval"), params).map_err(errors::compute)
+}
+
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> PolarsResult<LinearModel> {
-    let target = TargetData::new(&parts.target, LossKind::Multiclass, "a logistic regression", params.positive.as_ref())?;
+    let target = TargetData::new(&parts.target, LossKind::Multiclass, BY, params.positive.as_ref())?;
     let dense = parts.features(&[])?;
     let (indices, values) = (parts.one("indices")?, parts.one("values")?);
     for series in indices.iter().chain(&values) {
@@ -45,11 +65,21 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> Polar
     Ok(model)
 }
 
+/// The parameters, held against the input's type.
+fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<LinearParams> {
+    let params = LinearParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
+    check(&InputSchema::new(input)?, &params).map(|()| params)
+}
+
+fn linear_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
+    guarded("fit_sparse_lr", || checked(inputs[0].dtype(), &kwargs).map(|_| model_field()))
+}
+
 /// The model of the struct that [`Parts`] describes, as one Binary value.
-#[polars_expr(output_type_func=model_field)]
+#[polars_expr(output_type_func_with_kwargs=linear_field)]
 fn fit_sparse_lr(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     guarded_fit("fit_sparse_lr", || {
-        let params = LinearParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
+        let params = checked(inputs[0].dtype(), &kwargs)?;
         Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
     })
 }

@@ -23,41 +23,21 @@ impl Lists {
     /// # Errors
     /// For other types, naming the column.
     pub fn new(features: &Series, values: Option<&Series>) -> PolarsResult<Self> {
-        if let Some(DataType::Struct(fields)) = item(features)? {
-            if let Some(values) = values {
-                return Err(errors::column(
-                    features.name(),
-                    format!("holds structs, which have their values in them; leave `{}` out", values.name()),
-                ));
-            }
-            let [feature, value] = fields.as_slice() else {
-                return Err(errors::column(
-                    features.name(),
-                    format!("its structs have {} fields, not two: a feature and its value", fields.len()),
-                ));
-            };
-            let name = |field: &Field| format!("{}.{}", features.name(), field.name());
-            let wanted = DataType::Struct(vec![
-                Field::new(feature.name().clone(), feature_type(&name(feature), feature.dtype())?),
-                Field::new(value.name().clone(), value_type(&name(value), value.dtype())?),
-            ]);
-            let lists = with_item(features, wanted)?;
-            let chunks = chunks(&lists)?;
-            let part = |i: usize| chunks.iter().map(|c| c.field(i)).collect::<PolarsResult<Vec<_>>>();
+        let items = check(&features.field(), values.map(|v| v.field()).as_deref())?;
+        let lists = with_item(features, items.features.clone())?;
+        let chunks_of_features = chunks(&lists)?;
+        if let DataType::Struct(fields) = &items.features {
+            let part = |i: usize| chunks_of_features.iter().map(|c| c.field(i)).collect::<PolarsResult<Vec<_>>>();
             return Ok(Lists {
                 features: Lines { name: features.name().to_string(), chunks: part(0)? },
-                values: Some(Lines { name: name(value), chunks: part(1)? }),
+                values: Some(Lines { name: field_name(features.name(), &fields[1]), chunks: part(1)? }),
             });
         }
-        let lines = |series: &Series, wanted: fn(&str, &DataType) -> PolarsResult<DataType>| {
-            let dtype = item(series)?.ok_or_else(|| not_a_list(series))?;
-            let lists = with_item(series, wanted(series.name(), &dtype)?)?;
-            Ok::<_, PolarsError>(Lines { name: series.name().to_string(), chunks: chunks(&lists)? })
+        let values = match (values, items.values) {
+            (Some(series), Some(wanted)) => Some(Lines { name: series.name().to_string(), chunks: chunks(&with_item(series, wanted)?)? }),
+            _ => None,
         };
-        if item(features)?.is_none() {
-            return Err(not_a_list(features));
-        }
-        Ok(Lists { features: lines(features, feature_type)?, values: values.map(|v| lines(v, value_type)).transpose()? })
+        Ok(Lists { features: Lines { name: features.name().to_string(), chunks: chunks_of_features }, values })
     }
 
     /// The engine's view.
@@ -66,24 +46,75 @@ impl Lists {
     }
 }
 
-fn not_a_list(series: &Series) -> PolarsError {
-    errors::column(
-        series.name(),
+/// The types that the items of sparse rows are read as.
+pub struct ItemTypes {
+    /// Of features: an integer, a String, or a struct of one and its value.
+    features: DataType,
+    values: Option<DataType>,
+}
+
+impl ItemTypes {
+    /// Whether the features are strings.
+    pub fn holds_text(&self) -> bool {
+        match &self.features {
+            DataType::Struct(fields) => *fields[0].dtype() == DataType::String,
+            dtype => *dtype == DataType::String,
+        }
+    }
+
+    /// Whether features have values.
+    pub fn has_values(&self) -> bool {
+        self.values.is_some() || matches!(self.features, DataType::Struct(_))
+    }
+}
+
+/// Checks the types of a column of features and of one of values.
+///
+/// # Errors
+/// As [`Lists::new`].
+pub fn check(features: &Field, values: Option<&Field>) -> PolarsResult<ItemTypes> {
+    let name = features.name();
+    let of = |field: &Field| item(field.dtype()).ok_or_else(|| not_a_list(field));
+    let DataType::Struct(fields) = of(features)? else {
+        let values = values.map(|v| value_type(v.name(), &of(v)?)).transpose()?;
+        return Ok(ItemTypes { features: feature_type(name, &of(features)?)?, values });
+    };
+    if let Some(values) = values {
+        return Err(errors::mistyped(name, format!("holds structs, which have their values in them; leave `{}` out", values.name())));
+    }
+    let [feature, value] = fields.as_slice() else {
+        return Err(errors::mistyped(name, format!("its structs have {} fields, not two: a feature and its value", fields.len())));
+    };
+    let features = DataType::Struct(vec![
+        Field::new(feature.name().clone(), feature_type(&field_name(name, feature), feature.dtype())?),
+        Field::new(value.name().clone(), value_type(&field_name(name, value), value.dtype())?),
+    ]);
+    Ok(ItemTypes { features, values: None })
+}
+
+/// How errors call a field of the structs in a column of lists.
+fn field_name(column: &str, field: &Field) -> String {
+    format!("{column}.{}", field.name())
+}
+
+fn not_a_list(field: &Field) -> PolarsError {
+    errors::mistyped(
+        field.name(),
         format!(
             "its type is {}; sparse rows are lists (or arrays) of integers, of strings, or of structs of a feature and its value",
-            series.dtype()
+            field.dtype()
         ),
     )
 }
 
 /// The type of a list's items; none for another type.
-fn item(series: &Series) -> PolarsResult<Option<DataType>> {
-    Ok(match series.dtype() {
+fn item(dtype: &DataType) -> Option<DataType> {
+    match dtype {
         DataType::List(inner) => Some((**inner).clone()),
         DataType::Array(inner, _) => Some((**inner).clone()),
         DataType::Null => Some(DataType::Null),
         _ => None,
-    })
+    }
 }
 
 /// The type that features are read as.
@@ -93,7 +124,7 @@ fn feature_type(name: &str, dtype: &DataType) -> PolarsResult<DataType> {
         DataType::Categorical(..) | DataType::Enum(..) => Ok(DataType::String),
         DataType::Int128 | DataType::UInt128 => Ok(DataType::Int64),
         dtype if dtype.is_integer() || *dtype == DataType::String => Ok(dtype.clone()),
-        dtype => Err(errors::column(name, format!("its lists hold {dtype}; features are integers or strings"))),
+        dtype => Err(errors::mistyped(name, format!("its lists hold {dtype}; features are integers or strings"))),
     }
 }
 
@@ -104,7 +135,7 @@ fn value_type(name: &str, dtype: &DataType) -> PolarsResult<DataType> {
         DataType::Null | DataType::Float16 => Ok(DataType::Float32),
         DataType::Int128 | DataType::UInt128 | DataType::Decimal(..) => Ok(DataType::Float64),
         dtype if dtype.is_integer() => Ok(dtype.clone()),
-        dtype => Err(errors::column(name, format!("its lists hold {dtype}; values are numbers"))),
+        dtype => Err(errors::mistyped(name, format!("its lists hold {dtype}; values are numbers"))),
     }
 }
 

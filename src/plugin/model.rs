@@ -3,6 +3,7 @@
 use crate::errors::panic_text;
 use crate::fitted::Fitted;
 use crate::labels;
+use crate::predict::wanted::Wanted;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -115,6 +116,13 @@ impl PyModel {
     /// The parameters as JSON text.
     fn params(&self) -> PyResult<String> {
         guarded(|| serde_json::to_string(&self.model.params()).map_err(value_error))
+    }
+
+    /// The columns that a prediction reads, as `predict` passes it on; the names of those that must be there, and of one that may be.
+    fn wanted(&self) -> (String, Vec<String>, Option<String>) {
+        let wanted = Wanted::of_model(&self.model);
+        let (names, optional) = wanted.names();
+        (wanted.to_json(), names, optional)
     }
 
     /// Pairs of a column's name and type.

@@ -2,34 +2,59 @@
 
 mod applied;
 mod output;
+pub mod wanted;
 
 use crate::cache::Cache;
 use crate::columns;
 use crate::errors::{self, guarded};
+use crate::fitted::Fitted;
+use crate::schema;
 use crate::threads::for_blocks;
-use applied::Applied;
+use applied::{Applied, Inputs};
 use output::{Output, PredictKwargs};
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use wanted::Wanted;
 
 /// A streaming query calls with about 100,000 rows at a time on all threads; whoever calls with
 /// more than this does not, so the rows are dealt to threads here, in blocks of [`BLOCK`].
 const PARALLEL_ABOVE: usize = 1 << 18;
 const BLOCK: usize = 1 << 16;
 
+/// A model on its device, and the columns that it reads.
+struct Ready {
+    model: Applied,
+    wanted: Wanted,
+}
+
+impl Ready {
+    fn new(bytes: &[u8], device: &str) -> PolarsResult<Self> {
+        let fitted = Fitted::from_literal(bytes).map_err(errors::compute)?;
+        Ok(Ready { wanted: Wanted::of_model(&fitted), model: Applied::new(fitted, device)? })
+    }
+}
+
 /// Models parsed, and those on the devices that were named for them.
-static PARSED: Cache<Applied> = Cache::new();
-static PLACED: Cache<Applied> = Cache::new();
+static PARSED: Cache<Ready> = Cache::new();
+static PLACED: Cache<Ready> = Cache::new();
+
+/// What plans are held against, parsed.
+static WANTED: Cache<Wanted> = Cache::new();
 
 /// The model of these bytes, on a device.
-fn applied(bytes: &[u8], device: &str) -> PolarsResult<Arc<Applied>> {
+fn ready(bytes: &[u8], device: &str) -> PolarsResult<Arc<Ready>> {
     match device {
-        "auto" | "cpu" => PARSED.get(bytes, |bytes| Applied::new(bytes, device)),
-        _ => PLACED.get(&[device.as_bytes(), b"\0", bytes].concat(), |_| Applied::new(bytes, device)),
+        "auto" | "cpu" => PARSED.get(bytes, |bytes| Ready::new(bytes, device)),
+        _ => PLACED.get(&[device.as_bytes(), b"\0", bytes].concat(), |_| Ready::new(bytes, device)),
     }
+}
+
+/// The columns of a model or an encoder that Python has read, of this text.
+pub fn wanted(json: &str) -> PolarsResult<Arc<Wanted>> {
+    WANTED.get(json.as_bytes(), Wanted::from_json)
 }
 
 /// The columns of one call, by name; all of the same length.
@@ -53,7 +78,7 @@ impl Table {
                 *column = column.new_from_index(0, rows);
             }
             if by_name.insert(column.name().clone(), i).is_some() {
-                return Err(errors::column(column.name(), "this column is given twice"));
+                return Err(errors::twice(column.name(), "column"));
             }
         }
         Ok(Table { columns, by_name, rows })
@@ -62,6 +87,13 @@ impl Table {
     /// The column of a name, if it is here.
     fn column(&self, name: &str) -> Option<&Series> {
         Some(&self.columns[*self.by_name.get(name)?])
+    }
+
+    /// What a model reads of it.
+    fn inputs(&self, ready: &Ready) -> PolarsResult<Inputs> {
+        let names = || self.columns.iter().map(|s| s.name().as_str());
+        ready.wanted.check(|name| self.column(name).map(|s| s.dtype()), names)?;
+        ready.model.inputs(|name| self.column(name))
     }
 }
 
@@ -98,9 +130,10 @@ pub fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) 
 }
 
 /// One model for all rows.
-fn predict_all(model: &Applied, table: &Table, output: &Output) -> PolarsResult<Series> {
+fn predict_all(ready: &Ready, table: &Table, output: &Output) -> PolarsResult<Series> {
+    let model = &ready.model;
     output.check(model)?;
-    let inputs = model.inputs(|name| table.column(name))?;
+    let inputs = table.inputs(ready)?;
     let block = if table.rows > PARALLEL_ABOVE && !model.is_remote() { BLOCK } else { table.rows.max(1) };
     let work = |start: usize, len: usize| output.apply(model, &inputs.slice(start, len), len);
     // At least one block, so that no rows give an empty series of the right type.
@@ -118,10 +151,10 @@ fn predict_each(models: &BinaryChunked, table: &Table, output: &Output, device: 
     let work = |first: usize, count: usize| -> PolarsResult<Vec<Series>> {
         (first..first + count)
             .map(|k| {
-                let model = applied(distinct[k], device)?;
-                output.check(&model)?;
-                let inputs = model.inputs(|name| table.column(name))?.gather(&rows[k])?;
-                output.apply(&model, &inputs, rows[k].len())
+                let ready = ready(distinct[k], device)?;
+                output.check(&ready.model)?;
+                let inputs = table.inputs(&ready)?.gather(&rows[k])?;
+                output.apply(&ready.model, &inputs, rows[k].len())
             })
             .collect()
     };
@@ -145,12 +178,40 @@ pub fn models_of<'a>(series: &'a Series, what: &str) -> PolarsResult<Cow<'a, Bin
     match series.dtype() {
         DataType::Binary => Ok(Cow::Borrowed(series.binary()?)),
         DataType::Null => Ok(Cow::Owned(series.cast(&DataType::Binary)?.binary()?.clone())),
-        dtype => Err(errors::column(series.name(), format!("its type is {dtype}; {what} gives it"))),
+        dtype => Err(no_model(series.name(), dtype, what)),
     }
 }
 
-fn prediction_field(_: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
-    Ok(Field::new(output::NAME.into(), guarded("predict", || Output::new(&kwargs))?.dtype()))
+/// Checks the type of a column of models, as [`models_of`] does.
+pub fn check_models(field: &Field, what: &str) -> PolarsResult<()> {
+    match field.dtype() {
+        DataType::Binary | DataType::Null | DataType::Unknown(_) => Ok(()),
+        dtype => Err(no_model(field.name(), dtype, what)),
+    }
+}
+
+fn no_model(name: &str, dtype: &DataType, what: &str) -> PolarsError {
+    errors::mistyped(name, format!("its type is {dtype}; {what} gives it"))
+}
+
+/// What models are, and who makes them.
+const MODEL: &str = "a model is Binary, as fit_gbdt";
+
+/// Checks what names and types tell of a call.
+fn check(inputs: &[Field], kwargs: &PredictKwargs) -> PolarsResult<()> {
+    check_models(&inputs[0], MODEL)?;
+    let columns = schema::unnest(&inputs[1..]);
+    schema::check_names(&columns, "column")?;
+    let Some(json) = &kwargs.wanted else { return Ok(()) };
+    let by_name: HashMap<&str, &DataType> = columns.iter().map(|f| (f.name().as_str(), f.dtype())).collect();
+    wanted(json)?.check(|name| by_name.get(name).copied(), || columns.iter().map(|f| f.name().as_str()))
+}
+
+fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
+    guarded("predict", || {
+        check(inputs, &kwargs)?;
+        Ok(Field::new(output::NAME.into(), Output::new(&kwargs)?.dtype()))
+    })
 }
 
 /// `inputs`: the model (one, or one a row), then the columns.
@@ -158,11 +219,11 @@ fn prediction_field(_: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
     guarded("predict", || {
         let output = Output::new(&kwargs)?;
-        let models = models_of(&inputs[0], "a model is Binary, as fit_gbdt")?;
+        let models = models_of(&inputs[0], MODEL)?;
         let table = Table::new(&inputs[0], &inputs[1..])?;
         let single = (models.len() == 1).then(|| models.get(0)).flatten();
         match single {
-            Some(bytes) => predict_all(&*applied(bytes, &kwargs.device)?, &table, &output),
+            Some(bytes) => predict_all(&*ready(bytes, &kwargs.device)?, &table, &output),
             None if models.len() == 1 => Ok(Series::full_null(output::NAME.into(), table.rows, &output.dtype())),
             None => predict_each(&models, &table, &output, &kwargs.device),
         }

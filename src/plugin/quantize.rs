@@ -1,7 +1,9 @@
 //! `borders` and `quantize`: from values to borders, and to the code of each value among them.
 
-use crate::columns::Numbers;
+use crate::columns::{Numbers, number_type};
 use crate::errors::{self, guarded};
+use crate::schema::is_known;
+use crate::statistics::{check_values, numbers};
 use crate::threads::on_all_threads;
 use arrow2::array::PrimitiveArray;
 use arrow2::bitmap::MutableBitmap;
@@ -44,6 +46,7 @@ fn fit_borders(numbers: &Numbers, kwargs: &BordersKwargs) -> PolarsResult<Vec<f6
 }
 
 fn borders_field(inputs: &[Field]) -> PolarsResult<Field> {
+    guarded("borders", || check_values(&inputs[0]))?;
     Ok(Field::new(inputs[0].name().clone(), DataType::List(Box::new(DataType::Float64))))
 }
 
@@ -51,7 +54,7 @@ fn borders_field(inputs: &[Field]) -> PolarsResult<Field> {
 #[polars_expr(output_type_func=borders_field)]
 fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
     guarded("borders", || {
-        let numbers = Numbers::feature(&inputs[0])?;
+        let numbers = numbers(&inputs[0])?;
         let borders = fit_borders(&numbers, &kwargs)?;
         let list = Series::new("".into(), borders);
         Ok(Series::new(inputs[0].name().clone(), [list]))
@@ -64,13 +67,27 @@ struct QuantizeKwargs {
     fit: BordersKwargs,
 }
 
+/// Checks the type of given borders, where it is known.
+fn check_borders(field: &Field) -> PolarsResult<()> {
+    let items = match field.dtype() {
+        DataType::List(inner) | DataType::Array(inner, _) => inner,
+        dtype => dtype,
+    };
+    if number_type(items).is_some() || !is_known(items) {
+        return Ok(());
+    }
+    Err(errors::mistyped(field.name(), format!("its type is {}; `borders` is a list of numbers", field.dtype())))
+}
+
 fn codes_field(inputs: &[Field], kwargs: QuantizeKwargs) -> PolarsResult<Field> {
+    guarded("quantize", || check_values(&inputs[0]).and_then(|()| inputs[1..].iter().try_for_each(check_borders)))?;
     let dtype = if kwargs.fit.bins > NARROW { DataType::UInt16 } else { DataType::UInt8 };
     Ok(Field::new(inputs[0].name().clone(), dtype))
 }
 
 /// Borders that the user gives: ascending, and no more than the codes have room for.
 fn given_borders(series: &Series, most: usize) -> PolarsResult<Vec<f64>> {
+    check_borders(&series.field())?;
     let list = series.cast(&DataType::List(Box::new(DataType::Float64)))?;
     let list = list.list()?;
     if list.len() != 1 {
@@ -114,7 +131,7 @@ where
 #[polars_expr(output_type_func_with_kwargs=codes_field)]
 fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
     guarded("quantize", || {
-        let numbers = Numbers::feature(&inputs[0])?;
+        let numbers = numbers(&inputs[0])?;
         let borders = match inputs.get(1) {
             Some(given) => given_borders(given, kwargs.fit.bins)?,
             None => fit_borders(&numbers, &kwargs.fit)?,

@@ -1,7 +1,8 @@
 //! `min_max`, `histogram` and `histogram2d`: each makes one value of whole columns.
 
-use crate::columns::Numbers;
+use crate::columns::{Numbers, number_type};
 use crate::errors::{self, guarded};
+use crate::schema::{check_number_field, is_known};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
 use pyo3::exceptions::PyValueError;
@@ -20,15 +21,43 @@ fn named(series: &Series, name: &Option<String>) -> Series {
 }
 
 /// A column of numbers.
-fn numbers(series: &Series) -> PolarsResult<Numbers> {
-    let dtype = series.dtype();
-    if dtype.is_numeric() || dtype.is_temporal() || matches!(dtype, DataType::Boolean | DataType::Null) {
-        return Numbers::feature(series);
+pub fn numbers(series: &Series) -> PolarsResult<Numbers> {
+    check_values(&series.field())?;
+    Numbers::feature(series)
+}
+
+/// Checks the type of a column of numbers or times, where it is known.
+///
+/// # Errors
+/// For other types, naming the column and its type.
+pub fn check_values(field: &Field) -> PolarsResult<()> {
+    let dtype = field.dtype();
+    if number_type(dtype).is_some() || !is_known(dtype) {
+        return Ok(());
     }
-    Err(errors::column(
-        series.name(),
+    Err(errors::mistyped(
+        field.name(),
         format!("its type is {dtype}; it must be an integer, a float, a Boolean, a Decimal or temporal: cast it first, or leave it out"),
     ))
+}
+
+/// Checks the types of a call's columns: `values` of numbers, then weights.
+fn check_columns(inputs: &[Field], values: usize, weighted: bool) -> PolarsResult<()> {
+    let columns = match (inputs, values + weighted as usize) {
+        ([packed], 2..) => match packed.dtype() {
+            DataType::Struct(fields) => fields.clone(),
+            _ => return Ok(()),
+        },
+        _ => inputs.to_vec(),
+    };
+    // As `columns_of` reads them: those behind the first stand in a struct of their own.
+    let bare = |(i, field): (usize, Field)| match field.dtype() {
+        DataType::Struct(inner) if i > 0 && inner.len() == 1 => inner[0].clone(),
+        _ => field,
+    };
+    let columns: Vec<Field> = columns.into_iter().enumerate().map(bare).collect();
+    columns.iter().take(values).try_for_each(check_values)?;
+    columns.iter().skip(values).try_for_each(|weight| check_number_field(weight, "a weight"))
 }
 
 /// Runs `body` on all threads where the columns are long enough to gain by it.
@@ -41,6 +70,7 @@ fn min_max_type(dtype: &DataType) -> DataType {
 }
 
 fn min_max_field(inputs: &[Field], _: MinMaxKwargs) -> PolarsResult<Field> {
+    guarded("min_max", || check_values(&inputs[0]))?;
     Ok(Field::new(inputs[0].name().clone(), min_max_type(inputs[0].dtype())))
 }
 
@@ -165,6 +195,7 @@ struct HistogramKwargs {
 }
 
 fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Field> {
+    guarded("histogram", || check_columns(inputs, 1, kwargs.weighted))?;
     let dtype = list_of(&["lower", "upper"], kwargs.weighted, kwargs.params.density);
     Ok(Field::new(name_of(inputs, 1 + kwargs.weighted as usize), dtype))
 }
@@ -200,6 +231,7 @@ struct Histogram2dKwargs {
 }
 
 fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResult<Field> {
+    guarded("histogram2d", || check_columns(inputs, 2, kwargs.weighted))?;
     let dtype = list_of(&["x_lower", "x_upper", "y_lower", "y_upper"], kwargs.weighted, kwargs.params.density);
     Ok(Field::new(name_of(inputs, 2), dtype))
 }

@@ -1,6 +1,6 @@
 //! The target column: numbers for a regression, class codes and labels for a classification.
 
-use crate::columns::Numbers;
+use crate::columns::{self, Numbers};
 use crate::errors;
 use crate::labels::label_type;
 use polars::prelude::*;
@@ -25,6 +25,30 @@ pub enum TargetData {
     },
 }
 
+fn is_text(dtype: &DataType) -> bool {
+    matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..))
+}
+
+/// Whether the labels of a target of this type are classes under `loss`, as [`TargetData::new`] says.
+///
+/// # Errors
+/// For types that the loss can't use, naming the column and its type.
+pub fn is_of_classes(name: &str, dtype: &DataType, loss: LossKind, by: &str) -> PolarsResult<bool> {
+    let text = is_text(dtype);
+    let classes = match loss {
+        LossKind::Logloss | LossKind::Multiclass => true,
+        LossKind::Auto => text || *dtype == DataType::Boolean,
+        _ => false,
+    };
+    if text && !classes {
+        return Err(errors::mistyped(name, format!("its type is {dtype}, which {by} can't use; it needs numbers")));
+    }
+    if !text {
+        columns::check_number(name, dtype, "a target")?;
+    }
+    Ok(classes)
+}
+
 impl TargetData {
     /// The target of `loss`, which is what the user calls `by`. Booleans, strings, categories and enums are classes unless the loss
     /// is a regression's (then only Booleans will do, as 0 and 1); numbers are classes only for a
@@ -38,23 +62,14 @@ impl TargetData {
     pub fn new(series: &Series, loss: LossKind, by: &str, positive: Option<&Label>) -> PolarsResult<Self> {
         let name = series.name().as_str();
         let dtype = series.dtype();
-        let text = matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..));
-        let classes = match loss {
-            LossKind::Logloss | LossKind::Multiclass => true,
-            LossKind::Auto => text || *dtype == DataType::Boolean,
-            _ => false,
-        };
-        if !classes {
-            if text {
-                return Err(errors::column(name, format!("its type is {dtype}, which {by} can't use; it needs numbers")));
-            }
+        if !is_of_classes(name, dtype, loss, by)? {
             return Ok(TargetData::Numbers(Numbers::finite(series, "a target")?));
         }
 
         let (mut codes, mut labels) = if let DataType::Enum(_, mapping) = dtype {
             nulls(series)?;
             enum_classes(series, mapping)?
-        } else if text {
+        } else if is_text(dtype) {
             nulls(series)?;
             text_classes(series)?
         } else if *dtype == DataType::Boolean {

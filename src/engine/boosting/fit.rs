@@ -4,19 +4,19 @@
 use super::counted::{Counted, rows_that_count};
 use super::derived::DerivedFeatures;
 use super::finish::{Questions, finish};
-use super::loss::{LeafRule, Link, Loss, loss};
+use super::loss::{LeafRule, Loss, loss};
 use super::metric::{metric, undefined};
-use super::params::{BoostingParams, LossKind, MetricKind, metric_names};
-use super::prepare::{self, NUMERIC_TARGET, Start};
+use super::params::{BoostingParams, MetricKind};
+use super::prepare::{self, Start};
+use super::schema::{Constraints, constraints, held_out_metric};
 use super::units::settle;
 use super::weights::row_weights;
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
 use crate::backend::{Announced, Backend, CodedFeature, Extent, LeafSums, TrainingData, with_backend};
 use crate::column::FeatureType;
-use crate::error::{Error, Result, nearest};
-use crate::model::{History, Model};
-use crate::params::NO_HELD_OUT;
+use crate::error::{Error, Result};
+use crate::model::{History, Labels, Model};
 use crate::provenance::Provenance;
 use crate::tree::grow::{Grown, grow};
 use crate::tree::params::TreeParams;
@@ -73,7 +73,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     };
     let raw_loss = loss(kind, params, classes, 1.0)?;
     let outputs = raw_loss.outputs();
-    let measure = held_out_metric(input, params, raw_loss.as_ref())?;
+    let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.as_ref().map(Labels::len))?;
     let target = prepare::target_numbers(input, raw_loss.as_ref())?;
     prepare::check_positive(&input.target, params.positive.as_ref())?;
     let weights = row_weights(input, params)?;
@@ -254,40 +254,6 @@ impl Rounds<'_> {
     }
 }
 
-/// The metric to measure, where rows are held out.
-fn held_out_metric(input: &Input<'_>, params: &BoostingParams, loss: &dyn Loss) -> Result<Option<MetricKind>> {
-    if input.held_out.is_none() {
-        return match (params.early_stopping, params.metric) {
-            (Some(_), _) => Err(Error::parameter("early_stopping", NO_HELD_OUT)),
-            (_, Some(_)) => Err(Error::parameter("metric", NO_HELD_OUT)),
-            _ => Ok(None),
-        };
-    }
-    let kind = params.metric.unwrap_or(loss.metric());
-    if !kind.fits(loss.link()) {
-        return Err(Error::parameter("metric", unfit_metric(kind, params.loss, &input.target, loss.link())));
-    }
-    Ok(Some(kind))
-}
-
-/// Why a metric can't be measured on predictions of this link, and what to do.
-fn unfit_metric(kind: MetricKind, loss: LossKind, target: &Target<'_>, link: Link) -> String {
-    let metric = kind.name();
-    match target {
-        Target::Numbers(_) if loss == LossKind::Auto && (kind.fits(Link::Sigmoid) || kind.fits(Link::Softmax)) => {
-            format!("\"{metric}\" is for classes; {NUMERIC_TARGET}")
-        }
-        Target::Classes { labels, .. } if loss == LossKind::Auto => {
-            let fitting = metric_names(|m| m.fits(link));
-            format!("\"{metric}\" can't be measured on a target of {} classes; {fitting} can", labels.len())
-        }
-        _ => {
-            let fitting = metric_names(|m| m.fits(link));
-            format!("\"{metric}\" can't be measured on the predictions of this loss; {fitting} can")
-        }
-    }
-}
-
 /// The held-out rows as the metric sees them.
 struct HeldOut {
     kind: MetricKind,
@@ -359,36 +325,16 @@ fn in_units(params: TreeParams, gradient_unit: f64, weight_unit: f64) -> TreePar
 
 /// The growing parameters with names turned into indices of coded features.
 fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, CodedFeature)]) -> Result<TreeParams> {
-    let names: Vec<&str> = input.features.iter().map(|f| f.name()).collect();
-    let index = |parameter: &str, name: &str| -> Result<u32> {
-        let Some(i) = names.iter().position(|n| *n == name) else {
-            let hint = nearest(name, names.iter().copied()).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
-            return Err(Error::parameter(parameter, format!("there is no feature `{name}`{hint}")));
-        };
-        Ok(i as u32)
-    };
+    let features: Vec<(&str, &FeatureType)> = input.features.iter().map(|f| (f.name(), f.dtype())).collect();
+    let Constraints { directions, interaction } = constraints(&features, params)?;
     let mut monotone = vec![];
-    for (name, direction) in &params.monotone {
-        let column = index("monotone", name)?;
-        if *input.features[column as usize].dtype() == FeatureType::Categorical {
-            return Err(Error::parameter("monotone", format!("`{name}` is categorical: only numbers rise and fall")));
-        }
+    for (column, direction) in directions {
         if let Some(i) = numeric.iter().position(|f| f.0 == column)
-            && *direction != 0
+            && direction != 0
         {
             monotone.resize(numeric.len(), 0);
-            monotone[i] = *direction;
+            monotone[i] = direction;
         }
-    }
-    let mut interaction = vec![];
-    for group in &params.interaction {
-        let mut members = vec![];
-        for name in group {
-            members.push(index("interaction", name)?);
-        }
-        members.sort_unstable();
-        members.dedup();
-        interaction.push(members);
     }
     Ok(TreeParams {
         policy: params.policy,

@@ -9,6 +9,7 @@ pub mod metric;
 mod monotone;
 pub mod params;
 pub(crate) mod prepare;
+pub mod schema;
 mod ties;
 pub(crate) mod units;
 pub(crate) mod weights;

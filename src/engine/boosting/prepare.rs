@@ -2,6 +2,7 @@
 
 use super::loss::{LeafRule, Loss};
 use super::params::{BoostingParams, LossKind};
+use super::schema::not_numeric;
 use super::{Input, Target, ties};
 use crate::backend::CodedFeature;
 use crate::backend::cpu::team::Team;
@@ -148,16 +149,9 @@ pub fn check_positive(target: &Target<'_>, positive: Option<&Label>) -> Result<(
     match (positive, target) {
         (None, _) => Ok(()),
         (Some(positive), Target::Classes { labels, .. }) => labels.check_positive(positive),
-        (Some(positive), Target::Numbers(_)) => Err(Error::parameter(
-            "positive",
-            format!("{positive} would be one of two classes, and the target is numeric: integers are classes under loss=\"logloss\""),
-        )),
+        (Some(positive), Target::Numbers(_)) => Err(not_numeric(positive)),
     }
 }
-
-/// What `loss="auto"` makes of numbers, and how to make it classes.
-pub const NUMERIC_TARGET: &str = "the target is numeric, so loss=\"auto\" is a regression: loss=\"logloss\" makes its values classes \
-     (loss=\"multiclass\" for more than two)";
 
 /// The borders of every numeric column, fitted on a sample of the training rows by all threads;
 /// those of columns that can split come with their index.
@@ -240,12 +234,7 @@ pub struct Start {
 /// only see differences train on `(target - start) / unit`, so that neither a large offset nor a
 /// huge or tiny scale costs precision in f32.
 pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<&[f32]>, outputs: usize) -> Result<Start> {
-    if !input.baseline.is_empty() && input.baseline.len() != outputs {
-        return Err(Error::parameter(
-            "baseline",
-            format!("{} columns for a model of {outputs} score{}", input.baseline.len(), if outputs == 1 { "" } else { "s" }),
-        ));
-    }
+    super::schema::check_baseline(input.baseline.len(), outputs)?;
     let baseline: Vec<Vec<f64>> = input.baseline.iter().map(|c| c.to_f64()).collect();
     for (values, column) in baseline.iter().zip(&input.baseline) {
         if !values.iter().all(|x| x.is_finite()) {

@@ -4,8 +4,8 @@
 //! factor common to all of them, and no product of a row's and a class's, leaves the range of f32 or changes a digit.
 //! What has the unit of a weight (`l2`, say) is divided by it, and what is reported is multiplied by it.
 
-use super::params::{BoostingParams, ClassWeight, LossKind};
-use super::prepare::NUMERIC_TARGET;
+use super::params::{BoostingParams, ClassWeight};
+use super::schema::check_class_weight;
 use super::{Input, Target};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
@@ -120,20 +120,9 @@ pub fn row_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<
     Ok(Some(Weights { values, unit: libm::ldexp(1.0, unit.clamp(*EXPONENTS.start(), *EXPONENTS.end())) }))
 }
 
-/// Why there are no classes to weigh, and what to do.
-fn without_classes(loss: LossKind) -> String {
-    match loss {
-        LossKind::Auto => format!("there are no classes to weigh; {NUMERIC_TARGET}"),
-        loss => format!("loss=\"{}\" has no classes to weigh; give rows a `weight`", loss.name()),
-    }
-}
-
 fn class_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<Vec<f64>>> {
     let Target::Classes { codes, labels } = &input.target else {
-        return match params.class_weight {
-            ClassWeight::None => Ok(None),
-            _ => Err(Error::parameter("class_weight", without_classes(params.loss))),
-        };
+        return check_class_weight(params, false).map(|()| None);
     };
     match &params.class_weight {
         ClassWeight::None => Ok(None),

@@ -94,7 +94,9 @@ impl Forest {
     pub fn from_bytes(bytes: &[u8]) -> Result<Forest> {
         let (version, payload) = ENVELOPE.open(bytes).map_err(Error::Model)?;
         let (p, gain_unit, provenance) = match version {
-            FORMAT_VERSION => ENVELOPE.read_with::<(Payload<'_>, f64)>(version, payload).map(|((p, unit), provenance)| (p, unit, provenance)),
+            FORMAT_VERSION => {
+                ENVELOPE.read_with::<(Payload<'_>, f64)>(version, payload).map(|((p, unit), provenance)| (p, unit, provenance))
+            }
             _ => ENVELOPE.read_with::<Payload<'_>>(version, payload).map(|(p, provenance)| (p, 1.0, provenance)),
         }
         .map_err(Error::Model)?;

@@ -103,11 +103,7 @@ fn fit_on(
             format!("has {} classes: at most {MOST_CLASSES} are told apart", classes.unwrap_or(0)),
         ));
     }
-    if classes.is_none() && params.class_weight != ClassWeight::None {
-        let text = "there are no classes to weigh; the target is numeric, so criterion=\"auto\" is a regression: criterion=\"gini\" makes its \
-                    values classes";
-        return Err(Error::parameter("class_weight", text));
-    }
+    params.check_target(classes.is_some())?;
     // What boosted trees check and prepare alike.
     let alike = BoostingParams {
         bins: params.bins,

@@ -1,6 +1,7 @@
 //! The parameters of random forests: the one place where they, their defaults and their limits live.
 
 use crate::boosting::params::ClassWeight;
+use crate::boosting::schema::not_numeric;
 use crate::error::{Error, Result};
 use crate::model::Label;
 use crate::params::{Problems, from_json, to_json};
@@ -181,6 +182,22 @@ impl Default for ForestParams {
 }
 
 impl ForestParams {
+    /// Checks what is said of classes against a target that has some, or has none.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] naming the parameter.
+    pub fn check_target(&self, classes: bool) -> Result<()> {
+        if classes {
+            return Ok(());
+        }
+        if self.class_weight != ClassWeight::None {
+            let text = "there are no classes to weigh; the target is numeric, so criterion=\"auto\" is a regression: criterion=\"gini\" \
+                        makes its values classes";
+            return Err(Error::parameter("class_weight", text));
+        }
+        self.positive.as_ref().map_or(Ok(()), |positive| Err(not_numeric(positive)))
+    }
+
     /// Parameters from a JSON object; what it does not name has its default.
     ///
     /// # Errors

@@ -2,11 +2,13 @@
 
 use super::params::LinearParams;
 use super::problem::Problem;
+use super::schema::metric_of;
 use crate::boosting::loss::Link;
 use crate::boosting::metric::{metric, undefined};
 use crate::boosting::params::MetricKind;
+use crate::boosting::schema::check_measured;
 use crate::boosting::{BoostingParams, Monitor};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::History;
 
 /// The held-out rows as the metric sees them.
@@ -42,20 +44,9 @@ impl<'a> Watch<'a> {
         let mut watch =
             Watch { marks, held_out: None, outputs: problem.outputs, patience: params.early_stopping, monitor, history: None, best: None };
         let Some(marks) = marks else {
-            let name = if params.early_stopping.is_some() { "early_stopping" } else { "metric" };
-            return match (params.early_stopping, params.metric) {
-                (None, None) => Ok(watch),
-                _ => Err(Error::parameter(name, crate::params::NO_HELD_OUT)),
-            };
+            return check_measured(params.early_stopping, params.metric).map(|()| watch);
         };
-        let link = if problem.outputs == 1 { Link::Sigmoid } else { Link::Softmax };
-        let kind = params.metric.unwrap_or(if problem.outputs == 1 { MetricKind::Logloss } else { MetricKind::Multiclass });
-        if !kind.fits(link) {
-            let (classes, others) =
-                if problem.outputs == 1 { ("two classes", "\"logloss\", \"auc\"") } else { ("more than two classes", "\"multiclass\"") };
-            let text = format!("\"{}\" can't be measured on {classes}; {others} and \"accuracy\" can", kind.name());
-            return Err(Error::parameter("metric", text));
-        }
+        let (kind, link) = metric_of(params, problem.outputs)?;
         let rows: Vec<usize> = (0..problem.rows).filter(|i| marks[*i]).collect();
         watch.held_out = Some(HeldOut {
             kind,

@@ -21,6 +21,7 @@ mod predict;
 pub(crate) mod problem;
 pub mod rows;
 pub(crate) mod rule;
+pub mod schema;
 pub(crate) mod units;
 pub(crate) mod vectors;
 pub(crate) mod whole;

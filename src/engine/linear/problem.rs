@@ -3,7 +3,8 @@
 use super::csr::{Csr, Keys};
 use super::model::{self, DenseFeature, Numbering, SparseFeatures};
 use super::params::{HASH_BITS, LinearParams};
-use super::rows::Items;
+use super::rows::{Items, SparseRows};
+use super::schema::{check_columns, check_numbering};
 use super::{Input, check_dense};
 use crate::backend::cpu::team::Team;
 use crate::boosting::weights::{Weights, row_weights};
@@ -76,18 +77,8 @@ pub(crate) struct Columns {
 
 /// Checks what can be checked before anything is read; gives the number of rows.
 pub(crate) fn check_table(input: &Input<'_>) -> Result<usize> {
-    if input.sparse.is_none() && input.dense.is_empty() {
-        return Err(Error::Data("no features: name a column of lists, or at least one dense column".into()));
-    }
-    let mut names = std::collections::BTreeSet::new();
-    for column in &input.dense {
-        if !names.insert(column.name()) {
-            return Err(Error::column(column.name(), "is given twice as a dense column"));
-        }
-        if *column.dtype() == FeatureType::Categorical {
-            return Err(Error::column(column.name(), "is categorical: a dense column is numeric; a list of its text can be hashed"));
-        }
-    }
+    let dense: Vec<(&str, &FeatureType)> = input.dense.iter().map(|c| (c.name(), c.dtype())).collect();
+    check_columns(&dense, input.sparse.is_some())?;
     let Target::Classes { codes, .. } = &input.target else {
         return Err(Error::column(&input.target_name, "the target is numeric: logistic regression needs classes"));
     };
@@ -159,23 +150,10 @@ fn weights(input: &Input<'_>, params: &LinearParams) -> Result<Option<Weights>> 
 type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
 
 fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<Sparse<'a>> {
-    let Some(sparse) = &input.sparse else {
-        let name = if params.features.is_some() { "features" } else { "hash_bits" };
-        return match (params.features, params.hash_bits) {
-            (None, None) => Ok((None, 0, None, None)),
-            _ => Err(Error::parameter(name, "counts only for a column of lists")),
-        };
-    };
-    let texts = sparse.features.chunks.iter().any(|c| matches!(c.items, Items::Texts(_)));
-    if texts && params.features.is_some() {
-        return Err(Error::parameter(
-            "features",
-            format!("`{}` holds strings: `hash_bits` says how many features there are", sparse.features.name),
-        ));
-    }
-    if !texts && params.hash_bits.is_some() {
-        return Err(Error::parameter("hash_bits", format!("`{}` holds numbers: only strings are hashed", sparse.features.name)));
-    }
+    let holds_texts = |s: &SparseRows<'_>| s.features.chunks.iter().any(|c| matches!(c.items, Items::Texts(_)));
+    check_numbering(input.sparse.as_ref().map(|s| (s.features.name.as_str(), holds_texts(s))), params)?;
+    let Some(sparse) = &input.sparse else { return Ok((None, 0, None, None)) };
+    let texts = holds_texts(sparse);
     let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
     let mut csr = Csr::new(sparse, hash_bits, team)?;
     csr.forget_ones();

@@ -2,10 +2,11 @@
 
 use super::values_type;
 use crate::cache::Cache;
-use crate::categories::lookup_codes;
+use crate::categories::{check_kind, check_type, lookup_codes};
 use crate::errors::{self, guarded};
 use crate::fitted::unlabelled;
-use crate::predict::{distinct_models, models_of};
+use crate::predict::{check_models, distinct_models, models_of, wanted};
+use crate::schema::is_known;
 use crate::threads::for_blocks;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
@@ -23,6 +24,18 @@ static ENCODERS: Cache<TargetEncoder> = Cache::new();
 struct EncodeKwargs {
     /// The classes that name the fields where there is a value for each.
     classes: Option<Vec<String>>,
+    /// The columns of the encoder ([`Wanted`](crate::predict::wanted::Wanted) as JSON), where Python knows it.
+    wanted: Option<String>,
+}
+
+/// What encoders are, and who makes them.
+const ENCODER: &str = "an encoder is Binary, as fit_target_encoder";
+
+/// That a column is none of an encoder's.
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> PolarsError {
+    let known: Vec<String> = known.map(|c| format!("`{c}`")).collect();
+    let known = known.join(", ");
+    errors::missing(format!("column `{name}`: the encoder was not fitted on it but on {known}; an .alias(…) renames a column"))
 }
 
 fn encoder(bytes: &[u8]) -> PolarsResult<Arc<TargetEncoder>> {
@@ -40,11 +53,7 @@ fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String
         )));
     }
     let Some(at) = encoder.columns().iter().position(|c| c.name() == name.as_str()) else {
-        let known: Vec<String> = encoder.columns().iter().map(|c| format!("`{}`", c.name())).collect();
-        return Err(errors::column(
-            name,
-            format!("the encoder was not fitted on it but on {}; an .alias(…) renames a column", known.join(", ")),
-        ));
+        return Err(unknown(name, encoder.columns().iter().map(|c| c.name())));
     };
     let lookup = encoder.columns()[at].lookup();
     let block = if series.len() > PARALLEL_ABOVE { BLOCK } else { series.len().max(1) };
@@ -78,7 +87,23 @@ fn encode_each(encoders: &BinaryChunked, series: &Series, classes: Option<&[Stri
     parts.rechunk().take(&IdxCa::new(PlSmallStr::EMPTY, place))
 }
 
+/// Checks what names and types tell of a call.
+fn check(inputs: &[Field], kwargs: &EncodeKwargs) -> PolarsResult<()> {
+    check_models(&inputs[1], ENCODER)?;
+    let (name, dtype) = (inputs[0].name(), inputs[0].dtype());
+    let Some(json) = &kwargs.wanted else {
+        return if is_known(dtype) { check_type(name, dtype) } else { Ok(()) };
+    };
+    let wanted = wanted(json)?;
+    match wanted.categories_of(name) {
+        None => Err(unknown(name, wanted.names().0.iter().map(String::as_str))),
+        Some(kind) if is_known(dtype) => check_kind(name, dtype, kind),
+        Some(_) => Ok(()),
+    }
+}
+
 fn encode_field(inputs: &[Field], kwargs: EncodeKwargs) -> PolarsResult<Field> {
+    guarded("encode", || check(inputs, &kwargs))?;
     Ok(Field::new(inputs[0].name().clone(), values_type(kwargs.classes.as_deref())))
 }
 
@@ -86,7 +111,7 @@ fn encode_field(inputs: &[Field], kwargs: EncodeKwargs) -> PolarsResult<Field> {
 #[polars_expr(output_type_func_with_kwargs=encode_field)]
 fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
     guarded("encode", || {
-        let encoders = models_of(&inputs[1], "an encoder is Binary, as fit_target_encoder")?;
+        let encoders = models_of(&inputs[1], ENCODER)?;
         let classes = kwargs.classes.as_deref();
         let mut series = inputs[0].clone();
         if encoders.len() == 1 {

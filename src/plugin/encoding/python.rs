@@ -1,6 +1,7 @@
 //! What Python asks before there is a query.
 
 use crate::model::{Problems, guarded, problems, python_error};
+use crate::predict::wanted::Wanted;
 use pyo3::prelude::*;
 use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::TargetParams;
@@ -11,12 +12,18 @@ pub fn target_problems(json: &str) -> PyResult<Problems> {
     problems(json, TargetParams::from_json)
 }
 
-/// The columns of an encoder, the classes of its target where it has several, and which columns were computed.
+/// An encoder's columns, the classes of its target where it has several, which columns were computed, and its columns as `encode`
+/// passes them on.
+type Description = (Vec<String>, Option<Vec<String>>, Vec<String>, String);
+
+/// What Python must know of an encoder.
 #[pyfunction]
-pub fn describe_encoder(bytes: &[u8]) -> PyResult<(Vec<String>, Option<Vec<String>>, Vec<String>)> {
+pub fn describe_encoder(bytes: &[u8]) -> PyResult<Description> {
     guarded(|| {
         let encoder = TargetEncoder::from_bytes(bytes).map_err(python_error)?;
+        let wanted = Wanted::of_categories(encoder.columns().iter().map(|c| (c.name(), c.lookup().categories().kind())));
+        let names = encoder.columns().iter().map(|c| c.name().to_string()).collect();
         let computed = encoder.computed().into_iter().map(String::from).collect();
-        Ok((encoder.columns().iter().map(|c| c.name().to_string()).collect(), encoder.classes().map(<[String]>::to_vec), computed))
+        Ok((names, encoder.classes().map(<[String]>::to_vec), computed, wanted.to_json()))
     })
 }

@@ -27,9 +27,9 @@ pub fn classes_of(name: &str, dtype: &DataType, given: Option<&[String]>) -> Pol
     let labelled = categories::is_category(dtype);
     match (dtype, given) {
         (_, Some(classes)) if labelled => Ok(Some(classes.to_vec())),
-        (_, Some(_)) => Err(errors::column(name, format!("its type is {dtype}; classes= is for text, integers and Booleans"))),
+        (_, Some(_)) => Err(errors::mistyped(name, format!("its type is {dtype}; classes= is for text, integers and Booleans"))),
         (DataType::Enum(categories, _), None) => Ok(Some(categories.categories().values_iter().map(str::to_owned).collect())),
-        (DataType::String | DataType::Categorical(..), None) => Err(errors::column(
+        (DataType::String | DataType::Categorical(..), None) => Err(errors::mistyped(
             name,
             format!(
                 "its type is {dtype}, and a query must know its columns before it sees the rows: name the classes, classes=[\"…\", \"…\"], \
@@ -37,7 +37,7 @@ pub fn classes_of(name: &str, dtype: &DataType, given: Option<&[String]>) -> Pol
             ),
         )),
         _ if dtype.is_numeric() || *dtype == DataType::Boolean => Ok(None),
-        _ => Err(errors::column(
+        _ => Err(errors::mistyped(
             name,
             format!("its type is {dtype}; a target is a number, a Boolean, or (with classes) a String, Categorical or Enum"),
         )),
@@ -118,6 +118,30 @@ pub fn weights(series: &Series) -> PolarsResult<Vec<f64>> {
     Ok(values)
 }
 
+/// Checks the type of a column to order by.
+///
+/// # Errors
+/// For what has no order, naming the column and its type.
+pub fn check_order(name: &str, dtype: &DataType) -> PolarsResult<()> {
+    match dtype {
+        DataType::List(_) | DataType::Array(..) | DataType::Object(_) => {
+            Err(errors::mistyped(name, format!("its type is {dtype}, which has no order")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks the type of a column of folds.
+///
+/// # Errors
+/// For anything but integers, naming the column and its type.
+pub fn check_folds(name: &str, dtype: &DataType) -> PolarsResult<()> {
+    if dtype.is_integer() {
+        return Ok(());
+    }
+    Err(errors::mistyped(name, format!("its type is {dtype}; folds are numbered by integers")))
+}
+
 /// The rows in ascending order of a column, equal values as they come; `None` where integers or
 /// times come that way already.
 pub fn order(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
@@ -132,9 +156,7 @@ pub fn order(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
     if series.dtype().is_float() {
         Numbers::finite(series, "`order_by`")?;
     }
-    if matches!(series.dtype(), DataType::List(_) | DataType::Array(..) | DataType::Object(_)) {
-        return Err(errors::column(name, format!("its type is {}, which has no order", series.dtype())));
-    }
+    check_order(name, series.dtype())?;
     let own_order = !matches!(series.dtype(), DataType::Categorical(..));
     if own_order && categories::ascends(series)? {
         return Ok(None);
@@ -147,9 +169,7 @@ pub fn order(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
 /// The fold of each row, numbered by first appearance, and how many there are.
 pub fn folds(series: &Series) -> PolarsResult<(Vec<u32>, usize)> {
     let name = series.name();
-    if !series.dtype().is_integer() {
-        return Err(errors::column(name, format!("its type is {}; folds are numbered by integers", series.dtype())));
-    }
+    check_folds(name, series.dtype())?;
     if series.null_count() > 0 {
         return Err(errors::column(name, format!("the fold is null in {} of {} rows", series.null_count(), series.len())));
     }

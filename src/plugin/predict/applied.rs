@@ -72,12 +72,12 @@ fn has_no(target: &str, learner: &str, what: &str) -> PolarsError {
 }
 
 impl Applied {
-    /// The model of these bytes.
+    /// The model on its device.
     ///
     /// # Errors
-    /// For anything but a model, and where the device can't apply it.
-    pub fn new(bytes: &[u8], device: &str) -> PolarsResult<Self> {
-        match Fitted::from_literal(bytes).map_err(errors::compute)? {
+    /// Where the device can't apply it.
+    pub fn new(fitted: Fitted, device: &str) -> PolarsResult<Self> {
+        match fitted {
             Fitted::Boosted(model) => {
                 PlacedPredictor::new(device, Arc::new(Predictor::new(model))).map(Applied::Boosted).map_err(errors::compute)
             }
@@ -136,16 +136,15 @@ impl Applied {
         self.labels().filter(|_| several).map(Labels::names)
     }
 
-    /// What the model reads of the columns that `find` finds by name; the engine complains of those that
-    /// are missing. What the model does not name is not looked at.
+    /// What the model reads of the columns that `find` finds by name, which are known to be there and of the right types
+    /// ([`Wanted::check`](super::wanted::Wanted::check)). What the model does not name is not looked at.
     ///
     /// # Errors
-    /// For columns of another type than the fitted one.
+    /// Polars' own.
     pub fn inputs<'s>(&self, find: impl Fn(&str) -> Option<&'s Series>) -> PolarsResult<Inputs> {
         let read = |name: &str, dtype: &_, lookup: Option<&Lookup>| {
             let series = find(name)?;
-            let mismatch = |_| errors::column(name, format!("its type is {}; the model was fitted on {dtype}", series.dtype()));
-            Some(Feature::of_model(series, dtype, lookup).map_err(mismatch))
+            Some(Feature::of_model(series, dtype, lookup))
         };
         let (features, lists): (PolarsResult<Vec<Feature>>, _) = match self {
             Applied::Boosted(p) => {

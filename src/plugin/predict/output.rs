@@ -22,6 +22,9 @@ pub struct PredictKwargs {
     label: Option<String>,
     /// Where the model is applied.
     pub device: String,
+    /// The columns that the model reads ([`Wanted`](super::wanted::Wanted) as JSON), where Python knows the model. Text, so that a call
+    /// reads past it.
+    pub wanted: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -1,0 +1,227 @@
+//! What a model or an encoder reads, by name and type: what a plan is held against before there are rows, and each call's columns
+//! when there are.
+
+use crate::categories::{is_category, is_of_kind};
+use crate::columns::number_type;
+use crate::errors;
+use crate::fitted::Fitted;
+use crate::lists;
+use crate::schema::is_known;
+use polars::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::cell::LazyCell;
+use std::collections::HashSet;
+use taiga_engine::column::FeatureType;
+use taiga_engine::error::nearest;
+use taiga_engine::forest::Forest;
+use taiga_engine::linear::LinearModel;
+use taiga_engine::linear::model::{Numbering, SparseFeatures};
+use taiga_engine::model::{Feature, Model};
+
+/// What a column must be.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+enum Kind {
+    /// A number, or of a temporal type.
+    Number(FeatureType),
+    /// Categories; where the model asks about them, of this kind: `text`, `integers` or `Booleans`.
+    Categories(Option<String>),
+}
+
+impl Kind {
+    fn of(feature: &Feature) -> Kind {
+        match &feature.dtype {
+            FeatureType::Categorical => Kind::Categories(feature.categories.as_ref().map(|c| c.kind().to_string())),
+            dtype => Kind::Number(dtype.clone()),
+        }
+    }
+
+    fn fits(&self, dtype: &DataType) -> bool {
+        match self {
+            Kind::Number(wanted) => number_type(dtype).as_ref() == Some(wanted),
+            Kind::Categories(Some(kind)) => is_of_kind(dtype, kind),
+            Kind::Categories(None) => is_category(dtype),
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Kind::Number(dtype) => write!(f, "{dtype}"),
+            Kind::Categories(Some(kind)) => write!(f, "categorical {kind}"),
+            Kind::Categories(None) => write!(f, "categorical"),
+        }
+    }
+}
+
+/// The columns of sparse rows.
+#[derive(Serialize, Deserialize)]
+struct SparseRows {
+    column: String,
+    values: Option<String>,
+    text: bool,
+}
+
+impl SparseRows {
+    fn of(sparse: &SparseFeatures) -> Self {
+        let text = matches!(sparse.numbering, Numbering::Hashed { .. });
+        SparseRows { column: sparse.column.clone(), values: sparse.values.clone(), text }
+    }
+
+    /// Checks the columns' types; whether values are missing is told by `false`.
+    fn check(&self, features: &DataType, values: Option<&DataType>) -> PolarsResult<bool> {
+        let field = |name: &str, dtype: &DataType| Field::new(name.into(), dtype.clone());
+        let own = field(&self.column, features);
+        // Values inside structs come with their features.
+        let in_structs = matches!(features, DataType::List(item) | DataType::Array(item, _) if matches!(**item, DataType::Struct(_)));
+        let values = self.values.as_ref().zip(values).filter(|_| !in_structs).map(|(name, dtype)| field(name, dtype));
+        let items = lists::check(&own, values.as_ref())?;
+        if items.holds_text() != self.text && *features != DataType::Null {
+            let (held, fitted) = if self.text { ("numbers", "strings") } else { ("strings", "numbers") };
+            return Err(errors::mistyped(
+                &self.column,
+                format!("its type is {features}, lists of {held}; the model was fitted on {fitted}"),
+            ));
+        }
+        if self.values.is_none() && items.has_values() {
+            return Err(errors::mistyped(&self.column, format!("its type is {features}; the model was fitted without values")));
+        }
+        Ok(self.values.is_none() || items.has_values())
+    }
+}
+
+/// The columns that a model or an encoder reads.
+#[derive(Serialize, Deserialize)]
+pub struct Wanted {
+    /// By kind, so that thousands of columns are little more than their names.
+    columns: Vec<(Kind, Vec<String>)>,
+    sparse: Option<SparseRows>,
+}
+
+/// So many faults are told at once.
+const TOLD: usize = 20;
+
+fn listed(faults: &[String], separator: &str) -> String {
+    let mut text = faults.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>().join(separator);
+    if faults.len() > TOLD {
+        text.push_str(&format!("{separator}and {} more", faults.len() - TOLD));
+    }
+    text
+}
+
+impl Wanted {
+    fn new(columns: impl Iterator<Item = (Kind, String)>, sparse: Option<&SparseFeatures>) -> Self {
+        let mut by_kind: Vec<(Kind, Vec<String>)> = vec![];
+        for (kind, name) in columns {
+            match by_kind.iter_mut().find(|(k, _)| *k == kind) {
+                Some((_, names)) => names.push(name),
+                None => by_kind.push((kind, vec![name])),
+            }
+        }
+        Wanted { columns: by_kind, sparse: sparse.map(SparseRows::of) }
+    }
+
+    /// What a model reads.
+    pub fn of_model(fitted: &Fitted) -> Self {
+        let features = |features: &[Feature]| Wanted::new(features.iter().map(|f| (Kind::of(f), f.name.clone())), None);
+        match fitted {
+            Fitted::Boosted(Model { features: own, .. }) => features(own),
+            Fitted::Forest(Forest { features: own, .. }) => features(own),
+            Fitted::Linear(LinearModel { dense, sparse, .. }) => {
+                Wanted::new(dense.iter().map(|d| (Kind::Number(d.dtype.clone()), d.name.clone())), sparse.as_ref())
+            }
+        }
+    }
+
+    /// What an encoder reads: pairs of a column's name and the kind of its categories.
+    pub fn of_categories<'a>(columns: impl Iterator<Item = (&'a str, &'static str)>) -> Self {
+        Wanted::new(columns.map(|(name, kind)| (Kind::Categories(Some(kind.into())), name.into())), None)
+    }
+
+    /// As Python keeps it for a plan.
+    ///
+    /// # Errors
+    /// For what is not that.
+    pub fn from_json(json: &[u8]) -> PolarsResult<Self> {
+        serde_json::from_slice(json).map_err(|e| errors::data(format!("wanted: {e}")))
+    }
+
+    /// The text for [`Wanted::from_json`].
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The names of the columns that must be there, and that of one that may be.
+    pub fn names(&self) -> (Vec<String>, Option<String>) {
+        let optional = self.sparse.as_ref().and_then(|s| s.values.clone());
+        (self.required().map(String::from).collect(), optional)
+    }
+
+    fn required(&self) -> impl Iterator<Item = &str> {
+        let dense = self.columns.iter().flat_map(|(_, names)| names);
+        self.sparse.iter().map(|s| &s.column).chain(dense).map(String::as_str)
+    }
+
+    fn all_names(&self) -> impl Iterator<Item = &str> {
+        self.required().chain(self.sparse.iter().filter_map(|s| s.values.as_deref()))
+    }
+
+    /// Checks the columns of a call: `find` gives their types by name, and `given` their names. A type that is not known
+    /// yet is not looked at.
+    ///
+    /// # Errors
+    /// Naming all columns that are missing, with the spare given name nearest to each, and all of another type.
+    pub fn check<'a, I: Iterator<Item = &'a str>>(
+        &self,
+        find: impl Fn(&str) -> Option<&'a DataType>,
+        given: impl Fn() -> I,
+    ) -> PolarsResult<()> {
+        let (mut missing, mut differing) = (vec![], vec![]);
+        let wanted = LazyCell::new(|| self.all_names().collect::<HashSet<&str>>());
+        let mut miss = |name: &str, kind: &dyn std::fmt::Display| {
+            let spare = || given().filter(|given| !wanted.contains(given));
+            let near = (missing.len() < TOLD).then(|| nearest(name, spare())).flatten();
+            let hint = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
+            missing.push(format!("`{name}` ({kind}{hint})"));
+        };
+        for (kind, name) in self.columns.iter().flat_map(|(kind, names)| names.iter().map(move |name| (kind, name))) {
+            match find(name) {
+                None => miss(name, kind),
+                Some(dtype) if is_known(dtype) && !kind.fits(dtype) => {
+                    differing.push(format!("column `{name}`: its type is {dtype}; the model was fitted on {kind}"));
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(sparse) = &self.sparse {
+            let values = sparse.values.as_ref().and_then(|name| find(name));
+            match find(&sparse.column) {
+                None => miss(&sparse.column, &format_args!("lists of {}", if sparse.text { "strings" } else { "integers" })),
+                Some(dtype) if !is_known(dtype) || values.is_some_and(|v| !is_known(v)) => {}
+                Some(dtype) => match (sparse.check(dtype, values)?, &sparse.values) {
+                    (false, Some(name)) => miss(name, &"lists of numbers"),
+                    _ => {}
+                },
+            }
+        }
+        let faults = |faults: &[String]| listed(faults, "; ");
+        match (missing.is_empty(), differing.is_empty()) {
+            (true, true) => Ok(()),
+            (true, false) => Err(PolarsError::SchemaMismatch(faults(&differing).into())),
+            (false, true) => Err(errors::missing(format!("the model needs columns that are missing: {}", listed(&missing, ", ")))),
+            (false, false) => Err(errors::missing(format!(
+                "the model needs columns that are missing: {}; {}",
+                listed(&missing, ", "),
+                faults(&differing)
+            ))),
+        }
+    }
+
+    /// The kind of categories that a column of an encoder has, none where the encoder does not know it.
+    pub fn categories_of(&self, name: &str) -> Option<&str> {
+        self.columns.iter().find(|(_, names)| names.iter().any(|n| n == name)).and_then(|(kind, _)| match kind {
+            Kind::Categories(kind) => kind.as_deref(),
+            Kind::Number(_) => None,
+        })
+    }
+}
