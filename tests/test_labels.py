@@ -128,7 +128,7 @@ def test_positive_chooses_the_class(learner: str, dtype: Any, labels: list[Any],
     # The same separation, the other way round.
     p, q = (f.select(tg.predict(x)).to_series() for x in (m, default))
     assert (p - (1 - q)).abs().max() < 1e-6
-    first = f["y"].cast(pl.String) == f.select(pl.lit(positive).cast(dtype).cast(pl.String)).item()
+    first = f["y"].cast(pl.String) == pl.Series([positive]).cast(dtype).cast(pl.String)[0]
     assert p.filter(first).mean() > 0.5 > p.filter(~first).mean()
     same = f.select(a=tg.predict(m, output="class"), b=tg.predict(default, output="class"))
     assert same["a"].dtype == same["b"].dtype == f["y"].dtype
