@@ -161,8 +161,10 @@ def test_a_wrong_positive_is_an_error_that_lists_the_labels(learner: str) -> Non
         fit(three, positive="a")
     with pytest.raises(pl.exceptions.ComputeError, match=r"`positive`: the target has no class 1; .* false, true"):
         fit(table([True, False], pl.Boolean), positive=1)
-    with pytest.raises(ValueError, match=r"`positive`: .*a label is text, a number or a Boolean"):
+    with pytest.raises(ValueError, match=r"`positive`: .*a label: text, a number, or True or False"):
         fit(two, positive=["a"])
+    with pytest.raises(TypeError, match=r"`pos_label`; did you mean `positive`"):
+        fit(two, pos_label="a")
     if learner != "sparse_lr":
         with pytest.raises(pl.exceptions.ComputeError, match=r"`positive`: .*the target is numeric"):
             fit(table([0.0, 1.0], pl.Float64), positive=1)
