@@ -100,6 +100,9 @@ COMPUTED: dict[str, tuple[list[Any], list[str]]] = {
 @pytest.mark.parametrize("how", COMPUTED)
 def test_what_is_computed_is_named(how: str, f: pl.DataFrame) -> None:
     features, computed = COMPUTED[how]
+    if how == "named in a struct" and not POLARS_2:
+        # Polars 1 does not let such a struct be taken apart: all its fields count as computed.
+        computed = ["b", "cost"]
     m = f.taiga.fit_gbdt("y", *features, trees=5)
     assert m.computed_features == computed
     assert f.select(tg.predict(m, *features)).height == f.height

@@ -79,12 +79,18 @@ def test_features_by_name_list_selector_expression_and_struct_are_the_same(df: p
         tg.fit_gbdt("y", cs.by_name(FEATURES), trees=5),
         tg.fit_gbdt("y", pl.exclude("y", "flag", "kind", "group", "held", "w"), trees=5),
         tg.fit_gbdt("y", pl.struct(FEATURES), trees=5),
-        tg.fit_gbdt("y", pl.col("a") * 1, pl.col("b"), cs.by_name("c", "d"), trees=5),
+        tg.fit_gbdt("y", pl.col("a"), pl.col("b"), cs.by_name("c", "d"), trees=5),
         pl.col("y").taiga.fit_gbdt(FEATURES, trees=5),
     ]
     models = [df.select(way).item() for way in ways]
-    models.append(df.with_columns(s=pl.struct(FEATURES)).select(tg.fit_gbdt("y", "s", trees=5)).item())
     assert all(m == models[0] for m in models)
+    # Of expressions and of a struct's fields the same trees, in a model that knows that they are no columns.
+    computed = [
+        df.taiga.fit_gbdt("y", pl.col("a") * 1, pl.col("b"), cs.by_name("c", "d"), trees=5),
+        df.with_columns(s=pl.struct(FEATURES)).taiga.fit_gbdt("y", "s", trees=5),
+    ]
+    assert [m.computed_features for m in computed] == [["a"], FEATURES]
+    assert all(m.trees().equals(tg.Model(models[0]).trees()) for m in computed)
 
 
 def test_a_null_struct_is_null_in_each_field(df: pl.DataFrame) -> None:

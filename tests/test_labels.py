@@ -128,7 +128,7 @@ def test_positive_chooses_the_class(learner: str, dtype: Any, labels: list[Any],
     # The same separation, the other way round.
     p, q = (f.select(tg.predict(x)).to_series() for x in (m, default))
     assert (p - (1 - q)).abs().max() < 1e-6
-    first = f["y"].cast(pl.String) == f.select(pl.lit(positive).cast(dtype).cast(pl.String)).item()
+    first = f["y"].cast(pl.String) == pl.Series([positive]).cast(dtype).cast(pl.String)[0]
     assert p.filter(first).mean() > 0.5 > p.filter(~first).mean()
     same = f.select(a=tg.predict(m, output="class"), b=tg.predict(default, output="class"))
     assert same["a"].dtype == same["b"].dtype == f["y"].dtype
@@ -161,8 +161,10 @@ def test_a_wrong_positive_is_an_error_that_lists_the_labels(learner: str) -> Non
         fit(three, positive="a")
     with pytest.raises(pl.exceptions.ComputeError, match=r"`positive`: the target has no class 1; .* false, true"):
         fit(table([True, False], pl.Boolean), positive=1)
-    with pytest.raises(ValueError, match=r"`positive`: .*a label is text, a number or a Boolean"):
+    with pytest.raises(ValueError, match=r"`positive`: .*a label: text, a number, or True or False"):
         fit(two, positive=["a"])
+    with pytest.raises(TypeError, match=r"`pos_label`; did you mean `positive`"):
+        fit(two, pos_label="a")
     if learner != "sparse_lr":
         with pytest.raises(pl.exceptions.ComputeError, match=r"`positive`: .*the target is numeric"):
             fit(table([0.0, 1.0], pl.Float64), positive=1)

@@ -273,6 +273,7 @@ fn expected(name: &str, fault: &str, variants: &[String]) -> String {
         "interaction" => "a list of lists of feature names, as [[\"a\", \"b\"], [\"c\"]]",
         "categorical" => "a list of feature names",
         "class_weight" => "\"balanced\", or a dict of a weight for each label",
+        "positive" => "a label: text, a number, or True or False",
         "ctr_priors" => "a list of numbers",
         "max_features" => "\"sqrt\", \"log2\", \"all\", a number of features, or a share of them as a float",
         "bootstrap" => "True, False, or a share of the rows as a float",

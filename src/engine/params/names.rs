@@ -57,6 +57,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["max_ctr_complexity"], &["max_combination"]),
     (&["ctr_leaf_count_limit"], &["ctr_table_limit"]),
     (&["auto_class_weights", "class_weights"], &["class_weight"]),
+    (&["pos_label"], &["positive"]),
     (&["early_stopping_round", "early_stopping_rounds", "n_iter_no_change", "od_wait"], &["early_stopping"]),
     (
         &[
