@@ -126,12 +126,14 @@ def fit_sparse_lr(
     Raises
     ------
     TypeError
-        For a parameter that does not exist.
+        For a parameter that does not exist, with what was probably meant; all that is wrong with a call
+        is told at once.
     ValueError
         For a parameter that can't have its value, and where there is nothing to fit on.
     polars.exceptions.ComputeError
-        When the query runs: for columns that can't be used, naming the column and the row; and
-        "interrupted" after Ctrl-C. (The methods of `.taiga` raise `KeyboardInterrupt` then.)
+        When the query runs: for columns that can't be used, naming the column and the row.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Examples
     --------
