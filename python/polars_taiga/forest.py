@@ -129,13 +129,20 @@ def fit_forest(
     Raises
     ------
     TypeError
-        For a parameter that does not exist.
+        For a parameter that does not exist, with what was probably meant; all that is wrong with a call
+        is told at once.
     ValueError
         For a parameter that can't have its value, no features, or a name given twice.
     polars.exceptions.ComputeError
         When the query is planned: for types that can't be used, and parameters that do not go with the
-        columns; when it runs: for values that can't be used, naming the column; and "interrupted" after
-        Ctrl-C. (The methods of `.taiga` raise `KeyboardInterrupt` then.)
+        columns; when it runs: for values that can't be used, naming the column.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
+
+    Warns
+    -----
+    TargetWarning
+        As in `fit_gbdt`, where no criterion says what an integer target of 0 and 1 alone is.
 
     Examples
     --------

@@ -289,13 +289,22 @@ def fit_gbdt(
     Raises
     ------
     TypeError
-        For a parameter that does not exist.
+        For a parameter that does not exist, with what was probably meant; all that is wrong with a call
+        is told at once.
     ValueError
         For a parameter that can't have its value, no features, or a name given twice.
     polars.exceptions.ComputeError
         When the query is planned: for types that can't be used, and parameters that do not go with the
-        columns; when it runs: for values that can't be used, naming the column; and "interrupted" after
-        Ctrl-C, within a round. (The methods of `.taiga` raise `KeyboardInterrupt` then.)
+        columns; when it runs: for values that can't be used, naming the column.
+    KeyboardInterrupt
+        After Ctrl-C, within a round. (A query that writes a file, of another thread, or under another signal
+        handler than Python's own fails with a ComputeError, "interrupted".)
+
+    Warns
+    -----
+    TargetWarning
+        When the query runs, once for each target's name: where an integer target is 0 or 1 alone, and neither
+        `loss="logloss"` nor another loss says what it is.
 
     Examples
     --------

@@ -128,13 +128,15 @@ def fit_sparse_lr(
     Raises
     ------
     TypeError
-        For a parameter that does not exist.
+        For a parameter that does not exist, with what was probably meant; all that is wrong with a call
+        is told at once.
     ValueError
         For a parameter that can't have its value, and where there is nothing to fit on.
     polars.exceptions.ComputeError
         When the query is planned: for types that can't be used, and parameters that do not go with the
-        columns; when it runs: for values that can't be used, naming the column and the row; and
-        "interrupted" after Ctrl-C. (The methods of `.taiga` raise `KeyboardInterrupt` then.)
+        columns; when it runs: for values that can't be used, naming the column and the row.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Examples
     --------

@@ -135,6 +135,16 @@ impl<T: Default + Serialize + DeserializeOwned> Reader<T> {
 
     /// The words that a parameter takes; none if it takes no words.
     fn variants(&self, name: &str) -> Vec<String> {
+        let own: &[&str] = match name {
+            // Of these serde only says that nothing matched.
+            "class_weight" => &["none", "balanced"],
+            "max_features" => &["sqrt", "log2", "all"],
+            "prior_weight" => &["auto"],
+            _ => &[],
+        };
+        if !own.is_empty() {
+            return own.iter().map(|word| word.to_string()).collect();
+        }
         let words =
             |value: Value| self.fault(name, &value).filter(|fault| fault.starts_with("unknown variant")).map(|fault| quoted(&fault));
         words("\u{1}".into()).or_else(|| words(Value::Array(vec!["\u{1}".into()]))).unwrap_or_default()

@@ -88,6 +88,7 @@ fn words_of_others_are_translated() {
         ("border_method", "GreedyLogSum", "greedy_logsum"),
         ("border_method", "Median", "quantile"),
         ("cat_method", "OneHot", "one_hot"),
+        ("class_weight", "Balanced", "balanced"),
         ("device", "gpu", "cuda"),
         ("device", "GPU", "cuda"),
     ];

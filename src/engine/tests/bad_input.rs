@@ -197,7 +197,7 @@ fn parameters_out_of_range_are_refused() {
         ("n_threads", json!(0)),
         ("n_threads", json!(1025)),
         ("seed", json!(-1)),
-        ("device", json!("gpu")),
+        ("device", json!("tpu")),
         ("device", json!("cuda:x")),
         ("policy", json!("breadthwise")),
         ("loss", json!("mse")),
@@ -259,8 +259,13 @@ fn parameters_that_do_not_fit_are_refused() {
     let mut t = good();
     t.held_out = Some((0..20).map(|i| i % 2 == 0).collect());
     for (loss, metric) in [("rmse", "auc"), ("rmse", "poisson"), ("poisson", "logloss")] {
-        assert_error(fit_of(&t, json!({ "loss": loss, "metric": metric })), &["`metric`", metric]);
+        let text = error(json!({ "loss": loss, "metric": metric }));
+        assert!(text.contains("`metric`") && text.contains(&format!("{metric:?}")) && text.contains(&format!("loss={loss:?}")), "{text}");
     }
+    // What follows from the target is found by the fit, which says how to make it classes.
+    assert_error(fit_of(&t, json!({ "metric": "auc" })), &["`metric`", "\"auc\" is for classes", "loss=\"logloss\""]);
+    assert_error(fit_of(&t, json!({ "metric": "poisson" })), &["`metric`", "\"poisson\"", "\"rmse\""]);
+    assert_error(fit_of(&t, json!({ "class_weight": "balanced" })), &["`class_weight`", "loss=\"logloss\""]);
     // A constant feature may be constrained: it is there, though no split uses it.
     let mut t = good();
     t.columns.push(vec![1.0; 20]);
