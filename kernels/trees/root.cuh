@@ -46,7 +46,7 @@ __device__ __noinline__ void begin_tree(const Begin& b) {
     *b.total = s;
     if (b.root) *b.root = Node{0, static_cast<uint32_t>(a.histograms.rows), 0, IN_ORDER, -1, 0, 0};
     if (b.items) {
-        b.items[0] = Item{s, -INFINITE64, INFINITE64, b.slot, -1, ~0u, EXISTS | (divisible(a.rules, *a.encoding, s) ? SEARCHED : 0)};
+        b.items[0] = Item{s, -INFINITE64, INFINITE64, b.slot, -1, ~0u, EXISTS | (is_searched(a.rules, *a.encoding, s) ? SEARCHED : 0)};
     }
 }
 

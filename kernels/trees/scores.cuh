@@ -37,7 +37,7 @@ struct Rules {
     double l1, l2, min_child_weight, min_gain;
     int64_t min_data_in_leaf;
     double smooth, category_l2;
-    uint32_t most_categories, constrained;
+    uint32_t most_categories, constrained, level_limits, unused;
 };
 
 // How rows are counted: not, in a component of their own, or by hessians that are 1.
@@ -126,7 +126,8 @@ __device__ __forceinline__ bool large_enough(const Rules& r, Sums s, Values v) {
     return s.hessian > 0 && v.hessian >= r.min_child_weight && (r.min_data_in_leaf == 0 || s.count >= r.min_data_in_leaf);
 }
 
-__device__ __forceinline__ bool divisible(const Rules& r, const Encoding& e, Sums s) {
+__device__ __forceinline__ bool is_searched(const Rules& r, const Encoding& e, Sums s) {
+    if (r.level_limits) return s.count > 0;
     double h = static_cast<double>(s.hessian) * e.unit_hessian;
     return s.hessian >= 2 && h >= 2.0 * r.min_child_weight && (r.min_data_in_leaf == 0 || s.count >= 2 * r.min_data_in_leaf);
 }
@@ -135,7 +136,10 @@ __device__ __forceinline__ bool divisible(const Rules& r, const Encoding& e, Sum
 __device__ __forceinline__ double score(const Rules& r, const Encoding& e, const Item& item, int32_t direction, Sums left, double too_small) {
     Sums right = item.sums - left;
     Values l = values(e, left), g = values(e, right);
-    if (!large_enough(r, left, l) || !large_enough(r, right, g)) return too_small;
+    // A node whose rows all go to one side is not divided.
+    if (!large_enough(r, left, l) || !large_enough(r, right, g)) {
+        return r.level_limits && left.count > 0 && right.count > 0 ? -INFINITE64 : too_small;
+    }
     if (!r.constrained) {
         double tl = soft_threshold(l.gradient, r.l1), tr = soft_threshold(g.gradient, r.l1);
         double dl = l.hessian + r.l2, dr = g.hessian + r.l2;

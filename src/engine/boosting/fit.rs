@@ -102,7 +102,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         row_sample: params.row_sample,
         row_fraction: params.row_fraction(),
         l2: params.l2,
-        count_rows: params.min_data_in_leaf > 0,
+        count_rows: tree_params.counts_rows(),
         bundle: params.bundle,
         seed: params.seed,
     };

@@ -157,7 +157,7 @@ pub struct BoostingParams {
     pub learning_rate: f64,
     /// How a tree grows.
     pub policy: Policy,
-    /// The largest depth; 6 unless told otherwise, without limit (63) under `leafwise`.
+    /// The largest depth; 6 unless told otherwise, and 63 under `leafwise`, which is the most.
     pub depth: Option<u32>,
     /// The largest number of leaves under `leafwise`; 31 unless told otherwise.
     pub leaves: Option<u32>,
@@ -174,9 +174,10 @@ pub struct BoostingParams {
     /// L1 regularisation of leaf values.
     pub l1: f64,
     /// The smallest sum of hessians in a child; unless told otherwise 1, and 0 under `symmetric`,
-    /// whose splits serve a whole level.
+    /// whose splits serve a whole level. There a split that leaves any node of the level a child with rows and less is not
+    /// allowed.
     pub min_child_weight: Option<f64>,
-    /// The smallest number of rows in a child; 0: no rule.
+    /// The smallest number of rows in a child; 0: no rule. Under `symmetric` as above.
     pub min_data_in_leaf: u32,
     /// The smallest gain of a split.
     pub min_gain: f64,

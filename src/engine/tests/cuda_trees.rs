@@ -107,6 +107,37 @@ fn edges_of_the_layout() {
     contract::many_borders(|t, p, missing| compare(t, p, &format!("255 borders, missing {missing}")));
 }
 
+/// Proves equal bytes where the limits of leaves bind a split for a whole level: rows and hessians, counted by hessians that
+/// are 1 and apart, few nodes and many, trees that grow ahead of the host and that don't.
+#[test]
+fn limits_of_a_level() {
+    if gpu().is_none() {
+        return;
+    }
+    for (case, (rows, features, loss, more)) in [
+        (20_000, 6, "rmse", json!({ "min_data_in_leaf": 40 })),
+        (20_000, 6, "logloss", json!({ "min_data_in_leaf": 40, "depth": 9 })),
+        (20_000, 6, "logloss", json!({ "min_child_weight": 5 })),
+        (20_000, 70, "rmse", json!({ "min_child_weight": 60, "l1": 0.5 })),
+        (20_000, 40, "poisson", json!({ "min_child_weight": 10, "min_data_in_leaf": 100, "depth": 8 })),
+        (5_000, 6, "rmse", json!({ "min_data_in_leaf": 20, "bins": 3 })),
+        (5_000, 6, "rmse", json!({ "min_data_in_leaf": 20, "bins": 20, "monotone": { "x0": 1 } })),
+        (5_000, 6, "mae", json!({ "min_data_in_leaf": 20, "row_sample": "bernoulli" })),
+        (5_000, 6, "multiclass", json!({ "min_child_weight": 4, "row_sample": "mvs", "feature_fraction_level": 0.5 })),
+        (400, 6, "rmse", json!({ "min_data_in_leaf": 10 })),
+        (400, 6, "rmse", json!({ "min_child_weight": 10 })),
+        (30, 6, "rmse", json!({ "min_data_in_leaf": 16 })),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut t = table(rows, features, loss, case as u64);
+        t.weight = (case % 5 == 3).then(|| (0..rows).map(|i| 0.5 + (i % 4) as f64).collect());
+        let p = params_with(json!({ "loss": loss, "policy": "symmetric", "trees": 6 }), more.clone());
+        compare(&t, &p, &format!("{rows} rows of {features}, {loss}: {more}"));
+    }
+}
+
 /// Proves equal bytes for small tables, which the CPU searches without histograms.
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]

@@ -146,6 +146,7 @@ pub fn grow(
         l2: params.l2,
         min_child_weight: params.min_child_weight,
         min_data_in_leaf: params.min_data_in_leaf as i64,
+        level_limits: params.level_limits(),
         min_gain: params.min_gain,
         monotone: params.monotone.clone(),
         categories: params.categories,
@@ -185,7 +186,8 @@ impl Growth<'_> {
         let mut nodes = vec![root];
         for depth in 0..self.params.depth {
             self.check()?;
-            let mut search: Vec<SearchNode> = nodes.iter().filter(|n| self.rules.divisible(n.sums)).map(|n| self.search_node(n)).collect();
+            let mut search: Vec<SearchNode> =
+                nodes.iter().filter(|n| self.rules.is_searched(n.sums)).map(|n| self.search_node(n)).collect();
             if search.is_empty() {
                 break;
             }
@@ -219,7 +221,7 @@ impl Growth<'_> {
         let mut leaves = vec![];
         for depth in 0..self.params.depth {
             self.check()?;
-            let open = close(nodes, |n| self.rules.divisible(n.sums), &mut leaves);
+            let open = close(nodes, |n| self.rules.is_searched(n.sums), &mut leaves);
             nodes = Vec::with_capacity(2 * open.len());
             if open.is_empty() {
                 break;
@@ -237,7 +239,7 @@ impl Growth<'_> {
                     continue;
                 };
                 let (l, r) = self.children(&node, &candidate, Some(left));
-                let searched = !last && (self.rules.divisible(l.sums) || self.rules.divisible(r.sums));
+                let searched = !last && (self.rules.is_searched(l.sums) || self.rules.is_searched(r.sums));
                 divisions.push(self.division(&node, &l, &r, candidate, searched));
                 shape.divide(node.id, split(&candidate), l.id, r.id);
                 nodes.extend([l, r]);

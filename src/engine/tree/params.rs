@@ -40,5 +40,17 @@ pub struct TreeParams {
     pub seed: u64,
 }
 
+impl TreeParams {
+    /// See [`super::split::SplitRules::level_limits`].
+    pub fn level_limits(&self) -> bool {
+        self.policy == Policy::Symmetric && (self.min_data_in_leaf > 0 || self.min_child_weight > 0.0)
+    }
+
+    /// Whether exact row counts are needed besides the hessian sums.
+    pub fn counts_rows(&self) -> bool {
+        self.min_data_in_leaf > 0 || self.level_limits()
+    }
+}
+
 /// `monotone` as users give it: a direction for each feature's name.
 pub type Monotone = BTreeMap<String, i8>;

@@ -42,6 +42,9 @@ pub struct SplitRules {
     pub min_child_weight: f64,
     /// 0: rows are not counted.
     pub min_data_in_leaf: i64,
+    /// Whether these two limits bind a split that serves all nodes of a level: none of them may get a child that has rows
+    /// and is too small. Rows are counted then.
+    pub level_limits: bool,
     /// A split counts when its gain is larger.
     pub min_gain: f64,
     /// -1, 0 or 1 for each coded feature; empty: no constraints.
@@ -106,8 +109,11 @@ impl SplitRules {
         }
     }
 
-    /// Whether a node with these sums could have two allowed children at all.
-    pub fn divisible(&self, sums: Sums) -> bool {
+    /// Whether a node with these sums is searched: could have two allowed children at all, or may forbid a level's split.
+    pub fn is_searched(&self, sums: Sums) -> bool {
+        if self.level_limits {
+            return sums.count > 0;
+        }
         let h = sums.hessian as f64 * self.scales.hessian;
         sums.hessian >= 2 && h >= 2.0 * self.min_child_weight && (self.min_data_in_leaf == 0 || sums.count >= 2 * self.min_data_in_leaf)
     }

@@ -9,14 +9,14 @@ pub struct Context<'a> {
     pub total: Sums,
     pub bounds: (f64, f64),
     pub direction: i8,
-    /// The score of a candidate with a child that is too small.
+    /// The score of a candidate with a child that is too small, unless [`SplitRules::level_limits`] forbid it.
     pub too_small: f64,
 }
 
 /// Whether neither l1 nor counts nor monotone constraints play.
 #[inline(always)]
 pub fn plain(rules: &SplitRules) -> bool {
-    rules.monotone.is_empty() && rules.l1 == 0.0 && rules.min_data_in_leaf == 0
+    rules.monotone.is_empty() && rules.l1 == 0.0 && rules.min_data_in_leaf == 0 && !rules.level_limits
 }
 
 /// Scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
@@ -42,7 +42,9 @@ pub fn score(left: Sums, c: &Context<'_>) -> f64 {
         s.hessian > 0 && h >= rules.min_child_weight && (rules.min_data_in_leaf == 0 || s.count >= rules.min_data_in_leaf)
     };
     if !large(left, hl) || !large(right, hr) {
-        return c.too_small;
+        // A node whose rows all go to one side is not divided.
+        let divided = left.count > 0 && right.count > 0;
+        return if rules.level_limits && divided { f64::NEG_INFINITY } else { c.too_small };
     }
     if rules.monotone.is_empty() {
         let (tl, tr) = (crate::tree::split::soft_threshold(gl, rules.l1), crate::tree::split::soft_threshold(gr, rules.l1));

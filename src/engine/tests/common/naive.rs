@@ -35,6 +35,13 @@ impl Rules {
     }
 }
 
+impl Rules {
+    /// Whether no node of a level may get a child that has rows and is too small.
+    fn level_limits(&self) -> bool {
+        self.policy == Policy::Symmetric && (self.min_child_weight > 0.0 || self.min_data_in_leaf > 0)
+    }
+}
+
 /// The rows to grow on: features with their borders, and derivatives.
 pub struct Data<'a> {
     pub columns: &'a [Vec<f64>],
@@ -98,8 +105,11 @@ impl Data<'_> {
         Some((tl * tl * dr + tr * tr * dl) / (dl * dr))
     }
 
-    /// Whether a node could have two allowed children at all.
-    fn divisible(&self, rows: &[usize], rules: &Rules) -> bool {
+    /// Whether a node could have two allowed children at all, or may forbid a level's split.
+    fn searched(&self, rows: &[usize], rules: &Rules) -> bool {
+        if rules.level_limits() {
+            return !rows.is_empty();
+        }
         let h = self.sums(rows).1;
         rows.len() >= 2 && h > 0.0 && h >= 2.0 * rules.min_child_weight && rows.len() >= 2 * rules.min_data_in_leaf
     }
@@ -124,14 +134,20 @@ impl Data<'_> {
     }
 
     /// The candidate with the largest gain over all the nodes together; the first of those that
-    /// tie. A node that a candidate would leave a child too small in counts as not split.
+    /// tie. A node that a candidate would leave a child too small in counts as not split; where
+    /// limits bind a level, it forbids the candidate unless all its rows go to one side.
     fn best(&self, nodes: &[&[usize]], rules: &Rules) -> Option<Cut> {
         let rows: Vec<usize> = nodes.concat();
         let parent: f64 = nodes.iter().map(|n| self.score(n, rules)).sum();
         let mut best: Option<Cut> = None;
         for cut in self.candidates(&rows) {
             let scores: Vec<Option<f64>> = nodes.iter().map(|n| self.split_score(n, &cut, rules)).collect();
-            if scores.iter().all(|s| s.is_none()) {
+            let divides = |n: &[usize]| {
+                let (left, right) = self.parts(n, &cut);
+                !left.is_empty() && !right.is_empty()
+            };
+            let forbids = |(s, n): (&Option<f64>, &&[usize])| s.is_none() && divides(n);
+            if scores.iter().all(|s| s.is_none()) || (rules.level_limits() && scores.iter().zip(nodes).any(forbids)) {
                 continue;
             }
             let total: f64 = scores.iter().zip(nodes).map(|(s, n)| s.unwrap_or_else(|| self.score(n, rules))).sum();
@@ -167,7 +183,7 @@ impl Data<'_> {
     fn symmetric_cuts(&self, rows: Vec<usize>, rules: &Rules) -> Vec<Cut> {
         let (mut nodes, mut cuts) = (vec![rows], vec![]);
         while cuts.len() < rules.depth {
-            let open: Vec<&[usize]> = nodes.iter().filter(|n| self.divisible(n, rules)).map(|n| &n[..]).collect();
+            let open: Vec<&[usize]> = nodes.iter().filter(|n| self.searched(n, rules)).map(|n| &n[..]).collect();
             let Some(cut) = self.best(&open, rules) else { break };
             cuts.push(cut);
             nodes = nodes.iter().flat_map(|n| <[Vec<usize>; 2]>::from(self.parts(n, &cut))).collect();
@@ -182,7 +198,7 @@ impl Data<'_> {
     }
 
     fn depthwise(&self, rows: Vec<usize>, rules: &Rules, depth: usize) -> Grown {
-        if depth == rules.depth || !self.divisible(&rows, rules) {
+        if depth == rules.depth || !self.searched(&rows, rules) {
             return self.leaf(rows);
         }
         let Some(cut) = self.best(&[&rows], rules) else { return self.leaf(rows) };
@@ -199,7 +215,7 @@ impl Data<'_> {
             children: Option<(usize, usize)>,
         }
         let new = |rows: Vec<usize>, depth: usize| {
-            let cut = if depth < rules.depth && self.divisible(&rows, rules) { self.best(&[&rows], rules) } else { None };
+            let cut = if depth < rules.depth && self.searched(&rows, rules) { self.best(&[&rows], rules) } else { None };
             Node { rows, depth, cut, children: None }
         };
         let mut nodes = vec![new(rows, 0)];

@@ -95,7 +95,7 @@ impl Growth<'_> {
         for i in &chosen {
             let Waiting { node, split, left, .. } = &waiting[*i];
             let (l, r) = self.children(node, split, Some(*left));
-            let searched = !last && l.depth < self.params.depth && (self.rules.divisible(l.sums) || self.rules.divisible(r.sums));
+            let searched = !last && l.depth < self.params.depth && (self.rules.is_searched(l.sums) || self.rules.is_searched(r.sums));
             divisions.push(self.division(node, &l, &r, *split, searched));
             nodes.extend([l, r]);
         }
@@ -111,7 +111,7 @@ impl Growth<'_> {
 
     /// The nodes with their best splits, of those that may have one.
     fn searched(&mut self, nodes: Vec<Open>) -> Result<Vec<Searched>> {
-        let may = |n: &Open| n.depth < self.params.depth && self.rules.divisible(n.sums);
+        let may = |n: &Open| n.depth < self.params.depth && self.rules.is_searched(n.sums);
         let search: Vec<bool> = nodes.iter().map(may).collect();
         let open = close(nodes.clone(), may, &mut vec![]);
         if open.is_empty() {

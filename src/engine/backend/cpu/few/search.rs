@@ -69,7 +69,7 @@ fn scores(entries: &[u64], aside: &Aside, node: &Node<'_>, work: &mut Work) {
     let (gradient, hessian, out) = (&mut work.gradient[..n], &mut work.hessian[..n], &mut work.scores[..n]);
     accumulate(entries, aside, gradient, hessian);
     let rules = node.rules;
-    if !rules.monotone.is_empty() {
+    if !rules.monotone.is_empty() || rules.level_limits {
         constrained(gradient, hessian, node, out);
     } else if rules.l1 == 0.0 {
         unconstrained::<false>(gradient, hessian, node.search.sums, rules, node.too_small, out);
@@ -94,7 +94,7 @@ fn accumulate(entries: &[u64], aside: &Aside, gradients: &mut [i32], hessians: &
     }
 }
 
-/// [`score`] for many candidates at once, where no monotone constraints play.
+/// [`score`] for many candidates at once, where neither monotone constraints nor a level's limits play.
 #[inline(always)]
 fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
     let n = out.len();
@@ -119,7 +119,7 @@ fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums,
 fn constrained(gradient: &[i32], hessian: &[i32], node: &Node<'_>, out: &mut [f64]) {
     let Node { search, rules, first, too_small } = *node;
     for (i, o) in out.iter_mut().enumerate() {
-        let count = if rules.min_data_in_leaf > 0 { hessian[i] as i64 } else { 0 };
+        let count = if rules.min_data_in_leaf > 0 || rules.level_limits { hessian[i] as i64 } else { 0 };
         let left = Sums { gradient: gradient[i] as i64, hessian: hessian[i] as i64, count };
         let direction = rules.monotone.get(first + i % LANES).copied().unwrap_or(0);
         *o = score(left, &Context { rules, total: search.sums, bounds: search.bounds, direction, too_small });

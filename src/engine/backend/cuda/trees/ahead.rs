@@ -253,6 +253,7 @@ impl CudaBackend {
             l2: plan.l2,
             min_child_weight: plan.min_child_weight,
             min_data_in_leaf: plan.min_data_in_leaf as i64,
+            level_limits: plan.level_limits(),
             min_gain: plan.min_gain,
             monotone: vec![],
             categories: plan.categories,

@@ -139,7 +139,7 @@ impl Nodes {
         let mut waiting: Vec<(f64, NodeId)> = vec![];
         for (id, node) in self.known.iter().enumerate() {
             let Some(Some((candidate, left))) = node.found else { continue };
-            let searched = node.depth + 1 < plan.depth && (rules.divisible(left) || rules.divisible(node.sums - left));
+            let searched = node.depth + 1 < plan.depth && (rules.is_searched(left) || rules.is_searched(node.sums - left));
             if node.children.is_none() && searched {
                 waiting.push((candidate.gain, id as NodeId));
             }
@@ -207,7 +207,7 @@ impl CudaBackend {
         let (Some(plan), Some(rules)) = (&self.nodes.plan, &self.nodes.rules) else { return Ok(()) };
         let deeper = |id: &NodeId| {
             let node = &self.nodes.known[*id as usize];
-            node.depth < plan.depth && rules.divisible(node.sums)
+            node.depth < plan.depth && rules.is_searched(node.sums)
         };
         let children = due.iter().flat_map(|d| [d.left, d.right]).filter(deeper);
         let search = |id: NodeId| SearchNode {

@@ -142,7 +142,7 @@ tables! {
         l1: f64, l2: f64, min_child_weight: f64, min_gain: f64,
         min_data_in_leaf: i64,
         smooth: f64, category_l2: f64,
-        most_categories: u32, constrained: u32,
+        most_categories: u32, constrained: u32, level_limits: u32, unused: u32,
     }
 
     /// A node to be searched.
@@ -247,6 +247,8 @@ impl Rules {
             category_l2: rules.categories.l2,
             most_categories: rules.categories.most,
             constrained: !rules.monotone.is_empty() as u32,
+            level_limits: rules.level_limits as u32,
+            unused: 0,
         }
     }
 }
