@@ -142,7 +142,9 @@ class Model:
 
     @property
     def borders(self) -> dict[str, list[float]]:
-        """The borders of each feature: a split sends `x > border` right."""
+        """The borders of each feature that splits use, ascending: a split sends `x > border` right. Those
+        that were made for the fit and that no split uses are not kept; none of a feature that no split uses.
+        """
         return dict(zip(self.features, self._inner.borders(), strict=True))
 
     @property
@@ -179,7 +181,9 @@ class Model:
         Symmetric trees are written out as branching ones. `left`, `right`, `feature`, `border`,
         `missing_left` and `gain` are null in leaves; `value` (in units of the score, the learning
         rate included) and `leaf` in inner nodes. `weight` is the sum of hessians and `count` the
-        number of the training rows that came by.
+        number of the training rows that came by. The split of a symmetric tree's level gains for all its
+        nodes together: `gain` stands once, at the first of them, and is null in the others, so that sums
+        over rows are right.
 
         Of a forest's trees, `gain` is by how much a split lowers the impurity, `right_categories` the
         categories that go right, `value` a list (the shares of the classes, or the mean), and `weight` and
