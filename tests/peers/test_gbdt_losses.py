@@ -418,13 +418,9 @@ def test_a_target_outside_the_loss_s_range_is_an_error_that_names_the_column(los
 
 @pytest.mark.parametrize("loss", ["poisson", "tweedie"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_all_zero_counts_predict_about_zero_or_are_an_error(loss: Any, policy: Any) -> None:
+def test_counts_that_are_all_zero_predict_next_to_nothing(loss: Any, policy: Any) -> None:
+    """Where scikit-learn gives an error; XGBoost and LightGBM predict a tiny mean, as we do."""
     df = pl.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0.0] * 4})
-    try:
-        model = df.taiga.fit_gbdt("y", "x", loss=loss, policy=policy, trees=5)
-    except pl.exceptions.ComputeError as error:
-        assert "`y`" in str(error)  # noqa: PT017
-    else:
-        p = predict(df, model)
-        assert (p >= 0).all()
-        assert p.max() < 1e-3
+    p = predict(df, df.taiga.fit_gbdt("y", "x", loss=loss, policy=policy, trees=5))
+    assert (p > 0).all()
+    assert p.max() < 1e-6
