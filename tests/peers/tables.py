@@ -35,7 +35,14 @@ def categories(rows: int = 600, seed: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     city, kind, shop = rng.integers(0, 12, rows), rng.integers(0, 3, rows), rng.integers(0, 6, rows)
     x = np.round(rng.normal(size=rows) * 8) / 8
-    y = np.sin(city * 5.0) + 0.6 * ((city + kind) % 3) + 0.5 * (kind == 1) + (shop == 2) + x / 3 + rng.normal(size=rows) / 5
+    y = (
+        np.sin(city * 5.0)
+        + 0.6 * ((city + kind) % 3)
+        + 0.5 * (kind == 1)
+        + (shop == 2)
+        + x / 3
+        + rng.normal(size=rows) / 5
+    )
     return pl.DataFrame(
         {
             "city": [f"city {c}" for c in city],

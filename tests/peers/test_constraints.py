@@ -154,9 +154,9 @@ def test_stages_keep_the_constraint_each(policy: Any) -> None:
     df = waves()
     model = df.taiga.fit_gbdt("y", names(df), trees=8, policy=policy, monotone={"x0": 1})
     grid = df[:20].with_row_index("row").drop("x0").join(pl.DataFrame({"x0": np.linspace(0, 1, 50)}), how="cross")
-    stages = np.array(
-        grid.sort("row", "x0").select(tg.predict(model, output="staged")).to_series().to_list()
-    ).reshape(20, 50, 8)
+    stages = np.array(grid.sort("row", "x0").select(tg.predict(model, output="staged")).to_series().to_list()).reshape(
+        20, 50, 8
+    )
     assert (np.diff(stages, axis=1) >= -1e-12).all()
 
 

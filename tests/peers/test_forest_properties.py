@@ -46,9 +46,7 @@ def iris() -> pl.DataFrame:
 @splitters
 @pytest.mark.parametrize("max_features", [1, "all", "sqrt"])
 def test_a_handful_of_points_is_classified(splitter: Any, max_features: Any) -> None:
-    df = pl.DataFrame(
-        {"a": [-2, -1, -1, 1, 1, 2], "b": [-1, -1, -2, 1, 2, 1], "side": ["left"] * 3 + ["right"] * 3}
-    )
+    df = pl.DataFrame({"a": [-2, -1, -1, 1, 1, 2], "b": [-1, -1, -2, 1, 2, 1], "side": ["left"] * 3 + ["right"] * 3})
     model = df.taiga.fit_forest("side", "a", "b", trees=20, splitter=splitter, max_features=max_features, seed=1)
     new = pl.DataFrame({"a": [-1, 2, 3], "b": [-1, 2, 2]})
     assert new.select(tg.predict(model, output="class")).to_series().to_list() == ["left", "right", "right"]
@@ -359,9 +357,7 @@ def test_trees_without_draws_are_all_the_same(splitter: Any) -> None:
 def shapes(model: tg.Model) -> Iterable[tuple[str, ...]]:
     """Each tree's shape: its splits from the top."""
     for tree in model.trees().partition_by("tree", maintain_order=True):
-        yield tuple(
-            f"{f}<{b}" if f is not None else "leaf" for f, b in tree.select("feature", "border").iter_rows()
-        )
+        yield tuple(f"{f}<{b}" if f is not None else "leaf" for f, b in tree.select("feature", "border").iter_rows())
 
 
 def test_random_thresholds_of_three_values_are_either_gap() -> None:

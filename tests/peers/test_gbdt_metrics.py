@@ -188,9 +188,7 @@ def test_held_out_weights_of_zero_do_not_count() -> None:
 
 @pytest.mark.parametrize("metric", ["rmse", "logloss", "auc"])
 def test_the_metric_by_its_definition_on_two_rows(metric: Any) -> None:
-    df = pl.DataFrame(
-        {"x": [0.0, 1.0] * 3, "y": [False, True] * 3, "held": [False] * 4 + [True] * 2}
-    )
+    df = pl.DataFrame({"x": [0.0, 1.0] * 3, "y": [False, True] * 3, "held": [False] * 4 + [True] * 2})
     model = df.taiga.fit_gbdt("y", "x", trees=4, eval="held", metric=metric, min_child_weight=0.0)
     p = predict(df, model)[-1]
     want = {"rmse": 1 - p, "logloss": -np.log(p), "auc": 1.0}[metric]

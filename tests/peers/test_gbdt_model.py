@@ -107,10 +107,8 @@ def test_importances_are_sums_over_the_table_of_nodes(policy: Any, target: str) 
     df = numbers(features=4)
     model = fit(df, target, policy)
     splits = inner_of(model)
-    if policy == "symmetric":  # a level's split counts once: its first node has the gain
-        once = splits.filter(pl.col("gain").is_not_null())
-    else:
-        once = splits
+    # A symmetric level's split counts once: its first node has the gain.
+    once = splits.filter(pl.col("gain").is_not_null()) if policy == "symmetric" else splits
     of = {
         "gain": once.group_by("feature").agg(pl.col("gain").sum()),
         "split": once.group_by("feature").agg(pl.len().cast(pl.Float64)),

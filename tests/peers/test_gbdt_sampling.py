@@ -50,7 +50,7 @@ def test_without_draws_a_seed_moves_predictions_by_rounding_alone(policy: Any) -
         "goss",
         pytest.param(
             "mvs",
-            marks=pytest.mark.xfail(strict=True, reason="reported: mvs at row_fraction=1 leaves out some small gradients"),
+            marks=pytest.mark.xfail(strict=True, reason="reported: mvs at row_fraction=1 leaves rows out"),
         ),
     ],
 )

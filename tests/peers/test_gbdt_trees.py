@@ -50,9 +50,7 @@ def test_one_tree_at_rate_one_without_penalty_reproduces_distinct_rows(policy: A
 @pytest.mark.parametrize("rate", [0.1, 1.0])
 def test_leaf_values_are_the_closed_form_of_l1_l2_and_rate(policy: Any, l1: float, l2: float, rate: float) -> None:
     df = two_groups()
-    model = df.taiga.fit_gbdt(
-        "y", "x", trees=1, policy=policy, l1=l1, l2=l2, learning_rate=rate, min_child_weight=0.0
-    )
+    model = df.taiga.fit_gbdt("y", "x", trees=1, policy=policy, l1=l1, l2=l2, learning_rate=rate, min_child_weight=0.0)
     mean = df["y"].mean()
     got = predict(df, model)
     for x in (0.0, 1.0):
@@ -252,9 +250,7 @@ def test_predictions_are_those_of_the_peer_tree_by_tree(peer: Any, params: Any, 
     """Features of few levels and noisy targets: no two splits are as good, and all borders are there."""
     df = numbers(rows=1_000, seed=2)
     x, y = df.select(names(df)).to_numpy().astype(np.float32), df["y"].to_numpy()
-    model = df.taiga.fit_gbdt(
-        "y", names(df), trees=trees, learning_rate=rate, l2=1.0, min_child_weight=0.0, **params
-    )
+    model = df.taiga.fit_gbdt("y", names(df), trees=trees, learning_rate=rate, l2=1.0, min_child_weight=0.0, **params)
     np.testing.assert_allclose(predict(df, model), peer(x, y, trees, rate), atol=2e-4)
 
 

@@ -170,7 +170,14 @@ UNITS = pytest.mark.xfail(strict=True, reason="being fixed: gains overflow or va
 
 @pytest.mark.parametrize(
     "factor",
-    [pytest.param(1e-30, marks=UNITS), 1e-20, 1e-10, 1e10, pytest.param(1e20, marks=UNITS), pytest.param(1e30, marks=UNITS)],
+    [
+        pytest.param(1e-30, marks=UNITS),
+        1e-20,
+        1e-10,
+        1e10,
+        pytest.param(1e20, marks=UNITS),
+        pytest.param(1e30, marks=UNITS),
+    ],
 )
 def test_shares_of_importance_do_not_depend_on_the_target_s_unit(factor: float) -> None:
     df = table()
@@ -262,9 +269,7 @@ def test_a_heavier_class_is_predicted_more_often(policy: Any) -> None:
 OVERFLOW = pytest.mark.xfail(strict=True, reason="being fixed: products of weights overflow f32")
 
 
-@pytest.mark.parametrize(
-    "heavy", [1e20, 1e38, pytest.param(1e39, marks=OVERFLOW), pytest.param(1e300, marks=OVERFLOW)]
-)
+@pytest.mark.parametrize("heavy", [1e20, 1e38, pytest.param(1e39, marks=OVERFLOW), pytest.param(1e300, marks=OVERFLOW)])
 def test_class_weights_of_any_size_are_taken_as_ratios(heavy: float) -> None:
     """So heavy a class that the other does not count: its probability is about 1 and never 0."""
     df = table()
