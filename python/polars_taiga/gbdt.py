@@ -151,7 +151,7 @@ def fit_gbdt(
         oblivious trees). `"depthwise"`: a split for every node, level by level (XGBoost).
         `"leafwise"`: the leaf with the largest gain first (LightGBM).
     depth
-        The largest depth, 1 to 16; default 6. Under `"leafwise"` 1 to 63, default without limit.
+        The largest depth, 1 to 16; default 6. Under `"leafwise"` 1 to 63; default 63, the deepest there is.
         (XGBoost, LightGBM: `max_depth`.)
     leaves
         The largest number of leaves under `"leafwise"`; default 31. (LightGBM: `num_leaves`;
@@ -201,7 +201,7 @@ def fit_gbdt(
         LightGBM, CatBoost: `monotone_constraints`.)
     interaction
         Groups of feature names that may meet on one path, `[["a", "b"], ["c"]]`; default: all
-        may. (XGBoost, LightGBM: `interaction_constraints`.)
+        may. A feature of no group meets no other. (XGBoost, LightGBM: `interaction_constraints`.)
     categorical
         Names of integer and Boolean features that are categories and not numbers. (LightGBM:
         `categorical_feature`; CatBoost: `cat_features`.)

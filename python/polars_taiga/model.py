@@ -142,7 +142,7 @@ class Model:
 
     @property
     def borders(self) -> dict[str, list[float]]:
-        """The borders of each feature: a split sends `x > border` right."""
+        """The borders of each feature that splits use: a split sends `x > border` right."""
         return dict(zip(self.features, self._inner.borders(), strict=True))
 
     @property
@@ -176,7 +176,8 @@ class Model:
     def trees(self) -> pl.DataFrame:
         """Every node and leaf of every tree, one row each.
 
-        Symmetric trees are written out as branching ones. `left`, `right`, `feature`, `border`,
+        Symmetric trees are written out as branching ones; the gain of a level's split, which is that of all
+        its nodes together, stands at the first of them and is null at the others. `left`, `right`, `feature`, `border`,
         `missing_left` and `gain` are null in leaves; `value` (in units of the score, the learning
         rate included) and `leaf` in inner nodes. `weight` is the sum of hessians and `count` the
         number of the training rows that came by.

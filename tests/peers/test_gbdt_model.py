@@ -234,3 +234,37 @@ def test_parameters_come_back_as_they_were_given(policy: Any) -> None:
     model = df.taiga.fit_gbdt("y", names(df), policy=policy, **given)
     assert {k: model.params[k] for k in given} == given
     assert model.params["policy"] == policy
+
+
+@policies
+def test_borders_of_a_model_are_those_that_its_splits_use(policy: Any) -> None:
+    df = numbers().with_columns(x9=pl.lit(1.0))
+    model = fit(df, "y", policy)
+    for feature, found in model.borders.items():
+        assert found == inner_of(model).filter(feature=feature)["border"].unique().sort().to_list()
+
+
+@policies
+def test_a_level_of_a_symmetric_tree_has_one_gain_and_other_nodes_have_each_their_own(policy: Any) -> None:
+    splits = inner_of(fit(numbers(), "y", policy))
+    if policy == "symmetric":
+        by_level = splits.group_by("tree", "depth").agg(pl.col("gain").is_not_null().sum(), pl.col("border").n_unique())
+        assert set(by_level["gain"]) == {1}
+        assert set(by_level["border"]) == {1}
+    else:
+        assert splits["gain"].null_count() == 0
+    assert splits["gain"].drop_nulls().min() > 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "depth", "allowed"),
+    [("leafwise", 63, True), ("leafwise", 64, False), ("symmetric", 16, True), ("symmetric", 17, False),
+     ("depthwise", 16, True), ("depthwise", 17, False)],
+)  # fmt: skip
+def test_the_deepest_trees_are_what_the_documentation_says(policy: Any, depth: int, allowed: bool) -> None:
+    df = numbers(100)
+    if allowed:
+        assert leaves_of(fit(df, "y", policy, depth=depth, trees=1))["depth"].max() <= depth
+    else:
+        with pytest.raises(ValueError, match="depth"):
+            fit(df, "y", policy, depth=depth)

@@ -27,10 +27,8 @@ def test_a_seed_gives_the_same_model_again(policy: Any, sample: Any) -> None:
 @samples
 def test_another_seed_draws_other_rows(policy: Any, sample: Any) -> None:
     df = numbers()
-    a, b = (
-        predict(df, df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy, row_sample=sample, row_fraction=0.3, seed=s))
-        for s in (0, 1)
-    )  # fmt: skip
+    params: dict[str, Any] = {"trees": 5, "policy": policy, "row_sample": sample, "row_fraction": 0.3}
+    a, b = (predict(df, df.taiga.fit_gbdt("y", names(df), seed=s, **params)) for s in (0, 1))
     assert np.abs(a - b).mean() > 1e-3
 
 
