@@ -11,7 +11,7 @@ import polars_taiga as tg
 import pytest
 from sklearn import metrics
 
-from .tables import POLICIES, names, numbers, predict, staged
+from .tables import POLICIES, categories, names, numbers, predict, staged
 
 policies = pytest.mark.parametrize("policy", POLICIES)
 Metric = Callable[..., float]
@@ -193,3 +193,45 @@ def test_the_metric_by_its_definition_on_two_rows(metric: Any) -> None:
     p = predict(df, model)[-1]
     want = {"rmse": 1 - p, "logloss": -np.log(p), "auc": 1.0}[metric]
     assert model.history[metric][-1] == pytest.approx(want, rel=1e-5)
+
+
+CATEGORICAL = [
+    (p, m) for p in POLICIES for m in ("ctr", "one_hot", "partition") if (p, m) != ("symmetric", "partition")
+]
+
+
+@pytest.mark.parametrize(("policy", "method"), CATEGORICAL)
+@pytest.mark.parametrize("target", ["y", "flag"])
+def test_held_out_categories_are_measured_as_they_are_predicted(policy: Any, method: Any, target: str) -> None:
+    """Those that training has not seen, and null, too."""
+    df = categories().with_columns(held=pl.int_range(pl.len()) % 3 == 0)
+    df = df.with_columns(
+        city=pl.when(pl.col("held") & (pl.col("shop") == 1)).then(pl.lit("new"))
+        .when(pl.col("held") & (pl.col("shop") == 2)).then(None).otherwise("city")
+    )  # fmt: skip
+    model = df.taiga.fit_gbdt(target, "city", "kind", "x", trees=6, policy=policy, cat_method=method, eval="held")
+    test = df.filter("held")
+    name, measure = ("rmse", metrics.root_mean_squared_error) if target == "y" else ("logloss", metrics.log_loss)
+    want = [measure(test[target], p) for p in staged(test, model)]
+    np.testing.assert_allclose(model.history[name], want, rtol=1e-4)
+
+
+@policies
+def test_a_class_that_only_held_out_rows_have_is_next_to_impossible(policy: Any) -> None:
+    df = table().with_columns(held=(pl.col("kind") == "top") | (pl.int_range(pl.len()) % 5 == 0))
+    model = df.taiga.fit_gbdt("kind", names(df), trees=3, policy=policy, eval="held")
+    p = predict(df, model)
+    assert model.classes == ["low", "mid", "top"]
+    assert p[:, 2].max() < 1e-6
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
+    assert model.history["multiclass"].is_finite().all()
+
+
+@policies
+@pytest.mark.parametrize("by", ["weight", "class_weight"])
+def test_a_class_that_weighs_nothing_is_next_to_impossible(policy: Any, by: str) -> None:
+    df = table().with_columns(w=pl.when(pl.col("kind") == "top").then(0.0).otherwise(1.0))
+    params: dict[str, Any] = {"weight": "w"} if by == "weight" else {"class_weight": {"top": 0.0}}
+    p = predict(df, df.taiga.fit_gbdt("kind", names(df), trees=5, policy=policy, **params))
+    assert p[:, 2].max() < 1e-6
+    assert np.isfinite(p).all()

@@ -288,3 +288,25 @@ def test_every_row_twice_is_every_row_once_without_penalties(policy: Any) -> Non
     a = df.taiga.fit_gbdt("y", names(df), **params)
     b = pl.concat([df, df]).taiga.fit_gbdt("y", names(df), **params)
     np.testing.assert_allclose(predict(df, a), predict(df, b), atol=1e-4)
+
+
+@policies
+def test_minus_zero_is_zero(policy: Any) -> None:
+    df = of_one([0.0, -0.0, 1.0, -1.0] * 5, [1.0, 1.0, 2.0, 0.0] * 5)
+    model = df.taiga.fit_gbdt("y", "x", trees=1, policy=policy, **EXACT)
+    np.testing.assert_allclose(predict(df, model), df["y"], atol=1e-6)
+    assert 0.0 not in model.borders["x"]
+
+
+@policies
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [([-(2**63), -1, 0, 2**63 - 1], pl.Int64), ([0, 1, 2**63, 2**64 - 1], pl.UInt64)],
+    ids=["Int64", "UInt64"],
+)
+@pytest.mark.parametrize("named", [False, True], ids=["numeric", "categorical"])
+def test_the_ends_of_integers_are_told_apart(policy: Any, values: list[int], dtype: Any, named: bool) -> None:
+    df = of_one(values * 4, [0.0, 3.0, 1.0, 2.0] * 4, dtype)
+    categorical = {"categorical": ["x"], "cat_method": "one_hot"} if named else {}
+    model = df.taiga.fit_gbdt("y", "x", trees=1, policy=policy, **categorical, **EXACT)
+    np.testing.assert_allclose(predict(df, model), df["y"], atol=1e-6)

@@ -532,3 +532,26 @@ def test_words_are_hashed_to_the_same_model_as_numbers() -> None:
     a = fit(df, l2=0.01)
     b = words.taiga.fit_sparse_lr("y", "i", "v", l2=0.01, **TIGHT)
     np.testing.assert_allclose(predict(df, a), predict(words, b), atol=1e-5)
+
+
+@pytest.mark.parametrize("how", ["weight", "eval"])
+def test_a_class_that_no_training_row_has_is_next_to_impossible(how: str) -> None:
+    df = table().with_columns(
+        z=pl.when(pl.col("kind") == "c").then(0.0).otherwise(1.0),
+        held=(pl.col("kind") == "c") | (pl.int_range(pl.len()) % 5 == 0),
+    )
+    params: dict[str, Any] = {"weight": "z"} if how == "weight" else {"eval": "held"}
+    p = predict(df, df.taiga.fit_sparse_lr("kind", "i", "v", **params))
+    assert p[:, 2].max() < 1e-4
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("l1", [0.005, 0.02])
+def test_ftrl_comes_near_the_objective_of_the_optimum_with_zeros(l1: float) -> None:
+    df = table(2_000)
+    best = fit(df, l1=l1)
+    model = df.taiga.fit_sparse_lr("y", "i", "v", optimizer="ftrl", l1=l1, l2=0.0, epochs=200, batch=50)
+    c, p = coefficients(model), predict(df, model)
+    loss = -np.log(np.where(df["y"].to_numpy(), p, 1 - p)).mean() + l1 * np.abs(c).sum()
+    assert loss < best.objective + 0.01
+    assert (c == 0).any() == (coefficients(best) == 0).any()
