@@ -77,7 +77,7 @@ def fit_sparse_lr(
         stands twice the values are added.
     values
         The value of each of `indices`: List or Array of numbers, as long as theirs. Without it each
-        is 1. NaN and infinite values are errors.
+        is 1. An entry whose value is null is not there; NaN and infinite values are errors.
     dense
         Numeric columns beside the lists, each a feature by its name: without null, NaN and infinite
         values. They are not scaled: bring them to similar ranges.
