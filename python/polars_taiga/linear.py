@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
     from typing_extensions import Unpack
 
+    from polars_taiga._fit import OnError
     from polars_taiga._plugin import IntoColumn, IntoColumns
 
 __all__ = ["LinearParams", "fit_sparse_lr"]
@@ -46,6 +47,7 @@ def fit_sparse_lr(
     dense: IntoColumns | None = None,
     weight: IntoColumn | None = None,
     eval: IntoColumn | None = None,
+    on_error: OnError = "raise",
     progress: bool | None = None,
     **params: Unpack[LinearParams],
 ) -> pl.Expr:
@@ -86,6 +88,8 @@ def fit_sparse_lr(
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
         measured on them after each pass, and they train nothing.
+    on_error
+        As in `fit_gbdt`. The constant is a model of intercepts alone, under `fit_intercept=False` too.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     features
@@ -153,4 +157,4 @@ def fit_sparse_lr(
     held_out = eval is not None
     text = _fit.params_json(problems, params, LinearParams, lambda json: _taiga.linear_problems(json, held_out))
     roles = {"target": target, "indices": indices, "values": values, "weight": weight, "eval": eval}
-    return _fit.expr(problems, columns, roles, text, progress)
+    return _fit.expr(problems, columns, roles, text, progress=progress, on_error=on_error)

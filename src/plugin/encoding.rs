@@ -7,8 +7,8 @@ mod target;
 
 use crate::categories;
 use crate::columns;
-use crate::errors::{self, guarded};
-use crate::fit::Fields;
+use crate::errors::{self, expression, guarded};
+use crate::fit::{self, Fields, OnError};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
 use pyo3_polars::derive::polars_expr;
@@ -82,7 +82,7 @@ fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<F
 /// `inputs`: category, target, then weight, order and folds where there are any.
 #[polars_expr(output_type_func_with_kwargs=target_encode_field)]
 fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series> {
-    guarded("target_encode", || {
+    expression("target_encode", || {
         let params = params_of(&kwargs.params)?;
         let inputs = broadcast(inputs)?;
         let (category, target) = (&inputs[0], &inputs[1]);
@@ -115,6 +115,9 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series
 #[derive(Deserialize)]
 struct EncoderKwargs {
     params: String,
+    /// What becomes of rows that can't be fitted.
+    #[serde(default)]
+    on_error: OnError,
     classes: Option<Vec<String>>,
     device: String,
 }
@@ -127,7 +130,7 @@ fn encoder_field(_: &[Field]) -> PolarsResult<Field> {
 /// [`crate::fit::Parts`].
 #[polars_expr(output_type_func=encoder_field)]
 fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<Series> {
-    guarded("fit_target_encoder", || {
+    expression("fit_target_encoder", || {
         let params = params_of(&kwargs.params)?;
         let fields = Fields::new(&inputs[0])?;
         let target = fields.one("target")?.ok_or_else(|| errors::data("there is no target"))?;
@@ -137,18 +140,20 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<
             return Err(errors::data("there are no columns to encode"));
         }
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
-        let encoder = on_all_threads(|| {
+        let fit = || {
             let data = TargetData::new(&target, classes.as_deref())?;
             let weight = weight.as_ref().map(target::weights).transpose()?;
             let columns = categories.iter().map(categories::category_column).collect::<PolarsResult<Vec<CategoryColumn>>>()?;
             with_columns(&kwargs.device, |backend| {
                 let values = |input: &EncodingInput<'_>| backend.category_values(input, &params);
-                TargetEncoder::fit_by(columns, target.name(), data.target(), classes, weight.as_deref(), values)
+                TargetEncoder::fit_by(columns, target.name(), data.target(), classes.clone(), weight.as_deref(), values)
             })
-            .and_then(|encoder| encoder.with_computed(computed))
+            .and_then(|encoder| encoder.with_computed(computed.clone()))
             .map_err(errors::compute)
-        })?;
-        Ok(BinaryChunked::from_slice("encoder".into(), &[encoder.to_bytes()]).into_series())
+        };
+        // Whatever rows an encoder can be fitted to at all, it is fitted to: there is no constant beside.
+        let encoder = kwargs.on_error.apply(&target, |_| on_all_threads(&fit))?;
+        Ok(fit::binary_series("encoder", encoder.map(|encoder| encoder.to_bytes())))
     })
 }
 
@@ -193,12 +198,12 @@ fn spread<T: Copy + Send + Sync>(codes: &[u32], values: &[T]) -> Vec<T> {
 }
 
 fn number_field(inputs: &[Field]) -> PolarsResult<Field> {
-    Ok(Field::new(inputs[0].name().clone(), DataType::Float64))
+    guarded("woe", || Ok(Field::new(inputs[0].name().clone(), DataType::Float64)))
 }
 
 #[polars_expr(output_type_func=number_field)]
 fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
-    guarded("woe", || {
+    expression("woe", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
         let values = on_all_threads(|| spread(&codes, &evidence.woe));
         Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
@@ -207,7 +212,7 @@ fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
 
 #[polars_expr(output_type_func=number_field)]
 fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
-    guarded("information_value", || {
+    expression("information_value", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
         // Of no rows there is none.
         let value = (!codes.is_empty()).then_some(evidence.information_value);
@@ -222,12 +227,12 @@ struct CountKwargs {
 
 fn count_field(inputs: &[Field], kwargs: CountKwargs) -> PolarsResult<Field> {
     let dtype = if kwargs.normalize { DataType::Float64 } else { DataType::UInt32 };
-    Ok(Field::new(inputs[0].name().clone(), dtype))
+    guarded("count_encode", || Ok(Field::new(inputs[0].name().clone(), dtype)))
 }
 
 #[polars_expr(output_type_func_with_kwargs=count_field)]
 fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> {
-    guarded("count_encode", || {
+    expression("count_encode", || {
         let name = inputs[0].name().clone();
         on_all_threads(|| {
             let codes = categories::codes(&inputs[0])?;
@@ -254,7 +259,7 @@ struct CombineKwargs {
 
 #[polars_expr(output_type_func=combine_field)]
 fn combine(inputs: &[Series], kwargs: CombineKwargs) -> PolarsResult<Series> {
-    guarded("combine", || {
+    expression("combine", || {
         let columns = columns::unnest(&broadcast(inputs)?)?;
         let codes = on_all_threads(|| {
             let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;

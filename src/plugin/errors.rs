@@ -4,10 +4,46 @@ use polars::prelude::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use taiga_engine::Error;
+use taiga_engine::error::RowsFault;
 
 /// The engine's error as the one that ends a query.
 pub fn compute(error: Error) -> PolarsError {
-    PolarsError::ComputeError(error.to_string().into())
+    let message = error.to_string();
+    match error.rows_fault() {
+        Some(fault) => of_rows(fault, message),
+        None => PolarsError::ComputeError(message.into()),
+    }
+}
+
+/// An error of the rows, not of the call: what `on_error` is about. The variant keeps the fault until
+/// [`guarded`], behind which Polars knows of text alone.
+pub fn of_rows(fault: RowsFault, message: impl std::fmt::Display) -> PolarsError {
+    match fault {
+        RowsFault::Degenerate => PolarsError::NoData(message.to_string().into()),
+        RowsFault::Values => PolarsError::OutOfBounds(message.to_string().into()),
+    }
+}
+
+/// What the rows are at fault for.
+pub fn rows_fault(error: &PolarsError) -> Option<RowsFault> {
+    match error {
+        PolarsError::NoData(_) => Some(RowsFault::Degenerate),
+        PolarsError::OutOfBounds(_) => Some(RowsFault::Values),
+        _ => None,
+    }
+}
+
+/// An error of a column whose values can't be used, as other rows' may.
+pub fn values(name: &str, message: impl std::fmt::Display) -> PolarsError {
+    of_rows(RowsFault::Values, format!("column `{name}`: {message}"))
+}
+
+/// The error's text, without the name of its kind.
+pub fn text(error: PolarsError) -> String {
+    match error {
+        PolarsError::ComputeError(message) | PolarsError::NoData(message) | PolarsError::OutOfBounds(message) => message.to_string(),
+        error => error.to_string(),
+    }
 }
 
 /// An error that names a column.
@@ -25,8 +61,7 @@ pub fn data(message: impl std::fmt::Display) -> PolarsError {
 pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> PolarsResult<T> {
     let message = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return Ok(value),
-        Ok(Err(PolarsError::ComputeError(message))) => message.to_string(),
-        Ok(Err(error)) => error.to_string(),
+        Ok(Err(error)) => text(error),
         Err(payload) => format!("a bug in polars-taiga, please report it: {}", panic_text(payload.as_ref())),
     };
     // The text travels as a C string, which no NUL may cut short.
@@ -36,6 +71,12 @@ pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> Pol
 /// Whether an error of [`guarded`] is that of a fit that Ctrl-C ended.
 pub fn is_interrupted(error: &PolarsError) -> bool {
     matches!(error, PolarsError::ComputeError(text) if text.ends_with(&format!(": {}", Error::Interrupted)))
+}
+
+/// [`guarded`] for the body of an expression. A series without chunks, which Polars' own code panics at when it takes it
+/// over, gets an empty one.
+pub fn expression(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
+    guarded(function, || body().map(|series| if series.n_chunks() == 0 { series.clear() } else { series }))
 }
 
 /// What a panic said.

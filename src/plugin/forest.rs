@@ -2,7 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors;
-use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
+use crate::fit::{self, FitKwargs, Parts, Wanted, guarded_fit, model_field};
 use crate::monitor::Watch;
 use crate::target::TargetData;
 use crate::threads::FitThreads;
@@ -15,7 +15,7 @@ use taiga_engine::forest::{self, Forest, ForestParams, Input};
 use taiga_engine::provenance::Provenance;
 
 /// Fits a forest on one table.
-fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> PolarsResult<Forest> {
+fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Forest> {
     if parts.features.is_empty() {
         return Err(errors::data("there are no features"));
     }
@@ -40,7 +40,11 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> Polar
         target_name: parts.target.name().to_string(),
         weight: weight.as_ref().map(Numbers::column),
     };
-    let mut forest = forest::fit(&input, &params, &Watch::new("fit_forest", "trees", progress)).map_err(errors::compute)?;
+    let fitted = match wanted {
+        Wanted::Model => forest::fit(&input, &params, &Watch::new("fit_forest", "trees", progress)),
+        Wanted::Constant => forest::constant(&input, &params),
+    };
+    let mut forest = fitted.map_err(errors::compute)?;
     forest.provenance = Provenance::new(target.label_type(), parts.computed.iter().copied());
     Ok(forest)
 }
@@ -50,6 +54,8 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> Polar
 fn fit_forest(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     guarded_fit("fit_forest", || {
         let params = ForestParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
-        Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
+        let parts = Parts::new(inputs)?;
+        let forest = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
+        Ok(fit::model_series(forest.map(|forest| forest.to_bytes())))
     })
 }

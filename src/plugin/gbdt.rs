@@ -2,7 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors;
-use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
+use crate::fit::{self, FitKwargs, Parts, Wanted, guarded_fit, model_field, needs_held_out};
 use crate::monitor::Watch;
 use crate::target::TargetData;
 use crate::threads::FitThreads;
@@ -15,7 +15,7 @@ use taiga_engine::model::Model;
 use taiga_engine::provenance::Provenance;
 
 /// Fits a model on one table.
-fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> PolarsResult<Model> {
+fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Model> {
     if parts.features.is_empty() {
         return Err(errors::data("there are no features"));
     }
@@ -29,7 +29,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
     let baseline = parts.all("baseline")?;
     let baseline = baseline.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a baseline")));
     let baseline = baseline.collect::<PolarsResult<Vec<_>>>()?;
-    let held_out = parts.held_out(params.early_stopping.map(|_| "early_stopping"))?;
+    let held_out = parts.held_out(needs_held_out(params.early_stopping.is_some(), params.metric.is_some()), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
     let input = Input {
@@ -40,7 +40,11 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
         baseline: baseline.iter().map(Numbers::column).collect(),
         held_out: held_out.as_deref(),
     };
-    let mut model = boosting::fit(&input, &params, &Watch::new("fit_gbdt", "trees", progress)).map_err(errors::compute)?;
+    let fitted = match wanted {
+        Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "trees", progress)),
+        Wanted::Constant => boosting::constant(&input, &params),
+    };
+    let mut model = fitted.map_err(errors::compute)?;
     model.provenance = Provenance::new(target.label_type(), parts.computed.iter().copied());
     Ok(model)
 }
@@ -50,6 +54,8 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
 fn fit_gbdt(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     guarded_fit("fit_gbdt", || {
         let params = BoostingParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
-        Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
+        let parts = Parts::new(inputs)?;
+        let model = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
+        Ok(fit::model_series(model.map(|model| model.to_bytes())))
     })
 }

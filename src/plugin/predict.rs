@@ -5,7 +5,7 @@ mod output;
 
 use crate::cache::Cache;
 use crate::columns;
-use crate::errors::{self, guarded};
+use crate::errors::{self, expression, guarded};
 use crate::threads::for_blocks;
 use applied::Applied;
 use output::{Output, PredictKwargs};
@@ -156,7 +156,7 @@ fn prediction_field(_: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
 /// `inputs`: the model (one, or one a row), then the columns.
 #[polars_expr(output_type_func_with_kwargs=prediction_field)]
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
-    guarded("predict", || {
+    expression("predict", || {
         let output = Output::new(&kwargs)?;
         let models = models_of(&inputs[0], "a model is Binary, as fit_gbdt")?;
         let table = Table::new(&inputs[0], &inputs[1..])?;

@@ -1,7 +1,7 @@
 //! `borders` and `quantize`: from values to borders, and to the code of each value among them.
 
 use crate::columns::Numbers;
-use crate::errors::{self, guarded};
+use crate::errors::{self, expression, guarded};
 use crate::threads::on_all_threads;
 use arrow2::array::PrimitiveArray;
 use arrow2::bitmap::MutableBitmap;
@@ -44,13 +44,13 @@ fn fit_borders(numbers: &Numbers, kwargs: &BordersKwargs) -> PolarsResult<Vec<f6
 }
 
 fn borders_field(inputs: &[Field]) -> PolarsResult<Field> {
-    Ok(Field::new(inputs[0].name().clone(), DataType::List(Box::new(DataType::Float64))))
+    guarded("borders", || Ok(Field::new(inputs[0].name().clone(), DataType::List(Box::new(DataType::Float64)))))
 }
 
 /// The borders of one column as one list.
 #[polars_expr(output_type_func=borders_field)]
 fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
-    guarded("borders", || {
+    expression("borders", || {
         let numbers = Numbers::feature(&inputs[0])?;
         let borders = fit_borders(&numbers, &kwargs)?;
         let list = Series::new("".into(), borders);
@@ -66,7 +66,7 @@ struct QuantizeKwargs {
 
 fn codes_field(inputs: &[Field], kwargs: QuantizeKwargs) -> PolarsResult<Field> {
     let dtype = if kwargs.fit.bins > NARROW { DataType::UInt16 } else { DataType::UInt8 };
-    Ok(Field::new(inputs[0].name().clone(), dtype))
+    guarded("quantize", || Ok(Field::new(inputs[0].name().clone(), dtype)))
 }
 
 /// Borders that the user gives: ascending, and no more than the codes have room for.
@@ -113,7 +113,7 @@ where
 /// `inputs`: the values, then the borders where they are given.
 #[polars_expr(output_type_func_with_kwargs=codes_field)]
 fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
-    guarded("quantize", || {
+    expression("quantize", || {
         let numbers = Numbers::feature(&inputs[0])?;
         let borders = match inputs.get(1) {
             Some(given) => given_borders(given, kwargs.fit.bins)?,

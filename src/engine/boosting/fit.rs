@@ -63,6 +63,7 @@ fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
 
 fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn Monitor) -> Result<Model> {
     let interrupted = || monitor.interrupted();
+    prepare::check_classes(input)?;
     let kind = prepare::resolve_loss(params.loss, &input.target)?;
     let (labels, classes) = match &input.target {
         Target::Classes { labels, .. } => (Some(labels.clone()), labels.len()),
@@ -76,7 +77,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let weight = prepare::row_weights(input, params)?;
     let numeric = prepare::code_features(input, params, team, &interrupted)?;
     let tree_params = tree_params(input, params, &numeric)?;
-    let (mut features, base) = DerivedFeatures::new(team, input, params, &target, numeric)?;
+    let (mut features, base) = DerivedFeatures::new(team, input, params, &target, numeric);
     features.constrain(&tree_params.interaction);
 
     let Start { start, unit, target: training_target, scores } =
@@ -121,9 +122,8 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let (mut trees, history) = with_backend(&params.device, team, data, extent, &interrupted, &chosen, run)?;
     let Questions { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
-    let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() };
     Ok(Model {
-        params,
+        params: recorded(params),
         loss: kind,
         target: input.target_name.clone(),
         features,
@@ -137,6 +137,11 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         history,
         provenance: Provenance::default(),
     })
+}
+
+/// The parameters as a model records them: without what never changes one.
+pub(super) fn recorded(params: &BoostingParams) -> BoostingParams {
+    BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() }
 }
 
 /// What the boosting rounds need beside a backend.
@@ -236,7 +241,7 @@ impl Rounds<'_> {
         };
         let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate) as f32).collect();
         if values.iter().any(|v| !(*v as f64 * self.units.0).is_finite()) {
-            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()));
+            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
         }
         backend.set_leaf_values(&values)?;
         let weight = |s: &LeafSums| s.hessian.min(f32::MAX as f64) as f32;
@@ -246,7 +251,7 @@ impl Rounds<'_> {
 }
 
 /// The metric to measure, where rows are held out.
-fn held_out_metric(input: &Input<'_>, params: &BoostingParams, loss: &dyn Loss) -> Result<Option<MetricKind>> {
+pub(super) fn held_out_metric(input: &Input<'_>, params: &BoostingParams, loss: &dyn Loss) -> Result<Option<MetricKind>> {
     if input.held_out.is_none() {
         return match (params.early_stopping, params.metric) {
             (Some(_), _) => Err(Error::parameter("early_stopping", NO_HELD_OUT)),
@@ -331,7 +336,7 @@ impl HeldOut {
 }
 
 /// The growing parameters with names turned into indices of coded features.
-fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, CodedFeature)]) -> Result<TreeParams> {
+pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, CodedFeature)]) -> Result<TreeParams> {
     let names: Vec<&str> = input.features.iter().map(|f| f.name()).collect();
     let index = |parameter: &str, name: &str| -> Result<u32> {
         let Some(i) = names.iter().position(|n| *n == name) else {

@@ -1,5 +1,6 @@
 //! Gradient-boosted trees.
 
+mod constant;
 mod derived;
 mod finish;
 mod fit;
@@ -9,6 +10,9 @@ mod monotone;
 pub mod params;
 pub(crate) mod prepare;
 
+pub(crate) use constant::Training;
+pub use constant::constant;
+pub(crate) use finish::unasked;
 pub use fit::fit;
 pub use params::BoostingParams;
 

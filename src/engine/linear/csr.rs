@@ -338,7 +338,8 @@ impl<'a> Reader<'_, 'a> {
                 return Err(Error::column(
                     name,
                     format!("has {v} values in row {} where `{}` has {k} features", self.first + i, self.features.name),
-                ));
+                )
+                .of_values());
             }
         }
         Ok(())
@@ -421,7 +422,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn negative(&self, number: impl std::fmt::Display, row: usize) -> Error {
-        Error::column(&self.features.name, format!("the feature number {number} in row {row} is negative"))
+        Error::column(&self.features.name, format!("the feature number {number} in row {row} is negative")).of_values()
     }
 
     /// The values of a plain part as f32.
@@ -471,7 +472,7 @@ impl<'a> Reader<'_, 'a> {
         let mut value = [0.0];
         self.column(chunk).read_f64(at, &mut value);
         let what = if value[0].is_finite() { "is beyond what an f32 holds" } else { "is not finite" };
-        Error::column(self.values.map_or("", |v| v.name.as_str()), format!("the value {} in row {row} {what}", value[0]))
+        Error::column(self.values.map_or("", |v| v.name.as_str()), format!("the value {} in row {row} {what}", value[0])).of_values()
     }
 
     /// Entry by entry, those left out that are null.

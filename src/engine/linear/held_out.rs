@@ -30,6 +30,15 @@ pub(crate) struct Watch<'a> {
     pub best: Option<Vec<f64>>,
 }
 
+/// Checks that nothing is asked for that held-out rows are needed for, where there are none.
+pub(crate) fn check_asked(params: &LinearParams) -> Result<()> {
+    let name = if params.early_stopping.is_some() { "early_stopping" } else { "metric" };
+    match (params.early_stopping, params.metric) {
+        (None, None) => Ok(()),
+        _ => Err(Error::parameter(name, crate::params::NO_HELD_OUT)),
+    }
+}
+
 impl<'a> Watch<'a> {
     /// `marks`: which rows are held out. `weight`: their weights, the training rows' among them.
     pub fn new(
@@ -42,11 +51,8 @@ impl<'a> Watch<'a> {
         let mut watch =
             Watch { marks, held_out: None, outputs: problem.outputs, patience: params.early_stopping, monitor, history: None, best: None };
         let Some(marks) = marks else {
-            let name = if params.early_stopping.is_some() { "early_stopping" } else { "metric" };
-            return match (params.early_stopping, params.metric) {
-                (None, None) => Ok(watch),
-                _ => Err(Error::parameter(name, crate::params::NO_HELD_OUT)),
-            };
+            check_asked(params)?;
+            return Ok(watch);
         };
         let link = if problem.outputs == 1 { Link::Sigmoid } else { Link::Softmax };
         let kind = params.metric.unwrap_or(if problem.outputs == 1 { MetricKind::Logloss } else { MetricKind::Multiclass });

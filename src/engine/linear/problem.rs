@@ -4,9 +4,9 @@ use super::csr::{Csr, Keys};
 use super::model::{self, DenseFeature, Numbering, SparseFeatures};
 use super::params::{HASH_BITS, LinearParams};
 use super::rows::Items;
-use super::{Input, check_dense};
+use super::{Input, as_boosting, check_dense};
 use crate::backend::cpu::team::Team;
-use crate::boosting::{self, BoostingParams, Target, prepare};
+use crate::boosting::{BoostingParams, Target, prepare};
 use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
 use crate::model::Labels;
@@ -75,6 +75,13 @@ pub(crate) struct Columns {
 
 /// Checks what can be checked before anything is read; gives the number of rows.
 pub(crate) fn check_table(input: &Input<'_>) -> Result<usize> {
+    let rows = check_columns(input)?;
+    prepare::check_rows(rows, input.held_out, &input.target_name)?;
+    Ok(rows)
+}
+
+/// Checks names, types and lengths of the columns; gives the number of rows.
+pub(crate) fn check_columns(input: &Input<'_>) -> Result<usize> {
     if input.sparse.is_none() && input.dense.is_empty() {
         return Err(Error::Data("no features: name a column of lists, or at least one dense column".into()));
     }
@@ -97,7 +104,6 @@ pub(crate) fn check_table(input: &Input<'_>) -> Result<usize> {
             return Err(Error::column(name, format!("has {len} rows where the target `{}` has {rows}", input.target_name)));
         }
     }
-    prepare::check_rows(rows, input.held_out, &input.target_name)?;
     Ok(rows)
 }
 
@@ -106,7 +112,7 @@ pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
     prepare::check_positive(&input.target, params.positive.as_ref())?;
     let (codes, labels) = (*codes, labels.clone());
-    let all_weights = weights(input, params, codes, &labels)?;
+    let all_weights = weights(input, params)?;
     let weight = match (input.held_out, &all_weights) {
         (None, weights) => weights.clone(),
         (Some(h), None) => Some(h.iter().map(|h| !*h as u8 as f32).collect::<Vec<f32>>()),
@@ -136,23 +142,34 @@ pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
     if cells.is_none_or(|c| c > isize::MAX as usize / 64) {
         return Err(Error::Memory(format!("{} features for {} classes", problem.width, labels.len())));
     }
-    let dense = input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect();
-    Ok((problem, Columns { labels, sparse, dense }))
+    Ok((problem, Columns { labels, sparse, dense: dense(input) }))
 }
 
 /// Row weights, class weights included, where they are not all 1.
-fn weights(input: &Input<'_>, params: &LinearParams, codes: &[u32], labels: &Labels) -> Result<Option<Vec<f32>>> {
-    let table = boosting::Input {
-        features: vec![],
-        target: Target::Classes { codes, labels: labels.clone() },
-        target_name: input.target_name.clone(),
-        weight: input.weight.clone(),
-        baseline: vec![],
-        held_out: input.held_out,
-    };
+fn weights(input: &Input<'_>, params: &LinearParams) -> Result<Option<Vec<f32>>> {
+    let table = as_boosting(input);
     prepare::check_classes(&table)?;
     let class_weight = BoostingParams { class_weight: params.class_weight.clone(), ..Default::default() };
     prepare::row_weights(&table, &class_weight)
+}
+
+/// The features of a table for which [`check_columns`] holds, without their values.
+pub(crate) struct Features {
+    pub sparse: Option<SparseFeatures>,
+    pub dense: Vec<DenseFeature>,
+}
+
+/// Checks the features; gives what a model says of them.
+pub(crate) fn features(input: &Input<'_>, params: &LinearParams, team: &Team) -> Result<Features> {
+    for column in &input.dense {
+        check_dense(column.name(), &column.to_f64())?;
+    }
+    let (.., sparse) = sparse(input, params, team)?;
+    Ok(Features { sparse, dense: dense(input) })
+}
+
+fn dense(input: &Input<'_>) -> Vec<DenseFeature> {
+    input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect()
 }
 
 type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
@@ -186,7 +203,8 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
         return Err(Error::column(
             &sparse.features.name,
             format!("the feature number {number} in row {row} is not below features={features}"),
-        ));
+        )
+        .of_values());
     }
     let limit = match largest {
         Some(u64::MAX) => return Err(Error::column(&sparse.features.name, format!("the feature number {} is too large", u64::MAX))),

@@ -3,7 +3,7 @@
 use super::values_type;
 use crate::cache::Cache;
 use crate::categories::lookup_codes;
-use crate::errors::{self, guarded};
+use crate::errors::{self, expression, guarded};
 use crate::fitted::unlabelled;
 use crate::predict::{distinct_models, models_of};
 use crate::threads::for_blocks;
@@ -79,13 +79,13 @@ fn encode_each(encoders: &BinaryChunked, series: &Series, classes: Option<&[Stri
 }
 
 fn encode_field(inputs: &[Field], kwargs: EncodeKwargs) -> PolarsResult<Field> {
-    Ok(Field::new(inputs[0].name().clone(), values_type(kwargs.classes.as_deref())))
+    guarded("encode", || Ok(Field::new(inputs[0].name().clone(), values_type(kwargs.classes.as_deref()))))
 }
 
 /// `inputs`: the column, then the encoder (one, or one a row).
 #[polars_expr(output_type_func_with_kwargs=encode_field)]
 fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
-    guarded("encode", || {
+    expression("encode", || {
         let encoders = models_of(&inputs[1], "an encoder is Binary, as fit_target_encoder")?;
         let classes = kwargs.classes.as_deref();
         let mut series = inputs[0].clone();
