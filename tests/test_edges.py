@@ -32,7 +32,9 @@ F = pl.Float64
     ],
 )
 def test_text_and_constants_without_anything_to_split_on(columns: dict[str, list[Any]], params: dict[str, Any]) -> None:
-    df = pl.DataFrame({**columns, "y": [0.0, 1.0, 2.0]}, schema_overrides={"c": pl.String} if columns["c"][:1] == [None] else {})
+    df = pl.DataFrame(
+        {**columns, "y": [0.0, 1.0, 2.0]}, schema_overrides={"c": pl.String} if columns["c"][:1] == [None] else {}
+    )
     model = df.taiga.fit_gbdt("y", pl.exclude("y"), **params)
     assert len(df.select(tg.predict(model))["prediction"].drop_nulls()) == 3
     # Nothing about ids of one row each can be learned: the mean.
@@ -95,7 +97,10 @@ def test_expressions_of_no_rows(name: str) -> None:
                 assert got.to_list() == want
     # An empty frame has no groups.
     assert empty().group_by("s").agg(expr.alias("out")).height == 0
-    assert empty().with_columns(expr.over("i").alias("out") if isinstance(want, pl.Series) else expr.alias("out")).height == 0
+    assert (
+        empty().with_columns(expr.over("i").alias("out") if isinstance(want, pl.Series) else expr.alias("out")).height
+        == 0
+    )
 
 
 @pytest.mark.parametrize("weights", [None, "x"])
@@ -139,8 +144,6 @@ def test_lists_and_encoders_of_no_rows() -> None:
     assert df.clear().select(tg.encode(encoder)).schema == {"k": F}
     many = df.lazy().with_columns(e=pl.lit(encoder)).filter(pl.col("y") > 9)
     assert many.select(tg.encode("e", "k")).collect().schema == {"k": F}
-    classes = df.select(tg.fit_target_encoder("l", "k", classes=["u", "v"]).alias("e")) if False else None
-    assert classes is None
     assert df.clear().group_by("k").agg(tg.fit_target_encoder("k", "y").alias("e")).height == 0
 
 
@@ -204,19 +207,40 @@ def test_nothing_panics(values: str, rows: int) -> None:
                 out = frame.select(expr.alias("out"))
             except pl.exceptions.PolarsError as error:
                 text = str(error)
-                assert "bug" not in text and "PANIC" not in text and "panicked" not in text, (expr, text)
+                assert not any(word in text for word in ["a bug in", "PANIC", "panicked"]), (expr, text)
             else:
                 assert out.height <= max(rows, 1)
 
 
 @pytest.mark.parametrize("scale", [1e100, 1e200, 1e-100])
 def test_dense_columns_of_extreme_size(scale: float) -> None:
-    """Coefficients of columns that floats can't square are refused by name and row, not given as 0."""
+    """Columns that no coefficient can be found for are refused by name and row; they were given 0, converged."""
     df = pl.DataFrame({"x": [0.0, 1.0, 2.0, 3.0] * 10, "y": [False, False, True, True] * 10})
     big = df.with_columns(pl.col("x") * scale)
     if scale > 1:
-        with pytest.raises(pl.exceptions.ComputeError, match=r"column `x`: the value 1e[+]?\d+ in row 1 is .*scale"):
+        with pytest.raises(pl.exceptions.ComputeError, match=r"column `x`: the value 1e\d+ in row 1 is .*scale"):
             big.taiga.fit_sparse_lr("y", dense="x")
     else:
-        model = big.taiga.fit_sparse_lr("y", dense="x", l2=0.0)
-        assert (big.select(tg.predict(model, output="class")).to_series() == df["y"]).all()
+        with pytest.raises(pl.exceptions.ComputeError, match=r"column `x`: its largest value is 3e-100.*scale"):
+            big.taiga.fit_sparse_lr("y", dense="x", l2=0.0)
+        # A penalty holds such a coefficient at 0, rightly.
+        assert big.taiga.fit_sparse_lr("y", dense="x").coefficients().height == 0
+
+
+@pytest.mark.parametrize("optimizer", ["lbfgs", "sgd", "adagrad", "ftrl"])
+def test_values_of_lists_of_extreme_size(optimizer: str) -> None:
+    df = pl.DataFrame({"i": [[0], [0, 1], [1]] * 5, "v": [[1.0], [2.0, 1e30], [3.0]] * 5, "y": [True, False, True] * 5})
+    with pytest.raises(pl.exceptions.ComputeError, match=r"column `v`: the value 1e30 in row 1 is beyond 1e18"):
+        df.taiga.fit_sparse_lr("y", "i", "v", optimizer=optimizer)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("exponent", [-20, -10, 0, 10, 17])
+def test_the_scale_of_a_dense_column_does_not_matter(exponent: int) -> None:
+    """Without a penalty a coefficient times its column is the same at every scale."""
+    df = pl.DataFrame(
+        {"x": [0.0, 1.0, 2.0, 3.0] * 10, "y": [i % 7 == 0 if i % 4 > 1 else i % 7 != 0 for i in range(40)]}
+    )
+    scaled = df.with_columns(pl.col("x") * 10.0**exponent)
+    one, other = (d.taiga.fit_sparse_lr("y", dense="x", l2=0.0, tolerance=1e-8) for d in (df, scaled))
+    got, want = other.coefficients()["coefficient"].item() * 10.0**exponent, one.coefficients()["coefficient"].item()
+    assert got == pytest.approx(want, rel=1e-4)

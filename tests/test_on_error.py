@@ -40,7 +40,9 @@ def by_group(fit: pl.Expr, df: pl.DataFrame | None = None) -> dict[str, bytes | 
 def predicted(models: dict[str, bytes | None], df: pl.DataFrame | None = None, **params: Any) -> dict[str, list[Any]]:
     """Predictions by group, from a column of models, as group_by, join and predict give them."""
     df = groups() if df is None else df
-    table = pl.DataFrame({"g": list(models), "model": list(models.values())}, schema={"g": pl.String, "model": pl.Binary})
+    table = pl.DataFrame(
+        {"g": list(models), "model": list(models.values())}, schema={"g": pl.String, "model": pl.Binary}
+    )
     out = df.join(table, on="g", maintain_order="left").select("g", p=tg.predict("model", "x", "tokens", **params))
     return dict(out.group_by("g", maintain_order=True).agg("p").rows())
 
@@ -50,7 +52,9 @@ def test_raise_is_the_default_and_says_which_rows(learner: str) -> None:
     fit = FITS[learner]
     with pytest.raises(Compute, match=r"1 training row: .*\(a fit of 1 row, whose first `flag` is true; on_error="):
         by_group(fit("flag"), groups().filter(pl.col("g") == "few"))
-    with pytest.raises(Compute, match=r'column `kind`: all 4 rows are of one class, "a": .*4 rows, whose first `kind` is "a"'):
+    with pytest.raises(
+        Compute, match=r'column `kind`: all 4 rows are of one class, "a": .*4 rows, whose first `kind` is "a"'
+    ):
         by_group(fit("kind", on_error="raise"), groups().filter(pl.col("g") == "alike"))
     with pytest.raises(Compute, match="a fit of"):
         by_group(fit("flag"))
@@ -189,7 +193,9 @@ def test_values_of_forests_and_lists() -> None:
     df = pl.DataFrame({"y": [-1.0, 2.0], "x": [1.0, 2.0], "k": ["a", "b"], "l": [[-1], [2]], "v": [[1.0], [NAN]]})
     assert df.select(tg.fit_forest("y", "x", criterion="poisson", on_error="null")).item() is None
     assert df.select(tg.fit_sparse_lr("k", "l", on_error="null")).item() is None
-    assert df.select(tg.fit_sparse_lr("k", pl.col("l").list.eval(pl.element().abs()), "v", on_error="null")).item() is None
+    assert (
+        df.select(tg.fit_sparse_lr("k", pl.col("l").list.eval(pl.element().abs()), "v", on_error="null")).item() is None
+    )
     dense = df.with_columns(x=pl.lit(NAN))
     assert dense.select(tg.fit_sparse_lr("k", dense="x", on_error="null")).item() is None
     with pytest.raises(Compute):

@@ -79,10 +79,10 @@ def fit_sparse_lr(
         stands twice the values are added.
     values
         The value of each of `indices`: List or Array of numbers, as long as theirs. Without it each
-        is 1. NaN and infinite values are errors.
+        is 1. NaN and infinite values are errors, as are those beyond 1e18.
     dense
         Numeric columns beside the lists, each a feature by its name: without null, NaN and infinite
-        values. They are not scaled: bring them to similar ranges.
+        values, or any beyond 1e18. They are not scaled: bring them to similar ranges.
     weight
         A weight for each row: not negative, not all zero.
     eval

@@ -194,6 +194,20 @@ impl<'a> Csr<'a> {
             })
         })
     }
+
+    /// The first row with a value of which `bad` holds, and that value.
+    pub fn find_value(&self, bad: impl Fn(f64) -> bool) -> Option<(usize, f64)> {
+        self.pieces.iter().zip(&self.firsts).find_map(|(piece, first)| {
+            let values = piece.values.as_ref()?;
+            if !values.iter().any(|x| bad(*x as f64)) {
+                return None;
+            }
+            (0..piece.rows()).find_map(|i| {
+                let found = values[piece.span(i)].iter().map(|x| *x as f64).find(|x| bad(*x));
+                found.map(|x| (first + i, x))
+            })
+        })
+    }
 }
 
 /// Rows of a chunk.

@@ -17,6 +17,12 @@ use std::borrow::Cow;
 /// row has, features are numbered anew.
 const ARRAY_FEATURES: u64 = 1 << 24;
 
+/// The largest |value|: `lbfgs` works with squares of values in f32, and loses its way soon beyond it.
+const LARGEST: f64 = 1e18;
+
+/// The largest |value| of a column is no less, where no penalty holds its coefficient down.
+const SMALLEST: f64 = 1e-30;
+
 /// What is fitted: rows, classes and weights, and the objective's constants.
 ///
 /// The coefficients of a vector stand by feature (sparse ones, dense columns, the intercept), and of each feature by output:
@@ -119,9 +125,6 @@ pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
         (Some(h), Some(w)) => Some(w.iter().zip(h).map(|(w, h)| if *h { 0.0 } else { *w }).collect()),
     };
     let total_weight = total_weight(codes.len(), weight.as_deref());
-    for column in &input.dense {
-        check_dense(column.name(), &column.to_f64())?;
-    }
     let (csr, width, numbers, sparse) = sparse(input, params, team)?;
     let problem = Problem {
         csr,
@@ -161,9 +164,6 @@ pub(crate) struct Features {
 
 /// Checks the features; gives what a model says of them.
 pub(crate) fn features(input: &Input<'_>, params: &LinearParams, team: &Team) -> Result<Features> {
-    for column in &input.dense {
-        check_dense(column.name(), &column.to_f64())?;
-    }
     let (.., sparse) = sparse(input, params, team)?;
     Ok(Features { sparse, dense: dense(input) })
 }
@@ -172,9 +172,33 @@ fn dense(input: &Input<'_>) -> Vec<DenseFeature> {
     input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect()
 }
 
+/// Checks that the values of a dense column are of a size for which a coefficient can be found.
+fn check_sizes(name: &str, values: &[f64], params: &LinearParams) -> Result<()> {
+    if let Some(row) = values.iter().position(|x| x.abs() > LARGEST) {
+        return Err(too_large(name, values[row], row));
+    }
+    let largest = values.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    if largest > 0.0 && largest < SMALLEST && params.l1 == 0.0 && params.l2 == Some(0.0) {
+        let message = format!("its largest value is {largest:e}: without a penalty its coefficient would be beyond 1e30; scale the column");
+        return Err(Error::column(name, message).of_values());
+    }
+    Ok(())
+}
+
+fn too_large(name: &str, value: impl std::fmt::LowerExp, row: usize) -> Error {
+    Error::column(name, format!("the value {value:e} in row {row} is beyond 1e18, where its square drowns all others: scale the values"))
+        .of_values()
+}
+
 type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
 
+/// The sparse rows. Checks the dense columns too.
 fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<Sparse<'a>> {
+    for column in &input.dense {
+        let values = column.to_f64();
+        check_dense(column.name(), &values)?;
+        check_sizes(column.name(), &values, params)?;
+    }
     let Some(sparse) = &input.sparse else {
         let name = if params.features.is_some() { "features" } else { "hash_bits" };
         return match (params.features, params.hash_bits) {
@@ -194,6 +218,9 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
     }
     let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
     let mut csr = Csr::new(sparse, hash_bits, team)?;
+    if let (Some(column), Some((row, x))) = (&sparse.values, csr.find_value(|x| x.abs() > LARGEST)) {
+        return Err(too_large(&column.name, x as f32, row));
+    }
     csr.forget_ones();
     let largest = csr.largest();
     if let (Some(features), Some(largest)) = (params.features, largest)
