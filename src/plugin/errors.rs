@@ -76,7 +76,10 @@ pub fn is_interrupted(error: &PolarsError) -> bool {
 /// [`guarded`] for the body of an expression. A series without chunks, which Polars' own code panics at when it takes it
 /// over, gets an empty one.
 pub fn expression(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
-    guarded(function, || body().map(|series| if series.n_chunks() == 0 { series.clear() } else { series }))
+    guarded(function, || {
+        let series = body()?;
+        Ok(if series.n_chunks() == 0 { Series::new_empty(series.name().clone(), series.dtype()) } else { series })
+    })
 }
 
 /// What a panic said.
