@@ -154,4 +154,6 @@ def fit_forest(
         text = "fit_forest: there are no features; name at least one column besides the target"
         problems.found.append((False, text))
     text = _fit.params_json(problems, params, ForestParams, _taiga.forest_problems)
-    return _fit.expr(problems, columns, {"target": target, "weight": weight}, text, progress=progress, on_error=on_error)
+    return _fit.expr(
+        problems, columns, {"target": target, "weight": weight}, text, progress=progress, on_error=on_error
+    )

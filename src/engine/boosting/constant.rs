@@ -50,6 +50,7 @@ pub fn constant(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
 fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     let training = Training::new(input)?;
     let table = training.input(input);
+    prepare::check_positive(&input.target, params.positive.as_ref())?;
     let labels = match &input.target {
         Target::Classes { labels, .. } => Some(labels.clone()),
         Target::Numbers(_) => None,

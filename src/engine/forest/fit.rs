@@ -199,6 +199,7 @@ pub fn constant(input: &Input<'_>, params: &ForestParams) -> Result<Forest> {
 
 fn constant_on(input: &Input<'_>, table: &crate::boosting::Input<'_>, params: &ForestParams) -> Result<Forest> {
     let training = Training::new(table)?;
+    prepare::check_positive(&input.target, params.positive.as_ref())?;
     let labels = match &input.target {
         Target::Classes { labels, .. } => Some(labels.clone()),
         Target::Numbers(_) => None,

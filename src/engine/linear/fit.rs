@@ -11,7 +11,7 @@ use crate::backend::cpu::team::Team;
 use crate::backend::linear::{by_batches, place, with_backend};
 use crate::boosting::loss::loss;
 use crate::boosting::params::LossKind;
-use crate::boosting::{BoostingParams, Monitor, Target, Training};
+use crate::boosting::{BoostingParams, Monitor, Target, Training, prepare};
 use crate::error::{Error, Result};
 use crate::provenance::Provenance;
 
@@ -127,6 +127,7 @@ fn constant_on(team: &Team, input: &Input<'_>, params: &LinearParams) -> Result<
     let table = as_boosting(input);
     let training = Training::new(&table)?;
     let own = training.input(&table);
+    prepare::check_positive(&input.target, params.positive.as_ref())?;
     let Target::Classes { codes, labels } = &own.target else { return Err(Error::Data("a target of classes is needed".into())) };
     // What is wrong with the features is so for a constant too.
     let features = features(input, params, team)?;
