@@ -143,7 +143,8 @@ def fit_gbdt(
         where no training row counts for anything, null. Values that can't be fitted (a target, weight or
         `eval` that is null, a negative weight, a target outside the loss's domain, numbers beyond what
         floats hold) are errors under `"constant"` too. Whatever else is wrong (parameters, types, missing
-        columns, memory, a device, Ctrl-C) is an error always. Never part of the model.
+        columns, memory, a device, Ctrl-C) is an error always. Never part of the model. (In a `group_by`
+        of a frame without rows Polars asks once for a fit of no rows: `"raise"` raises there too.)
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     loss

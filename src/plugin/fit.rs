@@ -75,11 +75,8 @@ fn located(error: PolarsError, target: &Series, on_error: OnError) -> PolarsErro
             format!("{}, whose first `{}` is {first}", errors::count(n, "row", "rows"), target.name())
         }
     };
-    let others = match (on_error, fault) {
-        (OnError::Raise, RowsFault::Degenerate) => "; on_error=\"null\" or \"constant\" would go on with other groups",
-        (OnError::Raise | OnError::Constant, RowsFault::Values) => "; on_error=\"null\" would go on with other groups",
-        _ => "",
-    };
+    // Null is what stands for all of them.
+    let others = if on_error == OnError::Null { "" } else { "; on_error=\"null\" would go on with others" };
     errors::of_rows(fault, format!("{} (a fit of {rows}{others})", errors::text(error)))
 }
 
