@@ -167,7 +167,7 @@ def test_held_out_rows_are_the_rows_own_too(learner: str, marks: bool) -> None:
 BAD_VALUES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "null target": ({"y": [None, 1.0]}, {}),
     "NaN target": ({"y": [NAN, 1.0]}, {}),
-    "null in a single row": ({"y": [None], "x": [1.0], "w": [1.0], "e": [True]}, {}),
+    "null in a single row": ({"y": pl.Series([None], dtype=pl.Float64), "x": [1.0], "w": [1.0], "e": [True]}, {}),
     "infinite target": ({"y": [math.inf, 1.0]}, {}),
     "outside the loss's domain": ({"y": [-1.0, 1.0]}, {"loss": "poisson"}),
     "negative weight": ({"w": [-1.0, 1.0]}, {"weight": "w"}),
