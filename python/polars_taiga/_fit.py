@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 
@@ -15,6 +15,18 @@ from polars_taiga import _plugin
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn, IntoColumns
+
+
+OnError: TypeAlias = Literal["raise", "null", "constant"]
+"""What becomes of a fit whose rows are at fault."""
+
+
+def checked_on_error(on_error: object, allowed: tuple[str, ...] = get_args(OnError)) -> str:
+    """One of `allowed`, or an error."""
+    if on_error in allowed:
+        return str(on_error)
+    msg = f"parameter `on_error`: {on_error!r} is not one of {', '.join(map(repr, allowed))}"
+    raise ValueError(msg)
 
 
 def label(label: object) -> str:
@@ -155,7 +167,9 @@ def expr(
     columns: list[pl.Expr],
     roles: Mapping[str, IntoColumns | None],
     params: str,
+    *,
     progress: object,
+    on_error: OnError,
 ) -> pl.Expr:
     """The expression of a fit: one struct of everything that it reads (`Parts` in src/plugin/fit.rs)."""
     own = ("indices", "values")
@@ -166,8 +180,10 @@ def expr(
                 parts.append(part(role, column, mark=role in own))  # type: ignore[arg-type]
     if progress is not None and not isinstance(progress, bool):
         problems.found.append((True, f"parameter `progress`: {progress!r} is not True, False or None"))
+    with problems.collect():
+        checked_on_error(on_error)
     problems.raise_found()
-    kwargs = {"params": params, "progress": progress}
+    kwargs = {"params": params, "progress": progress, "on_error": on_error}
     return _plugin.scalar(problems.function, [pl.struct([*marked(columns), *parts])], kwargs).alias("model")
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
-from polars_taiga._fit import Problems, marked, part, plain
+from polars_taiga._fit import Problems, checked_on_error, marked, part, plain
 from polars_taiga._fit import computed as computed_error
 from polars_taiga._fit import label as label_text
 from polars_taiga.device import checked
@@ -219,6 +219,7 @@ def fit_target_encoder(
     prior_weight: float | Literal["auto"] = 1.0,
     weight: IntoColumn | None = None,
     classes: Sequence[Any] | None = None,
+    on_error: Literal["raise", "null"] = "raise",
     device: str = "auto",
 ) -> pl.Expr:
     """Fit an encoder for rows to come: one `Binary` value, which `encode` applies.
@@ -233,6 +234,11 @@ def fit_target_encoder(
         The columns to encode: names, expressions, selectors, lists of these.
     target, prior, prior_weight, weight, classes, device
         As in `target_encode`.
+    on_error
+        What becomes of the fit where its rows are at fault (there are none, or all weigh 0, or a target or a
+        weight can't be fitted): `"raise"` (default) ends the query with an error that names the fault, the
+        number of rows and the first target among them; `"null"` gives a null encoder, under which values are
+        null. One row, one class and one category are no fault.
 
     Examples
     --------
@@ -250,6 +256,7 @@ def fit_target_encoder(
     kwargs = {
         "params": _target_params("fit_target_encoder", kind="full", prior=prior, prior_weight=prior_weight),
         "classes": _classes(classes),
+        "on_error": checked_on_error(on_error, ("raise", "null")),
         "device": checked(device),
     }
     parts = [*marked(columns), part("target", target)]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
     from typing_extensions import Unpack
 
+    from polars_taiga._fit import OnError
     from polars_taiga._plugin import IntoColumn, IntoColumns
 
 __all__ = ["ForestParams", "fit_forest"]
@@ -45,6 +46,7 @@ def fit_forest(
     target: IntoColumn,
     *features: IntoColumns,
     weight: IntoColumn | None = None,
+    on_error: OnError = "raise",
     progress: bool | None = None,
     **params: Unpack[ForestParams],
 ) -> pl.Expr:
@@ -67,13 +69,17 @@ def fit_forest(
     features
         Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
         Boolean, Decimal and temporal types; String, Categorical and Enum columns, and those that
-        `categorical` names, are categories. Null and NaN are the same: missing; every split learns
-        the side they go to.
+        `categorical` names, are categories: the 254 most frequent of a column (ties: the first to
+        appear) are told apart, the others and unseen ones are one. Null and NaN are the same: missing;
+        every split learns the side they go to.
     weight
         A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
         not there (`Model.rows` counts it all the same). A factor common to all weights changes
         nothing; weights below 2^-31 of the largest (2^-30 with more than a billion draws) count as
         that. (scikit-learn: `sample_weight`.)
+    on_error
+        As in `fit_gbdt`. The constant is a tree of one leaf: the mean, or the shares of the classes,
+        which are 0 and 1 where rows are of one class.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     trees
@@ -159,4 +165,6 @@ def fit_forest(
         text = "fit_forest: there are no features; name at least one column besides the target"
         problems.found.append((False, text))
     text = _fit.params_json(problems, params, ForestParams, _taiga.forest_problems)
-    return _fit.expr(problems, columns, {"target": target, "weight": weight}, text, progress)
+    return _fit.expr(
+        problems, columns, {"target": target, "weight": weight}, text, progress=progress, on_error=on_error
+    )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
     from typing_extensions import Unpack
 
+    from polars_taiga._fit import OnError
     from polars_taiga._plugin import IntoColumn, IntoColumns
 
 __all__ = ["GbdtParams", "fit_gbdt"]
@@ -94,6 +95,7 @@ def fit_gbdt(
     weight: IntoColumn | None = None,
     baseline: IntoColumns | None = None,
     eval: IntoColumn | None = None,
+    on_error: OnError = "raise",
     progress: bool | None = None,
     **params: Unpack[GbdtParams],
 ) -> pl.Expr:
@@ -115,7 +117,8 @@ def fit_gbdt(
         the second of two is the one whose probability is predicted (see `positive`). Neither null nor NaN nor infinite.
     features
         Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
-        Boolean, Decimal and temporal types. Null and NaN are the same: missing. Missing values
+        Boolean, Decimal and temporal types. Where no feature has two values the trees are single
+        leaves, and predictions the mean. Null and NaN are the same: missing. Missing values
         have a bin of their own, and every split learns the side they go to.
         String, Categorical and Enum columns are categories as they are, and so are the integer and
         Boolean columns that `categorical` names; null is a category of its own, and `predict` takes
@@ -134,6 +137,20 @@ def fit_gbdt(
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
         measured on them after each round, and they train nothing.
+    on_error
+        What becomes of the fit where its rows are at fault: of one group among many, say, which would
+        end the whole query. `"raise"` (default): the query ends, with an error that names the fault, the
+        number of rows, and the first target among them. `"null"`: the model is null, and so is what
+        `predict` makes of it. `"constant"`: rows that are too few (none or one to train on, none held out
+        where some are needed) or too alike (one class; held-out rows that leave the metric undefined) get
+        a model that predicts the same for every row, the mean, or what the loss makes of the
+        training rows (with a `baseline`: 0), or the shares of their classes; a class without rows has a
+        probability of 1e-15, and where there is a single label, that label has 1 - 1e-15;
+        where no training row counts for anything, null. Values that can't be fitted (a target, weight or
+        `eval` that is null, a negative weight, a target outside the loss's domain, numbers beyond what
+        floats hold) are errors under `"constant"` too. Whatever else is wrong (parameters, types, missing
+        columns, memory, a device, Ctrl-C) is an error always. Never part of the model. (In a `group_by`
+        of a frame without rows Polars asks once for a fit of no rows: `"raise"` raises there too.)
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     loss
@@ -225,15 +242,18 @@ def fit_gbdt(
         rows before it in a random permutation, so that no target leaks into its own features
         (CatBoost). `"one_hot"`: by one question for each category. `"partition"`: by the best
         subset of the categories of a node, sorted by their gradients (LightGBM); not under
-        `"symmetric"`.
+        `"symmetric"`. It tells the 254 most frequent categories of a column apart (ties: the first to
+        appear); all others go left with the unseen ones at every split. (LightGBM leaves out the rarest
+        1% and what `max_bin` has no room for.) `"ctr"` and `"one_hot"` have no such limit.
     one_hot_max_size
         Columns with at most so many categories are split by one question for each, whatever
         `cat_method`; default 2. (CatBoost: the same name; LightGBM: `max_cat_to_onehot`.)
     ctr
         The statistics: `"borders"` (share of rows above a class), `"buckets"` (share of a class),
         `"binarized_target_mean_value"`, `"float_target_mean_value"` (mean target, scaled to its
-        range), `"counter"` (how frequent a category is). Default borders and counter for classes,
-        float_target_mean_value and counter for numbers. (CatBoost: `simple_ctr`.)
+        range; of classes the mean of their places from 0 to 1), `"counter"` (how frequent a category
+        is). Default borders and counter for classes, float_target_mean_value and counter for numbers.
+        (CatBoost: `simple_ctr`.)
     ctr_priors
         Each statistic is `(sum + prior) / (rows + 1)`, once for each of these; default 0, 0.5, 1.
         Counters take the first alone.
@@ -323,4 +343,4 @@ def fit_gbdt(
     held_out = eval is not None
     text = _fit.params_json(problems, params, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
     roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval}
-    return _fit.expr(problems, columns, roles, text, progress)
+    return _fit.expr(problems, columns, roles, text, progress=progress, on_error=on_error)

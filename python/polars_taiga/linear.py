@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
     from typing_extensions import Unpack
 
+    from polars_taiga._fit import OnError
     from polars_taiga._plugin import IntoColumn, IntoColumns
 
 __all__ = ["LinearParams", "fit_sparse_lr"]
@@ -46,6 +47,7 @@ def fit_sparse_lr(
     dense: IntoColumns | None = None,
     weight: IntoColumn | None = None,
     eval: IntoColumn | None = None,
+    on_error: OnError = "raise",
     progress: bool | None = None,
     **params: Unpack[LinearParams],
 ) -> pl.Expr:
@@ -77,10 +79,11 @@ def fit_sparse_lr(
         stands twice the values are added.
     values
         The value of each of `indices`: List or Array of numbers, as long as theirs. Without it each
-        is 1. An entry whose value is null is not there; NaN and infinite values are errors.
+        is 1. An entry whose value is null is not there; NaN and infinite values are errors, as are those
+        beyond 1e18.
     dense
         Numeric columns beside the lists, each a feature by its name: without null, NaN and infinite
-        values. They are not scaled: bring them to similar ranges.
+        values, or any beyond 1e18. They are not scaled: bring them to similar ranges.
     weight
         A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
         not there (`Model.rows` counts it all the same). A factor common to all weights changes
@@ -88,6 +91,8 @@ def fit_sparse_lr(
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
         measured on them after each pass, and they train nothing.
+    on_error
+        As in `fit_gbdt`. The constant is a model of intercepts alone, under `fit_intercept=False` too.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     features
@@ -158,4 +163,4 @@ def fit_sparse_lr(
     held_out = eval is not None
     text = _fit.params_json(problems, params, LinearParams, lambda json: _taiga.linear_problems(json, held_out))
     roles = {"target": target, "indices": indices, "values": values, "weight": weight, "eval": eval}
-    return _fit.expr(problems, columns, roles, text, progress)
+    return _fit.expr(problems, columns, roles, text, progress=progress, on_error=on_error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import polars as pl
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from polars.datatypes import DataType, DataTypeClass
     from typing_extensions import Unpack
 
+    from polars_taiga._fit import OnError
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.forest import ForestParams
     from polars_taiga.gbdt import GbdtParams
@@ -164,8 +165,35 @@ class _Fits:
         """The one value that an expression over the frame gives."""
         raise NotImplementedError
 
-    def _fitted(self, expr: pl.Expr) -> Model:
-        return Model(self._value(expr))
+    def _fitted(self, expr: pl.Expr) -> Model | None:
+        value = self._value(expr)
+        return None if value is None else Model(value)
+
+    @overload
+    def fit_gbdt(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        baseline: IntoColumns | None = None,
+        eval: IntoColumn | None = None,
+        on_error: Literal["raise"] = "raise",
+        progress: bool | None = None,
+        **params: Unpack[GbdtParams],
+    ) -> Model: ...
+
+    @overload
+    def fit_gbdt(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        baseline: IntoColumns | None = None,
+        eval: IntoColumn | None = None,
+        on_error: OnError,
+        progress: bool | None = None,
+        **params: Unpack[GbdtParams],
+    ) -> Model | None: ...
 
     def fit_gbdt(
         self,
@@ -174,24 +202,93 @@ class _Fits:
         weight: IntoColumn | None = None,
         baseline: IntoColumns | None = None,
         eval: IntoColumn | None = None,
+        on_error: OnError = "raise",
         progress: bool | None = None,
         **params: Unpack[GbdtParams],
-    ) -> Model:
-        """Fit by `tg.fit_gbdt`, running the query of a lazy frame, and return the model."""
+    ) -> Model | None:
+        """Fit by `tg.fit_gbdt`, running the query of a lazy frame, and return the model; `None` where `on_error`
+        makes it null.
+        """
         return self._fitted(
-            fit_gbdt(target, *features, weight=weight, baseline=baseline, eval=eval, progress=progress, **params)
+            fit_gbdt(
+                target,
+                *features,
+                weight=weight,
+                baseline=baseline,
+                eval=eval,
+                on_error=on_error,
+                progress=progress,
+                **params,
+            )
         )
+
+    @overload
+    def fit_forest(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        on_error: Literal["raise"] = "raise",
+        progress: bool | None = None,
+        **params: Unpack[ForestParams],
+    ) -> Model: ...
+
+    @overload
+    def fit_forest(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        on_error: OnError,
+        progress: bool | None = None,
+        **params: Unpack[ForestParams],
+    ) -> Model | None: ...
 
     def fit_forest(
         self,
         target: IntoColumn,
         *features: IntoColumns,
         weight: IntoColumn | None = None,
+        on_error: OnError = "raise",
         progress: bool | None = None,
         **params: Unpack[ForestParams],
-    ) -> Model:
-        """Fit by `tg.fit_forest`, running the query of a lazy frame, and return the model."""
-        return self._fitted(fit_forest(target, *features, weight=weight, progress=progress, **params))
+    ) -> Model | None:
+        """Fit by `tg.fit_forest`, running the query of a lazy frame, and return the model; `None` where `on_error`
+        makes it null.
+        """
+        return self._fitted(
+            fit_forest(target, *features, weight=weight, on_error=on_error, progress=progress, **params)
+        )
+
+    @overload
+    def fit_sparse_lr(
+        self,
+        target: IntoColumn,
+        indices: IntoColumn | None = None,
+        values: IntoColumn | None = None,
+        *,
+        dense: IntoColumns | None = None,
+        weight: IntoColumn | None = None,
+        eval: IntoColumn | None = None,
+        on_error: Literal["raise"] = "raise",
+        progress: bool | None = None,
+        **params: Unpack[LinearParams],
+    ) -> Model: ...
+
+    @overload
+    def fit_sparse_lr(
+        self,
+        target: IntoColumn,
+        indices: IntoColumn | None = None,
+        values: IntoColumn | None = None,
+        *,
+        dense: IntoColumns | None = None,
+        weight: IntoColumn | None = None,
+        eval: IntoColumn | None = None,
+        on_error: OnError,
+        progress: bool | None = None,
+        **params: Unpack[LinearParams],
+    ) -> Model | None: ...
 
     def fit_sparse_lr(
         self,
@@ -202,17 +299,44 @@ class _Fits:
         dense: IntoColumns | None = None,
         weight: IntoColumn | None = None,
         eval: IntoColumn | None = None,
+        on_error: OnError = "raise",
         progress: bool | None = None,
         **params: Unpack[LinearParams],
-    ) -> Model:
-        """Fit by `tg.fit_sparse_lr`, running the query of a lazy frame, and return the model."""
+    ) -> Model | None:
+        """Fit by `tg.fit_sparse_lr`, running the query of a lazy frame, and return the model; `None` where `on_error`
+        makes it null.
+        """
         return self._fitted(
-            fit_sparse_lr(target, indices, values, dense=dense, weight=weight, eval=eval, progress=progress, **params)
+            fit_sparse_lr(
+                target,
+                indices,
+                values,
+                dense=dense,
+                weight=weight,
+                eval=eval,
+                on_error=on_error,
+                progress=progress,
+                **params,
+            )
         )
 
-    def fit_target_encoder(self, cat: IntoColumns, target: IntoColumn, **params: Any) -> bytes:
-        """Fit by `tg.fit_target_encoder`, running the query of a lazy frame, and return the encoder's bytes."""
-        encoder: bytes = self._value(fit_target_encoder(cat, target, **params))
+    @overload
+    def fit_target_encoder(
+        self, cat: IntoColumns, target: IntoColumn, *, on_error: Literal["raise"] = "raise", **params: Any
+    ) -> bytes: ...
+
+    @overload
+    def fit_target_encoder(
+        self, cat: IntoColumns, target: IntoColumn, *, on_error: Literal["raise", "null"], **params: Any
+    ) -> bytes | None: ...
+
+    def fit_target_encoder(
+        self, cat: IntoColumns, target: IntoColumn, *, on_error: Literal["raise", "null"] = "raise", **params: Any
+    ) -> bytes | None:
+        """Fit by `tg.fit_target_encoder`, running the query of a lazy frame, and return the encoder's bytes; `None`
+        where `on_error` makes it null.
+        """
+        encoder: bytes | None = self._value(fit_target_encoder(cat, target, on_error=on_error, **params))
         return encoder
 
 

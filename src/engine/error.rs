@@ -28,12 +28,24 @@ pub enum Error {
     /// The work would not fit in memory.
     #[error("not enough memory: {0}")]
     Memory(String),
+    /// One of the above, where the rows are at fault and not the call: of several tables that are fitted alike, others may do.
+    #[error("{error}")]
+    Rows { fault: RowsFault, error: Box<Error> },
     /// A GPU, by its number, or the work it was given, failed.
     #[error("GPU cuda:{number}: {message}")]
     Device { number: u32, message: String },
     /// The caller asked to stop (Ctrl-C).
     #[error("interrupted")]
     Interrupted,
+}
+
+/// What about its rows makes a table one that no model can be fitted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsFault {
+    /// They are too few, too alike, or of no weight; a constant can still be fitted where a row counts at all.
+    Degenerate,
+    /// They hold values that can't be fitted: a target that is missing, a negative weight, numbers beyond what floats hold.
+    Values,
 }
 
 /// The engine's result.
@@ -80,6 +92,24 @@ impl Error {
     /// A column holds what it can't hold, or is missing.
     pub fn column(name: impl Into<String>, message: impl Into<String>) -> Self {
         Error::Column { name: name.into(), message: message.into() }
+    }
+
+    /// This error, of rows that are too few, too alike or of no weight.
+    pub fn degenerate(self) -> Self {
+        Error::Rows { fault: RowsFault::Degenerate, error: Box::new(self) }
+    }
+
+    /// This error, of values that can't be fitted.
+    pub fn of_values(self) -> Self {
+        Error::Rows { fault: RowsFault::Values, error: Box::new(self) }
+    }
+
+    /// What the rows are at fault for; none where the call, the device or the memory is.
+    pub fn rows_fault(&self) -> Option<RowsFault> {
+        match self {
+            Error::Rows { fault, .. } => Some(*fault),
+            _ => None,
+        }
     }
 
     /// A GPU, or the work it was given, failed.

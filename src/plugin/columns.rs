@@ -144,7 +144,7 @@ impl Numbers {
         let name = series.name().as_str();
         for (n, what, filter) in [(nulls, "null", "is_not_null"), (nan, "NaN", "is_not_nan"), (infinite, "infinite", "is_finite")] {
             if n > 0 {
-                return Err(errors::column(
+                return Err(errors::values(
                     name,
                     format!(
                         "{} of {} {what}, which {role} can't be; leave those rows out first with .filter(pl.col({name:?}).{filter}())",

@@ -1,6 +1,6 @@
 //! `device_info`: what Python is told of the GPUs, and of the devices that fits were done on.
 
-use crate::model::python_error;
+use crate::model::{guarded, python_error};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -31,17 +31,18 @@ pub fn note(function: &'static str, chosen: &str) {
 /// The newest CUDA that the driver supports, the GPUs, why there is none or one can't be used, and
 /// the devices of the fits last begun, the last one first.
 #[pyfunction]
-pub fn device_info(py: Python<'_>) -> Info {
-    let info = py.detach(devices);
+pub fn device_info(py: Python<'_>) -> PyResult<Info> {
+    let info = py.detach(|| guarded(|| Ok(devices())))?;
     let cache = |c: CacheInfo| (c.columns, c.bytes, c.limit, c.hits, c.misses);
     let device = |d: DeviceInfo| (d.number, d.name, d.capability, d.total_memory, d.free_memory, cache(d.cache));
     let devices = info.devices.into_iter().map(device);
     let fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
-    (info.driver, devices.collect(), info.unavailable, fits)
+    Ok((info.driver, devices.collect(), info.unavailable, fits))
 }
 
 /// Says how many bytes of columns may stay on each GPU; `clear`: frees those that do, now.
 #[pyfunction]
 pub fn device_cache(py: Python<'_>, limit: Option<u64>, clear: bool) -> PyResult<()> {
-    py.detach(|| if clear { clear_device_cache() } else { limit_device_cache(limit) }).map_err(python_error)
+    let set = || if clear { clear_device_cache() } else { limit_device_cache(limit) };
+    py.detach(|| guarded(|| set().map_err(python_error)))
 }

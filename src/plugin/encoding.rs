@@ -7,8 +7,8 @@ mod target;
 
 use crate::categories;
 use crate::columns::{self, check_number};
-use crate::errors::{self, guarded};
-use crate::fit::Fields;
+use crate::errors::{self, expression, guarded};
+use crate::fit::{self, Fields, OnError};
 use crate::schema::{InputSchema, check_names, check_number_field, is_known, unnest};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
@@ -104,7 +104,7 @@ fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<F
 /// `inputs`: category, target, then weight, order and folds where there are any.
 #[polars_expr(output_type_func_with_kwargs=target_encode_field)]
 fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series> {
-    guarded("target_encode", || {
+    expression("target_encode", || {
         let params = params_of(&kwargs.params)?;
         let inputs = broadcast(inputs)?;
         let (category, target) = (&inputs[0], &inputs[1]);
@@ -137,6 +137,9 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series
 #[derive(Deserialize)]
 struct EncoderKwargs {
     params: String,
+    /// What becomes of rows that can't be fitted.
+    #[serde(default)]
+    on_error: OnError,
     classes: Option<Vec<String>>,
     device: String,
 }
@@ -165,7 +168,7 @@ fn encoder_field(inputs: &[Field], kwargs: EncoderKwargs) -> PolarsResult<Field>
 /// [`crate::fit::Parts`].
 #[polars_expr(output_type_func_with_kwargs=encoder_field)]
 fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<Series> {
-    guarded("fit_target_encoder", || {
+    expression("fit_target_encoder", || {
         check_encoder(inputs[0].dtype(), &kwargs)?;
         let params = params_of(&kwargs.params)?;
         let fields = Fields::new(&inputs[0])?;
@@ -173,18 +176,20 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<
         let weight = fields.one("weight")?;
         let Fields { columns: categories, computed, .. } = fields;
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
-        let encoder = on_all_threads(|| {
+        let fit = || {
             let data = TargetData::new(&target, classes.as_deref())?;
             let weight = weight.as_ref().map(target::weights).transpose()?;
             let columns = categories.iter().map(categories::category_column).collect::<PolarsResult<Vec<CategoryColumn>>>()?;
             with_columns(&kwargs.device, |backend| {
                 let values = |input: &EncodingInput<'_>| backend.category_values(input, &params);
-                TargetEncoder::fit_by(columns, target.name(), data.target(), classes, weight.as_deref(), values)
+                TargetEncoder::fit_by(columns, target.name(), data.target(), classes.clone(), weight.as_deref(), values)
             })
-            .and_then(|encoder| encoder.with_computed(computed))
+            .and_then(|encoder| encoder.with_computed(computed.clone()))
             .map_err(errors::compute)
-        })?;
-        Ok(BinaryChunked::from_slice("encoder".into(), &[encoder.to_bytes()]).into_series())
+        };
+        // Whatever rows an encoder can be fitted to at all, it is fitted to: there is no constant beside.
+        let encoder = kwargs.on_error.apply(&target, |_| on_all_threads(&fit))?;
+        Ok(fit::binary_series("encoder", encoder.map(|encoder| encoder.to_bytes())))
     })
 }
 
@@ -245,7 +250,7 @@ fn woe_field(inputs: &[Field]) -> PolarsResult<Field> {
 
 #[polars_expr(output_type_func=woe_field)]
 fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
-    guarded("woe", || {
+    expression("woe", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
         let values = on_all_threads(|| spread(&codes, &evidence.woe));
         Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
@@ -259,7 +264,7 @@ fn information_field(inputs: &[Field]) -> PolarsResult<Field> {
 
 #[polars_expr(output_type_func=information_field)]
 fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
-    guarded("information_value", || {
+    expression("information_value", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
         // Of no rows there is none.
         let value = (!codes.is_empty()).then_some(evidence.information_value);
@@ -275,12 +280,12 @@ struct CountKwargs {
 fn count_field(inputs: &[Field], kwargs: CountKwargs) -> PolarsResult<Field> {
     guarded("count_encode", || check_category(&inputs[0]))?;
     let dtype = if kwargs.normalize { DataType::Float64 } else { DataType::UInt32 };
-    Ok(Field::new(inputs[0].name().clone(), dtype))
+    guarded("count_encode", || Ok(Field::new(inputs[0].name().clone(), dtype)))
 }
 
 #[polars_expr(output_type_func_with_kwargs=count_field)]
 fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> {
-    guarded("count_encode", || {
+    expression("count_encode", || {
         let name = inputs[0].name().clone();
         on_all_threads(|| {
             let codes = categories::codes(&inputs[0])?;
@@ -308,7 +313,7 @@ struct CombineKwargs {
 
 #[polars_expr(output_type_func=combine_field)]
 fn combine(inputs: &[Series], kwargs: CombineKwargs) -> PolarsResult<Series> {
-    guarded("combine", || {
+    expression("combine", || {
         let columns = columns::unnest(&broadcast(inputs)?)?;
         let codes = on_all_threads(|| {
             let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;

@@ -7,10 +7,51 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use taiga_engine::Error;
+use taiga_engine::error::RowsFault;
 
 /// The engine's error as the one that ends a query.
 pub fn compute(error: Error) -> PolarsError {
-    PolarsError::ComputeError(error.to_string().into())
+    let message = error.to_string();
+    match error.rows_fault() {
+        Some(fault) => of_rows(fault, message),
+        None => PolarsError::ComputeError(message.into()),
+    }
+}
+
+/// An error of the rows, not of the call: what `on_error` is about. The variant keeps the fault until
+/// [`guarded`], behind which Polars knows of text alone.
+pub fn of_rows(fault: RowsFault, message: impl std::fmt::Display) -> PolarsError {
+    match fault {
+        RowsFault::Degenerate => PolarsError::NoData(message.to_string().into()),
+        RowsFault::Values => PolarsError::OutOfBounds(message.to_string().into()),
+    }
+}
+
+/// What the rows are at fault for.
+pub fn rows_fault(error: &PolarsError) -> Option<RowsFault> {
+    match error {
+        PolarsError::NoData(_) => Some(RowsFault::Degenerate),
+        PolarsError::OutOfBounds(_) => Some(RowsFault::Values),
+        _ => None,
+    }
+}
+
+/// An error of a column whose values can't be used, as other rows' may.
+pub fn values(name: &str, message: impl std::fmt::Display) -> PolarsError {
+    of_rows(RowsFault::Values, format!("column `{name}`: {message}"))
+}
+
+/// The error's text, without the name of its kind.
+pub fn text(error: PolarsError) -> String {
+    match error {
+        PolarsError::ComputeError(message)
+        | PolarsError::NoData(message)
+        | PolarsError::OutOfBounds(message)
+        | PolarsError::SchemaMismatch(message)
+        | PolarsError::ColumnNotFound(message)
+        | PolarsError::Duplicate(message) => message.to_string(),
+        error => error.to_string(),
+    }
 }
 
 /// An error that names a column.
@@ -43,10 +84,9 @@ pub fn data(message: impl std::fmt::Display) -> PolarsError {
 pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> PolarsResult<T> {
     let message = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return Ok(value),
-        Ok(Err(PolarsError::ComputeError(message))) => message.to_string(),
         Ok(Err(error)) => {
-            let (class, message) = classified(&error);
-            let message = format!("{function}: {message}").replace('\0', "\\0");
+            let class = class_of(&error);
+            let message = format!("{function}: {}", text(error)).replace('\0', "\\0");
             if let Some(class) = class {
                 note(class, &message);
             }
@@ -63,13 +103,13 @@ pub fn is_interrupted(error: &PolarsError) -> bool {
     matches!(error, PolarsError::ComputeError(text) if text.ends_with(&format!(": {}", Error::Interrupted)))
 }
 
-/// The exception of Polars for Python that an error is, where that is another than `ComputeError`, and its text.
-fn classified(error: &PolarsError) -> (Option<&'static str>, String) {
+/// The exception of Polars for Python that an error is, where that is another than `ComputeError`.
+fn class_of(error: &PolarsError) -> Option<&'static str> {
     match error {
-        PolarsError::SchemaMismatch(message) => (Some("SchemaError"), message.to_string()),
-        PolarsError::ColumnNotFound(message) => (Some("ColumnNotFoundError"), message.to_string()),
-        PolarsError::Duplicate(message) => (Some("DuplicateError"), message.to_string()),
-        _ => (None, error.to_string()),
+        PolarsError::SchemaMismatch(_) => Some("SchemaError"),
+        PolarsError::ColumnNotFound(_) => Some("ColumnNotFoundError"),
+        PolarsError::Duplicate(_) => Some("DuplicateError"),
+        _ => None,
     }
 }
 
@@ -93,6 +133,15 @@ fn note(class: &'static str, message: &str) {
 pub fn error_class(text: &str) -> Option<&'static str> {
     let classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
     classes.iter().find(|(_, message)| text.contains(message.as_str())).map(|(class, _)| *class)
+}
+
+/// [`guarded`] for the body of an expression. A series without chunks, which Polars' own code panics at when it takes it
+/// over, gets an empty one.
+pub fn expression(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
+    guarded(function, || {
+        let series = body()?;
+        Ok(if series.n_chunks() == 0 { Series::new_empty(series.name().clone(), series.dtype()) } else { series })
+    })
 }
 
 /// What a panic said.

@@ -4,6 +4,7 @@ use crate::columns::{self, Feature, Numbers};
 use crate::{errors, monitor};
 use polars::prelude::*;
 use serde::Deserialize;
+use taiga_engine::error::RowsFault;
 
 /// What Python says of a fit.
 #[derive(Deserialize)]
@@ -12,6 +13,70 @@ pub struct FitKwargs {
     params: String,
     /// A progress bar: always, never, or when it seems useful.
     pub progress: Option<bool>,
+    /// What becomes of rows that can't be fitted.
+    #[serde(default)]
+    pub on_error: OnError,
+}
+
+/// What becomes of a fit whose rows are at fault (see [`taiga_engine::Error::rows_fault`]). Whatever else is wrong ends the
+/// query.
+#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// It ends the query.
+    #[default]
+    Raise,
+    /// Its value is null.
+    Null,
+    /// Rows that are too few or too alike get a constant, or null where no row counts; values that can't be fitted end
+    /// the query.
+    Constant,
+}
+
+/// Which model of some rows is asked for.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Wanted {
+    Model,
+    /// One that predicts the same for every row.
+    Constant,
+}
+
+impl OnError {
+    /// The value of a fit, by `fit` or what stands for it; errors of the rows say which rows: of several fits in a query,
+    /// Polars does not tell the group.
+    pub fn apply<T>(self, target: &Series, fit: impl Fn(Wanted) -> PolarsResult<T>) -> PolarsResult<Option<T>> {
+        let error = match fit(Wanted::Model) {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => error,
+        };
+        match (self, errors::rows_fault(&error)) {
+            (OnError::Null, Some(_)) => Ok(None),
+            (OnError::Constant, Some(RowsFault::Degenerate)) => match fit(Wanted::Constant) {
+                Ok(value) => Ok(Some(value)),
+                Err(error) if errors::rows_fault(&error) == Some(RowsFault::Degenerate) => Ok(None),
+                Err(error) => Err(located(error, target, self)),
+            },
+            _ => Err(located(error, target, self)),
+        }
+    }
+}
+
+/// The error with the rows that it is of, where they are at fault.
+fn located(error: PolarsError, target: &Series, on_error: OnError) -> PolarsError {
+    let Some(fault) = errors::rows_fault(&error) else { return error };
+    let rows = match (target.len(), target.get(0)) {
+        (0, _) | (_, Err(_)) => format!("no rows of `{}`", target.name()),
+        (n, Ok(first)) => {
+            let mut first = first.to_string();
+            if let Some((end, _)) = first.char_indices().nth(40) {
+                first.replace_range(end.., "…");
+            }
+            format!("{}, whose first `{}` is {first}", errors::count(n, "row", "rows"), target.name())
+        }
+    };
+    // Null is what stands for all of them.
+    let others = if on_error == OnError::Null { "" } else { "; on_error=\"null\" would go on with others" };
+    errors::of_rows(fault, format!("{} (a fit of {rows}{others})", errors::text(error)))
 }
 
 impl FitKwargs {
@@ -53,13 +118,10 @@ impl Parts {
     /// The parts of an expression's input.
     ///
     /// # Errors
-    /// Where a part of which there is one is several columns, and where there are no rows.
+    /// Where a part of which there is one is several columns.
     pub fn new(inputs: &[Series]) -> PolarsResult<Self> {
         let Fields { roles, columns: features, computed } = Fields::new(&inputs[0])?;
         let target = one_of(&roles, "target")?.ok_or_else(|| errors::data("there is no target"))?;
-        if target.is_empty() {
-            return Err(errors::data("the table has no rows"));
-        }
         let (weight, held_out) = (one_of(&roles, "weight")?, one_of(&roles, "eval")?);
         Ok(Parts { roles, target, features, computed, weight, held_out })
     }
@@ -107,24 +169,25 @@ impl Parts {
         self.weight.as_ref().map(|s| self.check_length(s).and_then(|()| Numbers::finite(s, "a weight"))).transpose()
     }
 
-    /// The rows that are held out, if any. `needed`: by what parameter, where there must be some.
+    /// The rows that are held out, if any. `needed`: by what parameter, where there must be some. A constant takes whatever
+    /// there is.
     ///
     /// # Errors
     /// For nulls, and where no rows are left to train on.
-    pub fn held_out(&self, needed: Option<&str>) -> PolarsResult<Option<Vec<bool>>> {
+    pub fn held_out(&self, needed: Option<&str>, wanted: Wanted) -> PolarsResult<Option<Vec<bool>>> {
         let Some(series) = &self.held_out else { return Ok(None) };
         self.check_length(series)?;
         let name = series.name();
         if series.null_count() > 0 {
-            return Err(errors::column(name, format!("`eval` is null in {} of {} rows", series.null_count(), series.len())));
+            return Err(errors::values(name, format!("`eval` is null in {} of {} rows", series.null_count(), series.len())));
         }
         let marks: Vec<bool> = series.bool()?.iter().map(|b| b == Some(true)).collect();
         let n = marks.iter().filter(|b| **b).count();
-        if n == marks.len() {
-            return Err(errors::column(name, format!("`eval` holds out all {n} rows, and none are left to train on")));
-        }
+        let degenerate = |what: String| Err(errors::of_rows(RowsFault::Degenerate, format!("column `{name}`: `eval` holds out {what}")));
         match needed {
-            Some(parameter) if n == 0 => Err(errors::column(name, format!("`eval` holds out no row, and {parameter} needs some"))),
+            _ if wanted == Wanted::Constant || marks.is_empty() => Ok(Some(marks)),
+            _ if n == marks.len() => degenerate(format!("all {n} rows, and none are left to train on")),
+            Some(parameter) if n == 0 => degenerate(format!("no row, and {parameter} needs some")),
             _ => Ok((n > 0).then_some(marks)),
         }
     }
@@ -194,6 +257,11 @@ fn unwrapped(fields: Vec<Series>) -> PolarsResult<Vec<(Series, bool)>> {
     Ok(out)
 }
 
+/// The parameter that needs held-out rows, where one does.
+pub fn needs_held_out(early_stopping: bool, metric: bool) -> Option<&'static str> {
+    [(early_stopping, "early_stopping"), (metric, "metric")].into_iter().find(|(given, _)| *given).map(|(_, name)| name)
+}
+
 /// The columns of a role, and whether they were computed.
 fn columns_of(roles: &[Series], role: &str) -> PolarsResult<Vec<(Series, bool)>> {
     match roles.iter().find(|s| s.name().strip_prefix(ROLE) == Some(role)) {
@@ -216,19 +284,24 @@ pub fn model_field() -> Field {
     Field::new("model".into(), DataType::Binary)
 }
 
-/// A model's bytes as that value.
-pub fn model_series(bytes: Vec<u8>) -> Series {
-    BinaryChunked::from_slice("model".into(), &[bytes]).into_series()
+/// A model's bytes, or null, as that value.
+pub fn model_series(bytes: Option<Vec<u8>>) -> Series {
+    binary_series("model", bytes)
 }
 
-/// Runs the body of the expression `function` that fits, as [`errors::guarded`] does. After Ctrl-C in a query that Python will
+/// Bytes, or null, as one Binary value.
+pub fn binary_series(name: &str, bytes: Option<Vec<u8>>) -> Series {
+    BinaryChunked::from_slice_options(name.into(), &[bytes]).into_series()
+}
+
+/// Runs the body of the expression `function` that fits, as [`errors::expression`] does. After Ctrl-C in a query that Python will
 /// end by a `KeyboardInterrupt` it gives null, which nobody then sees, at once for fits that have not begun.
 pub fn guarded_fit(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
     let nothing = || Ok(Series::full_null("model".into(), 1, &DataType::Binary));
     if monitor::abandoned() {
         return nothing();
     }
-    match errors::guarded(function, body) {
+    match errors::expression(function, body) {
         Err(error) if errors::is_interrupted(&error) && monitor::abandon() => nothing(),
         done => done,
     }

@@ -2,7 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
-use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
+use crate::fit::{self, FitKwargs, Parts, Wanted, guarded_fit, model_field};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetData, is_of_classes};
@@ -41,7 +41,7 @@ fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
 }
 
 /// Fits a forest on one table.
-fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> PolarsResult<Forest> {
+fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Forest> {
     let (loss, by) = loss_of(params.criterion);
     let target = TargetData::new(&parts.target, loss, by, params.positive.as_ref())?;
     if params.criterion == Criterion::Auto {
@@ -57,7 +57,11 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>) -> Polar
         target_name: parts.target.name().to_string(),
         weight: weight.as_ref().map(Numbers::column),
     };
-    let mut forest = forest::fit(&input, &params, &Watch::new("fit_forest", "trees", progress)).map_err(errors::compute)?;
+    let fitted = match wanted {
+        Wanted::Model => forest::fit(&input, &params, &Watch::new("fit_forest", "trees", progress)),
+        Wanted::Constant => forest::constant(&input, &params),
+    };
+    let mut forest = fitted.map_err(errors::compute)?;
     forest.provenance = Provenance::new(target.label_type(), parts.computed.iter().copied());
     Ok(forest)
 }
@@ -77,6 +81,8 @@ fn forest_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
 fn fit_forest(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     guarded_fit("fit_forest", || {
         let params = checked(inputs[0].dtype(), &kwargs)?;
-        Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
+        let parts = Parts::new(inputs)?;
+        let forest = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
+        Ok(fit::model_series(forest.map(|forest| forest.to_bytes())))
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
-use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
+use crate::fit::{self, FitKwargs, Parts, Wanted, guarded_fit, model_field, needs_held_out};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetData, is_of_classes};
@@ -41,7 +41,7 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
 }
 
 /// Fits a model on one table.
-fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> PolarsResult<Model> {
+fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Model> {
     let target = TargetData::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?;
     if params.loss == LossKind::Auto {
         warn::numbers_for_classes("fit_gbdt", &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
@@ -51,7 +51,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
     let baseline = parts.all("baseline")?;
     let baseline = baseline.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a baseline")));
     let baseline = baseline.collect::<PolarsResult<Vec<_>>>()?;
-    let held_out = parts.held_out(params.early_stopping.map(|_| "early_stopping"))?;
+    let held_out = parts.held_out(needs_held_out(params.early_stopping.is_some(), params.metric.is_some()), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
     let input = Input {
@@ -62,7 +62,11 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>) -> Pol
         baseline: baseline.iter().map(Numbers::column).collect(),
         held_out: held_out.as_deref(),
     };
-    let mut model = boosting::fit(&input, &params, &Watch::new("fit_gbdt", "trees", progress)).map_err(errors::compute)?;
+    let fitted = match wanted {
+        Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "trees", progress)),
+        Wanted::Constant => boosting::constant(&input, &params),
+    };
+    let mut model = fitted.map_err(errors::compute)?;
     model.provenance = Provenance::new(target.label_type(), parts.computed.iter().copied());
     Ok(model)
 }
@@ -82,6 +86,8 @@ fn gbdt_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
 fn fit_gbdt(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     guarded_fit("fit_gbdt", || {
         let params = checked(inputs[0].dtype(), &kwargs)?;
-        Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
+        let parts = Parts::new(inputs)?;
+        let model = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
+        Ok(fit::model_series(model.map(|model| model.to_bytes())))
     })
 }

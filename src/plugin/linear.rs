@@ -2,7 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
-use crate::fit::{self, FitKwargs, Parts, guarded_fit, model_field};
+use crate::fit::{self, FitKwargs, Parts, Wanted, guarded_fit, model_field, needs_held_out};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
@@ -34,7 +34,7 @@ fn check(fields: &InputSchema, params: &LinearParams) -> PolarsResult<()> {
 }
 
 /// Fits a model on one table.
-fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> PolarsResult<LinearModel> {
+fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<LinearModel> {
     let target = TargetData::new(&parts.target, LossKind::Multiclass, BY, params.positive.as_ref())?;
     let dense = parts.features(&[])?;
     let (indices, values) = (parts.one("indices")?, parts.one("values")?);
@@ -43,7 +43,7 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> Polar
     }
     let sparse = indices.as_ref().map(|indices| Lists::new(indices, values.as_ref())).transpose()?;
     let weight = parts.weight()?;
-    let held_out = parts.held_out(params.early_stopping.map(|_| "early_stopping"))?;
+    let held_out = parts.held_out(needs_held_out(params.early_stopping.is_some(), params.metric.is_some()), wanted)?;
     // A row of lists is about as much work as 64 numbers.
     let threads = FitThreads::take(params.n_threads, parts.target.len() * (dense.len() + 64));
     params.n_threads = Some(threads.count());
@@ -55,7 +55,11 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>) -> Polar
         weight: weight.as_ref().map(Numbers::column),
         held_out: held_out.as_deref(),
     };
-    let mut model = linear::fit(&input, &params, &Watch::new("fit_sparse_lr", "passes", progress)).map_err(errors::compute)?;
+    let fitted = match wanted {
+        Wanted::Model => linear::fit(&input, &params, &Watch::new("fit_sparse_lr", "passes", progress)),
+        Wanted::Constant => linear::constant(&input, &params),
+    };
+    let mut model = fitted.map_err(errors::compute)?;
     // In the order of `LinearModel::column_names`; values inside structs come with their features.
     let mut computed = parts.computed_of("indices")?;
     if model.sparse.as_ref().is_some_and(|sparse| sparse.values.is_some()) {
@@ -80,6 +84,8 @@ fn linear_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
 fn fit_sparse_lr(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     guarded_fit("fit_sparse_lr", || {
         let params = checked(inputs[0].dtype(), &kwargs)?;
-        Ok(fit::model_series(fit(&Parts::new(inputs)?, params, kwargs.progress)?.to_bytes()))
+        let parts = Parts::new(inputs)?;
+        let model = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
+        Ok(fit::model_series(model.map(|model| model.to_bytes())))
     })
 }

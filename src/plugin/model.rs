@@ -89,6 +89,63 @@ impl PyModel {
         };
         value_error(format!("{learner} has no {what}"))
     }
+
+    /// One entry a node in every column.
+    fn node_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let out = PyDict::new(py);
+        macro_rules! columns {
+            ($rows:ident; $($name:literal, $row:ident => $value:expr;)*) => {
+                $(out.set_item($name, PyList::new(py, $rows.iter().map(|$row| $value))?)?;)*
+            };
+        }
+        match &self.model {
+            Fitted::Boosted(m) => {
+                let rows = guarded(|| Ok(m.node_table()))?;
+                columns! { rows;
+                    "tree", r => r.tree;
+                    "round", r => r.round;
+                    "output", r => r.output;
+                    "node", r => r.node;
+                    "depth", r => r.depth;
+                    "left", r => r.left;
+                    "right", r => r.right;
+                    "feature", r => r.feature.map(|i| m.feature_name(i));
+                    "border", r => r.border;
+                    "missing_left", r => r.missing_left;
+                    "gain", r => r.gain;
+                    "value", r => r.value;
+                    "leaf", r => r.leaf;
+                    "weight", r => r.weight;
+                    "count", r => r.count;
+                }
+            }
+            Fitted::Forest(m) => {
+                let rows = guarded(|| Ok(m.node_table()))?;
+                let label = |feature: Option<u32>, code: u32| {
+                    let known = feature.and_then(|f| m.features[f as usize].categories.as_ref());
+                    known.filter(|k| k.null != Some(code)).map(|k| k.name(code))
+                };
+                columns! { rows;
+                    "tree", r => r.tree;
+                    "node", r => r.node;
+                    "depth", r => r.depth;
+                    "left", r => r.left;
+                    "right", r => r.right;
+                    "feature", r => r.feature.map(|i| m.features[i as usize].name.as_str());
+                    "border", r => r.border;
+                    "right_categories", r => r.categories.as_ref().map(|c| c.iter().map(|c| label(r.feature, *c)).collect::<Vec<_>>());
+                    "missing_left", r => r.missing_left;
+                    "gain", r => r.gain;
+                    "value", r => (!r.value.is_empty()).then_some(&r.value);
+                    "leaf", r => r.leaf;
+                    "weight", r => r.weight;
+                    "count", r => r.count;
+                }
+            }
+            Fitted::Linear(_) => return Err(self.has_no("trees; see coefficients()")),
+        }
+        Ok(out)
+    }
 }
 
 #[pymethods]
@@ -126,27 +183,27 @@ impl PyModel {
     }
 
     /// Pairs of a column's name and type.
-    fn features(&self) -> Vec<(String, String)> {
-        self.model.columns()
+    fn features(&self) -> PyResult<Vec<(String, String)>> {
+        guarded(|| Ok(self.model.columns()))
     }
 
     /// The borders of every feature.
     fn borders(&self) -> PyResult<Vec<Vec<f64>>> {
-        match &self.model {
+        guarded(|| match &self.model {
             Fitted::Boosted(m) => Ok(m.features.iter().map(|f| f.borders.clone()).collect()),
             Fitted::Forest(m) => Ok(m.features.iter().map(|f| f.borders.clone()).collect()),
             Fitted::Linear(_) => Err(self.has_no("borders")),
-        }
+        })
     }
 
     /// The labels in the order of the classes; `None` for a regression.
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        self.model.labels().map(|own| labels::python(py, own, &own.label_type(self.model.provenance()))).transpose()
+        guarded(|| self.model.labels().map(|own| labels::python(py, own, &own.label_type(self.model.provenance()))).transpose())
     }
 
     /// The labels as the fields of a struct of probabilities are named.
-    fn class_names(&self) -> Option<Vec<String>> {
-        self.model.labels().map(Labels::names)
+    fn class_names(&self) -> PyResult<Option<Vec<String>>> {
+        guarded(|| Ok(self.model.labels().map(Labels::names)))
     }
 
     /// The labels' type in the column that they come from, as JSON: what the plan of `predict` is made with.
@@ -227,59 +284,7 @@ impl PyModel {
 
     /// One entry a node in every column.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let out = PyDict::new(py);
-        macro_rules! columns {
-            ($rows:ident; $($name:literal, $row:ident => $value:expr;)*) => {
-                $(out.set_item($name, PyList::new(py, $rows.iter().map(|$row| $value))?)?;)*
-            };
-        }
-        match &self.model {
-            Fitted::Boosted(m) => {
-                let rows = guarded(|| Ok(m.node_table()))?;
-                columns! { rows;
-                    "tree", r => r.tree;
-                    "round", r => r.round;
-                    "output", r => r.output;
-                    "node", r => r.node;
-                    "depth", r => r.depth;
-                    "left", r => r.left;
-                    "right", r => r.right;
-                    "feature", r => r.feature.map(|i| m.feature_name(i));
-                    "border", r => r.border;
-                    "missing_left", r => r.missing_left;
-                    "gain", r => r.gain;
-                    "value", r => r.value;
-                    "leaf", r => r.leaf;
-                    "weight", r => r.weight;
-                    "count", r => r.count;
-                }
-            }
-            Fitted::Forest(m) => {
-                let rows = guarded(|| Ok(m.node_table()))?;
-                let label = |feature: Option<u32>, code: u32| {
-                    let known = feature.and_then(|f| m.features[f as usize].categories.as_ref());
-                    known.filter(|k| k.null != Some(code)).map(|k| k.name(code))
-                };
-                columns! { rows;
-                    "tree", r => r.tree;
-                    "node", r => r.node;
-                    "depth", r => r.depth;
-                    "left", r => r.left;
-                    "right", r => r.right;
-                    "feature", r => r.feature.map(|i| m.features[i as usize].name.as_str());
-                    "border", r => r.border;
-                    "right_categories", r => r.categories.as_ref().map(|c| c.iter().map(|c| label(r.feature, *c)).collect::<Vec<_>>());
-                    "missing_left", r => r.missing_left;
-                    "gain", r => r.gain;
-                    "value", r => (!r.value.is_empty()).then_some(&r.value);
-                    "leaf", r => r.leaf;
-                    "weight", r => r.weight;
-                    "count", r => r.count;
-                }
-            }
-            Fitted::Linear(_) => return Err(self.has_no("trees; see coefficients()")),
-        }
-        Ok(out)
+        guarded(|| self.node_columns(py))
     }
 
     /// The metric's name, its values by round, and the best round; `None` without held-out rows.
@@ -295,7 +300,7 @@ impl PyModel {
     /// Of a forest the out-of-bag score, log loss, and predictions `[output][row]`, where it has them.
     fn out_of_bag(&self) -> PyResult<Option<OutOfBag>> {
         let Fitted::Forest(m) = &self.model else { return Err(self.has_no("out-of-bag predictions")) };
-        Ok(m.oob.as_ref().map(|oob| (oob.score, oob.log_loss, oob.predictions.clone())))
+        guarded(|| Ok(m.oob.as_ref().map(|oob| (oob.score, oob.log_loss, oob.predictions.clone()))))
     }
 
     /// Of a linear model the feature numbers (or names, where `None`), class indices and values of the
@@ -303,7 +308,7 @@ impl PyModel {
     fn coefficients(&self) -> PyResult<Coefficients> {
         let Fitted::Linear(m) = &self.model else { return Err(self.has_no("coefficients")) };
         let (mut numbers, mut names, mut classes, mut values) = (vec![], vec![], vec![], vec![]);
-        for c in m.coefficients() {
+        for c in guarded(|| Ok(m.coefficients().collect::<Vec<_>>()))? {
             let (number, name) = match c.feature {
                 FeatureName::Number(n) => (Some(n), None),
                 FeatureName::Column(name) => (None, Some(name.to_string())),

@@ -3,7 +3,7 @@
 use crate::device;
 use indicatif::{ProgressBar, ProgressStyle};
 use pyo3::prelude::*;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -80,7 +80,9 @@ impl Monitor for Watch {
             bar.set_position(done as u64);
             // Where standard error is no terminal nothing is drawn but what is asked for: the end.
             if !self.terminal && done == total {
-                eprintln!("{} {done}/{total} {} in {:.1} s", self.function, self.rounds, self.started.elapsed().as_secs_f64());
+                let seconds = self.started.elapsed().as_secs_f64();
+                // Where standard error is closed nobody reads it; `eprintln` would panic.
+                let _ = writeln!(std::io::stderr(), "{} {done}/{total} {} in {seconds:.1} s", self.function, self.rounds);
             }
         }
     }

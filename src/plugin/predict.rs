@@ -6,7 +6,7 @@ pub mod wanted;
 
 use crate::cache::Cache;
 use crate::columns;
-use crate::errors::{self, guarded};
+use crate::errors::{self, expression, guarded};
 use crate::fitted::Fitted;
 use crate::schema;
 use crate::threads::for_blocks;
@@ -217,7 +217,7 @@ fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Fie
 /// `inputs`: the model (one, or one a row), then the columns.
 #[polars_expr(output_type_func_with_kwargs=prediction_field)]
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
-    guarded("predict", || {
+    expression("predict", || {
         let output = Output::new(&kwargs)?;
         let models = models_of(&inputs[0], MODEL)?;
         let table = Table::new(&inputs[0], &inputs[1..])?;

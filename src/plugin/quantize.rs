@@ -1,7 +1,7 @@
 //! `borders` and `quantize`: from values to borders, and to the code of each value among them.
 
 use crate::columns::{Numbers, number_type};
-use crate::errors::{self, guarded};
+use crate::errors::{self, expression, guarded};
 use crate::schema::is_known;
 use crate::statistics::{check_values, numbers};
 use crate::threads::on_all_threads;
@@ -53,7 +53,7 @@ fn borders_field(inputs: &[Field]) -> PolarsResult<Field> {
 /// The borders of one column as one list.
 #[polars_expr(output_type_func=borders_field)]
 fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
-    guarded("borders", || {
+    expression("borders", || {
         let numbers = numbers(&inputs[0])?;
         let borders = fit_borders(&numbers, &kwargs)?;
         let list = Series::new("".into(), borders);
@@ -82,7 +82,7 @@ fn check_borders(field: &Field) -> PolarsResult<()> {
 fn codes_field(inputs: &[Field], kwargs: QuantizeKwargs) -> PolarsResult<Field> {
     guarded("quantize", || check_values(&inputs[0]).and_then(|()| inputs[1..].iter().try_for_each(check_borders)))?;
     let dtype = if kwargs.fit.bins > NARROW { DataType::UInt16 } else { DataType::UInt8 };
-    Ok(Field::new(inputs[0].name().clone(), dtype))
+    guarded("quantize", || Ok(Field::new(inputs[0].name().clone(), dtype)))
 }
 
 /// Borders that the user gives: ascending, and no more than the codes have room for.
@@ -130,7 +130,7 @@ where
 /// `inputs`: the values, then the borders where they are given.
 #[polars_expr(output_type_func_with_kwargs=codes_field)]
 fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
-    guarded("quantize", || {
+    expression("quantize", || {
         let numbers = numbers(&inputs[0])?;
         let borders = match inputs.get(1) {
             Some(given) => given_borders(given, kwargs.fit.bins)?,

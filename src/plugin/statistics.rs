@@ -1,7 +1,7 @@
 //! `min_max`, `histogram` and `histogram2d`: each makes one value of whole columns.
 
 use crate::columns::{Numbers, number_type};
-use crate::errors::{self, guarded};
+use crate::errors::{self, expression, guarded};
 use crate::schema::{check_number_field, is_known};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
@@ -107,7 +107,7 @@ struct MinMaxKwargs {
 /// The smallest and the largest value of one column.
 #[polars_expr(output_type_func_with_kwargs=min_max_field)]
 fn min_max(inputs: &[Series], kwargs: MinMaxKwargs) -> PolarsResult<Series> {
-    guarded("min_max", || {
+    expression("min_max", || {
         let inputs = [named(&inputs[0], &kwargs.name)];
         let numbers = numbers(&inputs[0])?;
         let found = run(numbers.len(), || with_columns(&kwargs.device, |backend| backend.min_max(&numbers.column())));
@@ -197,13 +197,13 @@ struct HistogramKwargs {
 fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Field> {
     guarded("histogram", || check_columns(inputs, 1, kwargs.weighted))?;
     let dtype = list_of(&["lower", "upper"], kwargs.weighted, kwargs.params.density);
-    Ok(Field::new(name_of(inputs, 1 + kwargs.weighted as usize), dtype))
+    guarded("histogram", || Ok(Field::new(name_of(inputs, 1 + kwargs.weighted as usize), dtype)))
 }
 
 /// `inputs`: the values, and the weights where there are any.
 #[polars_expr(output_type_func_with_kwargs=histogram_field)]
 fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series> {
-    guarded("histogram", || {
+    expression("histogram", || {
         let mut columns = columns_of(inputs, 1 + kwargs.weighted as usize)?;
         columns[0] = named(&columns[0], &kwargs.name);
         let values = numbers(&columns[0])?;
@@ -233,13 +233,13 @@ struct Histogram2dKwargs {
 fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResult<Field> {
     guarded("histogram2d", || check_columns(inputs, 2, kwargs.weighted))?;
     let dtype = list_of(&["x_lower", "x_upper", "y_lower", "y_upper"], kwargs.weighted, kwargs.params.density);
-    Ok(Field::new(name_of(inputs, 2), dtype))
+    guarded("histogram2d", || Ok(Field::new(name_of(inputs, 2), dtype)))
 }
 
 /// `inputs`: a struct of the values of x, those of y, and the weights where there are any.
 #[polars_expr(output_type_func_with_kwargs=histogram2d_field)]
 fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> PolarsResult<Series> {
-    guarded("histogram2d", || {
+    expression("histogram2d", || {
         let columns = columns_of(inputs, 2 + kwargs.weighted as usize)?;
         let (x, y) = (numbers(&columns[0])?, numbers(&columns[1])?);
         let weights = columns.get(2).map(|w| Numbers::finite(w, "a weight")).transpose()?;
@@ -273,9 +273,11 @@ fn axis((bins, range, edges): Axis) -> AxisParams {
 #[pyfunction]
 #[pyo3(signature = (x, y=None))]
 pub fn check_histogram_params(x: Axis, y: Option<Axis>) -> PyResult<()> {
-    let checked = match y {
-        None => HistogramParams { axis: axis(x), density: false }.validate(),
-        Some(y) => Histogram2dParams { x: axis(x), y: axis(y), density: false }.validate(),
-    };
-    checked.map_err(|error| PyValueError::new_err(error.to_string()))
+    crate::model::guarded(|| {
+        let checked = match y {
+            None => HistogramParams { axis: axis(x), density: false }.validate(),
+            Some(y) => Histogram2dParams { x: axis(x), y: axis(y), density: false }.validate(),
+        };
+        checked.map_err(|error| PyValueError::new_err(error.to_string()))
+    })
 }

@@ -57,7 +57,7 @@ impl TargetData {
     /// `positive` is put last.
     ///
     /// # Errors
-    /// For missing and infinite values, fewer than two classes, more than two for `logloss`, a
+    /// For missing and infinite values, more than two classes for `logloss`, a
     /// `positive` that is none of two classes, and types that the loss can't use.
     pub fn new(series: &Series, loss: LossKind, by: &str, positive: Option<&Label>) -> PolarsResult<Self> {
         let name = series.name().as_str();
@@ -85,13 +85,6 @@ impl TargetData {
         } else {
             float_classes(series, loss)?
         };
-        if labels.len() < 2 {
-            let only = labels.names();
-            return Err(errors::column(
-                name,
-                format!("all {} rows are of one class, {:?}; a classifier needs two", series.len(), only.first().map_or("", |s| s)),
-            ));
-        }
         if loss == LossKind::Logloss && labels.len() > 2 {
             return Err(errors::column(
                 name,
@@ -99,7 +92,8 @@ impl TargetData {
             ));
         }
         let dtype = label_type(dtype).filter(|dtype| *dtype != labels.kept_as());
-        if let Some(positive) = positive {
+        // Of no rows there are no labels.
+        if let Some(positive) = positive.filter(|_| !labels.is_empty()) {
             let (ordered, changed) = labels.with_positive(positive, dtype.as_ref()).map_err(errors::compute)?;
             labels = ordered;
             if changed {
@@ -141,7 +135,7 @@ fn nulls(series: &Series) -> PolarsResult<()> {
     if n == 0 {
         return Ok(());
     }
-    Err(errors::column(
+    Err(errors::values(
         name,
         format!(
             "{n} of {} null, which a target can't be; leave those rows out first with .filter(pl.col({name:?}).is_not_null())",
@@ -183,13 +177,6 @@ fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item = T>)
 
 fn boolean_classes(series: &Series) -> PolarsResult<(Vec<u32>, Labels)> {
     let codes: Vec<u32> = series.bool()?.iter().map(|b| b.unwrap_or(false) as u32).collect();
-    let ones = codes.iter().filter(|c| **c == 1).count();
-    if !codes.is_empty() && (ones == 0 || ones == codes.len()) {
-        return Err(errors::column(
-            series.name(),
-            format!("all {} rows are of one class, \"{}\"; a classifier needs two", codes.len(), ones > 0),
-        ));
-    }
     Ok((codes, Labels::Boolean))
 }
 

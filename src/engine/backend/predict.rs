@@ -27,6 +27,12 @@ fn gpu_of(device: &str) -> Result<Option<std::convert::Infallible>> {
 
 /// What can be copied to a GPU to be applied there.
 pub trait Placeable: Sized {
+    /// Whether there is anything to do for a device: not for a constant.
+    #[cfg(feature = "cuda")]
+    fn needs_device(&self) -> bool {
+        true
+    }
+
     /// The copy.
     #[cfg(feature = "cuda")]
     type OnGpu;
@@ -42,6 +48,11 @@ pub trait Placeable: Sized {
 impl Placeable for Predictor {
     #[cfg(feature = "cuda")]
     type OnGpu = super::cuda::predict::DevicePredictor;
+
+    #[cfg(feature = "cuda")]
+    fn needs_device(&self) -> bool {
+        !self.model().trees.is_empty()
+    }
 
     #[cfg(feature = "cuda")]
     fn on_gpu(&self, gpu: &'static super::cuda::Gpu) -> Result<Self::OnGpu> {
@@ -83,7 +94,7 @@ impl<P: Placeable> Placed<P> {
         #[cfg(not(feature = "cuda"))]
         let _ = gpu;
         #[cfg(feature = "cuda")]
-        let gpu = gpu.map(|gpu| Ok((gpu, predictor.on_gpu(gpu)?))).transpose()?;
+        let gpu = gpu.filter(|_| predictor.needs_device()).map(|gpu| Ok((gpu, predictor.on_gpu(gpu)?))).transpose()?;
         Ok(Placed {
             predictor,
             #[cfg(feature = "cuda")]

@@ -126,16 +126,13 @@ impl BaseCodes {
 impl<'a> DerivedFeatures<'a> {
     /// The features of a table: `numeric` are those of its numeric columns that can split. Gives
     /// also what the codes of group 0 are made from.
-    ///
-    /// # Errors
-    /// When no feature can split.
     pub fn new(
         team: &'a Team,
         input: &Input<'a>,
         params: &'a BoostingParams,
         target: &[f64],
         numeric: Vec<(u32, CodedFeature)>,
-    ) -> Result<(Self, Vec<BaseCodes>)> {
+    ) -> (Self, Vec<BaseCodes>) {
         let rows = target.len();
         let any = input.features.iter().any(|c| c.category_codes().is_some());
         let trains = |r: &u32| !input.held_out.is_some_and(|h| h[*r as usize]);
@@ -183,10 +180,10 @@ impl<'a> DerivedFeatures<'a> {
             interaction: vec![],
             subsets: vec![],
         };
-        let base = features.base(numeric);
+        let mut base = features.base(numeric);
         let any_ctr = features.categories.iter().any(|c| c.method == CatMethod::Ctr);
-        if base.is_empty() && !any_ctr {
-            return Err(Error::Data("no feature has two distinct values (constant or all missing): there is nothing to split on".into()));
+        if base.is_empty() {
+            base.push(features.idle());
         }
         if any_ctr || (params.max_combination > 1 && features.categories.len() > 1 && params.cat_method == CatMethod::Ctr) {
             features.orders = (0..params.permutations as u64)
@@ -200,7 +197,14 @@ impl<'a> DerivedFeatures<'a> {
                 .collect();
         }
         features.simple.resize_with(features.orders.len(), || None);
-        Ok((features, base))
+        (features, base)
+    }
+
+    /// A feature that is the same in all rows, so that group 0 is never empty. It is open only where nothing else is: trees
+    /// are then of one leaf.
+    fn idle(&mut self) -> BaseCodes {
+        self.push(Origin::Column(0), CodedFeature { borders: vec![0.5], missing_bin: false, categories: false }, vec![0]);
+        BaseCodes::Codes(vec![0; self.rows])
     }
 
     /// Which columns may meet, for the combinations that are tried.
@@ -439,14 +443,20 @@ impl Features for DerivedFeatures<'_> {
         self.tree = tree;
         self.combined.clear();
         self.open.truncate(self.base);
-        if self.orders.is_empty() {
-            return Ok(vec![]);
+        let mut groups = vec![];
+        if !self.orders.is_empty() {
+            self.order = self.set_of(tree);
+            self.add_simple(backend, self.order)?;
+            if let Some(kept) = self.simple[self.order].as_ref().filter(|kept| !kept.features.is_empty()) {
+                self.open.extend(kept.features.clone());
+                groups.push(kept.group);
+            }
         }
-        self.order = self.set_of(tree);
-        self.add_simple(backend, self.order)?;
-        let Some(kept) = &self.simple[self.order] else { return Ok(vec![]) };
-        self.open.extend(kept.features.clone());
-        Ok(vec![kept.group])
+        if self.open.is_empty() {
+            // The idle one.
+            self.open.push(0);
+        }
+        Ok(groups)
     }
 
     fn open(&mut self, backend: &mut dyn Backend, used: &[u32], nodes: &[SearchNode]) -> Result<()> {

@@ -3,6 +3,7 @@
 
 use super::Input;
 use super::derived::{DerivedFeatures, Origin};
+use crate::column::Column;
 use crate::encoding::ctr::{Ctr, CtrKind};
 use crate::model::{CtrTable, Derived, Feature};
 use crate::tree::{Split, Tree};
@@ -74,6 +75,12 @@ fn sums_of(from: &DerivedFeatures<'_>, ctrs: impl Iterator<Item = usize>) -> Vec
     sums
 }
 
+/// The features of a model that asks about none of them.
+pub fn unasked(input: &Input<'_>) -> Vec<Feature> {
+    let unasked = |c: &Column<'_>| Feature { name: c.name().into(), dtype: c.dtype().clone(), borders: vec![], categories: None };
+    input.features.iter().map(unasked).collect()
+}
+
 /// Renumbers the splits of `trees` for the model.
 pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &DerivedFeatures<'_>) -> Questions {
     let mut used: BTreeMap<Question<'_>, Used> = BTreeMap::new();
@@ -88,11 +95,7 @@ pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &DerivedFeatures<'_>)
         let unused = || Used { feature, borders: vec![false; borders], places: vec![], number: 0 };
         used.entry(question).or_insert_with(unused).borders[border] = true;
     }
-    let mut features: Vec<Feature> = input
-        .features
-        .iter()
-        .map(|c| Feature { name: c.name().into(), dtype: c.dtype().clone(), borders: vec![], categories: None })
-        .collect();
+    let mut features = unasked(input);
     let mut projections: Vec<&[u32]> =
         used.keys().filter_map(|q| if let Question::Ctr(columns, _) = q { Some(*columns) } else { None }).collect();
     projections.dedup();

@@ -66,6 +66,7 @@ fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
 
 fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn Monitor) -> Result<Model> {
     let interrupted = || monitor.interrupted();
+    prepare::check_classes(input)?;
     let kind = prepare::resolve_loss(params.loss, &input.target)?;
     let (labels, classes) = match &input.target {
         Target::Classes { labels, .. } => (Some(labels.clone()), labels.len()),
@@ -88,7 +89,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let (weight, weight_unit) = weights.map_or((None, 1.0), |w| (Some(w.values), w.unit));
     let numeric = prepare::code_features(input, params, team, &interrupted)?;
     let tree_params = tree_params(input, params, &numeric)?;
-    let (mut features, base) = DerivedFeatures::new(team, input, params, &target, numeric)?;
+    let (mut features, base) = DerivedFeatures::new(team, input, params, &target, numeric);
     features.constrain(&tree_params.interaction);
 
     let Start { start, unit, offset, factor, target: training_target, scores } =
@@ -128,9 +129,8 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let units = settle(&mut trees, &gains, gradient_unit, weight_unit);
     let Questions { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
-    let params = BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() };
     Ok(Model {
-        params,
+        params: recorded(params),
         loss: kind,
         target: input.target_name.clone(),
         features,
@@ -145,6 +145,11 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         history,
         provenance: Provenance::default(),
     })
+}
+
+/// The parameters as a model records them: without what never changes one.
+pub(super) fn recorded(params: &BoostingParams) -> BoostingParams {
+    BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() }
 }
 
 /// What the boosting rounds need beside a backend.
@@ -245,7 +250,7 @@ impl Rounds<'_> {
         };
         let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate) as f32).collect();
         if values.iter().any(|v| !(*v as f64 * self.unit).is_finite()) {
-            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()));
+            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
         }
         backend.set_leaf_values(&values)?;
         let weight = |s: &LeafSums| s.hessian.min(f32::MAX as f64) as f32;
@@ -324,7 +329,7 @@ fn in_units(params: TreeParams, gradient_unit: f64, weight_unit: f64) -> TreePar
 }
 
 /// The growing parameters with names turned into indices of coded features.
-fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, CodedFeature)]) -> Result<TreeParams> {
+pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, CodedFeature)]) -> Result<TreeParams> {
     let features: Vec<(&str, &FeatureType)> = input.features.iter().map(|f| (f.name(), f.dtype())).collect();
     let Constraints { directions, interaction } = constraints(&features, params)?;
     let mut monotone = vec![];

@@ -118,7 +118,7 @@ pub(crate) fn undefined(kind: MetricKind) -> Error {
         MetricKind::Auc => "the held-out rows are of one class",
         _ => "the held-out rows have no spread to measure against",
     };
-    Error::parameter("metric", format!("\"{}\" is not defined here: {why}", kind.name()))
+    Error::parameter("metric", format!("\"{}\" is not defined here: {why}", kind.name())).degenerate()
 }
 
 /// What a metric averages: a value of one row's score (or prediction) and target. Inlined into

@@ -1,5 +1,6 @@
 //! Gradient-boosted trees.
 
+mod constant;
 pub(crate) mod counted;
 mod derived;
 mod finish;
@@ -14,6 +15,9 @@ mod ties;
 pub(crate) mod units;
 pub(crate) mod weights;
 
+pub(crate) use constant::Training;
+pub use constant::constant;
+pub(crate) use finish::unasked;
 pub use fit::fit;
 pub use params::BoostingParams;
 

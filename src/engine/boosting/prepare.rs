@@ -15,6 +15,13 @@ use rayon::prelude::*;
 
 /// Checks what can be checked before anything is computed; gives the number of rows.
 pub fn check_table(input: &Input<'_>) -> Result<usize> {
+    let rows = check_columns(input)?;
+    check_rows(rows, input.held_out, &input.target_name)?;
+    Ok(rows)
+}
+
+/// Checks names and lengths of the columns; gives the number of rows.
+pub fn check_columns(input: &Input<'_>) -> Result<usize> {
     if input.features.is_empty() {
         return Err(Error::Data("no features: name at least one feature column".into()));
     }
@@ -31,7 +38,6 @@ pub fn check_table(input: &Input<'_>) -> Result<usize> {
             return Err(Error::column(c.name(), format!("has {} rows where the target `{}` has {rows}", c.len(), input.target_name)));
         }
     }
-    check_rows(rows, input.held_out, &input.target_name)?;
     Ok(rows)
 }
 
@@ -43,14 +49,15 @@ pub fn check_rows(rows: usize, held_out: Option<&[bool]>, target_name: &str) -> 
         return Err(Error::Data(format!("`eval` has {} rows where the target `{target_name}` has {rows}", held_out.len())));
     }
     if rows == 0 {
-        return Err(Error::Data("the table has no rows: there is nothing to fit".into()));
+        return Err(Error::Data("the table has no rows: there is nothing to fit".into()).degenerate());
     }
     let training = rows - held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
     if training < 2 {
-        return Err(Error::Data(format!("{training} training row{}: a model needs at least two", if training == 1 { "" } else { "s" })));
+        let s = if training == 1 { "" } else { "s" };
+        return Err(Error::Data(format!("{training} training row{s}: a model needs at least two")).degenerate());
     }
     if held_out.is_some() && training == rows {
-        return Err(Error::Data("`eval` marks no row: there is nothing to measure on".into()));
+        return Err(Error::Data("`eval` marks no row: there is nothing to measure on".into()).degenerate());
     }
     Ok(())
 }
@@ -59,8 +66,8 @@ pub fn check_rows(rows: usize, held_out: Option<&[bool]>, target_name: &str) -> 
 pub fn resolve_loss(kind: LossKind, target: &Target<'_>) -> Result<LossKind> {
     match (kind, target) {
         (LossKind::Auto, Target::Numbers(_)) => Ok(LossKind::Rmse),
-        (LossKind::Auto, Target::Classes { labels, .. }) => Ok(if labels.len() == 2 { LossKind::Logloss } else { LossKind::Multiclass }),
-        (LossKind::Logloss, Target::Classes { labels, .. }) if labels.len() != 2 => {
+        (LossKind::Auto, Target::Classes { labels, .. }) => Ok(if labels.len() <= 2 { LossKind::Logloss } else { LossKind::Multiclass }),
+        (LossKind::Logloss, Target::Classes { labels, .. }) if labels.len() > 2 => {
             Err(Error::parameter("loss", format!("\"logloss\" needs two classes and the target has {}; use \"multiclass\"", labels.len())))
         }
         (LossKind::Logloss | LossKind::Multiclass, Target::Classes { .. }) => Ok(kind),
@@ -86,25 +93,24 @@ pub fn target_numbers(input: &Input<'_>, loss: &dyn Loss) -> Result<Vec<f64>> {
                         "the target is null or NaN in {missing} of {} rows: filter them out, as in .filter(pl.col(\"{name}\").is_not_null() & pl.col(\"{name}\").is_not_nan())",
                         values.len()
                     ),
-                ));
+                )
+                .of_values());
             }
             if let Some(x) = in_parts(&values).find_first(|x| x.is_infinite()) {
                 return Err(Error::column(
                     name,
                     format!("the target is {x} in {} rows: filter them out", values.iter().filter(|x| x.is_infinite()).count()),
-                ));
+                )
+                .of_values());
             }
             if let Some((row, (x, expected))) =
                 in_parts(&values).enumerate().find_map_first(|(i, x)| loss.check_target(*x).err().map(|e| (i, (*x, e))))
             {
-                return Err(Error::column(name, format!("the target is {x} in row {row}: {expected}")));
+                return Err(Error::column(name, format!("the target is {x} in row {row}: {expected}")).of_values());
             }
             Ok(values)
         }
-        Target::Classes { codes, .. } => {
-            check_classes(input)?;
-            Ok(in_parts(codes).map(|c| *c as f64).collect())
-        }
+        Target::Classes { codes, .. } => Ok(in_parts(codes).map(|c| *c as f64).collect()),
     }
 }
 
@@ -124,7 +130,7 @@ fn to_f64(column: &Column<'_>) -> Vec<f64> {
     values
 }
 
-/// Checks that a target of classes has at least two of them in the training rows.
+/// Checks that codes are those of classes, and that training rows are of at least two.
 pub fn check_classes(input: &Input<'_>) -> Result<()> {
     let (Target::Classes { codes, labels }, name) = (&input.target, &input.target_name) else { return Ok(()) };
     let classes = labels.len();
@@ -139,7 +145,9 @@ pub fn check_classes(input: &Input<'_>) -> Result<()> {
     let add = |a: Vec<usize>, b: Vec<usize>| a.iter().zip(&b).map(|(a, b)| a + b).collect();
     let counts = counts.try_reduce(|| vec![0; classes], |a, b| Ok(add(a, b)))?;
     if counts.iter().filter(|c| **c > 0).count() < 2 {
-        return Err(Error::column(name, "the target has one class only in the training rows: a classifier needs two"));
+        let only = counts.iter().position(|c| *c > 0).and_then(|c| labels.names().get(c).cloned()).unwrap_or_default();
+        let (n, training) = (counts.iter().sum::<usize>(), if input.held_out.is_some() { " training" } else { "" });
+        return Err(Error::column(name, format!("all {n}{training} rows are of one class, {only:?}: a classifier needs two")).degenerate());
     }
     Ok(())
 }
@@ -238,7 +246,7 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
     let baseline: Vec<Vec<f64>> = input.baseline.iter().map(|c| c.to_f64()).collect();
     for (values, column) in baseline.iter().zip(&input.baseline) {
         if !values.iter().all(|x| x.is_finite()) {
-            return Err(Error::column(column.name(), "the baseline is null, NaN or infinite in some rows"));
+            return Err(Error::column(column.name(), "the baseline is null, NaN or infinite in some rows").of_values());
         }
     }
     let start = if baseline.is_empty() {
@@ -266,7 +274,7 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
     let counts = |i: &usize| !input.held_out.is_some_and(|h| h[*i]) && weight.is_none_or(|w| w[*i] > 0.0);
     let largest = (0..target.len()).into_par_iter().with_min_len(ROWS).filter(counts).map(|i| difference(i).abs()).reduce(|| 0.0, f64::max);
     if !largest.is_finite() {
-        return Err(Error::column(&input.target_name, "the target's range is larger than a float can hold"));
+        return Err(Error::column(&input.target_name, "the target's range is larger than a float can hold").of_values());
     }
     let unit = if largest > 0.0 { libm::ldexp(1.0, libm::ilogb(largest).clamp(-1000, 1000)) } else { 1.0 };
     let mut target = (0..target.len())

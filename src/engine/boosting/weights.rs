@@ -74,10 +74,11 @@ pub fn row_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<
             return Err(Error::column(
                 name,
                 format!("the weight is null or NaN in {missing} of {} rows: fill or filter them", values.len()),
-            ));
+            )
+            .of_values());
         }
         if let Some((row, x)) = values.iter().enumerate().find(|(_, x)| **x < 0.0 || x.is_infinite()) {
-            return Err(Error::column(name, format!("the weight is {x} in row {row}: weights are finite and not negative")));
+            return Err(Error::column(name, format!("the weight is {x} in row {row}: weights are finite and not negative")).of_values());
         }
         Ok(values)
     });
@@ -111,9 +112,9 @@ pub fn row_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<
     let all = || (0..rows).into_par_iter().with_min_len(ROWS);
     let largest = all().fold(|| [None; 2], note).reduce(|| [None; 2], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
     let name = input.weight.as_ref().map_or("class_weight", |c| c.name());
-    let Some(unit) = largest[0] else { return Err(Error::column(name, "all training rows weigh zero")) };
+    let Some(unit) = largest[0] else { return Err(Error::column(name, "all training rows weigh zero").degenerate()) };
     if input.held_out.is_some() && largest[1].is_none() {
-        return Err(Error::column(name, "all held-out rows weigh zero"));
+        return Err(Error::column(name, "all held-out rows weigh zero").degenerate());
     }
     let units = [unit, largest[1].unwrap_or(0)];
     let values = all().map(|row| weight(row).map_or(0.0, |w| w.over(units[held_out(row) as usize]))).collect();

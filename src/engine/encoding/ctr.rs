@@ -29,7 +29,7 @@ pub enum CtrKind {
     Buckets,
     /// `(sum of class / (classes - 1) + prior) / (n + 1)`.
     BinarizedTargetMeanValue,
-    /// `(sum of the target, scaled to 0 … 1 + prior) / (n + 1)`.
+    /// `(sum of the target, scaled to 0 … 1 + prior) / (n + 1)`; of classes the sum of `class / (classes - 1)`.
     FloatTargetMeanValue,
     /// `(n + prior) / (largest n + 1)`: the target does not count.
     Counter,
@@ -46,7 +46,8 @@ pub struct Ctr {
 }
 
 /// Sums of the target are integers in this unit.
-const FLOAT_UNIT: f64 = 1.0 / (1u64 << 30) as f64;
+const FLOAT_UNIT: f64 = 1.0 / (1u64 << FLOAT_BITS) as f64;
+const FLOAT_BITS: u32 = 30;
 
 /// What a row adds to its category.
 #[derive(Clone, Debug)]
@@ -67,10 +68,16 @@ pub struct Prefix {
 }
 
 impl CtrTarget {
-    /// Of class indices.
-    pub fn classes(codes: &[u32], count: usize) -> CtrTarget {
+    /// Of class indices. `scaled`: they are numbers from 0 to 1 as well.
+    pub fn classes(codes: &[u32], count: usize, scaled: bool) -> CtrTarget {
+        let last = count.max(2) as u64 - 1;
+        let unit = |c: &u32| ((*c as u64 * (1 << FLOAT_BITS)) / last) as u32;
         // More classes than a byte counts share the last one.
-        CtrTarget { classes: codes.iter().map(|c| (*c).min(255) as u8).collect(), count: count.min(256), scaled: vec![] }
+        CtrTarget {
+            classes: codes.iter().map(|c| (*c).min(255) as u8).collect(),
+            count: count.min(256),
+            scaled: if scaled { codes.iter().map(unit).collect() } else { vec![] },
+        }
     }
 
     /// Of numbers, cut by `borders` (at most 255, ascending). `training`: the rows that count,
@@ -285,7 +292,7 @@ mod tests {
     #[test]
     fn the_ordered_check() {
         let ctr = Ctr { kind: CtrKind::Borders, class: 0, prior: 0.05 };
-        let target = CtrTarget::classes(&[0, 1, 1, 0], 2);
+        let target = CtrTarget::classes(&[0, 1, 1, 0], 2, false);
         let sums = ctr.prefixes(&[0; 4], 1, &[0, 1, 2, 3], &target);
         let values: Vec<f64> = sums.iter().map(|s| ctr.fraction(*s, 1.0, 0)).map(|(n, d)| n / d).collect();
         for (value, expected) in values.iter().zip([0.05, 0.025, 0.35, 0.5125]) {

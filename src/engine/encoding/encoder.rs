@@ -134,7 +134,7 @@ impl TargetEncoder {
         for column in columns {
             let input = EncodingInput { codes: &column.codes, categories: column.categories.len(), target, weight };
             if column.codes.is_empty() {
-                return Err(Error::Data("the table has no rows".into()));
+                return Err(Error::Data("the table has no rows".into()).degenerate());
             }
             let (mut values, priors) = category_values(&input)?;
             values.extend(priors);

@@ -291,7 +291,10 @@ pub(super) fn total<S: Statistic>(statistic: &S, rows: usize) -> S::Sum {
 pub(super) fn check_finite(what: &str, values: &[f64], negative: bool) -> Result<()> {
     let bad = |x: &&f64| !x.is_finite() || (!negative && **x < 0.0);
     match values.par_chunks(BLOCK).find_map_first(|part| part.iter().find(bad)) {
-        Some(x) => Err(Error::Data(format!("a {what} is {x}; it must be finite{}", if negative { "" } else { " and not negative" }))),
+        Some(x) => {
+            let sign = if negative { "" } else { " and not negative" };
+            Err(Error::Data(format!("a {what} is {x}; it must be finite{sign}")).of_values())
+        }
         None => Ok(()),
     }
 }

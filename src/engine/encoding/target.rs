@@ -281,7 +281,7 @@ pub(crate) fn check_input(input: &EncodingInput<'_>) -> Result<()> {
     if let Some(weight) = input.weight {
         check_finite("weight", weight, false)?;
         if rows > 0 && weight.par_iter().all(|w| *w == 0.0) {
-            return Err(Error::Data("all weights are zero".into()));
+            return Err(Error::Data("all weights are zero".into()).degenerate());
         }
     }
     Ok(())

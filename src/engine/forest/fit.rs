@@ -7,14 +7,14 @@ use super::oob::{self, Truth, Walker};
 use super::params::{Criterion, Splitter};
 use super::part::{Part, borders_used, root_key};
 use super::table::{self, Table};
-use super::{Forest, ForestParams, Input, Monitor, Target, bootstrap};
+use super::{Forest, ForestParams, Input, Monitor, Target, Tree, bootstrap};
 use crate::backend::cpu::team::Team;
 use crate::backend::forest::{Place, Targets, Work, choose, grow_on_gpu};
 use crate::boosting::counted::{Counted, rows_that_count};
 use crate::boosting::loss::loss;
-use crate::boosting::params::{ClassWeight, LossKind};
+use crate::boosting::params::LossKind;
 use crate::boosting::weights::row_weights;
-use crate::boosting::{BoostingParams, prepare};
+use crate::boosting::{BoostingParams, Training, prepare, unasked};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::{Feature, Labels};
@@ -97,6 +97,7 @@ fn fit_on(
         Target::Numbers(_) => None,
     };
     let criterion = resolve_criterion(params.criterion, classes.is_some())?;
+    prepare::check_classes(table)?;
     if classes.is_some_and(|c| c > MOST_CLASSES) {
         return Err(Error::column(
             &input.target_name,
@@ -104,15 +105,7 @@ fn fit_on(
         ));
     }
     params.check_target(classes.is_some())?;
-    // What boosted trees check and prepare alike.
-    let alike = BoostingParams {
-        bins: params.bins,
-        border_method: params.border_method,
-        border_sample: params.border_sample,
-        class_weight: params.class_weight.clone(),
-        seed: params.seed,
-        ..BoostingParams::default()
-    };
+    let alike = alike(params);
     let kind = match classes {
         None => LossKind::Rmse,
         Some(_) => prepare::resolve_loss(LossKind::Auto, &input.target)?,
@@ -120,13 +113,7 @@ fn fit_on(
     let target = prepare::target_numbers(table, loss(kind, &alike, classes.unwrap_or(0), 1.0)?.as_ref())?;
     prepare::check_positive(&input.target, params.positive.as_ref())?;
     let poisson = criterion == Criterion::Poisson;
-    if let Some((row, y)) = target.iter().enumerate().find(|(_, y)| poisson && **y < 0.0) {
-        let name = &input.target_name;
-        return Err(Error::column(
-            name,
-            format!("the target is {y} in row {row}, and criterion=\"poisson\" needs zero or a positive number"),
-        ));
-    }
+    check_counts(&input.target_name, &target, criterion)?;
     let weight = row_weights(table, &alike)?;
     if let Some(rows) = rows_that_count(weight.as_ref().map(|w| &w.values[..])) {
         drop((target, weight));
@@ -153,7 +140,7 @@ fn fit_on(
         }
         Target::Numbers(_) => {
             let numbers = numbers(&target, weight.as_deref(), weights, fixed_unit, draws, poisson).ok_or_else(|| {
-                Error::column(&input.target_name, "the target's range, times the weights, is larger than a float can hold")
+                Error::column(&input.target_name, "the target's range, times the weights, is larger than a float can hold").of_values()
             })?;
             fit.gain_unit = numbers.gain_unit;
             fit.run(&numbers, Targets::Numbers(&numbers), Truth::Numbers(&target), unit, &interrupted)
@@ -180,6 +167,107 @@ fn without_weightless(
         counted.rows.iter().zip(own).for_each(|(row, p)| predictions[*row] = p);
     }
     Ok(Forest { rows: all as u64, ..forest })
+}
+
+/// What boosted trees check and prepare alike, as their parameters.
+fn alike(params: &ForestParams) -> BoostingParams {
+    BoostingParams {
+        bins: params.bins,
+        border_method: params.border_method,
+        border_sample: params.border_sample,
+        class_weight: params.class_weight.clone(),
+        seed: params.seed,
+        ..BoostingParams::default()
+    }
+}
+
+/// Checks that Poisson's targets are not negative.
+fn check_counts(name: &str, target: &[f64], criterion: Criterion) -> Result<()> {
+    match target.iter().enumerate().find(|(_, y)| criterion == Criterion::Poisson && **y < 0.0) {
+        None => Ok(()),
+        Some((row, y)) => {
+            let message = format!("the target is {y} in row {row}, and criterion=\"poisson\" needs zero or a positive number");
+            Err(Error::column(name, message).of_values())
+        }
+    }
+}
+
+/// Fits a forest of one tree that is one leaf: for every row it predicts the mean of the training rows, or the shares of
+/// their classes.
+///
+/// It is for tables that [`fit`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Nothing is measured out of bag; where it is asked for, the
+/// permutation importance of every feature is 0. The target may have a single label. No device is used.
+///
+/// # Errors
+/// As [`fit`], but for tables of one row or of one class; degenerate is still one of no rows, or of none that weighs
+/// anything.
+///
+/// ```
+/// use taiga_engine::column::Column;
+/// use taiga_engine::forest::{ForestParams, Input, Target, constant};
+/// use taiga_engine::model::Labels;
+///
+/// let input = Input {
+///     features: vec![Column::from_f64("x", &[1.0])],
+///     target: Target::Classes { codes: &[1], labels: Labels::Boolean },
+///     target_name: "y".into(),
+///     weight: None,
+/// };
+/// let forest = constant(&input, &ForestParams::default()).unwrap();
+/// assert_eq!(forest.trees[0].sums, [0, 1]);
+/// ```
+pub fn constant(input: &Input<'_>, params: &ForestParams) -> Result<Forest> {
+    params.validate()?;
+    let table = input.as_boosting();
+    prepare::check_columns(&table)?;
+    Team::new(1)?.enter(|| constant_on(input, &table, params))
+}
+
+fn constant_on(input: &Input<'_>, table: &crate::boosting::Input<'_>, params: &ForestParams) -> Result<Forest> {
+    let training = Training::new(table)?;
+    prepare::check_positive(&input.target, params.positive.as_ref())?;
+    let labels = match &input.target {
+        Target::Classes { labels, .. } => Some(labels.clone()),
+        Target::Numbers(_) => None,
+    };
+    let criterion = resolve_criterion(params.criterion, labels.is_some())?;
+    let alike = alike(params);
+    let weight = training.weights(&training.input(table), &alike)?;
+    let rows = training.rows.len();
+    let (weight, weight_unit) = weight.map_or((None, 1.0), |w| (Some(w.values), w.unit));
+    let (weights, unit) = weight.as_deref().map_or((None, 1.0), |w| fixed_weights(w, rows));
+    let weight_of = |row: usize| weights.as_ref().map_or(1, |w| w[row]) as u64;
+    let (mut sums, mut means) = (vec![0; labels.as_ref().map_or(1, Labels::len)], vec![]);
+    match &input.target {
+        Target::Classes { codes, .. } => codes.iter().enumerate().for_each(|(row, class)| sums[*class as usize] += weight_of(row)),
+        Target::Numbers(_) => {
+            let target = prepare::target_numbers(table, loss(LossKind::Rmse, &alike, 0, 1.0)?.as_ref())?;
+            check_counts(&input.target_name, &target, criterion)?;
+            sums[0] = (0..rows).map(weight_of).sum();
+            means.push(weighted_mean(&target, weight.as_deref()));
+        }
+    }
+    let counted = (0..rows).filter(|row| weight_of(*row) > 0).count().min(u32::MAX as usize) as u32;
+    Ok(Forest {
+        params: recorded(params),
+        criterion,
+        target: input.target_name.clone(),
+        features: unasked(table),
+        labels,
+        sets: vec![],
+        trees: vec![Tree { nodes: vec![], counts: vec![counted], sums, means }],
+        rows: rows as u64,
+        unit: unit * weight_unit,
+        gain_unit: 1.0,
+        oob: None,
+        permutation: params.permutation_importance.then(|| vec![0.0; input.features.len()]),
+        provenance: Provenance::default(),
+    })
+}
+
+/// The parameters as a forest records them: without what never changes one.
+fn recorded(params: &ForestParams) -> ForestParams {
+    ForestParams { n_threads: None, device: ForestParams::default().device, ..params.clone() }
 }
 
 /// Bits that a number may have so that `draws` of them stay below 2^62.
@@ -426,7 +514,7 @@ impl Fit<'_, '_> {
             },
         };
         Ok(Forest {
-            params: ForestParams { n_threads: None, device: ForestParams::default().device, ..self.params.clone() },
+            params: recorded(self.params),
             criterion: self.criterion,
             target: self.input.target_name.clone(),
             features: borders.into_iter().enumerate().map(feature).collect(),

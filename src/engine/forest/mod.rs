@@ -30,7 +30,7 @@ pub(crate) mod table;
 mod validate;
 
 pub use apply::Predictor;
-pub use fit::fit;
+pub use fit::{constant, fit};
 pub use model::{Forest, OutOfBag, Tree};
 pub use params::ForestParams;
 

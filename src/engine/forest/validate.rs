@@ -21,7 +21,7 @@ impl Forest {
         let classes = self.labels.as_ref().map(Labels::len);
         let fits = match self.criterion {
             Criterion::Auto => false,
-            Criterion::Gini | Criterion::Entropy => classes.is_some_and(|c| c >= 2),
+            Criterion::Gini | Criterion::Entropy => classes.is_some_and(|c| c >= 1),
             Criterion::SquaredError | Criterion::Poisson => classes.is_none(),
         };
         check(fits, || format!("{classes:?} classes under the criterion {:?}", self.criterion))?;

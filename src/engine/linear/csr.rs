@@ -194,6 +194,20 @@ impl<'a> Csr<'a> {
             })
         })
     }
+
+    /// The first row with a value of which `bad` holds, and that value.
+    pub fn find_value(&self, bad: impl Fn(f64) -> bool) -> Option<(usize, f64)> {
+        self.pieces.iter().zip(&self.firsts).find_map(|(piece, first)| {
+            let values = piece.values.as_ref()?;
+            if !values.iter().any(|x| bad(*x as f64)) {
+                return None;
+            }
+            (0..piece.rows()).find_map(|i| {
+                let found = values[piece.span(i)].iter().map(|x| *x as f64).find(|x| bad(*x));
+                found.map(|x| (first + i, x))
+            })
+        })
+    }
 }
 
 /// Rows of a chunk.
@@ -338,7 +352,8 @@ impl<'a> Reader<'_, 'a> {
                 return Err(Error::column(
                     name,
                     format!("has {v} values in row {} where `{}` has {k} features", self.first + i, self.features.name),
-                ));
+                )
+                .of_values());
             }
         }
         Ok(())
@@ -421,7 +436,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn negative(&self, number: impl std::fmt::Display, row: usize) -> Error {
-        Error::column(&self.features.name, format!("the feature number {number} in row {row} is negative"))
+        Error::column(&self.features.name, format!("the feature number {number} in row {row} is negative")).of_values()
     }
 
     /// The values of a plain part as f32.
@@ -471,7 +486,7 @@ impl<'a> Reader<'_, 'a> {
         let mut value = [0.0];
         self.column(chunk).read_f64(at, &mut value);
         let what = if value[0].is_finite() { "is beyond what an f32 holds" } else { "is not finite" };
-        Error::column(self.values.map_or("", |v| v.name.as_str()), format!("the value {} in row {row} {what}", value[0]))
+        Error::column(self.values.map_or("", |v| v.name.as_str()), format!("the value {} in row {row} {what}", value[0])).of_values()
     }
 
     /// Entry by entry, those left out that are null.

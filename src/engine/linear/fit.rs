@@ -5,13 +5,16 @@ use super::counted::CountedLists;
 use super::held_out::Watch;
 use super::lbfgs::Lbfgs;
 use super::passes::Passes;
-use super::problem::{Problem, check_table, problem};
-use super::{Input, LinearModel, LinearParams, Optimizer};
+use super::problem::{Problem, check_columns, check_table, features, problem};
+use super::{Input, LinearModel, LinearParams, Optimizer, as_boosting};
 use crate::backend::Device;
 use crate::backend::cpu::team::Team;
 use crate::backend::linear::{by_batches, place, with_backend};
 use crate::boosting::counted::rows_that_count;
-use crate::boosting::{Monitor, prepare};
+use crate::boosting::loss::loss;
+use crate::boosting::params::LossKind;
+use crate::boosting::schema::check_measured;
+use crate::boosting::{BoostingParams, Monitor, Target, Training, prepare};
 use crate::error::{Error, Result};
 use crate::provenance::Provenance;
 
@@ -71,7 +74,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
         fitted.passes = history.best + 1;
     }
     let mut model = LinearModel {
-        params: LinearParams { n_threads: None, device: LinearParams::default().device, ..params.clone() },
+        params: recorded(params),
         target: input.target_name.clone(),
         labels: columns.labels,
         sparse: columns.sparse,
@@ -96,6 +99,84 @@ fn training_rows(input: &Input<'_>) -> usize {
     input.held_out.map_or(input.target.rows(), |h| h.iter().filter(|h| !**h).count())
 }
 
+/// The parameters as a model records them: without what never changes one.
+fn recorded(params: &LinearParams) -> LinearParams {
+    LinearParams { n_threads: None, device: LinearParams::default().device, ..params.clone() }
+}
+
+/// Fits a model of intercepts alone: for every row it predicts the shares of the training rows' classes.
+///
+/// It is for tables that [`fit`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Rows are not measured, so there is no history; a class that
+/// no training row has gets a probability of 10⁻¹⁵, and a single label one of 1 - 10⁻¹⁵. The intercepts are there under
+/// `fit_intercept = false` too. No device is used.
+///
+/// # Errors
+/// As [`fit`], but for tables of one training row or of one class; degenerate is still one of no training rows, or of none
+/// that weighs anything.
+///
+/// ```
+/// use taiga_engine::boosting::Target;
+/// use taiga_engine::column::Column;
+/// use taiga_engine::linear::{Input, LinearParams, constant};
+/// use taiga_engine::model::Labels;
+///
+/// let input = Input {
+///     sparse: None,
+///     dense: vec![Column::from_f64("x", &[1.0, 2.0, 3.0])],
+///     target: Target::Classes { codes: &[0, 0, 0], labels: Labels::Boolean },
+///     target_name: "y".into(),
+///     weight: None,
+///     held_out: None,
+/// };
+/// let model = constant(&input, &LinearParams::default()).unwrap();
+/// assert!(model.intercepts[0] < -34.0);
+/// ```
+pub fn constant(input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
+    params.validate()?;
+    check_columns(input)?;
+    let team = Team::new(1)?;
+    team.enter(|| constant_on(&team, input, params))
+}
+
+fn constant_on(team: &Team, input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
+    let table = as_boosting(input);
+    let training = Training::new(&table)?;
+    let own = training.input(&table);
+    prepare::check_positive(&input.target, params.positive.as_ref())?;
+    let Target::Classes { codes, labels } = &own.target else { return Err(Error::Data("a target of classes is needed".into())) };
+    // What is wrong with the features is so for a constant too.
+    let features = features(input, params, team)?;
+    if input.held_out.is_none() {
+        check_measured(params.early_stopping, params.metric)?;
+    }
+    let shares = BoostingParams { class_weight: params.class_weight.clone(), ..Default::default() };
+    let weight = training.weights(&own, &shares)?;
+    let kind = if labels.len() > 2 { LossKind::Multiclass } else { LossKind::Logloss };
+    let target: Vec<f64> = codes.iter().map(|c| if labels.len() == 1 { 1.0 } else { *c as f64 }).collect();
+    let mut intercepts = loss(kind, &shares, labels.len(), 1.0)?.start(&target, weight.as_ref().map(|w| &w.values[..]));
+    if intercepts.len() > 1 {
+        let mean = intercepts.iter().sum::<f64>() / intercepts.len() as f64;
+        intercepts.iter_mut().for_each(|x| *x -= mean);
+    }
+    Ok(LinearModel {
+        params: recorded(params),
+        target: input.target_name.clone(),
+        labels: labels.clone(),
+        sparse: features.sparse,
+        dense_weights: vec![0.0; features.dense.len() * intercepts.len()],
+        dense: features.dense,
+        numbers: vec![],
+        weights: vec![],
+        intercepts,
+        rows: training.rows.len() as u64,
+        passes: 0,
+        converged: false,
+        objective: f64::NAN,
+        history: None,
+        provenance: Provenance::default(),
+    })
+}
+
 /// Those of a vector; -0 becomes 0.
 fn set_coefficients(model: &mut LinearModel, problem: &Problem<'_>, vector: &[f64]) -> Result<()> {
     let outputs = problem.outputs;
@@ -111,7 +192,8 @@ fn set_coefficients(model: &mut LinearModel, problem: &Problem<'_>, vector: &[f6
     model.intercepts = intercepts.iter().map(|w| w + 0.0).collect();
     let finite = |values: &[f64]| values.iter().all(|w| w.is_finite());
     if !model.weights.iter().all(|w| w.is_finite()) || !finite(&model.dense_weights) || !finite(&model.intercepts) {
-        return Err(Error::Data("a coefficient is no longer finite: scale the values, lower `learning_rate` or raise `l2`".into()));
+        let message = "a coefficient is no longer finite: scale the values, lower `learning_rate` or raise `l2`";
+        return Err(Error::Data(message.into()).of_values());
     }
     Ok(())
 }

@@ -87,7 +87,7 @@ fn lbfgs<B: LinearBackend>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitte
         let gradient = if p.l1 > 0.0 { &steepest } else { &at.gradient };
         let length = libm::sqrt(sum(team, gradient.len(), |i| gradient[i] * gradient[i] * search.inverse[i] as f64));
         if !length.is_finite() {
-            return Err(Error::Data("the gradient is no longer finite: scale the values, or raise `l2`".into()));
+            return Err(Error::Data("the gradient is no longer finite: scale the values, or raise `l2`".into()).of_values());
         }
         first = if done == 0 { length } else { first };
         converged = length <= tolerance * first;

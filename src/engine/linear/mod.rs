@@ -26,13 +26,13 @@ pub(crate) mod units;
 pub(crate) mod vectors;
 pub(crate) mod whole;
 
-pub use fit::fit;
+pub use fit::{constant, fit};
 pub use model::LinearModel;
 pub use params::{LinearParams, Optimizer};
 pub use predict::Predictor;
 pub use rows::{Items, ListChunk, ListColumn, Offsets, SparseRows, Texts};
 
-use crate::boosting::Target;
+use crate::boosting::{self, Target};
 use crate::column::Column;
 use crate::error::{Error, Result};
 
@@ -50,6 +50,21 @@ pub struct Input<'a> {
     pub held_out: Option<&'a [bool]>,
 }
 
+/// Target, weights and held-out rows as the boosted trees know them: what is checked and prepared is alike.
+fn as_boosting<'a>(input: &Input<'a>) -> boosting::Input<'a> {
+    boosting::Input {
+        features: vec![],
+        target: match &input.target {
+            Target::Numbers(column) => Target::Numbers(column.clone()),
+            Target::Classes { codes, labels } => Target::Classes { codes, labels: labels.clone() },
+        },
+        target_name: input.target_name.clone(),
+        weight: input.weight.clone(),
+        baseline: vec![],
+        held_out: input.held_out,
+    }
+}
+
 /// An error where a dense column has a value that is no number to multiply with.
 fn check_dense(name: &str, values: &[f64]) -> Result<()> {
     let (missing, infinite) = values.iter().fold((0usize, 0usize), |(m, i), x| (m + x.is_nan() as usize, i + x.is_infinite() as usize));
@@ -64,5 +79,6 @@ fn check_dense(name: &str, values: &[f64]) -> Result<()> {
             if missing > 0 { missing } else { infinite },
             values.len()
         ),
-    ))
+    )
+    .of_values())
 }

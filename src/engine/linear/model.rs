@@ -157,7 +157,7 @@ impl LinearModel {
         let outputs = self.outputs();
         validate_labels(Some(&self.labels), &self.provenance)?;
         validate_columns(&self.provenance, self.column_names().count())?;
-        check(self.labels.len() >= 2, || format!("it has {} classes", self.labels.len()))?;
+        check(!self.labels.is_empty(), || format!("it has {} classes", self.labels.len()))?;
         check(self.sparse.is_some() || !self.dense.is_empty(), || "it has no features".into())?;
         let features = self.sparse.as_ref().map_or(0, |s| match s.numbering {
             Numbering::Hashed { bits } if !(1..=super::params::MAX_HASH_BITS).contains(&bits) => 0,

@@ -179,7 +179,7 @@ impl Predictor {
     /// The index of the class with the largest raw score, the lower one at a tie; of two classes the second where its score is
     /// above 0, which is a probability above a half.
     pub fn class(&self, raw: &[Vec<f64>]) -> Vec<u32> {
-        crate::model::apply::largest(raw)
+        crate::model::apply::largest(raw, self.model.labels.len())
     }
 }
 

@@ -4,11 +4,11 @@ use super::csr::{Csr, Keys};
 use super::model::{self, DenseFeature, Numbering, SparseFeatures};
 use super::params::{HASH_BITS, LinearParams};
 use super::rows::{Items, SparseRows};
-use super::schema::{check_columns, check_numbering};
-use super::{Input, check_dense};
+use super::schema::{self, check_numbering};
+use super::{Input, as_boosting, check_dense};
 use crate::backend::cpu::team::Team;
 use crate::boosting::weights::{Weights, row_weights};
-use crate::boosting::{self, BoostingParams, Target, prepare};
+use crate::boosting::{BoostingParams, Target, prepare};
 use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
 use crate::model::Labels;
@@ -18,6 +18,12 @@ use std::borrow::Cow;
 /// Coefficients of so many features stand in arrays by feature number; beyond that, where most would be of features that no
 /// row has, features are numbered anew.
 const ARRAY_FEATURES: u64 = 1 << 24;
+
+/// The largest |value|: `lbfgs` works with squares of values in f32, and loses its way soon beyond it.
+const LARGEST: f64 = 1e18;
+
+/// The largest |value| of a column is no less, where no penalty holds its coefficient down.
+const SMALLEST: f64 = 1e-30;
 
 /// What is fitted: rows, classes and weights, and the objective's constants.
 ///
@@ -77,8 +83,15 @@ pub(crate) struct Columns {
 
 /// Checks what can be checked before anything is read; gives the number of rows.
 pub(crate) fn check_table(input: &Input<'_>) -> Result<usize> {
+    let rows = check_columns(input)?;
+    prepare::check_rows(rows, input.held_out, &input.target_name)?;
+    Ok(rows)
+}
+
+/// Checks names, types and lengths of the columns; gives the number of rows.
+pub(crate) fn check_columns(input: &Input<'_>) -> Result<usize> {
     let dense: Vec<(&str, &FeatureType)> = input.dense.iter().map(|c| (c.name(), c.dtype())).collect();
-    check_columns(&dense, input.sparse.is_some())?;
+    schema::check_columns(&dense, input.sparse.is_some())?;
     let Target::Classes { codes, .. } = &input.target else {
         return Err(Error::column(&input.target_name, "the target is numeric: logistic regression needs classes"));
     };
@@ -89,7 +102,6 @@ pub(crate) fn check_table(input: &Input<'_>) -> Result<usize> {
             return Err(Error::column(name, format!("has {len} rows where the target `{}` has {rows}", input.target_name)));
         }
     }
-    prepare::check_rows(rows, input.held_out, &input.target_name)?;
     Ok(rows)
 }
 
@@ -105,9 +117,6 @@ pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
         (Some(h), Some(w)) => Some(w.iter().zip(h).map(|(w, h)| if *h { 0.0 } else { *w }).collect()),
     };
     let total_weight = total_weight(codes.len(), weight.as_deref());
-    for column in &input.dense {
-        check_dense(column.name(), &column.to_f64())?;
-    }
     let (csr, width, numbers, sparse) = sparse(input, params, team)?;
     let problem = Problem {
         csr,
@@ -128,34 +137,69 @@ pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
     if cells.is_none_or(|c| c > isize::MAX as usize / 64) {
         return Err(Error::Memory(format!("{} features for {} classes", problem.width, labels.len())));
     }
-    let dense = input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect();
-    Ok((problem, Columns { labels, sparse, dense }))
+    Ok((problem, Columns { labels, sparse, dense: dense(input) }))
 }
 
 /// Row weights, class weights included, where there are any.
 fn weights(input: &Input<'_>, params: &LinearParams) -> Result<Option<Weights>> {
-    let table = boosting::Input {
-        features: vec![],
-        target: input.target.clone(),
-        target_name: input.target_name.clone(),
-        weight: input.weight.clone(),
-        baseline: vec![],
-        held_out: input.held_out,
-    };
+    let table = as_boosting(input);
     prepare::check_classes(&table)?;
     let class_weight = BoostingParams { class_weight: params.class_weight.clone(), ..Default::default() };
     row_weights(&table, &class_weight)
 }
 
+/// The features of a table for which [`check_columns`] holds, without their values.
+pub(crate) struct Features {
+    pub sparse: Option<SparseFeatures>,
+    pub dense: Vec<DenseFeature>,
+}
+
+/// Checks the features; gives what a model says of them.
+pub(crate) fn features(input: &Input<'_>, params: &LinearParams, team: &Team) -> Result<Features> {
+    let (.., sparse) = sparse(input, params, team)?;
+    Ok(Features { sparse, dense: dense(input) })
+}
+
+fn dense(input: &Input<'_>) -> Vec<DenseFeature> {
+    input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect()
+}
+
+/// Checks that the values of a dense column are of a size for which a coefficient can be found.
+fn check_sizes(name: &str, values: &[f64], params: &LinearParams) -> Result<()> {
+    if let Some(row) = values.iter().position(|x| x.abs() > LARGEST) {
+        return Err(too_large(name, values[row], row));
+    }
+    let largest = values.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    if largest > 0.0 && largest < SMALLEST && params.l1 == 0.0 && params.l2 == Some(0.0) {
+        let message = format!("its largest value is {largest:e}: without a penalty its coefficient would be beyond 1e30; scale the column");
+        return Err(Error::column(name, message).of_values());
+    }
+    Ok(())
+}
+
+fn too_large(name: &str, value: impl std::fmt::LowerExp, row: usize) -> Error {
+    Error::column(name, format!("the value {value:e} in row {row} is beyond 1e18, where its square drowns all others: scale the values"))
+        .of_values()
+}
+
 type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
 
+/// The sparse rows. Checks the dense columns too.
 fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<Sparse<'a>> {
+    for column in &input.dense {
+        let values = column.to_f64();
+        check_dense(column.name(), &values)?;
+        check_sizes(column.name(), &values, params)?;
+    }
     let holds_texts = |s: &SparseRows<'_>| s.features.chunks.iter().any(|c| matches!(c.items, Items::Texts(_)));
     check_numbering(input.sparse.as_ref().map(|s| (s.features.name.as_str(), holds_texts(s))), params)?;
     let Some(sparse) = &input.sparse else { return Ok((None, 0, None, None)) };
     let texts = holds_texts(sparse);
     let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
     let mut csr = Csr::new(sparse, hash_bits, team)?;
+    if let (Some(column), Some((row, x))) = (&sparse.values, csr.find_value(|x| x.abs() > LARGEST)) {
+        return Err(too_large(&column.name, x as f32, row));
+    }
     csr.forget_ones();
     let largest = csr.largest();
     if let (Some(features), Some(largest)) = (params.features, largest)
@@ -165,7 +209,8 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
         return Err(Error::column(
             &sparse.features.name,
             format!("the feature number {number} in row {row} is not below features={features}"),
-        ));
+        )
+        .of_values());
     }
     let limit = match largest {
         Some(u64::MAX) => return Err(Error::column(&sparse.features.name, format!("the feature number {} is too large", u64::MAX))),

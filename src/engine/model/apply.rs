@@ -1,7 +1,7 @@
 //! Scores, probabilities, classes and leaves of rows.
 
 use super::plan::{BLOCK, Block, LeafIndices, Plan};
-use super::{Feature, Model};
+use super::{Feature, Labels, Model};
 use crate::boosting::loss::{Link, loss};
 use crate::column::Column;
 use crate::encoding::Lookup;
@@ -133,7 +133,7 @@ impl Predictor {
     /// The index of the class with the largest raw score, the lower one at a tie. Under one output
     /// the second class's score is above 0 where its probability is above a half.
     pub fn class(&self, raw: &[Vec<f64>]) -> Vec<u32> {
-        largest(raw)
+        largest(raw, self.model.labels.as_ref().map_or(0, Labels::len))
     }
 
     /// The leaf of every row in every tree, row after row: `out[row * trees + tree]`.
@@ -208,10 +208,11 @@ pub(crate) fn bind<'c, 'a>(features: &[Feature], columns: &'c [Column<'a>]) -> R
     }
 }
 
-/// The index of the class with the largest raw score, as [`Predictor::class`] says.
-pub(crate) fn largest(raw: &[Vec<f64>]) -> Vec<u32> {
+/// The index of the class with the largest raw score, as [`Predictor::class`] says; of one class, it is that.
+pub(crate) fn largest(raw: &[Vec<f64>], classes: usize) -> Vec<u32> {
     match raw {
         [] => vec![],
+        [score] if classes == 1 => vec![0; score.len()],
         [score] => score.iter().map(|x| (*x > 0.0) as u32).collect(),
         _ => (0..raw[0].len())
             .map(|row| (1..raw.len()).fold(0, |best, k| if raw[k][row] > raw[best][row] { k } else { best }) as u32)

@@ -505,5 +505,6 @@ fn odd_columns() {
     }
     table.numbers.clear();
     table.text.truncate(2);
-    assert!(table.try_fit(json!({})).unwrap_err().to_string().contains("no feature has two distinct values"));
+    // Nothing to split on: the mean.
+    assert!(table.fit(json!({})).trees.iter().all(|t| t.leaves().len() == 1));
 }

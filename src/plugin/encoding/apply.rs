@@ -3,7 +3,7 @@
 use super::values_type;
 use crate::cache::Cache;
 use crate::categories::{check_kind, check_type, lookup_codes};
-use crate::errors::{self, guarded};
+use crate::errors::{self, expression, guarded};
 use crate::fitted::unlabelled;
 use crate::predict::{check_models, distinct_models, models_of, wanted};
 use crate::schema::is_known;
@@ -110,7 +110,7 @@ fn encode_field(inputs: &[Field], kwargs: EncodeKwargs) -> PolarsResult<Field> {
 /// `inputs`: the column, then the encoder (one, or one a row).
 #[polars_expr(output_type_func_with_kwargs=encode_field)]
 fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
-    guarded("encode", || {
+    expression("encode", || {
         let encoders = models_of(&inputs[1], ENCODER)?;
         let classes = kwargs.classes.as_deref();
         let mut series = inputs[0].clone();

@@ -7,6 +7,7 @@ use polars::prelude::*;
 use rayon::prelude::*;
 use taiga_engine::encoding::Codes;
 use taiga_engine::encoding::target::EncodingTarget;
+use taiga_engine::error::RowsFault;
 
 /// Rows of a parallel pass.
 const BLOCK: usize = 1 << 15;
@@ -53,7 +54,7 @@ impl TargetData {
         let name = series.name().as_str();
         let nulls = series.null_count();
         if nulls > 0 && !series.dtype().is_float() {
-            return Err(errors::column(
+            return Err(errors::values(
                 name,
                 format!(
                     "{nulls} of {} null, which a target can't be; leave those rows out first with .filter(pl.col({name:?}).is_not_null())",
@@ -80,7 +81,7 @@ impl TargetData {
         let column = categories::category_column(series)?;
         let place = |code: u32| {
             let label = column.categories.name(code);
-            let unknown = || errors::column(name, format!("{label:?} is not among the classes ({})", classes.join(", ")));
+            let unknown = || errors::values(name, format!("{label:?} is not among the classes ({})", classes.join(", ")));
             classes.iter().position(|c| *c == label).map(|p| p as u32).ok_or_else(unknown)
         };
         let places = (0..column.categories.len() as u32).map(place).collect::<PolarsResult<Vec<u32>>>()?;
@@ -110,10 +111,10 @@ fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
 pub fn weights(series: &Series) -> PolarsResult<Vec<f64>> {
     let values = numbers(series, "a weight")?;
     if let Some(w) = values.iter().find(|w| **w < 0.0) {
-        return Err(errors::column(series.name(), format!("the weight {w} is negative")));
+        return Err(errors::values(series.name(), format!("the weight {w} is negative")));
     }
     if !values.is_empty() && values.iter().all(|w| *w == 0.0) {
-        return Err(errors::column(series.name(), "all weights are zero"));
+        return Err(errors::of_rows(RowsFault::Degenerate, format!("column `{}`: all weights are zero", series.name())));
     }
     Ok(values)
 }

@@ -201,7 +201,7 @@ impl<'a> CpuBackend<'a> {
     fn derivatives_encoding(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<Encoding> {
         let magnitudes = Magnitudes::merge(self.by_rows(self.team.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
         if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
-            return Err(Error::Data(crate::backend::NOT_FINITE.into()));
+            return Err(Error::Data(crate::backend::NOT_FINITE.into()).of_values());
         }
         Ok(Encoding::new(&magnitudes, self.rows, unit, self.count_rows))
     }

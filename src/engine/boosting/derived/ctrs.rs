@@ -229,7 +229,11 @@ pub(super) fn statistics(input: &Input<'_>, params: &BoostingParams, target: &[f
         return (vec![], CtrTarget::numbers(&[], &[], &[], false));
     }
     let (kinds, target) = match &input.target {
-        Target::Classes { codes, labels } => (params.ctr_kinds(true), CtrTarget::classes(codes, labels.len())),
+        Target::Classes { codes, labels } => {
+            let kinds = params.ctr_kinds(true);
+            let scaled = kinds.contains(&CtrKind::FloatTargetMeanValue);
+            (kinds, CtrTarget::classes(codes, labels.len(), scaled))
+        }
         Target::Numbers(_) => {
             let step = training.len().div_ceil(params.border_sample.min(usize::MAX as u64) as usize).max(1);
             let sample: Vec<f64> = training.iter().step_by(step).map(|r| target[*r as usize]).collect();

@@ -338,7 +338,7 @@ impl RowData {
         if finite(encoding.largest_gradient) && finite(encoding.largest_hessian) {
             return Ok(());
         }
-        Err(Error::Data(crate::backend::NOT_FINITE.into()))
+        Err(Error::Data(crate::backend::NOT_FINITE.into()).of_values())
     }
 }
 
