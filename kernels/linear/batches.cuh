@@ -10,19 +10,19 @@ struct Fit {
     Rows rows;
     Units units;
     Rule rule, free;        // of penalised coefficients, and of intercepts
-    float* c;               // of sparse features, and what the rule remembers: n, and z or the step's number as bits
+    float* c;               // of sparse features, and what the rule remembers: n, and z or the rows up to which penalties are made up, as bits
     uint2* state;
     int64_t* sums;
     Cell* others;           // of dense columns and intercepts
     double* residuals;      // of a batch
-    double batch, mean_weight, scale;
+    double mean_weight, scale;
     uint64_t cells, intercept;  // intercept: whether it moves
 };
 
 // `Cells` of batches.rs.
 __device__ __forceinline__ Cell cell_of(const Fit& fit, uint64_t at) {
     const uint2 s = fit.state[at];
-    const double z = fit.rule.optimizer == FTRL ? static_cast<double>(__uint_as_float(s.y)) : static_cast<double>(s.y) * fit.batch;
+    const double z = fit.rule.optimizer == FTRL ? static_cast<double>(__uint_as_float(s.y)) : static_cast<double>(s.y);
     return {static_cast<double>(fit.c[at]), static_cast<double>(__uint_as_float(s.x)), z};
 }
 
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(256) linear_batch_step(Fit fit, Lis
             fit.rule.step(cell, static_cast<double>(sum) / scale, now, rows);
             fit.c[at] = static_cast<float>(cell.c);
             const uint32_t z = fit.rule.optimizer == FTRL ? __float_as_uint(static_cast<float>(cell.z))
-                                                          : static_cast<uint32_t>(cell.z / fit.batch);
+                                                          : static_cast<uint32_t>(cell.z);
             fit.state[at] = {__float_as_uint(static_cast<float>(cell.n)), z};
         }
     }

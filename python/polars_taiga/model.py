@@ -258,7 +258,8 @@ class Model:
     @property
     def oob_predictions(self) -> pl.DataFrame:
         """Of a forest: for each training row the mean over the trees that did not draw it, null where there
-        is none and for rows of weight 0: a column for each class, or `prediction`. No columns where it was not asked for.
+        is none and for rows of weight 0: a column for each class, or `prediction`. No columns where it was
+        not asked for.
         """
         oob = self._inner.out_of_bag()
         if oob is None:

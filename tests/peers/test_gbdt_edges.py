@@ -12,15 +12,11 @@ import pytest
 from .tables import FREE, POLICIES, numbers, predict
 
 policies = pytest.mark.parametrize("policy", POLICIES)
-CONSTANT = pytest.mark.xfail(strict=True, reason="being fixed: constant features are a model of no tree and no error")
-ONE_CLASS = pytest.mark.xfail(strict=True, reason="being fixed: one class is a constant model with on_error='constant'")
-ONE_ROW = pytest.mark.xfail(strict=True, reason="being fixed: one row is a constant model with on_error='constant'")
 
 REGRESSIONS = [([0.0, 10.0, 0.0, 10.0], 5.0), ([0.0, 1.0, 2.0, 3.0], 1.5), ([-1.0, 1.0, -2.0, 2.0], 0.0)]
 CLASSES = [(["a", "b", "c", "a"], [0.5, 0.25, 0.25]), (["a", "b", "c", "b"], [0.25, 0.5, 0.25])]
 
 
-@CONSTANT
 @policies
 @pytest.mark.parametrize(("y", "mean"), REGRESSIONS)
 def test_constant_features_predict_the_mean(policy: Any, y: list[float], mean: float) -> None:
@@ -28,14 +24,12 @@ def test_constant_features_predict_the_mean(policy: Any, y: list[float], mean: f
     np.testing.assert_allclose(predict(df, df.taiga.fit_gbdt("y", "x", "z", policy=policy, trees=3)), mean, atol=1e-9)
 
 
-@CONSTANT
 @policies
 def test_constant_features_predict_the_share_of_a_class(policy: Any) -> None:
     df = pl.DataFrame({"x": [1.0] * 4, "y": [False, True, True, True]})
     np.testing.assert_allclose(predict(df, df.taiga.fit_gbdt("y", "x", policy=policy, trees=3)), 0.75, rtol=1e-6)
 
 
-@CONSTANT
 @policies
 @pytest.mark.parametrize(("y", "shares"), CLASSES)
 def test_constant_features_predict_the_shares_of_several_classes(
@@ -45,7 +39,6 @@ def test_constant_features_predict_the_shares_of_several_classes(
     np.testing.assert_allclose(predict(df, df.taiga.fit_gbdt("y", "x", policy=policy, trees=3)), [shares] * 4)
 
 
-@CONSTANT
 @pytest.mark.parametrize("loss", ["mae", "quantile", "huber", "poisson", "gamma", "tweedie", "cross_entropy"])
 def test_constant_features_predict_each_loss_s_best_constant(loss: Any) -> None:
     y = [0.125, 0.25, 0.875] if loss != "huber" else [0.25, 0.375, 0.875]
@@ -54,7 +47,6 @@ def test_constant_features_predict_each_loss_s_best_constant(loss: Any) -> None:
     np.testing.assert_allclose(predict(df, df.taiga.fit_gbdt("y", "x", loss=loss, trees=3)), want, rtol=1e-6)
 
 
-@CONSTANT
 @pytest.mark.parametrize("method", ["ctr", "one_hot", "partition"])
 def test_one_category_predicts_the_mean(method: Any) -> None:
     df = pl.DataFrame({"c": ["a"] * 4, "y": [0.0, 1.0, 2.0, 3.0]})
@@ -62,7 +54,6 @@ def test_one_category_predicts_the_mean(method: Any) -> None:
     np.testing.assert_allclose(predict(df, model), 1.5)
 
 
-@CONSTANT
 def test_a_model_of_no_tree_says_so_in_its_tables() -> None:
     df = pl.DataFrame({"x": [1.0] * 4, "y": [0.0, 1.0, 2.0, 3.0]})
     model = df.taiga.fit_gbdt("y", "x", trees=3)
@@ -71,7 +62,6 @@ def test_a_model_of_no_tree_says_so_in_its_tables() -> None:
     assert tg.Model(model.to_bytes()) == model
 
 
-@CONSTANT
 @policies
 def test_new_values_of_a_constant_feature_are_predicted_the_mean_too(policy: Any) -> None:
     df = pl.DataFrame({"x": [1.0] * 4, "y": [0.0, 1.0, 2.0, 3.0]})
@@ -80,7 +70,6 @@ def test_new_values_of_a_constant_feature_are_predicted_the_mean_too(policy: Any
     np.testing.assert_allclose(predict(new, model), 1.5)
 
 
-@ONE_CLASS
 @policies
 @pytest.mark.parametrize("label", [True, False, "only"], ids=str)
 def test_one_class_is_certain(policy: Any, label: Any) -> None:
@@ -89,7 +78,6 @@ def test_one_class_is_certain(policy: Any, label: Any) -> None:
     assert df.select(tg.predict(model, output="class")).to_series().to_list() == [label] * df.height
 
 
-@ONE_ROW
 @policies
 def test_one_row_predicts_its_own_target(policy: Any) -> None:
     df = pl.DataFrame({"x": [1.0], "y": [7.0]})

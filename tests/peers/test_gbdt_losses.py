@@ -178,10 +178,7 @@ def capped(rows: int, share: float) -> pl.DataFrame:
 @pytest.mark.parametrize(
     "policy",
     [
-        pytest.param(
-            "symmetric",
-            marks=pytest.mark.xfail(strict=True, reason="being fixed: symmetric trees stall on capped targets"),
-        ),
+        "symmetric",
         "depthwise",
         "leafwise",
     ],

@@ -46,10 +46,7 @@ def test_without_draws_a_seed_moves_predictions_by_rounding_alone(policy: Any) -
     [
         "bernoulli",
         "goss",
-        pytest.param(
-            "mvs",
-            marks=pytest.mark.xfail(strict=True, reason="reported: mvs at row_fraction=1 leaves rows out"),
-        ),
+        "mvs",
     ],
 )
 def test_a_sample_of_all_rows_is_no_sample(policy: Any, sample: Any) -> None:

@@ -486,7 +486,6 @@ def test_a_sample_is_drawn_by_its_seed_and_comes_near_to_the_whole(method: Any) 
         np.testing.assert_allclose(a, whole, atol=0.2)
 
 
-@pytest.mark.xfail(strict=True, reason="being fixed: a panic where there are no rows")
 @methods
 def test_no_rows_have_no_bins(method: Any) -> None:
     df = pl.DataFrame({"x": []}, schema={"x": pl.Float64})

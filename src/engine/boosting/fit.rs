@@ -6,7 +6,7 @@ use super::derived::DerivedFeatures;
 use super::finish::{Questions, finish};
 use super::loss::{LeafRule, Loss, loss};
 use super::metric::{metric, undefined};
-use super::params::{BoostingParams, MetricKind};
+use super::params::{BoostingParams, MetricKind, RowSample};
 use super::prepare::{self, Start};
 use super::schema::{Constraints, constraints, held_out_metric};
 use super::units::settle;
@@ -113,7 +113,8 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         weight,
         scores,
         held_out: input.held_out,
-        row_sample: params.row_sample,
+        // A sample of all rows is none.
+        row_sample: if params.row_fraction() < 1.0 { params.row_sample } else { RowSample::None },
         row_fraction: params.row_fraction(),
         l2: params.l2,
         count_rows: tree_params.counts_rows(),

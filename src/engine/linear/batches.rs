@@ -43,10 +43,8 @@ const ROWS_A_QUESTION: usize = 1 << 14;
 /// The sparse features' coefficients, and what rules remember.
 struct Cells {
     optimizer: Optimizer,
-    /// Rows of a batch: what a step is in the time of rules.
-    batch: f64,
     c: Vec<f32>,
-    /// n, and z: of FTRL its z, else the number of the step up to which penalties are made up, as bits.
+    /// n, and z: of FTRL its z, else the rows of this epoch up to which penalties are made up, as bits.
     state: Vec<[f32; 2]>,
     sums: Vec<i64>,
 }
@@ -54,7 +52,7 @@ struct Cells {
 impl Cells {
     #[inline(always)]
     fn cell(&self, c: f32, [n, z]: [f32; 2]) -> Cell {
-        let z = if self.optimizer == Optimizer::Ftrl { z as f64 } else { z.to_bits() as f64 * self.batch };
+        let z = if self.optimizer == Optimizer::Ftrl { z as f64 } else { z.to_bits() as f64 };
         Cell { c: c as f64, n: n as f64, z }
     }
 
@@ -64,7 +62,7 @@ impl Cells {
     }
 
     fn state_of(&self, cell: &Cell) -> [f32; 2] {
-        let z = if self.optimizer == Optimizer::Ftrl { cell.z as f32 } else { f32::from_bits((cell.z / self.batch) as u32) };
+        let z = if self.optimizer == Optimizer::Ftrl { cell.z as f32 } else { f32::from_bits(cell.z as u32) };
         [cell.n as f32, z]
     }
 }
@@ -259,7 +257,6 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
             free: deal.free,
             cells: Cells {
                 optimizer: deal.rule.optimizer,
-                batch: deal.batch as f64,
                 c: pages::filled(0.0, cells),
                 state: pages::filled([0.0; 2], cells),
                 sums: pages::filled(0, cells),
