@@ -110,10 +110,9 @@ fn edges_of_the_layout() {
 /// Proves equal bytes where the limits of leaves bind a split for a whole level: rows and hessians, counted by hessians that
 /// are 1 and apart, few nodes and many, trees that grow ahead of the host and that don't.
 #[test]
+#[ignore = "needs a GPU: make test-cuda"]
 fn limits_of_a_level() {
-    if gpu().is_none() {
-        return;
-    }
+    gpu();
     for (case, (rows, features, loss, more)) in [
         (20_000, 6, "rmse", json!({ "min_data_in_leaf": 40 })),
         (20_000, 6, "logloss", json!({ "min_data_in_leaf": 40, "depth": 9 })),
