@@ -1,5 +1,7 @@
 """Compares fits with the bytes that are kept: `python -m tests.golden`, and with `--write` keeps those of this build.
 
+On a GPU: `TAIGA_GOLDEN_DEVICE=cuda python -m tests.golden`.
+
 A model's bytes may change from one version to the next, but never by accident: whoever writes them anew says in the
 commit which fits moved and why.
 """

@@ -6,6 +6,7 @@ every version of NumPy.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache, partial
 
@@ -15,6 +16,9 @@ import polars_taiga as tg
 
 Frame = pl.DataFrame
 Cases = dict[str, Callable[[], bytes]]
+
+DEVICE = os.environ.get("TAIGA_GOLDEN_DEVICE", "cpu")
+"""Where they are made; the bytes are the same."""
 
 POLICIES = ["symmetric", "depthwise", "leafwise"]
 NUMBERS = ["a", "b", "c", "d", "i", "flag"]
@@ -102,7 +106,7 @@ def sparse(rows: int) -> Frame:
 
 
 def _fit(fit: Callable[..., pl.Expr], frame: Frame, *args: object, **params: object) -> bytes:
-    return frame.select(fit(*args, **{"seed": 3, "device": "cpu", **params})).item()
+    return frame.select(fit(*args, **{"seed": 3, "device": DEVICE, **params})).item()
 
 
 def _gbdt(rows: int, target: str, features: list[str], **params: object) -> Callable[[], bytes]:
@@ -261,27 +265,27 @@ def encodings() -> Cases:
                 name = f"encode-{kind}-{target}-{'weight' if weight else 'plain'}"
                 cases[name] = _values(
                     lambda kind=kind, target=target, weight=weight: tg.target_encode(
-                        "city", target, kind=kind, weight=weight, seed=3, device="cpu"
+                        "city", target, kind=kind, weight=weight, seed=3, device=DEVICE
                     )
                 )
     cases["encode-auto"] = _values(
-        lambda: tg.target_encode("city", "number", kind="kfold", prior_weight="auto", seed=3, device="cpu")
+        lambda: tg.target_encode("city", "number", kind="kfold", prior_weight="auto", seed=3, device=DEVICE)
     )
-    cases["encode-order-by"] = _values(lambda: tg.target_encode("city", "number", order_by="day", device="cpu"))
+    cases["encode-order-by"] = _values(lambda: tg.target_encode("city", "number", order_by="day", device=DEVICE))
     for target in ["number", "binary"]:
         cases[f"encoder-{target}"] = lambda target=target: (
-            table(1500).select(tg.fit_target_encoder(["city", "color"], target, weight="w", device="cpu")).item()
+            table(1500).select(tg.fit_target_encoder(["city", "color"], target, weight="w", device=DEVICE)).item()
         )
     cases["woe"] = _values(lambda: tg.woe(["city", "color"], "binary"))
     cases["information-value"] = _values(lambda: tg.information_value(["city", "color"], "binary", weight="w"))
     cases["count"] = _values(lambda: tg.count_encode("city"))
-    cases["combine"] = _values(lambda: tg.combine("city", "color", "code", device="cpu"))
+    cases["combine"] = _values(lambda: tg.combine("city", "color", "code", device=DEVICE))
     for method in ["quantile", "uniform", "greedy_logsum", "min_max_entropy"]:
-        cases[f"borders-{method}"] = _values(lambda method=method: tg.borders("a", 60, method=method, device="cpu"))
-        cases[f"quantize-{method}"] = _values(lambda method=method: tg.quantize("d", 60, method=method, device="cpu"))
-    cases["histogram"] = _values(lambda: tg.histogram("a", bins=17, weights="w", device="cpu"))
-    cases["histogram2d"] = _values(lambda: tg.histogram2d("a", "b", bins=5, device="cpu"))
-    cases["min-max"] = _values(lambda: tg.min_max("d", device="cpu"))
+        cases[f"borders-{method}"] = _values(lambda method=method: tg.borders("a", 60, method=method, device=DEVICE))
+        cases[f"quantize-{method}"] = _values(lambda method=method: tg.quantize("d", 60, method=method, device=DEVICE))
+    cases["histogram"] = _values(lambda: tg.histogram("a", bins=17, weights="w", device=DEVICE))
+    cases["histogram2d"] = _values(lambda: tg.histogram2d("a", "b", bins=5, device=DEVICE))
+    cases["min-max"] = _values(lambda: tg.min_max("d", device=DEVICE))
     return cases
 
 
