@@ -141,7 +141,10 @@ def test_no_leaf_has_fewer_rows_than_min_data_in_leaf(policy: Any, least: int) -
     df = numbers()
     model = df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy, min_data_in_leaf=least)
     assert inner_of(model).height > 0
-    assert leaves_of(model)["count"].min() >= least
+    leaves = leaves_of(model)
+    # A symmetric tree has leaves that no row comes to.
+    assert leaves.filter(pl.col("count") > 0)["count"].min() >= least
+    assert policy == "symmetric" or leaves["count"].min() > 0
 
 
 @pytest.mark.parametrize("policy", ["symmetric", *BRANCHING])
@@ -151,7 +154,8 @@ def test_no_leaf_weighs_less_than_min_child_weight(policy: Any, least: float) ->
     model = df.taiga.fit_gbdt("flag", names(df), trees=5, policy=policy, min_child_weight=least)
     assert inner_of(model).height > 0
     # Hessians are rounded to 16 bits, at random, where splits are looked for.
-    assert leaves_of(model)["weight"].min() >= least * (1 - 1e-3)
+    leaves = leaves_of(model).filter(pl.col("count") > 0)
+    assert leaves["weight"].min() >= least * (1 - 1e-3)
 
 
 @policies

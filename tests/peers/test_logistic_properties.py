@@ -345,7 +345,7 @@ def coefficients_of(model: tg.Model) -> dict[str, float]:
     return dict(model.coefficients().select("name", "coefficient").iter_rows())
 
 
-@pytest.mark.parametrize("size", [1e-20, 1e-5, 1e5, 1e20])
+@pytest.mark.parametrize("size", [1e-20, 1e-5, 1e5, 1e17])
 def test_features_of_any_size_are_fitted(size: float) -> None:
     """Without a penalty: the units of a feature do not matter."""
     rng = np.random.default_rng(0)

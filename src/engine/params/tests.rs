@@ -91,6 +91,8 @@ fn words_of_others_are_translated() {
         ("class_weight", "Balanced", "balanced"),
         ("device", "gpu", "cuda"),
         ("device", "GPU", "cuda"),
+        ("device", "CPU", "cpu"),
+        ("device", "CUDA:1", "cuda:1"),
     ];
     for (name, theirs, ours) in cases {
         // A GPU that is not there is a second problem.

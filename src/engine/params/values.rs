@@ -209,6 +209,8 @@ pub fn advice(parameter: &str, value: &Value, variants: &[String]) -> Option<Adv
         means.map(|(.., ours)| Advice::Means((*ours).into(), vec![])).or_else(|| note().map(|(.., note)| Advice::Note(note)))
     };
     find(&text).or_else(|| with_arguments(parameter, &text, variants)).or_else(|| match (parameter, &text) {
+        // Our own words in other letters.
+        ("device", text) if value.as_str() != Some(text) && is_device(text) => Some(Advice::Means(text.into(), vec![])),
         // GPUs by number: "gpu:1", "1".
         ("device", text) => {
             let number: u32 = text.strip_prefix("gpu:").unwrap_or(text).parse().ok()?;
@@ -216,6 +218,11 @@ pub fn advice(parameter: &str, value: &Value, variants: &[String]) -> Option<Adv
         }
         _ => None,
     })
+}
+
+/// Whether this is what a device is called here.
+fn is_device(text: &str) -> bool {
+    matches!(text, "auto" | "cpu" | "cuda") || text.strip_prefix("cuda:").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// A list where one word is asked for, or a list of words in other letters.
