@@ -111,10 +111,17 @@ pub fn row_weights(input: &Input<'_>, params: &BoostingParams) -> Result<Option<
     };
     let all = || (0..rows).into_par_iter().with_min_len(ROWS);
     let largest = all().fold(|| [None; 2], note).reduce(|| [None; 2], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
-    let name = input.weight.as_ref().map_or("class_weight", |c| c.name());
-    let Some(unit) = largest[0] else { return Err(Error::column(name, "all training rows weigh zero").degenerate()) };
+    let weightless = |which: &str| {
+        let text = format!("all {which} rows weigh zero");
+        match &input.weight {
+            Some(column) => Error::column(column.name(), text),
+            None => Error::parameter("class_weight", text),
+        }
+        .degenerate()
+    };
+    let Some(unit) = largest[0] else { return Err(weightless("training")) };
     if input.held_out.is_some() && largest[1].is_none() {
-        return Err(Error::column(name, "all held-out rows weigh zero").degenerate());
+        return Err(weightless("held-out"));
     }
     let units = [unit, largest[1].unwrap_or(0)];
     let values = all().map(|row| weight(row).map_or(0.0, |w| w.over(units[held_out(row) as usize]))).collect();
