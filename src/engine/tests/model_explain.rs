@@ -46,7 +46,7 @@ proptest! {
                 } else {
                     let leaf = &tree.leaves()[n.leaf.unwrap() as usize];
                     prop_assert_eq!(n.value, Some(leaf.value as f64 * m.scale));
-                    prop_assert_eq!((n.weight, n.count), (leaf.weight as f64, leaf.count as u64));
+                    prop_assert_eq!((n.weight, n.count), (leaf.weight as f64 * m.units.weight, leaf.count as u64));
                     prop_assert!(n.feature.is_none() && n.border.is_none() && n.gain.is_none() && n.missing_left.is_none());
                 }
             }
@@ -59,9 +59,9 @@ proptest! {
         // Importance from the table.
         for (f, ((gain, split), cover)) in m.importance(Importance::Gain).into_iter().zip(m.importance(Importance::Split)).zip(m.importance(Importance::Cover)).enumerate() {
             let mine = || table.iter().filter(|n| n.feature == Some(f as u32));
-            prop_assert!((gain - mine().filter_map(|n| n.gain).sum::<f64>()).abs() < 1e-6);
+            prop_assert!((gain - mine().filter_map(|n| n.gain).sum::<f64>()).abs() < 1e-6 * m.units.gain);
             prop_assert_eq!(split as usize, mine().filter(|n| n.gain.is_some()).count());
-            prop_assert!((cover - mine().map(|n| n.weight).sum::<f64>()).abs() < 1e-6);
+            prop_assert!((cover - mine().map(|n| n.weight).sum::<f64>()).abs() < 1e-6 * m.units.weight);
         }
     }
 
