@@ -466,7 +466,7 @@ fn errors_name_the_parameter_or_the_column() {
         (json!({ "cat_method": "partition" }), vec!["`cat_method`", "depthwise"]),
         (json!({ "cat_method": "hash" }), vec!["`cat_method`", "hash"]),
         (json!({ "ctr": [] }), vec!["`ctr`"]),
-        (json!({ "ctr": ["counter", "counter"] }), vec!["`ctr`", "distinct"]),
+        (json!({ "ctr": ["counter", "counter"] }), vec!["`ctr`", "is named twice"]),
         (json!({ "ctr": ["mean"] }), vec!["`ctr`", "mean"]),
         (json!({ "ctr_priors": [-1.0] }), vec!["`ctr_priors`"]),
         (json!({ "ctr_borders": 256 }), vec!["`ctr_borders`", "256"]),

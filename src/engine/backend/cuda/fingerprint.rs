@@ -16,7 +16,7 @@
 //! draws, so that these are chances of the draw, and nobody can prepare columns for it.
 
 use super::column::{Form, each_batch, fill_validity};
-use super::upload::{MOST_THREADS, PIECE, SMALL};
+use super::upload::{PIECE, SMALL};
 use crate::column::Column;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -108,7 +108,10 @@ impl Pieces {
     }
 }
 
-/// The fingerprints of the bytes that columns have now, by as many threads as would upload them.
+/// The most threads that hash: more than those that upload, which the bus keeps waiting; these read alone.
+const MOST_HASHERS: usize = 32;
+
+/// The fingerprints of the bytes that columns have now, by the threads there are.
 pub(super) fn fingerprints(columns: &[(&Column<'_>, Shape)]) -> Vec<Option<Fingerprint>> {
     let hashes: Vec<Pieces> = columns.iter().map(|(_, shape)| Pieces::new(*shape)).collect();
     let pieces: Vec<(usize, usize)> = columns
@@ -128,7 +131,7 @@ pub(super) fn fingerprints(columns: &[(&Column<'_>, Shape)]) -> Vec<Option<Finge
     };
     // Threads of their own, as for uploads.
     let bytes: usize = columns.iter().map(|(_, shape)| shape.bytes()).sum();
-    let threads = if bytes <= SMALL { 1 } else { rayon::current_num_threads().min(MOST_THREADS).min(pieces.len()) };
+    let threads = if bytes <= SMALL { 1 } else { rayon::current_num_threads().min(MOST_HASHERS).min(pieces.len()) };
     std::thread::scope(|scope| {
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();
@@ -291,10 +294,10 @@ mod tests {
             let best = (0..9).map(|_| time()).fold(f64::INFINITY, f64::min);
             println!("{what}, {threads} threads: {:.1} GB/s", shape.bytes() as f64 / best / 1e9);
         };
-        for threads in [1, 2, 4, 8] {
+        for threads in [1, 2, 4, 8, 16] {
             speed("a fingerprint of 10^8 f32", threads, &|| drop(std::hint::black_box(fingerprints(&[(&column, shape)]))));
         }
-        for threads in [1, 2, 4, 8] {
+        for threads in [1, 2, 4, 8, 16] {
             speed("read alone", threads, &|| {
                 use rayon::prelude::*;
                 let sum = |part: &[f32]| part.iter().fold(0u32, |sum, x| sum.wrapping_add(x.to_bits()));

@@ -23,7 +23,7 @@ use std::sync::{Mutex, PoisonError};
 pub const PIECE: usize = 4 << 20;
 
 /// Threads that copy: as many as it takes to keep the bus busy (6 reach 49 GB/s, 8 and more 52).
-pub(super) const MOST_THREADS: usize = 8;
+pub(super) const MOST_THREADS: usize = 16;
 
 /// Slots that wait for the next upload, at most: those of one; 64 MiB.
 const MOST_SLOTS: usize = 2 * MOST_THREADS;
