@@ -210,7 +210,7 @@ pub fn advice(parameter: &str, value: &Value, variants: &[String]) -> Option<Adv
     };
     find(&text).or_else(|| with_arguments(parameter, &text, variants)).or_else(|| match (parameter, &text) {
         // Our own words in other letters.
-        ("device", text) if value.as_str() != Some(text) && is_device(text) => Some(Advice::Means(text.into(), vec![])),
+        ("device", text) if value.as_str() != Some(text) && is_device(text) => Some(Advice::Means(text.as_str().into(), vec![])),
         // GPUs by number: "gpu:1", "1".
         ("device", text) => {
             let number: u32 = text.strip_prefix("gpu:").unwrap_or(text).parse().ok()?;
