@@ -204,7 +204,7 @@ pub fn advice(parameter: &str, value: &Value, variants: &[String]) -> Option<Adv
     let find = |text: &str| {
         let squashed = squashed(text);
         let same = |theirs: &&str| *theirs == text || (!squashed.is_empty() && self::squashed(theirs) == squashed);
-        let means = MEANS.iter().find(|(of, theirs, _)| *of == parameter && theirs.iter().any(|t| same(&t)));
+        let means = MEANS.iter().find(|(of, theirs, _)| *of == parameter && theirs.iter().any(same));
         let note = || NOTES.iter().find(|(of, theirs, _)| *of == parameter && theirs.contains(&text));
         means.map(|(.., ours)| Advice::Means((*ours).into(), vec![])).or_else(|| note().map(|(.., note)| Advice::Note(note)))
     };

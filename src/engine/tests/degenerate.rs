@@ -144,7 +144,7 @@ fn a_constant_of_classes_predicts_their_shares() {
     for p in [json!({}), json!({"loss": "multiclass"}), json!({"loss": "logloss"}), json!({"class_weight": {"only": 2.0, "other": 1.0}})] {
         let t = table(text(&["only"]), vec![0, 0]);
         let model = model(&t, p);
-        assert_eq!((model.outputs(), model.loss.clone()), (1, boosting::params::LossKind::Logloss));
+        assert_eq!((model.outputs(), model.loss), (1, boosting::params::LossKind::Logloss));
         assert!((predict(&model, &t)[0][1] - 1.0).abs() < 1e-14);
         assert_eq!(Predictor::new(model.clone()).class(&raw(&model, &t)), [0, 0]);
     }
@@ -324,7 +324,7 @@ fn float_target_mean_value_takes_classes() {
     let codes: Vec<u32> = (0..600).map(|i| ((i * i) % 37 > 17) as u32).collect();
     let fitted = |kind: &str, labels: Labels, codes: &[u32]| {
         let p = json!({"ctr": [kind], "trees": 5, "permutations": 1});
-        fit_text(&[column.clone()], Target::Classes { codes, labels }, p).unwrap()
+        fit_text(std::slice::from_ref(&column), Target::Classes { codes, labels }, p).unwrap()
     };
     let (float, shares) = (fitted("float_target_mean_value", Labels::Boolean, &codes), fitted("borders", Labels::Boolean, &codes));
     let leaves = |m: &Model| m.trees.iter().flat_map(|t| t.leaves().to_vec()).collect::<Vec<_>>();

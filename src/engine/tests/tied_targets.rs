@@ -35,7 +35,7 @@ fn shared_targets_do_not_end_the_learning() {
             let fit = |table: &Table, trees: u32| {
                 let p = params(json!({ "loss": loss, "alpha": alpha, "policy": policy, "trees": trees, "learning_rate": 0.2, "depth": 4,
                     "leaves": if policy == "leafwise" { Some(8) } else { None } }));
-                pinball(&raw(&table.fit(&p), &table)[0], &y, alpha)
+                pinball(&raw(&table.fit(&p), table)[0], &y, alpha)
             };
             let (early, late, unshared) = (fit(&table, 100), fit(&table, 300), fit(&noisy, 300));
             assert!(late < 0.95 * early, "{policy} {loss} {alpha}: {late} after 300 rounds, {early} after 100");
