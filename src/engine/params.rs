@@ -68,8 +68,8 @@ impl Problems {
     }
 }
 
-/// Parameters that came after models had been written: a model names them only where they are not at their default, so that
-/// one without them keeps its bytes, and its format version.
+/// Parameters that came after models had been written, none of which is a default: a model names them only where they are
+/// given, so that one without them keeps its bytes, and its format version.
 const LATER: [&str; 1] = ["positive"];
 
 /// Whether parameters that a model names are such as came later.
@@ -312,11 +312,10 @@ fn expected(name: &str, fault: &str, variants: &[String]) -> String {
 
 /// Parameters as a JSON object, without those that never change a model, which `never` names, and those of [`LATER`] that
 /// are at their default.
-pub(crate) fn to_json<T: Default + Serialize>(params: &T, never: &[&str]) -> Value {
+pub(crate) fn to_json(params: &impl Serialize, never: &[&str]) -> Value {
     let mut value = serde_json::to_value(params).unwrap_or_default();
-    let default = serde_json::to_value(T::default()).unwrap_or_default();
     if let Some(object) = value.as_object_mut() {
-        let silent = |name: &str, value: &Value| LATER.contains(&name) && default.get(name) == Some(value);
+        let silent = |name: &str, value: &Value| LATER.contains(&name) && value.is_null();
         object.retain(|name, value| !never.contains(&name.as_str()) && !silent(name, value));
     }
     value

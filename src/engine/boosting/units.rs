@@ -19,6 +19,29 @@ pub(crate) fn unit_exponent(largest: Option<i32>) -> i32 {
     }
 }
 
+/// Multiplication by `rest * 2^by`, for many numbers.
+struct Shift {
+    rest: f64,
+    by: i32,
+    /// The power, where f64 has it.
+    power: Option<f64>,
+}
+
+impl Shift {
+    fn new(rest: f64, by: i32) -> Shift {
+        Shift { rest, by, power: POWERS.contains(&by).then(|| libm::ldexp(1.0, by)) }
+    }
+
+    fn changes_nothing(&self) -> bool {
+        self.rest == 1.0 && self.by == 0
+    }
+
+    fn of(&self, x: f32) -> f32 {
+        let x = x as f64 * self.rest;
+        self.power.map_or_else(|| libm::ldexp(x, self.by), |power| x * power).min(f32::MAX as f64) as f32
+    }
+}
+
 /// Brings gains and weights of leaves, which are in units of each tree's `gains` (exponents), of the gradients' and of the
 /// weights' unit, into units of the model's: 1 wherever f32 has room for them. Gives the units of gains and of weights.
 pub(crate) fn settle(trees: &mut [Tree], gains: &[i32], gradient_unit: f64, weight_unit: f64) -> Units {
@@ -26,15 +49,21 @@ pub(crate) fn settle(trees: &mut [Tree], gains: &[i32], gradient_unit: f64, weig
     let weight = libm::ilogb(weight_unit);
     let rest = libm::ldexp(weight_unit, -weight);
     let common = 2 * libm::ilogb(gradient_unit) + weight;
-    let exponent = |x: f32, unit: i32| (x > 0.0).then(|| libm::ilogb(x as f64) + unit);
-    let largest = trees.iter().zip(gains).flat_map(|(t, own)| t.splits().map(move |s| exponent(s.gain, own + common)));
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
+    let exponent = |largest: f32, unit: i32| (largest > 0.0).then(|| libm::ilogb(largest as f64) + unit);
+    let largest = trees.iter().zip(gains).map(|(t, own)| exponent(t.splits().map(|s| s.gain).fold(0.0, larger), own + common));
     let gain_exponent = unit_exponent(largest.max().flatten());
-    let largest = trees.iter().flat_map(|t| t.leaves()).map(|leaf| exponent(leaf.weight, weight));
-    let weight_exponent = unit_exponent(largest.max().flatten());
-    let shifted = |x: f32, by: i32| libm::ldexp(x as f64 * rest, by).min(f32::MAX as f64) as f32;
+    let largest = trees.iter().flat_map(|t| t.leaves()).map(|leaf| leaf.weight).fold(0.0, larger);
+    let weight_exponent = unit_exponent(exponent(largest, weight));
+    let of_weights = Shift::new(rest, weight - weight_exponent);
     for (tree, own) in trees.iter_mut().zip(gains) {
-        tree.splits_mut().for_each(|s| s.gain = shifted(s.gain, own + common - gain_exponent));
-        tree.leaves_mut().iter_mut().for_each(|leaf| leaf.weight = shifted(leaf.weight, weight - weight_exponent));
+        let of_gains = Shift::new(rest, own + common - gain_exponent);
+        if !of_gains.changes_nothing() {
+            tree.splits_mut().for_each(|s| s.gain = of_gains.of(s.gain));
+        }
+        if !of_weights.changes_nothing() {
+            tree.leaves_mut().iter_mut().for_each(|leaf| leaf.weight = of_weights.of(leaf.weight));
+        }
     }
     Units { gain: libm::ldexp(1.0, gain_exponent), weight: libm::ldexp(1.0, weight_exponent) }
 }
