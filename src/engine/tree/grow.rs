@@ -261,8 +261,10 @@ impl Growth<'_> {
 
     /// A candidate as the tree keeps it. The first one says what gains are in units of.
     fn split(&mut self, c: &Candidate) -> Split {
-        let exponent = libm::ilogb(c.gain.clamp(f64::MIN_POSITIVE, f64::MAX));
-        let unit = *self.gain_exponent.get_or_insert(if GAINS.contains(&exponent) { 0 } else { exponent });
+        let unit = *self.gain_exponent.get_or_insert_with(|| {
+            let exponent = libm::ilogb(c.gain.clamp(f64::MIN_POSITIVE, f64::MAX));
+            if GAINS.contains(&exponent) { 0 } else { exponent }
+        });
         let gain = if unit == 0 { c.gain } else { libm::ldexp(c.gain, -unit) };
         Split { feature: c.feature, border: c.border, missing_left: c.missing_left, gain: gain.min(f32::MAX as f64) as f32 }
     }
