@@ -188,7 +188,7 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<
             .map_err(errors::compute)
         };
         // Whatever rows an encoder can be fitted to at all, it is fitted to: there is no constant beside.
-        let encoder = kwargs.on_error.apply(&target, |_| on_all_threads(&fit))?;
+        let encoder = kwargs.on_error.apply(&target, |_| on_all_threads(fit))?;
         Ok(fit::binary_series("encoder", encoder.map(|encoder| encoder.to_bytes())))
     })
 }

@@ -19,7 +19,7 @@ use taiga_engine::{forest, linear};
 pub enum Applied {
     Boosted(PlacedPredictor),
     Forest(PlacedForest),
-    Linear(linear::Predictor),
+    Linear(Box<linear::Predictor>),
 }
 
 /// What a model reads, of some rows.
@@ -85,7 +85,7 @@ impl Applied {
                 let predictor = Arc::new(forest::Predictor::new(forest));
                 PlacedForest::new(device, predictor).map(Applied::Forest).map_err(errors::compute)
             }
-            Fitted::Linear(model) => on_cpu(device, "linear models").map(|()| Applied::Linear(linear::Predictor::new(model))),
+            Fitted::Linear(model) => on_cpu(device, "linear models").map(|()| Applied::Linear(Box::new(linear::Predictor::new(model)))),
         }
     }
 
