@@ -198,10 +198,11 @@ impl Wanted {
             match find(&sparse.column) {
                 None => miss(&sparse.column, &format_args!("lists of {}", if sparse.text { "strings" } else { "integers" })),
                 Some(dtype) if !is_known(dtype) || values.is_some_and(|v| !is_known(v)) => {}
-                Some(dtype) => match (sparse.check(dtype, values)?, &sparse.values) {
-                    (false, Some(name)) => miss(name, &"lists of numbers"),
-                    _ => {}
-                },
+                Some(dtype) => {
+                    if let (false, Some(name)) = (sparse.check(dtype, values)?, &sparse.values) {
+                        miss(name, &"lists of numbers");
+                    }
+                }
             }
         }
         let faults = |faults: &[String]| listed(faults, "; ");
