@@ -21,7 +21,7 @@ train, new = logs.head(16_000), logs.tail(4_000)
 split = pl.col("line").str.split(" ")
 model = train.lazy().taiga.fit_sparse_lr("failed", split.alias("words"), hash_bits=18, l1=1e-4)
 print(model)
-right = new.lazy().select(split.alias("words"), "failed").select(((tg.predict(model) > 0.5) == pl.col("failed")).mean())
+right = new.lazy().select(((tg.predict(model, split.alias("words")) > 0.5) == pl.col("failed")).mean())
 print(
     f"{right.collect().item():.1%} of the new lines right, {model.coefficients().height} of {2**18:,} coefficients used"
 )

@@ -16,7 +16,7 @@ use taiga_engine::boosting::params::{BoostingParams, LossKind};
 use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::forest::{self, ForestParams};
 use taiga_engine::model::apply::Predictor;
-use taiga_engine::model::{Feature, Labels, Model};
+use taiga_engine::model::{Feature, Labels, Model, Units};
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::tree::model::{Child, Leaf, Node, Split, Tree};
 
@@ -57,6 +57,7 @@ fn model(symmetric: bool, r: Random) -> Model {
         labels: None,
         start: vec![0.0],
         scale: 1.0,
+        units: Units::default(),
         trees: (0..TREES).map(tree).collect(),
         rows: 1,
         history: None,
