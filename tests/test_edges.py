@@ -213,6 +213,8 @@ def test_nothing_panics(values: str, rows: int) -> None:
     for make, categorical in itertools.product(STATISTICS, [False, True]):
         column = "s" if categorical else "v"
         expr = make(column)
+        if rows == 0 and pl.__version__.startswith("1.0.") and "list.concat" in str(expr):
+            continue  # which panics in Polars itself
         for frame in [df, df.with_columns(v=pl.lit(None, dtype=F))]:
             try:
                 out = frame.select(expr.alias("out"))

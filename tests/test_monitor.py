@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 ENDLESS = """
@@ -93,6 +94,8 @@ except KeyboardInterrupt:
     ],
 )
 def test_ctrl_c_ends_a_fit(how: str, ends: str, tmp_path: Path) -> None:
+    if how == "sink" and pl.__version__.startswith("1.0."):
+        pytest.skip("this version of Polars can't sink what does not stream")
     with subprocess.Popen(
         [sys.executable, "-c", ENDLESS, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     ) as p:

@@ -19,7 +19,8 @@ pub fn numbers_for_classes(function: &'static str, target: &Series, classes: &st
         return Ok(());
     }
     let key = (function, target.name().to_string());
-    if WARNED.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) {
+    // Noted before it is said: groups are fitted side by side.
+    if !WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
         return Ok(());
     }
     let text = format!(
@@ -31,8 +32,8 @@ pub fn numbers_for_classes(function: &'static str, target: &Series, classes: &st
     // Where Python is on its way out nobody reads warnings. The main thread has released the GIL: it waits for Polars.
     let warned = Python::try_attach(|py| py.import("polars_taiga._warn")?.call_method1("warn", (text,)).map(|_| ()));
     if let Some(Err(error)) = warned {
+        WARNED.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         return Err(errors::data(error));
     }
-    WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
     Ok(())
 }
