@@ -280,7 +280,7 @@ struct CountKwargs {
 fn count_field(inputs: &[Field], kwargs: CountKwargs) -> PolarsResult<Field> {
     guarded("count_encode", || check_category(&inputs[0]))?;
     let dtype = if kwargs.normalize { DataType::Float64 } else { DataType::UInt32 };
-    guarded("count_encode", || Ok(Field::new(inputs[0].name().clone(), dtype)))
+    Ok(Field::new(inputs[0].name().clone(), dtype))
 }
 
 #[polars_expr(output_type_func_with_kwargs=count_field)]

@@ -1,6 +1,7 @@
 //! What the expressions that fit a model share: the table they read, and the value they give.
 
 use crate::columns::{self, Feature, Numbers};
+use crate::schema::InputSchema;
 use crate::{errors, monitor};
 use polars::prelude::*;
 use serde::Deserialize;
@@ -285,7 +286,7 @@ pub fn model_field() -> Field {
 }
 
 /// A model's bytes, or null, as that value.
-pub fn model_series(bytes: Option<Vec<u8>>) -> Series {
+fn model_series(bytes: Option<Vec<u8>>) -> Series {
     binary_series("model", bytes)
 }
 
@@ -294,9 +295,43 @@ pub fn binary_series(name: &str, bytes: Option<Vec<u8>>) -> Series {
     BinaryChunked::from_slice_options(name.into(), &[bytes]).into_series()
 }
 
+/// A learner's parameters, held against the type of the input by `check`.
+///
+/// # Errors
+/// What `from_json` and `check` say.
+pub fn checked<P>(
+    input: &DataType,
+    kwargs: &FitKwargs,
+    from_json: impl FnOnce(&serde_json::Value) -> taiga_engine::Result<P>,
+    check: impl FnOnce(&InputSchema, &P) -> PolarsResult<()>,
+) -> PolarsResult<P> {
+    let params = from_json(&kwargs.params()?).map_err(errors::compute)?;
+    check(&InputSchema::new(input)?, &params).map(|()| params)
+}
+
+/// The value of the expression `function` that fits: the bytes that `fit` makes of the input under the parameters that `checked`
+/// gives, or what stands for them by `on_error`.
+///
+/// # Errors
+/// What both say.
+pub fn fitted<P: Clone>(
+    function: &str,
+    inputs: &[Series],
+    kwargs: &FitKwargs,
+    checked: impl FnOnce(&DataType, &FitKwargs) -> PolarsResult<P>,
+    fit: impl Fn(&Parts, P, Option<bool>, Wanted) -> PolarsResult<Vec<u8>>,
+) -> PolarsResult<Series> {
+    guarded_fit(function, || {
+        let params = checked(inputs[0].dtype(), kwargs)?;
+        let parts = Parts::new(inputs)?;
+        let bytes = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
+        Ok(model_series(bytes))
+    })
+}
+
 /// Runs the body of the expression `function` that fits, as [`errors::expression`] does. After Ctrl-C in a query that Python will
 /// end by a `KeyboardInterrupt` it gives null, which nobody then sees, at once for fits that have not begun.
-pub fn guarded_fit(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
+fn guarded_fit(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
     let nothing = || Ok(Series::full_null("model".into(), 1, &DataType::Binary));
     if monitor::abandoned() {
         return nothing();

@@ -2,7 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
-use crate::fit::{self, FitKwargs, Parts, Wanted, guarded_fit, model_field};
+use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetData, is_of_classes};
@@ -68,8 +68,7 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: 
 
 /// The parameters, held against the input's type.
 fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<ForestParams> {
-    let params = ForestParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
-    check(&InputSchema::new(input)?, &params).map(|()| params)
+    fit::checked(input, kwargs, ForestParams::from_json, check)
 }
 
 fn forest_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
@@ -79,10 +78,7 @@ fn forest_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
 /// The forest of the struct that [`Parts`] describes, as one Binary value.
 #[polars_expr(output_type_func_with_kwargs=forest_field)]
 fn fit_forest(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    guarded_fit("fit_forest", || {
-        let params = checked(inputs[0].dtype(), &kwargs)?;
-        let parts = Parts::new(inputs)?;
-        let forest = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
-        Ok(fit::model_series(forest.map(|forest| forest.to_bytes())))
+    fit::fitted("fit_forest", inputs, &kwargs, checked, |parts, params, progress, wanted| {
+        Ok(fit(parts, params, progress, wanted)?.to_bytes())
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
-use crate::fit::{self, FitKwargs, Parts, Wanted, guarded_fit, model_field, needs_held_out};
+use crate::fit::{self, FitKwargs, Parts, Wanted, model_field, needs_held_out};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
@@ -71,8 +71,7 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: 
 
 /// The parameters, held against the input's type.
 fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<LinearParams> {
-    let params = LinearParams::from_json(&kwargs.params()?).map_err(errors::compute)?;
-    check(&InputSchema::new(input)?, &params).map(|()| params)
+    fit::checked(input, kwargs, LinearParams::from_json, check)
 }
 
 fn linear_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
@@ -82,10 +81,7 @@ fn linear_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
 /// The model of the struct that [`Parts`] describes, as one Binary value.
 #[polars_expr(output_type_func_with_kwargs=linear_field)]
 fn fit_sparse_lr(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    guarded_fit("fit_sparse_lr", || {
-        let params = checked(inputs[0].dtype(), &kwargs)?;
-        let parts = Parts::new(inputs)?;
-        let model = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
-        Ok(fit::model_series(model.map(|model| model.to_bytes())))
+    fit::fitted("fit_sparse_lr", inputs, &kwargs, checked, |parts, params, progress, wanted| {
+        Ok(fit(parts, params, progress, wanted)?.to_bytes())
     })
 }

@@ -197,7 +197,7 @@ struct HistogramKwargs {
 fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Field> {
     guarded("histogram", || check_columns(inputs, 1, kwargs.weighted))?;
     let dtype = list_of(&["lower", "upper"], kwargs.weighted, kwargs.params.density);
-    guarded("histogram", || Ok(Field::new(name_of(inputs, 1 + kwargs.weighted as usize), dtype)))
+    Ok(Field::new(name_of(inputs, 1 + kwargs.weighted as usize), dtype))
 }
 
 /// `inputs`: the values, and the weights where there are any.
@@ -233,7 +233,7 @@ struct Histogram2dKwargs {
 fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResult<Field> {
     guarded("histogram2d", || check_columns(inputs, 2, kwargs.weighted))?;
     let dtype = list_of(&["x_lower", "x_upper", "y_lower", "y_upper"], kwargs.weighted, kwargs.params.density);
-    guarded("histogram2d", || Ok(Field::new(name_of(inputs, 2), dtype)))
+    Ok(Field::new(name_of(inputs, 2), dtype))
 }
 
 /// `inputs`: a struct of the values of x, those of y, and the weights where there are any.
