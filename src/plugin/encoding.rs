@@ -8,11 +8,11 @@ mod target;
 use crate::categories;
 use crate::columns::{self, check_number};
 use crate::errors::{self, expression, guarded};
+use crate::export::export;
 use crate::fit::{self, Fields, OnError};
 use crate::schema::{InputSchema, check_names, check_number_field, is_known, unnest};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
-use pyo3_polars::derive::polars_expr;
 use rayon::prelude::*;
 use serde::Deserialize;
 use taiga_engine::backend::columns::with_columns;
@@ -102,7 +102,6 @@ fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<F
 }
 
 /// `inputs`: category, target, then weight, order and folds where there are any.
-#[polars_expr(output_type_func_with_kwargs=target_encode_field)]
 fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series> {
     expression("target_encode", || {
         let params = params_of(&kwargs.params)?;
@@ -133,6 +132,8 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series
         values_series(category.name(), rows, values, classes.as_deref())
     })
 }
+
+export!(target_encode, target_encode_field, TargetKwargs);
 
 #[derive(Deserialize)]
 struct EncoderKwargs {
@@ -166,7 +167,6 @@ fn encoder_field(inputs: &[Field], kwargs: EncoderKwargs) -> PolarsResult<Field>
 
 /// The one input is a struct of the categories and of structs of the target and the weight: see
 /// [`crate::fit::Parts`].
-#[polars_expr(output_type_func_with_kwargs=encoder_field)]
 fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<Series> {
     expression("fit_target_encoder", || {
         check_encoder(inputs[0].dtype(), &kwargs)?;
@@ -192,6 +192,8 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<
         Ok(fit::binary_series("encoder", encoder.map(|encoder| encoder.to_bytes())))
     })
 }
+
+export!(fit_target_encoder, encoder_field, EncoderKwargs);
 
 #[derive(Deserialize)]
 struct WoeKwargs {
@@ -243,12 +245,11 @@ fn spread<T: Copy + Send + Sync>(codes: &[u32], values: &[T]) -> Vec<T> {
     codes.par_iter().map(|code| values[*code as usize]).collect()
 }
 
-fn woe_field(inputs: &[Field]) -> PolarsResult<Field> {
+fn woe_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
     guarded("woe", || check_evidence(inputs))?;
     Ok(Field::new(inputs[0].name().clone(), DataType::Float64))
 }
 
-#[polars_expr(output_type_func=woe_field)]
 fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     expression("woe", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
@@ -257,12 +258,13 @@ fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     })
 }
 
-fn information_field(inputs: &[Field]) -> PolarsResult<Field> {
+export!(woe, woe_field, WoeKwargs);
+
+fn information_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
     guarded("information_value", || check_evidence(inputs))?;
     Ok(Field::new(inputs[0].name().clone(), DataType::Float64))
 }
 
-#[polars_expr(output_type_func=information_field)]
 fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     expression("information_value", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
@@ -271,6 +273,8 @@ fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Serie
         Ok(Series::new(inputs[0].name().clone(), [value]))
     })
 }
+
+export!(information_value, information_field, WoeKwargs);
 
 #[derive(Deserialize)]
 struct CountKwargs {
@@ -283,7 +287,6 @@ fn count_field(inputs: &[Field], kwargs: CountKwargs) -> PolarsResult<Field> {
     Ok(Field::new(inputs[0].name().clone(), dtype))
 }
 
-#[polars_expr(output_type_func_with_kwargs=count_field)]
 fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> {
     expression("count_encode", || {
         let name = inputs[0].name().clone();
@@ -301,7 +304,9 @@ fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> 
     })
 }
 
-fn combine_field(inputs: &[Field]) -> PolarsResult<Field> {
+export!(count_encode, count_field, CountKwargs);
+
+fn combine_field(inputs: &[Field], _: CombineKwargs) -> PolarsResult<Field> {
     guarded("combine", || unnest(inputs).iter().try_for_each(check_category))?;
     Ok(Field::new("combination".into(), DataType::UInt32))
 }
@@ -311,7 +316,6 @@ struct CombineKwargs {
     device: String,
 }
 
-#[polars_expr(output_type_func=combine_field)]
 fn combine(inputs: &[Series], kwargs: CombineKwargs) -> PolarsResult<Series> {
     expression("combine", || {
         let columns = columns::unnest(&broadcast(inputs)?)?;
@@ -323,3 +327,5 @@ fn combine(inputs: &[Series], kwargs: CombineKwargs) -> PolarsResult<Series> {
         Ok(UInt32Chunked::from_vec("combination".into(), codes.0).into_series())
     })
 }
+
+export!(combine, combine_field, CombineKwargs);

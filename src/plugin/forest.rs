@@ -2,6 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
+use crate::export::export;
 use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
@@ -9,7 +10,6 @@ use crate::target::{TargetData, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
-use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::params::LossKind;
 use taiga_engine::forest::params::Criterion;
 use taiga_engine::forest::{self, Forest, ForestParams, Input};
@@ -76,9 +76,10 @@ fn forest_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
 }
 
 /// The forest of the struct that [`Parts`] describes, as one Binary value.
-#[polars_expr(output_type_func_with_kwargs=forest_field)]
 fn fit_forest(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     fit::fitted("fit_forest", inputs, &kwargs, checked, |parts, params, progress, wanted| {
         Ok(fit(parts, params, progress, wanted)?.to_bytes())
     })
 }
+
+export!(fit_forest, forest_field, FitKwargs);

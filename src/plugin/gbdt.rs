@@ -2,6 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
+use crate::export::export;
 use crate::fit::{self, FitKwargs, Parts, Wanted, model_field, needs_held_out};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
@@ -9,7 +10,6 @@ use crate::target::{TargetData, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
-use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::params::LossKind;
 use taiga_engine::boosting::schema::{self, TargetKind};
 use taiga_engine::boosting::{self, BoostingParams, Input};
@@ -81,7 +81,6 @@ fn gbdt_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
 }
 
 /// The model of the struct that [`Parts`] describes, as one Binary value.
-#[polars_expr(output_type_func_with_kwargs=gbdt_field)]
 fn fit_gbdt(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     fit::fitted(
         "fit_gbdt",
@@ -91,3 +90,5 @@ fn fit_gbdt(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
         |parts, params, progress, wanted| Ok(fit(parts, params, progress, wanted)?.to_bytes()),
     )
 }
+
+export!(fit_gbdt, gbdt_field, FitKwargs);

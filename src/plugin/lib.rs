@@ -7,6 +7,7 @@ mod columns;
 mod device;
 mod encoding;
 mod errors;
+mod export;
 mod fit;
 mod fitted;
 mod forest;

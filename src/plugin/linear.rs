@@ -2,6 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
+use crate::export::export;
 use crate::fit::{self, FitKwargs, Parts, Wanted, model_field, needs_held_out};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
@@ -9,7 +10,6 @@ use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetData, is_of_classes};
 use crate::threads::FitThreads;
 use polars::prelude::*;
-use pyo3_polars::derive::polars_expr;
 use taiga_engine::boosting::params::LossKind;
 use taiga_engine::linear::{self, Input, LinearModel, LinearParams};
 use taiga_engine::provenance::Provenance;
@@ -79,9 +79,10 @@ fn linear_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
 }
 
 /// The model of the struct that [`Parts`] describes, as one Binary value.
-#[polars_expr(output_type_func_with_kwargs=linear_field)]
 fn fit_sparse_lr(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
     fit::fitted("fit_sparse_lr", inputs, &kwargs, checked, |parts, params, progress, wanted| {
         Ok(fit(parts, params, progress, wanted)?.to_bytes())
     })
 }
+
+export!(fit_sparse_lr, linear_field, FitKwargs);

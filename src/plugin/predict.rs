@@ -7,13 +7,13 @@ pub mod wanted;
 use crate::cache::Cache;
 use crate::columns;
 use crate::errors::{self, expression, guarded};
+use crate::export::export;
 use crate::fitted::Fitted;
 use crate::schema;
 use crate::threads::for_blocks;
 use applied::{Applied, Inputs};
 use output::{Output, PredictKwargs};
 use polars::prelude::*;
-use pyo3_polars::derive::polars_expr;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -215,7 +215,6 @@ fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Fie
 }
 
 /// `inputs`: the model (one, or one a row), then the columns.
-#[polars_expr(output_type_func_with_kwargs=prediction_field)]
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
     expression("predict", || {
         let output = Output::new(&kwargs)?;
@@ -229,3 +228,5 @@ fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
         }
     })
 }
+
+export!(predict, prediction_field, PredictKwargs);

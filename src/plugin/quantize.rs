@@ -2,6 +2,7 @@
 
 use crate::columns::{Numbers, number_type};
 use crate::errors::{self, expression, guarded};
+use crate::export::export;
 use crate::schema::is_known;
 use crate::statistics::{check_values, numbers};
 use crate::threads::on_all_threads;
@@ -9,7 +10,6 @@ use arrow2::array::PrimitiveArray;
 use arrow2::bitmap::MutableBitmap;
 use arrow2::types::NativeType;
 use polars::prelude::*;
-use pyo3_polars::derive::polars_expr;
 use serde::Deserialize;
 use std::sync::{Mutex, PoisonError};
 use taiga_engine::backend::columns::{BLOCK, with_columns, with_sorting_columns};
@@ -45,13 +45,12 @@ fn fit_borders(numbers: &Numbers, kwargs: &BordersKwargs) -> PolarsResult<Vec<f6
     run(rows, fit).map_err(errors::compute)
 }
 
-fn borders_field(inputs: &[Field]) -> PolarsResult<Field> {
+fn borders_field(inputs: &[Field], _: BordersKwargs) -> PolarsResult<Field> {
     guarded("borders", || check_values(&inputs[0]))?;
     Ok(Field::new(inputs[0].name().clone(), DataType::List(Box::new(DataType::Float64))))
 }
 
 /// The borders of one column as one list.
-#[polars_expr(output_type_func=borders_field)]
 fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
     expression("borders", || {
         let numbers = numbers(&inputs[0])?;
@@ -60,6 +59,8 @@ fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
         Ok(Series::new(inputs[0].name().clone(), [list]))
     })
 }
+
+export!(borders, borders_field, BordersKwargs);
 
 #[derive(Deserialize)]
 struct QuantizeKwargs {
@@ -128,7 +129,6 @@ where
 }
 
 /// `inputs`: the values, then the borders where they are given.
-#[polars_expr(output_type_func_with_kwargs=codes_field)]
 fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
     expression("quantize", || {
         let numbers = numbers(&inputs[0])?;
@@ -144,3 +144,5 @@ fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
         }
     })
 }
+
+export!(quantize, codes_field, QuantizeKwargs);

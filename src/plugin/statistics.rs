@@ -2,12 +2,12 @@
 
 use crate::columns::{Numbers, number_type};
 use crate::errors::{self, expression, guarded};
+use crate::export::export;
 use crate::schema::{check_number_field, is_known};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3_polars::derive::polars_expr;
 use serde::Deserialize;
 use taiga_engine::backend::columns::with_columns;
 use taiga_engine::stats::{AxisParams, Heights, Histogram2dParams, HistogramParams, Number, PARALLEL_FROM};
@@ -105,7 +105,6 @@ struct MinMaxKwargs {
 }
 
 /// The smallest and the largest value of one column.
-#[polars_expr(output_type_func_with_kwargs=min_max_field)]
 fn min_max(inputs: &[Series], kwargs: MinMaxKwargs) -> PolarsResult<Series> {
     expression("min_max", || {
         let inputs = [named(&inputs[0], &kwargs.name)];
@@ -117,6 +116,8 @@ fn min_max(inputs: &[Series], kwargs: MinMaxKwargs) -> PolarsResult<Series> {
         Ok(StructChunked::from_series(inputs[0].name().clone(), 1, fields.iter())?.into_series())
     })
 }
+
+export!(min_max, min_max_field, MinMaxKwargs);
 
 /// The name of what stands over a bin, and its type.
 fn height(weighted: bool, density: bool) -> Field {
@@ -201,7 +202,6 @@ fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Fi
 }
 
 /// `inputs`: the values, and the weights where there are any.
-#[polars_expr(output_type_func_with_kwargs=histogram_field)]
 fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series> {
     expression("histogram", || {
         let mut columns = columns_of(inputs, 1 + kwargs.weighted as usize)?;
@@ -223,6 +223,8 @@ fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series>
     })
 }
 
+export!(histogram, histogram_field, HistogramKwargs);
+
 #[derive(Deserialize)]
 struct Histogram2dKwargs {
     params: Histogram2dParams,
@@ -237,7 +239,6 @@ fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResul
 }
 
 /// `inputs`: a struct of the values of x, those of y, and the weights where there are any.
-#[polars_expr(output_type_func_with_kwargs=histogram2d_field)]
 fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> PolarsResult<Series> {
     expression("histogram2d", || {
         let columns = columns_of(inputs, 2 + kwargs.weighted as usize)?;
@@ -261,6 +262,8 @@ fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> PolarsResult<Ser
         as_list(columns[0].name(), &fields)
     })
 }
+
+export!(histogram2d, histogram2d_field, Histogram2dKwargs);
 
 /// `bins`, `range` and `edges` of one column.
 type Axis = (Option<i64>, Option<(f64, f64)>, Option<Vec<f64>>);

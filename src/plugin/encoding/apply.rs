@@ -4,12 +4,12 @@ use super::values_type;
 use crate::cache::Cache;
 use crate::categories::{check_kind, check_type, lookup_codes};
 use crate::errors::{self, expression, guarded};
+use crate::export::export;
 use crate::fitted::unlabelled;
 use crate::predict::{check_models, distinct_models, models_of, wanted};
 use crate::schema::is_known;
 use crate::threads::for_blocks;
 use polars::prelude::*;
-use pyo3_polars::derive::polars_expr;
 use serde::Deserialize;
 use std::sync::Arc;
 use taiga_engine::encoding::TargetEncoder;
@@ -108,7 +108,6 @@ fn encode_field(inputs: &[Field], kwargs: EncodeKwargs) -> PolarsResult<Field> {
 }
 
 /// `inputs`: the column, then the encoder (one, or one a row).
-#[polars_expr(output_type_func_with_kwargs=encode_field)]
 fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
     expression("encode", || {
         let encoders = models_of(&inputs[1], ENCODER)?;
@@ -129,3 +128,5 @@ fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
         encode_each(&encoders, &series, classes)
     })
 }
+
+export!(encode, encode_field, EncodeKwargs);

@@ -125,9 +125,7 @@ pub fn weights(series: &Series) -> PolarsResult<Vec<f64>> {
 /// For what has no order, naming the column and its type.
 pub fn check_order(name: &str, dtype: &DataType) -> PolarsResult<()> {
     match dtype {
-        DataType::List(_) | DataType::Array(..) | DataType::Object(_) => {
-            Err(errors::mistyped(name, format!("its type is {dtype}, which has no order")))
-        }
+        DataType::List(_) | DataType::Array(..) => Err(errors::mistyped(name, format!("its type is {dtype}, which has no order"))),
         _ => Ok(()),
     }
 }
