@@ -1,45 +1,68 @@
 # polars-taiga. `make help` lists what there is to make.
 #
 # Everything Python lives in .venv, everything built in target/ and build/. A step that is done
-# leaves a stamp, so repeating a target is quick. One Cargo profile (release) serves the wheel, the
-# tests and the lints.
+# leaves a stamp, so repeating a target is quick.
+#
+# CUDA=1 builds the GPU kernels and what launches them too, which fetches nvcc (271 MB) where there is none. Unless
+# somebody says, they are built where this machine has a GPU. `make kernels`, `make test` and `make wheel` always do.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo examples test test-rust test-python test-oldest test-cuda kernels bench lint docs clean
+.PHONY: help setup build kernels demo examples test test-all test-rust test-python test-oldest test-cuda wheel bench lint docs clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := build/oldest
+CUDA ?= $(if $(wildcard /dev/nvidiactl),1)
+override CUDA := $(filter-out 0,$(CUDA))
+BUILT := $(VENV)/$(if $(CUDA),.build-cuda,.build)
 unexport DATA TARGET
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-ENGINE := --release -p taiga-engine -p taiga-kernels
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src kernels -type f -not -path '*/tests/*')
+ENGINE := -p taiga-engine -p taiga-kernels
+FEATURES := $(if $(CUDA),--features taiga-engine/cuda)
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src kernels -type f -not -path '*/tests/*' -not -path '*/benches/*')
 PYTHON_SOURCES := $(shell find python -type f -name '*.py*' 2>/dev/null)
 
 help: ## List the targets
 	@echo 'polars-taiga: tree ensembles, sparse linear models and encodings as Polars expressions. Targets:'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-setup: $(VENV)/.setup ## Make .venv with everything that building, testing and comparing needs
+setup: $(VENV)/.setup-test ## Make .venv with everything that building, testing and comparing needs
 
 $(VENV)/.setup: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 		|| { echo "$(PYTHON) is older than 3.10; name another one: make setup PYTHON=python3.12" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'   # the first that knows dependency groups
-	$(BIN)/python -m pip install --quiet --upgrade polars --group build --group test --group bench --group lint
+	$(BIN)/python -m pip install --quiet --upgrade polars --group build --group demo
 	@touch $@
 
-build: $(VENV)/.build ## Build the plugin and install it into .venv
+$(VENV)/.setup-test: $(VENV)/.setup
+	$(BIN)/python -m pip install --quiet --group build --group demo --group test --group bench --group lint
+	@touch $@
 
-$(VENV)/.build: $(VENV)/.setup $(VENV)/.nvcc $(SOURCES)
+# nvcc as NVIDIA's Python packages, only where no other nvcc is at hand (see kernels/build.rs).
+NVCC_PACKAGES := $(patsubst %,'%==13.0.*',nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl nvidia-cuda-runtime)
+
+$(VENV)/.nvcc: $(VENV)/.setup
+	test -n "$${NVCC:-}" || command -v nvcc > /dev/null || $(BIN)/python -m pip install --quiet $(NVCC_PACKAGES)
+	@touch $@
+
+build: $(BUILT) ## Build the plugin and install it into .venv
+
+kernels: $(VENV)/.build-cuda ## Build the plugin with its GPU kernels, where this machine has no GPU too
+
+$(VENV)/.build: $(VENV)/.setup $(SOURCES)
+	$(BIN)/maturin develop --release --strip --no-default-features
+	@touch $@
+
+$(VENV)/.build-cuda: $(VENV)/.setup $(VENV)/.nvcc $(SOURCES)
 	$(BIN)/maturin develop --release --strip
-	@touch $@
+	@touch $(VENV)/.build $@
 
 demo: build ## Run the main job on real data; your own: make demo DATA=file.csv TARGET=column
 	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(TARGET),--target '$(TARGET)')
@@ -47,12 +70,15 @@ demo: build ## Run the main job on real data; your own: make demo DATA=file.csv 
 examples: build ## Run the numbered examples
 	@set -e; for example in examples/[0-9]*.py; do echo "== $$example"; $(BIN)/python $$example; done
 
-test: lint test-rust kernels test-python test-oldest ## Lint, compile the kernels, and run every test
+test: ## Lint, compile the kernels, and run every test
+	$(MAKE) --no-print-directory CUDA=1 test-all
 
-test-rust: ## Test the engine and the kernels, doctests included; no Python, no Polars
-	cargo test $(ENGINE)
+test-all: lint test-rust test-python test-oldest
 
-test-python: build ## Test the expressions with the newest Polars, and run the docstrings and the examples
+test-rust: $(if $(CUDA),$(VENV)/.nvcc) ## Test the engine and the kernels, doctests included, overflows checked; no Python, no Polars
+	cargo test --profile checked $(ENGINE) $(FEATURES)
+
+test-python: build $(VENV)/.setup-test ## Test the expressions with the newest Polars, and run the docstrings and the examples
 	$(BIN)/python -m pytest tests
 	$(BIN)/python -m pytest --doctest-modules --pyargs polars_taiga
 	$(MAKE) --no-print-directory examples > /dev/null
@@ -62,9 +88,9 @@ test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pypr
 	$(OLDEST)/bin/python -m pytest tests
 
 # The wheel goes into a second environment with the lower bound of the dependency on Polars.
-$(OLDEST)/.setup: $(VENV)/.build $(PYTHON_SOURCES)
+$(OLDEST)/.setup: $(BUILT) $(PYTHON_SOURCES)
 	rm -rf build/wheel
-	$(BIN)/maturin build --release --strip --interpreter $(BIN)/python --out build/wheel
+	$(BIN)/maturin build --release --strip $(if $(CUDA),,--no-default-features) --interpreter $(BIN)/python --out build/wheel
 	test -x $(OLDEST)/bin/python || $(BIN)/python -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	oldest="$$(sed -nE 's/.*"polars *>= *([0-9.]+).*/\1/p' pyproject.toml | head -n 1)" && test -n "$$oldest" \
@@ -72,32 +98,21 @@ $(OLDEST)/.setup: $(VENV)/.build $(PYTHON_SOURCES)
 	$(OLDEST)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
 	@touch $@
 
-# Quick checks first. For the plugin Clippy runs as the compiler's wrapper in an ordinary build, with the settings
-# that maturin gives PyO3, so that it finds the dependencies as the build left them: `cargo clippy`
-# would compile all of Polars once more, and the next build again.
-CLIPPY := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ PYO3_BUILD_EXTENSION_MODULE=1 \
-	PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)" cargo build --quiet --release
+wheel: $(VENV)/.setup $(VENV)/.nvcc ## Build the wheel to release into dist/, kernels for all architectures inside
+	TAIGA_CUDA_ARCHITECTURES= $(BIN)/maturin build --release --strip --interpreter $(BIN)/python --out dist
 
-lint: build ## Formatting, clippy, ruff and mypy
+# Quick checks first. The plugin is checked with the settings that maturin gives PyO3: with others, PyO3 and all of
+# Polars behind it would be built again.
+MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
+
+lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff and mypy
 	cargo fmt --all -- --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python
-	$(CLIPPY) -p polars-taiga --lib
-	cargo clippy --quiet $(ENGINE) --all-targets -- -D warnings
-	cargo clippy --quiet $(ENGINE) --features taiga-engine/cuda --all-targets -- -D warnings
-
-# nvcc as NVIDIA's Python packages: 271 MB, so only where no other nvcc is at hand (see kernels/build.rs).
-NVCC_PACKAGES := $(patsubst %,'%==13.0.*',nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl nvidia-cuda-runtime)
-
-$(VENV)/.nvcc: $(VENV)/.setup
-	test -n "$${NVCC:-}" || command -v nvcc > /dev/null || $(BIN)/python -m pip install --quiet $(NVCC_PACKAGES)
-	@touch $@
-
-kernels: $(VENV)/.nvcc ## Compile the GPU kernels, the CUDA backend and their tests (fetches nvcc into .venv), and run what needs no GPU
-	cargo test --release -p taiga-engine --features cuda --no-run
-	cargo test --release -p taiga-engine --features cuda --lib backend::cuda
-	cargo test --release -p taiga-engine --features cuda --test cuda_device
+	$(MATURIN) cargo clippy --quiet --release -p polars-taiga $(if $(CUDA),,--no-default-features) -- -D warnings
+	cargo clippy --quiet --release $(ENGINE) --all-targets -- -D warnings
+	$(if $(CUDA),cargo clippy --quiet --release $(ENGINE) $(FEATURES) --all-targets -- -D warnings)
 
 # Tests of a GPU are ignored unless asked for; these are for hand: all 2^32 arguments, and times.
 AT_LENGTH := f32_maths_has_the_same_bits_for_every_argument timing
@@ -105,7 +120,7 @@ AT_LENGTH := f32_maths_has_the_same_bits_for_every_argument timing
 test-cuda: $(VENV)/.nvcc ## Compare GPU and CPU bit by bit; fails without a GPU
 	cargo test --release -p taiga-engine --features cuda --test 'cuda_*' -- --include-ignored $(patsubst %,--skip %,$(AT_LENGTH))
 
-bench: build ## Measure side by side with the peers (about an hour; see benchmarks/README.md)
+bench: build $(VENV)/.setup-test ## Measure side by side with the peers (about an hour; see benchmarks/README.md)
 	$(BIN)/python -m benchmarks.train --trees 25,50,100,200
 	$(BIN)/python -m benchmarks.train --sizes 100000x200,5000x20 --out build/benchmarks/train-sizes.jsonl
 	$(BIN)/python -m benchmarks.predict
