@@ -142,8 +142,8 @@ fn note(class: &'static str, message: &str) {
     classes.push_front((class, message.to_string()));
 }
 
-/// The name of the exception in `polars.exceptions`, or of Python's `MemoryError`, for an error of ours that came through Polars as a `ComputeError` of this
-/// text; none where it is that.
+/// The name of the exception, in `polars.exceptions` or Python's own `MemoryError`, for an error of ours that came through
+/// Polars as a `ComputeError` of this text; none where it is that.
 #[pyfunction]
 pub fn error_class(text: &str) -> Option<&'static str> {
     let classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -95,11 +95,11 @@ pub(crate) struct Csr<'a> {
 fn reserve(sparse: &SparseRows<'_>) -> Result<Reservation> {
     let of = |chunk: &ListChunk<'_>, borrowed: fn(&Values<'_>) -> bool| match &chunk.items {
         Items::Numbers(items) if borrowed(&items.values()) => 0,
-        items => 4 * items.len() as u64,
+        _ => 4 * chunk.offsets.items() as u64,
     };
     let numbers = sparse.features.chunks.iter().map(|c| of(c, |v| matches!(v, Values::U32(_) | Values::I32(_))));
     let values = sparse.values.iter().flat_map(|v| &v.chunks).map(|c| of(c, |v| matches!(v, Values::F32(_))));
-    let bytes = numbers.chain(values).sum();
+    let bytes = numbers.chain(values).fold(0, u64::saturating_add);
     memory::reserve(&format!("the entries of `{}`", sparse.features.name), bytes, "use List(UInt32) with List(Float32), or fewer rows")
 }
 

@@ -18,6 +18,7 @@ use crate::backend::linear::{LinearBackend, Residuals};
 use crate::boosting::Monitor;
 use crate::column::Column;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::numerics::fixed::round64;
 use crate::numerics::math::{exp64, ln64, sigmoid64, softplus64};
 use crate::numerics::reduce::{BLOCK, add_in_order};
@@ -45,9 +46,13 @@ pub(crate) struct Passes<'p, 'a> {
     pub precision: Precision,
 }
 
-/// How many of a team's threads have sums of their own.
+/// How many of a team's threads have sums of their own: as few as memory makes necessary, and no other sums for that.
 pub(super) fn adders(team: &Team, problem: &Problem<'_>) -> usize {
-    team.size().min(MOST_SUMS / (8 * problem.width * problem.outputs + 1)).max(1)
+    let bytes = 8 * problem.width * problem.outputs + 1;
+    let large = team.size() > 1 && bytes > 1 << 20;
+    let free = if large { memory::available() } else { None };
+    let most = free.map_or(MOST_SUMS, |free| MOST_SUMS.min(free as usize / 4));
+    team.size().min(most / bytes).max(1)
 }
 
 impl<'p, 'a> Passes<'p, 'a> {
