@@ -101,8 +101,8 @@ impl ColumnBackend for CpuColumns {
 
     fn borders(&self, column: &Column<'_>, params: &BorderParams) -> Result<Vec<f64>> {
         let sampled = column.len().min(params.sample) as u64;
-        // The sample, and the keys that are sorted, which are half as wide for floats of 32 bits.
-        let _reserved = memory::reserve(&format!("borders of a sample of {sampled} rows"), 12 * sampled, "lower `sample`")?;
+        // The sample, and keys that are sorted from one place to another, of 32 bits where those will do.
+        let _reserved = memory::reserve(&format!("borders of a sample of {sampled} rows"), 16 * sampled, "lower `sample`")?;
         Ok(fit_borders(column, params))
     }
 

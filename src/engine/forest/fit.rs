@@ -389,9 +389,7 @@ impl Fit<'_, '_> {
     ) -> Result<Forest> {
         let place = self.place(self.refused(targets))?;
         let growing = if matches!(place, Place::Cpu(_)) { self.growing_bytes(kind) } else { 0 };
-        let reserved = self.reserve(self.table_bytes(growing, truth.outputs()))?;
-        // Of predictions out of bag the last part is taken at the very end: it is promised until then.
-        let _reserved = reserved;
+        let _reserved = self.reserve(self.table_bytes(growing, truth.outputs()))?;
         match self.params.splitter {
             Splitter::Histogram => {
                 let table = table::binned(self.team, self.table, self.alike, interrupted)?;
@@ -408,8 +406,8 @@ impl Fit<'_, '_> {
         }
     }
 
-    /// Bytes of the codes, and of the largest of what is needed beside them: what values are ranked by, for each thread; or sums
-    /// of predictions out of bag together with `growing` or, in the end, with the predictions themselves. No less than that.
+    /// Bytes of the codes, and of the larger of what is needed beside them: what values are ranked by, for each thread; or sums of
+    /// predictions out of bag together with `growing`. (The predictions take the sums' place, block after block.) No less than that.
     fn table_bytes(&self, growing: u64, outputs: usize) -> u64 {
         let (rows, features) = (self.input.features[0].len() as u64, self.input.features.len() as u64);
         // By feature and by row; or ranks.
@@ -417,9 +415,8 @@ impl Fit<'_, '_> {
             Splitter::Histogram => (2, 0),
             Splitter::Exact | Splitter::Random => (4, 16 * rows * features.min(self.team.size() as u64)),
         };
-        let predictions = product(&[8, rows, outputs as u64]);
-        let (sums, predictions) = if self.params.oob() { (sum(&[4 * rows, predictions]), predictions) } else { (0, 0) };
-        sum(&[product(&[code, rows, features]), ranking.max(sum(&[sums, growing.max(predictions)]))])
+        let sums = if self.params.oob() { product(&[rows, 4 + 8 * outputs as u64]) } else { 0 };
+        sum(&[product(&[code, rows, features]), ranking.max(sum(&[sums, growing]))])
     }
 
     /// Bytes of the rows of the trees that grow at the same time: how often each is drawn, and those that are, twice.

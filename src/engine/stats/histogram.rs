@@ -49,20 +49,24 @@ pub struct Histogram {
 pub fn histogram(column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
     params.validate()?;
     let bins = params.axis.bins();
-    let _reserved = reserve(column.len(), bins, weights.is_some(), &format!("a histogram of {bins} bins"))?;
+    let _reserved = reserve(column.len(), bins, bins, weights.is_some(), &format!("a histogram of {bins} bins"))?;
     by_steps(column, weights.is_some(), params, &mut CpuSteps { column, weights })
 }
 
-/// Reserves what all threads count or sum `bins` bins in, and the bins themselves.
+/// Reserves what all threads count or sum `cells` cells in, and `edges` edges and what finds a value among them.
 ///
 /// # Errors
 /// [`crate::Error::Memory`].
-pub(super) fn reserve(rows: usize, bins: usize, weighted: bool, what: &str) -> Result<Reservation> {
+pub(super) fn reserve(rows: usize, cells: usize, edges: usize, weighted: bool, what: &str) -> Result<Reservation> {
     let threads = if rows < PARALLEL_FROM { 1 } else { rayon::current_num_threads() } as u64;
     // Four blocks of rows a thread are summed at a time; counts are of 32 bits, and then of 64.
     let blocks = rows.div_ceil(BLOCK) as u64;
-    let of_bin = if weighted { 8 * (4 * threads).min(blocks) + 8 } else { 12 * threads };
-    memory::reserve(what, product(&[bins as u64, of_bin + 16]), "use fewer bins, or fewer threads (POLARS_MAX_THREADS)")
+    let of_cell = if weighted { 8 * (4 * threads).min(blocks) + 8 } else { 12 * threads };
+    memory::reserve(
+        what,
+        memory::sum(&[product(&[cells as u64, of_cell]), 16 * edges as u64]),
+        "use fewer bins, or fewer threads (POLARS_MAX_THREADS)",
+    )
 }
 
 /// The steps of a histogram that a device does.

@@ -29,7 +29,7 @@ pub struct Histogram2d {
 pub fn histogram2d(x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d> {
     params.validate()?;
     let (nx, ny) = (params.x.bins(), params.y.bins());
-    let _reserved = reserve(x.len(), nx * ny, weights.is_some(), &format!("a histogram of {nx} by {ny} bins"))?;
+    let _reserved = reserve(x.len(), nx * ny, nx + ny, weights.is_some(), &format!("a histogram of {nx} by {ny} bins"))?;
     by_steps(x, y, weights.is_some(), params, &mut CpuSteps { x, y, weights })
 }
 

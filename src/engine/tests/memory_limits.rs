@@ -179,7 +179,7 @@ fn deep_trees() {
 }
 
 fn sparse(params: Value) {
-    let (rows, width, classes) = (4_000, 60_000, 40);
+    let (rows, width, classes) = (4_000, 40_000, 30);
     let mut dice = Dice::new(9);
     let rows: Vec<Vec<(i64, f64)>> = (0..rows).map(|_| (0..20).map(|_| (dice.below(width) as i64, 1.0)).collect()).collect();
     let codes = (0..rows.len()).map(|i| (i % classes) as u32).collect();
@@ -200,7 +200,7 @@ fn forest_of(table: &Table, more: Value) -> Result<forest::Forest> {
 }
 
 fn forests(more: Value) {
-    let table = of_classes(400_000, 8, 20);
+    let table = of_classes(300_000, 8, 20);
     measured(|| forest_of(&table, more));
 }
 
