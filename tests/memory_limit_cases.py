@@ -58,7 +58,7 @@ def refused(what: str, make: Callable[[], object], kind: type[Exception] = Memor
         raise AssertionError(f"nothing was refused: {made!r:.200}")
     size = r"[0-9.]+ [kMG]B"
     assert "not enough memory" in text, text
-    assert re.search(f"needs at least {size}, and .* {size} free", text), text
+    assert re.search(f"needs at least {size}( in one piece)?, and .* {size} free", text), text
     assert re.search(what, text), text
     tight = room
     if tight < 1 << 28:
@@ -81,9 +81,9 @@ def gbdt_classes() -> None:
 
 
 def gbdt_permutations() -> None:
-    df = pl.select(c=(pl.int_range(2_000_000) * 7919 % 5000).cast(pl.String), y=pl.int_range(2_000_000) % 17 * 1.0)
+    df = pl.select(c=(pl.int_range(4_000_000) * 7919 % 5000).cast(pl.String), y=pl.int_range(4_000_000) % 17 * 1.0)
     limit()
-    refused("permutations", lambda: df.taiga.fit_gbdt("y", "c", trees=1, permutations=200))
+    refused("permutations", lambda: df.taiga.fit_gbdt("y", "c", trees=1, permutations=64))
 
 
 def gbdt_histograms() -> None:
@@ -105,7 +105,7 @@ def gbdt_statistics() -> None:
     columns = {f"c{i}": (rows * (7919 + 2 * i) // 3 % 800).cast(pl.String) for i in range(4)}
     df = pl.select(**columns, y=rows % 17 * 1.0)
     priors = [i / 12 for i in range(12)]
-    limit(5 << 26)
+    limit(7 << 26)
     refused("statistics of", lambda: df.taiga.fit_gbdt("y", pl.exclude("y"), trees=1, depth=1, ctr_priors=priors))
 
 
@@ -139,7 +139,7 @@ def forest_classes() -> None:
     limit()
     refused("a forest of 120000 rows", lambda: df.taiga.fit_forest("y", "x", trees=2))
     # Without predictions out of bag it is the leaves that grow.
-    refused("sums of [0-9]+ leaves", lambda: df.taiga.fit_forest("y", "x", trees=400, oob=False))
+    refused("sums of the leaves", lambda: df.head(10_000).taiga.fit_forest("y", "x", trees=400, oob=False))
 
 
 def forest_exact() -> None:
@@ -241,7 +241,8 @@ def again() -> None:
 
 
 def groups() -> None:
-    df = pl.select(g=pl.int_range(400_000) % 4, x=pl.int_range(400_000) % 997, y=pl.int_range(400_000) // 4 % 700)
+    rows = pl.int_range(4_000_000)
+    df = pl.select(g=rows % 4, x=rows % 997, y=rows // 4 % 60)
     df = df.with_columns(y=pl.col("y").cast(pl.String))
     limit()
     # One of them fits alone; four at once do not, and some of them say so or all have had their turn.

@@ -51,6 +51,10 @@ const LITTLE: u64 = 32 << 20;
 /// An allocator gives memory that was just freed back to the system after about a second.
 const GIVEN_BACK: Duration = Duration::from_millis(1500);
 
+/// Large arrays may lie where others lay that were freed. What is taken in small pieces, by any thread, needs addresses that nobody
+/// had: at least so many bytes, and an eighth of what is asked for.
+const PIECES: u64 = 64 << 20;
+
 /// What is promised, and what was free before.
 struct Ledger {
     promised: u64,
@@ -140,8 +144,9 @@ pub fn sum(parts: &[u64]) -> u64 {
 
 /// The error where the system gives no memory that [`reserve`] thought was there.
 pub(crate) fn refused(what: &str, bytes: u64) -> Error {
-    let free = available().map_or_else(|| "an unknown number of bytes".into(), size);
-    Error::Memory(format!("{what} needs {} in one piece, which the system refuses while {free} are free", size(bytes)))
+    let least = limits::all().into_iter().min_by_key(|limit| limit.left);
+    let free = least.map_or_else(|| "the system refuses".into(), |limit| format!("{} {} free", limit.subject, size(limit.left)));
+    Error::Memory(format!("{what} needs at least {} in one piece, and {free}", size(bytes)))
 }
 
 /// A limit that says no, and what it leaves.
@@ -161,7 +166,8 @@ impl Ledger {
             let before = known.map_or(most, |free| free.clamp(limit.left, most));
             *known = Some(before);
             let free = before - self.promised.min(before);
-            if bytes > free && !(of_addresses && reusable(bytes - free, limit.left)) {
+            let kept = || limit.left >= PIECES.max(bytes / 8) && reusable(bytes - free, limit.left);
+            if bytes > free && !(of_addresses && kept()) {
                 refusal = Some(Refusal { limit: *limit, free });
             }
         }

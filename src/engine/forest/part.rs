@@ -75,12 +75,11 @@ impl Part {
         if len <= self.sums.capacity() {
             return Ok(());
         }
-        let leaves = self.counts.len() + 1;
-        let what = || format!("the sums of {leaves} leaves to {} classes", len / leaves);
+        let what = "the sums of the leaves of a tree";
         if len >= LARGE {
-            memory::check(&what(), 8 * len as u64, "limit `leaves` or `depth`, or raise `min_data_in_leaf`")?;
+            memory::check(what, 8 * len as u64, "limit `leaves` or `depth`, raise `min_data_in_leaf`, or fit fewer trees")?;
         }
-        self.sums.try_reserve(more).map_err(|_| memory::refused(&what(), 8 * len as u64))
+        self.sums.try_reserve(more).map_err(|_| memory::refused(what, 8 * len as u64))
     }
 
     /// Tells of a leaf whose sums were just added.

@@ -39,7 +39,11 @@ pub fn shards(
     let of_lists = if plan.listed > 0 { 5 * rows + 7 * entries } else { 0 };
     let partials = product(&[8, threads as u64, plan.partial_bins() as u64]);
     let more = if scores > 1 { format!(", with {scores} scores a row") } else { String::new() };
-    let less = if scores > 1 { "fit on fewer rows or features, or to fewer classes" } else { "fit on fewer rows or features" };
+    let less = if scores > 1 {
+        "fit on fewer rows or features, to fewer classes, or lower `permutations`"
+    } else {
+        "fit on fewer rows or features"
+    };
     memory::reserve(
         &format!("a fit of {rows} rows and {} features{more}", data.features.len()),
         sum(&[of_rows, by_row, by_feature, of_lists, partials]),
