@@ -59,9 +59,9 @@ pub fn histogram(column: &Column<'_>, weights: Option<&Column<'_>>, params: &His
 /// [`crate::Error::Memory`].
 pub(super) fn reserve(rows: usize, cells: usize, edges: usize, weighted: bool, what: &str) -> Result<Reservation> {
     let threads = if rows < PARALLEL_FROM { 1 } else { rayon::current_num_threads() } as u64;
-    // Four blocks of rows a thread are summed at a time; counts are of 32 bits, and then of 64.
+    // Four blocks of rows a thread are summed at a time; counts are of 64 bits in the end, and in one thread of 32 besides.
     let blocks = rows.div_ceil(BLOCK) as u64;
-    let of_cell = if weighted { 8 * (4 * threads).min(blocks) + 8 } else { 12 * threads };
+    let of_cell = if weighted { 8 * (4 * threads).min(blocks) + 8 } else { 8 * threads + 4 };
     memory::reserve(
         what,
         memory::sum(&[product(&[cells as u64, of_cell]), 16 * edges as u64]),
