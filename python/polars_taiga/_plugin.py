@@ -79,7 +79,7 @@ def errors() -> Iterator[None]:
     """Raise errors of expressions that run here as what they are: their own text, and Ctrl-C.
 
     Polars makes a ComputeError of every error of a plugin, where its own would be a SchemaError,
-    ColumnNotFoundError or DuplicateError.
+    ColumnNotFoundError or DuplicateError, and Python's a MemoryError.
     """
     try:
         yield
@@ -89,7 +89,8 @@ def errors() -> Iterator[None]:
             raise
         if _INTERRUPTED.fullmatch(failed[1]):
             raise KeyboardInterrupt from None
-        kind: type[Exception] = getattr(pl.exceptions, _taiga.error_class(failed[1]) or "ComputeError")
+        name = _taiga.error_class(failed[1]) or "ComputeError"
+        kind: type[Exception] = MemoryError if name == "MemoryError" else getattr(pl.exceptions, name)
         raise kind(failed[1]) from None
 
 

@@ -154,7 +154,7 @@ def target_encode(
         For a parameter that can't have its value.
     polars.exceptions.ComputeError
         When the query is planned: for columns of types that can't be used; when it runs: for values
-        that can't. Both name the column.
+        that can't. Both name the column; or where the process can't have the memory for it, before it is taken.
 
     Examples
     --------

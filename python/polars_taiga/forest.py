@@ -142,6 +142,8 @@ def fit_forest(
     polars.exceptions.ComputeError
         When the query is planned: for types that can't be used, and parameters that do not go with the
         columns; when it runs: for values that can't be used, naming the column.
+    MemoryError
+        Where the process can't have what it needs, as in `fit_gbdt`.
     KeyboardInterrupt
         After Ctrl-C, as in `fit_gbdt`.
 

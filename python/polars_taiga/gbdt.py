@@ -316,6 +316,9 @@ def fit_gbdt(
     polars.exceptions.ComputeError
         When the query is planned: for types that can't be used, and parameters that do not go with the
         columns; when it runs: for values that can't be used, naming the column.
+    MemoryError
+        Where the process can't have what it needs, before it is taken; with both figures, and what would need less.
+        (In a query it is a ComputeError with the same text.)
     KeyboardInterrupt
         After Ctrl-C, within a round. (A query that writes a file, of another thread, or under another signal
         handler than Python's own fails with a ComputeError, "interrupted".)

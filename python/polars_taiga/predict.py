@@ -161,8 +161,9 @@ def predict(
         When the query is planned: for a column that the model names and the frame lacks.
     polars.exceptions.ComputeError
         Likewise, for features that are missing among those given here, and for columns of another
-        type than the fitted one; for a model that is an expression when the query runs. (The method
-        `.taiga.predict` of a DataFrame raises ColumnNotFoundError and SchemaError.)
+        type than the fitted one; for a model that is an expression when the query runs; and where the process can't
+        have the memory for the predictions, before it is taken. (The method `.taiga.predict` of a DataFrame raises
+        ColumnNotFoundError, SchemaError and MemoryError.)
 
     Examples
     --------

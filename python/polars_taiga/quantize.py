@@ -82,8 +82,8 @@ def borders(
     TypeError, ValueError
         For a parameter that can't have its value.
     polars.exceptions.ComputeError
-        When the query is planned: for a column of another type; when it runs: for a device that is not there, or has
-        not enough memory.
+        When the query is planned: for a column of another type; when it runs: for a device that is not there, or where
+        it or this process can't have the memory.
 
     Examples
     --------

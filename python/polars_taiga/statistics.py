@@ -172,7 +172,8 @@ def histogram(
     polars.exceptions.ComputeError
         When the query is planned: for a column of another type. When it runs: for one with infinite
         values and neither `range` nor `edges`, or in a range so narrow that rounding leaves bins
-        without width; and for weights that are null, NaN or infinite.
+        without width; for weights that are null, NaN or infinite; and where the process can't have the memory for the
+        bins.
 
     Notes
     -----

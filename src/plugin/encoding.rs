@@ -15,6 +15,7 @@ use crate::threads::on_all_threads;
 use polars::prelude::*;
 use rayon::prelude::*;
 use serde::Deserialize;
+use taiga_engine::Error;
 use taiga_engine::backend::columns::with_columns;
 use taiga_engine::encoding::count::counts;
 use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams};
@@ -236,13 +237,15 @@ fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<(Vec<u32>,
         let codes = categories::codes(&inputs[0])?;
         let weight = kwargs.weight.then(|| target::weights(&inputs[2])).transpose()?;
         let evidence = evidence(&codes.codes, codes.categories(), &flags, weight.as_deref(), kwargs.smoothing);
-        Ok((codes.codes, evidence.map_err(|e| errors::column(name, e))?))
+        Ok((codes.codes, evidence.map_err(|e| if matches!(e, Error::Memory(_)) { errors::compute(e) } else { errors::column(name, e) })?))
     })
 }
 
 /// The value of each row's category.
-fn spread<T: Copy + Send + Sync>(codes: &[u32], values: &[T]) -> Vec<T> {
-    codes.par_iter().map(|code| values[*code as usize]).collect()
+fn spread<T: Copy + Send + Sync>(codes: &[u32], values: &[T]) -> PolarsResult<Vec<T>> {
+    let rows = codes.len();
+    errors::check_memory(|| format!("the values of {rows} rows"), (rows * size_of::<T>()) as u64, "encode fewer rows")?;
+    Ok(codes.par_iter().map(|code| values[*code as usize]).collect())
 }
 
 fn woe_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
@@ -253,7 +256,7 @@ fn woe_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
 fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     expression("woe", || {
         let (codes, evidence) = evidence_of(inputs, &kwargs)?;
-        let values = on_all_threads(|| spread(&codes, &evidence.woe));
+        let values = on_all_threads(|| spread(&codes, &evidence.woe))?;
         Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
     })
 }
@@ -296,9 +299,9 @@ fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> 
             let rows = codes.codes.len() as f64;
             Ok(if kwargs.normalize {
                 let shares: Vec<f64> = counts.iter().map(|n| *n as f64 / rows).collect();
-                Float64Chunked::from_vec(name, spread(&codes.codes, &shares)).into_series()
+                Float64Chunked::from_vec(name, spread(&codes.codes, &shares)?).into_series()
             } else {
-                UInt32Chunked::from_vec(name, spread(&codes.codes, &counts)).into_series()
+                UInt32Chunked::from_vec(name, spread(&codes.codes, &counts)?).into_series()
             })
         })
     })

@@ -4,18 +4,31 @@ use polars::prelude::*;
 use pyo3::prelude::*;
 use std::any::Any;
 use std::collections::VecDeque;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
-use taiga_engine::Error;
+use std::sync::{Arc, Mutex, PoisonError};
 use taiga_engine::error::RowsFault;
+use taiga_engine::{Error, memory};
 
 /// The engine's error as the one that ends a query.
 pub fn compute(error: Error) -> PolarsError {
     let message = error.to_string();
-    match error.rows_fault() {
-        Some(fault) => of_rows(fault, message),
-        None => PolarsError::ComputeError(message.into()),
+    match (error.rows_fault(), &error) {
+        (Some(fault), _) => of_rows(fault, message),
+        (None, Error::Memory(_)) => of_memory(message),
+        (None, _) => PolarsError::ComputeError(message.into()),
     }
+}
+
+/// An error for want of memory, which Python knows as a `MemoryError`.
+fn of_memory(message: String) -> PolarsError {
+    PolarsError::IO { error: Arc::new(io::Error::new(io::ErrorKind::OutOfMemory, message)), msg: None }
+}
+
+/// Checks that there is memory for `bytes`, `what` for, which is taken at once; `hint`: what would need less.
+pub fn check_memory(what: impl FnOnce() -> String, bytes: u64, hint: &str) -> PolarsResult<()> {
+    // A text is made for what is large alone.
+    if bytes < 1 << 20 { Ok(()) } else { memory::check(&what(), bytes, hint).map_err(compute) }
 }
 
 /// An error of the rows, not of the call: what `on_error` is about. The variant keeps the fault until
@@ -50,6 +63,7 @@ pub fn text(error: PolarsError) -> String {
         | PolarsError::SchemaMismatch(message)
         | PolarsError::ColumnNotFound(message)
         | PolarsError::Duplicate(message) => message.to_string(),
+        PolarsError::IO { error, .. } => error.to_string(),
         error => error.to_string(),
     }
 }
@@ -103,12 +117,13 @@ pub fn is_interrupted(error: &PolarsError) -> bool {
     matches!(error, PolarsError::ComputeError(text) if text.ends_with(&format!(": {}", Error::Interrupted)))
 }
 
-/// The exception of Polars for Python that an error is, where that is another than `ComputeError`.
+/// The exception of Python or of Polars for Python that an error is, where that is another than `ComputeError`.
 fn class_of(error: &PolarsError) -> Option<&'static str> {
     match error {
         PolarsError::SchemaMismatch(_) => Some("SchemaError"),
         PolarsError::ColumnNotFound(_) => Some("ColumnNotFoundError"),
         PolarsError::Duplicate(_) => Some("DuplicateError"),
+        PolarsError::IO { error, .. } if error.kind() == io::ErrorKind::OutOfMemory => Some("MemoryError"),
         _ => None,
     }
 }
@@ -127,8 +142,8 @@ fn note(class: &'static str, message: &str) {
     classes.push_front((class, message.to_string()));
 }
 
-/// The name of the exception in `polars.exceptions` for an error of ours that came through Polars as a `ComputeError` of this
-/// text; none where it is that.
+/// The name of the exception, in `polars.exceptions` or Python's own `MemoryError`, for an error of ours that came through
+/// Polars as a `ComputeError` of this text; none where it is that.
 #[pyfunction]
 pub fn error_class(text: &str) -> Option<&'static str> {
     let classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,11 +4,10 @@ use crate::errors::panic_text;
 use crate::fitted::Fitted;
 use crate::labels;
 use crate::predict::wanted::Wanted;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use taiga_engine::Error;
 use taiga_engine::boosting::BoostingParams;
 use taiga_engine::forest::ForestParams;
 use taiga_engine::forest::explain::Importance as ForestImportance;
@@ -16,12 +15,14 @@ use taiga_engine::linear::LinearParams;
 use taiga_engine::linear::model::FeatureName;
 use taiga_engine::model::Labels;
 use taiga_engine::model::explain::Importance;
+use taiga_engine::{Error, memory};
 
 /// An engine error as Python's: `TypeError` for a parameter that does not exist, as for any
 /// Python function, else `ValueError`.
 pub fn python_error(error: Error) -> PyErr {
     match error {
         error if error.each().iter().any(|e| matches!(e, Error::UnknownParameter { .. })) => PyTypeError::new_err(error.to_string()),
+        Error::Memory(_) => PyMemoryError::new_err(error.to_string()),
         error => PyValueError::new_err(error.to_string()),
     }
 }
@@ -34,6 +35,28 @@ pub fn value_error(error: impl std::fmt::Display) -> PyErr {
 pub fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|p| Err(value_error(format!("a bug in polars-taiga, please report it: {}", panic_text(p.as_ref())))))
+}
+
+/// The nodes and leaves of a model's trees, and the numbers in their leaves.
+fn nodes_of(model: &Fitted) -> (usize, usize) {
+    match model {
+        Fitted::Boosted(m) => {
+            let leaves: usize = m.trees.iter().map(|t| t.leaves().len()).sum();
+            (m.trees.iter().map(|t| t.splits().count()).sum::<usize>() + leaves, leaves)
+        }
+        Fitted::Forest(m) => {
+            let nodes = m.trees.iter().map(|t| t.nodes.len() + t.counts.len()).sum();
+            (nodes, m.trees.iter().map(|t| t.sums.len()).sum())
+        }
+        Fitted::Linear(m) => (0, m.weights.len()),
+    }
+}
+
+/// Checks that there is memory for what Python is told of a model: so many bytes for each node, and for each number in a leaf.
+fn check_memory(model: &Fitted, what: &str, of_node: u64, of_number: u64) -> PyResult<()> {
+    let (nodes, numbers) = nodes_of(model);
+    let bytes = memory::sum(&[of_node * nodes as u64, of_number * numbers as u64]);
+    memory::check(what, bytes, "fit fewer or smaller trees, or read the model's bytes elsewhere").map_err(python_error)
 }
 
 /// What is wrong with parameters: whether it is a name that there is not, and the text.
@@ -92,6 +115,8 @@ impl PyModel {
 
     /// One entry a node in every column.
     fn node_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        // A row of the table, 15 places in lists, and objects for four floats or more; those of a leaf's classes.
+        check_memory(&self.model, "the table of the model's nodes", 320, 40)?;
         let out = PyDict::new(py);
         macro_rules! columns {
             ($rows:ident; $($name:literal, $row:ident => $value:expr;)*) => {
@@ -167,6 +192,8 @@ impl PyModel {
 
     /// The whole model as JSON text.
     fn to_json(&self) -> PyResult<String> {
+        // Values that are owned, and their text.
+        check_memory(&self.model, "the model as JSON", 300, 40)?;
         guarded(|| serde_json::to_string(&self.model.to_json()).map_err(value_error))
     }
 
@@ -300,6 +327,9 @@ impl PyModel {
     /// Of a forest the out-of-bag score, log loss, and predictions `[output][row]`, where it has them.
     fn out_of_bag(&self) -> PyResult<Option<OutOfBag>> {
         let Fitted::Forest(m) = &self.model else { return Err(self.has_no("out-of-bag predictions")) };
+        let numbers: usize = m.oob.iter().flat_map(|oob| &oob.predictions).map(Vec::len).sum();
+        // A copy, and an object and its place in a list for each.
+        memory::check("the predictions out of bag", 40 * numbers as u64, "use oob=False").map_err(python_error)?;
         guarded(|| Ok(m.oob.as_ref().map(|oob| (oob.score, oob.log_loss, oob.predictions.clone()))))
     }
 
@@ -307,6 +337,7 @@ impl PyModel {
     /// coefficients that are not zero.
     fn coefficients(&self) -> PyResult<Coefficients> {
         let Fitted::Linear(m) = &self.model else { return Err(self.has_no("coefficients")) };
+        check_memory(&self.model, "the table of the model's coefficients", 0, 60)?;
         let (mut numbers, mut names, mut classes, mut values) = (vec![], vec![], vec![], vec![]);
         for c in guarded(|| Ok(m.coefficients().collect::<Vec<_>>()))? {
             let (number, name) = match c.feature {

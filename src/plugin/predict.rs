@@ -133,6 +133,12 @@ pub fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) 
 fn predict_all(ready: &Ready, table: &Table, output: &Output) -> PolarsResult<Series> {
     let model = &ready.model;
     output.check(model)?;
+    let bytes = output.bytes_a_row(model).saturating_mul(table.rows as u64);
+    errors::check_memory(
+        || format!("the predictions of {} rows", table.rows),
+        bytes,
+        "predict fewer rows at a time (a lazy query streams)",
+    )?;
     let inputs = table.inputs(ready)?;
     let block = if table.rows > PARALLEL_ABOVE && !model.is_remote() { BLOCK } else { table.rows.max(1) };
     let work = |start: usize, len: usize| output.apply(model, &inputs.slice(start, len), len);

@@ -250,6 +250,7 @@ fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> PolarsResult<Ser
         });
         let found = found.map_err(errors::compute)?;
         let (nx, ny) = (found.x_edges.len() - 1, found.y_edges.len() - 1);
+        errors::check_memory(|| format!("the edges of {nx} by {ny} bins"), 48 * (nx * ny) as u64, "use fewer bins")?;
         let of_x = |name: &str, at: usize| Series::new(name.into(), (0..nx * ny).map(|c| found.x_edges[c / ny + at]).collect::<Vec<_>>());
         let of_y = |name: &str, at: usize| Series::new(name.into(), (0..nx * ny).map(|c| found.y_edges[c % ny + at]).collect::<Vec<_>>());
         let fields = [

@@ -6,6 +6,7 @@ use crate::column::Column;
 use crate::encoding::combine::combine;
 use crate::encoding::target::{EncodingInput, Plan, TargetParams, category_values, target_encode};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::quantize::borders::{BorderParams, fit_borders};
 use crate::quantize::codes::{Quantizer, Scratch};
 use crate::stats::{Histogram, Histogram2d, Histogram2dParams, HistogramParams, MinMax, histogram, histogram2d, min_max};
@@ -99,11 +100,17 @@ impl ColumnBackend for CpuColumns {
     }
 
     fn borders(&self, column: &Column<'_>, params: &BorderParams) -> Result<Vec<f64>> {
+        let sampled = column.len().min(params.sample) as u64;
+        // The sample, and keys that are sorted from one place to another, of 32 bits where those will do.
+        let _reserved = memory::reserve(&format!("borders of a sample of {sampled} rows"), 16 * sampled, "lower `sample`")?;
         Ok(fit_borders(column, params))
     }
 
     fn codes(&self, column: &Column<'_>, borders: &[f64], take: TakeCodes<'_>) -> Result<()> {
         check_borders(borders)?;
+        let rows = column.len() as u64;
+        let narrow = if borders.len() < 256 { 1 } else { 2 };
+        let _reserved = memory::reserve(&format!("the codes of {rows} rows"), rows * narrow, "quantize fewer rows")?;
         let quantizer = Quantizer::new(borders);
         blocks_of_codes(column.len(), |block, rows| {
             let mut codes = vec![0; rows.len()];

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::linear::batches::{ByBatches, Deal};
 use crate::linear::lbfgs::Fitted;
+use crate::linear::needed::Needed;
 use crate::linear::passes::Passes;
 use crate::linear::problem::Problem;
 use crate::linear::{LinearParams, Optimizer};
@@ -94,7 +95,7 @@ pub(crate) fn place(problem: &Problem<'_>, params: &LinearParams, team: &Team) -
 ///
 /// # Errors
 /// [`Error::Memory`], [`Error::Device`], and those of the search.
-pub(crate) fn with_backend<R>(place: &Place, cpu: &Passes<'_, '_>, device: &str, on: impl On<R>) -> Result<R> {
+pub(crate) fn with_backend<R>(place: &Place, cpu: &Passes<'_, '_>, device: &str, needed: &Needed, on: impl On<R>) -> Result<R> {
     cpu.monitor.device(place.why());
     #[cfg(feature = "cuda")]
     if let Place::Gpu(number, _) = place {
@@ -102,9 +103,11 @@ pub(crate) fn with_backend<R>(place: &Place, cpu: &Passes<'_, '_>, device: &str,
             Err(Error::Memory(why)) if device == "auto" => cpu.monitor.device(&format!("cpu: {why}")),
             gpu => return on.on(&gpu?),
         }
+        let _reserved = needed.reserve_for_cpu()?;
+        return on.on(cpu);
     }
     #[cfg(not(feature = "cuda"))]
-    let _ = device;
+    let _ = (device, needed);
     on.on(cpu)
 }
 
@@ -112,7 +115,7 @@ pub(crate) fn with_backend<R>(place: &Place, cpu: &Passes<'_, '_>, device: &str,
 ///
 /// # Errors
 /// [`Error::Memory`], [`Error::Device`] and [`Error::Interrupted`].
-pub(crate) fn by_batches(place: &Place, task: ByBatches<'_, '_, '_, '_>) -> Result<Fitted> {
+pub(crate) fn by_batches(place: &Place, task: ByBatches<'_, '_, '_, '_>, needed: &Needed) -> Result<Fitted> {
     let passes = task.passes;
     let deal = Deal::new(passes.problem, task.params);
     passes.monitor.device(place.why());
@@ -122,7 +125,11 @@ pub(crate) fn by_batches(place: &Place, task: ByBatches<'_, '_, '_, '_>) -> Resu
             Err(Error::Memory(why)) if task.params.device == "auto" => passes.monitor.device(&format!("cpu: {why}")),
             gpu => return task.on(&deal, &mut gpu?),
         }
+        let _reserved = needed.reserve_for_cpu()?;
+        return task.on_cpu(&deal);
     }
+    #[cfg(not(feature = "cuda"))]
+    let _ = needed;
     task.on_cpu(&deal)
 }
 

@@ -437,7 +437,7 @@ pub fn with_backend<R>(
         }
     };
     match device {
-        Device::Auto | Device::Cpu => body(&mut cpu::CpuBackend::new(team, data, extent.most_nodes, interrupted)?),
+        Device::Auto | Device::Cpu => body(&mut cpu::CpuBackend::new(team, data, interrupted)?),
         #[cfg(feature = "cuda")]
         Device::Cuda(number) => body(&mut cuda::trees::CudaBackend::new(number, team, data, extent.most_nodes, interrupted)?),
         #[cfg(not(feature = "cuda"))]

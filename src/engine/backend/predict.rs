@@ -4,6 +4,7 @@ use super::Device;
 use crate::column::Column;
 use crate::error::Result;
 use crate::forest;
+use crate::memory;
 use crate::model::apply::Predictor;
 use std::sync::Arc;
 
@@ -117,8 +118,20 @@ impl<P: Placeable> Placed<P> {
 }
 
 /// The answer of the copy on a GPU where there is one, else of the model by itself.
+/// Checks that there is memory for `numbers` of `bytes` bytes each of every row.
+fn check_memory(columns: &[&Column<'_>], numbers: u64, bytes: u64, what: &str) -> Result<()> {
+    let rows = columns.first().map_or(0, |c| c.len()) as u64;
+    let needed = memory::product(&[rows, numbers, bytes]);
+    // A text is made for what is large alone.
+    if needed < 1 << 20 {
+        return Ok(());
+    }
+    memory::check(&format!("{numbers} {what} of {rows} rows"), needed, "predict fewer rows at a time (a lazy query streams)")
+}
+
 macro_rules! ask {
-    ($self:ident.$verb:ident($columns:ident)) => {{
+    ($self:ident.$verb:ident($columns:ident), $numbers:expr, $bytes:expr, $what:expr) => {{
+        check_memory($columns, $numbers as u64, $bytes, $what)?;
         #[cfg(feature = "cuda")]
         if let Some((gpu, copy)) = &$self.gpu {
             return copy.$verb(&super::cuda::Queue::new(gpu)?, $columns);
@@ -133,7 +146,7 @@ impl PlacedPredictor {
     /// # Errors
     /// Those of the device.
     pub fn raw(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        ask!(self.raw(columns))
+        ask!(self.raw(columns), self.predictor.model().outputs(), 8, "scores")
     }
 
     /// [`Predictor::leaves`].
@@ -141,7 +154,7 @@ impl PlacedPredictor {
     /// # Errors
     /// Those of the device.
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
-        ask!(self.leaves(columns))
+        ask!(self.leaves(columns), self.predictor.model().trees.len(), 4, "leaves")
     }
 
     /// [`Predictor::staged`].
@@ -149,7 +162,7 @@ impl PlacedPredictor {
     /// # Errors
     /// Those of the device.
     pub fn staged(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        ask!(self.staged(columns))
+        ask!(self.staged(columns), self.predictor.model().trees.len(), 8, "staged scores")
     }
 }
 
@@ -159,7 +172,7 @@ impl PlacedForest {
     /// # Errors
     /// Those of the device.
     pub fn predict(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        ask!(self.predict(columns))
+        ask!(self.predict(columns), self.predictor.forest().outputs(), 8, "predictions")
     }
 
     /// [`forest::Predictor::leaves`].
@@ -167,6 +180,6 @@ impl PlacedForest {
     /// # Errors
     /// Those of the device.
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
-        ask!(self.leaves(columns))
+        ask!(self.leaves(columns), self.predictor.forest().trees.len(), 4, "leaves")
     }
 }

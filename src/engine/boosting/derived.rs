@@ -24,6 +24,7 @@ use crate::backend::{Backend, CodeSet, CodeSource, CodedFeature, GroupId, Search
 use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget};
 use crate::encoding::permutation::permutation;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::numerics::random::{Purpose, Random};
 use crate::tree::grow::Features;
 use crate::tree::{Split, Tree};
@@ -63,6 +64,9 @@ struct Kept {
 
 /// Combinations may take so much memory; the longest unused are dropped first.
 const MOST_COMBINATION_BYTES: usize = 2 << 30;
+
+/// Combinations of fewer bytes are kept without asking what the machine has.
+const LITTLE: usize = 32 << 20;
 
 /// So many categories of a column have codes of their own where nodes are divided by subsets.
 const MOST_SUBSET_CATEGORIES: usize = 254;
@@ -389,8 +393,12 @@ impl<'a> DerivedFeatures<'a> {
 
     /// Drops the combinations that were not open for the longest time, until `more` bytes fit.
     fn make_room(&mut self, backend: &mut dyn Backend, more: usize) {
-        let mut total: usize = more + self.combinations.values().map(|k| k.bytes).sum::<usize>();
-        while total > MOST_COMBINATION_BYTES {
+        let kept: usize = self.combinations.values().map(|k| k.bytes).sum();
+        let mut total = more + kept;
+        // Of what is kept and what is free together no more than half.
+        let free = if total > LITTLE { memory::available() } else { None };
+        let most = free.map_or(MOST_COMBINATION_BYTES, |free| MOST_COMBINATION_BYTES.min((free as usize).saturating_add(kept) / 2));
+        while total > most {
             let oldest = self.combinations.iter().filter(|(_, k)| k.last_tree < self.tree).min_by_key(|(_, k)| (k.last_tree, k.group));
             let Some(key) = oldest.map(|(key, _)| key.clone()) else { return };
             if let Some(kept) = self.combinations.remove(&key) {

@@ -6,6 +6,7 @@ use super::derived::DerivedFeatures;
 use super::finish::{Questions, finish};
 use super::loss::{LeafRule, Loss, loss};
 use super::metric::{metric, undefined};
+use super::needed;
 use super::params::{BoostingParams, MetricKind, RowSample};
 use super::prepare::{self, Start};
 use super::schema::{Constraints, constraints, held_out_metric};
@@ -75,11 +76,12 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let raw_loss = loss(kind, params, classes, 1.0)?;
     let outputs = raw_loss.outputs();
     let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.as_ref().map(Labels::len))?;
+    let reserved = needed::reserve(team, input, params, outputs)?;
     let target = prepare::target_numbers(input, raw_loss.as_ref())?;
     prepare::check_positive(&input.target, params.positive.as_ref())?;
     let weights = row_weights(input, params)?;
     if let Some(rows) = rows_that_count(weights.as_ref().map(|w| &w.values[..])) {
-        drop((target, weights));
+        drop((target, weights, reserved));
         let counted = Counted::new(input, rows)?;
         let table = counted.input();
         prepare::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
@@ -121,6 +123,8 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         bundle: params.bundle,
         seed: params.seed,
     };
+    // Its arrays are there now, and count by themselves.
+    drop(reserved);
     let rows = data.target.len();
     let rounds = Rounds { params, tree_params: &tree_params, loss: loss.as_ref(), unit, held_out: held_out.as_ref(), monitor };
     let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.trees as usize * outputs };
@@ -170,8 +174,7 @@ impl Rounds<'_> {
     /// With each tree the exponent of what its gains are in units of.
     fn run(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
         let (params, outputs) = (self.params, self.loss.outputs());
-        let mut trees = Vec::with_capacity(params.trees as usize * outputs);
-        let mut gains = Vec::with_capacity(params.trees as usize * outputs);
+        let (mut trees, mut gains) = (vec![], vec![]);
         let mut least_gains = vec![f64::INFINITY; outputs];
         if self.held_out.is_none() && features.sets() == 1 && self.loss.leaf_rule() == LeafRule::Newton {
             backend.announce(Announced { learning_rate: params.learning_rate, trees: params.trees as u64 * outputs as u64 });

@@ -8,6 +8,7 @@ mod fit;
 pub mod loss;
 pub mod metric;
 mod monotone;
+mod needed;
 pub mod params;
 pub(crate) mod prepare;
 pub mod schema;

@@ -10,6 +10,7 @@ use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
 use crate::model::Label;
 use crate::numerics::reduce::sum;
+use crate::pages;
 use crate::quantize::borders::{borders, sample_rows};
 use rayon::prelude::*;
 
@@ -266,7 +267,12 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<
         let (unit, factor) = tiny(input, loss, target, weight).unwrap_or((1.0, 1.0));
         let offset = libm::log(unit);
         let score = |k: usize, i: usize| (start[k] - offset + baseline.get(k).map_or(0.0, |b| b[i])) as f32;
-        let scores = (0..outputs).map(|k| (0..target.len()).into_par_iter().with_min_len(ROWS).map(|i| score(k, i)).collect()).collect();
+        let of_output = |k: usize| {
+            let mut scores = pages::try_zeroed("the scores of a fit", target.len())?;
+            scores.par_iter_mut().with_min_len(ROWS).enumerate().for_each(|(i, s)| *s = score(k, i));
+            Ok(scores)
+        };
+        let scores = (0..outputs).map(of_output).collect::<Result<Vec<Vec<f32>>>>()?;
         let target = in_parts(target).map(|x| (*x / unit) as f32).collect();
         return Ok(Start { start, unit: 1.0, offset, factor, target, scores });
     }

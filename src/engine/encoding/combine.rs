@@ -2,6 +2,7 @@
 
 use super::distinct::{self, Chunks};
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// A dense code for each row, the same for the same tuple of codes, numbered by first appearance;
 /// and how many there are. `columns` are codes and the number that they are below, all of the same
@@ -17,6 +18,9 @@ use crate::error::{Error, Result};
 /// ```
 pub fn combine(columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {
     let Some((first, others)) = columns.split_first() else { return Err(Error::Data("there are no columns to combine".into())) };
+    // The codes so far and the next ones.
+    let bytes = if others.is_empty() { 4 } else { 8 } * first.0.len() as u64;
+    let _reserved = memory::reserve(&format!("the combinations of {} rows", first.0.len()), bytes, "combine fewer rows")?;
     let (mut codes, mut count) = (first.0.to_vec(), first.1);
     for (other, other_count) in others {
         if other.len() != codes.len() {

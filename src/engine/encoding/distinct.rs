@@ -10,6 +10,7 @@
 //! by first appearance, so the cut into ranges leaves no trace.
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::pages;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -270,12 +271,12 @@ impl Chunks {
     }
 }
 
-/// Rows are numbered in 32 bits, here as in Polars.
+/// Rows are numbered in 32 bits, here as in Polars, and there must be memory for the numbers of their categories.
 pub(super) fn check_rows(name: &str, rows: usize) -> Result<()> {
     if rows >= u32::MAX as usize {
         return Err(Error::column(name, format!("it has {rows} rows; categories are supported up to {}", u32::MAX - 1)));
     }
-    Ok(())
+    memory::check(&format!("the categories of `{name}` in {rows} rows"), 4 * rows as u64, "encode fewer rows")
 }
 
 /// The rows of each thread.

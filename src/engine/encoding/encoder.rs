@@ -7,6 +7,7 @@ use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values
 use crate::column::select::of_categories;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::pages;
 use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
@@ -121,6 +122,8 @@ impl TargetEncoder {
                 let input = EncodingInput { codes: &column.codes, categories: column.categories.len(), target, weight: Some(weight) };
                 check_input(&input)?;
             }
+            let bytes = memory::product(&[4, rows.len() as u64, 2 + columns.len() as u64]);
+            memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
             let columns = columns.iter().map(|c| of_categories(&c.name, &c.codes, &c.categories, &rows)).collect();
             let weight: Vec<f64> = rows.iter().map(|row| weight[*row]).collect();
             let fit = |target| TargetEncoder::fit_by(columns, target_name, target, classes, Some(&weight), category_values);

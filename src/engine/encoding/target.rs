@@ -14,6 +14,7 @@ use super::ordered;
 use super::permutation::{hash, ranks};
 use super::statistic::{AnyStatistic, Flags, Moments, Statistic, check_finite, total, with_statistic};
 use crate::error::{Error, Result};
+use crate::memory::{self, product, sum};
 use crate::numerics::random::{Purpose, Random};
 use crate::pages;
 use crate::params::{Problems, from_json};
@@ -193,6 +194,8 @@ impl Plan {
             }
             Kind::Kfold => {
                 let folds = params.folds as usize;
+                // The folds, and the rows with their hashes.
+                let _reserved = memory::reserve(&format!("the folds of {rows} rows"), 12 * rows as u64, "encode fewer rows")?;
                 if rows > 0 && folds > rows {
                     return Err(Error::parameter("folds", format!("{folds} are more than the {rows} rows")));
                 }
@@ -224,9 +227,14 @@ impl Plan {
 pub fn target_encode(input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
     params.validate()?;
     check_input(input)?;
-    let rows = input.codes.len();
+    let (rows, outputs) = (input.codes.len(), input.target.outputs());
+    // Rows are dealt to buckets where they have another order than their own.
+    let dealt = if matches!(plan, Plan::Ordered(orders) if orders.iter().any(|o| !matches!(o, Order::Rows))) { 8 } else { 0 };
+    let what = format!("the encoding of {rows} rows by {outputs} numbers each");
+    let bytes = product(&[rows as u64, sum(&[product(&[8, outputs as u64]), prepared_bytes(input, params), dealt])]);
+    let _reserved = memory::reserve(&what, bytes, "encode fewer rows, or a target of fewer classes")?;
     let prepared = Prepared::new(input, params.prior_weight);
-    let mut out = (0..input.target.outputs()).map(|_| pages::zeroed(rows)).collect::<Vec<Vec<f64>>>();
+    let mut out = (0..outputs).map(|_| pages::try_zeroed("encoded values", rows)).collect::<Result<Vec<Vec<f64>>>>()?;
     if rows > 0 {
         match plan {
             Plan::Ordered(orders) => ordered(input, &prepared, orders, params, &mut out)?,
@@ -249,9 +257,14 @@ pub fn target_encode(input: &EncodingInput<'_>, plan: &Plan, params: &TargetPara
 pub fn category_values(input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
     params.validate()?;
     check_input(input)?;
+    let (rows, categories, outputs) = (input.codes.len(), input.categories, input.target.outputs());
+    // Values of all classes, and sums and values of one.
+    let table = product(&[categories as u64, sum(&[product(&[8, outputs as u64]), 16 + 8])]);
+    let bytes = sum(&[table, product(&[rows as u64, prepared_bytes(input, params)])]);
+    let what = format!("an encoder of {categories} categories by {outputs} numbers each");
+    let _reserved = memory::reserve(&what, bytes, "encode rare categories together, or a target of fewer classes")?;
     let prepared = Prepared::new(input, params.prior_weight);
-    let outputs = input.target.outputs();
-    let mut values = vec![0.0; input.categories * outputs];
+    let mut values = pages::try_filled("the values of an encoder", 0.0, categories * outputs)?;
     let mut priors = vec![];
     for (k, statistic) in prepared.statistics().iter().enumerate() {
         let (column, prior) = with_statistic!(statistic, |s| {
@@ -298,6 +311,17 @@ pub(crate) struct Prepared<'a> {
     numbers: Vec<Cow<'a, [f64]>>,
     weight: Option<&'a [f64]>,
     squares: bool,
+}
+
+/// Bytes a row of what [`Prepared::new`] makes.
+fn prepared_bytes(input: &EncodingInput<'_>, params: &TargetParams) -> u64 {
+    let numbers = params.prior_weight == PriorWeight::Named(Auto::Auto) || input.weight.is_some();
+    let each = if numbers { 8 } else { 1 };
+    match input.target {
+        EncodingTarget::Flags(_) if numbers => 8,
+        EncodingTarget::Flags(_) | EncodingTarget::Numbers(_) => 0,
+        EncodingTarget::Classes(_, classes) => product(&[each, classes as u64]),
+    }
 }
 
 impl<'a> Prepared<'a> {

@@ -12,6 +12,7 @@
 use super::group::totals;
 use super::statistic::{AnyStatistic, Flags, Statistic, check_finite, total, with_statistic};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::numerics::math::ln64;
 
 /// What the categories say about a Boolean target.
@@ -43,6 +44,9 @@ pub fn evidence(codes: &[u32], categories: usize, flags: &[u8], weight: Option<&
             return Err(Error::Data(format!("the {what} has {len} rows and the categories have {rows}")));
         }
     }
+    let of_rows = if weight.is_some() { 8 * rows as u64 } else { 0 };
+    let bytes = memory::sum(&[of_rows, memory::product(&[categories as u64, 16 + 8])]);
+    let _reserved = memory::reserve(&format!("the evidence of {categories} categories"), bytes, "encode rare categories together")?;
     let numbers: Vec<f64>;
     let statistic = match weight {
         None => AnyStatistic::Flags(Flags(flags)),

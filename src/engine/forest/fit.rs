@@ -16,10 +16,11 @@ use crate::boosting::params::LossKind;
 use crate::boosting::weights::row_weights;
 use crate::boosting::{BoostingParams, Training, prepare, unasked};
 use crate::error::{Error, Result};
-use crate::memory;
+use crate::memory::{self, Reservation, product, sum};
 use crate::model::{Feature, Labels};
 use crate::numerics::fixed::{factor, round64};
 use crate::numerics::reduce::weighted_mean;
+use crate::pages;
 use crate::provenance::Provenance;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -97,6 +98,7 @@ fn fit_on(
         Target::Numbers(_) => None,
     };
     let criterion = resolve_criterion(params.criterion, classes.is_some())?;
+    reserve_rows(input)?;
     prepare::check_classes(table)?;
     if classes.is_some_and(|c| c > MOST_CLASSES) {
         return Err(Error::column(
@@ -146,6 +148,15 @@ fn fit_on(
             fit.run(&numbers, Targets::Numbers(&numbers), Truth::Numbers(&target), unit, &interrupted)
         }
     }
+}
+
+/// Checks that there is memory for the targets and weights of the rows.
+fn reserve_rows(input: &Input<'_>) -> Result<()> {
+    let rows = input.features[0].len() as u64;
+    // As floats; weights as floats and as integers; numbers as integers and as ranks.
+    let weight = if input.weight.is_some() { 16 } else { 0 };
+    let numbers = if matches!(input.target, Target::Numbers(_)) { 12 } else { 0 };
+    memory::check(&format!("the targets of {rows} rows"), rows * (8 + weight + numbers), "fit on fewer rows")
 }
 
 /// The forest of the rows `rows` of a table, which weigh something. Nothing is predicted out of bag for the others.
@@ -378,7 +389,7 @@ impl Fit<'_, '_> {
     ) -> Result<Forest> {
         let place = self.place(self.refused(targets))?;
         let growing = if matches!(place, Place::Cpu(_)) { self.growing_bytes(kind) } else { 0 };
-        self.check_memory(self.table_bytes(growing))?;
+        let _reserved = self.reserve(self.table_bytes(growing, truth.outputs()))?;
         match self.params.splitter {
             Splitter::Histogram => {
                 let table = table::binned(self.team, self.table, self.alike, interrupted)?;
@@ -395,17 +406,17 @@ impl Fit<'_, '_> {
         }
     }
 
-    /// Bytes of the codes, of predictions out of bag, and of what is needed besides: of `growing` or, while values are ranked,
-    /// of those and their keys, for each thread. No less than that.
-    fn table_bytes(&self, growing: u64) -> u64 {
+    /// Bytes of the codes, and of the larger of what is needed beside them: what values are ranked by, for each thread; or sums of
+    /// predictions out of bag together with `growing`. (The predictions take the sums' place, block after block.) No less than that.
+    fn table_bytes(&self, growing: u64, outputs: usize) -> u64 {
         let (rows, features) = (self.input.features[0].len() as u64, self.input.features.len() as u64);
         // By feature and by row; or ranks.
         let (code, ranking) = match self.params.splitter {
             Splitter::Histogram => (2, 0),
             Splitter::Exact | Splitter::Random => (4, 16 * rows * features.min(self.team.size() as u64)),
         };
-        let oob = if self.params.oob() { 12 * rows } else { 0 };
-        (code * rows).saturating_mul(features).saturating_add(oob + growing.max(ranking))
+        let sums = if self.params.oob() { product(&[rows, 4 + 8 * outputs as u64]) } else { 0 };
+        sum(&[product(&[code, rows, features]), ranking.max(sum(&[sums, growing]))])
     }
 
     /// Bytes of the rows of the trees that grow at the same time: how often each is drawn, and those that are, twice.
@@ -418,14 +429,18 @@ impl Fit<'_, '_> {
         tree * (self.params.trees as u64).min(self.team.size() as u64)
     }
 
-    fn check_memory(&self, bytes: u64) -> Result<()> {
+    /// Reserves `bytes` for a part of the fit.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    fn reserve(&self, bytes: u64) -> Result<Reservation> {
         let (rows, features, threads) = (self.input.features[0].len(), self.input.features.len(), self.team.size());
         let less = match self.params.splitter {
             Splitter::Histogram => "lower `n_threads`, or fit on fewer rows or features",
             Splitter::Exact | Splitter::Random => "use splitter=\"histogram\", lower `n_threads`, or fit on fewer rows or features",
         };
         let s = if threads == 1 { "" } else { "s" };
-        memory::check(&format!("a forest of {rows} rows and {features} features by {threads} thread{s}"), bytes, less)
+        memory::reserve(&format!("a forest of {rows} rows and {features} features by {threads} thread{s}"), bytes, less)
     }
 
     /// The trees, where a GPU is to grow them; `sums`: what rows out of bag are predicted, where they are.
@@ -486,11 +501,11 @@ impl Fit<'_, '_> {
     ) -> Result<Forest> {
         let view = self.view(table);
         let asked_gpu = matches!(place, Place::Gpu(..));
-        let mut sums = self.params.oob().then(|| oob::Sums::new(view.stride, truth));
+        let mut sums = self.params.oob().then(|| oob::Sums::new(view.stride, truth)).transpose()?;
         let ready = self.on_gpu(place, targets, view, sums.as_mut(), interrupted)?;
         let predicted = ready.is_some();
         if asked_gpu && !predicted {
-            self.check_memory(self.growing_bytes(kind))?;
+            drop(self.reserve(self.growing_bytes(kind))?);
         }
         let ready: Vec<Mutex<Option<Part>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
         let open = sums.as_ref().filter(|_| !predicted);
@@ -610,6 +625,7 @@ impl Fit<'_, '_> {
         let left_out: Vec<u32> = (0..n as u32).filter(|row| counts[*row as usize] == 0).collect();
         let walker = Walker::new(&grower.view, &part);
         if let Some(sums) = sums {
+            sums.check_memory(&part)?;
             sums.add(&walker, &part, &left_out, tree);
         }
         let measured = params
@@ -631,6 +647,9 @@ impl Fit<'_, '_> {
         (rows, spare): &mut (Vec<K::Entry>, Vec<K::Entry>),
     ) -> Result<Part> {
         rows.clear();
+        let weighs = counts.iter().filter(|count| **count > 0).count();
+        pages::make_room("the rows of a tree", rows, weighs)?;
+        pages::make_room("the rows of a tree", spare, weighs)?;
         let drawn = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         rows.extend(drawn.filter_map(|(row, count)| grower.kind.entry(row as u32, *count as u32)));
         spare.clear();

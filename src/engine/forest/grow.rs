@@ -157,11 +157,11 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
                 return Err(Error::Interrupted);
             }
             if task.rows.len() <= small {
-                self.small(task, total, &mut scratch, &mut part);
+                self.small(task, total, &mut scratch, &mut part)?;
                 continue;
             }
             let Some(split) = find(self, &self.view, &task, total, &mut scratch.node, self.parallel) else {
-                self.leaf(&task, &scratch.node, &mut part);
+                self.leaf(&task, &scratch.node, &mut part)?;
                 continue;
             };
             let (node, right) = self.split(&self.view, &split, &mut *task.rows, &mut *task.spare, task.place, &mut part);
@@ -170,8 +170,10 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
                 self.memory.put(scratch);
                 let places = (left.place, right.place);
                 let (left, right) = rayon::join(|| self.subtree(left, total, calls + 1), || self.subtree(right, total, calls + 1));
-                part.append(places.0, left?);
-                part.append(places.1, right?);
+                let (left, right) = (left?, right?);
+                part.make_room(left.sums.len() + right.sums.len())?;
+                part.append(places.0, left);
+                part.append(places.1, right);
                 scratch = self.memory.take();
             } else {
                 open.extend([right, left]);
@@ -182,25 +184,28 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
     }
 
     /// The tree below a node of few rows, whose codes are copied together.
-    fn small(&self, task: Task<'_, K::Entry>, total: u64, scratch: &mut Scratch<K, C>, part: &mut Part) {
+    fn small(&self, task: Task<'_, K::Entry>, total: u64, scratch: &mut Scratch<K, C>, part: &mut Part) -> Result<()> {
         let Scratch { node: scratch, local } = scratch;
         let view = local.gather(&self.view, task.rows.iter().map(K::row));
         task.rows.iter_mut().enumerate().for_each(|(i, e)| *e = K::renumbered(*e, i as u32));
         let mut open = vec![task];
         while let Some(task) = open.pop() {
             let Some(split) = find(self, &view, &task, total, scratch, false) else {
-                self.leaf(&task, scratch, part);
+                self.leaf(&task, scratch, part)?;
                 continue;
             };
             let (node, right) = self.split(&view, &split, &mut *task.rows, &mut *task.spare, task.place, part);
             let [left, right] = task.children(right, node);
             open.extend([right, left]);
         }
+        Ok(())
     }
 
-    fn leaf(&self, task: &Task<'_, K::Entry>, scratch: &NodeScratch<K>, part: &mut Part) {
+    fn leaf(&self, task: &Task<'_, K::Entry>, scratch: &NodeScratch<K>, part: &mut Part) -> Result<()> {
+        part.make_room(self.kind.lanes().max(2))?;
         self.kind.leaf(&scratch.total, part);
         part.push_leaf(task.place);
+        Ok(())
     }
 
     /// Adds a node and divides its rows; its index, and how many rows went right.
@@ -416,7 +421,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
     fn best_first(&self, root: Task<'_, K::Entry>, leaves: usize, total: u64) -> Result<Part> {
         let mut scratch = self.memory.take();
         let (mut sprouts, mut waiting) = (vec![], BinaryHeap::new());
-        waiting.extend(self.sprout(root, total, &mut scratch.node, &mut sprouts));
+        waiting.extend(self.sprout(root, total, &mut scratch.node, &mut sprouts)?);
         let mut grown = 1;
         while grown < leaves
             && let Some(Waiting { task, split, node }) = waiting.pop()
@@ -427,7 +432,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
             let right = divide::<K, C>(&self.view, &split, &mut *task.rows, &mut *task.spare);
             sprouts[node].split = Some((raw(&self.view, &split), split.cut.set, [sprouts.len(), sprouts.len() + 1]));
             for child in task.children(right, 0) {
-                waiting.extend(self.sprout(child, total, &mut scratch.node, &mut sprouts));
+                waiting.extend(self.sprout(child, total, &mut scratch.node, &mut sprouts)?);
             }
             grown += 1;
         }
@@ -435,7 +440,11 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
         let mut open = vec![(0, None)];
         while let Some((at, place)) = open.pop() {
             match std::mem::take(&mut sprouts[at].split) {
-                None => part.append(place, std::mem::take(&mut sprouts[at].leaf)),
+                None => {
+                    let leaf = std::mem::take(&mut sprouts[at].leaf);
+                    part.make_room(leaf.sums.len())?;
+                    part.append(place, leaf);
+                }
                 Some((node, set, [left, right])) => {
                     let index = part.push(place, node, set);
                     open.extend([(right, Some((index, 1))), (left, Some((index, 0)))]);
@@ -453,11 +462,12 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
         total: u64,
         scratch: &mut NodeScratch<K>,
         sprouts: &mut Vec<Sprout>,
-    ) -> Option<Waiting<'r, K::Entry>> {
+    ) -> Result<Option<Waiting<'r, K::Entry>>> {
         let split = find(self, &self.view, &task, total, scratch, self.parallel);
         let mut leaf = Part::default();
+        leaf.make_room(self.kind.lanes().max(2))?;
         self.kind.leaf(&scratch.total, &mut leaf);
         sprouts.push(Sprout { leaf, split: None });
-        split.map(|split| Waiting { task, split, node: sprouts.len() - 1 })
+        Ok(split.map(|split| Waiting { task, split, node: sprouts.len() - 1 }))
     }
 }

@@ -5,10 +5,13 @@ use super::model::OutOfBag;
 use super::part::Part;
 use crate::backend::CodeSet;
 use crate::backend::forest::{OutOfBagScale, OutOfBagSums};
+use crate::error::Result;
+use crate::memory;
 use crate::numerics::fixed::round64;
 use crate::numerics::math::ln64;
 use crate::numerics::random::{Purpose, Random, below};
 use crate::numerics::reduce;
+use crate::pages;
 use crate::tree::model::Child;
 use std::sync::{Mutex, PoisonError};
 
@@ -111,7 +114,10 @@ pub struct Sums {
 
 impl Sums {
     /// For `rows` rows; numbers have their mean and their largest distance from it.
-    pub fn new(rows: usize, truth: &Truth<'_>) -> Sums {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn new(rows: usize, truth: &Truth<'_>) -> Result<Sums> {
         let (scale, centre) = match truth {
             Truth::Classes(..) => ((1u64 << 40) as f64, 0.0),
             Truth::Numbers(y) => {
@@ -123,8 +129,9 @@ impl Sums {
             }
         };
         let outputs = truth.outputs();
-        let block = |n: usize| Mutex::new((vec![0; n * outputs], vec![0; n]));
-        Sums { blocks: (0..rows).step_by(BLOCK).map(|start| block(BLOCK.min(rows - start))).collect(), outputs, scale, centre }
+        let block = |n: usize| Ok(Mutex::new((pages::try_zeroed("predictions out of bag", n * outputs)?, vec![0; n])));
+        let blocks = (0..rows).step_by(BLOCK).map(|start| block(BLOCK.min(rows - start))).collect::<Result<_>>()?;
+        Ok(Sums { blocks, outputs, scale, centre })
     }
 
     /// The units of the sums.
@@ -150,6 +157,16 @@ impl Sums {
             }
         };
         round64(value * self.scale)
+    }
+
+    /// Checks that there is memory for the values of a tree's leaves.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn check_memory(&self, part: &Part) -> Result<()> {
+        let (leaves, outputs) = (part.counts.len(), self.outputs);
+        let what = format!("the values of {leaves} leaves to {outputs} classes");
+        memory::check(&what, memory::product(&[8, leaves as u64, outputs as u64]), "limit `leaves` or `depth`, or use oob=False")
     }
 
     /// Adds what a tree says of `rows`, ascending. Trees start at different blocks, not to wait for

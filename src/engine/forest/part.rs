@@ -2,6 +2,8 @@
 
 use super::model::Tree;
 use crate::backend::CodeSet;
+use crate::error::Result;
+use crate::memory;
 use crate::numerics::random::Random;
 use crate::tree::model::{Child, Node, Split};
 use std::collections::HashMap;
@@ -41,6 +43,9 @@ pub fn root_key(seed: u64, tree: u32) -> Random {
     Random::new(seed, crate::numerics::random::Purpose::ForestNode, tree as u64)
 }
 
+/// Fewer sums are not worth asking about.
+const LARGE: usize = 1 << 17;
+
 impl Part {
     /// Hangs a node or leaf into its place.
     fn hang(&mut self, place: Place, child: Child) {
@@ -59,6 +64,22 @@ impl Part {
         self.nodes.push(RawNode { set, ..node });
         self.hang(place, Child::Node(index));
         index
+    }
+
+    /// Makes room for `more` sums of leaves, where there is memory for them.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn make_room(&mut self, more: usize) -> Result<()> {
+        let len = self.sums.len() + more;
+        if len <= self.sums.capacity() {
+            return Ok(());
+        }
+        let what = "the sums of the leaves of a tree";
+        if len >= LARGE {
+            memory::check(what, 8 * len as u64, "limit `leaves` or `depth`, raise `min_data_in_leaf`, or fit fewer trees")?;
+        }
+        self.sums.try_reserve(more).map_err(|_| memory::refused(what, 8 * len as u64))
     }
 
     /// Tells of a leaf whose sums were just added.

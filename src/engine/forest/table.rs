@@ -36,8 +36,7 @@ fn by_feature<C: Code, R: Send>(
     interrupted: &(dyn Fn() -> bool + Sync),
     make: impl Fn(usize, &mut [C]) -> Result<R> + Sync,
 ) -> Result<(Vec<R>, Vec<C>)> {
-    let mut codes = pages::with_capacity(features * rows);
-    codes.resize(features * rows, C::default());
+    let mut codes = pages::try_filled("the codes of a forest", C::default(), features * rows)?;
     let shares: Vec<Mutex<&mut [C]>> = codes.chunks_mut(rows).map(Mutex::new).collect();
     let made = team.deal(
         features,
@@ -75,14 +74,14 @@ pub fn binned(team: &Team, input: &Input<'_>, params: &BoostingParams, interrupt
         }
         Ok(Coded { meaning: Meaning::Bins(borders), first: missing_bin as usize })
     })?;
-    let by_row = transposed(team, &codes, features.len(), rows);
+    let by_row = transposed(team, &codes, features.len(), rows)?;
     Ok(Table { features, codes, by_row })
 }
 
 /// Codes row after row, from those feature after feature.
-fn transposed(team: &Team, codes: &[u8], features: usize, rows: usize) -> Vec<u8> {
+fn transposed(team: &Team, codes: &[u8], features: usize, rows: usize) -> Result<Vec<u8>> {
     const BLOCK: usize = 1 << 12;
-    let mut by_row = pages::zeroed(codes.len());
+    let mut by_row = pages::try_zeroed("the codes of a forest", codes.len())?;
     let shares: Vec<Mutex<&mut [u8]>> = by_row.chunks_mut(BLOCK * features).map(Mutex::new).collect();
     team.deal(
         shares.len(),
@@ -95,7 +94,7 @@ fn transposed(team: &Team, codes: &[u8], features: usize, rows: usize) -> Vec<u8
         },
     );
     drop(shares);
-    by_row
+    Ok(by_row)
 }
 
 /// The most frequent categories of a column, with each row's code among them: `1 + c`, and 0 for the

@@ -142,7 +142,8 @@ impl<'a> ByBatches<'_, '_, 'a, '_> {
         let (passes, params, watch) = (self.passes, self.params, self.watch);
         let p = passes.problem;
         let steps = deal.rows.len().div_ceil(deal.batch);
-        let mut scores = if watch.marks().is_some() { vec![0.0; p.rows * p.outputs] } else { vec![] };
+        let watched = if watch.marks().is_some() { p.rows * p.outputs } else { 0 };
+        let mut scores: Vec<f64> = pages::try_zeroed("the scores of the rows", watched)?;
         let (mut vector, mut done) = (vec![], 0);
         while done < params.epochs() {
             // SGD's steps grow shorter; the others' do so by themselves.
@@ -257,9 +258,9 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
             free: deal.free,
             cells: Cells {
                 optimizer: deal.rule.optimizer,
-                c: pages::filled(0.0, cells),
-                state: pages::filled([0.0; 2], cells),
-                sums: pages::filled(0, cells),
+                c: pages::try_filled("the coefficients", 0.0, cells)?,
+                state: pages::try_filled("the state of the coefficients", [0.0; 2], cells)?,
+                sums: pages::try_filled("the sums of the features", 0, cells)?,
             },
             others: vec![Cell::default(); (p.dense.len() + 1) * p.outputs],
             shares: (0..workers.size()).map(|_| RwLock::default()).collect(),

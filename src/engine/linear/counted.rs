@@ -6,6 +6,7 @@ use crate::boosting;
 use crate::boosting::counted::Counted;
 use crate::column::select::{OwnedBits, OwnedChunk};
 use crate::error::Result;
+use crate::memory;
 
 /// The rows of a table that weigh something, copied.
 pub(crate) struct CountedLists<'a> {
@@ -21,6 +22,12 @@ impl<'a> CountedLists<'a> {
     /// [`crate::Error::Memory`].
     pub fn new(input: &Input<'a>, rows: Vec<usize>) -> Result<Self> {
         let sparse = input.sparse.as_ref();
+        let lists = sparse.into_iter().flat_map(|s| std::iter::once(&s.features).chain(&s.values));
+        let entries: u64 = lists.flat_map(|list| &list.chunks).map(|chunk| chunk.offsets.items() as u64).fold(0, u64::saturating_add);
+        // The places of the entries that stay, about, and where each row's begin.
+        let stay = entries as f64 * rows.len() as f64 / input.target.rows().max(1) as f64;
+        let bytes = (stay as u64).saturating_add(rows.len() as u64).saturating_mul(8);
+        memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
         let features = sparse.map(|s| OwnedList::of(&s.features, &rows));
         let values = sparse.and_then(|s| s.values.as_ref()).map(|v| OwnedList::of(v, &rows));
         let table = boosting::Input {

@@ -6,6 +6,7 @@ use super::vectors::each;
 use crate::backend::cpu::team::Team;
 use crate::column::{Bits, Chunk, Column, FeatureType, Values};
 use crate::error::{Error, Result};
+use crate::memory::{self, Reservation};
 use crate::pages::{self, Zero};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -90,6 +91,18 @@ pub(crate) struct Csr<'a> {
     bases: Vec<usize>,
 }
 
+/// Reserves what is made of the entries that can't be borrowed as they are: numbers of 32 bits, and values of f32.
+fn reserve(sparse: &SparseRows<'_>) -> Result<Reservation> {
+    let of = |chunk: &ListChunk<'_>, borrowed: fn(&Values<'_>) -> bool| match &chunk.items {
+        Items::Numbers(items) if borrowed(&items.values()) => 0,
+        _ => 4 * chunk.offsets.items() as u64,
+    };
+    let numbers = sparse.features.chunks.iter().map(|c| of(c, |v| matches!(v, Values::U32(_) | Values::I32(_))));
+    let values = sparse.values.iter().flat_map(|v| &v.chunks).map(|c| of(c, |v| matches!(v, Values::F32(_))));
+    let bytes = numbers.chain(values).fold(0, u64::saturating_add);
+    memory::reserve(&format!("the entries of `{}`", sparse.features.name), bytes, "use List(UInt32) with List(Float32), or fewer rows")
+}
+
 impl<'a> Csr<'a> {
     /// Reads `sparse`, whose strings are hashed to `hash_bits`.
     ///
@@ -103,6 +116,7 @@ impl<'a> Csr<'a> {
             return Err(Error::column(&v.name, format!("has {} rows where `{}` has {}", v.len(), features.name, features.len())));
         }
         let mut csr = Csr { pieces: vec![], firsts: vec![0], bases: vec![0] };
+        let _reserved = reserve(sparse)?;
         for column in [Some(features), values].into_iter().flatten() {
             check_offsets(column)?;
         }

@@ -4,11 +4,13 @@ use super::batches::ByBatches;
 use super::counted::CountedLists;
 use super::held_out::Watch;
 use super::lbfgs::Lbfgs;
+use super::needed::Needed;
 use super::passes::Passes;
 use super::problem::{Problem, check_columns, check_table, features, problem};
 use super::{Input, LinearModel, LinearParams, Optimizer, as_boosting};
 use crate::backend::Device;
 use crate::backend::cpu::team::Team;
+use crate::backend::forest::Place;
 use crate::backend::linear::{by_batches, place, with_backend};
 use crate::boosting::counted::rows_that_count;
 use crate::boosting::loss::loss;
@@ -58,17 +60,20 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
         return Err(Error::Interrupted);
     }
     let place = place(&problem, params, team)?;
+    let needed = Needed::new(&problem, params, team, input.held_out.is_some());
+    let reserved = needed.reserve(matches!(place, Place::Cpu(_)))?;
     let passes = Passes::new(&problem, team, monitor)?;
     let mut fitted = match params.optimizer {
         Optimizer::Lbfgs => {
             let (iterations, tolerance) = (params.epochs(), params.tolerance());
             let search = Lbfgs { problem: &problem, team, iterations, tolerance, watch: &mut watch };
-            with_backend(&place, &passes, &params.device, search)?
+            with_backend(&place, &passes, &params.device, &needed, search)?
         }
         Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => {
-            by_batches(&place, ByBatches { passes: &passes, params, watch: &mut watch })?
+            by_batches(&place, ByBatches { passes: &passes, params, watch: &mut watch }, &needed)?
         }
     };
+    drop(reserved);
     if let (Some(best), Some(history)) = (watch.best.take(), &watch.history) {
         fitted.vector = best;
         fitted.passes = history.best + 1;

@@ -21,7 +21,7 @@ use crate::pages;
 use std::collections::VecDeque;
 
 /// Pairs of steps and gradient changes that are remembered.
-const MEMORY: usize = 10;
+pub(super) const MEMORY: usize = 10;
 
 /// What came of a fit.
 pub(crate) struct Fitted {
@@ -119,12 +119,12 @@ impl<B: LinearBackend> Search<'_, '_, B> {
     /// No coefficients, and the intercept of the classes' shares.
     fn start(&mut self) -> Result<Point<B::Rows>> {
         let p = self.problem;
-        let mut vector = pages::filled(0.0, p.len());
+        let mut vector = pages::try_filled("the coefficients", 0.0, p.len())?;
         if p.fit_intercept {
             p.log_shares(&mut vector[p.intercepts()..]);
         }
         let scores = self.backend.rows(&vector[p.intercepts()..])?;
-        let mut at = Point { vector, scores, gradient: vec![0.0; p.len()], objective: 0.0 };
+        let mut at = Point { vector, scores, gradient: pages::try_filled("the gradient", 0.0, p.len())?, objective: 0.0 };
         let largest = self.measure(&mut at)?;
         self.backend.squares(&mut at.gradient)?;
         let curvature = |i: usize| 0.25 * at.gradient[i] / p.total_weight + if i < p.intercepts() { p.l2 } else { 0.0 };

@@ -15,6 +15,7 @@ mod fit;
 pub(crate) mod held_out;
 pub(crate) mod lbfgs;
 pub mod model;
+pub(crate) mod needed;
 pub mod params;
 pub(crate) mod passes;
 mod predict;

@@ -18,6 +18,7 @@ use crate::backend::linear::{LinearBackend, Residuals};
 use crate::boosting::Monitor;
 use crate::column::Column;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::numerics::fixed::round64;
 use crate::numerics::math::{exp64, ln64, sigmoid64, softplus64};
 use crate::numerics::reduce::{BLOCK, add_in_order};
@@ -45,10 +46,18 @@ pub(crate) struct Passes<'p, 'a> {
     pub precision: Precision,
 }
 
+/// How many of a team's threads have sums of their own: as few as memory makes necessary, and no other sums for that.
+pub(super) fn adders(team: &Team, problem: &Problem<'_>) -> usize {
+    let bytes = 8 * problem.width * problem.outputs + 1;
+    let large = team.size() > 1 && bytes > 1 << 20;
+    let free = if large { memory::available() } else { None };
+    let most = free.map_or(MOST_SUMS, |free| MOST_SUMS.min(free as usize / 4));
+    team.size().min(most / bytes).max(1)
+}
+
 impl<'p, 'a> Passes<'p, 'a> {
     pub fn new(problem: &'p Problem<'a>, team: &'p Team, monitor: &'p dyn Monitor) -> Result<Self> {
-        let cells = problem.width * problem.outputs;
-        let adders = Team::new(team.size().min(MOST_SUMS / (8 * cells + 1)).max(1))?;
+        let adders = Team::new(adders(team, problem))?;
         let units = Units::new(problem.csr.as_ref(), problem.width, team);
         Ok(Passes { problem, team, monitor, adders, sums: Mutex::default(), units, precision: Precision::of(problem) })
     }
@@ -162,9 +171,11 @@ impl LinearBackend for Passes<'_, '_> {
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {
         if of_row.iter().all(|x| x.to_bits() == 0) {
             // Pages that whoever writes first will fill.
-            return Ok(vec![0.0; self.problem.rows * of_row.len()]);
+            return pages::try_zeroed("the scores of the rows", self.problem.rows * of_row.len());
         }
-        Ok(of_row.repeat(self.problem.rows))
+        let mut rows = pages::try_with_capacity("the scores of the rows", self.problem.rows * of_row.len())?;
+        (0..self.problem.rows).for_each(|_| rows.extend_from_slice(of_row));
+        Ok(rows)
     }
 
     fn scores(&self, vector: &[f64], out: &mut Vec<f64>) -> Result<()> {

@@ -6,6 +6,7 @@ use super::rows::SparseRows;
 use crate::backend::cpu::team::Team;
 use crate::column::Column;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::numerics::math::{sigmoid_in_place, softmax_in_place};
 use std::collections::HashMap;
 
@@ -121,7 +122,13 @@ impl Predictor {
     pub fn raw(&self, sparse: Option<&SparseRows<'_>>, dense: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
         let outputs = self.model.outputs();
         let rows = self.check(sparse, dense)?;
-        let mut out: Vec<Vec<f64>> = self.model.intercepts.iter().map(|b| vec![*b; rows]).collect();
+        let what = || format!("{outputs} scores of {rows} rows");
+        let needed = memory::product(&[8, rows as u64, outputs as u64]);
+        if needed >= 1 << 20 {
+            memory::check(&what(), needed, "predict fewer rows at a time (a lazy query streams)")?;
+        }
+        let of_output = |b: &f64| crate::pages::try_filled("the scores", *b, rows);
+        let mut out = self.model.intercepts.iter().map(of_output).collect::<Result<Vec<Vec<f64>>>>()?;
         let mut values = vec![];
         for (column, weights) in dense.iter().zip(self.model.dense_weights.chunks_exact(outputs)) {
             let values = column.borrow_f64(0, rows, &mut values);

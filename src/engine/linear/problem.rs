@@ -11,8 +11,10 @@ use crate::boosting::weights::{Weights, row_weights};
 use crate::boosting::{BoostingParams, Target, prepare};
 use crate::column::{Column, FeatureType};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::model::Labels;
 use crate::numerics::reduce::total_weight;
+use crate::pages;
 use std::borrow::Cow;
 
 /// Coefficients of so many features stand in arrays by feature number; beyond that, where most would be of features that no
@@ -133,9 +135,10 @@ pub(crate) fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Te
         l2: params.l2(total_weight * weight_unit),
         fit_intercept: params.fit_intercept,
     };
-    let cells = problem.len().checked_mul(8).filter(|_| problem.width.checked_mul(problem.outputs).is_some());
-    if cells.is_none_or(|c| c > isize::MAX as usize / 64) {
-        return Err(Error::Memory(format!("{} features for {} classes", problem.width, labels.len())));
+    let cells = memory::product(&[(problem.width + problem.dense.len() + 1) as u64, problem.outputs as u64]);
+    if cells > isize::MAX as u64 / 512 {
+        let what = format!("a fit of {} features to {} classes", problem.width, labels.len());
+        memory::check(&what, memory::product(&[36, cells]), "lower `hash_bits`, or fit to fewer classes")?;
     }
     Ok((problem, Columns { labels, sparse, dense: dense(input) }))
 }
@@ -230,7 +233,9 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
 
 /// Numbers the features that occur from 0 in ascending order; gives what they were.
 fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
-    let mut numbers = Vec::with_capacity(csr.entries());
+    let what = format!("numbering the features of {} entries anew", csr.entries());
+    let _reserved = memory::reserve(&what, 12 * csr.entries() as u64, "number features from 0 on")?;
+    let mut numbers = pages::try_with_capacity("the numbers of the features", csr.entries())?;
     for piece in &csr.pieces {
         match &piece.keys {
             Keys::Narrow(k) => numbers.extend(k.iter().map(|k| *k as u64)),

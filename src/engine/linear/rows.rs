@@ -24,6 +24,15 @@ impl Offsets<'_> {
             Offsets::Fixed { rows, .. } => *rows,
         }
     }
+
+    /// The number of items of all rows: those of a slice, whatever lies around it.
+    pub fn items(&self) -> usize {
+        match self {
+            Offsets::I32(o) => o.first().zip(o.last()).map_or(0, |(first, last)| last.saturating_sub(*first).max(0) as usize),
+            Offsets::I64(o) => o.first().zip(o.last()).map_or(0, |(first, last)| last.saturating_sub(*first).max(0) as usize),
+            Offsets::Fixed { width, rows } => width.saturating_mul(*rows),
+        }
+    }
 }
 
 /// Strings by their place, in whatever layout they are stored.
@@ -121,4 +130,18 @@ pub struct SparseRows<'a> {
     pub features: ListColumn<'a>,
     /// The value of each feature, in the same order.
     pub values: Option<ListColumn<'a>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that a slice has the items of its own rows, and that offsets which are none have none.
+    #[test]
+    fn items_are_those_of_the_rows() {
+        assert_eq!(Offsets::I32(&[3, 5, 9]).items(), 6);
+        assert_eq!(Offsets::I64(&[3, 5, 9]).items(), 6);
+        assert_eq!(Offsets::Fixed { width: 3, rows: 4 }.items(), 12);
+        assert_eq!((Offsets::I32(&[]).items(), Offsets::I64(&[7, 2]).items()), (0, 0));
+    }
 }

@@ -3,9 +3,10 @@
 use super::bins::{Bins, HistogramParams};
 use super::counter::{Counter, add_counts};
 use super::locate::Locator;
-use super::{BATCH, each_thread, in_block_order, min_max};
+use super::{BATCH, BLOCK, PARALLEL_FROM, each_thread, in_block_order, min_max};
 use crate::column::Column;
 use crate::error::Result;
+use crate::memory::{self, Reservation, product};
 
 /// What stands over the bins.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +47,26 @@ pub struct Histogram {
 /// assert_eq!(found.heights, Heights::Counts(vec![1, 3]));
 /// ```
 pub fn histogram(column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
+    params.validate()?;
+    let bins = params.axis.bins();
+    let _reserved = reserve(column.len(), bins, bins, weights.is_some(), &format!("a histogram of {bins} bins"))?;
     by_steps(column, weights.is_some(), params, &mut CpuSteps { column, weights })
+}
+
+/// Reserves what all threads count or sum `cells` cells in, and `edges` edges and what finds a value among them.
+///
+/// # Errors
+/// [`crate::Error::Memory`].
+pub(super) fn reserve(rows: usize, cells: usize, edges: usize, weighted: bool, what: &str) -> Result<Reservation> {
+    let threads = if rows < PARALLEL_FROM { 1 } else { rayon::current_num_threads() } as u64;
+    // Four blocks of rows a thread are summed at a time; counts are of 64 bits in the end, and in one thread of 32 besides.
+    let blocks = rows.div_ceil(BLOCK) as u64;
+    let of_cell = if weighted { 8 * (4 * threads).min(blocks) + 8 } else { 8 * threads + 4 };
+    memory::reserve(
+        what,
+        memory::sum(&[product(&[cells as u64, of_cell]), 16 * edges as u64]),
+        "use fewer bins, or fewer threads (POLARS_MAX_THREADS)",
+    )
 }
 
 /// The steps of a histogram that a device does.

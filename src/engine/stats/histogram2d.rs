@@ -2,7 +2,7 @@
 
 use super::bins::{AxisParams, Bins, Histogram2dParams};
 use super::counter::{Counter, add_counts};
-use super::histogram::{Heights, Lookup, batches};
+use super::histogram::{Heights, Lookup, batches, reserve};
 use super::locate::Locator;
 use super::{each_thread, in_block_order};
 use crate::column::{Column, Width};
@@ -27,6 +27,9 @@ pub struct Histogram2d {
 /// # Errors
 /// As [`histogram`](super::histogram()), and for too many cells.
 pub fn histogram2d(x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d> {
+    params.validate()?;
+    let (nx, ny) = (params.x.bins(), params.y.bins());
+    let _reserved = reserve(x.len(), nx * ny, nx + ny, weights.is_some(), &format!("a histogram of {nx} by {ny} bins"))?;
     by_steps(x, y, weights.is_some(), params, &mut CpuSteps { x, y, weights })
 }
 

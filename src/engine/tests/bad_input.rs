@@ -270,25 +270,6 @@ fn parameters_that_do_not_fit_are_refused() {
     assert_eq!(model.features.len(), 3);
 }
 
-/// Proves that a fit that would need too much memory is refused before it starts.
-#[test]
-fn histograms_that_do_not_fit_in_memory_are_refused() {
-    let mut dice = common::Dice::new(1);
-    let base: Vec<f64> = (0..70_000).map(|_| dice.unit()).collect();
-    let names: Vec<String> = (0..200).map(|i| format!("f{i}")).collect();
-    let input = Input {
-        features: names.iter().map(|n| Column::from_f64(n, &base)).collect(),
-        target: Target::Numbers(Column::from_f64("y", &base)),
-        target_name: "y".into(),
-        weight: None,
-        baseline: vec![],
-        held_out: None,
-    };
-    let p = params(json!({ "policy": "depthwise", "depth": 16, "border_sample": 1000 }));
-    let error = fit(&input, &p, &Quiet).expect_err("no error");
-    assert!(matches!(error, Error::Memory(_)) && error.to_string().contains("depth"), "{error}");
-}
-
 /// Proves that a fit whose leaf values no f64 can hold is refused, and gives no model that can't be
 /// read back.
 #[test]

@@ -57,6 +57,9 @@ fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String
     };
     let lookup = encoder.columns()[at].lookup();
     let block = if series.len() > PARALLEL_ABOVE { BLOCK } else { series.len().max(1) };
+    // Values of all blocks, and then the column.
+    let bytes = 16 * (series.len() as u64).saturating_mul(encoder.outputs() as u64);
+    errors::check_memory(|| format!("the encoding of {} rows", series.len()), bytes, "encode fewer rows at a time (a lazy query streams)")?;
     let parts = for_blocks(series.len(), block, |start, len| -> PolarsResult<Vec<Vec<f64>>> {
         let codes = lookup_codes(&series.slice(start as i64, len), lookup, lookup.categories().len() as u32)?;
         Ok((0..encoder.outputs()).map(|k| encoder.values(at, &codes, k)).collect())

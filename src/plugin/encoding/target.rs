@@ -102,6 +102,7 @@ impl TargetData {
 fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
     let numbers = Numbers::finite(series, role)?;
     let column = numbers.column();
+    errors::check_memory(|| format!("{role} of {} rows", column.len()), 8 * column.len() as u64, "encode fewer rows")?;
     let mut values = vec![0.0; column.len()];
     values.par_chunks_mut(BLOCK).enumerate().for_each(|(i, out)| column.read_f64(i * BLOCK, out));
     Ok(values)

@@ -98,6 +98,15 @@ impl Applied {
         }
     }
 
+    /// How many numbers are predicted of a row, and how many trees there are.
+    pub fn size(&self) -> (usize, usize) {
+        match self {
+            Applied::Boosted(p) => (p.predictor().model().outputs(), p.predictor().model().trees.len()),
+            Applied::Forest(p) => (p.predictor().forest().outputs(), p.predictor().forest().trees.len()),
+            Applied::Linear(p) => (p.model().outputs(), 0),
+        }
+    }
+
     /// The target's name.
     pub fn target(&self) -> &str {
         match self {

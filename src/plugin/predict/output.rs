@@ -115,13 +115,24 @@ impl Output {
             }
             Kind::Leaf => {
                 let (trees, leaves) = model.leaves(inputs)?;
-                Ok(lists::<UInt32Type>(rows, trees, &leaves, DataType::UInt32))
+                lists::<UInt32Type>(rows, trees, &leaves, DataType::UInt32)
             }
             Kind::Staged => {
                 let (rounds, stages) = model.staged(inputs)?;
                 let series = stages.iter().map(|v| lists::<Float64Type>(rows, rounds, v, DataType::Float64));
-                self.fields(rows, series.collect())
+                self.fields(rows, series.collect::<PolarsResult<_>>()?)
             }
+        }
+    }
+
+    /// Bytes of the predictions of a row.
+    pub fn bytes_a_row(&self, model: &Applied) -> u64 {
+        let (outputs, trees) = model.size();
+        match self.kind {
+            Kind::Auto | Kind::Raw => 8 * outputs as u64,
+            Kind::Class => 4,
+            Kind::Leaf => 4 * trees as u64,
+            Kind::Staged => 8 * trees as u64,
         }
     }
 
@@ -140,10 +151,12 @@ impl Output {
 }
 
 /// `rows` lists of `width` values each.
-fn lists<T: PolarsNumericType>(rows: usize, width: usize, values: &[T::Native], inner: DataType) -> Series {
+fn lists<T: PolarsNumericType>(rows: usize, width: usize, values: &[T::Native], inner: DataType) -> PolarsResult<Series> {
+    let bytes = size_of_val(values) as u64;
+    errors::check_memory(|| format!("the lists of {rows} rows"), bytes, "predict fewer rows at a time (a lazy query streams)")?;
     let mut builder = ListPrimitiveChunkedBuilder::<T>::new(NAME.into(), rows, rows * width, inner);
     for row in 0..rows {
         builder.append_slice(&values[row * width..(row + 1) * width]);
     }
-    builder.finish().into_series()
+    Ok(builder.finish().into_series())
 }

@@ -1,5 +1,6 @@
 //! Memory for codes: aligned to cache lines and, where the system has them, in huge pages.
 
+use crate::error::Result;
 use crate::pages;
 
 /// Bytes that start on a cache line.
@@ -14,9 +15,12 @@ struct Line([u8; 64]);
 
 impl Buffer {
     /// `len` zero bytes; [`Buffer::as_ptr`] may be read up to 64 bytes beyond them.
-    pub fn new(len: usize) -> Buffer {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn new(len: usize) -> Result<Buffer> {
         let count = len.div_ceil(64) + 1;
-        Buffer { lines: pages::filled(Line([0; 64]), count), len }
+        Ok(Buffer { lines: pages::try_filled("the codes of a fit", Line([0; 64]), count)?, len })
     }
 
     /// The bytes.

@@ -11,6 +11,7 @@
 use super::buffer::Buffer;
 use super::histogram::Ahead;
 use super::partition::FeatureCodes;
+use crate::error::Result;
 use crate::pages;
 
 /// Bytes of a row's packed statistics in the first block.
@@ -77,13 +78,16 @@ pub struct CodeBlock {
 
 impl CodeBlock {
     /// Room for `rows` rows.
-    pub fn new(layout: &BlockLayout, rows: usize) -> CodeBlock {
-        CodeBlock {
-            bytes: Buffer::new(rows * layout.stride),
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn new(layout: &BlockLayout, rows: usize) -> Result<CodeBlock> {
+        Ok(CodeBlock {
+            bytes: Buffer::new(rows * layout.stride)?,
             stride: layout.stride,
             width: layout.width,
             features: layout.features.clone(),
-        }
+        })
     }
 
     /// The number of rows.
@@ -125,8 +129,11 @@ pub struct Columns {
 
 impl Columns {
     /// Room for `features` features of `rows` rows.
-    pub fn new(features: usize, rows: usize) -> Columns {
-        Columns { bytes: pages::filled(0, features * rows), rows }
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn new(features: usize, rows: usize) -> Result<Columns> {
+        Ok(Columns { bytes: pages::try_filled("the codes of a fit", 0, features * rows)?, rows })
     }
 
     /// The codes of a feature, row after row.

@@ -14,7 +14,7 @@ use crate::quantize::exceptions::Exceptions;
 pub const MOST_COLUMN_BYTES: usize = 80 << 20;
 
 /// Copies the shard's rows of target, weights, scores and marks.
-pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) {
+pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) -> Result<()> {
     let rows = data.target.len();
     let batches: Vec<std::ops::Range<usize>> = (0..shard.batches())
         .map(|b| {
@@ -22,15 +22,16 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) {
             first..rows.min(first + BATCH)
         })
         .collect();
-    fn take<T: Copy>(batches: &[std::ops::Range<usize>], values: &[T], rows: usize) -> Vec<T> {
-        let mut out = pages::with_capacity(rows);
+    fn take<T: Copy>(batches: &[std::ops::Range<usize>], values: &[T], rows: usize) -> Result<Vec<T>> {
+        let mut out = pages::try_with_capacity("the rows of a fit", rows)?;
         batches.iter().for_each(|b| out.extend_from_slice(&values[b.clone()]));
-        out
+        Ok(out)
     }
-    shard.target = take(&batches, &data.target, shard.rows);
-    shard.weight = data.weight.as_ref().map(|w| take(&batches, w, shard.rows));
-    shard.scores = data.scores.iter().map(|s| take(&batches, s, shard.rows)).collect();
-    shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows));
+    shard.target = take(&batches, &data.target, shard.rows)?;
+    shard.weight = data.weight.as_ref().map(|w| take(&batches, w, shard.rows)).transpose()?;
+    shard.scores = data.scores.iter().map(|s| take(&batches, s, shard.rows)).collect::<Result<_>>()?;
+    shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows)).transpose()?;
+    Ok(())
 }
 
 /// Makes the codes of the shard's rows for the features that a fit starts with, of those that are summed there. `part`:
@@ -47,7 +48,7 @@ pub fn codes(
     let mut scratch = Scratch::default();
     let (rows, layout) = (data.target.len(), &plan.layout);
     let by_column = rows.saturating_mul(plan.column_codes.len()) <= MOST_COLUMN_BYTES;
-    let mut group = ShardGroup::new(layout, shard.rows, by_column, part);
+    let mut group = ShardGroup::new(layout, shard.rows, by_column, part)?;
     let own = group.own.clone();
     let mut codes = [0; BATCH];
     for batch in 0..shard.batches() {

@@ -3,6 +3,7 @@
 //! of its own, so that a tree pays only for the groups that are open in it.
 
 use super::NO_SLOT;
+use super::needed::of_histogram;
 use super::plan::Plan;
 use super::search::{FeatureShare, Pending};
 use crate::backend::{CodedFeature, Division, NodeId};
@@ -22,6 +23,9 @@ pub struct Group {
     /// The slot of each node's histogram.
     slots: Vec<usize>,
     pub used_slots: usize,
+    /// How many histograms there is room for, of how many bytes each.
+    pub room: usize,
+    pub histogram_bytes: u64,
 }
 
 /// The group of a feature, and its number inside.
@@ -34,7 +38,9 @@ impl Group {
     /// Group `index`, of features that are numbered from `first` on.
     pub fn new(features: &[CodedFeature], plan: Plan, index: usize, first: usize, counted: bool, members: usize) -> Group {
         let share = |t| RwLock::new(FeatureShare::new(features, &plan, index, first, counted, t, members));
-        Group { first, open: index == 0, shares: (0..members).map(share).collect(), plan, pending: vec![], slots: vec![], used_slots: 0 }
+        let shares = (0..members).map(share).collect();
+        let histogram_bytes = of_histogram(features, &plan, counted);
+        Group { first, open: index == 0, shares, plan, pending: vec![], slots: vec![], used_slots: 0, room: 0, histogram_bytes }
     }
 
     /// Forgets the last tree's histograms.

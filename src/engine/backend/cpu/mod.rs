@@ -12,6 +12,7 @@ mod few;
 mod fill;
 mod group;
 pub(crate) mod histogram;
+mod needed;
 mod partition;
 pub(crate) mod plan;
 mod questions;
@@ -29,7 +30,6 @@ use super::{Backend, Candidate, CodeSet, CodedFeature, Division, GroupId, LeafSu
 use crate::boosting::loss::Loss;
 use crate::boosting::params::RowSample;
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::numerics::random::{Purpose, Random};
 use crate::numerics::reduce::weighted_quantile;
 use crate::quantize::codes::Quantizer;
@@ -53,7 +53,6 @@ pub struct CpuBackend<'a> {
     shards: Vec<RwLock<Shard>>,
     /// Whether every shard has all rows, and sums the features of its thread alone ([`replicates`]).
     replicated: bool,
-    most_nodes: usize,
     rows: usize,
     training_rows: usize,
     row_sample: RowSample,
@@ -88,43 +87,35 @@ const ROWS_A_COLUMN: usize = 256;
 /// The slot of a node without a histogram.
 const NO_SLOT: usize = usize::MAX;
 
-/// Histograms may take this much memory.
-const MOST_HISTOGRAM_BYTES: usize = 8 << 30;
-
 impl<'a> CpuBackend<'a> {
-    /// Deals the rows to the team's threads and makes their codes. `most_nodes`: how many nodes'
-    /// histograms may be needed at once.
+    /// Deals the rows to the team's threads and makes their codes.
     ///
     /// # Errors
-    /// When histograms would not fit in memory, or on an interrupt.
-    pub fn new(team: &'a Team, data: TrainingData<'a>, most_nodes: usize, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+    /// [`Error::Memory`], and on an interrupt.
+    pub fn new(team: &'a Team, data: TrainingData<'a>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
         let rows = data.target.len();
         if rows >= u32::MAX as usize {
             return Err(Error::Data(format!("{rows} rows are more than a fit can hold (4,294,967,294)")));
         }
         let n = team.size();
-        let most_nodes = most_nodes.min(rows);
         let quantizers: Vec<Quantizer> = data.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
         let (plan, exceptions) = if bundle::worthwhile(&data) {
             bundle::plan(team, &data, &quantizers, interrupted)?
         } else {
             (Plan::dense(data.features, true), vec![])
         };
-        check_memory(data.features, &plan, data.count_rows, most_nodes)?;
-        let codes: usize = plan.layout.blocks.iter().map(|b| b.stride).sum();
-        let what = format!("a fit of {rows} rows and {} features", data.features.len());
-        memory::check(&what, rows as u64 * codes as u64, "fit on fewer rows or features")?;
         let replicated = replicates(rows, n, &plan);
+        let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated)?;
         let group = Group::new(data.features, plan, 0, 0, data.count_rows, n);
-        let shards = team.step(|t| {
+        let shards = team.step(|t| -> Result<RwLock<Shard>> {
             let (dealt, part) = if replicated { ((0, 1), (t, n)) } else { ((t, n), (0, 1)) };
-            let mut shard = Shard::new(rows, dealt.0, dealt.1, data.scores.len());
-            fill::rows(&mut shard, &data);
-            let done = fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, part, interrupted);
+            let mut shard = Shard::new(rows, dealt.0, dealt.1, data.scores.len())?;
+            fill::rows(&mut shard, &data)?;
+            fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, part, interrupted)?;
             if n == 1 {
                 shard.sort_rows(0, data.features, 0, data.count_rows);
             }
-            done.map(|()| RwLock::new(shard))
+            Ok(RwLock::new(shard))
         });
         let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
         if replicated {
@@ -137,7 +128,6 @@ impl<'a> CpuBackend<'a> {
             groups: vec![group],
             shards,
             replicated,
-            most_nodes,
             rows,
             training_rows: rows - held_out,
             row_sample: data.row_sample,
@@ -244,9 +234,19 @@ impl<'a> CpuBackend<'a> {
         Ok((PARTIAL_BYTES / (8 * bins * self.encoding()?.planes.len()).max(1)).max(1))
     }
 
-    /// What is to be merged in each group before the next search.
-    fn take_pending(&mut self) -> Vec<Vec<Pending>> {
-        self.groups.iter_mut().map(|g| std::mem::take(&mut g.pending)).collect()
+    /// What is to be merged in each group before the next search, for which there is memory.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    fn take_pending(&mut self) -> Result<Vec<Vec<Pending>>> {
+        let features = self.features.len();
+        for group in self.groups.iter_mut().filter(|g| g.open && g.used_slots > g.room) {
+            needed::histograms(group, features)?;
+            let slots = group.used_slots.max(2 * group.room);
+            self.team.step(|t| write(&group.shares[t]).make_room(slots)).into_iter().collect::<Result<()>>()?;
+            group.room = slots;
+        }
+        Ok(self.groups.iter_mut().map(|g| std::mem::take(&mut g.pending)).collect())
     }
 
     /// Runs `visit` for each open group's features of each thread, with what is to be merged first.
@@ -341,31 +341,18 @@ fn exchange(team: &Team, shards: &[RwLock<Shard>]) {
     });
 }
 
-/// Checks that the histograms of as many nodes fit in memory.
-fn check_memory(features: &[CodedFeature], plan: &Plan, count_rows: bool, most_nodes: usize) -> Result<()> {
-    let bytes = FeatureShare::total_slot_size(features, plan, count_rows).saturating_mul(most_nodes).saturating_mul(8);
-    if bytes <= MOST_HISTOGRAM_BYTES {
-        return Ok(());
-    }
-    Err(Error::Memory(format!(
-        "the histograms of {} features in {most_nodes} nodes need {:.1} GiB; lower `depth` (or `leaves`) or `bins`",
-        features.len(),
-        bytes as f64 / (1u64 << 30) as f64
-    )))
-}
-
 impl Backend for CpuBackend<'_> {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         let (id, first) = (self.groups.len(), self.features.len());
         self.features.extend_from_slice(features);
         let plan = Plan::dense(features, false);
-        check_memory(features, &plan, self.count_rows, self.most_nodes)?;
+        let _reserved = needed::group(features, &plan, self.rows)?;
         let group = Group::new(features, plan, id, first, self.count_rows, self.team.size());
-        self.team.step(|t| {
+        let made = self.team.step(|t| -> Result<()> {
             let mut shard = write(&self.shards[t]);
             let by_feature = shard.groups[0].columns.is_some();
             let part = if self.replicated { (t, self.team.size()) } else { (0, 1) };
-            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature, part);
+            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature, part)?;
             for batch in 0..shard.batches() {
                 let (start, first) = (batch * BATCH, shard.first_row(batch));
                 let len = BATCH.min(shard.rows - start);
@@ -377,7 +364,9 @@ impl Backend for CpuBackend<'_> {
             if self.team.size() == 1 {
                 shard.sort_rows(id, features, first, self.count_rows);
             }
+            Ok(())
         });
+        made.into_iter().collect::<Result<()>>()?;
         self.groups.push(group);
         Ok(id)
     }
@@ -387,6 +376,7 @@ impl Backend for CpuBackend<'_> {
             write(shard).groups[group].clear();
         }
         self.groups[group].shares.iter().for_each(|s| write(s).clear());
+        self.groups[group].room = 0;
         self.groups[group].reset(false);
     }
 
@@ -420,7 +410,7 @@ impl Backend for CpuBackend<'_> {
         let context = self.tree_context(encoding);
         self.team.step(|t| write(&self.shards[t]).root(loss, &context));
         let scales = encoding.scales();
-        let pending = self.take_pending();
+        let pending = self.take_pending()?;
         if let Some(sums) = read(&self.shards[0]).sorted_sums() {
             return Ok((sums, scales));
         }
@@ -439,7 +429,7 @@ impl Backend for CpuBackend<'_> {
         if self.searches_sorted() {
             return Ok(write(&self.shards[0]).find_splits(nodes, rules, &self.groups));
         }
-        let pending = self.take_pending();
+        let pending = self.take_pending()?;
         let statistics = self.small_statistics(nodes);
         let shard = read(&self.shards[0]);
         let found = self.search(&pending, |group, share, merge| {
@@ -462,7 +452,7 @@ impl Backend for CpuBackend<'_> {
         if self.searches_sorted() {
             return Ok(write(&self.shards[0]).find_level_split(nodes, rules, &self.groups, &self.features));
         }
-        let pending = self.take_pending();
+        let pending = self.take_pending()?;
         let statistics = self.small_statistics(nodes);
         let shard = read(&self.shards[0]);
         let found = self.search(&pending, |group, share, merge| {
@@ -488,7 +478,7 @@ impl Backend for CpuBackend<'_> {
         let at_once = self.divisions_at_once()?;
         for (i, divisions) in divisions.chunks(at_once).enumerate() {
             if i > 0 {
-                let pending = self.take_pending();
+                let pending = self.take_pending()?;
                 self.search(&pending, |_, share, merge| share.merge(merge))?;
             }
             let context = self.tree_context(self.encoding()?);

@@ -10,6 +10,7 @@ use super::statistics::{BinsMut, Encoding, Plane, add_plane};
 use super::subset::best_subset;
 use super::words::WordShare;
 use crate::backend::{Candidate, CodeSet, CodedFeature, SearchNode};
+use crate::error::Result;
 use crate::pages;
 use crate::tree::split::{SplitRules, Sums};
 use multiversion::multiversion;
@@ -162,15 +163,17 @@ impl FeatureShare {
         FeatureShare { features: mine, columns, sparse, group, first, starts, bins, slot_size, counted, packed: vec![], slots: vec![] }
     }
 
-    /// The number of 64-bit words in a slot over all features, at most.
-    pub fn total_slot_size(features: &[CodedFeature], plan: &Plan, counted: bool) -> usize {
-        let words = plan.words() * if plan.wide { 2 } else { 1 };
-        (plan.dense_features().map(|(f, _)| features[f].bins()).sum::<usize>() + words) * if counted { 3 } else { 2 }
-    }
-
     /// Frees the histograms.
     pub fn clear(&mut self) {
         self.slots = vec![];
+    }
+
+    /// Makes room for the histograms of as many nodes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn make_room(&mut self, slots: usize) -> Result<()> {
+        pages::make_room("the histograms of a tree", &mut self.slots, slots * self.slot_size)
     }
 
     /// Makes room for `slots` slots.

@@ -13,6 +13,7 @@ use super::plan::Home;
 use super::statistics::{BATCH, BinsMut, Encoding, Magnitudes, Plane, add_plane};
 use crate::backend::{CodeSet, CodedFeature, Division, NodeId};
 use crate::boosting::loss::{self, Loss};
+use crate::error::Result;
 use crate::numerics::random::Random;
 use crate::pages;
 use crate::tree::Tree;
@@ -113,9 +114,9 @@ pub fn code_test(feature: &CodedFeature, border: u32, missing_left: bool) -> Tes
 
 impl Shard {
     /// An empty shard with room for its share of `rows` rows, without codes.
-    pub fn new(rows: usize, index: usize, shards: usize, outputs: usize) -> Shard {
+    pub fn new(rows: usize, index: usize, shards: usize, outputs: usize) -> Result<Shard> {
         let own = share(rows, index, shards);
-        Shard {
+        Ok(Shard {
             index,
             shards,
             rows: own,
@@ -125,10 +126,10 @@ impl Shard {
             scores: vec![],
             held_out: None,
             bag: None,
-            leaf: (0..outputs).map(|_| pages::filled(0, own)).collect(),
+            leaf: (0..outputs).map(|_| pages::try_filled("the leaves of a fit's rows", 0, own)).collect::<Result<_>>()?,
             leaf_values: vec![vec![]; outputs],
             by_node: false,
-            lists: [pages::zeroed(own), pages::zeroed(own)],
+            lists: [pages::try_zeroed("the lists of a fit's rows", own)?, pages::try_zeroed("the lists of a fit's rows", own)?],
             nodes: vec![],
             taken_back: vec![],
             few: false,
@@ -139,7 +140,7 @@ impl Shard {
             in_subset: vec![],
             gradient: vec![0.0; BATCH.min(own)],
             hessian: vec![0.0; BATCH.min(own)],
-        }
+        })
     }
 
     /// The table's row of the first row of local batch `batch`.

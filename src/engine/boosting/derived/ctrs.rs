@@ -6,8 +6,9 @@ use crate::backend::ctrs::{CategoryCodes, CtrData, CtrFeature};
 use crate::backend::{Backend, CodedFeature};
 use crate::boosting::params::{BoostingParams, CatMethod};
 use crate::boosting::{Input, Target};
-use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget, combine_pair, ctr_borders, ctr_codes};
+use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget, Prefix, combine_pair, ctr_borders, ctr_codes};
 use crate::error::Result;
+use crate::memory::{self, Reservation, product, sum};
 use crate::model::CtrTable;
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::borders;
@@ -106,7 +107,9 @@ impl<'a> DerivedFeatures<'a> {
         if backend.makes_ctrs() {
             return self.add_on_device(backend, projections, order, counters);
         }
+        let reserved = self.reserve_codes(&projections, order, counters)?;
         let made = self.team.deal(projections.len(), || (), |(), i| self.codes(&projections[i], order, counters));
+        drop(reserved);
         let first = self.coded.len();
         let mut codes = vec![];
         for p in made {
@@ -120,6 +123,24 @@ impl<'a> DerivedFeatures<'a> {
         }
         let group = backend.add_group(&self.coded[first..], &codes)?;
         Ok(self.kept(group, first))
+    }
+
+    /// Reserves the codes of `projections` under an order, and the sums that every thread makes them from.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    fn reserve_codes(&self, projections: &[Vec<u32>], order: usize, counters: bool) -> Result<Reservation> {
+        let (rows, count) = (self.rows as u64, projections.len() as u64);
+        let statistics = self.ctrs.iter().filter(|c| counters || c.kind != CtrKind::Counter).count() as u64;
+        let any_sums = self.ctrs.iter().any(|c| c.kind != CtrKind::Counter);
+        // A number and a sum for each row; those of the first order besides, where it is to decide on the borders.
+        let sums = if any_sums { size_of::<Prefix>() as u64 } else { 0 };
+        let first = projections.iter().all(|columns| order > 0 && !self.borders.contains_key(columns)) as u64;
+        let combined = if projections.iter().all(|columns| columns.len() > 1) { 4 } else { 0 };
+        let at_once = count.min(self.team.size() as u64);
+        let bytes = product(&[rows, sum(&[product(&[count, statistics]), product(&[at_once, sums * (1 + first) + combined])])]);
+        let what = format!("{statistics} statistics of {count} columns or combinations of categories in {rows} rows");
+        memory::reserve(&what, bytes, "lower `max_combination` or `permutations`, use cat_method=\"partition\", or fit on fewer rows")
     }
 
     /// The same with codes that the backend makes.

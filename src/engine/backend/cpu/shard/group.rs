@@ -6,6 +6,7 @@ use super::super::partition::FeatureCodes;
 use super::super::plan::{Home, Plan};
 use super::super::sparse::SparseRows;
 use super::Partial;
+use crate::error::Result;
 use std::ops::Range;
 
 /// The codes of a group's features for a shard's rows, and what is summed over them.
@@ -27,20 +28,20 @@ pub struct ShardGroup {
 impl ShardGroup {
     /// Room for the codes of `rows` rows; `columns`: also by column. `part`: of as many equal parts of the columns the
     /// one that is summed here, for which all are there by column.
-    pub fn new(layout: &Layout, rows: usize, columns: bool, part: (usize, usize)) -> ShardGroup {
+    pub fn new(layout: &Layout, rows: usize, columns: bool, part: (usize, usize)) -> Result<ShardGroup> {
         let features = layout.blocks.last().map_or(0, |b| b.features.end);
         let own = features * part.0 / part.1..features * (part.0 + 1) / part.1;
         // The first block has the statistics.
         let wanted = |b: &BlockLayout| b.features.start == 0 || (b.features.start < own.end && own.start < b.features.end);
-        ShardGroup {
-            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, if wanted(b) { rows } else { 0 })).collect(),
-            columns: columns.then(|| Columns::new(features, rows)),
+        Ok(ShardGroup {
+            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, if wanted(b) { rows } else { 0 })).collect::<Result<_>>()?,
+            columns: columns.then(|| Columns::new(features, rows)).transpose()?,
             sparse: None,
             sorted: None,
             own,
             partials: vec![],
             spare: vec![],
-        }
+        })
     }
 
     /// Sets the codes of a column for the rows from `start` on.

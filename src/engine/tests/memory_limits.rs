@@ -1,0 +1,268 @@
+//! What a fit, an encoding or a prediction says it will take is what it takes: with a tenth more than its measured peak it is
+//! never refused, with half of that it always is, by an error with both figures. Each case runs in a process of its own, whose
+//! peak is its own.
+#![cfg(target_os = "linux")]
+
+mod common;
+mod linear_support;
+
+use common::{Dice, Table};
+use serde_json::{Value, json};
+use std::process::Command;
+use taiga_engine::backend::columns::with_columns;
+use taiga_engine::backend::predict::{PlacedForest, PlacedPredictor};
+use taiga_engine::boosting::{self, BoostingParams, Quiet};
+use taiga_engine::column::Column;
+use taiga_engine::encoding::CategoryColumn;
+use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Plan, TargetParams};
+use taiga_engine::forest::{self, ForestParams};
+use taiga_engine::linear::{self, LinearParams};
+use taiga_engine::model::Labels;
+use taiga_engine::model::apply::Predictor;
+use taiga_engine::quantize::BorderMethod;
+use taiga_engine::quantize::borders::BorderParams;
+use taiga_engine::stats::{AxisParams, Histogram2dParams};
+use taiga_engine::{Error, Result, memory};
+
+/// A field of this process's status in bytes: what is there now (`VmRSS`), or was at most since [`forget_peak`] (`VmHWM`).
+fn status(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
+}
+
+/// What the work of one case takes, as its process prints it.
+enum Outcome {
+    /// Bytes at the peak, above what was there before.
+    Done(u64),
+    Refused(String),
+}
+
+/// Runs `work` under the limit that the parent gives, and says how it went.
+fn measured<T>(work: impl FnOnce() -> Result<T>) {
+    // SAFETY: the call has no memory of ours to do with; large vectors are then given back as soon as they are freed.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
+    let before = status("VmRSS");
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    let more: Option<u64> = std::env::var("TAIGA_TEST_LIMIT").ok().map(|bytes| bytes.parse().unwrap());
+    memory::limit(more.map(|more| before + more));
+    match work() {
+        Ok(done) => {
+            let peak = status("VmHWM").max(status("VmRSS"));
+            drop(done);
+            println!("\nDONE {}", peak.saturating_sub(before));
+        }
+        Err(Error::Memory(text)) => println!("\nREFUSED {text}"),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn run(case: &str, limit: Option<u64>) -> Outcome {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "in_a_process_of_its_own", "--nocapture", "--test-threads=1"]).env("TAIGA_TEST_CASE", case);
+    if let Some(limit) = limit {
+        command.env("TAIGA_TEST_LIMIT", limit.to_string());
+    }
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{case}: {text}\n{}", String::from_utf8_lossy(&output.stderr));
+    for line in text.lines() {
+        if let Some(bytes) = line.strip_prefix("DONE ") {
+            return Outcome::Done(bytes.parse().unwrap());
+        }
+        if let Some(why) = line.strip_prefix("REFUSED ") {
+            return Outcome::Refused(why.into());
+        }
+    }
+    panic!("{case}: {text}")
+}
+
+const CASES: [(&str, fn()); 15] = [
+    ("trees of numbers", trees_of_numbers),
+    ("trees of classes", trees_of_classes),
+    ("trees of categories", trees_of_categories),
+    ("deep trees", deep_trees),
+    ("lbfgs", || sparse(json!({ "optimizer": "lbfgs", "epochs": 14, "tolerance": 0.0, "n_threads": 2 }))),
+    ("lbfgs with l1", || sparse(json!({ "optimizer": "lbfgs", "epochs": 14, "tolerance": 0.0, "l1": 1e-7, "n_threads": 1 }))),
+    ("sgd", || sparse(json!({ "optimizer": "sgd", "epochs": 1, "n_threads": 1 }))),
+    ("ftrl", || sparse(json!({ "optimizer": "ftrl", "epochs": 1, "n_threads": 1 }))),
+    ("a forest", || forests(json!({ "splitter": "histogram" }))),
+    ("an exact forest", || forests(json!({ "splitter": "exact" }))),
+    ("predictions", predictions),
+    ("an encoding", encoding),
+    ("an encoder", encoder),
+    ("a histogram", histogram),
+    ("borders", borders),
+];
+
+/// The process of one case; a test of nothing where it is not asked for one.
+#[test]
+fn in_a_process_of_its_own() {
+    if let Ok(case) = std::env::var("TAIGA_TEST_CASE") {
+        CASES.iter().find(|(name, _)| *name == case).unwrap().1();
+    }
+}
+
+/// Proves for every case that what is asked for is between half and eleven tenths of what is taken, whatever the limit is for,
+/// and that a refusal has both figures.
+#[test]
+fn what_is_asked_for_is_what_is_taken() {
+    for (case, _) in CASES {
+        let Outcome::Done(peak) = run(case, None) else { panic!("{case}: refused without a limit") };
+        println!("{case}: {} at the peak", memory::size(peak));
+        assert!(peak > 30 << 20, "{case}: {} tell nothing", memory::size(peak));
+        if let Outcome::Refused(why) = run(case, Some(peak + peak / 10)) {
+            panic!("{case}: {} are enough, and it says: {why}", memory::size(peak));
+        }
+        match run(case, Some(peak / 2)) {
+            Outcome::Done(_) => panic!("{case}: takes {} and was let take half", memory::size(peak)),
+            Outcome::Refused(why) => {
+                assert!(why.contains("needs at least ") && why.contains(" free; "), "{case}: {why}");
+            }
+        }
+    }
+}
+
+fn dice(rows: usize, features: usize) -> Vec<Vec<f64>> {
+    let mut dice = Dice::new(rows as u64);
+    (0..features).map(|_| (0..rows).map(|_| dice.unit()).collect()).collect()
+}
+
+fn of_classes(rows: usize, features: usize, classes: usize) -> Table {
+    let labels = Labels::Text((0..classes).map(|k| format!("c{k}")).collect());
+    Table::classes(dice(rows, features), (0..rows).map(|i| (i % classes) as u32).collect(), labels)
+}
+
+fn trees(table: &Table, value: Value) {
+    let params = BoostingParams::from_json(&value).unwrap();
+    let input = table.input();
+    measured(|| boosting::fit(&input, &params, &Quiet));
+}
+
+fn trees_of_numbers() {
+    let columns = dice(1_000_000, 12);
+    let target = columns[0].clone();
+    trees(&Table::numbers(columns, target), json!({ "trees": 1, "depth": 3, "n_threads": 2, "device": "cpu" }));
+}
+
+fn trees_of_classes() {
+    trees(&of_classes(60_000, 3, 200), json!({ "trees": 1, "depth": 1, "n_threads": 2, "device": "cpu", "border_sample": 1000 }));
+}
+
+fn trees_of_categories() {
+    let rows = 400_000;
+    let mut dice = Dice::new(5);
+    let mut columns: Vec<CategoryColumn> = vec![];
+    for f in 0..3 {
+        let values: Vec<i64> = (0..rows).map(|_| dice.below(300) as i64).collect();
+        columns.push(CategoryColumn::integers(&format!("c{f}"), &[rows], |_, row| Some(values[row])).unwrap());
+    }
+    let y: Vec<f64> = (0..rows).map(|_| dice.unit()).collect();
+    let input = boosting::Input {
+        features: columns.iter().map(Column::categorical).collect(),
+        target: boosting::Target::Numbers(Column::from_f64("y", &y)),
+        target_name: "y".into(),
+        weight: None,
+        baseline: vec![],
+        held_out: None,
+    };
+    let params = json!({ "trees": 2, "depth": 2, "n_threads": 2, "device": "cpu", "max_combination": 2, "permutations": 4 });
+    let params = BoostingParams::from_json(&params).unwrap();
+    measured(|| boosting::fit(&input, &params, &Quiet));
+}
+
+fn deep_trees() {
+    let columns = dice(30_000, 30);
+    let target = columns[0].iter().zip(&columns[1]).map(|(a, b)| (30.0 * a).sin() + b).collect();
+    let params = json!({ "trees": 1, "depth": 11, "policy": "depthwise", "n_threads": 2, "device": "cpu", "min_child_weight": 0.0 });
+    trees(&Table::numbers(columns, target), params);
+}
+
+fn sparse(params: Value) {
+    let (rows, width, classes) = (4_000, 40_000, 30);
+    let mut dice = Dice::new(9);
+    let rows: Vec<Vec<(i64, f64)>> = (0..rows).map(|_| (0..20).map(|_| (dice.below(width) as i64, 1.0)).collect()).collect();
+    let codes = (0..rows.len()).map(|i| (i % classes) as u32).collect();
+    let table = linear_support::Table::new(&rows, codes, classes);
+    let params = LinearParams::from_json(&params).unwrap();
+    let input = table.input();
+    measured(|| linear::fit(&input, &params, &Quiet));
+}
+
+fn forest_of(table: &Table, more: Value) -> Result<forest::Forest> {
+    let mut params = json!({ "trees": 2, "depth": 3, "n_threads": 2, "device": "cpu" });
+    for (name, value) in more.as_object().unwrap() {
+        params[name] = value.clone();
+    }
+    let boosted = table.input();
+    let input = forest::Input { features: boosted.features, target: boosted.target, target_name: "y".into(), weight: None };
+    forest::fit(&input, &ForestParams::from_json(&params).unwrap(), &forest::Quiet)
+}
+
+fn forests(more: Value) {
+    let table = of_classes(300_000, 8, 20);
+    measured(|| forest_of(&table, more));
+}
+
+/// Scores after each round, and then a forest's predictions, which are fewer.
+fn predictions() {
+    let table = of_classes(200_000, 3, 2);
+    let params = json!({ "trees": 60, "depth": 2, "device": "cpu", "border_sample": 1000 });
+    let model = boosting::fit(&table.input(), &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap();
+    let placed = PlacedPredictor::new("cpu", Predictor::new(model).into()).unwrap();
+    let forest = forest_of(&table, json!({ "trees": 10, "oob": false })).unwrap();
+    let forest = PlacedForest::new("cpu", forest::Predictor::new(forest).into()).unwrap();
+    let columns = table.features();
+    measured(|| {
+        let leaves = forest.leaves(&forest.predictor().bind(&columns)?)?;
+        let stages = placed.staged(&placed.predictor().bind(&columns)?)?;
+        Ok((leaves, stages))
+    });
+}
+
+fn encoding() {
+    let (rows, classes) = (600_000, 10);
+    let mut dice = Dice::new(3);
+    let codes: Vec<u32> = (0..rows).map(|_| dice.below(500) as u32).collect();
+    let target: Vec<u32> = (0..rows).map(|_| dice.below(classes) as u32).collect();
+    let params = TargetParams::default();
+    let input = EncodingInput { codes: &codes, categories: 500, target: EncodingTarget::Classes(&target, classes as usize), weight: None };
+    measured(|| {
+        let plan = Plan::random(rows, &params)?;
+        with_columns("cpu", |backend| backend.target_encode(&input, &plan, &params))
+    });
+}
+
+fn encoder() {
+    let (rows, classes, categories) = (800_000, 12, 600_000);
+    let codes: Vec<u32> = (0..rows).map(|row| (row % categories) as u32).collect();
+    let target: Vec<u32> = (0..rows).map(|row| (row % classes) as u32).collect();
+    let params = TargetParams::default();
+    let input = EncodingInput { codes: &codes, categories, target: EncodingTarget::Classes(&target, classes), weight: None };
+    measured(|| with_columns("cpu", |backend| backend.category_values(&input, &params)));
+}
+
+fn histogram() {
+    let columns = dice(400_000, 2);
+    let axis = || AxisParams { bins: Some(2000), range: Some((0.0, 1.0)), edges: None };
+    let params = Histogram2dParams { x: axis(), y: axis(), density: false };
+    let (x, y) = (Column::from_f64("x", &columns[0]), Column::from_f64("y", &columns[1]));
+    measured(|| with_columns("cpu", |backend| backend.histogram2d(&x, &y, None, &params)));
+}
+
+fn borders() {
+    let columns = dice(5_000_000, 1);
+    let column = Column::from_f64("x", &columns[0]);
+    let params = BorderParams { bins: 100, method: BorderMethod::Quantile, sample: usize::MAX, seed: 0 };
+    measured(|| with_columns("cpu", |backend| backend.borders(&column, &params)));
+}
+
+/// Proves that a fit is not refused for trees that its parameters allow and its rows never grow: 200 equal columns have one
+/// column's splits, however deep trees may be.
+#[test]
+fn trees_that_stay_small_are_not_refused_for_what_deep_ones_would_take() {
+    let column = dice(70_000, 1).remove(0);
+    let table = Table::numbers(vec![column.clone(); 200], column);
+    let params = json!({ "policy": "depthwise", "depth": 16, "border_sample": 1000, "trees": 1, "bins": 16 });
+    assert_eq!(table.fit(&BoostingParams::from_json(&params).unwrap()).rounds(), 1);
+}
