@@ -143,6 +143,7 @@ unsafe extern "C" {
     ) -> c_int;
 
     fn cudaGetErrorString(error: c_int) -> *const c_char;
+    fn cudaGetLastError() -> c_int;
 }
 
 /// `Columns` of `encoding/statistic.cuh`: device pointers, 0 for none, and the units.
@@ -177,4 +178,10 @@ pub struct Smoothing {
 pub fn error_text(error: c_int) -> &'static str {
     // SAFETY: gives a static C string for any number.
     unsafe { CStr::from_ptr(cudaGetErrorString(error)) }.to_str().unwrap_or("an unknown error")
+}
+
+/// Makes the CUDA runtime forget the last error of this thread, which it would give to the next call that looks for one.
+pub fn forget_error() {
+    // SAFETY: reads and clears a number of this thread.
+    unsafe { cudaGetLastError() };
 }

@@ -52,8 +52,10 @@ def device_info() -> DevicesInfo:
         expression (see `limit_device_cache`), how often one was there and how often not. `unavailable`:
         why there is no GPU to use, or why one of them can't be used; None where all can. `fits`: the fits last begun in
         this process, the last one first (16 at most): the function, and the device that it took,
-        with the estimate that decided where the device was `"auto"`. (A model itself never says
-        where it was fitted: its bytes are the same everywhere.)
+        with the estimate that decided where the device was `"auto"`; and the borders for which that took a GPU
+        into account. A fit under `"auto"` for which a GPU turned out to have no memory has been done by the CPU
+        from the start, and stands here as `"cpu: again from the start: ..."` with what was needed and what was
+        free. (A model itself never says where it was fitted: its bytes are the same everywhere.)
 
     Examples
     --------

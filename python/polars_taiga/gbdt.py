@@ -304,7 +304,8 @@ def fit_gbdt(
     device
         `"cpu"`; `"cuda"` or `"cuda:N"` (an NVIDIA GPU, an error where there is none); or `"auto"`, the
         default: a GPU where there is one and the table is so large that it gains, else the CPU.
-        Never changes the model.
+        A GPU that runs out of memory is an error where it is named; under `"auto"` the CPU then fits
+        from the start, and `device_info()["fits"]` says so. Never changes the model.
 
     Raises
     ------

@@ -123,7 +123,8 @@ def fit_sparse_lr(
         As in `fit_gbdt`.
     device
         `"auto"` (default: a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"` or
-        `"cuda:1"`: the same model on each. Rows that the GPU's memory can't hold pass through it in blocks.
+        `"cuda:1"`: the same model on each. Rows that the GPU's memory can't hold pass through it in blocks; where even
+        those do not fit, `"auto"` is the CPU.
     metric
         What is measured on the held-out rows: `"logloss"` (default), `"auc"` or `"accuracy"` for two
         classes, `"multiclass"` (default) or `"accuracy"` for more.

@@ -74,8 +74,8 @@ def borders(
         The seed of the sample.
     device
         Where values are sorted: `"cpu"`, `"cuda"` or `"cuda:N"` (an NVIDIA GPU, an error where there is none), or
-        `"auto"`, the default: a GPU where there is one and the sample is so large (about 20,000,000 values) that it
-        gains. The borders are the same, to the last bit.
+        `"auto"`, the default: a GPU where there is one with the memory and the sample is so large (about 20,000,000
+        values) that it gains. The borders are the same, to the last bit.
 
     Raises
     ------

@@ -31,9 +31,9 @@ pub enum Error {
     /// One of the above, where the rows are at fault and not the call: of several tables that are fitted alike, others may do.
     #[error("{error}")]
     Rows { fault: RowsFault, error: Box<Error> },
-    /// A GPU, by its number, or the work it was given, failed.
+    /// A GPU, by its number, does not do the work it was given.
     #[error("GPU cuda:{number}: {message}")]
-    Device { number: u32, message: String },
+    Device { number: u32, fault: DeviceFault, message: String },
     /// The caller asked to stop (Ctrl-C).
     #[error("interrupted")]
     Interrupted,
@@ -46,6 +46,17 @@ pub enum RowsFault {
     Degenerate,
     /// They hold values that can't be fitted: a target that is missing, a negative weight, numbers beyond what floats hold.
     Values,
+}
+
+/// What keeps a GPU from doing the work it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceFault {
+    /// It has not the room: device memory, host memory that it reads from, the shared memory of a block, or numbers for so many rows.
+    Memory,
+    /// This process can't use it any more, because other work that failed took the process's context along.
+    Unavailable,
+    /// The work itself failed: an access outside of memory, a kernel that does not end, a defect of the hardware.
+    Failed,
 }
 
 /// The engine's result.
@@ -112,8 +123,24 @@ impl Error {
         }
     }
 
-    /// A GPU, or the work it was given, failed.
+    /// A GPU failed, or the work it was given.
     pub fn device(number: u32, message: impl Into<String>) -> Self {
-        Error::Device { number, message: message.into() }
+        Error::Device { number, fault: DeviceFault::Failed, message: message.into() }
+    }
+
+    /// A GPU has not the room for the work.
+    pub fn device_memory(number: u32, message: impl std::fmt::Display) -> Self {
+        Error::Device { number, fault: DeviceFault::Memory, message: format!("not enough memory: {message}") }
+    }
+
+    /// Whether a GPU is short of memory, and nothing is wrong with the work.
+    pub fn is_device_memory(&self) -> bool {
+        matches!(self, Error::Device { fault: DeviceFault::Memory, .. })
+    }
+
+    /// Whether the CPU can do the work that a GPU does not do. Not where the work itself failed: whatever is wrong there is to be
+    /// known.
+    pub fn leaves_it_to_the_cpu(&self) -> bool {
+        matches!(self, Error::Device { fault: DeviceFault::Memory | DeviceFault::Unavailable, .. })
     }
 }

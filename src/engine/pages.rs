@@ -11,7 +11,7 @@ const HUGE: usize = 2 << 20;
 /// Asks for huge pages for memory that has not been written to yet.
 fn advise<T>(values: &mut Vec<T>) {
     let bytes = values.capacity() * size_of::<T>();
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     if bytes >= HUGE {
         // SAFETY: the range lies inside the vector's allocation; the advice changes neither its
         // contents nor its validity, and its failure is of no consequence.
@@ -21,7 +21,7 @@ fn advise<T>(values: &mut Vec<T>) {
             libc::madvise(start as *mut libc::c_void, (end - start) & !4095, libc::MADV_HUGEPAGE);
         }
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = (bytes, HUGE);
 }
 

@@ -3,6 +3,7 @@
 use crate::model::{guarded, python_error};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use taiga_engine::backend::{CacheInfo, DeviceInfo, clear_device_cache, device_info as devices, limit_device_cache};
 
@@ -15,28 +16,47 @@ type Device = (u32, String, (u32, u32), u64, u64, Cache);
 /// The driver's CUDA, the GPUs, what is wrong with them, and the fits last begun.
 type Info = (Option<String>, Vec<Device>, Option<String>, Vec<(&'static str, String)>);
 
-/// The fits last begun: the expression, and the device with the reason for it.
-static CHOSEN: Mutex<VecDeque<(&str, String)>> = Mutex::new(VecDeque::new());
+/// The fits last begun: the number, the expression, and the device with the reason for it.
+static CHOSEN: Mutex<VecDeque<(u64, &str, String)>> = Mutex::new(VecDeque::new());
 
 /// So many of them are kept.
 const KEPT: usize = 16;
 
-/// Notes the device that a fit was begun on.
-pub fn note(function: &'static str, chosen: &str) {
-    let mut fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
-    fits.truncate(KEPT - 1);
-    fits.push_front((function, chosen.to_string()));
+/// What `device_info` says of one call of an expression.
+pub struct Note {
+    number: u64,
+    function: &'static str,
+}
+
+impl Note {
+    /// Of a call of `function`, of which nothing is said yet.
+    pub fn new(function: &'static str) -> Self {
+        static CALLS: AtomicU64 = AtomicU64::new(0);
+        Note { number: CALLS.fetch_add(1, Ordering::Relaxed), function }
+    }
+
+    /// Says the device that the call takes, in place of what was said of it before.
+    pub fn say(&self, chosen: &str) {
+        let mut fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fit) = fits.iter_mut().find(|fit| fit.0 == self.number) {
+            fit.2 = chosen.to_string();
+            return;
+        }
+        fits.truncate(KEPT - 1);
+        fits.push_front((self.number, self.function, chosen.to_string()));
+    }
 }
 
 /// The newest CUDA that the driver supports, the GPUs, why there is none or one can't be used, and
-/// the devices of the fits last begun, the last one first.
+/// the devices of the fits last begun, the last one first; of one that began again the device that it began on last.
 #[pyfunction]
 pub fn device_info(py: Python<'_>) -> PyResult<Info> {
     let info = py.detach(|| guarded(|| Ok(devices())))?;
     let cache = |c: CacheInfo| (c.columns, c.bytes, c.limit, c.hits, c.misses);
     let device = |d: DeviceInfo| (d.number, d.name, d.capability, d.total_memory, d.free_memory, cache(d.cache));
     let devices = info.devices.into_iter().map(device);
-    let fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+    let fits =
+        CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, function, chosen)| (*function, chosen.clone())).collect();
     Ok((info.driver, devices.collect(), info.unavailable, fits))
 }
 

@@ -1,6 +1,6 @@
 //! What watches a fit: a progress bar, and Ctrl-C.
 
-use crate::device;
+use crate::device::Note;
 use indicatif::{ProgressBar, ProgressStyle};
 use pyo3::prelude::*;
 use std::io::{IsTerminal, Write};
@@ -20,6 +20,7 @@ pub struct Watch {
     /// The expression, and what its rounds are called: `trees`, say.
     function: &'static str,
     rounds: &'static str,
+    device: Note,
     /// Whether a bar is wanted; by the terminal and the time it takes where nobody said.
     progress: Option<bool>,
     terminal: bool,
@@ -35,6 +36,7 @@ impl Watch {
         Watch {
             function,
             rounds,
+            device: Note::new(function),
             progress,
             terminal: std::io::stderr().is_terminal(),
             started: Instant::now(),
@@ -88,7 +90,12 @@ impl Monitor for Watch {
     }
 
     fn device(&self, chosen: &str) {
-        device::note(self.function, chosen);
+        self.device.say(chosen);
+        // Where the fit begins again, so do its rounds.
+        if let Some(bar) = self.bar.get() {
+            bar.set_message("");
+            bar.set_position(0);
+        }
     }
 
     fn interrupted(&self) -> bool {

@@ -1,6 +1,7 @@
 //! `borders` and `quantize`: from values to borders, and to the code of each value among them.
 
 use crate::columns::{Numbers, number_type};
+use crate::device::Note;
 use crate::errors::{self, expression, guarded};
 use crate::export::export;
 use crate::schema::is_known;
@@ -34,14 +35,18 @@ fn run<R: Send>(rows: usize, body: impl FnOnce() -> R + Send) -> R {
     if rows > BLOCK { on_all_threads(body) } else { body() }
 }
 
-/// The borders of a column, from a sample of its rows.
-fn fit_borders(numbers: &Numbers, kwargs: &BordersKwargs) -> PolarsResult<Vec<f64>> {
+/// The borders of a column, from a sample of its rows, for the expression `function`.
+fn fit_borders(function: &'static str, numbers: &Numbers, kwargs: &BordersKwargs) -> PolarsResult<Vec<f64>> {
     let method: BorderMethod = serde_json::from_value(serde_json::Value::String(kwargs.method.clone())).map_err(|_| {
         errors::data(format!("method={:?} is not \"quantile\", \"uniform\", \"greedy_logsum\" or \"min_max_entropy\"", kwargs.method))
     })?;
     let params = BorderParams { bins: kwargs.bins, method, sample: kwargs.sample, seed: kwargs.seed };
     let rows = numbers.len();
-    let fit = || with_sorting_columns(&kwargs.device, rows.min(params.sample), |backend| backend.borders(&numbers.column(), &params));
+    let note = Note::new(function);
+    let fit = || {
+        let told = |chosen: &str| note.say(chosen);
+        with_sorting_columns(&kwargs.device, rows.min(params.sample), &told, |backend| backend.borders(&numbers.column(), &params))
+    };
     run(rows, fit).map_err(errors::compute)
 }
 
@@ -54,7 +59,7 @@ fn borders_field(inputs: &[Field], _: BordersKwargs) -> PolarsResult<Field> {
 fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
     expression("borders", || {
         let numbers = numbers(&inputs[0])?;
-        let borders = fit_borders(&numbers, &kwargs)?;
+        let borders = fit_borders("borders", &numbers, &kwargs)?;
         let list = Series::new("".into(), borders);
         Ok(Series::new(inputs[0].name().clone(), [list]))
     })
@@ -134,7 +139,7 @@ fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
         let numbers = numbers(&inputs[0])?;
         let borders = match inputs.get(1) {
             Some(given) => given_borders(given, kwargs.fit.bins)?,
-            None => fit_borders(&numbers, &kwargs.fit)?,
+            None => fit_borders("quantize", &numbers, &kwargs.fit)?,
         };
         let (name, device) = (inputs[0].name(), &kwargs.fit.device);
         if kwargs.fit.bins > NARROW {

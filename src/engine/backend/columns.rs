@@ -2,6 +2,7 @@
 //! the device that is asked for.
 
 use super::Device;
+use super::fallback::{or_on_cpu, takes_everything};
 use crate::column::Column;
 use crate::encoding::combine::combine;
 use crate::encoding::target::{EncodingInput, Plan, TargetParams, category_values, target_encode};
@@ -144,16 +145,24 @@ pub fn with_columns<R>(device: &str, body: impl FnOnce(&dyn ColumnBackend) -> Re
 }
 
 /// [`with_columns`] for a `body` that sorts `values` values, on one thread where it is the CPU's. [`Device::Auto`] is then the
-/// GPU, if there is one with room for them, where it gains (from about 20 million values on).
+/// GPU, if there is one with room for them, where it gains (from about 20 million values on); `told` is called with the device and the
+/// reason where a GPU came into question.
 ///
 /// # Errors
 /// As there.
-pub fn with_sorting_columns<R>(device: &str, values: usize, body: impl FnOnce(&dyn ColumnBackend) -> Result<R>) -> Result<R> {
-    let chosen = match Device::parse(device)? {
-        Device::Auto if gains_by_sorting(values) => sorting_gpu(values),
-        named => named,
-    };
-    run(chosen, device, body)
+pub fn with_sorting_columns<R>(
+    device: &str,
+    values: usize,
+    told: &dyn Fn(&str),
+    body: impl Fn(&dyn ColumnBackend) -> Result<R>,
+) -> Result<R> {
+    or_on_cpu(device, told, |device| {
+        let chosen = match Device::parse(device)? {
+            Device::Auto if takes_everything() || gains_by_sorting(values) => sorting_gpu(values, told),
+            named => named,
+        };
+        run(chosen, device, &body)
+    })
 }
 
 fn run<R>(chosen: Device, _asked: &str, body: impl FnOnce(&dyn ColumnBackend) -> Result<R>) -> Result<R> {
@@ -173,16 +182,23 @@ fn gains_by_sorting(values: usize) -> bool {
 }
 
 #[cfg(feature = "cuda")]
-fn sorting_gpu(values: usize) -> Device {
+fn sorting_gpu(values: usize, told: &dyn Fn(&str)) -> Device {
     let room = |gpu| super::cuda::Queue::new(gpu)?.check_memory("sorting", super::cuda::borders::most_bytes(values));
     match super::cuda::Gpu::get(None).and_then(room) {
-        Ok(()) => Device::Cuda(None),
-        Err(_) => Device::Cpu,
+        Ok(()) => {
+            told(&format!("cuda: {values} values are sorted"));
+            Device::Cuda(None)
+        }
+        Err(why) => {
+            told(&format!("cpu: {why}"));
+            Device::Cpu
+        }
     }
 }
 
 #[cfg(not(feature = "cuda"))]
-fn sorting_gpu(_: usize) -> Device {
+fn sorting_gpu(_: usize, told: &dyn Fn(&str)) -> Device {
+    told(&format!("cpu: {}", super::NO_CUDA));
     Device::Cpu
 }
 

@@ -75,12 +75,16 @@ impl Place {
 pub fn choose(device: &str, refused: Option<&str>, seconds: f64, threads: usize) -> Result<Place> {
     #[cfg(not(feature = "cuda"))]
     let _ = (refused, seconds, threads);
+    #[cfg(test)]
+    if device == "auto" && super::fallback::fake::is_there() {
+        return Ok(Place::Gpu(None, super::fallback::fake::WHY.into()));
+    }
     match Device::parse(device)? {
         Device::Cpu => Ok(Place::Cpu(device.into())),
         #[cfg(feature = "cuda")]
         Device::Auto => {
             let seconds = seconds / threads as f64;
-            if seconds < 2.0 {
+            if seconds < 2.0 && !super::fallback::takes_everything() {
                 return Ok(Place::Cpu(format!("cpu: an estimated {seconds:.1} s there")));
             }
             let found = super::cuda::Gpu::get(None);
@@ -102,8 +106,12 @@ pub fn choose(device: &str, refused: Option<&str>, seconds: f64, threads: usize)
 /// All trees of a forest, grown on a GPU.
 ///
 /// # Errors
-/// [`crate::Error::Memory`], [`crate::Error::Device`] and [`crate::Error::Interrupted`].
+/// [`crate::Error::Device`] and [`crate::Error::Interrupted`].
 pub fn grow_on_gpu<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
+    #[cfg(test)]
+    if super::fallback::fake::is_there() {
+        return Err(super::fallback::fake::out_of_memory());
+    }
     #[cfg(feature = "cuda")]
     return super::cuda::forest::grow(number, work);
     #[cfg(not(feature = "cuda"))]

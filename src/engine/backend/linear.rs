@@ -5,12 +5,9 @@
 
 use super::forest::{Place, choose};
 use crate::backend::cpu::team::Team;
-#[cfg(feature = "cuda")]
-use crate::error::Error;
 use crate::error::Result;
 use crate::linear::batches::{ByBatches, Deal};
 use crate::linear::lbfgs::Fitted;
-use crate::linear::needed::Needed;
 use crate::linear::passes::Passes;
 use crate::linear::problem::Problem;
 use crate::linear::{LinearParams, Optimizer};
@@ -76,7 +73,7 @@ pub(crate) trait BatchBackend {
 ///
 /// # Errors
 /// Those of [`choose`].
-pub(crate) fn place(problem: &Problem<'_>, params: &LinearParams, team: &Team) -> Result<Place> {
+pub(crate) fn place(device: &str, problem: &Problem<'_>, params: &LinearParams, team: &Team) -> Result<Place> {
     let entries = problem.csr.as_ref().map_or(0, |c| c.entries()) + problem.rows * (problem.dense.len() + 8);
     // An entry takes the CPU about 4 ns a pass of lbfgs, a score and a gradient, and 15 ns an epoch by batches (measured on
     // Zen 4 at 3.5 GHz, one thread); a GPU takes about 15 µs a batch, whatever its rows.
@@ -85,51 +82,46 @@ pub(crate) fn place(problem: &Problem<'_>, params: &LinearParams, team: &Team) -
         _ => (15e-9, 1.5e-5 * (problem.rows / params.batch() as usize) as f64),
     };
     let epoch = of_entry * entries as f64 * problem.outputs as f64;
-    if params.device == "auto" && epoch / (team.size() as f64) < 2.0 * batches {
+    let batches = if super::fallback::takes_everything() { 0.0 } else { batches };
+    if device == "auto" && epoch / (team.size() as f64) < 2.0 * batches {
         return Ok(Place::Cpu("cpu: batches are too small for a GPU".into()));
     }
-    choose(&params.device, None, epoch * params.epochs() as f64, team.size())
+    choose(device, None, epoch * params.epochs() as f64, team.size())
 }
 
-/// L-BFGS on the device that is chosen. Where `"auto"` finds that a GPU has not the memory, the CPU does it.
+/// L-BFGS on the device that is chosen.
 ///
 /// # Errors
-/// [`Error::Memory`], [`Error::Device`], and those of the search.
-pub(crate) fn with_backend<R>(place: &Place, cpu: &Passes<'_, '_>, device: &str, needed: &Needed, on: impl On<R>) -> Result<R> {
+/// [`Error::Device`](crate::Error::Device), and those of the search.
+pub(crate) fn with_backend<R>(place: &Place, cpu: &Passes<'_, '_>, on: impl On<R>) -> Result<R> {
     cpu.monitor.device(place.why());
+    #[cfg(test)]
+    if super::fallback::fake::takes(place) {
+        return on.on(&super::fallback::fake::FailingPasses(cpu));
+    }
     #[cfg(feature = "cuda")]
     if let Place::Gpu(number, _) = place {
-        match super::cuda::linear::CudaLinear::new(*number, cpu) {
-            Err(Error::Memory(why)) if device == "auto" => cpu.monitor.device(&format!("cpu: {why}")),
-            gpu => return on.on(&gpu?),
-        }
-        let _reserved = needed.reserve_for_cpu()?;
-        return on.on(cpu);
+        return on.on(&super::cuda::linear::CudaLinear::new(*number, cpu)?);
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = (device, needed);
     on.on(cpu)
 }
 
 /// Batches, likewise.
 ///
 /// # Errors
-/// [`Error::Memory`], [`Error::Device`] and [`Error::Interrupted`].
-pub(crate) fn by_batches(place: &Place, task: ByBatches<'_, '_, '_, '_>, needed: &Needed) -> Result<Fitted> {
+/// [`Error::Device`](crate::Error::Device) and [`Error::Interrupted`](crate::Error::Interrupted).
+pub(crate) fn by_batches(place: &Place, task: ByBatches<'_, '_, '_, '_>) -> Result<Fitted> {
     let passes = task.passes;
     let deal = Deal::new(passes.problem, task.params);
     passes.monitor.device(place.why());
+    #[cfg(test)]
+    if super::fallback::fake::takes(place) {
+        return Err(super::fallback::fake::out_of_memory());
+    }
     #[cfg(feature = "cuda")]
     if let Place::Gpu(number, _) = place {
-        match super::cuda::linear::CudaBatches::new(*number, passes, &deal) {
-            Err(Error::Memory(why)) if task.params.device == "auto" => passes.monitor.device(&format!("cpu: {why}")),
-            gpu => return task.on(&deal, &mut gpu?),
-        }
-        let _reserved = needed.reserve_for_cpu()?;
-        return task.on_cpu(&deal);
+        return task.on(&deal, &mut super::cuda::linear::CudaBatches::new(*number, passes, &deal)?);
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = needed;
     task.on_cpu(&deal)
 }
 

@@ -4,13 +4,14 @@
 //! A verb is a step of the algorithm, not an array operation, so that a device keeps its data
 //! where it is and answers with a few numbers a level. [`cpu`] is the reference; the places where a
 //! device is chosen are [`with_backend`] for learners and [`columns::with_columns`] for what needs none,
-//! and no other.
+//! and no other. What a GPU has not the memory for after all, [`fallback`] gives to the CPU.
 
 pub mod columns;
 pub mod cpu;
 pub mod ctrs;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod fallback;
 pub mod forest;
 pub mod linear;
 pub mod predict;
@@ -280,7 +281,8 @@ pub trait Backend {
 /// Where the work is asked to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// A GPU where there is one and the work is large enough to gain, else the CPU.
+    /// A GPU where there is one and the work is large enough to gain, else the CPU; which also does what the GPU turns out to have
+    /// no memory for ([`fallback`]).
     Auto,
     Cpu,
     /// A GPU, by its number where one is named.
@@ -411,13 +413,13 @@ pub struct Extent {
     pub trees: usize,
 }
 
-/// Runs `body` on the backend that `device` names, with the data brought there. The one place
+/// Runs `body` on the backend of the device that is asked for (as [`Device::parse`] has it), with the data brought there. The one place
 /// where a device is chosen; `chosen` is told which one was taken, and why where it was ours to say.
 ///
 /// # Errors
 /// What [`Device::parse`], the backend and `body` report.
 pub fn with_backend<R>(
-    device: &str,
+    asked: &str,
     team: &cpu::team::Team,
     data: TrainingData<'_>,
     extent: Extent,
@@ -425,17 +427,21 @@ pub fn with_backend<R>(
     chosen: &dyn Fn(&str),
     body: impl FnOnce(&mut dyn Backend) -> Result<R>,
 ) -> Result<R> {
-    let device = match Device::parse(device)? {
+    let device = match Device::parse(asked)? {
         Device::Auto => {
             let (device, why) = choose(team, &data, extent, interrupted)?;
             chosen(&why);
             device
         }
         named => {
-            chosen(device);
+            chosen(asked);
             named
         }
     };
+    #[cfg(test)]
+    if asked == "auto" && fallback::fake::is_there() {
+        return body(&mut fallback::fake::Failing(cpu::CpuBackend::new(team, data, extent.most_nodes, interrupted)?));
+    }
     match device {
         Device::Auto | Device::Cpu => body(&mut cpu::CpuBackend::new(team, data, interrupted)?),
         #[cfg(feature = "cuda")]
@@ -465,7 +471,7 @@ fn choose(
 ) -> Result<(Device, String)> {
     let (cpu, gpu) = seconds(team.size(), data, extent);
     let times = format!("an estimated {cpu:.2} s there and {gpu:.2} s on a GPU");
-    if cpu <= gpu {
+    if cpu <= gpu && !fallback::takes_everything() {
         return Ok((Device::Cpu, format!("cpu: {times}")));
     }
     Ok(match cuda::trees::CudaBackend::check(None, team, data, extent.most_nodes, interrupted) {

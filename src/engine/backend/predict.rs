@@ -41,7 +41,7 @@ pub trait Placeable: Sized {
     /// Copies it.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     #[cfg(feature = "cuda")]
     fn on_gpu(&self, gpu: &'static super::cuda::Gpu) -> Result<Self::OnGpu>;
 }

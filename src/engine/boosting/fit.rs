@@ -14,6 +14,7 @@ use super::units::settle;
 use super::weights::row_weights;
 use super::{Input, Monitor, Target};
 use crate::backend::cpu::team::Team;
+use crate::backend::fallback::fit_or_on_cpu;
 use crate::backend::{Announced, Backend, CodedFeature, Extent, LeafSums, TrainingData, with_backend};
 use crate::column::FeatureType;
 use crate::error::{Error, Result};
@@ -56,7 +57,7 @@ pub fn fit(input: &Input<'_>, params: &BoostingParams, monitor: &dyn Monitor) ->
     params.validate()?;
     let rows = prepare::check_table(input)?;
     let team = Team::new(threads(params, rows, input.features.len()))?;
-    team.enter(|| fit_on(&team, input, params, monitor))
+    team.enter(|| fit_or_on_cpu(&params.device, monitor, |device, monitor| fit_on(&team, input, params, device, monitor)))
 }
 
 /// As many threads as asked for, but no more than the table keeps busy.
@@ -65,7 +66,7 @@ fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
     asked.min(rows.saturating_mul(features.min(256)) / 32_768).max(1)
 }
 
-fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn Monitor) -> Result<Model> {
+fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, device: &str, monitor: &dyn Monitor) -> Result<Model> {
     let interrupted = || monitor.interrupted();
     prepare::check_classes(input)?;
     let kind = prepare::resolve_loss(params.loss, &input.target)?;
@@ -86,7 +87,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
         let table = counted.input();
         prepare::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
         let rows = input.features[0].len() - input.held_out_rows();
-        return fit_on(team, &table, params, monitor).map(|model| Model { rows: rows as u64, ..model });
+        return fit_on(team, &table, params, device, monitor).map(|model| Model { rows: rows as u64, ..model });
     }
     let (weight, weight_unit) = weights.map_or((None, 1.0), |w| (Some(w.values), w.unit));
     let numeric = prepare::code_features(input, params, team, &interrupted)?;
@@ -130,7 +131,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, monitor: &dyn
     let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.trees as usize * outputs };
     let chosen = |device: &str| monitor.device(device);
     let run = |backend: &mut dyn Backend| rounds.run(backend, &mut features);
-    let (mut trees, gains, history) = with_backend(&params.device, team, data, extent, &interrupted, &chosen, run)?;
+    let (mut trees, gains, history) = with_backend(device, team, data, extent, &interrupted, &chosen, run)?;
     let units = settle(&mut trees, &gains, gradient_unit, weight_unit);
     let Questions { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;

@@ -66,12 +66,14 @@ impl Input<'_> {
 
 /// Watches a fit from outside.
 pub trait Monitor: Sync {
-    /// Called after each round, with the metric of the held-out rows.
+    /// Called after each round, with the metric of the held-out rows; again from the first one on where the fit begins again
+    /// ([`Monitor::device`]).
     fn round(&self, done: u32, total: u32, metric: Option<f64>) {
         let _ = (done, total, metric);
     }
 
-    /// Called once, before the first round: the device that was taken, and why where `"auto"` chose it.
+    /// Called before the first round: the device that was taken, and why where `"auto"` chose it. Called again where that
+    /// was a GPU which then had not the memory, before the fit begins again on the CPU: with that, and what was missing.
     fn device(&self, chosen: &str) {
         let _ = chosen;
     }

@@ -85,7 +85,7 @@ integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 #[inline(always)]
 pub(super) fn hash_integer(x: i128) -> u64 {
     let z = (x as u64) ^ ((x >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let wide = (z ^ 0x243F_6A88_85A3_08D3) as u128 * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835u128;
+    let wide = ((z ^ 0x243F_6A88_85A3_08D3) as u128).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
     (wide as u64) ^ (wide >> 64) as u64
 }
 

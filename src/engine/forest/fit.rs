@@ -9,6 +9,7 @@ use super::part::{Part, borders_used, root_key};
 use super::table::{self, Table};
 use super::{Forest, ForestParams, Input, Monitor, Target, Tree, bootstrap};
 use crate::backend::cpu::team::Team;
+use crate::backend::fallback::or_on_cpu;
 use crate::backend::forest::{Place, Targets, Work, choose, grow_on_gpu};
 use crate::boosting::counted::{Counted, rows_that_count};
 use crate::boosting::loss::loss;
@@ -443,7 +444,7 @@ impl Fit<'_, '_> {
         memory::reserve(&format!("a forest of {rows} rows and {features} features by {threads} thread{s}"), bytes, less)
     }
 
-    /// The trees, where a GPU is to grow them; `sums`: what rows out of bag are predicted, where they are.
+    /// The trees, where a GPU is to grow them and has the memory; `sums`: what rows out of bag are predicted, where they are.
     fn on_gpu<C: Code>(
         &self,
         place: Place,
@@ -456,20 +457,13 @@ impl Fit<'_, '_> {
         let limits = self.limits(view.features.len(), matches!(self.input.target, Target::Classes { .. }));
         let oob = sums.as_ref().map(|s| s.units());
         let (team, criterion, params) = (self.team, self.criterion, self.params);
-        match grow_on_gpu(number, &Work { team, view, targets, criterion, limits, params, oob, interrupted }) {
-            // `"auto"` knows only now that there is not enough memory there.
-            Err(Error::Memory(why)) if self.params.device == "auto" => {
-                self.monitor.device(&format!("cpu: {why}"));
-                Ok(None)
-            }
-            grown => {
-                let grown = grown?;
-                if let (Some(sums), Some(made)) = (sums, &grown.sums) {
-                    sums.take(made);
-                }
-                Ok(Some(grown.parts))
-            }
+        let work = Work { team, view, targets, criterion, limits, params, oob, interrupted };
+        let on = |device: &str| if device == "cpu" { Ok(None) } else { grow_on_gpu(number, &work).map(Some) };
+        let grown = or_on_cpu(&params.device, &|chosen| self.monitor.device(chosen), on)?;
+        if let (Some(sums), Some(made)) = (sums, grown.as_ref().and_then(|grown| grown.sums.as_ref())) {
+            sums.take(made);
         }
+        Ok(grown.map(|grown| grown.parts))
     }
 
     fn view<'t, C: Code>(&self, table: &'t Table<C>) -> View<'t, C> {

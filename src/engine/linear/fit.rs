@@ -11,6 +11,7 @@ use super::{Input, LinearModel, LinearParams, Optimizer, as_boosting};
 use crate::backend::Device;
 use crate::backend::cpu::team::Team;
 use crate::backend::forest::Place;
+use crate::backend::fallback::fit_or_on_cpu;
 use crate::backend::linear::{by_batches, place, with_backend};
 use crate::boosting::counted::rows_that_count;
 use crate::boosting::loss::loss;
@@ -36,7 +37,7 @@ pub fn fit(input: &Input<'_>, params: &LinearParams, monitor: &dyn Monitor) -> R
     Device::parse(&params.device)?;
     let rows = check_table(input)?;
     let team = Team::new(threads(params, rows))?;
-    team.enter(|| fit_on(&team, input, params, monitor))
+    team.enter(|| fit_or_on_cpu(&params.device, monitor, |device, monitor| fit_on(&team, input, params, device, monitor)))
 }
 
 /// As many threads as asked for, but no more than the rows keep busy.
@@ -45,21 +46,21 @@ fn threads(params: &LinearParams, rows: usize) -> usize {
     asked.min(rows / 1024).max(1)
 }
 
-fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn Monitor) -> Result<LinearModel> {
+fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, device: &str, monitor: &dyn Monitor) -> Result<LinearModel> {
     let (problem, columns) = problem(input, params, team)?;
     if let Some(rows) = rows_that_count(problem.all_weights.as_deref()) {
         drop(problem);
         let counted = CountedLists::new(input, rows)?;
         let table = counted.input();
         prepare::check_rows(table.target.rows(), table.held_out, &table.target_name)?;
-        let model = fit_on(team, &table, params, monitor)?;
+        let model = fit_on(team, &table, params, device, monitor)?;
         return Ok(LinearModel { rows: training_rows(input) as u64, ..model });
     }
     let mut watch = Watch::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
     if monitor.interrupted() {
         return Err(Error::Interrupted);
     }
-    let place = place(&problem, params, team)?;
+    let place = place(device, &problem, params, team)?;
     let needed = Needed::new(&problem, params, team, input.held_out.is_some());
     let reserved = needed.reserve(matches!(place, Place::Cpu(_)))?;
     let passes = Passes::new(&problem, team, monitor)?;
@@ -67,10 +68,10 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &LinearParams, monitor: &dyn M
         Optimizer::Lbfgs => {
             let (iterations, tolerance) = (params.epochs(), params.tolerance());
             let search = Lbfgs { problem: &problem, team, iterations, tolerance, watch: &mut watch };
-            with_backend(&place, &passes, &params.device, &needed, search)?
+            with_backend(&place, &passes, search)?
         }
         Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => {
-            by_batches(&place, ByBatches { passes: &passes, params, watch: &mut watch }, &needed)?
+            by_batches(&place, ByBatches { passes: &passes, params, watch: &mut watch })?
         }
     };
     drop(reserved);

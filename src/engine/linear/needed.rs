@@ -66,13 +66,4 @@ impl Needed {
             "lower `hash_bits` (or number features from 0 on), use optimizer=\"sgd\", or fit to fewer classes",
         )
     }
-
-    /// Reserves the device's share alone: where the host takes a device's place.
-    ///
-    /// # Errors
-    /// [`crate::Error::Memory`].
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
-    pub fn reserve_for_cpu(&self) -> Result<Reservation> {
-        memory::reserve(&self.what, self.device, "lower `hash_bits`, use optimizer=\"sgd\", or fit to fewer classes")
-    }
 }

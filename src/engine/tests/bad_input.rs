@@ -390,7 +390,7 @@ fn table_of(case: &Case) -> Table {
 #[test]
 fn what_cannot_fit_is_an_error_before_it_is_tried() {
     let (rows, features) = (8_000_000, 40_000);
-    if memory::available().is_none_or(|bytes| bytes > (rows * features) as u64) {
+    if memory::available().is_none_or(|bytes| bytes > rows as u64 * features as u64) {
         return;
     }
     let values: Vec<f32> = (0..rows).map(|i| i as f32).collect();

@@ -11,7 +11,6 @@ use cuda_support::patterns;
 use cudarc::driver::CudaSlice;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use taiga_engine::Error;
 use taiga_engine::backend::cuda::borders::borders;
 use taiga_engine::backend::cuda::memory;
 use taiga_engine::backend::cuda::stats::{histogram, min_max_of};
@@ -257,13 +256,13 @@ fn no_memory_left_is_an_error_and_then_it_works_again(gpu: &Gpu) {
     let wide: Vec<f64> = (0..40_000_000).map(|i| (i % 1013) as f64).collect();
     let params = HistogramParams { axis: AxisParams { bins: Some(16), range: Some((0.0, 1e3)), edges: None }, density: false };
     let e = histogram(&gpu.queue, &Column::from_f64("wide", &wide), None, &params).expect_err("320 MB");
-    assert!(matches!(e, Error::Memory(_)), "{e}");
+    assert!(e.is_device_memory(), "{e}");
     assert!(e.to_string().contains("`wide`") && e.to_string().contains("320.0 MB") && e.to_string().contains("free of"), "{e}");
     assert_eq!(info(gpu).columns, 0, "the cache goes first");
     let t = table(2_000_000, 6, "rmse", 4);
     let p = BoostingParams { device: "cuda".into(), ..common::params(json!({ "trees": 3 })) };
     let e = fit(&t.input(), &p, &Quiet).expect_err("no room");
-    assert!(matches!(e, Error::Memory(_)) && e.to_string().contains("free of"), "{e}");
+    assert!(e.is_device_memory() && e.to_string().contains("free of"), "{e}");
     let grown = |device: &str| {
         let of = t.input();
         let input = forest::Input { features: of.features, target: of.target, target_name: of.target_name, weight: None };
@@ -271,13 +270,13 @@ fn no_memory_left_is_an_error_and_then_it_works_again(gpu: &Gpu) {
         forest::fit(&input, &params, &Quiet)
     };
     let e = grown("cuda").expect_err("no room");
-    assert!(matches!(e, Error::Memory(_)), "{e}");
+    assert!(e.is_device_memory(), "{e}");
     for part in ["a forest of 2000000 rows and 6 features", "needs", "free of"] {
         assert!(e.to_string().contains(part), "{part}: {e}");
     }
     let all = BorderParams { bins: 254, method: BorderMethod::Quantile, sample: usize::MAX, seed: 0 };
     let e = borders(&gpu.queue, &Column::from_f64("wide", &wide), &all).expect_err("no room");
-    assert!(matches!(e, Error::Memory(_)) && e.to_string().contains("`wide`") && e.to_string().contains("free of"), "{e}");
+    assert!(e.is_device_memory() && e.to_string().contains("`wide`") && e.to_string().contains("free of"), "{e}");
     // What needs little works meanwhile, and all of it afterwards.
     clear_device_cache().expect("cleared");
     let small = Column::from_f64("x", &wide[..100_000]);
@@ -310,7 +309,7 @@ fn bundled_features_count_as_one_column(gpu: &Gpu) {
     // Codes of 1,280 columns are 128 MB, of 20 shared ones at most 3; and 64 MiB for what is small.
     let ballast = leave(gpu, 110 << 20);
     let e = of("cuda", false).expect_err("no room for a column each");
-    assert!(matches!(e, Error::Memory(_)), "{e}");
+    assert!(e.is_device_memory(), "{e}");
     assert!(of("cuda", true).expect("room for bundles") == expected);
     drop(ballast);
     gpu.queue.synchronize().expect("freed");

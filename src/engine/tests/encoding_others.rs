@@ -88,7 +88,7 @@ fn encoder(outputs: usize) -> TargetEncoder {
     let integers = codes(n, 5, 2);
     let columns = vec![
         CategoryColumn::text("city", &[n], |_, row| text[row].as_deref()).unwrap(),
-        CategoryColumn::integers("zip", &[n], |_, row| Some(integers[row] as i64 * i64::MAX / 5)).unwrap(),
+        CategoryColumn::integers("zip", &[n], |_, row| Some((integers[row] as i64).wrapping_mul(i64::MAX) / 5)).unwrap(),
         CategoryColumn::booleans("flag", &[n], |_, row| Some(integers[row] > 2)).unwrap(),
     ];
     let target = codes(n, outputs.max(2), 3);

@@ -1,6 +1,7 @@
 //! The threads of a fit.
 
 mod crew;
+mod sync;
 
 use crate::error::{Error, Result};
 use crew::Crew;

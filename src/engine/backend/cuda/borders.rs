@@ -47,12 +47,11 @@ pub fn most_bytes(values: usize) -> u64 {
 /// [`crate::quantize::borders::fit_borders`] on the GPU.
 ///
 /// # Errors
-/// [`Error::Memory`] with what is needed and what there is, before anything is allocated; [`Error::Device`]; [`Error::Data`] for
-/// more rows than 32 bits number.
+/// [`Error::Device`]; for want of memory with what is needed and what there is, before anything is allocated.
 pub fn borders(queue: &Queue, column: &Column<'_>, params: &BorderParams) -> Result<Vec<f64>> {
     let rows = column.len();
     if rows >= u32::MAX as usize {
-        return Err(Error::Data(format!("{rows} rows are more than 32 bits can number")));
+        return Err(Error::device_memory(queue.gpu().number(), format!("{rows} rows are more than it can number")));
     }
     if rows == 0 {
         return Ok(vec![]);

@@ -59,7 +59,7 @@ fn blocks(gpu: &Gpu, rows: usize) -> u32 {
 /// sets `missing[0]` to 1 where there is one (it is the caller's to clear). Does not wait.
 ///
 /// # Errors
-/// [`crate::Error::Memory`] and [`crate::Error::Device`].
+/// [`crate::Error::Device`].
 ///
 /// # Panics
 /// When `out` is too short for the rows.
@@ -115,7 +115,7 @@ fn codes_by<C: DeviceCode>(
 /// The codes of a column from host memory, with offset 1: 0 is a missing value's.
 ///
 /// # Errors
-/// [`crate::Error::Memory`] and [`crate::Error::Device`].
+/// [`crate::Error::Device`].
 pub fn codes_of(queue: &Queue, column: &Column<'_>, borders: &[f64]) -> Result<Vec<u16>> {
     let rows = column.len();
     let bytes = (DeviceColumn::numeric_bytes(column) + 2 * rows) as u64;
@@ -144,7 +144,7 @@ const GROUP: usize = 4 << 30;
 /// before them are coded. Says of each column whether a value is missing (of codes: false), and so waits.
 ///
 /// # Errors
-/// [`crate::Error::Memory`] and [`crate::Error::Device`].
+/// [`crate::Error::Device`].
 ///
 /// # Panics
 /// When `out` is too short for the rows.

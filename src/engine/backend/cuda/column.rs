@@ -127,7 +127,7 @@ impl DeviceColumn {
     /// Copies a column for arithmetic: as f64 its values are those of [`Column::read_f64`].
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn numeric(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
         DeviceColumn::with_form(queue, column, Form::of(column, Form::numeric))
     }
@@ -135,7 +135,7 @@ impl DeviceColumn {
     /// Copies a column with its values as they are.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn exact(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
         DeviceColumn::with_form(queue, column, Form::of(column, Form::exact))
     }
@@ -143,7 +143,7 @@ impl DeviceColumn {
     /// Copies a column as f64.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn doubles(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
         DeviceColumn::with_form(queue, column, Form::F64)
     }

@@ -21,7 +21,7 @@ const SMALL: u64 = 1 << 20;
 /// many there are.
 ///
 /// # Errors
-/// As there; [`Error::Memory`] and [`Error::Device`].
+/// As there; [`Error::Device`].
 pub fn combine(queue: &Queue, columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {
     let Some((first, others)) = columns.split_first() else { return Err(Error::Data("there are no columns to combine".into())) };
     if let Some((other, _)) = others.iter().find(|(other, _)| other.len() != first.0.len()) {
@@ -46,7 +46,7 @@ pub fn combine(queue: &Queue, columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, 
 /// The pairs of two columns, numbered by first appearance.
 ///
 /// # Errors
-/// [`Error::Memory`] and [`Error::Device`].
+/// [`Error::Device`].
 pub fn pair(queue: &Queue, a: &DeviceCodes, b: &DeviceCodes) -> Result<DeviceCodes> {
     assert_eq!(a.rows, b.rows, "columns of one length");
     let (gpu, rows) = (queue.gpu(), a.rows);

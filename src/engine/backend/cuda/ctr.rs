@@ -54,7 +54,7 @@ impl DevicePrefixes {
     /// Those of some rows, when all before has run.
     ///
     /// # Errors
-    /// [`Error::Memory`] and [`Error::Device`].
+    /// [`Error::Device`].
     pub fn at(&self, queue: &Queue, rows: &DeviceOrder) -> Result<Vec<Prefix>> {
         let (mut n, mut s) = (queue.alloc::<u32>("rows before", rows.len)?, queue.alloc::<u64>("sums before", rows.len)?);
         let kernel = queue.gpu().kernel(ENCODING, "gather_sums")?;
@@ -76,7 +76,7 @@ impl Sorted {
     /// Sorts. Does not wait.
     ///
     /// # Errors
-    /// [`Error::Memory`] and [`Error::Device`].
+    /// [`Error::Device`].
     pub fn new(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder) -> Result<Sorted> {
         let len = order.len;
         let mut pairs: Pairs<u32> = (queue.alloc("keys", len)?, queue.alloc("rows", len)?);
@@ -95,7 +95,7 @@ impl Sorted {
     /// bytes each. Does not wait.
     ///
     /// # Errors
-    /// [`Error::Memory`] and [`Error::Device`].
+    /// [`Error::Device`].
     pub fn sums(&self, queue: &Queue, codes: &DeviceCodes, addends: &CudaSlice<u32>) -> Result<(DevicePrefixes, CudaSlice<u8>)> {
         let (rows, n) = (codes.rows, self.len);
         assert!(addends.len() >= rows, "an addend for each row");
@@ -127,7 +127,7 @@ impl Sorted {
 /// are not in it over all of them. `addends`: what each row adds to the sum (0 for counters). Does not wait.
 ///
 /// # Errors
-/// [`Error::Memory`] and [`Error::Device`].
+/// [`Error::Device`].
 pub fn prefixes(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder, addends: &CudaSlice<u32>) -> Result<DevicePrefixes> {
     Ok(Sorted::new(queue, codes, order)?.sums(queue, codes, addends)?.0)
 }
@@ -135,7 +135,7 @@ pub fn prefixes(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder, addends
 /// What counters count: of each row the rows of its category, and of the largest category. Waits.
 ///
 /// # Errors
-/// [`Error::Memory`] and [`Error::Device`].
+/// [`Error::Device`].
 pub fn counts(queue: &Queue, codes: &DeviceCodes, totals: &CudaSlice<u8>) -> Result<(DevicePrefixes, u32)> {
     let gpu = queue.gpu();
     let (mut n, mut most) = (queue.alloc::<u32>("rows", codes.rows)?, queue.zeros::<u32>("the most rows", 1)?);
@@ -163,7 +163,7 @@ pub(super) fn fill(queue: &Queue, values: &mut CudaSlice<u32>) -> Result<()> {
 /// [`crate::encoding::ctr::ctr_codes`]: the borders below each row's statistic. Does not wait.
 ///
 /// # Errors
-/// [`Error::Memory`] and [`Error::Device`].
+/// [`Error::Device`].
 pub fn codes(queue: &Queue, ctr: &Ctr, sums: &DevicePrefixes, unit: f64, most: u32, borders: &[f64]) -> Result<CudaSlice<u8>> {
     let mut out = queue.alloc::<u8>("codes", sums.rows)?;
     codes_into(queue, ctr, sums, unit, most, borders, &mut out, Place { first: 0, stride: 1 })?;
@@ -173,7 +173,7 @@ pub fn codes(queue: &Queue, ctr: &Ctr, sums: &DevicePrefixes, unit: f64, most: u
 /// [`codes`] in their place of `out`. Does not wait.
 ///
 /// # Errors
-/// [`Error::Memory`] and [`Error::Device`].
+/// [`Error::Device`].
 ///
 /// # Panics
 /// When `out` is too short for the rows.

@@ -57,7 +57,7 @@ impl CtrMaker {
     /// See [`crate::backend::Backend::ctr_sample`].
     ///
     /// # Errors
-    /// [`Error::Memory`] and [`Error::Device`].
+    /// [`Error::Device`].
     pub fn sample(
         &mut self,
         queue: &Queue,
@@ -89,7 +89,7 @@ impl CtrMaker {
     /// See [`crate::backend::Backend::add_ctrs`]: the codes of feature `i` go to `place(i)` of `out`. Does not wait.
     ///
     /// # Errors
-    /// [`Error::Memory`] and [`Error::Device`].
+    /// [`Error::Device`].
     #[allow(clippy::too_many_arguments)]
     pub fn codes(
         &mut self,

@@ -2,9 +2,10 @@
 
 use super::cache::Cache;
 use super::error::{self, driver};
+use super::memory::{granted, is_short};
 use super::upload::Slots;
 use crate::backend::{DeviceInfo, DevicesInfo};
-use crate::error::{Error, Result};
+use crate::error::{DeviceFault, Error, Result};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError, result};
 use cudarc::nvrtc::Ptx;
@@ -267,10 +268,11 @@ impl Gpu {
     pub fn usable(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),
-            Some(why) => Err(Error::device(
-                self.number,
-                format!("{why}; after that this process can't use the GPU any more: restart it, or use device=\"cpu\""),
-            )),
+            Some(why) => Err(Error::Device {
+                number: self.number,
+                fault: DeviceFault::Unavailable,
+                message: format!("{why}; after that this process can't use the GPU any more: restart it, or use device=\"cpu\""),
+            }),
         }
     }
 
@@ -295,19 +297,12 @@ impl Gpu {
         if let Some(kernel) = locked(&self.kernels).get(&(image.name, name)) {
             return Ok(kernel.clone());
         }
-        let module = {
-            let mut modules = locked(&self.modules);
-            match modules.get(image.name) {
-                Some(module) => module.clone(),
-                None => {
-                    let loaded = self.context.load_module(Ptx::from_binary((image.bytes)().to_vec()));
-                    let module = loaded.map_err(|e| driver(self, &format!("loading the kernels of `{}`", image.name), e))?;
-                    modules.insert(image.name, module.clone());
-                    module
-                }
-            }
+        // Code lies in device memory, outside of the pool that freed buffers stay in.
+        let found = match granted().and_then(|()| self.load(image, name)) {
+            Err(e) if is_short(e) => self.release().map(|()| granted().and_then(|()| self.load(image, name)))?,
+            found => found,
         };
-        let function = module.load_function(name).map_err(|e| driver(self, &format!("loading the kernel `{name}`"), e))?;
+        let function = found.map_err(|e| driver(self, &format!("loading the kernel `{name}`"), e))?;
         // The limit is the function's, whoever launches it: so it is set once, to the most there is.
         let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let set = function.shared_size_bytes().and_then(|fixed| {
@@ -321,6 +316,22 @@ impl Gpu {
         locked(&self.kernels).insert((image.name, name), kernel.clone());
         Ok(kernel)
     }
+
+    /// The kernel `name` of `image`, which is loaded where it is not there.
+    fn load(&self, image: Image, name: &str) -> std::result::Result<CudaFunction, DriverError> {
+        let module = {
+            let mut modules = locked(&self.modules);
+            match modules.get(image.name) {
+                Some(module) => module.clone(),
+                None => {
+                    let module = self.context.load_module(Ptx::from_binary((image.bytes)().to_vec()))?;
+                    modules.insert(image.name, module.clone());
+                    module
+                }
+            }
+        };
+        module.load_function(name)
+    }
 }
 
 impl Kernel {
@@ -333,7 +344,7 @@ impl Kernel {
             return Ok(());
         }
         let message = format!("kernel `{}` needs {bytes} bytes of shared memory, and there are {}", self.name, self.shared);
-        Err(Error::device(gpu.number, message))
+        Err(Error::device_memory(gpu.number, message))
     }
 
     /// How many blocks of so many threads, with so much dynamic shared memory, run on one multiprocessor.

@@ -94,7 +94,7 @@ fn download(queue: &Queue, values: &CudaSlice<f64>, n: usize) -> Result<Vec<f64>
 /// [`crate::encoding::target::target_encode`] on the GPU.
 ///
 /// # Errors
-/// As there; [`Error::Memory`] and [`Error::Device`].
+/// As there; [`Error::Device`].
 pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
     params.validate()?;
     check_input(input)?;
@@ -125,7 +125,7 @@ pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &Plan, para
 /// [`crate::encoding::target::category_values`] on the GPU.
 ///
 /// # Errors
-/// As there; [`Error::Memory`] and [`Error::Device`].
+/// As there; [`Error::Device`].
 pub fn category_values(queue: &Queue, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
     params.validate()?;
     check_input(input)?;

@@ -101,7 +101,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
     /// The problem of `passes` on GPU `number`.
     ///
     /// # Errors
-    /// [`Error::Memory`], [`Error::Device`] and [`Error::Interrupted`].
+    /// [`Error::Device`] and [`Error::Interrupted`].
     pub fn new(number: Option<u32>, passes: &'p Passes<'p, 'a>) -> Result<Self> {
         let queue = Queue::new(Gpu::get(number)?)?;
         let p = passes.problem;

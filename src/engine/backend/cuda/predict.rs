@@ -59,7 +59,7 @@ impl DevicePredictor {
     /// Copies `predictor`'s model to `gpu`.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn new(gpu: &'static Gpu, predictor: &Predictor) -> Result<Self> {
         let queue = Queue::new(gpu)?;
         let (parts, model) = (predictor.parts(), predictor.model());
@@ -161,7 +161,7 @@ impl DevicePredictor {
     /// [`Predictor::raw`] on the GPU; `columns` as [`Predictor::bind`] gives them.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn raw(&self, queue: &Queue, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
         let rows = columns.first().map_or(0, |c| c.len());
         if rows == 0 {
@@ -180,7 +180,7 @@ impl DevicePredictor {
     /// Does not wait.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     ///
     /// # Panics
     /// For a model with categorical features.
@@ -201,7 +201,7 @@ impl DevicePredictor {
     /// [`Predictor::staged`] on the GPU.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn staged(&self, queue: &Queue, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
         let (rows, rounds) = (columns.first().map_or(0, |c| c.len()), self.tree_count / self.outputs.max(1));
         let each = rows * rounds;
@@ -231,7 +231,7 @@ impl DevicePredictor {
     /// [`Predictor::leaves`] on the GPU.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn leaves(&self, queue: &Queue, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
         let rows = columns.first().map_or(0, |c| c.len());
         if rows == 0 || self.tree_count == 0 {

@@ -2,6 +2,7 @@
 
 use super::device::{Gpu, Kernel};
 use super::error::driver;
+use super::memory::granted;
 use super::upload::PIECE;
 use crate::error::Result;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, LaunchArgs, LaunchConfig, sys};
@@ -70,7 +71,7 @@ impl Queue {
     /// [`crate::Error::Device`].
     pub fn new(gpu: &'static Gpu) -> Result<Queue> {
         gpu.usable()?;
-        let stream = gpu.context.new_stream().map_err(|e| driver(gpu, "making a stream", e))?;
+        let stream = granted().and_then(|()| gpu.context.new_stream()).map_err(|e| driver(gpu, "making a stream", e))?;
         Ok(Queue { gpu, stream, last: Mutex::new("") })
     }
 

@@ -25,7 +25,7 @@ pub struct Ranged {
 /// shared memory, and for values of 128 bits.
 ///
 /// # Errors
-/// [`crate::Error::Memory`] and [`crate::Error::Device`].
+/// [`crate::Error::Device`].
 pub fn count_by_range(queue: &Queue, column: &DeviceColumn, bins: usize) -> Result<Option<Ranged>> {
     let (gpu, form) = (queue.gpu(), column.form());
     let Some(name) = kernel_of!("range", form).filter(|_| column.rows() > 0) else { return Ok(None) };

@@ -63,7 +63,7 @@ impl Queue {
     /// order. Does not wait.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     ///
     /// # Panics
     /// When one of the arrays is shorter.
@@ -90,7 +90,7 @@ impl Queue {
     /// Does not wait.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     ///
     /// # Panics
     /// When there are fewer keys.
@@ -116,7 +116,7 @@ impl Queue {
     /// them. Does not wait.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     ///
     /// # Panics
     /// When one of the arrays is shorter.
@@ -156,7 +156,7 @@ impl Queue {
     /// `out[i]` = the sum of the first `i` of `n` numbers. Does not wait.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn sum_before(&self, numbers: &CudaSlice<u32>, out: &mut CudaSlice<u32>, n: u32) -> Result<()> {
         self.scan("CUB's sum", taiga_sum_before, numbers, out, n)
     }
@@ -164,7 +164,7 @@ impl Queue {
     /// `out[i]` = the largest of the first `i + 1` of `n` numbers. Does not wait.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn largest_so_far(&self, numbers: &CudaSlice<u32>, out: &mut CudaSlice<u32>, n: u32) -> Result<()> {
         self.scan("CUB's running maximum", taiga_largest_so_far, numbers, out, n)
     }

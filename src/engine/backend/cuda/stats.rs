@@ -168,7 +168,7 @@ pub(super) fn layout(gpu: &Gpu, kernel: &Kernel, bins: usize, edge_bytes: usize)
 /// The rows of each bin.
 ///
 /// # Errors
-/// [`Error::Memory`] and [`Error::Device`].
+/// [`Error::Device`].
 pub fn count(queue: &Queue, column: &DeviceColumn, locator: &Locator) -> Result<Vec<u64>> {
     let mut totals = queue.zeros::<u64>("the counts", locator.bins())?;
     if column.rows() > 0 {
@@ -198,7 +198,7 @@ impl DeviceEdges {
     /// Copies what a locator knows.
     ///
     /// # Errors
-    /// [`Error::Memory`] and [`Error::Device`].
+    /// [`Error::Device`].
     pub fn new(queue: &Queue, locator: &Locator) -> Result<DeviceEdges> {
         fn upload<F: Copy>(queue: &Queue, edges: &[F]) -> Result<(CudaSlice<u8>, u64)> {
             let slice = queue.copy_of("edges", bytes_of(edges))?;
@@ -280,7 +280,7 @@ pub fn count_into(queue: &Queue, column: &DeviceColumn, edges: &DeviceEdges, tot
 /// The weights (f64) of each bin, added in the order that [`crate::stats::histogram()`] adds in.
 ///
 /// # Errors
-/// [`Error::Memory`] and [`Error::Device`].
+/// [`Error::Device`].
 pub fn sum(queue: &Queue, column: &DeviceColumn, weights: &DeviceColumn, locator: &Locator) -> Result<Vec<f64>> {
     assert!(weights.form() == Form::F64 && weights.rows() == column.rows(), "a weight for each row");
     let gpu = queue.gpu();
@@ -331,7 +331,7 @@ pub(super) fn sum_blocks(
 /// [`crate::stats::min_max()`] on the GPU.
 ///
 /// # Errors
-/// [`Error::Memory`] and [`Error::Device`].
+/// [`Error::Device`].
 pub fn min_max_of(queue: &Queue, column: &Column<'_>) -> Result<Option<MinMax>> {
     let mut found = None;
     for part in column.runs() {
@@ -351,7 +351,7 @@ pub fn min_max_of(queue: &Queue, column: &Column<'_>) -> Result<Option<MinMax>> 
 /// [`crate::stats::histogram()`] on the GPU.
 ///
 /// # Errors
-/// As there; [`Error::Memory`] and [`Error::Device`].
+/// As there; [`Error::Device`].
 pub fn histogram(queue: &Queue, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
     // Where the range is to be found, rows are counted in the same launch.
     let together = (params.axis.needs_extremes() && weights.is_none()).then(|| params.axis.bins());

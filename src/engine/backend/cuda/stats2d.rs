@@ -50,7 +50,7 @@ unsafe impl DeviceRepr for Cells {}
 /// [`crate::stats::histogram2d()`] on the GPU.
 ///
 /// # Errors
-/// As there; [`Error::Memory`] and [`Error::Device`].
+/// As there; [`Error::Device`].
 pub fn histogram2d(
     queue: &Queue,
     x: &Column<'_>,

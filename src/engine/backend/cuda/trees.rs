@@ -134,8 +134,8 @@ impl CudaBackend {
     /// are only looked for where it would need too much without.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where there is no such GPU; [`Error::Memory`] with what is needed and what there
-    /// is; [`Error::Data`] for too many rows; [`Error::Interrupted`].
+    /// [`Error::Parameter`] where there is no such GPU; [`Error::Device`] with what is needed and what there
+    /// is, and for too many rows; [`Error::Interrupted`].
     pub fn check(
         number: Option<u32>,
         team: &Team,
@@ -145,7 +145,7 @@ impl CudaBackend {
     ) -> Result<()> {
         let queue = Queue::new(Gpu::get(number)?)?;
         match CudaBackend::check_on(&queue, data, most_nodes, &Storage::default()) {
-            Err(Error::Memory(_)) => CudaBackend::check_on(&queue, data, most_nodes, &CudaBackend::plan(team, data, interrupted)?),
+            Err(e) if e.is_device_memory() => CudaBackend::check_on(&queue, data, most_nodes, &CudaBackend::plan(team, data, interrupted)?),
             checked => checked,
         }
     }
@@ -160,7 +160,8 @@ impl CudaBackend {
     fn check_on(queue: &Queue, data: &TrainingData<'_>, most_nodes: usize, planned: &Storage<Candidates>) -> Result<()> {
         let (rows, components, slots) = CudaBackend::shape(data, most_nodes);
         if rows >= MOST_ROWS {
-            return Err(Error::Data(format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)")));
+            let message = format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)");
+            return Err(Error::device_memory(queue.gpu().number(), message));
         }
         // Codes and histograms, lists, the rows' own numbers, and room for what is small.
         let group = Group::bytes(data.features, planned, rows, components, slots);
@@ -172,8 +173,7 @@ impl CudaBackend {
     /// may be needed at once.
     ///
     /// # Errors
-    /// [`Error::Memory`] where they do not fit, before anything is allocated; [`Error::Device`];
-    /// [`Error::Interrupted`].
+    /// [`Error::Device`]; where they do not fit, before anything is allocated; [`Error::Interrupted`].
     pub fn new(
         number: Option<u32>,
         team: &Team,

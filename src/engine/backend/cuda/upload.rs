@@ -12,6 +12,7 @@
 
 use super::device::Gpu;
 use super::error::driver;
+use super::memory::granted;
 use super::queue::Queue;
 use crate::error::{Error, Result};
 use cudarc::driver::{CudaEvent, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, result};
@@ -59,6 +60,7 @@ impl Slots {
         if let Some(slot) = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             return Ok(slot);
         }
+        granted()?;
         let sent = gpu.context.new_event(None)?;
         // SAFETY: a new allocation, freed by the slot. The context is bound by the line before.
         let memory = unsafe { result::malloc_host(PIECE, 0) }?.cast();
@@ -92,7 +94,7 @@ impl Queue {
     /// comes there.
     ///
     /// # Errors
-    /// [`Error::Device`], and [`Error::Memory`] for host memory that can't be pinned.
+    /// [`Error::Device`], also for host memory that can't be pinned.
     pub fn upload<T: DeviceRepr>(
         &self,
         out: &mut impl DevicePtrMut<T>,
@@ -128,7 +130,9 @@ impl Queue {
             return uploads.iter().enumerate().try_for_each(|(i, upload)| self.upload_small(upload).and_then(|()| sent(i)));
         }
         let failed = |e: DriverError| match e.0 {
-            cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Error::Memory("the host has none left that can be pinned".into()),
+            cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                Error::device_memory(self.gpu().number(), "the host has none left that can be pinned")
+            }
             _ => driver(self.gpu(), "copying to the GPU", e),
         };
         let pieces: Vec<(usize, usize)> =
@@ -218,7 +222,7 @@ impl Queue {
     /// same pinned buffers the other way.
     ///
     /// # Errors
-    /// [`Error::Device`], and [`Error::Memory`] for host memory that can't be pinned.
+    /// [`Error::Device`], also for host memory that can't be pinned.
     pub fn download<T: DeviceRepr>(&self, from: &impl DevicePtr<T>, out: &mut [u8]) -> Result<()> {
         assert!(out.len() <= from.num_bytes(), "{} bytes of {}", out.len(), from.num_bytes());
         let failed = |e: DriverError| driver(self.gpu(), "copying from the GPU", e);

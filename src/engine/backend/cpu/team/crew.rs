@@ -2,15 +2,13 @@
 //! which waking a thread would cost more than the step. A share whose thread has not begun when the caller is through
 //! with its own is the caller's: where the system gives a core to others, nobody waits for a thread to be woken.
 
+// Also compiled by loom/, with a module `sync` whose threads and atomics try every order of events.
+use super::sync::thread::{self, JoinHandle};
+use super::sync::{Arc, AtomicBool, AtomicUsize, Condvar, LOOKS, Mutex, MutexGuard, YIELDS, spin_loop};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-
-/// How often a waiting thread looks before it lets others run, and how often it does that before it sleeps.
-const LOOKS: usize = 2_000;
-const YIELDS: usize = 50;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// A step: `share(t)` for member `t`.
 type Share = dyn Fn(usize) + Sync;
@@ -50,7 +48,7 @@ impl Board {
             if ready() {
                 return;
             }
-            if look < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if look < LOOKS { spin_loop() } else { thread::yield_now() }
         }
         let mut bed = lock(&self.bed);
         // Whoever makes `ready` true does that before it looks for sleepers, and this is the other way around, both in
@@ -119,7 +117,7 @@ impl Crew {
         let mut crew = Crew { board: Arc::new(Board { begun, ..Board::default() }), threads: vec![] };
         for member in 1..=others {
             let board = crew.board.clone();
-            let thread = std::thread::Builder::new().name(format!("taiga-{member}"));
+            let thread = thread::Builder::new().name(format!("taiga-{member}"));
             crew.threads.push(thread.spawn(move || board.serve(member))?);
         }
         Ok(crew)

@@ -164,7 +164,8 @@ impl<'a> DeviceStatistic<'a> {
         let count = folds.map_or(1, |f| f.categories);
         let cells = codes.categories.saturating_mul(count);
         if cells > u32::MAX as usize {
-            return Err(Error::Memory(format!("{} categories times {count} folds are more sums than fit", codes.categories)));
+            let message = format!("{} categories times {count} folds are more sums than fit", codes.categories);
+            return Err(Error::device_memory(queue.gpu().number(), message));
         }
         queue.check_memory("the sums of categories", (cells * self.form.bytes()) as u64)?;
         let sums = queue.zeros::<u8>("the sums of categories", cells * self.form.bytes())?;

@@ -68,7 +68,7 @@ impl DeviceForest {
     /// Copies `predictor`'s forest to `gpu`.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn new(gpu: &'static Gpu, predictor: &Predictor) -> Result<Self> {
         let queue = Queue::new(gpu)?;
         let (mut coded, mut valued, mut slots) = (0, 0, vec![]);
@@ -159,7 +159,7 @@ impl DeviceForest {
     /// [`Predictor::predict`] on the GPU; `columns` as [`Predictor::bind`] gives them.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn predict(&self, queue: &Queue, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
         let rows = columns.first().map_or(0, |c| c.len());
         if rows == 0 {

@@ -118,7 +118,7 @@ impl<C: Code> Work<'_, C> {
 /// All trees, on GPU `number`.
 ///
 /// # Errors
-/// [`Error::Memory`] with what is needed and what there is, before anything is allocated; [`Error::Device`] and
+/// [`Error::Device`], with what is needed and what there is where that is too little, before anything is allocated; and
 /// [`Error::Interrupted`].
 pub fn grow<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
     let queue = Queue::new(Gpu::get(number)?)?;
@@ -134,7 +134,7 @@ pub fn grow<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
     let room = (free / 10 * 9).saturating_sub(needs.shared);
     let batch = (room / needs.tree.max(1)).min(u32::MAX as usize / 2 / needs.most_nodes.max(1)).clamp(1, trees);
     if needs.most_nodes * 2 > u32::MAX as usize {
-        return Err(Error::Data(format!("a tree of {rows} rows has too many nodes for a GPU: use device=\"cpu\"")));
+        return Err(Error::device_memory(queue.gpu().number(), format!("a tree of {rows} rows has too many nodes for a GPU")));
     }
     let mut sums = work.oob.is_some().then(|| oob::Predictions::new(&queue, rows, work.targets.outputs())).transpose()?;
     let mut parts = Vec::with_capacity(trees);

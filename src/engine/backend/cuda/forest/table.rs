@@ -50,7 +50,7 @@ impl Table {
     /// Brings everything there; `work`'s memory was checked.
     ///
     /// # Errors
-    /// [`crate::Error::Memory`] and [`crate::Error::Device`].
+    /// [`crate::Error::Device`].
     pub fn new<C: Code>(queue: &Queue, work: &Work<'_, C>) -> Result<Table> {
         let (rows, features) = (work.view.stride, work.view.features.len());
         let bytes = size_of::<C>() == 1;

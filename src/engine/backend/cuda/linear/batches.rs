@@ -99,7 +99,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
     /// The problem of `passes` on GPU `number`.
     ///
     /// # Errors
-    /// [`Error::Memory`] and [`Error::Device`].
+    /// [`Error::Device`].
     pub fn new(number: Option<u32>, passes: &'p Passes<'p, 'a>, deal: &'p Deal) -> Result<Self> {
         let queue = Queue::new(Gpu::get(number)?)?;
         let p = passes.problem;

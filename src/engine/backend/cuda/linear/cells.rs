@@ -246,7 +246,7 @@ impl Cells {
     /// The entries of `csr`, which have no values.
     ///
     /// # Errors
-    /// [`Error::Memory`], [`Error::Device`] and [`Error::Interrupted`].
+    /// [`Error::Device`] and [`Error::Interrupted`].
     pub fn new(queue: &Queue, csr: &Csr<'_>, outputs: usize, cut: Grid, monitor: &dyn Monitor) -> Result<Cells> {
         let gpu = queue.gpu();
         let groups = cut.groups(csr);
@@ -336,7 +336,7 @@ impl Cells {
     /// Does not wait.
     ///
     /// # Errors
-    /// [`Error::Device`] and [`Error::Memory`].
+    /// [`Error::Device`].
     pub fn scores(&self, queue: &Queue, numbers: u64, features: usize, scale: f64, intercepts: u64, out: u64) -> Result<()> {
         let kernel = queue.gpu().kernel(LINEAR, "linear_cells_scores")?;
         let shared = shared(self.grid.height, self.grid.width) as u32;
@@ -357,7 +357,7 @@ impl Cells {
     /// Adds rows' integers, of each output, to the sums of features. Does not wait.
     ///
     /// # Errors
-    /// [`Error::Device`] and [`Error::Memory`].
+    /// [`Error::Device`].
     pub fn gradient(&self, queue: &Queue, whole: u64, sums: u64) -> Result<()> {
         if self.outputs == 1 {
             return self.gradient_of(queue, whole, 0, sums);

@@ -65,7 +65,7 @@ impl Plan {
     /// What there is memory for.
     ///
     /// # Errors
-    /// [`Error::Memory`] with both figures where not even blocks fit.
+    /// [`Error::Device`], with both figures where not even blocks fit.
     pub fn new(queue: &Queue, passes: &Passes<'_, '_>) -> Result<Plan> {
         let p = passes.problem;
         // Four sets of numbers of rows, and what is the same in all layouts.
@@ -157,7 +157,7 @@ impl Block {
     /// Room for so many rows and entries.
     ///
     /// # Errors
-    /// [`Error::Memory`].
+    /// [`Error::Device`].
     pub fn room(queue: &Queue, rows: usize, entries: usize, values: bool) -> Result<Block> {
         Ok(Block {
             starts: queue.alloc("offsets", rows + 1)?,
@@ -170,7 +170,7 @@ impl Block {
     /// Fills it with rows that stand one after the other, when what was queued before has run.
     ///
     /// # Errors
-    /// [`Error::Device`], and [`Error::Memory`] of the host.
+    /// [`Error::Device`].
     pub fn fill(&mut self, queue: &Queue, csr: &Csr<'_>, rows: Range<usize>) -> Result<()> {
         let (base, n) = (csr.entries_before(rows.start), entries(csr, &rows));
         let start = |i: usize| csr.entries_before(rows.start + i) - base;
@@ -272,7 +272,7 @@ impl<'p, 'a> Storage<'p, 'a> {
     /// As planned.
     ///
     /// # Errors
-    /// [`Error::Memory`] and [`Error::Device`].
+    /// [`Error::Device`].
     pub fn new(queue: &Queue, csr: &'p Csr<'a>, plan: &Plan, monitor: &'p dyn Monitor) -> Result<Self> {
         let outputs = plan.outputs;
         if !plan.streamed {

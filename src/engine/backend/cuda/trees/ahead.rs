@@ -213,8 +213,9 @@ impl CudaBackend {
         let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[ordered.group].is_one_block();
         if same && self.graph.begins(&self.queue)? {
             let launched = self.launch_tree(ordered);
-            self.graph.launch(&self.queue, launched.is_ok())?;
-            launched?;
+            // What failed first says why: a recording that has failed can't be ended well.
+            let ended = self.graph.launch(&self.queue, launched.is_ok());
+            launched.and(ended)?;
         } else {
             self.launch_tree(ordered)?;
         }

@@ -5,7 +5,7 @@ use super::memory::{DIVIDE_THREADS, ROOT_THREADS, moving, queueing, root_fits, s
 use super::rows::root_shape;
 use super::tables::{Begin, Encoding, Entries, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::{CudaBackend, RowData};
-use crate::backend::cuda::{Kernel, grid};
+use crate::backend::cuda::{Kernel, Queue, grid};
 use crate::backend::{CodeSet, Division, NodeId};
 use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
@@ -342,7 +342,7 @@ impl CudaBackend {
             // are those of all rows.
             return unsafe { launch!(self.queue, kernel, config; &lists, &entries, &nodes, &list, &starts, &count, &plan) };
         }
-        let (threads, shared) = queueing(self.queue.gpu(), self.groups[group].bins).ok_or_else(no_room)?;
+        let (threads, shared) = queueing(self.queue.gpu(), self.groups[group].bins).ok_or_else(|| no_room(&self.queue))?;
         let (config, read) = (grid(self.queue.gpu().multiprocessors(), threads, shared), read as u32);
         // SAFETY: as above, with slots that are there.
         unsafe { launch!(self.queue, &self.kernels.divide_sum, config; &histograms, &lists, &nodes, &list, &starts, &count, &plan, &read) }
@@ -355,7 +355,7 @@ impl CudaBackend {
             (self.work.nodes.address, self.work.jobs.address, self.work.starts.address, self.work.plan.address);
         let (histograms, read) = (self.groups[group].table(0), read as u32);
         let kernel = if root { &self.kernels.move_root } else { &self.kernels.move_rows };
-        let (threads, shared) = moving(self.queue.gpu(), self.groups[group].bins).ok_or_else(no_room)?;
+        let (threads, shared) = moving(self.queue.gpu(), self.groups[group].bins).ok_or_else(|| no_room(&self.queue))?;
         let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
         // SAFETY: the arguments are those of `tree_move*`: records for all rows in both lists, jobs whose nodes stand
         // there (the root's in the table), slots that are there.
@@ -377,8 +377,8 @@ impl CudaBackend {
 }
 
 /// What is asked before it comes to this.
-fn no_room() -> Error {
-    Error::Memory("a block of the GPU has no room for the bins of a feature".into())
+fn no_room(queue: &Queue) -> Error {
+    Error::device_memory(queue.gpu().number(), "a block of threads has no room for the bins of a feature")
 }
 
 /// A set of codes as kernels see it.

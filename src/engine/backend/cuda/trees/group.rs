@@ -125,7 +125,7 @@ impl Group {
     /// Makes the codes of a group and brings them to the device.
     ///
     /// # Errors
-    /// [`Error::Memory`], [`Error::Device`], [`Error::Interrupted`].
+    /// [`Error::Device`], [`Error::Interrupted`].
     #[allow(clippy::too_many_arguments)]
     pub fn new<'a>(
         queue: &Queue,
@@ -168,7 +168,7 @@ impl Group {
     /// the shared ones.
     ///
     /// # Errors
-    /// [`Error::Memory`], [`Error::Device`], and those of `fill`.
+    /// [`Error::Device`], and those of `fill`.
     #[allow(clippy::too_many_arguments)]
     pub fn filled(
         queue: &Queue,

@@ -137,7 +137,7 @@ impl Listed {
     /// Lists the candidates among a group's features; none where too few are what they seemed.
     ///
     /// # Errors
-    /// [`Error::Memory`], [`Error::Device`], [`Error::Interrupted`].
+    /// [`Error::Device`], [`Error::Interrupted`].
     pub fn new<'a>(
         queue: &Queue,
         kernels: &Kernels,

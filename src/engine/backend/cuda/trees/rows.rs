@@ -75,7 +75,7 @@ impl RowData {
     /// Brings the rows to the device. `components` of histograms are not known here.
     ///
     /// # Errors
-    /// [`Error::Memory`], [`Error::Device`].
+    /// [`Error::Device`].
     pub fn new(queue: &Queue, data: &TrainingData<'_>) -> Result<RowData> {
         let rows = data.target.len();
         let outputs = data.scores.len();
