@@ -440,7 +440,7 @@ pub fn with_backend<R>(
     };
     #[cfg(test)]
     if asked == "auto" && fallback::fake::is_there() {
-        return body(&mut fallback::fake::Failing(cpu::CpuBackend::new(team, data, extent.most_nodes, interrupted)?));
+        return body(&mut fallback::fake::Failing(cpu::CpuBackend::new(team, data, interrupted)?));
     }
     match device {
         Device::Auto | Device::Cpu => body(&mut cpu::CpuBackend::new(team, data, interrupted)?),
