@@ -190,11 +190,11 @@ fn verbs_are_the_same_on_both_devices() {
         let column = Column::from_f64("x", &values);
         for bins in [1, 254, 1000] {
             let params = BorderParams { bins, method: BorderMethod::Quantile, sample: 500, seed: 3 };
-            let of = |device| with_sorting_columns(device, n, |backend| backend.borders(&column, &params)).expect("borders");
+            let of = |device| with_sorting_columns(device, n, &|_| (), |backend| backend.borders(&column, &params)).expect("borders");
             let (cpu, gpu, auto) = (of("cpu"), of("cuda"), of("auto"));
             assert!(cpu == gpu && cpu == auto, "{n}");
             // Said to be so many that a GPU gains.
-            let gains = with_sorting_columns("auto", 1 << 28, |backend| backend.borders(&column, &params)).expect("borders");
+            let gains = with_sorting_columns("auto", 1 << 28, &|_| (), |backend| backend.borders(&column, &params)).expect("borders");
             assert!(cpu == gains, "{n}");
             let expected = codes("cpu", &column, &cpu).expect("codes");
             assert_eq!(expected.len(), n);
