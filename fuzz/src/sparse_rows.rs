@@ -52,10 +52,10 @@ impl Owned {
         match kind {
             0 => Owned::U8((0..n).map(|_| from.byte()).collect()),
             1 => Owned::I16((0..n).map(|_| from.u64(1) as i8 as i16).collect()),
-            2 => Owned::I32((0..n).map(|_| from.u64(4) as i32).collect()),
-            3 => Owned::U32((0..n).map(|_| from.u64(4) as u32).collect()),
-            4 => Owned::I64((0..n).map(|_| from.u64(8) as i64).collect()),
-            5 => Owned::U64((0..n).map(|_| from.u64(8)).collect()),
+            2 => Owned::I32((0..n).map(|_| number(from.u64(4)) as i32).collect()),
+            3 => Owned::U32((0..n).map(|_| number(from.u64(4)) as u32).collect()),
+            4 => Owned::I64((0..n).map(|_| number(from.u64(8)) as i64).collect()),
+            5 => Owned::U64((0..n).map(|_| number(from.u64(8))).collect()),
             6 => Owned::U32((0..n).map(|_| from.byte() as u32).collect()),
             7 | 8 => {
                 let word = |_| {
@@ -70,6 +70,11 @@ impl Owned {
             _ => Owned::I64((0..n).map(|_| from.u64(8) as i64).collect()),
         }
     }
+}
+
+/// A feature's number, none of those for which a fit makes arrays of megabytes, as it does for up to 2^24 features.
+fn number(x: u64) -> u64 {
+    if (1 << 12..=1 << 24).contains(&x) { x % 4096 } else { x }
 }
 
 /// Bits for `n` places, in a bitmap that begins somewhere.
@@ -147,7 +152,7 @@ pub fn sparse_rows(input: &[u8]) -> bool {
         params["hash_bits"] = json!(1 + from.below(12));
     }
     match from.byte() {
-        255 => params["features"] = json!(from.u64(8)),
+        255 => params["features"] = json!(number(from.u64(8))),
         254 => params["l1"] = json!(from.f64()),
         253 => params["l2"] = json!(from.f64()),
         252 if optimizer != "lbfgs" => params["learning_rate"] = json!(from.f64()),
