@@ -13,6 +13,7 @@ import polars as pl
 from polars_taiga import _taiga
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from decimal import Decimal
 
 __all__ = ["Model"]
@@ -35,6 +36,60 @@ def _write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+# The columns of `Model.trees`, before names stand in the place of their indices.
+_BOOSTED_NODES = {
+    "tree": pl.UInt32,
+    "round": pl.UInt32,
+    "output": pl.UInt32,
+    "node": pl.UInt32,
+    "depth": pl.UInt32,
+    "left": pl.UInt32,
+    "right": pl.UInt32,
+    "feature": pl.UInt32,
+    "border": pl.Float64,
+    "missing_left": pl.Boolean,
+    "gain": pl.Float64,
+    "value": pl.Float64,
+    "leaf": pl.UInt32,
+    "weight": pl.Float64,
+    "count": pl.UInt64,
+}
+_FOREST_NODES = {
+    "tree": pl.UInt32,
+    "node": pl.UInt32,
+    "depth": pl.UInt32,
+    "left": pl.UInt32,
+    "right": pl.UInt32,
+    "feature": pl.UInt32,
+    "border": pl.Float64,
+    "right_categories": pl.List(pl.UInt32),
+    "missing_left": pl.Boolean,
+    "gain": pl.Float64,
+    "value": pl.List(pl.Float64),
+    "leaf": pl.UInt32,
+    "weight": pl.Float64,
+    "count": pl.UInt64,
+}
+
+
+def _named(indices: pl.Series, names: Sequence[str | None]) -> pl.Series:
+    """Replace indices by names. Rows share the text of a name, which may be long and stand in many of them."""
+    known = pl.lit(pl.Series(names, dtype=pl.String))
+    return pl.DataFrame([indices]).select(known.gather(pl.col(indices.name)).alias(indices.name)).to_series()
+
+
+def _named_lists(indices: pl.Series, names: Sequence[str | None]) -> pl.Series:
+    """Replace the indices in lists by names, likewise. (`list.eval` would copy the names for each list.)"""
+    name = indices.name
+    lists = pl.DataFrame([indices]).with_row_index("row")
+    flat = lists.filter(pl.col(name).list.len() > 0).explode(name)
+    named = flat.with_columns(_named(flat[name], names)).group_by("row", maintain_order=True).agg(name)
+    nothing = pl.lit(pl.Series([[]], dtype=pl.List(pl.String)))
+    empty = lists.select("row", pl.when(pl.col(name).is_not_null()).then(nothing).alias("empty"))
+    both = empty.join(named, on="row", how="left").sort("row")
+    return both.select(pl.coalesce(name, "empty").alias(name)).to_series()
 
 
 class Model:
@@ -189,46 +244,11 @@ class Model:
         categories that go right, `value` a list (the shares of the classes, or the mean), and `weight` and
         `count` are of rows as often as they were drawn.
         """
+        nodes, features, categories = self._inner.nodes()
+        frame = pl.DataFrame(nodes, schema=_FOREST_NODES if self.learner == "forest" else _BOOSTED_NODES)
         if self.learner == "forest":
-            return pl.DataFrame(
-                self._inner.nodes(),
-                schema={
-                    "tree": pl.UInt32,
-                    "node": pl.UInt32,
-                    "depth": pl.UInt32,
-                    "left": pl.UInt32,
-                    "right": pl.UInt32,
-                    "feature": pl.String,
-                    "border": pl.Float64,
-                    "right_categories": pl.List(pl.String),
-                    "missing_left": pl.Boolean,
-                    "gain": pl.Float64,
-                    "value": pl.List(pl.Float64),
-                    "leaf": pl.UInt32,
-                    "weight": pl.Float64,
-                    "count": pl.UInt64,
-                },
-            )
-        return pl.DataFrame(
-            self._inner.nodes(),
-            schema={
-                "tree": pl.UInt32,
-                "round": pl.UInt32,
-                "output": pl.UInt32,
-                "node": pl.UInt32,
-                "depth": pl.UInt32,
-                "left": pl.UInt32,
-                "right": pl.UInt32,
-                "feature": pl.String,
-                "border": pl.Float64,
-                "missing_left": pl.Boolean,
-                "gain": pl.Float64,
-                "value": pl.Float64,
-                "leaf": pl.UInt32,
-                "weight": pl.Float64,
-                "count": pl.UInt64,
-            },
-        )
+            frame = frame.with_columns(_named_lists(frame["right_categories"], categories))
+        return frame.with_columns(_named(frame["feature"], features))
 
     def importance(self, kind: Literal["gain", "impurity", "split", "cover", "permutation"] = "gain") -> pl.DataFrame:
         """How much each feature matters: `feature`, `importance`, in the order of fitting.
@@ -276,12 +296,13 @@ class Model:
         null); `class`: the label whose score it adds to, as text, of two classes the second; and the
         `coefficient`. The intercepts are `intercepts`.
         """
-        numbers, names, classes, values = self._inner.coefficients()
-        labels = self._inner.class_names() or []
-        return pl.DataFrame(
-            {"feature": numbers, "name": names, "class": [labels[c] for c in classes], "coefficient": values},
-            schema={"feature": pl.UInt64, "name": pl.String, "class": pl.String, "coefficient": pl.Float64},
+        numbers, columns, classes, values, names = self._inner.coefficients()
+        frame = pl.DataFrame(
+            {"feature": numbers, "name": columns, "class": classes, "coefficient": values},
+            schema={"feature": pl.UInt64, "name": pl.UInt32, "class": pl.UInt32, "coefficient": pl.Float64},
         )
+        labels = self._inner.class_names() or []
+        return frame.with_columns(_named(frame["name"], names), _named(frame["class"], labels))
 
     @property
     def intercepts(self) -> list[float]:

@@ -65,7 +65,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// The candidate that `name` was probably meant to be, if any is near: one slip, and one more for every five letters.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let slips = |c: &str| 1 + c.chars().count().min(name.chars().count()) / 5;
-    let near = candidates.map(|c| (strsim::damerau_levenshtein(c, name), c)).filter(|(distance, c)| *distance <= slips(c));
+    // A distance takes time and memory by the product of the lengths, and is at least their difference.
+    let len = name.chars().count();
+    let alike = candidates.filter(|c| c.chars().count().abs_diff(len) <= slips(c));
+    let near = alike.map(|c| (strsim::damerau_levenshtein(c, name), c)).filter(|(distance, c)| *distance <= slips(c));
     near.min_by_key(|(distance, _)| *distance).map(|(_, c)| c)
 }
 

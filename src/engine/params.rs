@@ -15,14 +15,17 @@ use values::Advice;
 /// What is wrong with a parameter that needs held-out rows.
 pub(crate) const NO_HELD_OUT: &str = "needs held-out rows to measure on: mark them with `eval`, as eval=pl.col(\"held_out\")";
 
-/// Everything that is wrong with the parameters of one call.
+/// The most problems that are told of: a text may name any number of parameters.
+const MOST: usize = 100;
+
+/// Everything that is wrong with the parameters of one call, as far as the first [`MOST`] problems.
 #[derive(Default)]
 pub(crate) struct Problems(Vec<Error>);
 
 impl Problems {
     /// Adds one.
     pub fn add(&mut self, problem: Error) {
-        if !self.0.contains(&problem) {
+        if self.0.len() < MOST && !self.0.contains(&problem) {
             self.0.push(problem);
         }
     }
@@ -99,7 +102,7 @@ where
     let (own, others): (Vec<_>, Vec<_>) = object.iter().partition(|(name, _)| reader.known.contains_key(*name));
     // Its own names first, so that they stand where another library's name means the same.
     own.into_iter().for_each(|(name, value)| reader.known(name, value));
-    others.into_iter().for_each(|(name, value)| reader.unknown(name, value));
+    others.into_iter().take(MOST).for_each(|(name, value)| reader.unknown(name, value));
     let Reader { meant, mut problems, .. } = reader;
     let params: T = serde_json::from_value(Value::Object(meant)).map_err(|e| Error::Data(e.to_string()))?;
     validate(&params, &mut problems);

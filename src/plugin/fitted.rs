@@ -52,12 +52,15 @@ impl Fitted {
         }
     }
 
-    /// The whole model as JSON.
-    pub fn to_json(&self) -> serde_json::Value {
+    /// The whole model as JSON text.
+    ///
+    /// # Errors
+    /// For a linear model whose text would be many times its size.
+    pub fn json_text(&self) -> taiga_engine::Result<String> {
         match self {
-            Fitted::Boosted(m) => m.to_json(),
-            Fitted::Forest(m) => m.to_json(),
-            Fitted::Linear(m) => m.to_json(),
+            Fitted::Boosted(m) => m.json_text(),
+            Fitted::Forest(m) => m.json_text(),
+            Fitted::Linear(m) => m.json_text(),
         }
     }
 

@@ -92,8 +92,12 @@ pub fn linear_problems(json: &str, held_out: bool) -> PyResult<Problems> {
 /// Score, log loss, predictions `[output][row]`.
 type OutOfBag = (f64, Option<f64>, Vec<Vec<f64>>);
 
-/// Feature numbers, or names where there is none; class indices; values.
-type Coefficients = (Vec<Option<u64>>, Vec<Option<String>>, Vec<u32>, Vec<f64>);
+/// Feature numbers, or indices of dense columns where there is none; class indices; values; and the names of the dense columns.
+type Coefficients = (Vec<Option<u64>>, Vec<Option<u32>>, Vec<u32>, Vec<f64>, Vec<String>);
+
+/// The columns of a table of nodes, whose features and categories are indices into the names of features and of categories: a name
+/// of any length may stand in any number of nodes.
+type Nodes<'py> = (Bound<'py, PyDict>, Vec<String>, Vec<Option<String>>);
 
 /// A parsed model and its bytes.
 #[pyclass(frozen, name = "Model", module = "polars_taiga._taiga")]
@@ -114,7 +118,7 @@ impl PyModel {
     }
 
     /// One entry a node in every column.
-    fn node_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn node_columns<'py>(&self, py: Python<'py>) -> PyResult<Nodes<'py>> {
         // A row of the table, 15 places in lists, and objects for four floats or more; those of a leaf's classes.
         check_memory(&self.model, "the table of the model's nodes", 320, 40)?;
         let out = PyDict::new(py);
@@ -134,7 +138,7 @@ impl PyModel {
                     "depth", r => r.depth;
                     "left", r => r.left;
                     "right", r => r.right;
-                    "feature", r => r.feature.map(|i| m.feature_name(i));
+                    "feature", r => r.feature;
                     "border", r => r.border;
                     "missing_left", r => r.missing_left;
                     "gain", r => r.gain;
@@ -143,22 +147,28 @@ impl PyModel {
                     "weight", r => r.weight;
                     "count", r => r.count;
                 }
+                let names = (0..(m.features.len() + m.derived.len()) as u32).map(|f| m.feature_name(f)).collect();
+                Ok((out, names, vec![]))
             }
             Fitted::Forest(m) => {
                 let rows = guarded(|| Ok(m.node_table()))?;
-                let label = |feature: Option<u32>, code: u32| {
-                    let known = feature.and_then(|f| m.features[f as usize].categories.as_ref());
-                    known.filter(|k| k.null != Some(code)).map(|k| k.name(code))
-                };
+                // The categories of all features, one feature's behind the other's, and where each one's begin.
+                let (mut categories, mut first) = (vec![], vec![]);
+                for f in &m.features {
+                    first.push(categories.len() as u32);
+                    let known = f.categories.iter().flat_map(|k| (0..k.len() as u32).map(|c| (k.null != Some(c)).then(|| k.name(c))));
+                    categories.extend(known);
+                }
+                let place = |feature: Option<u32>, code: &u32| feature.map(|f| first[f as usize] + code);
                 columns! { rows;
                     "tree", r => r.tree;
                     "node", r => r.node;
                     "depth", r => r.depth;
                     "left", r => r.left;
                     "right", r => r.right;
-                    "feature", r => r.feature.map(|i| m.features[i as usize].name.as_str());
+                    "feature", r => r.feature;
                     "border", r => r.border;
-                    "right_categories", r => r.categories.as_ref().map(|c| c.iter().map(|c| label(r.feature, *c)).collect::<Vec<_>>());
+                    "right_categories", r => r.categories.as_ref().map(|c| c.iter().map(|c| place(r.feature, c)).collect::<Vec<_>>());
                     "missing_left", r => r.missing_left;
                     "gain", r => r.gain;
                     "value", r => (!r.value.is_empty()).then_some(&r.value);
@@ -166,10 +176,10 @@ impl PyModel {
                     "weight", r => r.weight;
                     "count", r => r.count;
                 }
+                Ok((out, m.features.iter().map(|f| f.name.clone()).collect(), categories))
             }
-            Fitted::Linear(_) => return Err(self.has_no("trees; see coefficients()")),
+            Fitted::Linear(_) => Err(self.has_no("trees; see coefficients()")),
         }
-        Ok(out)
     }
 }
 
@@ -192,9 +202,9 @@ impl PyModel {
 
     /// The whole model as JSON text.
     fn to_json(&self) -> PyResult<String> {
-        // Values that are owned, and their text.
-        check_memory(&self.model, "the model as JSON", 300, 40)?;
-        guarded(|| serde_json::to_string(&self.model.to_json()).map_err(value_error))
+        // The text alone, which is written item by item.
+        check_memory(&self.model, "the model as JSON", 160, 20)?;
+        guarded(|| self.model.json_text().map_err(python_error))
     }
 
     /// The parameters as JSON text.
@@ -309,8 +319,9 @@ impl PyModel {
         }
     }
 
-    /// One entry a node in every column.
-    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// One entry a node in every column, with features and categories as indices; the names of features; those of categories, `None`
+    /// for null.
+    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Nodes<'py>> {
         guarded(|| self.node_columns(py))
     }
 
@@ -333,23 +344,19 @@ impl PyModel {
         guarded(|| Ok(m.oob.as_ref().map(|oob| (oob.score, oob.log_loss, oob.predictions.clone()))))
     }
 
-    /// Of a linear model the feature numbers (or names, where `None`), class indices and values of the
-    /// coefficients that are not zero.
+    /// Of a linear model the feature numbers (or indices of dense columns, where `None`), class indices and values of the
+    /// coefficients that are not zero; and the names of the dense columns.
     fn coefficients(&self) -> PyResult<Coefficients> {
         let Fitted::Linear(m) = &self.model else { return Err(self.has_no("coefficients")) };
         check_memory(&self.model, "the table of the model's coefficients", 0, 60)?;
-        let (mut numbers, mut names, mut classes, mut values) = (vec![], vec![], vec![], vec![]);
-        for c in guarded(|| Ok(m.coefficients().collect::<Vec<_>>()))? {
-            let (number, name) = match c.feature {
-                FeatureName::Number(n) => (Some(n), None),
-                FeatureName::Column(name) => (None, Some(name.to_string())),
-            };
-            numbers.push(number);
-            names.push(name);
+        let (mut numbers, mut columns, mut classes, mut values) = (vec![], vec![], vec![], vec![]);
+        for c in m.coefficients() {
+            numbers.push(if let FeatureName::Number(n) = c.feature { Some(n) } else { None });
+            columns.push(if let FeatureName::Column { index, .. } = c.feature { Some(index) } else { None });
             classes.push(c.class);
             values.push(c.value);
         }
-        Ok((numbers, names, classes, values))
+        Ok((numbers, columns, classes, values, m.dense.iter().map(|d| d.name.clone()).collect()))
     }
 
     /// Of a linear model one number an output.

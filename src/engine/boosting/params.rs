@@ -302,6 +302,9 @@ impl Default for BoostingParams {
 }
 
 impl BoostingParams {
+    /// The names of the parameters that say how a fit is done and never change its result, which is why no model keeps them.
+    pub(crate) const LOCAL: [&str; 3] = ["n_threads", "bundle", "device"];
+
     /// Parameters from a JSON object; what it does not name has its default.
     ///
     /// # Errors
@@ -322,7 +325,7 @@ impl BoostingParams {
     /// The parameters as a JSON object, without those that never change the model
     /// (`n_threads`, `bundle`, `device`).
     pub fn to_json(&self) -> serde_json::Value {
-        to_json(self, &["n_threads", "bundle", "device"])
+        to_json(self, &Self::LOCAL)
     }
 
     /// Checks the parameters of a call, as [`BoostingParams::from_json`] does, and that those which need held-out rows come with some.

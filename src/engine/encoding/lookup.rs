@@ -1,9 +1,9 @@
 //! From labels back to codes: what `encode` and `predict` do with every value.
 
 use super::categories::{Categories, Labels};
-use super::distinct::{BATCH, Slots, WARM, hash_integer};
+use super::distinct::{BATCH, Slots, WARM};
 use crate::error::{Error, Result};
-use xxhash_rust::xxh3::xxh3_64;
+use crate::numerics::hash::Seeded;
 
 /// Categories with a table from label to code. Values that are not among them have no code.
 ///
@@ -18,6 +18,8 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct Lookup {
     categories: Categories,
     slots: Slots,
+    /// Labels may come from bytes that anyone has written.
+    hash: Seeded,
 }
 
 impl Lookup {
@@ -30,19 +32,19 @@ impl Lookup {
         if n >= u32::MAX as usize || categories.null.is_some_and(|null| null as usize >= n) {
             return Err(Error::Data(format!("null is category {:?} of {n}", categories.null)));
         }
-        let mut slots = Slots::default();
+        let (mut slots, seeded) = (Slots::default(), Seeded::default());
         for code in (0..n as u32).filter(|c| categories.null != Some(*c)) {
             let found = match &categories.labels {
                 Labels::Text(v) => {
-                    let hash = |c: u32| xxh3_64(v[c as usize].as_bytes());
+                    let hash = |c: u32| seeded.text(&v[c as usize]);
                     slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
                 }
                 Labels::Integer(v) => {
-                    let hash = |c: u32| hash_integer(v[c as usize]);
+                    let hash = |c: u32| seeded.integer(v[c as usize]);
                     slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
                 }
                 Labels::Boolean(v) => {
-                    let hash = |c: u32| hash_integer(v[c as usize] as i128);
+                    let hash = |c: u32| seeded.integer(v[c as usize] as i128);
                     slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
                 }
             };
@@ -50,7 +52,7 @@ impl Lookup {
                 return Err(Error::Data(format!("the category {:?} stands twice", categories.name(code))));
             }
         }
-        Ok(Lookup { categories, slots })
+        Ok(Lookup { categories, slots, hash: seeded })
     }
 
     /// The categories.
@@ -62,7 +64,7 @@ impl Lookup {
     #[inline]
     pub fn text(&self, value: &str) -> Option<u32> {
         match &self.categories.labels {
-            Labels::Text(v) => self.slots.find(xxh3_64(value.as_bytes()), |c| v[c as usize] == value),
+            Labels::Text(v) => self.slots.find(self.hash.text(value), |c| v[c as usize] == value),
             _ => None,
         }
     }
@@ -71,7 +73,7 @@ impl Lookup {
     #[inline]
     pub fn integer(&self, value: i128) -> Option<u32> {
         match &self.categories.labels {
-            Labels::Integer(v) => self.slots.find(hash_integer(value), |c| v[c as usize] == value),
+            Labels::Integer(v) => self.slots.find(self.hash.integer(value), |c| v[c as usize] == value),
             _ => None,
         }
     }
@@ -80,14 +82,14 @@ impl Lookup {
     pub fn extend_texts<'a>(&self, values: impl Iterator<Item = Option<&'a str>>, unseen: u32, out: &mut Vec<u32>) {
         let Labels::Text(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
         let touch = |c: u32| labels[c as usize].as_bytes().first().copied().unwrap_or_default().into();
-        self.extend(values, |value| xxh3_64(value.as_bytes()), touch, |value, c| labels[c as usize] == *value, unseen, out);
+        self.extend(values, |value| self.hash.text(value), touch, |value, c| labels[c as usize] == *value, unseen, out);
     }
 
     /// Appends the code of each integer, likewise.
     pub fn extend_integers(&self, values: impl Iterator<Item = Option<i128>>, unseen: u32, out: &mut Vec<u32>) {
         let Labels::Integer(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
         let touch = |c: u32| labels[c as usize] as u64;
-        self.extend(values, |value| hash_integer(*value), touch, |value, c| labels[c as usize] == *value, unseen, out);
+        self.extend(values, |value| self.hash.integer(*value), touch, |value, c| labels[c as usize] == *value, unseen, out);
     }
 
     /// Some rows at a time: all read what their searches will read, so that they wait for memory
@@ -123,7 +125,7 @@ impl Lookup {
     /// The code of a Boolean.
     pub fn boolean(&self, value: bool) -> Option<u32> {
         match &self.categories.labels {
-            Labels::Boolean(v) => self.slots.find(hash_integer(value as i128), |c| v[c as usize] == value),
+            Labels::Boolean(v) => self.slots.find(self.hash.integer(value as i128), |c| v[c as usize] == value),
             _ => None,
         }
     }

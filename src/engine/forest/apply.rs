@@ -14,6 +14,10 @@ use crate::tree::model::Child;
 const BLOCK: usize = 8192;
 const BYTES: usize = 1 << 18;
 
+/// Rows that are read at a time where many features are asked about, unless their values would take more than so many bytes.
+const FEW_ROWS: usize = 512;
+const MANY_BYTES: usize = 1 << 24;
+
 /// Rows that walk side by side, so that the memory's answers to some overlap with those to others.
 const SIDE: usize = 16;
 
@@ -21,7 +25,7 @@ const SIDE: usize = 16;
 #[derive(Clone, Copy)]
 struct Step {
     /// Of codes where the feature's begin in a block, in the upper bits, then eight bits each of what is taken from a code
-    /// and of what it goes right above. Else the feature.
+    /// and of what it goes right above. Else the feature's place among those that are asked about.
     test: u64,
     /// The steps left and right; from the tree's number of nodes on, leaves.
     children: [u32; 2],
@@ -79,7 +83,10 @@ pub(crate) enum Reading {
 /// forest and the row.
 pub struct Predictor {
     forest: Forest,
+    /// Of each feature.
     readers: Vec<Reader>,
+    /// The features that are asked about, ascending: a block has codes and values of these alone.
+    asked: Vec<u32>,
     way: Way,
     /// Rows of a block.
     block: usize,
@@ -108,12 +115,15 @@ impl Predictor {
     /// # Panics
     /// May panic for a forest for which [`Forest::validate`] fails; a fitted or parsed one is valid.
     pub fn new(forest: Forest) -> Self {
-        let mut asked = vec![false; forest.features.len()];
-        forest.trees.iter().flat_map(|t| &t.nodes).for_each(|n| asked[n.split.feature as usize] = true);
+        let mut is_asked = vec![false; forest.features.len()];
+        forest.trees.iter().flat_map(|t| &t.nodes).for_each(|n| is_asked[n.split.feature as usize] = true);
+        let asked: Vec<u32> = (0..is_asked.len() as u32).filter(|f| is_asked[*f as usize]).collect();
+        let mut place = vec![0; is_asked.len()];
+        asked.iter().enumerate().for_each(|(at, f)| place[*f as usize] = at);
         let readers: Vec<Reader> = forest
             .features
             .iter()
-            .zip(asked)
+            .zip(is_asked)
             .map(|(f, asked)| match &f.categories {
                 _ if !asked => Reader::None,
                 Some(categories) => Reader::Categories(categories.len() as u32),
@@ -124,8 +134,9 @@ impl Predictor {
         let outputs = forest.outputs();
         let by_codes = readers.iter().all(|r| matches!(r, Reader::None | Reader::Codes(_)));
         let way = if by_codes { Way::Codes } else { Way::Mixed };
-        let bytes = if readers.iter().any(|r| matches!(r, Reader::Values)) { 9 } else { 1 };
-        let block = (BYTES / (bytes * readers.len().max(1))).clamp(512, BLOCK) / SIDE * SIDE;
+        let bytes = asked.len().max(1) * if readers.iter().any(|r| matches!(r, Reader::Values)) { 9 } else { 1 };
+        let least = (MANY_BYTES / bytes).clamp(SIDE, FEW_ROWS);
+        let block = (BYTES / bytes).clamp(least, BLOCK) / SIDE * SIDE;
         let (mut steps, mut tests, mut values, mut starts) = (vec![], vec![], vec![], vec![(0, 0)]);
         for tree in &forest.trees {
             let nodes = tree.nodes.len() as u32;
@@ -146,11 +157,11 @@ impl Predictor {
                 };
                 let packed = match test {
                     Test::Code { shift, above } if way == Way::Codes => {
-                        ((s.feature as usize * block) as u64) << 16 | (shift as u64) << 8 | above as u64
+                        ((place[s.feature as usize] * block) as u64) << 16 | (shift as u64) << 8 | above as u64
                     }
                     _ => {
                         tests.push(test);
-                        s.feature as u64
+                        place[s.feature as usize] as u64
                     }
                 };
                 steps.push(Step { test: packed, children: [state(n.left), state(n.right)] });
@@ -161,7 +172,7 @@ impl Predictor {
             starts.push((steps.len(), values.len()));
         }
         let lookups = forest.features.iter().map(|f| f.categories.clone().and_then(|c| Lookup::new(c).ok())).collect();
-        Predictor { forest, readers, way, block, steps, tests, starts, values, lookups }
+        Predictor { forest, readers, asked, way, block, steps, tests, starts, values, lookups }
     }
 
     /// The forest.
@@ -190,12 +201,13 @@ impl Predictor {
     /// on leaves.
     #[cfg(feature = "cuda")]
     pub(crate) fn questions(&self) -> impl Iterator<Item = (usize, Test, [u32; 2])> + '_ {
-        self.steps.iter().enumerate().map(|(i, step)| match self.way {
+        let feature = |place: usize| self.asked[place] as usize;
+        self.steps.iter().enumerate().map(move |(i, step)| match self.way {
             Way::Codes => {
                 let test = Test::Code { shift: (step.test >> 8) as u8, above: step.test as u8 };
-                ((step.test >> 16) as usize / self.block, test, step.children)
+                (feature((step.test >> 16) as usize / self.block), test, step.children)
             }
-            Way::Mixed => (step.test as usize, self.tests[i], step.children),
+            Way::Mixed => (feature(step.test as usize), self.tests[i], step.children),
         })
     }
 
@@ -268,16 +280,16 @@ impl Predictor {
         }
     }
 
-    /// Reads rows `start .. start + n`, feature after feature.
+    /// Reads rows `start .. start + n`, feature after feature of those that are asked about.
     fn read(&self, columns: &[&Column<'_>], start: usize, n: usize, block: &mut Block) {
         let stride = self.block;
-        block.codes.resize(self.readers.len() * stride, 0);
+        block.codes.resize(self.asked.len() * stride, 0);
         if self.readers.iter().any(|r| matches!(r, Reader::Values)) {
-            block.values.resize(self.readers.len() * stride, 0.0);
+            block.values.resize(self.asked.len() * stride, 0.0);
         }
-        for (f, reader) in self.readers.iter().enumerate() {
-            let at = f * stride..f * stride + n;
-            match reader {
+        for (place, f) in self.asked.iter().enumerate() {
+            let (f, at) = (*f as usize, place * stride..place * stride + n);
+            match &self.readers[f] {
                 Reader::None => {}
                 Reader::Codes(search) => search.codes(columns[f], start, n, &mut block.codes[at], &mut block.scratch),
                 Reader::Values => columns[f].read_f64(start, &mut block.values[at]),

@@ -101,7 +101,7 @@ impl Forest {
         }
         .map_err(Error::Model)?;
         let forest = Forest {
-            params: params_of(&p.params, ForestParams::from_json)?,
+            params: params_of(&p.params, &ForestParams::LOCAL, ForestParams::from_json)?,
             criterion: named::<Criterion>("criterion", &p.criterion)?,
             target: p.target.into_owned(),
             features: p.features.into_owned(),

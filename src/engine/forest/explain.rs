@@ -20,12 +20,13 @@
 //! feature's categories); a missing value goes to the side named. The prediction is the mean of the
 //! leaves' values over the trees.
 
-use super::model::{Forest, Tree};
+use super::model::{Forest, OutOfBag, Tree};
 use crate::error::{Error, Result};
 use crate::model::envelope::name_of;
-use crate::model::json::{add_provenance, child, feature, labels, number, numbers};
-use crate::tree::model::{Child, Split};
-use serde_json::{Value, json};
+use crate::model::json::{ChildJson, FeatureJson, LabelsJson, List, Number, Numbers, text_of, write_provenance};
+use crate::tree::model::{Child, Node, Split};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
 
 /// What importance is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,39 +203,99 @@ impl Forest {
     }
 
     /// The whole forest, but for its out-of-bag predictions, as a JSON object; see the module's text
-    /// for its fields.
+    /// for its fields. A value takes many times the memory of the text: [`Forest::json_text`].
     pub fn to_json(&self) -> Value {
-        let mut forest = json!({
-            "format": "polars-taiga forest",
-            "version": self.version(),
-            "criterion": name_of(&self.criterion),
-            "target": self.target,
-            "rows": self.rows,
-            "labels": self.labels.as_ref().map(labels),
-            "unit": number(self.unit),
-            "features": self.features.iter().map(feature).collect::<Value>(),
-            "trees": self.trees.iter().map(|t| self.tree_json(t)).collect::<Value>(),
-            "oob": self.oob.as_ref().map(|o| json!({"score": number(o.score), "log_loss": o.log_loss.map(number)})),
-            "params": self.params.to_json(),
-        });
-        add_provenance(&mut forest, &self.provenance, self.features.iter().map(|f| f.name.as_str()));
-        forest
+        serde_json::to_value(ForestJson(self)).unwrap_or_default()
     }
 
-    fn tree_json(&self, tree: &Tree) -> Value {
-        let node = |n: &crate::tree::model::Node| {
-            let side = if n.split.missing_left { "left" } else { "right" };
-            let mut node = json!({"feature": n.split.feature, "gain": number(n.split.gain as f64 * self.gain_unit), "left": child(n.left), "right": child(n.right)});
-            match self.right_categories(&n.split) {
-                Some(right) => (node["right_categories"], node["others"]) = (json!(right), json!(side)),
-                None => (node["border"], node["missing"]) = (number(self.border(&n.split)), json!(side)),
+    /// The text of [`Forest::to_json`].
+    ///
+    /// # Errors
+    /// [`Error::Model`]; a valid forest has a text.
+    pub fn json_text(&self) -> Result<String> {
+        text_of(&ForestJson(self))
+    }
+}
+
+struct ForestJson<'a>(&'a Forest);
+
+impl Serialize for ForestJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let f = self.0;
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("format", "polars-taiga forest")?;
+        map.serialize_entry("version", &f.version())?;
+        map.serialize_entry("criterion", &name_of(&f.criterion))?;
+        map.serialize_entry("target", &f.target)?;
+        map.serialize_entry("rows", &f.rows)?;
+        map.serialize_entry("labels", &f.labels.as_ref().map(LabelsJson))?;
+        map.serialize_entry("unit", &Number(f.unit))?;
+        map.serialize_entry("features", &List(|| f.features.iter().map(FeatureJson)))?;
+        map.serialize_entry("trees", &List(|| f.trees.iter().map(|t| TreeJson(f, t))))?;
+        map.serialize_entry("oob", &f.oob.as_ref().map(OutOfBagJson))?;
+        map.serialize_entry("params", &f.params.to_json())?;
+        write_provenance(&mut map, &f.provenance, f.features.iter().map(|f| f.name.as_str()))?;
+        map.end()
+    }
+}
+
+struct OutOfBagJson<'a>(&'a OutOfBag);
+
+impl Serialize for OutOfBagJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("score", &Number(self.0.score))?;
+        map.serialize_entry("log_loss", &self.0.log_loss.map(Number))?;
+        map.end()
+    }
+}
+
+struct TreeJson<'a>(&'a Forest, &'a Tree);
+
+impl Serialize for TreeJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let TreeJson(forest, tree) = *self;
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("nodes", &List(|| tree.nodes.iter().map(|n| NodeJson(forest, n))))?;
+        map.serialize_entry("leaves", &List(|| (0..tree.leaves()).map(|l| LeafJson(forest, tree, l))))?;
+        map.end()
+    }
+}
+
+struct NodeJson<'a>(&'a Forest, &'a Node);
+
+impl Serialize for NodeJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let NodeJson(forest, Node { split, left, right }) = self;
+        let side = if split.missing_left { "left" } else { "right" };
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("feature", &split.feature)?;
+        match forest.right_categories(split) {
+            Some(right) => {
+                map.serialize_entry("right_categories", &right)?;
+                map.serialize_entry("others", side)?;
             }
-            node
-        };
-        let leaf = |l: usize| {
-            let weight = tree.weight(l, self.outputs()) as f64 * self.unit;
-            json!({"value": numbers(&self.leaf_value(tree, l)), "weight": number(weight), "count": tree.counts[l]})
-        };
-        json!({"nodes": tree.nodes.iter().map(node).collect::<Value>(), "leaves": (0..tree.leaves()).map(leaf).collect::<Value>()})
+            None => {
+                map.serialize_entry("border", &Number(forest.border(split)))?;
+                map.serialize_entry("missing", side)?;
+            }
+        }
+        map.serialize_entry("gain", &Number(split.gain as f64 * forest.gain_unit))?;
+        map.serialize_entry("left", &ChildJson::from(*left))?;
+        map.serialize_entry("right", &ChildJson::from(*right))?;
+        map.end()
+    }
+}
+
+struct LeafJson<'a>(&'a Forest, &'a Tree, usize);
+
+impl Serialize for LeafJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let LeafJson(forest, tree, leaf) = *self;
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("value", &Numbers(&forest.leaf_value(tree, leaf)))?;
+        map.serialize_entry("weight", &Number(tree.weight(leaf, forest.outputs()) as f64 * forest.unit))?;
+        map.serialize_entry("count", &tree.counts[leaf])?;
+        map.end()
     }
 }

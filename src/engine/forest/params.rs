@@ -182,6 +182,9 @@ impl Default for ForestParams {
 }
 
 impl ForestParams {
+    /// The names of the parameters that say how a fit is done and never change its result, which is why no model keeps them.
+    pub(crate) const LOCAL: [&str; 2] = ["n_threads", "device"];
+
     /// Checks what is said of classes against a target that has some, or has none.
     ///
     /// # Errors
@@ -219,7 +222,7 @@ impl ForestParams {
     /// The parameters as a JSON object, without those that never change the forest (`n_threads`,
     /// `device`).
     pub fn to_json(&self) -> serde_json::Value {
-        to_json(self, &["n_threads", "device"])
+        to_json(self, &Self::LOCAL)
     }
 
     /// Checks each parameter alone and those that exclude each other.

@@ -13,6 +13,7 @@ use crate::model::validate::validate_columns;
 use crate::model::{History, Labels};
 use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// What the sparse rows' features are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,8 +67,8 @@ pub struct DenseFeature {
 pub enum FeatureName<'a> {
     /// A feature of the sparse rows.
     Number(u64),
-    /// A dense column.
-    Column(&'a str),
+    /// A dense column, by its place among the model's.
+    Column { index: u32, name: &'a str },
 }
 
 /// One coefficient; see [`LinearModel::coefficients`].
@@ -141,7 +142,7 @@ impl LinearModel {
             value: *w as f64,
         });
         let dense = self.dense_weights.iter().enumerate().map(move |(i, w)| Coefficient {
-            feature: FeatureName::Column(&self.dense[i / outputs].name),
+            feature: FeatureName::Column { index: (i / outputs) as u32, name: &self.dense[i / outputs].name },
             class: class(i),
             value: *w,
         });
@@ -159,10 +160,16 @@ impl LinearModel {
         validate_columns(&self.provenance, self.column_names().count())?;
         check(!self.labels.is_empty(), || format!("it has {} classes", self.labels.len()))?;
         check(self.sparse.is_some() || !self.dense.is_empty(), || "it has no features".into())?;
-        let features = self.sparse.as_ref().map_or(0, |s| match s.numbering {
-            Numbering::Hashed { bits } if !(1..=super::params::MAX_HASH_BITS).contains(&bits) => 0,
-            numbering => numbering.features(),
-        });
+        let mut names = HashSet::with_capacity(self.dense.len());
+        let twice = self.dense.iter().find(|d| !names.insert(d.name.as_str()));
+        check(twice.is_none(), || format!("the dense column `{}` stands twice", twice.map_or("", |d| d.name.as_str())))?;
+        let categorical = self.dense.iter().find(|d| d.dtype == FeatureType::Categorical);
+        check(categorical.is_none(), || format!("the dense column `{}` is categorical", categorical.map_or("", |d| d.name.as_str())))?;
+        if let Some(bits) = self.sparse.as_ref().and_then(|s| s.numbering.hash_bits()) {
+            let most = super::params::MAX_HASH_BITS;
+            check((1..=most).contains(&bits), || format!("its strings are hashed to {bits} bits, which is not between 1 and {most}"))?;
+        }
+        let features = self.sparse.as_ref().map_or(0, |s| s.numbering.features());
         check(self.numbers.windows(2).all(|n| n[0] < n[1]), || "its feature numbers do not ascend".into())?;
         check(self.numbers.last().is_none_or(|n| *n < features), || format!("a feature number is beyond its {features} features"))?;
         for (what, len, wanted) in [

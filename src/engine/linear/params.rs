@@ -112,6 +112,9 @@ impl Default for LinearParams {
 }
 
 impl LinearParams {
+    /// The names of the parameters that say how a fit is done and never change its result, which is why no model keeps them.
+    pub(crate) const LOCAL: [&str; 2] = ["n_threads", "device"];
+
     /// Parameters from a JSON object; what it does not name has its default.
     ///
     /// # Errors
@@ -131,7 +134,7 @@ impl LinearParams {
 
     /// The parameters as a JSON object, without those that never change the model (`n_threads`, `device`).
     pub fn to_json(&self) -> serde_json::Value {
-        to_json(self, &["n_threads", "device"])
+        to_json(self, &Self::LOCAL)
     }
 
     /// Checks the parameters of a call, as [`LinearParams::from_json`] does, and that those which need held-out rows come with some.

@@ -142,7 +142,8 @@ impl Predictor {
             match &self.lookup {
                 Lookup::Array(array) => add(&mut out, &csr, |n| {
                     let at = usize::try_from(n).ok()?.checked_mul(outputs)?;
-                    array.get(at..at + outputs)
+                    // Of the largest number that there is the end wraps around, and nothing is there.
+                    array.get(at..at.wrapping_add(outputs))
                 }),
                 Lookup::Table(table) => add(&mut out, &csr, |n| table.get(&n).map(|at| &self.model.weights[at * outputs..][..outputs])),
             }

@@ -154,10 +154,14 @@ impl Predictor {
         let rows = columns.first().map_or(0, |c| c.len());
         let (outputs, rounds) = (self.model.outputs(), self.model.rounds());
         let mut out = vec![vec![0.0; rows * rounds]; outputs];
-        let mut sums = vec![[0.0; BLOCK]; outputs];
+        if rows * rounds == 0 {
+            return out;
+        }
+        let most = rows.min(BLOCK);
+        let mut sums = vec![0.0; most * outputs];
         self.for_leaves(columns, |start, n, tree, leaves| {
             let (output, round) = (tree % outputs, tree / outputs);
-            let sums = &mut sums[output][..n];
+            let sums = &mut sums[output * most..][..n];
             if round == 0 {
                 sums.fill(0.0);
             }

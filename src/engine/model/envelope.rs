@@ -140,14 +140,46 @@ pub(crate) fn params_text(value: &serde_json::Value) -> String {
     serde_json::to_string(&sorted).unwrap_or_default()
 }
 
-/// The parameters of such a text, by `parse`.
-pub(crate) fn params_of<T>(text: &str, parse: impl FnOnce(&serde_json::Value) -> Result<T>) -> Result<T> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| invalid(format!("its parameters can't be read: {e}")))?;
-    // The search for a similar name takes memory by the name's length.
-    if value.as_object().into_iter().flatten().any(|(name, _)| name.len() > 64) {
-        return Err(invalid("it has a parameter with an overlong name"));
+/// The most objects, one in another or side by side, that the text of parameters holds: a `class_weight` or a `monotone` is one.
+const MAX_OBJECTS: usize = 16;
+
+/// The most parameters that are named.
+const MAX_PARAMETERS: usize = 256;
+
+/// The parameters of such a text, by `parse`. Those that `local` names are about the call that fitted the model (its threads, its
+/// device), which no model keeps: where a text names them, nothing follows from it.
+pub(crate) fn params_of<T>(text: &str, local: &[&str], parse: impl FnOnce(&serde_json::Value) -> Result<T>) -> Result<T> {
+    // An object takes half a kilobyte of memory for a few bytes of text.
+    let objects = objects(text);
+    if objects > MAX_OBJECTS {
+        return Err(invalid(format!("its parameters hold {objects} objects, {MAX_OBJECTS} are the most")));
+    }
+    let mut value: serde_json::Value = serde_json::from_str(text).map_err(|e| invalid(format!("its parameters can't be read: {e}")))?;
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|name, _| !local.contains(&name.as_str()));
+        if object.len() > MAX_PARAMETERS {
+            return Err(invalid(format!("it names {} parameters, {MAX_PARAMETERS} are the most", object.len())));
+        }
+        if object.keys().any(|name| name.len() > 64) {
+            return Err(invalid("it has a parameter with an overlong name"));
+        }
     }
     parse(&value).map_err(|e| invalid(e.to_string()))
+}
+
+/// The number of objects that begin in a JSON text.
+fn objects(text: &str) -> usize {
+    let (mut objects, mut in_string, mut escaped) = (0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' if !in_string => objects += 1,
+            _ => {}
+        }
+    }
+    objects
 }
 
 /// Whether labels or parameters are such as came with the [`crate::provenance`].
@@ -212,7 +244,7 @@ impl Model {
         }
         .map_err(invalid)?;
         let model = Model {
-            params: params_of(&p.params, BoostingParams::from_json)?,
+            params: params_of(&p.params, &BoostingParams::LOCAL, BoostingParams::from_json)?,
             loss: named::<LossKind>("loss", &p.loss)?,
             target: p.target.into_owned(),
             features: p.features.into_owned(),

@@ -39,136 +39,267 @@
 //! not defined).
 
 use super::envelope::name_of;
-use super::{Derived, Feature, History, Labels, Model};
+use super::{CtrTable, Derived, Feature, History, Labels, Model};
+use crate::encoding::Categories;
+use crate::error::Result;
 use crate::provenance::Provenance;
-use crate::tree::model::{Child, Leaf, Split, Tree};
-use serde_json::{Value, json};
+use crate::tree::model::{Child, Leaf, Node, Split, Tree};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
 
 /// A number, or the text that stands for what JSON has no number for.
-pub(crate) fn number(x: f64) -> Value {
-    match x {
-        x if x.is_finite() => json!(x),
-        x if x.is_nan() => json!("nan"),
-        x => json!(if x > 0.0 { "inf" } else { "-inf" }),
+pub(crate) struct Number(pub f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        match self.0 {
+            x if x.is_finite() => s.serialize_f64(x),
+            x if x.is_nan() => s.serialize_str("nan"),
+            x => s.serialize_str(if x > 0.0 { "inf" } else { "-inf" }),
+        }
     }
 }
 
-pub(crate) fn numbers(x: &[f64]) -> Value {
-    x.iter().map(|x| number(*x)).collect()
+/// A list of what a call gives, item by item: none of them waits in memory for the others.
+pub(crate) struct List<F>(pub F);
+
+impl<I: IntoIterator<Item: Serialize>, F: Fn() -> I> Serialize for List<F> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        s.collect_seq((self.0)())
+    }
+}
+
+/// Numbers as [`Number`]s.
+pub(crate) struct Numbers<'a>(pub &'a [f64]);
+
+impl Serialize for Numbers<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        s.collect_seq(self.0.iter().map(|x| Number(*x)))
+    }
 }
 
 /// Class labels, in their own type.
-pub(crate) fn labels(labels: &Labels) -> Value {
-    match labels {
-        Labels::Boolean => json!([false, true]),
-        Labels::TrueFirst => json!([true, false]),
-        Labels::Integer(v) => json!(v),
-        Labels::Float(v) => numbers(v),
-        Labels::Text(v) => json!(v),
+pub(crate) struct LabelsJson<'a>(pub &'a Labels);
+
+impl Serialize for LabelsJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        match self.0 {
+            Labels::Boolean => [false, true].serialize(s),
+            Labels::TrueFirst => [true, false].serialize(s),
+            Labels::Integer(v) => v.serialize(s),
+            Labels::Float(v) => Numbers(v).serialize(s),
+            Labels::Text(v) => v.serialize(s),
+        }
     }
 }
 
-/// Adds what there is to tell of where classes and columns come from; `columns`: the names of those that the model reads.
-pub(crate) fn add_provenance<'a>(model: &mut Value, provenance: &Provenance, columns: impl IntoIterator<Item = &'a str>) {
+/// Writes what there is to tell of where classes and columns come from; `columns`: the names of those that the model reads.
+pub(crate) fn write_provenance<'a, M: SerializeMap>(
+    map: &mut M,
+    provenance: &Provenance,
+    columns: impl IntoIterator<Item = &'a str>,
+) -> std::result::Result<(), M::Error> {
     if let Some(dtype) = &provenance.label_type {
-        model["label_type"] = json!(dtype);
+        map.serialize_entry("label_type", dtype)?;
     }
     if !provenance.computed.is_empty() {
-        model["computed"] = json!(provenance.computed_names(columns));
+        map.serialize_entry("computed", &provenance.computed_names(columns))?;
     }
+    Ok(())
 }
 
 /// A feature with its borders and categories.
-pub(crate) fn feature(f: &Feature) -> Value {
-    let mut feature = json!({"name": f.name, "type": f.dtype.to_string(), "borders": numbers(&f.borders)});
-    if let Some(categories) = &f.categories {
-        let label = |code: u32| if categories.null == Some(code) { Value::Null } else { json!(categories.name(code)) };
-        feature["categories"] = (0..categories.len() as u32).map(label).collect();
+pub(crate) struct FeatureJson<'a>(pub &'a Feature);
+
+impl Serialize for FeatureJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let f = self.0;
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("name", &f.name)?;
+        map.serialize_entry("type", &f.dtype.to_string())?;
+        map.serialize_entry("borders", &Numbers(&f.borders))?;
+        if let Some(categories) = &f.categories {
+            map.serialize_entry("categories", &List(|| category_names(categories)))?;
+        }
+        map.end()
     }
-    feature
+}
+
+/// The name of each category; none for null.
+fn category_names(categories: &Categories) -> impl Iterator<Item = Option<String>> + '_ {
+    (0..categories.len() as u32).map(|code| (categories.null != Some(code)).then(|| categories.name(code)))
 }
 
 /// The curve of a metric.
-pub(crate) fn history(h: &History) -> Value {
-    json!({"metric": name_of(&h.metric), "values": numbers(&h.values), "best": h.best})
-}
+pub(crate) struct HistoryJson<'a>(pub &'a History);
 
-fn leaves(leaves: &[Leaf], weight_unit: f64) -> Value {
-    let leaf = |l: &Leaf| json!({"value": number(l.value as f64), "weight": number(l.weight as f64 * weight_unit), "count": l.count});
-    leaves.iter().map(leaf).collect()
-}
-
-pub(crate) fn child(child: Child) -> Value {
-    match child {
-        Child::Node(i) => json!({ "node": i }),
-        Child::Leaf(i) => json!({ "leaf": i }),
+impl Serialize for HistoryJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("metric", &name_of(&self.0.metric))?;
+        map.serialize_entry("values", &Numbers(&self.0.values))?;
+        map.serialize_entry("best", &self.0.best)?;
+        map.end()
     }
 }
 
-fn derived(derived: &Derived) -> Value {
-    match derived {
-        Derived::OneOf { feature, categories } => json!({"kind": "one_of", "feature": feature, "categories": categories}),
-        Derived::Ctr { table, sums, ctr, unit, borders } => json!({
-            "kind": "ctr", "table": table, "statistic": name_of(&ctr.kind), "class": ctr.class, "prior": number(ctr.prior),
-            "sums": sums, "unit": number(*unit), "borders": numbers(borders),
-        }),
+struct LeafJson<'a>(&'a Leaf, f64);
+
+impl Serialize for LeafJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let LeafJson(leaf, weight_unit) = self;
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("value", &Number(leaf.value as f64))?;
+        map.serialize_entry("weight", &Number(leaf.weight as f64 * weight_unit))?;
+        map.serialize_entry("count", &leaf.count)?;
+        map.end()
     }
+}
+
+/// Where a branch leads.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ChildJson {
+    Node(u32),
+    Leaf(u32),
+}
+
+impl From<Child> for ChildJson {
+    fn from(child: Child) -> Self {
+        match child {
+            Child::Node(i) => ChildJson::Node(i),
+            Child::Leaf(i) => ChildJson::Leaf(i),
+        }
+    }
+}
+
+struct DerivedJson<'a>(&'a Derived);
+
+impl Serialize for DerivedJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        match self.0 {
+            Derived::OneOf { feature, categories } => {
+                map.serialize_entry("kind", "one_of")?;
+                map.serialize_entry("feature", feature)?;
+                map.serialize_entry("categories", categories)?;
+            }
+            Derived::Ctr { table, sums, ctr, unit, borders } => {
+                map.serialize_entry("kind", "ctr")?;
+                map.serialize_entry("table", table)?;
+                map.serialize_entry("statistic", &name_of(&ctr.kind))?;
+                map.serialize_entry("class", &ctr.class)?;
+                map.serialize_entry("prior", &Number(ctr.prior))?;
+                map.serialize_entry("sums", sums)?;
+                map.serialize_entry("unit", &Number(*unit))?;
+                map.serialize_entry("borders", &Numbers(borders))?;
+            }
+        }
+        map.end()
+    }
+}
+
+struct TableJson<'a>(&'a CtrTable);
+
+impl Serialize for TableJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("features", &self.0.features)?;
+        map.serialize_entry("keys", &self.0.keys)?;
+        map.serialize_entry("n", &self.0.n)?;
+        map.serialize_entry("sums", &self.0.sums)?;
+        map.end()
+    }
+}
+
+/// A split, and where it leads in a branching tree.
+struct SplitJson<'a>(&'a Model, &'a Split, Option<[Child; 2]>);
+
+impl Serialize for SplitJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let SplitJson(model, split, children) = self;
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("feature", &split.feature)?;
+        map.serialize_entry("border", &Number(model.border(split)))?;
+        map.serialize_entry("missing", if split.missing_left { "left" } else { "right" })?;
+        map.serialize_entry("gain", &Number(split.gain as f64 * model.units.gain))?;
+        if let Some([left, right]) = children {
+            map.serialize_entry("left", &ChildJson::from(*left))?;
+            map.serialize_entry("right", &ChildJson::from(*right))?;
+        }
+        map.end()
+    }
+}
+
+/// The tree of an index.
+struct TreeJson<'a>(&'a Model, usize);
+
+impl Serialize for TreeJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let (model, index) = (self.0, self.1);
+        let (tree, outputs) = (&model.trees[index], model.outputs().max(1));
+        let mut map = s.serialize_map(None)?;
+        match tree {
+            Tree::Symmetric { splits, .. } => {
+                map.serialize_entry("kind", "symmetric")?;
+                map.serialize_entry("splits", &List(|| splits.iter().map(|split| SplitJson(model, split, None))))?;
+            }
+            Tree::Branching { nodes, .. } => {
+                let node = |n: &'_ Node| [n.left, n.right];
+                map.serialize_entry("kind", "branching")?;
+                map.serialize_entry("nodes", &List(|| nodes.iter().map(|n| SplitJson(model, &n.split, Some(node(n))))))?;
+            }
+        }
+        map.serialize_entry("round", &(index / outputs))?;
+        map.serialize_entry("output", &(index % outputs))?;
+        map.serialize_entry("leaves", &List(|| tree.leaves().iter().map(|leaf| LeafJson(leaf, model.units.weight))))?;
+        map.end()
+    }
+}
+
+struct ModelJson<'a>(&'a Model);
+
+impl Serialize for ModelJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let m = self.0;
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("format", "polars-taiga gbdt")?;
+        map.serialize_entry("version", &m.version())?;
+        map.serialize_entry("loss", &name_of(&m.loss))?;
+        map.serialize_entry("target", &m.target)?;
+        map.serialize_entry("rows", &m.rows)?;
+        map.serialize_entry("labels", &m.labels.as_ref().map(LabelsJson))?;
+        map.serialize_entry("start", &Numbers(&m.start))?;
+        map.serialize_entry("scale", &Number(m.scale))?;
+        map.serialize_entry("features", &List(|| m.features.iter().map(FeatureJson)))?;
+        map.serialize_entry("derived", &List(|| m.derived.iter().map(DerivedJson)))?;
+        map.serialize_entry("tables", &List(|| m.tables.iter().map(TableJson)))?;
+        map.serialize_entry("trees", &List(|| (0..m.trees.len()).map(|t| TreeJson(m, t))))?;
+        map.serialize_entry("history", &m.history.as_ref().map(HistoryJson))?;
+        map.serialize_entry("params", &m.params.to_json())?;
+        write_provenance(&mut map, &m.provenance, m.features.iter().map(|f| f.name.as_str()))?;
+        map.end()
+    }
+}
+
+/// What is written, as text: no more of it is in memory at a time.
+pub(crate) fn text_of(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| super::envelope::invalid(format!("it can't be written as JSON: {e}")))
 }
 
 impl Model {
     /// The whole model as a JSON object; see the module's text for its fields.
+    ///
+    /// A value takes many times the memory of the text: [`Model::json_text`].
     pub fn to_json(&self) -> Value {
-        let mut model = json!({
-            "format": "polars-taiga gbdt",
-            "version": self.version(),
-            "loss": name_of(&self.loss),
-            "target": self.target,
-            "rows": self.rows,
-            "labels": self.labels.as_ref().map(labels),
-            "start": numbers(&self.start),
-            "scale": number(self.scale),
-            "features": self.features.iter().map(feature).collect::<Value>(),
-            "derived": self.derived.iter().map(derived).collect::<Value>(),
-            "tables": self.tables.iter().map(|t| {
-                json!({"features": t.features, "keys": t.keys, "n": t.n, "sums": t.sums})
-            }).collect::<Value>(),
-            "trees": self.trees.iter().enumerate().map(|(t, tree)| self.tree_json(t, tree)).collect::<Value>(),
-            "history": self.history.as_ref().map(history),
-            "params": self.params.to_json(),
-        });
-        add_provenance(&mut model, &self.provenance, self.features.iter().map(|f| f.name.as_str()));
-        model
+        serde_json::to_value(ModelJson(self)).unwrap_or_default()
     }
 
-    fn split_json(&self, split: &Split) -> Value {
-        json!({
-            "feature": split.feature,
-            "border": number(self.border(split)),
-            "missing": if split.missing_left { "left" } else { "right" },
-            "gain": number(split.gain as f64 * self.units.gain),
-        })
-    }
-
-    fn tree_json(&self, index: usize, tree: &Tree) -> Value {
-        let outputs = self.outputs().max(1);
-        let mut value = match tree {
-            Tree::Symmetric { splits, .. } => json!({
-                "kind": "symmetric",
-                "splits": splits.iter().map(|s| self.split_json(s)).collect::<Value>(),
-            }),
-            Tree::Branching { nodes, .. } => json!({
-                "kind": "branching",
-                "nodes": nodes.iter().map(|n| {
-                    let mut node = self.split_json(&n.split);
-                    node["left"] = child(n.left);
-                    node["right"] = child(n.right);
-                    node
-                }).collect::<Value>(),
-            }),
-        };
-        value["round"] = json!(index / outputs);
-        value["output"] = json!(index % outputs);
-        value["leaves"] = leaves(tree.leaves(), self.units.weight);
-        value
+    /// The text of [`Model::to_json`].
+    ///
+    /// # Errors
+    /// [`Error::Model`](crate::Error::Model); a valid model has a text.
+    pub fn json_text(&self) -> Result<String> {
+        text_of(&ModelJson(self))
     }
 }

@@ -260,7 +260,7 @@ fn can_hold(dtype: &LabelType, labels: &Labels) -> bool {
         (LabelType::Decimal { precision, scale }, Labels::Float(v)) => {
             (1..=38).contains(precision) && scale <= precision && below(v, 10f64.powi((precision - scale) as i32))
         }
-        (LabelType::Categorical { bits, .. }, Labels::Text(_)) => matches!(bits, 8 | 16 | 32),
+        (LabelType::Categorical { bits, .. }, Labels::Text(v)) => matches!(bits, 8 | 16 | 32) && (v.len() as u64) < 1 << bits,
         (LabelType::Enum(categories), Labels::Text(v)) => {
             let known: HashSet<&String> = categories.iter().collect();
             known.len() == categories.len() && v.iter().all(|label| known.contains(label))

@@ -14,11 +14,12 @@ pub mod validate;
 
 use crate::boosting::params::{BoostingParams, LossKind, MetricKind};
 use crate::column::FeatureType;
-use crate::encoding::Categories;
 use crate::encoding::ctr::{Ctr, CtrKind};
+use crate::encoding::{self, Categories};
 use crate::provenance::Provenance;
 use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 pub use labels::{Label, Labels};
 
@@ -34,6 +35,14 @@ pub struct Feature {
     pub borders: Vec<f64>,
     /// The categories of a categorical column that is asked about.
     pub categories: Option<Categories>,
+}
+
+/// The first hundred characters of a text, and that there were more.
+fn beginning(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(100) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+    }
 }
 
 /// A feature that is derived from categorical columns. Splits number them behind the columns.
@@ -168,18 +177,24 @@ impl Model {
         }
     }
 
-    /// The name of a feature: a column's own, or what is asked about categories.
+    /// The name of a feature: a column's own, or what is asked about categories, in which names of columns and categories are cut
+    /// after a hundred characters.
     pub fn feature_name(&self, feature: u32) -> String {
-        let name = |column: &u32| self.features[*column as usize].name.as_str();
+        let name = |column: &u32| beginning(&self.features[*column as usize].name);
         match self.derived.get((feature as usize).wrapping_sub(self.features.len())) {
-            None => name(&feature).into(),
+            None => self.features[feature as usize].name.clone(),
             Some(Derived::OneOf { feature, categories }) => {
                 let known = self.features[*feature as usize].categories.as_ref();
-                let labels: Vec<String> = categories.iter().map(|c| known.map_or(c.to_string(), |k| k.name(*c))).collect();
+                let label = |c: &u32| match known {
+                    Some(Categories { labels: encoding::Labels::Text(v), null }) if *null != Some(*c) => beginning(&v[*c as usize]),
+                    Some(known) => known.name(*c).into(),
+                    None => c.to_string().into(),
+                };
+                let labels: Vec<Cow<'_, str>> = categories.iter().map(label).collect();
                 format!("{} in {{{}}}", name(feature), labels.join(", "))
             }
             Some(Derived::Ctr { table, ctr, .. }) => {
-                let columns: Vec<&str> = self.tables[*table as usize].features.iter().map(name).collect();
+                let columns: Vec<Cow<'_, str>> = self.tables[*table as usize].features.iter().map(name).collect();
                 let class = match ctr.kind {
                     CtrKind::Borders | CtrKind::Buckets => format!(", class {}", ctr.class),
                     _ => String::new(),

@@ -18,7 +18,7 @@
 pub(crate) mod parts;
 
 use super::Model;
-use super::entries::Entries;
+use super::entries::{Entries, Sources};
 use super::search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::column::Column;
 use crate::tree::model::{Child, Node, Split, Tree};
@@ -126,7 +126,7 @@ impl Plan {
             used[split.border as usize] = true;
         }
         // Where each border of each feature went: its slot and its rank among the slot's borders.
-        let mut entries = Vec::new();
+        let mut sources = Sources::default();
         let mut slots = Vec::new();
         let mut places: Vec<Vec<(u32, u8)>> = Vec::with_capacity(used.len());
         for (feature, used) in used.iter().enumerate() {
@@ -146,7 +146,10 @@ impl Plan {
                 let kept: Vec<f64> = kept.iter().map(|b| borders[*b]).collect();
                 slots.push(match feature.checked_sub(model.features.len()) {
                     None => Slot::Column(feature, Search::new(&kept)),
-                    Some(derived) => derived_slot(model, derived, &kept, &mut entries),
+                    Some(derived) => {
+                        let (entries, of_entry) = sources.codes(model, &model.derived[derived], &kept);
+                        Slot::Derived(entries, of_entry)
+                    }
                 });
             }
             places.push(place);
@@ -158,7 +161,7 @@ impl Plan {
             Test { slot, shift, above: rank + 1 - shift }
         };
         let mut plan = Plan {
-            entries,
+            entries: sources.entries,
             slots,
             tests: vec![],
             children: vec![],
@@ -254,18 +257,6 @@ impl Plan {
             }
         }
     }
-}
-
-/// The slot of some borders of a derived feature, which shares its entries with others.
-fn derived_slot(model: &Model, derived: usize, borders: &[f64], entries: &mut Vec<Entries>) -> Slot {
-    let derived = &model.derived[derived];
-    let own = Entries::new(model, derived);
-    let codes = own.codes(model, derived, borders);
-    let index = entries.iter().position(|e| *e == own).unwrap_or_else(|| {
-        entries.push(own);
-        entries.len() - 1
-    });
-    Slot::Derived(index, codes)
 }
 
 /// The states that a node leads to.

@@ -17,6 +17,12 @@ pub const MAX_SYMMETRIC_DEPTH: usize = 16;
 /// The most borders a feature may have.
 pub const MAX_BORDERS: usize = 255;
 
+/// The most columns whose categories a table may combine: the limit of the parameter `max_combination`.
+pub const MAX_COMBINATION: usize = 8;
+
+/// The most statistics of one sum of a table that differ in their prior: the limit of the parameter `ctr_priors`.
+pub const MAX_PRIORS: usize = 16;
+
 pub(crate) fn check(ok: bool, message: impl FnOnce() -> String) -> Result<()> {
     if ok { Ok(()) } else { Err(Error::Model(format!("the model is not valid: {}", message()))) }
 }
@@ -82,7 +88,9 @@ impl Model {
 
     fn validate_derived(&self) -> Result<()> {
         for (i, t) in self.tables.iter().enumerate() {
-            let ascending = !t.features.is_empty() && t.features.windows(2).all(|w| w[0] < w[1]);
+            let columns = t.features.len();
+            check(columns <= MAX_COMBINATION, || format!("table {i} combines {columns} features, {MAX_COMBINATION} are the most"))?;
+            let ascending = columns > 0 && t.features.windows(2).all(|w| w[0] < w[1]);
             check(ascending, || format!("table {i} is of the features {:?}", t.features))?;
             let cardinalities: Option<Vec<u64>> = t.features.iter().map(|f| self.cardinality(*f)).collect();
             let space = cardinalities.and_then(|c| c.iter().try_fold(1u64, |product, c| product.checked_mul(*c)));
@@ -97,7 +105,20 @@ impl Model {
             check(keyed, || format!("the entries of table {i} are not those of its features"))?;
             check(t.sums.iter().all(|s| s.len() == entries), || format!("a sum of table {i} has not {entries} entries"))?;
         }
+        // A statistic takes a byte for each entry of its table when the model is applied. There are no more of them than the table
+        // has sums to give, so that the memory is in proportion to the table.
+        let mut statistics = vec![0usize; self.tables.len()];
         for (i, d) in self.derived.iter().enumerate() {
+            if let Derived::Ctr { table, .. } = d
+                && let Some(count) = statistics.get_mut(*table as usize)
+            {
+                *count += 1;
+                let sums = self.tables[*table as usize].sums.len();
+                // The counter is the one statistic without a sum.
+                check(*count <= MAX_PRIORS * (sums + 1), || {
+                    format!("more than {} derived features ask for statistics of table {table}, which has {sums} sums", *count - 1)
+                })?;
+            }
             let valid = match d {
                 Derived::OneOf { feature, categories } => {
                     let known = self.cardinality(*feature).unwrap_or(0);

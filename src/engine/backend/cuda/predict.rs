@@ -45,15 +45,21 @@ pub struct DevicePredictor {
 
 enum Slot {
     Column { feature: usize, borders: Vec<f64> },
-    Derived { entries: usize, of_entry: CudaSlice<u8> },
+    Derived { of_entry: CudaSlice<u8> },
 }
 
 struct DeviceEntries {
     columns: Vec<usize>,
     cardinalities: Vec<u64>,
     len: u32,
-    keys: CudaSlice<u64>,
+    /// None for a single column whose entries are its codes.
+    keys: Option<CudaSlice<u64>>,
+    /// The slots whose codes are those of the entries.
+    slots: Vec<usize>,
 }
+
+/// The codes of the column that was read last: most columns are read several times in a row.
+type LastColumn = Option<(usize, CudaSlice<u32>)>;
 
 impl DevicePredictor {
     /// Copies `predictor`'s model to `gpu`.
@@ -66,22 +72,28 @@ impl DevicePredictor {
         let slot = |slot: &SlotPart<'_>| {
             Ok(match slot {
                 SlotPart::Column { feature, borders } => Slot::Column { feature: *feature, borders: borders.to_vec() },
-                SlotPart::Derived { entries, of_entry } => {
-                    Slot::Derived { entries: *entries, of_entry: queue.copy_of("a model", of_entry)? }
-                }
+                SlotPart::Derived { of_entry, .. } => Slot::Derived { of_entry: queue.copy_of("a model", of_entry)? },
             })
         };
-        let entries = |e: &crate::model::entries::Entries| {
+        let mut slots_of = vec![vec![]; parts.entries.len()];
+        for (i, slot) in parts.slots.iter().enumerate() {
+            if let SlotPart::Derived { entries, .. } = slot {
+                slots_of[*entries].push(i);
+            }
+        }
+        let entries = |(e, slots): (&crate::model::entries::Entries, Vec<usize>)| {
             let (columns, cardinalities, len) = e.parts();
-            let keys = upload(&queue, "a model", &e.keys())?;
-            Ok(DeviceEntries { columns: columns.to_vec(), cardinalities: cardinalities.to_vec(), len, keys })
+            let keys = e.keys().map(|keys| upload(&queue, "a model", &keys)).transpose()?;
+            Ok(DeviceEntries { columns: columns.to_vec(), cardinalities: cardinalities.to_vec(), len, keys, slots })
         };
+        let mut entries = parts.entries.iter().zip(slots_of).map(entries).collect::<Result<Vec<_>>>()?;
+        entries.sort_by(|a, b| a.columns.cmp(&b.columns));
         let number = |x: usize| x as u32;
         let trees = parts.trees.iter().flat_map(|t| [t.symmetric as u32, number(t.first_test), number(t.tests), number(t.first_value)]);
         let tests = parts.tests.iter().flat_map(|(slot, shift, above)| [*slot, *shift as u32 | (*above as u32) << 8]);
         let predictor = DevicePredictor {
             slots: parts.slots.iter().map(slot).collect::<Result<_>>()?,
-            entries: parts.entries.iter().map(entries).collect::<Result<_>>()?,
+            entries,
             trees: upload(&queue, "a model", &trees.collect::<Vec<u32>>())?,
             tree_count: parts.trees.len(),
             tests: upload(&queue, "a model", &tests.collect::<Vec<u32>>())?,
@@ -127,13 +139,12 @@ impl DevicePredictor {
             Slot::Derived { .. } => None,
         });
         quantize(queue, &sources.collect::<Vec<_>>(), &mut out)?;
-        for (index, entries) in self.entries.iter().enumerate() {
-            let found = entries.of_rows(queue, columns, rows)?;
+        let mut last = None;
+        for entries in &self.entries {
+            let found = entries.of_rows(queue, columns, rows, &mut last)?;
             let kernel = queue.gpu().kernel(PREDICT, "codes_of_entries")?;
-            for (i, slot) in self.slots.iter().enumerate() {
-                if let Slot::Derived { entries, of_entry } = slot
-                    && *entries == index
-                {
+            for i in &entries.slots {
+                if let Slot::Derived { of_entry } = &self.slots[*i] {
                     let (n, mut codes) = (rows as u64, out.slice_mut(i * stride..(i + 1) * stride));
                     // SAFETY: the arguments are those of `codes_of_entries`; every entry has a code.
                     unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &found, of_entry, &mut codes) }?;
@@ -256,28 +267,36 @@ impl DevicePredictor {
 
 impl DeviceEntries {
     /// What each row looks up.
-    fn of_rows(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize) -> Result<CudaSlice<u32>> {
+    fn of_rows(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize, last: &mut LastColumn) -> Result<CudaSlice<u32>> {
         let gpu = queue.gpu();
         let mut out = queue.alloc::<u32>("entries", rows)?;
-        let codes = |i: usize| upload(queue, "categories", columns[self.columns[i]].category_codes().unwrap_or_default());
         let n = rows as u64;
-        if self.columns.len() == 1 {
+        let Some(table) = &self.keys else {
             let kernel = gpu.kernel(PREDICT, "entries_of_one")?;
-            let codes = codes(0)?;
+            let codes = codes_of(queue, columns, self.columns[0], last)?;
             // SAFETY: the arguments are those of `entries_of_one`, of `n` rows.
-            unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &codes, &self.len, &mut out) }?;
+            unsafe { launch!(queue, kernel, each_row(queue, rows); &n, codes, &self.len, &mut out) }?;
             return Ok(out);
-        }
+        };
         let extend = gpu.kernel(PREDICT, "extend_keys")?;
         let mut keys = queue.alloc::<u64>("keys", rows)?;
         for (i, cardinality) in self.cardinalities.iter().enumerate() {
-            let (is_first, codes) = ((i == 0) as u32, codes(i)?);
+            let (is_first, codes) = ((i == 0) as u32, codes_of(queue, columns, self.columns[i], last)?);
             // SAFETY: the arguments are those of `extend_keys`, of `n` rows.
-            unsafe { launch!(queue, extend, each_row(queue, rows); &n, &codes, cardinality, &is_first, &mut keys) }?;
+            unsafe { launch!(queue, extend, each_row(queue, rows); &n, codes, cardinality, &is_first, &mut keys) }?;
         }
         let find = gpu.kernel(PREDICT, "entries_of_keys")?;
         // SAFETY: the arguments are those of `entries_of_keys`; there are `len` keys in the table.
-        unsafe { launch!(queue, find, each_row(queue, rows); &n, &keys, &self.keys, &self.len, &mut out) }?;
+        unsafe { launch!(queue, find, each_row(queue, rows); &n, &keys, table, &self.len, &mut out) }?;
         Ok(out)
     }
+}
+
+/// The category codes of a column on the GPU.
+fn codes_of<'l>(queue: &Queue, columns: &[&Column<'_>], column: usize, last: &'l mut LastColumn) -> Result<&'l CudaSlice<u32>> {
+    let codes = match last.take().filter(|(read, _)| *read == column) {
+        Some((_, codes)) => codes,
+        None => upload(queue, "categories", columns[column].category_codes().unwrap_or_default())?,
+    };
+    Ok(&last.insert((column, codes)).1)
 }

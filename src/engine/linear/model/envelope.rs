@@ -99,7 +99,7 @@ impl LinearModel {
             numbers[i] = numbers[i].checked_add(numbers[i - 1]).ok_or_else(|| invalid("a feature number is too large"))?;
         }
         let model = LinearModel {
-            params: params_of(&p.params, LinearParams::from_json)?,
+            params: params_of(&p.params, &LinearParams::LOCAL, LinearParams::from_json)?,
             target: p.target.into_owned(),
             labels: p.labels.into_owned(),
             sparse: p.sparse.into_owned(),
