@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use taiga_engine::backend::{CacheInfo, DeviceInfo, clear_device_cache, device_info as devices, limit_device_cache};
+use taiga_engine::parallel::fork::PerProcess;
 
 /// Columns that stay on a GPU: their number and bytes, the most bytes, hits and misses.
 type Cache = (usize, u64, u64, u64, u64);
@@ -16,14 +17,14 @@ type Device = (u32, String, (u32, u32), u64, u64, Cache);
 type Info = (Option<String>, Vec<Device>, Option<String>, Vec<(&'static str, String)>);
 
 /// The fits last begun: the expression, and the device with the reason for it.
-static CHOSEN: Mutex<VecDeque<(&str, String)>> = Mutex::new(VecDeque::new());
+static CHOSEN: PerProcess<Mutex<VecDeque<(&str, String)>>> = PerProcess::new();
 
 /// So many of them are kept.
 const KEPT: usize = 16;
 
 /// Notes the device that a fit was begun on.
 pub fn note(function: &'static str, chosen: &str) {
-    let mut fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut fits = CHOSEN.get().lock().unwrap_or_else(PoisonError::into_inner);
     fits.truncate(KEPT - 1);
     fits.push_front((function, chosen.to_string()));
 }
@@ -36,7 +37,7 @@ pub fn device_info(py: Python<'_>) -> PyResult<Info> {
     let cache = |c: CacheInfo| (c.columns, c.bytes, c.limit, c.hits, c.misses);
     let device = |d: DeviceInfo| (d.number, d.name, d.capability, d.total_memory, d.free_memory, cache(d.cache));
     let devices = info.devices.into_iter().map(device);
-    let fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+    let fits = CHOSEN.get().lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
     Ok((info.driver, devices.collect(), info.unavailable, fits))
 }
 

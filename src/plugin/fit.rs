@@ -321,23 +321,11 @@ pub fn fitted<P: Clone>(
     checked: impl FnOnce(&DataType, &FitKwargs) -> PolarsResult<P>,
     fit: impl Fn(&Parts, P, Option<bool>, Wanted) -> PolarsResult<Vec<u8>>,
 ) -> PolarsResult<Series> {
-    guarded_fit(function, || {
+    let nothing = || Ok(model_series(None));
+    monitor::expression(function, true, nothing, || {
         let params = checked(inputs[0].dtype(), kwargs)?;
         let parts = Parts::new(inputs)?;
         let bytes = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
         Ok(model_series(bytes))
     })
-}
-
-/// Runs the body of the expression `function` that fits, as [`errors::expression`] does. After Ctrl-C in a query that Python will
-/// end by a `KeyboardInterrupt` it gives null, which nobody then sees, at once for fits that have not begun.
-fn guarded_fit(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
-    let nothing = || Ok(Series::full_null("model".into(), 1, &DataType::Binary));
-    if monitor::abandoned() {
-        return nothing();
-    }
-    match errors::expression(function, body) {
-        Err(error) if errors::is_interrupted(&error) && monitor::abandon() => nothing(),
-        done => done,
-    }
 }

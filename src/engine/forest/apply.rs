@@ -5,6 +5,7 @@ use crate::backend::CodeSet;
 use crate::column::Column;
 use crate::encoding::Lookup;
 use crate::error::Result;
+use crate::parallel::interrupt;
 use crate::model::apply::bind;
 use crate::model::search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::tree::model::Child;
@@ -13,6 +14,9 @@ use crate::tree::model::Child;
 /// cache.
 const BLOCK: usize = 8192;
 const BYTES: usize = 1 << 18;
+
+/// Trees that a block of rows meets between two looks whether the predictions are still wanted.
+const TREES: usize = 16;
 
 /// Rows that walk side by side, so that the memory's answers to some overlap with those to others.
 const SIDE: usize = 16;
@@ -262,6 +266,9 @@ impl Predictor {
             let n = self.block.min(rows - start);
             self.read(columns, start, n, &mut block);
             for tree in 0..self.forest.trees.len() {
+                if tree % TREES == 0 {
+                    interrupt::poll();
+                }
                 self.walk(tree, &block, &mut leaves[..n.next_multiple_of(SIDE)]);
                 visit(start, tree, &leaves[..n]);
             }
