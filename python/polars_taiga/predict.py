@@ -163,6 +163,8 @@ def predict(
         Likewise, for features that are missing among those given here, and for columns of another
         type than the fitted one; for a model that is an expression when the query runs. (The method
         `.taiga.predict` of a DataFrame raises ColumnNotFoundError and SchemaError.)
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Examples
     --------

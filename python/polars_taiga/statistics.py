@@ -111,6 +111,8 @@ def min_max(expr: IntoColumn, *, device: str = "auto") -> pl.Expr:
     ------
     polars.exceptions.ComputeError
         When the query is planned: for other types, naming the column; when it runs: for a device that is not there.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Examples
     --------
@@ -173,6 +175,8 @@ def histogram(
         When the query is planned: for a column of another type. When it runs: for one with infinite
         values and neither `range` nor `edges`, or in a range so narrow that rounding leaves bins
         without width; and for weights that are null, NaN or infinite.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Notes
     -----
@@ -237,7 +241,7 @@ def histogram2d(
 
     Raises
     ------
-    TypeError, ValueError, polars.exceptions.ComputeError
+    TypeError, ValueError, polars.exceptions.ComputeError, KeyboardInterrupt
         As `histogram`.
 
     Examples

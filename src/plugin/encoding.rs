@@ -256,11 +256,16 @@ fn woe_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
 
 fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     let rows = monitor::rows(inputs);
-    expression("woe", rows >= LONG, || monitor::nulls(woe_field(&monitor::fields(inputs), kwargs.clone()), rows), || {
-        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
-        let values = on_all_threads(|| spread(&codes, &evidence.woe));
-        Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
-    })
+    expression(
+        "woe",
+        rows >= LONG,
+        || monitor::nulls(woe_field(&monitor::fields(inputs), kwargs.clone()), rows),
+        || {
+            let (codes, evidence) = evidence_of(inputs, &kwargs)?;
+            let values = on_all_threads(|| spread(&codes, &evidence.woe));
+            Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
+        },
+    )
 }
 
 export!(woe, woe_field, WoeKwargs);
@@ -272,12 +277,17 @@ fn information_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
 
 fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
     let rows = monitor::rows(inputs);
-    expression("information_value", rows >= LONG, || monitor::nulls(information_field(&monitor::fields(inputs), kwargs.clone()), 1), || {
-        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
-        // Of no rows there is none.
-        let value = (!codes.is_empty()).then_some(evidence.information_value);
-        Ok(Series::new(inputs[0].name().clone(), [value]))
-    })
+    expression(
+        "information_value",
+        rows >= LONG,
+        || monitor::nulls(information_field(&monitor::fields(inputs), kwargs.clone()), 1),
+        || {
+            let (codes, evidence) = evidence_of(inputs, &kwargs)?;
+            // Of no rows there is none.
+            let value = (!codes.is_empty()).then_some(evidence.information_value);
+            Ok(Series::new(inputs[0].name().clone(), [value]))
+        },
+    )
 }
 
 export!(information_value, information_field, WoeKwargs);
@@ -326,15 +336,20 @@ struct CombineKwargs {
 
 fn combine(inputs: &[Series], kwargs: CombineKwargs) -> PolarsResult<Series> {
     let rows = monitor::rows(inputs);
-    expression("combine", rows >= LONG, || monitor::nulls(combine_field(&monitor::fields(inputs), kwargs.clone()), rows), || {
-        let columns = columns::unnest(&broadcast(inputs)?)?;
-        let codes = on_all_threads(|| {
-            let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;
-            let views: Vec<(&[u32], usize)> = codes.iter().map(|c| (&c.codes[..], c.categories())).collect();
-            with_columns(&kwargs.device, |backend| backend.combine(&views)).map_err(errors::compute)
-        })?;
-        Ok(UInt32Chunked::from_vec("combination".into(), codes.0).into_series())
-    })
+    expression(
+        "combine",
+        rows >= LONG,
+        || monitor::nulls(combine_field(&monitor::fields(inputs), kwargs.clone()), rows),
+        || {
+            let columns = columns::unnest(&broadcast(inputs)?)?;
+            let codes = on_all_threads(|| {
+                let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;
+                let views: Vec<(&[u32], usize)> = codes.iter().map(|c| (&c.codes[..], c.categories())).collect();
+                with_columns(&kwargs.device, |backend| backend.combine(&views)).map_err(errors::compute)
+            })?;
+            Ok(UInt32Chunked::from_vec("combination".into(), codes.0).into_series())
+        },
+    )
 }
 
 export!(combine, combine_field, CombineKwargs);

@@ -11,7 +11,6 @@ use taiga_engine::Error;
 use taiga_engine::error::RowsFault;
 use taiga_engine::parallel::fork::PerProcess;
 use taiga_engine::parallel::interrupt::Interrupted;
-use taiga_engine::parallel::pools;
 
 /// The engine's error as the one that ends a query.
 pub fn compute(error: Error) -> PolarsError {
@@ -144,10 +143,9 @@ pub fn error_class(text: &str) -> Option<&'static str> {
     classes.iter().find(|(_, message)| text.contains(message.as_str())).map(|(class, _)| *class)
 }
 
-/// [`guarded`] for the body of an expression, on this thread and the pools that it asks for. A series without chunks, which Polars' own code panics at when it takes it
+/// [`guarded`] for the body of an expression. A series without chunks, which Polars' own code panics at when it takes it
 /// over, gets an empty one.
 pub fn expression(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
-    pools::keep_to_this_thread();
     guarded(function, || {
         let series = body()?;
         Ok(if series.n_chunks() == 0 { Series::new_empty(series.name().clone(), series.dtype()) } else { series })

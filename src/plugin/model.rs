@@ -36,6 +36,30 @@ pub fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
         .unwrap_or_else(|p| Err(value_error(format!("a bug in polars-taiga, please report it: {}", panic_text(p.as_ref())))))
 }
 
+/// [`guarded`] for what may take longer than a millisecond: other threads of Python run meanwhile.
+pub fn detached<T: Send>(py: Python<'_>, body: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
+    py.detach(|| guarded(body))
+}
+
+/// So many values are made a list of, then other threads of Python have their turn, and signals are looked at.
+const PIECE: usize = 1 << 13;
+
+/// A list of Python, however long.
+///
+/// # Errors
+/// What a signal's handler raises, `KeyboardInterrupt` for one.
+fn list<'py, T: IntoPyObject<'py>>(py: Python<'py>, values: impl IntoIterator<Item = T>) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for (i, value) in values.into_iter().enumerate() {
+        if i % PIECE == PIECE - 1 {
+            py.detach(|| ());
+            py.check_signals()?;
+        }
+        list.append(value)?;
+    }
+    Ok(list)
+}
+
 /// What is wrong with parameters: whether it is a name that there is not, and the text.
 pub type Problems = Vec<(bool, String)>;
 
@@ -67,10 +91,10 @@ pub fn linear_problems(json: &str, held_out: bool) -> PyResult<Problems> {
 }
 
 /// Score, log loss, predictions `[output][row]`.
-type OutOfBag = (f64, Option<f64>, Vec<Vec<f64>>);
+type OutOfBag<'py> = (f64, Option<f64>, Bound<'py, PyList>);
 
 /// Feature numbers, or names where there is none; class indices; values.
-type Coefficients = (Vec<Option<u64>>, Vec<Option<String>>, Vec<u32>, Vec<f64>);
+type Coefficients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
 
 /// A parsed model and its bytes.
 #[pyclass(frozen, name = "Model", module = "polars_taiga._taiga")]
@@ -95,12 +119,12 @@ impl PyModel {
         let out = PyDict::new(py);
         macro_rules! columns {
             ($rows:ident; $($name:literal, $row:ident => $value:expr;)*) => {
-                $(out.set_item($name, PyList::new(py, $rows.iter().map(|$row| $value))?)?;)*
+                $(out.set_item($name, list(py, $rows.iter().map(|$row| $value))?)?;)*
             };
         }
         match &self.model {
             Fitted::Boosted(m) => {
-                let rows = guarded(|| Ok(m.node_table()))?;
+                let rows = detached(py, || Ok(m.node_table()))?;
                 columns! { rows;
                     "tree", r => r.tree;
                     "round", r => r.round;
@@ -120,7 +144,7 @@ impl PyModel {
                 }
             }
             Fitted::Forest(m) => {
-                let rows = guarded(|| Ok(m.node_table()))?;
+                let rows = detached(py, || Ok(m.node_table()))?;
                 let label = |feature: Option<u32>, code: u32| {
                     let known = feature.and_then(|f| m.features[f as usize].categories.as_ref());
                     known.filter(|k| k.null != Some(code)).map(|k| k.name(code))
@@ -152,12 +176,15 @@ impl PyModel {
 impl PyModel {
     /// The model of these bytes.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
-        guarded(|| Ok(PyModel { model: Fitted::from_bytes(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
+    fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        detached(py, || Ok(PyModel { model: Fitted::from_bytes(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
     }
 
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.bytes)
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        PyBytes::new_with(py, self.bytes.len(), |out| {
+            py.detach(|| out.copy_from_slice(&self.bytes));
+            Ok(())
+        })
     }
 
     /// `gbdt`, `forest` or `sparse_lr`.
@@ -166,8 +193,8 @@ impl PyModel {
     }
 
     /// The whole model as JSON text.
-    fn to_json(&self) -> PyResult<String> {
-        guarded(|| serde_json::to_string(&self.model.to_json()).map_err(value_error))
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        detached(py, || serde_json::to_string(&self.model.to_json()).map_err(value_error))
     }
 
     /// The parameters as JSON text.
@@ -176,10 +203,12 @@ impl PyModel {
     }
 
     /// The columns that a prediction reads, as `predict` passes it on; the names of those that must be there, and of one that may be.
-    fn wanted(&self) -> (String, Vec<String>, Option<String>) {
-        let wanted = Wanted::of_model(&self.model);
-        let (names, optional) = wanted.names();
-        (wanted.to_json(), names, optional)
+    fn wanted(&self, py: Python<'_>) -> (String, Vec<String>, Option<String>) {
+        py.detach(|| {
+            let wanted = Wanted::of_model(&self.model);
+            let (names, optional) = wanted.names();
+            (wanted.to_json(), names, optional)
+        })
     }
 
     /// Pairs of a column's name and type.
@@ -188,12 +217,13 @@ impl PyModel {
     }
 
     /// The borders of every feature.
-    fn borders(&self) -> PyResult<Vec<Vec<f64>>> {
-        guarded(|| match &self.model {
-            Fitted::Boosted(m) => Ok(m.features.iter().map(|f| f.borders.clone()).collect()),
-            Fitted::Forest(m) => Ok(m.features.iter().map(|f| f.borders.clone()).collect()),
-            Fitted::Linear(_) => Err(self.has_no("borders")),
-        })
+    fn borders<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let features = match &self.model {
+            Fitted::Boosted(m) => &m.features,
+            Fitted::Forest(m) => &m.features,
+            Fitted::Linear(_) => return Err(self.has_no("borders")),
+        };
+        list(py, features.iter().map(|f| list(py, &f.borders)).collect::<PyResult<Vec<_>>>()?)
     }
 
     /// The labels in the order of the classes; `None` for a regression.
@@ -253,7 +283,7 @@ impl PyModel {
     }
 
     /// One number a feature; `kind` is `gain` (of a forest `impurity`), `split`, `cover` or `permutation`.
-    fn importance(&self, kind: &str) -> PyResult<Vec<f64>> {
+    fn importance(&self, py: Python<'_>, kind: &str) -> PyResult<Vec<f64>> {
         match &self.model {
             Fitted::Boosted(m) => {
                 let kind = match kind {
@@ -262,7 +292,7 @@ impl PyModel {
                     "cover" => Importance::Cover,
                     other => return Err(value_error(format!("kind={other:?} is not \"gain\", \"split\" or \"cover\""))),
                 };
-                guarded(|| Ok(m.importance(kind)))
+                detached(py, || Ok(m.importance(kind)))
             }
             Fitted::Forest(m) => {
                 let kind = match kind {
@@ -276,7 +306,7 @@ impl PyModel {
                         )));
                     }
                 };
-                guarded(|| m.importance(kind).map_err(python_error))
+                detached(py, || m.importance(kind).map_err(python_error))
             }
             Fitted::Linear(_) => Err(self.has_no("importance; see coefficients()")),
         }
@@ -284,7 +314,7 @@ impl PyModel {
 
     /// One entry a node in every column.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        guarded(|| self.node_columns(py))
+        self.node_columns(py)
     }
 
     /// The metric's name, its values by round, and the best round; `None` without held-out rows.
@@ -298,27 +328,26 @@ impl PyModel {
     }
 
     /// Of a forest the out-of-bag score, log loss, and predictions `[output][row]`, where it has them.
-    fn out_of_bag(&self) -> PyResult<Option<OutOfBag>> {
+    fn out_of_bag<'py>(&self, py: Python<'py>) -> PyResult<Option<OutOfBag<'py>>> {
         let Fitted::Forest(m) = &self.model else { return Err(self.has_no("out-of-bag predictions")) };
-        guarded(|| Ok(m.oob.as_ref().map(|oob| (oob.score, oob.log_loss, oob.predictions.clone()))))
+        let Some(oob) = &m.oob else { return Ok(None) };
+        let predictions = oob.predictions.iter().map(|p| list(py, p)).collect::<PyResult<Vec<_>>>()?;
+        Ok(Some((oob.score, oob.log_loss, list(py, predictions)?)))
     }
 
     /// Of a linear model the feature numbers (or names, where `None`), class indices and values of the
     /// coefficients that are not zero.
-    fn coefficients(&self) -> PyResult<Coefficients> {
+    fn coefficients<'py>(&self, py: Python<'py>) -> PyResult<Coefficients<'py>> {
         let Fitted::Linear(m) = &self.model else { return Err(self.has_no("coefficients")) };
-        let (mut numbers, mut names, mut classes, mut values) = (vec![], vec![], vec![], vec![]);
-        for c in guarded(|| Ok(m.coefficients().collect::<Vec<_>>()))? {
-            let (number, name) = match c.feature {
-                FeatureName::Number(n) => (Some(n), None),
-                FeatureName::Column(name) => (None, Some(name.to_string())),
-            };
-            numbers.push(number);
-            names.push(name);
-            classes.push(c.class);
-            values.push(c.value);
-        }
-        Ok((numbers, names, classes, values))
+        let found = detached(py, || Ok(m.coefficients().collect::<Vec<_>>()))?;
+        let number = |name: &FeatureName<'_>| if let FeatureName::Number(n) = name { Some(*n) } else { None };
+        let column = |name: &FeatureName<'_>| if let FeatureName::Column(name) = name { Some(name.to_string()) } else { None };
+        Ok((
+            list(py, found.iter().map(|c| number(&c.feature)))?,
+            list(py, found.iter().map(|c| column(&c.feature)))?,
+            list(py, found.iter().map(|c| c.class))?,
+            list(py, found.iter().map(|c| c.value))?,
+        ))
     }
 
     /// Of a linear model one number an output.

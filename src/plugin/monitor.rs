@@ -5,8 +5,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use polars::prelude::{Field, PolarsResult, Series};
 use pyo3::prelude::*;
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use taiga_engine::boosting::Monitor;
 
@@ -320,7 +320,7 @@ pub fn fields(inputs: &[Series]) -> Vec<Field> {
 
 /// The rows of what is given row by row: as many as the inputs have, a literal aside.
 pub fn rows(inputs: &[Series]) -> usize {
-    inputs.iter().map(Series::len).find(|n| *n != 1).unwrap_or(1)
+    inputs.iter().map(|s| s.len()).find(|n| *n != 1).unwrap_or(1)
 }
 
 /// Decides how Ctrl-C, which has ended a call, ends its query; true where the call shall give anything, without an error.

@@ -77,7 +77,10 @@ fn pool() -> Option<pools::Pool> {
 pub fn on_all_threads<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     match pool() {
         Some(pool) => pool.install(body),
-        None => body(),
+        None => {
+            pools::keep_to_this_thread();
+            body()
+        }
     }
 }
 

@@ -5,9 +5,9 @@ use crate::backend::CodeSet;
 use crate::column::Column;
 use crate::encoding::Lookup;
 use crate::error::Result;
-use crate::parallel::interrupt;
 use crate::model::apply::bind;
 use crate::model::search::{MAX_SLOT_BORDERS, Scratch, Search};
+use crate::parallel::interrupt;
 use crate::tree::model::Child;
 
 /// The most rows that are read at a time, and the most bytes of their codes: so many meet a tree while it lies in the second

@@ -6,8 +6,8 @@ use crate::boosting::loss::{Link, loss};
 use crate::column::Column;
 use crate::encoding::Lookup;
 use crate::error::{Error, Result};
-use crate::parallel::interrupt;
 use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
+use crate::parallel::interrupt;
 
 /// Trees that a block of rows meets between two looks whether the predictions are still wanted.
 const TREES: usize = 64;

@@ -190,7 +190,8 @@ fn cores() -> usize {
 
 /// Makes this thread a pool of one, for good, unless it is in a pool: what is dealt to threads here is then done here, in turn. Without,
 /// rayon would start a pool of all cores that stays for the life of the process, and that a forked process would wait for in vain.
-/// It is for threads that no other user of rayon has a claim to; a plugin's calls, say.
+/// It is for threads that no other user of rayon has a claim to, a plugin's calls, say; and for those that do what needs it:
+/// rayon keeps some kilobytes for each.
 pub fn keep_to_this_thread() {
     if rayon::current_thread_index().is_none()
         && let Ok(pool) = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()
