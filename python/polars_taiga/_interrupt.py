@@ -1,4 +1,4 @@
-"""What becomes of Ctrl-C during a fit."""
+"""What becomes of Ctrl-C during a call of the plugin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polars_taiga._warn import package
 
 
 def verdict() -> Literal["return", "tell", "error"]:
-    """How the query ends whose fit Ctrl-C has ended; asked by the plugin, from a thread of Polars.
+    """How the query ends of which Ctrl-C has ended a call; asked by the plugin, from a thread of Polars.
 
     `"return"`: the query is the main thread's and the only one. Python looks for signals as soon as it returns, and
     raises `KeyboardInterrupt` before anybody sees its result. `"tell"`: it is another thread's; the main thread is

@@ -71,7 +71,7 @@ _FAILED = re.compile(
     r"(\n\n(This error occurred in the following expression|Resolved plan until failure):.*)?",
     re.DOTALL,
 )
-_INTERRUPTED = re.compile(r"fit_\w+: interrupted")
+_INTERRUPTED = re.compile(r"\w+: interrupted")
 
 
 @contextmanager

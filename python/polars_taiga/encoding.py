@@ -155,6 +155,8 @@ def target_encode(
     polars.exceptions.ComputeError
         When the query is planned: for columns of types that can't be used; when it runs: for values
         that can't. Both name the column; or where the process can't have the memory for it, before it is taken.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Examples
     --------
@@ -295,6 +297,8 @@ def encode(
     polars.exceptions.ComputeError
         Likewise, for columns that the encoder does not know, or of another type; for an encoder that
         is an expression when the query runs.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Examples
     --------

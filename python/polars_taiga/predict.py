@@ -164,6 +164,8 @@ def predict(
         type than the fitted one; for a model that is an expression when the query runs; and where the process can't
         have the memory for the predictions, before it is taken. (The method `.taiga.predict` of a DataFrame raises
         ColumnNotFoundError, SchemaError and MemoryError.)
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Examples
     --------

@@ -84,6 +84,8 @@ def borders(
     polars.exceptions.ComputeError
         When the query is planned: for a column of another type; when it runs: for a device that is not there, or where
         it or this process can't have the memory.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Examples
     --------

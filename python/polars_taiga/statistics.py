@@ -111,6 +111,8 @@ def min_max(expr: IntoColumn, *, device: str = "auto") -> pl.Expr:
     ------
     polars.exceptions.ComputeError
         When the query is planned: for other types, naming the column; when it runs: for a device that is not there.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Examples
     --------
@@ -174,6 +176,8 @@ def histogram(
         values and neither `range` nor `edges`, or in a range so narrow that rounding leaves bins
         without width; for weights that are null, NaN or infinite; and where the process can't have the memory for the
         bins.
+    KeyboardInterrupt
+        After Ctrl-C, as in `fit_gbdt`.
 
     Notes
     -----
@@ -238,7 +242,7 @@ def histogram2d(
 
     Raises
     ------
-    TypeError, ValueError, polars.exceptions.ComputeError
+    TypeError, ValueError, polars.exceptions.ComputeError, KeyboardInterrupt
         As `histogram`.
 
     Examples

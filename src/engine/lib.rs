@@ -15,6 +15,7 @@ pub mod memory;
 pub mod model;
 pub mod numerics;
 mod pages;
+pub mod parallel;
 mod params;
 pub mod provenance;
 pub mod quantize;

@@ -2,7 +2,8 @@
 
 use polars::prelude::*;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use taiga_engine::parallel::fork::PerProcess;
 
 /// What is kept at most: values, and bytes of theirs.
 const VALUES: usize = 64;
@@ -13,14 +14,27 @@ struct Entry<T> {
     value: Arc<T>,
 }
 
-/// The values last used, the last one first.
+/// The values last used, the last one first; a forked process has its own.
 pub struct Cache<T> {
-    entries: Mutex<VecDeque<Entry<T>>>,
+    entries: PerProcess<Entries<T>>,
 }
 
-impl<T> Cache<T> {
+/// Entries, behind their lock.
+struct Entries<T>(Mutex<VecDeque<Entry<T>>>);
+
+impl<T> Default for Entries<T> {
+    fn default() -> Self {
+        Entries(Mutex::default())
+    }
+}
+
+impl<T: Send + Sync + 'static> Cache<T> {
     pub const fn new() -> Self {
-        Cache { entries: Mutex::new(VecDeque::new()) }
+        Cache { entries: PerProcess::new() }
+    }
+
+    fn locked(&self) -> MutexGuard<'static, VecDeque<Entry<T>>> {
+        self.entries.get().0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The value of these bytes, parsed if they are not among the last used ones. Bytes are
@@ -33,13 +47,13 @@ impl<T> Cache<T> {
             entries.push_front(entry);
             Some(value)
         };
-        if let Some(found) = find(&mut self.entries.lock().unwrap_or_else(|e| e.into_inner())) {
+        if let Some(found) = find(&mut self.locked()) {
             return Ok(found);
         }
         // Parsed outside the lock; two threads that do it at once do it twice.
         let value = Arc::new(parse(bytes)?);
         if bytes.len() <= BYTES {
-            let mut entries = self.entries.lock().unwrap_or_else(|e| e.into_inner());
+            let mut entries = self.locked();
             if find(&mut entries).is_none() {
                 entries.push_front(Entry { bytes: bytes.into(), value: value.clone() });
             }

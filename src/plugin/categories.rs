@@ -5,7 +5,9 @@
 
 use crate::errors;
 use polars::prelude::*;
+use rayon::prelude::*;
 use taiga_engine::encoding::{CategoryColumn, Codes, Lookup};
+use taiga_engine::parallel::{fork, interrupt};
 
 /// Calls `$body` with `$get`, a function from (chunk, row in the chunk) to an optional value, for
 /// whichever integer type the series has.
@@ -131,6 +133,54 @@ pub fn ascends(series: &Series) -> PolarsResult<bool> {
         }
         Ok(true)
     }, else Ok(false))
+}
+
+/// The rows in ascending order of a column without nulls, equal values as they come; on all threads of the pool that this is called
+/// in. Polars' own sort has a pool for itself, which Ctrl-C does not reach and which no forked process finds alive.
+///
+/// # Errors
+/// In a forked process for types that only Polars sorts (structs).
+pub fn sorted(series: &Series) -> PolarsResult<Vec<u32>> {
+    if let DataType::Categorical(..) = series.dtype() {
+        return sorted(&series.cast(&DataType::String)?);
+    }
+    let physical = series.to_physical_repr();
+    // Ascending as the float does; zeros are equal.
+    let float = |x: f64| {
+        let bits = (x + 0.0).to_bits() as i64;
+        bits ^ ((bits >> 63) as u64 >> 1) as i64
+    };
+    Ok(match physical.dtype() {
+        DataType::String => sorted_keys(physical.str()?.iter()),
+        DataType::Binary => sorted_keys(physical.binary()?.iter()),
+        DataType::Boolean => sorted_keys(physical.bool()?.iter()),
+        DataType::UInt128 => sorted_keys(physical.u128()?.iter()),
+        DataType::Float32 => sorted_keys(physical.f32()?.iter().map(|x| x.map(|x| float(x.into())))),
+        DataType::Float64 => sorted_keys(physical.f64()?.iter().map(|x| x.map(float))),
+        _ => with_integers!(physical, |get| {
+            let rows = |(chunk, len)| (0..len).map(move |row| (chunk, row));
+            sorted_keys(physical.chunk_lengths().enumerate().flat_map(rows).map(|(chunk, row)| get(chunk, row)))
+        }, else {
+            if fork::generation() > 0 {
+                let dtype = series.dtype();
+                let spawn = "this process was forked, and Polars sorts this type on threads that do not survive a fork: start processes by \
+                             the method \"spawn\" (multiprocessing.get_context(\"spawn\"))";
+                return Err(errors::column(series.name(), format!("its type is {dtype}; {spawn}")));
+            }
+            let options = SortOptions { maintain_order: true, ..Default::default() };
+            series.arg_sort(options).iter().map(Option::unwrap_or_default).collect()
+        }),
+    })
+}
+
+/// The numbers of keys in their ascending order, equal ones as they come.
+fn sorted_keys<K: Ord + Send + Default>(keys: impl Iterator<Item = Option<K>>) -> Vec<u32> {
+    let mut pairs: Vec<(K, u32)> = keys.map(Option::unwrap_or_default).zip(0..).collect();
+    pairs.par_sort_unstable_by(|a, b| {
+        interrupt::poll();
+        a.cmp(b)
+    });
+    pairs.into_iter().map(|(_, row)| row).collect()
 }
 
 /// The one integer type that is wider than what the engine reads.

@@ -229,6 +229,11 @@ pub fn number_type(dtype: &DataType) -> Option<FeatureType> {
     }
 }
 
+/// Whether a column of this type is one of categories, whatever anybody says.
+pub fn is_listed(dtype: &DataType) -> bool {
+    matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..))
+}
+
 /// The type of feature that a fit makes of a column. `categories`: integers and Booleans are categories too.
 ///
 /// # Errors
@@ -238,7 +243,7 @@ pub fn feature_type(name: &str, dtype: &DataType, categories: bool) -> PolarsRes
         return check_type(name, dtype).map(|()| FeatureType::Categorical);
     }
     match dtype {
-        DataType::String | DataType::Categorical(..) | DataType::Enum(..) => Ok(FeatureType::Categorical),
+        dtype if is_listed(dtype) => Ok(FeatureType::Categorical),
         _ => number_type(dtype).ok_or_else(|| no_feature(name, dtype)),
     }
 }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use taiga_engine::backend::{CacheInfo, DeviceInfo, clear_device_cache, device_info as devices, limit_device_cache};
+use taiga_engine::parallel::fork::PerProcess;
 
 /// Columns that stay on a GPU: their number and bytes, the most bytes, hits and misses.
 type Cache = (usize, u64, u64, u64, u64);
@@ -16,8 +17,11 @@ type Device = (u32, String, (u32, u32), u64, u64, Cache);
 /// The driver's CUDA, the GPUs, what is wrong with them, and the fits last begun.
 type Info = (Option<String>, Vec<Device>, Option<String>, Vec<(&'static str, String)>);
 
-/// The fits last begun: the number, the expression, and the device with the reason for it.
-static CHOSEN: Mutex<VecDeque<(u64, &str, String)>> = Mutex::new(VecDeque::new());
+/// A fit's number, the expression, and the device with the reason for it.
+type Chosen = (u64, &'static str, String);
+
+/// The fits last begun.
+static CHOSEN: PerProcess<Mutex<VecDeque<Chosen>>> = PerProcess::new();
 
 /// So many of them are kept.
 const KEPT: usize = 16;
@@ -37,7 +41,7 @@ impl Note {
 
     /// Says the device that the call takes, in place of what was said of it before.
     pub fn say(&self, chosen: &str) {
-        let mut fits = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fits = CHOSEN.get().lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(fit) = fits.iter_mut().find(|fit| fit.0 == self.number) {
             fit.2 = chosen.to_string();
             return;
@@ -55,8 +59,13 @@ pub fn device_info(py: Python<'_>) -> PyResult<Info> {
     let cache = |c: CacheInfo| (c.columns, c.bytes, c.limit, c.hits, c.misses);
     let device = |d: DeviceInfo| (d.number, d.name, d.capability, d.total_memory, d.free_memory, cache(d.cache));
     let devices = info.devices.into_iter().map(device);
-    let fits =
-        CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, function, chosen)| (*function, chosen.clone())).collect();
+    let fits = CHOSEN
+        .get()
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .map(|(_, function, chosen)| (*function, chosen.clone()))
+        .collect();
     Ok((info.driver, devices.collect(), info.unavailable, fits))
 }
 

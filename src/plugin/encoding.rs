@@ -7,9 +7,10 @@ mod target;
 
 use crate::categories;
 use crate::columns::{self, check_number};
-use crate::errors::{self, expression, guarded};
+use crate::errors::{self, guarded};
 use crate::export::export;
 use crate::fit::{self, Fields, OnError};
+use crate::monitor::{self, LONG, expression};
 use crate::schema::{InputSchema, check_names, check_number_field, is_known, unnest};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
@@ -60,7 +61,7 @@ fn broadcast(inputs: &[Series]) -> PolarsResult<Vec<Series>> {
     inputs.iter().map(widen).collect()
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct TargetKwargs {
     /// [`TargetParams`] as a JSON object.
     params: String,
@@ -104,7 +105,9 @@ fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<F
 
 /// `inputs`: category, target, then weight, order and folds where there are any.
 fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series> {
-    expression("target_encode", || {
+    let rows = monitor::rows(inputs);
+    let nothing = || monitor::nulls(target_encode_field(&monitor::fields(inputs), kwargs.clone()), rows);
+    expression("target_encode", rows >= LONG, nothing, || {
         let params = params_of(&kwargs.params)?;
         let inputs = broadcast(inputs)?;
         let (category, target) = (&inputs[0], &inputs[1]);
@@ -169,7 +172,8 @@ fn encoder_field(inputs: &[Field], kwargs: EncoderKwargs) -> PolarsResult<Field>
 /// The one input is a struct of the categories and of structs of the target and the weight: see
 /// [`crate::fit::Parts`].
 fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<Series> {
-    expression("fit_target_encoder", || {
+    let nothing = || Ok(fit::binary_series("encoder", None));
+    expression("fit_target_encoder", inputs[0].len() >= LONG, nothing, || {
         check_encoder(inputs[0].dtype(), &kwargs)?;
         let params = params_of(&kwargs.params)?;
         let fields = Fields::new(&inputs[0])?;
@@ -196,7 +200,7 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<
 
 export!(fit_target_encoder, encoder_field, EncoderKwargs);
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct WoeKwargs {
     smoothing: f64,
     weight: bool,
@@ -254,11 +258,17 @@ fn woe_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
 }
 
 fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
-    expression("woe", || {
-        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
-        let values = on_all_threads(|| spread(&codes, &evidence.woe))?;
-        Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
-    })
+    let rows = monitor::rows(inputs);
+    expression(
+        "woe",
+        rows >= LONG,
+        || monitor::nulls(woe_field(&monitor::fields(inputs), kwargs.clone()), rows),
+        || {
+            let (codes, evidence) = evidence_of(inputs, &kwargs)?;
+            let values = on_all_threads(|| spread(&codes, &evidence.woe))?;
+            Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
+        },
+    )
 }
 
 export!(woe, woe_field, WoeKwargs);
@@ -269,17 +279,23 @@ fn information_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
 }
 
 fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
-    expression("information_value", || {
-        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
-        // Of no rows there is none.
-        let value = (!codes.is_empty()).then_some(evidence.information_value);
-        Ok(Series::new(inputs[0].name().clone(), [value]))
-    })
+    let rows = monitor::rows(inputs);
+    expression(
+        "information_value",
+        rows >= LONG,
+        || monitor::nulls(information_field(&monitor::fields(inputs), kwargs.clone()), 1),
+        || {
+            let (codes, evidence) = evidence_of(inputs, &kwargs)?;
+            // Of no rows there is none.
+            let value = (!codes.is_empty()).then_some(evidence.information_value);
+            Ok(Series::new(inputs[0].name().clone(), [value]))
+        },
+    )
 }
 
 export!(information_value, information_field, WoeKwargs);
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct CountKwargs {
     normalize: bool,
 }
@@ -291,7 +307,9 @@ fn count_field(inputs: &[Field], kwargs: CountKwargs) -> PolarsResult<Field> {
 }
 
 fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> {
-    expression("count_encode", || {
+    let rows = inputs[0].len();
+    let nothing = || monitor::nulls(count_field(&monitor::fields(inputs), kwargs.clone()), rows);
+    expression("count_encode", rows >= LONG, nothing, || {
         let name = inputs[0].name().clone();
         on_all_threads(|| {
             let codes = categories::codes(&inputs[0])?;
@@ -314,21 +332,27 @@ fn combine_field(inputs: &[Field], _: CombineKwargs) -> PolarsResult<Field> {
     Ok(Field::new("combination".into(), DataType::UInt32))
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct CombineKwargs {
     device: String,
 }
 
 fn combine(inputs: &[Series], kwargs: CombineKwargs) -> PolarsResult<Series> {
-    expression("combine", || {
-        let columns = columns::unnest(&broadcast(inputs)?)?;
-        let codes = on_all_threads(|| {
-            let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;
-            let views: Vec<(&[u32], usize)> = codes.iter().map(|c| (&c.codes[..], c.categories())).collect();
-            with_columns(&kwargs.device, |backend| backend.combine(&views)).map_err(errors::compute)
-        })?;
-        Ok(UInt32Chunked::from_vec("combination".into(), codes.0).into_series())
-    })
+    let rows = monitor::rows(inputs);
+    expression(
+        "combine",
+        rows >= LONG,
+        || monitor::nulls(combine_field(&monitor::fields(inputs), kwargs.clone()), rows),
+        || {
+            let columns = columns::unnest(&broadcast(inputs)?)?;
+            let codes = on_all_threads(|| {
+                let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;
+                let views: Vec<(&[u32], usize)> = codes.iter().map(|c| (&c.codes[..], c.categories())).collect();
+                with_columns(&kwargs.device, |backend| backend.combine(&views)).map_err(errors::compute)
+            })?;
+            Ok(UInt32Chunked::from_vec("combination".into(), codes.0).into_series())
+        },
+    )
 }
 
 export!(combine, combine_field, CombineKwargs);

@@ -1,5 +1,6 @@
 //! From the engine's errors to Polars', and from panics to errors.
 
+use crate::monitor;
 use polars::prelude::*;
 use pyo3::prelude::*;
 use std::any::Any;
@@ -8,6 +9,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use taiga_engine::error::RowsFault;
+use taiga_engine::parallel::fork::PerProcess;
+use taiga_engine::parallel::interrupt::Interrupted;
 use taiga_engine::{Error, memory};
 
 /// The engine's error as the one that ends a query.
@@ -106,13 +109,18 @@ pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> Pol
             }
             return Err(data(message));
         }
+        // Not a panic: the work was asked to end.
+        Err(payload) if payload.is::<Interrupted>() => {
+            monitor::unwound();
+            Error::Interrupted.to_string()
+        }
         Err(payload) => format!("a bug in polars-taiga, please report it: {}", panic_text(payload.as_ref())),
     };
     // The text travels as a C string, which no NUL may cut short.
     Err(data(format!("{function}: {}", message.replace('\0', "\\0"))))
 }
 
-/// Whether an error of [`guarded`] is that of a fit that Ctrl-C ended.
+/// Whether an error of [`guarded`] is that of a call that Ctrl-C ended.
 pub fn is_interrupted(error: &PolarsError) -> bool {
     matches!(error, PolarsError::ComputeError(text) if text.ends_with(&format!(": {}", Error::Interrupted)))
 }
@@ -130,13 +138,13 @@ fn class_of(error: &PolarsError) -> Option<&'static str> {
 
 /// The texts of the last errors that are more than a `ComputeError`, and what they are. Of a plugin's error
 /// only the text comes through Polars, which makes a `ComputeError` of it.
-static CLASSES: Mutex<VecDeque<(&str, String)>> = Mutex::new(VecDeque::new());
+static CLASSES: PerProcess<Mutex<VecDeque<(&str, String)>>> = PerProcess::new();
 
 /// So many are remembered: an error is asked about as soon as its query has failed.
 const REMEMBERED: usize = 64;
 
 fn note(class: &'static str, message: &str) {
-    let mut classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut classes = CLASSES.get().lock().unwrap_or_else(PoisonError::into_inner);
     classes.retain(|(_, known)| known != message);
     classes.truncate(REMEMBERED - 1);
     classes.push_front((class, message.to_string()));
@@ -146,7 +154,7 @@ fn note(class: &'static str, message: &str) {
 /// Polars as a `ComputeError` of this text; none where it is that.
 #[pyfunction]
 pub fn error_class(text: &str) -> Option<&'static str> {
-    let classes = CLASSES.lock().unwrap_or_else(PoisonError::into_inner);
+    let classes = CLASSES.get().lock().unwrap_or_else(PoisonError::into_inner);
     classes.iter().find(|(_, message)| text.contains(message.as_str())).map(|(class, _)| *class)
 }
 

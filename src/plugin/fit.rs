@@ -2,10 +2,12 @@
 
 use crate::columns::{self, Feature, Numbers};
 use crate::schema::InputSchema;
+use crate::threads::on_all_threads;
 use crate::{errors, monitor};
 use polars::prelude::*;
 use serde::Deserialize;
 use taiga_engine::error::RowsFault;
+use taiga_engine::parallel::pools;
 
 /// What Python says of a fit.
 #[derive(Deserialize)]
@@ -87,6 +89,9 @@ impl FitKwargs {
     }
 }
 
+/// So many rows are read on all threads.
+const MANY: usize = 1 << 16;
+
 /// The fields of the input that are not features start with this.
 pub const ROLE: &str = "__taiga_";
 
@@ -159,7 +164,12 @@ impl Parts {
             }
         }
         let is_category = |s: &Series| categorical.iter().any(|c| c == s.name().as_str());
-        self.features.iter().map(|s| self.check_length(s).and_then(|()| Feature::new(s, is_category(s)))).collect()
+        let read = || -> PolarsResult<Vec<Feature>> {
+            self.features.iter().map(|s| self.check_length(s).and_then(|()| Feature::new(s, is_category(s)))).collect()
+        };
+        // Of many rows categories are numbered on several threads.
+        let listed = |s: &Series| is_category(s) || columns::is_listed(s.dtype());
+        if self.target.len() >= MANY && self.features.iter().any(listed) { on_all_threads(read) } else { read() }
     }
 
     /// The rows' weights.
@@ -321,23 +331,13 @@ pub fn fitted<P: Clone>(
     checked: impl FnOnce(&DataType, &FitKwargs) -> PolarsResult<P>,
     fit: impl Fn(&Parts, P, Option<bool>, Wanted) -> PolarsResult<Vec<u8>>,
 ) -> PolarsResult<Series> {
-    guarded_fit(function, || {
+    let nothing = || Ok(model_series(None));
+    monitor::expression(function, true, nothing, || {
+        // A fit on one thread is done on this one.
+        pools::keep_to_this_thread();
         let params = checked(inputs[0].dtype(), kwargs)?;
         let parts = Parts::new(inputs)?;
         let bytes = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
         Ok(model_series(bytes))
     })
-}
-
-/// Runs the body of the expression `function` that fits, as [`errors::expression`] does. After Ctrl-C in a query that Python will
-/// end by a `KeyboardInterrupt` it gives null, which nobody then sees, at once for fits that have not begun.
-fn guarded_fit(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -> PolarsResult<Series> {
-    let nothing = || Ok(Series::full_null("model".into(), 1, &DataType::Binary));
-    if monitor::abandoned() {
-        return nothing();
-    }
-    match errors::expression(function, body) {
-        Err(error) if errors::is_interrupted(&error) && monitor::abandon() => nothing(),
-        done => done,
-    }
 }

@@ -59,6 +59,30 @@ fn check_memory(model: &Fitted, what: &str, of_node: u64, of_number: u64) -> PyR
     memory::check(what, bytes, "fit fewer or smaller trees, or read the model's bytes elsewhere").map_err(python_error)
 }
 
+/// [`guarded`] for what may take longer than a millisecond: other threads of Python run meanwhile.
+pub fn detached<T: Send>(py: Python<'_>, body: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
+    py.detach(|| guarded(body))
+}
+
+/// So many values are made a list of, then other threads of Python have their turn, and signals are looked at.
+const PIECE: usize = 1 << 13;
+
+/// A list of Python, however long.
+///
+/// # Errors
+/// What a signal's handler raises, `KeyboardInterrupt` for one.
+fn list<'py, T: IntoPyObject<'py>>(py: Python<'py>, values: impl IntoIterator<Item = T>) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for (i, value) in values.into_iter().enumerate() {
+        if i % PIECE == PIECE - 1 {
+            py.detach(|| ());
+            py.check_signals()?;
+        }
+        list.append(value)?;
+    }
+    Ok(list)
+}
+
 /// What is wrong with parameters: whether it is a name that there is not, and the text.
 pub type Problems = Vec<(bool, String)>;
 
@@ -90,10 +114,10 @@ pub fn linear_problems(json: &str, held_out: bool) -> PyResult<Problems> {
 }
 
 /// Score, log loss, predictions `[output][row]`.
-type OutOfBag = (f64, Option<f64>, Vec<Vec<f64>>);
+type OutOfBag<'py> = (f64, Option<f64>, Bound<'py, PyList>);
 
 /// Feature numbers, or indices of dense columns where there is none; class indices; values; and the names of the dense columns.
-type Coefficients = (Vec<Option<u64>>, Vec<Option<u32>>, Vec<u32>, Vec<f64>, Vec<String>);
+type Coefficients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, Vec<String>);
 
 /// The columns of a table of nodes, whose features and categories are indices into the names of features and of categories: a name
 /// of any length may stand in any number of nodes.
@@ -124,12 +148,12 @@ impl PyModel {
         let out = PyDict::new(py);
         macro_rules! columns {
             ($rows:ident; $($name:literal, $row:ident => $value:expr;)*) => {
-                $(out.set_item($name, PyList::new(py, $rows.iter().map(|$row| $value))?)?;)*
+                $(out.set_item($name, list(py, $rows.iter().map(|$row| $value))?)?;)*
             };
         }
         match &self.model {
             Fitted::Boosted(m) => {
-                let rows = guarded(|| Ok(m.node_table()))?;
+                let rows = detached(py, || Ok(m.node_table()))?;
                 columns! { rows;
                     "tree", r => r.tree;
                     "round", r => r.round;
@@ -151,7 +175,7 @@ impl PyModel {
                 Ok((out, names, vec![]))
             }
             Fitted::Forest(m) => {
-                let rows = guarded(|| Ok(m.node_table()))?;
+                let rows = detached(py, || Ok(m.node_table()))?;
                 // The categories of all features, one feature's behind the other's, and where each one's begin.
                 let (mut categories, mut first) = (vec![], vec![]);
                 for f in &m.features {
@@ -187,12 +211,15 @@ impl PyModel {
 impl PyModel {
     /// The model of these bytes.
     #[staticmethod]
-    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
-        guarded(|| Ok(PyModel { model: Fitted::from_bytes(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
+    fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        detached(py, || Ok(PyModel { model: Fitted::from_bytes(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
     }
 
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.bytes)
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        PyBytes::new_with(py, self.bytes.len(), |out| {
+            py.detach(|| out.copy_from_slice(&self.bytes));
+            Ok(())
+        })
     }
 
     /// `gbdt`, `forest` or `sparse_lr`.
@@ -201,10 +228,10 @@ impl PyModel {
     }
 
     /// The whole model as JSON text.
-    fn to_json(&self) -> PyResult<String> {
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         // The text alone, which is written item by item.
         check_memory(&self.model, "the model as JSON", 160, 20)?;
-        guarded(|| self.model.json_text().map_err(python_error))
+        detached(py, || self.model.json_text().map_err(python_error))
     }
 
     /// The parameters as JSON text.
@@ -213,10 +240,12 @@ impl PyModel {
     }
 
     /// The columns that a prediction reads, as `predict` passes it on; the names of those that must be there, and of one that may be.
-    fn wanted(&self) -> (String, Vec<String>, Option<String>) {
-        let wanted = Wanted::of_model(&self.model);
-        let (names, optional) = wanted.names();
-        (wanted.to_json(), names, optional)
+    fn wanted(&self, py: Python<'_>) -> (String, Vec<String>, Option<String>) {
+        py.detach(|| {
+            let wanted = Wanted::of_model(&self.model);
+            let (names, optional) = wanted.names();
+            (wanted.to_json(), names, optional)
+        })
     }
 
     /// Pairs of a column's name and type.
@@ -225,12 +254,13 @@ impl PyModel {
     }
 
     /// The borders of every feature.
-    fn borders(&self) -> PyResult<Vec<Vec<f64>>> {
-        guarded(|| match &self.model {
-            Fitted::Boosted(m) => Ok(m.features.iter().map(|f| f.borders.clone()).collect()),
-            Fitted::Forest(m) => Ok(m.features.iter().map(|f| f.borders.clone()).collect()),
-            Fitted::Linear(_) => Err(self.has_no("borders")),
-        })
+    fn borders<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let features = match &self.model {
+            Fitted::Boosted(m) => &m.features,
+            Fitted::Forest(m) => &m.features,
+            Fitted::Linear(_) => return Err(self.has_no("borders")),
+        };
+        list(py, features.iter().map(|f| list(py, &f.borders)).collect::<PyResult<Vec<_>>>()?)
     }
 
     /// The labels in the order of the classes; `None` for a regression.
@@ -290,7 +320,7 @@ impl PyModel {
     }
 
     /// One number a feature; `kind` is `gain` (of a forest `impurity`), `split`, `cover` or `permutation`.
-    fn importance(&self, kind: &str) -> PyResult<Vec<f64>> {
+    fn importance(&self, py: Python<'_>, kind: &str) -> PyResult<Vec<f64>> {
         match &self.model {
             Fitted::Boosted(m) => {
                 let kind = match kind {
@@ -299,7 +329,7 @@ impl PyModel {
                     "cover" => Importance::Cover,
                     other => return Err(value_error(format!("kind={other:?} is not \"gain\", \"split\" or \"cover\""))),
                 };
-                guarded(|| Ok(m.importance(kind)))
+                detached(py, || Ok(m.importance(kind)))
             }
             Fitted::Forest(m) => {
                 let kind = match kind {
@@ -313,7 +343,7 @@ impl PyModel {
                         )));
                     }
                 };
-                guarded(|| m.importance(kind).map_err(python_error))
+                detached(py, || m.importance(kind).map_err(python_error))
             }
             Fitted::Linear(_) => Err(self.has_no("importance; see coefficients()")),
         }
@@ -322,7 +352,7 @@ impl PyModel {
     /// One entry a node in every column, with features and categories as indices; the names of features; those of categories, `None`
     /// for null.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Nodes<'py>> {
-        guarded(|| self.node_columns(py))
+        self.node_columns(py)
     }
 
     /// The metric's name, its values by round, and the best round; `None` without held-out rows.
@@ -336,27 +366,31 @@ impl PyModel {
     }
 
     /// Of a forest the out-of-bag score, log loss, and predictions `[output][row]`, where it has them.
-    fn out_of_bag(&self) -> PyResult<Option<OutOfBag>> {
+    fn out_of_bag<'py>(&self, py: Python<'py>) -> PyResult<Option<OutOfBag<'py>>> {
         let Fitted::Forest(m) = &self.model else { return Err(self.has_no("out-of-bag predictions")) };
-        let numbers: usize = m.oob.iter().flat_map(|oob| &oob.predictions).map(Vec::len).sum();
-        // A copy, and an object and its place in a list for each.
-        memory::check("the predictions out of bag", 40 * numbers as u64, "use oob=False").map_err(python_error)?;
-        guarded(|| Ok(m.oob.as_ref().map(|oob| (oob.score, oob.log_loss, oob.predictions.clone()))))
+        let Some(oob) = &m.oob else { return Ok(None) };
+        let numbers: usize = oob.predictions.iter().map(Vec::len).sum();
+        // An object and its place in a list for each.
+        memory::check("the predictions out of bag", 32 * numbers as u64, "use oob=False").map_err(python_error)?;
+        let predictions = oob.predictions.iter().map(|p| list(py, p)).collect::<PyResult<Vec<_>>>()?;
+        Ok(Some((oob.score, oob.log_loss, list(py, predictions)?)))
     }
 
     /// Of a linear model the feature numbers (or indices of dense columns, where `None`), class indices and values of the
     /// coefficients that are not zero; and the names of the dense columns.
-    fn coefficients(&self) -> PyResult<Coefficients> {
+    fn coefficients<'py>(&self, py: Python<'py>) -> PyResult<Coefficients<'py>> {
         let Fitted::Linear(m) = &self.model else { return Err(self.has_no("coefficients")) };
         check_memory(&self.model, "the table of the model's coefficients", 0, 60)?;
-        let (mut numbers, mut columns, mut classes, mut values) = (vec![], vec![], vec![], vec![]);
-        for c in m.coefficients() {
-            numbers.push(if let FeatureName::Number(n) = c.feature { Some(n) } else { None });
-            columns.push(if let FeatureName::Column { index, .. } = c.feature { Some(index) } else { None });
-            classes.push(c.class);
-            values.push(c.value);
-        }
-        Ok((numbers, columns, classes, values, m.dense.iter().map(|d| d.name.clone()).collect()))
+        let found = detached(py, || Ok(m.coefficients().collect::<Vec<_>>()))?;
+        let number = |name: &FeatureName<'_>| if let FeatureName::Number(n) = name { Some(*n) } else { None };
+        let column = |name: &FeatureName<'_>| if let FeatureName::Column { index, .. } = name { Some(*index) } else { None };
+        Ok((
+            list(py, found.iter().map(|c| number(&c.feature)))?,
+            list(py, found.iter().map(|c| column(&c.feature)))?,
+            list(py, found.iter().map(|c| c.class))?,
+            list(py, found.iter().map(|c| c.value))?,
+            m.dense.iter().map(|d| d.name.clone()).collect(),
+        ))
     }
 
     /// Of a linear model one number an output.

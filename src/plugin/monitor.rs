@@ -1,11 +1,13 @@
-//! What watches a fit: a progress bar, and Ctrl-C.
+//! What watches a fit: a progress bar; and what watches every call that may take long: Ctrl-C.
 
 use crate::device::Note;
+use crate::errors;
 use indicatif::{ProgressBar, ProgressStyle};
+use polars::prelude::{Field, PolarsResult, Series};
 use pyo3::prelude::*;
 use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use taiga_engine::boosting::Monitor;
 
@@ -112,25 +114,32 @@ impl Drop for Watch {
     }
 }
 
-/// Ctrl-C during a fit. Polars and Python each have a handler for SIGINT that only sets a flag
-/// which a plugin can't see, and which nobody reads before the plugin returns. So while a fit
-/// runs a handler of ours counts the signals, and the last fit to end puts the one before back. (A
-/// handler for good, as the crate signal-hook has it, would be lost whenever Python sets one of
+/// Ctrl-C during a call. Polars and Python each have a handler for SIGINT that only sets a flag
+/// which a plugin can't see, and which nobody reads before the plugin returns. So while a call is under way
+/// a handler of ours counts the signals and asks the engine's work to end ([`interrupt`]), and the last call to end puts
+/// the one before back. (A handler for good, as the crate signal-hook has it, would be lost whenever Python sets one of
 /// its own, which notebooks do for every cell.)
 ///
-/// A signal that ends a fit does not reach those handlers: [`abandon`](super::abandon) says what becomes of it. One
-/// that came too late to end a fit does.
+/// A signal that ends a call does not reach those handlers: [`abandon`](super::abandon) says what becomes of it. One
+/// that came too late to end a call does.
+///
+/// In a process that was forked meanwhile none of its parent's calls is under way: the handler before is put back as the
+/// process begins.
 #[cfg(unix)]
 mod sigint {
-    use super::Mutex;
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+    use std::sync::{Mutex, PoisonError};
+    use taiga_engine::parallel::fork::PerProcess;
+    use taiga_engine::parallel::interrupt;
 
-    /// The signals that came during fits.
+    /// The signals that came during calls.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     /// [`COUNT`] when Python was last told.
     static TOLD: AtomicU64 = AtomicU64::new(0);
-    /// Whether one of the fits under way has ended for it.
+    /// Whether one of the calls under way has ended for it.
     static USED: AtomicBool = AtomicBool::new(false);
+    /// The action that ours stands for, as long as it does.
+    static REPLACED: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
     /// Tells Python of the last signal, once: its handler runs when its main thread is in Python again.
     pub fn tell_python() {
@@ -141,16 +150,47 @@ mod sigint {
         }
     }
 
+    /// Notes that a call has ended for a signal.
+    pub fn used() {
+        USED.store(true, Ordering::Relaxed);
+    }
+
+    #[derive(Default)]
     struct State {
-        /// The fits under way.
-        fits: usize,
+        /// The calls under way.
+        calls: usize,
         /// What to put back when there are none: the action, and the count when it was replaced.
         previous: Option<(libc::sigaction, u64)>,
     }
-    static STATE: Mutex<State> = Mutex::new(State { fits: 0, previous: None });
+    static STATE: PerProcess<Mutex<State>> = PerProcess::new();
 
     extern "C" fn on_sigint(_: libc::c_int) {
         COUNT.fetch_add(1, Ordering::Relaxed);
+        interrupt::request();
+    }
+
+    /// Runs in a forked process before anything else does, with one thread.
+    unsafe extern "C" fn in_child() {
+        interrupt::withdraw();
+        let replaced = REPLACED.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: null, or an action that is never freed.
+        if let Some(before) = unsafe { replaced.as_ref() }
+            && current().is_some_and(|now| now.sa_sigaction == ours())
+        {
+            install(before);
+        }
+        super::forget_calls();
+    }
+
+    /// Has [`in_child`] run in processes that are forked from now on.
+    fn look_after_children() {
+        static DONE: AtomicBool = AtomicBool::new(false);
+        if !DONE.load(Ordering::Acquire) {
+            // Two threads that come here at once have it run twice, which does no harm.
+            // SAFETY: the handler touches atomics and calls `sigaction`, both allowed in a child of a process with several threads.
+            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+            DONE.store(true, Ordering::Release);
+        }
     }
 
     /// Our handler's address, as `sigaction` holds it.
@@ -181,15 +221,25 @@ mod sigint {
 
     impl Watch {
         pub fn new() -> Self {
-            let mut state = STATE.lock().unwrap_or_else(|e| e.into_inner());
+            look_after_children();
+            let mut state = STATE.get().lock().unwrap_or_else(PoisonError::into_inner);
             let before = COUNT.load(Ordering::Relaxed);
-            state.fits += 1;
-            // Again for a later fit, if the handler has been replaced during an earlier one; a
+            if state.calls == 0 {
+                interrupt::withdraw();
+            }
+            state.calls += 1;
+            // Again for a later call, if the handler has been replaced during an earlier one; a
             // process that ignores the signal goes on ignoring it.
             if let Some(now) = current().filter(|now| now.sa_sigaction != ours() && now.sa_sigaction != libc::SIG_IGN) {
                 let mut action = now;
                 action.sa_sigaction = ours();
                 action.sa_flags = libc::SA_RESTART | (now.sa_flags & libc::SA_ONSTACK);
+                // Never freed: a child may read it at any time. It is the same one nearly always.
+                let known = REPLACED.load(Ordering::Acquire);
+                // SAFETY: null, or an action that is never freed.
+                if unsafe { known.as_ref() }.is_none_or(|k| k.sa_sigaction != now.sa_sigaction || k.sa_flags != now.sa_flags) {
+                    REPLACED.store(Box::into_raw(Box::new(now)), Ordering::Release);
+                }
                 if install(&action) {
                     USED.store(false, Ordering::Relaxed);
                     state.previous = Some((now, before));
@@ -202,7 +252,7 @@ mod sigint {
         pub fn came(&self) -> bool {
             let came = COUNT.load(Ordering::Relaxed) != self.before;
             if came {
-                USED.store(true, Ordering::Relaxed);
+                used();
             }
             came
         }
@@ -210,11 +260,12 @@ mod sigint {
 
     impl Drop for Watch {
         fn drop(&mut self) {
-            let mut state = STATE.lock().unwrap_or_else(|e| e.into_inner());
-            state.fits -= 1;
-            if state.fits > 0 {
+            let mut state = STATE.get().lock().unwrap_or_else(PoisonError::into_inner);
+            state.calls = state.calls.saturating_sub(1);
+            if state.calls > 0 {
                 return;
             }
+            interrupt::withdraw();
             let Some((previous, before)) = state.previous.take() else { return };
             let in_place = current().is_some_and(|now| now.sa_sigaction == ours());
             if in_place && install(&previous) && COUNT.load(Ordering::Relaxed) != before && !USED.load(Ordering::Relaxed) {
@@ -225,23 +276,70 @@ mod sigint {
     }
 }
 
-/// Whether the query of the main thread has been given up: what its fits give is not seen by anybody.
+/// Whether the query of the main thread has been given up: what its calls give is not seen by anybody.
 static ABANDONED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a fit need not begin, because Ctrl-C has ended its query.
-pub fn abandoned() -> bool {
-    ABANDONED.load(Ordering::Acquire)
+/// Begins anew in a forked process: whatever was under way is its parent's.
+fn forget_calls() {
+    ABANDONED.store(false, Ordering::Release);
+    BAR_TAKEN.store(false, Ordering::Release);
 }
 
-/// Decides how Ctrl-C, which has ended a fit, ends its query; true where the fit shall give anything, without an error.
+/// Notes that a call has ended because the engine was asked to end its work.
+pub fn unwound() {
+    sigint::used();
+}
+
+/// Runs the body of the expression `function`, as [`errors::expression`] does, so that Ctrl-C ends it; `long`: whether it may take
+/// longer than some milliseconds. After Ctrl-C in a query that Python will end by a `KeyboardInterrupt` it gives `nothing`, which
+/// nobody then sees, at once for calls that have not begun.
+pub fn expression(
+    function: &str,
+    long: bool,
+    nothing: impl Fn() -> PolarsResult<Series>,
+    body: impl FnOnce() -> PolarsResult<Series>,
+) -> PolarsResult<Series> {
+    if ABANDONED.load(Ordering::Acquire) {
+        return nothing();
+    }
+    let watch = long.then(sigint::Watch::new);
+    let done = errors::expression(function, body);
+    let ended = match done {
+        Err(error) if errors::is_interrupted(&error) && abandon() => nothing(),
+        done => done,
+    };
+    drop(watch);
+    ended
+}
+
+/// So many rows and more may take a call longer than some milliseconds.
+pub const LONG: usize = 1 << 14;
+
+/// Rows of null in the place of what an expression gives, `field`.
+pub fn nulls(field: PolarsResult<Field>, rows: usize) -> PolarsResult<Series> {
+    let field = field?;
+    Ok(Series::full_null(field.name().clone(), rows, field.dtype()))
+}
+
+/// The fields of an expression's inputs, as its plan has them.
+pub fn fields(inputs: &[Series]) -> Vec<Field> {
+    inputs.iter().map(|s| s.field().into_owned()).collect()
+}
+
+/// The rows of what is given row by row: as many as the inputs have, a literal aside.
+pub fn rows(inputs: &[Series]) -> usize {
+    inputs.iter().map(|s| s.len()).find(|n| *n != 1).unwrap_or(1)
+}
+
+/// Decides how Ctrl-C, which has ended a call, ends its query; true where the call shall give anything, without an error.
 ///
 /// Polars makes any error of a plugin a `ComputeError`, and a signal that is passed on as well would raise `KeyboardInterrupt` in
 /// the midst of whatever handles that. But a query that ends without an error returns to Python, which looks for signals
 /// first: so where the one query under way is the main thread's, Python is told, the query comes to its end without further
-/// fits, and `KeyboardInterrupt` is raised in the place of its result. Where it is another thread's, the main
+/// work of ours, and `KeyboardInterrupt` is raised in the place of its result. Where it is another thread's, the main
 /// thread gets its `KeyboardInterrupt` and the query the error; and where nobody can tell, or a file would be written,
 /// there is the error alone.
-pub fn abandon() -> bool {
+fn abandon() -> bool {
     let verdict = Python::try_attach(|py| -> PyResult<String> { py.import("polars_taiga._interrupt")?.call_method0("verdict")?.extract() });
     match verdict.and_then(Result::ok).as_deref() {
         Some("return") => {
@@ -269,11 +367,12 @@ extern "C" fn on_python_again(_: *mut std::ffi::c_void) -> std::ffi::c_int {
     0
 }
 
-/// Elsewhere Ctrl-C is noticed when the fit has ended.
+/// Elsewhere Ctrl-C is noticed when the call has ended.
 #[cfg(not(unix))]
 mod sigint {
     pub struct Watch;
     pub fn tell_python() {}
+    pub fn used() {}
     impl Watch {
         pub fn new() -> Self {
             Watch

@@ -6,9 +6,10 @@ pub mod wanted;
 
 use crate::cache::Cache;
 use crate::columns;
-use crate::errors::{self, expression, guarded};
+use crate::errors::{self, guarded};
 use crate::export::export;
 use crate::fitted::Fitted;
+use crate::monitor::{self, expression};
 use crate::schema;
 use crate::threads::for_blocks;
 use applied::{Applied, Inputs};
@@ -23,6 +24,10 @@ use wanted::Wanted;
 /// more than this does not, so the rows are dealt to threads here, in blocks of [`BLOCK`].
 const PARALLEL_ABOVE: usize = 1 << 18;
 const BLOCK: usize = 1 << 16;
+
+/// So many rows, or a model of so many bytes, may take longer than some milliseconds.
+const LONG: usize = 1 << 10;
+const LARGE: usize = 1 << 20;
 
 /// A model on its device, and the columns that it reads.
 struct Ready {
@@ -213,6 +218,11 @@ fn check(inputs: &[Field], kwargs: &PredictKwargs) -> PolarsResult<()> {
     wanted(json)?.check(|name| by_name.get(name).copied(), || columns.iter().map(|f| f.name().as_str()))
 }
 
+/// The bytes of the only model, 0 where there are several.
+fn model_bytes(models: &Series) -> usize {
+    models.binary().ok().filter(|m| m.len() == 1).and_then(|m| m.get(0)).map_or(0, <[u8]>::len)
+}
+
 fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
     guarded("predict", || {
         check(inputs, &kwargs)?;
@@ -222,7 +232,9 @@ fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Fie
 
 /// `inputs`: the model (one, or one a row), then the columns.
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
-    expression("predict", || {
+    let rows = monitor::rows(inputs);
+    let nothing = || monitor::nulls(prediction_field(&monitor::fields(inputs), kwargs.clone()), rows);
+    expression("predict", rows >= LONG || model_bytes(&inputs[0]) >= LARGE, nothing, || {
         let output = Output::new(&kwargs)?;
         let models = models_of(&inputs[0], MODEL)?;
         let table = Table::new(&inputs[0], &inputs[1..])?;

@@ -2,8 +2,9 @@
 
 use crate::columns::{Numbers, number_type};
 use crate::device::Note;
-use crate::errors::{self, expression, guarded};
+use crate::errors::{self, guarded};
 use crate::export::export;
+use crate::monitor::{self, LONG, expression};
 use crate::schema::is_known;
 use crate::statistics::{check_values, numbers};
 use crate::threads::on_all_threads;
@@ -20,7 +21,7 @@ use taiga_engine::quantize::borders::BorderParams;
 /// More borders than this need 16 bits; these many leave 256 codes.
 const NARROW: usize = 255;
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct BordersKwargs {
     bins: usize,
     method: String,
@@ -57,7 +58,8 @@ fn borders_field(inputs: &[Field], _: BordersKwargs) -> PolarsResult<Field> {
 
 /// The borders of one column as one list.
 fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
-    expression("borders", || {
+    let nothing = || monitor::nulls(borders_field(&monitor::fields(inputs), kwargs.clone()), 1);
+    expression("borders", inputs[0].len() >= LONG, nothing, || {
         let numbers = numbers(&inputs[0])?;
         let borders = fit_borders("borders", &numbers, &kwargs)?;
         let list = Series::new("".into(), borders);
@@ -67,7 +69,7 @@ fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
 
 export!(borders, borders_field, BordersKwargs);
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct QuantizeKwargs {
     #[serde(flatten)]
     fit: BordersKwargs,
@@ -135,7 +137,9 @@ where
 
 /// `inputs`: the values, then the borders where they are given.
 fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
-    expression("quantize", || {
+    let rows = inputs[0].len();
+    let nothing = || monitor::nulls(codes_field(&monitor::fields(inputs), kwargs.clone()), rows);
+    expression("quantize", rows >= LONG, nothing, || {
         let numbers = numbers(&inputs[0])?;
         let borders = match inputs.get(1) {
             Some(given) => given_borders(given, kwargs.fit.bins)?,

@@ -1,8 +1,9 @@
 //! `min_max`, `histogram` and `histogram2d`: each makes one value of whole columns.
 
 use crate::columns::{Numbers, number_type};
-use crate::errors::{self, expression, guarded};
+use crate::errors::{self, guarded};
 use crate::export::export;
+use crate::monitor::{self, LONG, expression};
 use crate::schema::{check_number_field, is_known};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
@@ -98,7 +99,7 @@ fn value(name: &str, number: Option<Number>, dtype: &DataType) -> PolarsResult<S
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct MinMaxKwargs {
     name: Option<String>,
     device: String,
@@ -106,7 +107,8 @@ struct MinMaxKwargs {
 
 /// The smallest and the largest value of one column.
 fn min_max(inputs: &[Series], kwargs: MinMaxKwargs) -> PolarsResult<Series> {
-    expression("min_max", || {
+    let nothing = || monitor::nulls(min_max_field(&monitor::fields(inputs), kwargs.clone()), 1);
+    expression("min_max", inputs[0].len() >= LONG, nothing, || {
         let inputs = [named(&inputs[0], &kwargs.name)];
         let numbers = numbers(&inputs[0])?;
         let found = run(numbers.len(), || with_columns(&kwargs.device, |backend| backend.min_max(&numbers.column())));
@@ -187,7 +189,7 @@ fn name_of(inputs: &[Field], expected: usize) -> PlSmallStr {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct HistogramKwargs {
     params: HistogramParams,
     weighted: bool,
@@ -203,7 +205,8 @@ fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Fi
 
 /// `inputs`: the values, and the weights where there are any.
 fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series> {
-    expression("histogram", || {
+    let nothing = || monitor::nulls(histogram_field(&monitor::fields(inputs), kwargs.clone()), 1);
+    expression("histogram", inputs[0].len() >= LONG, nothing, || {
         let mut columns = columns_of(inputs, 1 + kwargs.weighted as usize)?;
         columns[0] = named(&columns[0], &kwargs.name);
         let values = numbers(&columns[0])?;
@@ -225,7 +228,7 @@ fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series>
 
 export!(histogram, histogram_field, HistogramKwargs);
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Histogram2dKwargs {
     params: Histogram2dParams,
     weighted: bool,
@@ -240,7 +243,8 @@ fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResul
 
 /// `inputs`: a struct of the values of x, those of y, and the weights where there are any.
 fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> PolarsResult<Series> {
-    expression("histogram2d", || {
+    let nothing = || monitor::nulls(histogram2d_field(&monitor::fields(inputs), kwargs.clone()), 1);
+    expression("histogram2d", inputs[0].len() >= LONG, nothing, || {
         let columns = columns_of(inputs, 2 + kwargs.weighted as usize)?;
         let (x, y) = (numbers(&columns[0])?, numbers(&columns[1])?);
         let weights = columns.get(2).map(|w| Numbers::finite(w, "a weight")).transpose()?;

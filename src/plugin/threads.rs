@@ -1,23 +1,26 @@
 //! How many threads, and the pool that everything but a fit shares.
 
 use rayon::prelude::*;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use taiga_engine::parallel::fork::PerProcess;
+use taiga_engine::parallel::{interrupt, pools};
 
 /// As many threads as Polars uses: `POLARS_MAX_THREADS`, else what the machine offers.
 pub fn default_threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    if THREADS.load(Ordering::Relaxed) == 0 {
         let offered = || std::thread::available_parallelism().map_or(1, |n| n.get());
-        std::env::var("POLARS_MAX_THREADS").ok().and_then(|n| n.trim().parse().ok()).filter(|n| *n > 0).unwrap_or_else(offered)
-    })
+        let asked = std::env::var("POLARS_MAX_THREADS").ok().and_then(|n| n.trim().parse().ok()).filter(|n| *n > 0);
+        THREADS.store(asked.unwrap_or_else(offered), Ordering::Relaxed);
+    }
+    THREADS.load(Ordering::Relaxed)
 }
 
 /// Below so many values a second thread costs a fit more than it gives.
 const SERIAL_BELOW: usize = 1 << 14;
 
 /// Fits at work in this process whose threads we chose.
-static FITS: AtomicUsize = AtomicUsize::new(0);
+static FITS: PerProcess<AtomicUsize> = PerProcess::new();
 
 /// The threads of a fit, held while it works: all of them, or where other fits are at work its share. Polars fits the
 /// groups of a `group_by` at the same time, and a tree has so many steps at whose end threads wait for one another
@@ -33,8 +36,8 @@ impl FitThreads {
         if let Some(count) = asked {
             return FitThreads { count, ours: false };
         }
-        let fits = 1 + FITS.fetch_add(1, Ordering::Relaxed);
-        let count = if values < SERIAL_BELOW { 1 } else { (default_threads() / fits).clamp(1, 1024) };
+        let fits = 1 + FITS.get().fetch_add(1, Ordering::Relaxed);
+        let count = if values < SERIAL_BELOW { 1 } else { share(default_threads(), fits) };
         FitThreads { count: count as u32, ours: true }
     }
 
@@ -47,36 +50,50 @@ impl FitThreads {
 impl Drop for FitThreads {
     fn drop(&mut self) {
         if self.ours {
-            FITS.fetch_sub(1, Ordering::Relaxed);
+            FITS.get().fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// The pool for work on whole columns (quantisation, encodings, prediction outside a stream).
-fn pool() -> Option<&'static rayon::ThreadPool> {
-    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
-    POOL.get_or_init(|| {
-        let name = |i| format!("taiga-{i}");
-        rayon::ThreadPoolBuilder::new().num_threads(default_threads()).thread_name(name).build().ok()
-    })
-    .as_ref()
+/// The threads of one of so many fits: an equal share, rounded down to 2^k or 3·2^k where it is large, so that fits that come and
+/// go ask for few different numbers of threads, and find them.
+fn share(threads: usize, fits: usize) -> usize {
+    const EXACT: usize = 8;
+    let share = (threads / fits).clamp(1, 1024);
+    if fits == 1 || share < EXACT {
+        return share;
+    }
+    let power = 1 << share.ilog2();
+    if share >= power + power / 2 { power + power / 2 } else { power }
+}
+
+/// The pool for work on whole columns (quantisation, encodings, prediction outside a stream), where there are threads for it.
+fn pool() -> Option<pools::Pool> {
+    let threads = default_threads();
+    (threads > 1).then(|| pools::pool(threads).ok()).flatten()
 }
 
 /// Runs `body` inside the pool, so that what it deals to threads is dealt to these.
 pub fn on_all_threads<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     match pool() {
         Some(pool) => pool.install(body),
-        None => body(),
+        None => {
+            pools::keep_to_this_thread();
+            body()
+        }
     }
 }
 
 /// `work(start, len)` for consecutive blocks of `block` of `n` rows, on all threads when there is
-/// more than one block; the results in the order of the rows.
+/// more than one block; the results in the order of the rows. Looks before each whether the work is still wanted.
 pub fn for_blocks<T: Send>(n: usize, block: usize, work: impl Fn(usize, usize) -> T + Sync) -> Vec<T> {
-    let one = |start: usize| work(start, block.min(n - start));
+    let one = |start: usize| {
+        interrupt::poll();
+        work(start, block.min(n - start))
+    };
     let starts: Vec<usize> = (0..n).step_by(block.max(1)).collect();
-    match pool() {
-        Some(pool) if starts.len() > 1 => pool.install(|| starts.into_par_iter().map(one).collect()),
-        _ => starts.into_iter().map(one).collect(),
+    match (starts.len() > 1).then(pool).flatten() {
+        Some(pool) => pool.install(|| starts.into_par_iter().map(one).collect()),
+        None => starts.into_iter().map(one).collect(),
     }
 }

@@ -5,9 +5,10 @@ use polars::prelude::*;
 use pyo3::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
+use taiga_engine::parallel::fork::PerProcess;
 
 /// The fits and targets that have been warned of: once in a process, however many groups there are.
-static WARNED: Mutex<BTreeSet<(&str, String)>> = Mutex::new(BTreeSet::new());
+static WARNED: PerProcess<Mutex<BTreeSet<(&str, String)>>> = PerProcess::new();
 
 /// Warns, once for each name, of a target of integers that are all 0 or 1, both of them, which the fit of `function` takes for
 /// numbers because nobody said that they are classes; `classes` says so, `numbers` says that they are none.
@@ -20,7 +21,7 @@ pub fn numbers_for_classes(function: &'static str, target: &Series, classes: &st
     }
     let key = (function, target.name().to_string());
     // Noted before it is said: groups are fitted side by side.
-    if !WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
+    if !WARNED.get().lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
         return Ok(());
     }
     let text = format!(
@@ -32,7 +33,7 @@ pub fn numbers_for_classes(function: &'static str, target: &Series, classes: &st
     // Where Python is on its way out nobody reads warnings. The main thread has released the GIL: it waits for Polars.
     let warned = Python::try_attach(|py| py.import("polars_taiga._warn")?.call_method1("warn", (text,)).map(|_| ()));
     if let Some(Err(error)) = warned {
-        WARNED.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        WARNED.get().lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         return Err(errors::data(error));
     }
     Ok(())

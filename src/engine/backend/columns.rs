@@ -8,6 +8,7 @@ use crate::encoding::combine::combine;
 use crate::encoding::target::{EncodingInput, Plan, TargetParams, category_values, target_encode};
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::parallel::interrupt;
 use crate::quantize::borders::{BorderParams, fit_borders};
 use crate::quantize::codes::{Quantizer, Scratch};
 use crate::stats::{Histogram, Histogram2d, Histogram2dParams, HistogramParams, MinMax, histogram, histogram2d, min_max};
@@ -77,7 +78,10 @@ pub trait ColumnBackend {
 
 /// Calls `work(block, its rows)` for each block of `rows` rows, on all threads where there are several.
 pub(super) fn blocks_of_codes(rows: usize, work: impl Fn(usize, Range<usize>) + Sync) {
-    let one = |block: usize| work(block, block * BLOCK..rows.min((block + 1) * BLOCK));
+    let one = |block: usize| {
+        interrupt::poll();
+        work(block, block * BLOCK..rows.min((block + 1) * BLOCK))
+    };
     match rows.div_ceil(BLOCK) {
         blocks @ 0..2 => (0..blocks).for_each(one),
         blocks => (0..blocks).into_par_iter().for_each(one),

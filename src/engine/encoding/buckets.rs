@@ -12,6 +12,7 @@
 //! ```
 
 use super::distinct::shares;
+use crate::parallel::interrupt::pieces;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -72,8 +73,8 @@ impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
             .par_iter()
             .map(|start| {
                 let mut counts = vec![0u32; count];
-                for row in *start..rows.min(start + share) {
-                    counts[bucket(row)] += 1;
+                for rows in pieces(*start..rows.min(start + share)) {
+                    rows.for_each(|row| counts[bucket(row)] += 1);
                 }
                 counts
             })
@@ -93,10 +94,12 @@ impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
     pub fn for_each(&self, visit: impl Fn(usize, usize) + Sync) {
         self.places.par_iter().enumerate().for_each(|(i, places)| {
             let mut places = places.clone();
-            for row in i * self.share..self.rows.min((i + 1) * self.share) {
-                let place = &mut places[(self.bucket)(row)];
-                visit(row, *place as usize);
-                *place += 1;
+            for rows in pieces(i * self.share..self.rows.min((i + 1) * self.share)) {
+                for row in rows {
+                    let place = &mut places[(self.bucket)(row)];
+                    visit(row, *place as usize);
+                    *place += 1;
+                }
             }
         });
     }

@@ -12,6 +12,7 @@
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::pages;
+use crate::parallel::interrupt::pieces;
 use rayon::prelude::*;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
@@ -260,13 +261,13 @@ impl Chunks {
         self.starts[self.starts.len() - 1]
     }
 
-    /// The parts of `rows`: chunk and rows inside it.
+    /// The parts of `rows`: chunk and rows inside it, no more than are read between two looks whether the work is still wanted.
     pub fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let first = self.starts.partition_point(|s| *s <= rows.start).saturating_sub(1);
         let chunks = (first..self.starts.len() - 1).take_while(move |c| self.starts[*c] < rows.end);
-        chunks.map(move |c| {
+        chunks.flat_map(move |c| {
             let (start, end) = (self.starts[c], self.starts[c + 1]);
-            (c, rows.start.max(start) - start..rows.end.min(end) - start)
+            pieces(rows.start.max(start) - start..rows.end.min(end) - start).map(move |rows| (c, rows))
         })
     }
 }

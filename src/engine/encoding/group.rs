@@ -7,6 +7,7 @@ use super::buckets::Word;
 use super::distinct::shares;
 use super::sort::{pair, sort_pairs};
 use super::statistic::{Moments, Statistic};
+use crate::parallel::interrupt::pieces;
 use rayon::prelude::*;
 
 /// Memory of the tables of all threads together, in bytes a row; more and fewer threads get one.
@@ -85,8 +86,8 @@ pub(super) fn totals<S: Statistic>(statistic: &S, rows: usize, cells: usize, cel
     let starts: Vec<usize> = (0..rows).step_by(share).collect();
     let table = |start: &usize| {
         let mut table = vec![S::Sum::default(); cells];
-        for row in *start..rows.min(start + share) {
-            table[cell(row)] += statistic.of(row);
+        for rows in pieces(*start..rows.min(start + share)) {
+            rows.for_each(|row| table[cell(row)] += statistic.of(row));
         }
         table
     };

@@ -4,6 +4,7 @@ use super::categories::{Categories, Labels};
 use super::distinct::{BATCH, Slots, WARM};
 use crate::error::{Error, Result};
 use crate::numerics::hash::Seeded;
+use crate::parallel::interrupt;
 
 /// Categories with a table from label to code. Values that are not among them have no code.
 ///
@@ -106,6 +107,7 @@ impl Lookup {
         let null = self.null().unwrap_or(unseen);
         let mut batch: Vec<Option<(V, u64)>> = Vec::with_capacity(BATCH);
         loop {
+            interrupt::poll();
             batch.clear();
             batch.extend(values.by_ref().take(BATCH).map(|value| value.map(|v| (v, hash(&v)))));
             if batch.is_empty() {

@@ -14,6 +14,7 @@ use super::buckets::{Buckets, Scratch, Word, bucket_bits};
 use super::group::{Smoothing, tables_for};
 use super::statistic::Statistic;
 use crate::pages;
+use crate::parallel::interrupt::{self, pieces};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,6 +78,7 @@ pub(super) fn by_fold<S: Statistic>(
     let fold = |row: usize| folds[row];
     let scan = |dealt: &Dealt<S::Over<'_>>, ranges: &[Range<usize>]| {
         ranges.par_iter().for_each(|places| {
+            interrupt::poll();
             let mut table = vec![S::Sum::default(); cells];
             let mut all = vec![S::Sum::default(); cells / count];
             let cell = |place: usize| {
@@ -125,17 +127,19 @@ fn in_row_order<S: Statistic>(statistic: &S, codes: &[u32], categories: usize, s
     let all_but_last = rows.div_ceil(share).saturating_sub(1);
     let sums = |i: usize| {
         let mut table = vec![S::Sum::default(); categories];
-        for row in i * share..(i + 1) * share {
-            table[codes[row] as usize] += statistic.of(row);
+        for rows in pieces(i * share..(i + 1) * share) {
+            rows.for_each(|row| table[codes[row] as usize] += statistic.of(row));
         }
         table
     };
     let tables = before((0..all_but_last).into_par_iter().map(sums).collect(), categories);
     out.par_chunks_mut(share).zip(tables).enumerate().for_each(|(i, (out, mut table))| {
-        for (row, out) in (i * share..).zip(out) {
-            let sum = &mut table[codes[row] as usize];
-            *out += smoothing.value(statistic.read(*sum));
-            *sum += statistic.of(row);
+        for rows in pieces(0..out.len()) {
+            for (row, out) in (i * share + rows.start..).zip(&mut out[rows]) {
+                let sum = &mut table[codes[row] as usize];
+                *out += smoothing.value(statistic.read(*sum));
+                *sum += statistic.of(row);
+            }
         }
     });
 }
@@ -207,14 +211,16 @@ fn scan_in_order<S: Statistic>(dealt: &Dealt<'_, S>, buckets: &[Range<usize>], c
     let Some((_, but_last)) = shares.split_last() else { return };
     let sums = |buckets: &&[Range<usize>]| {
         let mut table = vec![S::Sum::default(); categories];
-        for place in buckets.iter().cloned().flatten() {
-            table[dealt.code(place)] += dealt.statistic.of(place);
+        for places in buckets.iter().cloned() {
+            interrupt::poll();
+            places.for_each(|place| table[dealt.code(place)] += dealt.statistic.of(place));
         }
         table
     };
     let tables = before(but_last.par_iter().map(sums).collect(), categories);
     shares.par_iter().zip(tables).for_each_init(Scratch::default, |scratch, (buckets, mut table)| {
         for places in *buckets {
+            interrupt::poll();
             for pair in scratch.order(dealt.keys(places.clone()), bits) {
                 let place = places.start + *pair as u32 as usize;
                 dealt.visit(place, &mut table[dealt.code(place)], smoothing);
@@ -234,6 +240,7 @@ fn scan_by_category<S: Statistic>(
 ) {
     let cells = (categories >> bits) + 1;
     buckets.par_iter().for_each_init(Scratch::default, |scratch, places| {
+        interrupt::poll();
         let mut table = vec![S::Sum::default(); cells];
         let mut visit = |place: usize| dealt.visit(place, &mut table[dealt.code(place) >> bits], smoothing);
         if sorted {

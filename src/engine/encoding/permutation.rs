@@ -5,6 +5,7 @@
 use super::buckets::{Buckets, Scratch, Word, bucket_bits};
 use crate::numerics::random::Random;
 use crate::pages;
+use crate::parallel::interrupt;
 use rayon::prelude::*;
 
 /// What a row is sorted by.
@@ -74,6 +75,7 @@ impl Dealt {
     /// Calls `visit(rank, place in the pairs)` for each row.
     fn for_each(&self, visit: impl Fn(usize, usize) + Sync) {
         (0..self.ends.len()).into_par_iter().for_each_init(Scratch::default, |scratch, i| {
+            interrupt::poll();
             let start = i.checked_sub(1).map_or(0, |before| self.ends[before]);
             let keys = self.pairs[start..self.ends[i]].iter().map(|pair| (pair >> 32) as u32);
             for (rank, pair) in scratch.order(keys, 32 - self.bits).iter().enumerate() {

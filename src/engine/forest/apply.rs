@@ -7,6 +7,7 @@ use crate::encoding::Lookup;
 use crate::error::Result;
 use crate::model::apply::bind;
 use crate::model::search::{MAX_SLOT_BORDERS, Scratch, Search};
+use crate::parallel::interrupt;
 use crate::tree::model::Child;
 
 /// The most rows that are read at a time, and the most bytes of their codes: so many meet a tree while it lies in the second
@@ -17,6 +18,8 @@ const BYTES: usize = 1 << 18;
 /// Rows that are read at a time where many features are asked about, unless their values would take more than so many bytes.
 const FEW_ROWS: usize = 512;
 const MANY_BYTES: usize = 1 << 24;
+/// Trees that a block of rows meets between two looks whether the predictions are still wanted.
+const TREES: usize = 16;
 
 /// Rows that walk side by side, so that the memory's answers to some overlap with those to others.
 const SIDE: usize = 16;
@@ -274,6 +277,9 @@ impl Predictor {
             let n = self.block.min(rows - start);
             self.read(columns, start, n, &mut block);
             for tree in 0..self.forest.trees.len() {
+                if tree % TREES == 0 {
+                    interrupt::poll();
+                }
                 self.walk(tree, &block, &mut leaves[..n.next_multiple_of(SIDE)]);
                 visit(start, tree, &leaves[..n]);
             }

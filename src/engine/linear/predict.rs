@@ -8,6 +8,7 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::numerics::math::{sigmoid_in_place, softmax_in_place};
+use crate::parallel::interrupt::pieces;
 use std::collections::HashMap;
 
 /// Up to so many cells, or so many for each coefficient, the coefficients stand in an array by feature number.
@@ -195,7 +196,7 @@ impl Predictor {
 fn add<'w>(out: &mut [Vec<f64>], csr: &Csr<'_>, weights: impl Fn(u64) -> Option<&'w [f32]>) {
     let mut row = 0;
     for piece in &csr.pieces {
-        for i in 0..piece.rows() {
+        for i in pieces(0..piece.rows()).flatten() {
             for at in piece.span(i) {
                 let number = match &piece.keys {
                     Keys::Narrow(k) => k[at] as u64,

@@ -7,6 +7,10 @@ use crate::column::Column;
 use crate::encoding::Lookup;
 use crate::error::{Error, Result};
 use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
+use crate::parallel::interrupt;
+
+/// Trees that a block of rows meets between two looks whether the predictions are still wanted.
+const TREES: usize = 64;
 
 /// A model made ready to be applied many times: its splits become tests of bytes, which run on
 /// many rows at once (the idea of CatBoost's evaluator of oblivious trees, for both kinds of tree).
@@ -101,6 +105,9 @@ impl Predictor {
             let n = BLOCK.min(rows - start);
             self.plan.read(columns, start, n, &mut block);
             for tree in 0..self.model.trees.len() {
+                if tree % TREES == 0 {
+                    interrupt::poll();
+                }
                 self.plan.leaves(tree, &block, &mut leaves);
                 visit(start, n, tree, &leaves);
             }

@@ -4,6 +4,7 @@
 //! in f32 (an f32 column, small integers, flags) is sorted as 32-bit keys, in half the time.
 
 use crate::error::Result;
+use crate::parallel::interrupt::{ROWS, poll};
 
 /// A value that at least as many rows have as an average bin holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,9 +253,12 @@ fn sort<K: Key>(keys: &mut Vec<K>, other: &mut Vec<K>) {
     }
     let passes = K::BITS.div_ceil(RADIX_BITS) as usize;
     let mut counts = vec![[0usize; RADIX]; passes];
-    for &k in keys.iter() {
-        for (pass, counts) in counts.iter_mut().enumerate() {
-            counts[k.digit(pass as u32 * RADIX_BITS)] += 1;
+    for keys in keys.chunks(ROWS) {
+        poll();
+        for &k in keys {
+            for (pass, counts) in counts.iter_mut().enumerate() {
+                counts[k.digit(pass as u32 * RADIX_BITS)] += 1;
+            }
         }
     }
     for (pass, counts) in counts.iter_mut().enumerate() {
@@ -266,10 +270,13 @@ fn sort<K: Key>(keys: &mut Vec<K>, other: &mut Vec<K>) {
         for c in counts.iter_mut() {
             next += std::mem::replace(c, next);
         }
-        for &k in keys.iter() {
-            let at = &mut counts[k.digit(shift)];
-            other[*at] = k;
-            *at += 1;
+        for keys in keys.chunks(ROWS) {
+            poll();
+            for &k in keys {
+                let at = &mut counts[k.digit(shift)];
+                other[*at] = k;
+                *at += 1;
+            }
         }
         std::mem::swap(keys, other);
     }

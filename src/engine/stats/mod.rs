@@ -7,7 +7,8 @@
 //!
 //! Functions use the rayon pool that they are called in, for columns of [`PARALLEL_FROM`] rows or
 //! more, and the caller's thread below that; no result depends on how many threads there are.
-//! A missing value, null or NaN, never counts.
+//! A missing value, null or NaN, never counts. Between blocks of rows they look whether they are still wanted
+//! ([`interrupt`](crate::parallel::interrupt)).
 //!
 //! ```text
 //! column ─► smallest, largest ─► edges ─► the bin of each value ─► counters of each thread ─► Σ
@@ -29,6 +30,7 @@ pub use histogram::{Heights, Histogram, histogram};
 pub use histogram2d::{Histogram2d, histogram2d};
 pub use min_max::{MinMax, Number, min_max};
 
+use crate::parallel::interrupt;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,6 +52,7 @@ fn each_thread<R: Send>(rows: usize, work: impl Fn(&mut dyn Iterator<Item = Rang
     let next = AtomicUsize::new(0);
     let run = |_| {
         let mut own = std::iter::from_fn(|| {
+            interrupt::poll();
             let start = next.fetch_add(1, Ordering::Relaxed) * BLOCK;
             (start < rows).then(|| start..rows.min(start + BLOCK))
         });
@@ -61,7 +64,10 @@ fn each_thread<R: Send>(rows: usize, work: impl Fn(&mut dyn Iterator<Item = Rang
 /// `work` for each block of `rows` rows on all threads; `add` gets the results in block order, on
 /// the caller's thread. No more than a few blocks a thread are held at a time.
 fn in_block_order<R: Send>(rows: usize, work: impl Fn(Range<usize>) -> R + Sync, mut add: impl FnMut(R)) {
-    let block = |b: usize| b * BLOCK..rows.min((b + 1) * BLOCK);
+    let block = |b: usize| {
+        interrupt::poll();
+        b * BLOCK..rows.min((b + 1) * BLOCK)
+    };
     let blocks = rows.div_ceil(BLOCK);
     if rows < PARALLEL_FROM {
         (0..blocks).for_each(|b| add(work(block(b))));

@@ -77,3 +77,27 @@ fn pairs_are_sorted_stably_by_the_bits_asked_for() {
         assert_eq!(gpu.download(&to.1)[..n], pairs.into_iter().map(|p| p.1).collect::<Vec<u32>>());
     }
 }
+
+/// Proves that a process forked from one that has used a GPU is told to be spawned, and that `"auto"` is the CPU there.
+#[test]
+#[cfg(unix)]
+#[ignore = "needs a GPU: make test-cuda"]
+fn a_forked_process_is_told_to_spawn() {
+    let gpu = gpu();
+    drop(gpu.queue.alloc::<u8>("a test", 1 << 20).expect("room"));
+    // SAFETY: the child has this thread alone; it runs what is tested, and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let told = Device::parse("cuda").is_err_and(|e| e.to_string().contains("spawn") && e.to_string().contains("`device`"));
+        let said = device_info().unavailable.is_some_and(|why| why.contains("spawn"));
+        let auto = Device::parse("auto") == Ok(Device::Auto);
+        // SAFETY: ends the process.
+        unsafe { libc::_exit((!told) as i32 + 2 * (!said) as i32 + 4 * (!auto) as i32) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for a process that is ours.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the forked process: {status:#x}");
+    drop(gpu.queue.alloc::<u8>("a test", 1 << 20).expect("the parent goes on"));
+}

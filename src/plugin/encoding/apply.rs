@@ -3,9 +3,10 @@
 use super::values_type;
 use crate::cache::Cache;
 use crate::categories::{check_kind, check_type, lookup_codes};
-use crate::errors::{self, expression, guarded};
+use crate::errors::{self, guarded};
 use crate::export::export;
 use crate::fitted::unlabelled;
+use crate::monitor::{self, LONG, expression};
 use crate::predict::{check_models, distinct_models, models_of, wanted};
 use crate::schema::is_known;
 use crate::threads::for_blocks;
@@ -20,7 +21,7 @@ const BLOCK: usize = 1 << 16;
 
 static ENCODERS: Cache<TargetEncoder> = Cache::new();
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct EncodeKwargs {
     /// The classes that name the fields where there is a value for each.
     classes: Option<Vec<String>>,
@@ -112,7 +113,9 @@ fn encode_field(inputs: &[Field], kwargs: EncodeKwargs) -> PolarsResult<Field> {
 
 /// `inputs`: the column, then the encoder (one, or one a row).
 fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
-    expression("encode", || {
+    let rows = monitor::rows(inputs);
+    let nothing = || monitor::nulls(encode_field(&monitor::fields(inputs), kwargs.clone()), rows);
+    expression("encode", rows >= LONG, nothing, || {
         let encoders = models_of(&inputs[1], ENCODER)?;
         let classes = kwargs.classes.as_deref();
         let mut series = inputs[0].clone();

@@ -1,6 +1,6 @@
 //! What Python asks before there is a query.
 
-use crate::model::{Problems, guarded, problems, python_error};
+use crate::model::{Problems, detached, problems, python_error};
 use crate::predict::wanted::Wanted;
 use pyo3::prelude::*;
 use taiga_engine::encoding::TargetEncoder;
@@ -18,8 +18,8 @@ type Description = (Vec<String>, Option<Vec<String>>, Vec<String>, String);
 
 /// What Python must know of an encoder.
 #[pyfunction]
-pub fn describe_encoder(bytes: &[u8]) -> PyResult<Description> {
-    guarded(|| {
+pub fn describe_encoder(py: Python<'_>, bytes: &[u8]) -> PyResult<Description> {
+    detached(py, || {
         let encoder = TargetEncoder::from_bytes(bytes).map_err(python_error)?;
         let wanted = Wanted::of_categories(encoder.columns().iter().map(|c| (c.name(), c.lookup().categories().kind())));
         let names = encoder.columns().iter().map(|c| c.name().to_string()).collect();

@@ -161,9 +161,7 @@ pub fn order(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
     if own_order && categories::ascends(series)? {
         return Ok(None);
     }
-    let options = SortOptions { maintain_order: true, ..Default::default() };
-    let order: Vec<u32> = series.arg_sort(options).iter().map(Option::unwrap_or_default).collect();
-    Ok(Some(order))
+    categories::sorted(series).map(Some)
 }
 
 /// The fold of each row, numbered by first appearance, and how many there are.

@@ -4,24 +4,20 @@ mod crew;
 mod sync;
 
 use crate::error::{Error, Result};
+use crate::parallel::{fork, interrupt, pools};
 use crew::Crew;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-/// A fixed number of threads; member `t` always does share `t`.
+/// A fixed number of threads; member `t` always does share `t`. They come from [`pools`], and go back there.
 pub struct Team {
-    pool: Option<Arc<rayon::ThreadPool>>,
+    pool: Option<pools::Pool>,
     size: usize,
     /// For [`Team::step`]; none until the first.
     crew: Mutex<Option<Crew>>,
+    /// The process that it was made in ([`fork::generation`]).
+    generation: u32,
 }
-
-/// Pools by their number of threads, kept because fits come in series.
-static POOLS: Mutex<Option<HashMap<usize, Arc<rayon::ThreadPool>>>> = Mutex::new(None);
-
-/// Crews that no team has, by the size of team that they are for: no more than one of each size.
-static CREWS: Mutex<Option<HashMap<usize, Crew>>> = Mutex::new(None);
 
 impl Team {
     /// A team of `size` threads.
@@ -29,22 +25,9 @@ impl Team {
     /// # Errors
     /// When the system gives no threads.
     pub fn new(size: usize) -> Result<Team> {
-        if size <= 1 {
-            return Ok(Team { pool: None, size: 1, crew: Mutex::new(None) });
-        }
-        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-        let pools = pools.get_or_insert_with(HashMap::new);
-        if let Some(pool) = pools.get(&size) {
-            return Ok(Team { pool: Some(pool.clone()), size, crew: Mutex::new(None) });
-        }
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(size)
-            .thread_name(|i| format!("taiga-{i}"))
-            .build()
-            .map_err(|e| Error::parameter("n_threads", format!("{size} threads could not be started: {e}")))?;
-        let pool = Arc::new(pool);
-        pools.insert(size, pool.clone());
-        Ok(Team { pool: Some(pool), size, crew: Mutex::new(None) })
+        let none = |e| Error::parameter("n_threads", format!("{size} threads could not be started: {e}"));
+        let pool = (size > 1).then(|| pools::pool(size)).transpose().map_err(none)?;
+        Ok(Team { pool, size: size.max(1), crew: Mutex::new(None), generation: fork::generation() })
     }
 
     /// The number of threads.
@@ -61,7 +44,8 @@ impl Team {
     }
 
     /// `make(i)` for `0..n`, each by whichever member is free; the results in order. `memory()` is
-    /// what a member uses again from one to the next.
+    /// what a member uses again from one to the next. Looks before each whether the work is still wanted
+    /// ([`interrupt::poll`]).
     pub fn deal<M, R: Send>(&self, n: usize, memory: impl Fn() -> M + Sync, make: impl Fn(&mut M, usize) -> R + Sync) -> Vec<R> {
         let next = AtomicUsize::new(0);
         let shares = self.each(|_| {
@@ -71,6 +55,7 @@ impl Team {
                 if i >= n {
                     return mine;
                 }
+                interrupt::poll();
                 mine.push((i, make(&mut memory, i)));
             }
         });
@@ -111,8 +96,7 @@ impl Team {
         }
         let mut own = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
         if own.is_none() {
-            let free = CREWS.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|crews| crews.remove(&self.size));
-            *own = free.or_else(|| Crew::new(self.size - 1).ok());
+            *own = pools::take(self.size - 1).or_else(|| Crew::new(self.size - 1).ok());
         }
         let Some(crew) = own.as_mut() else { return self.each(share) };
         let results: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
@@ -128,8 +112,12 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         let Some(crew) = self.crew.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        let mut crews = CREWS.lock().unwrap_or_else(PoisonError::into_inner);
-        crews.get_or_insert_with(HashMap::new).entry(self.size).or_insert(crew);
+        if self.generation == fork::generation() {
+            pools::keep(crew, self.size - 1);
+        } else {
+            // Its threads are those of the process that this one was forked from: nobody would answer.
+            std::mem::forget(crew);
+        }
     }
 }
 
@@ -164,11 +152,11 @@ mod tests {
         let team = Team::new(3).unwrap();
         let (hold, held) = std::sync::mpsc::channel::<()>();
         let held = Mutex::new(held);
-        let pool = team.pool.clone().unwrap();
-        let waiting = Arc::new(std::sync::Barrier::new(3));
+        let pool = team.pool.as_ref().unwrap();
+        let waiting = std::sync::Arc::new(std::sync::Barrier::new(3));
         std::thread::scope(|scope| {
             for _ in 0..2 {
-                let (pool, waiting, held) = (&pool, waiting.clone(), &held);
+                let (waiting, held) = (waiting.clone(), &held);
                 scope.spawn(move || {
                     pool.install(|| {
                         waiting.wait();

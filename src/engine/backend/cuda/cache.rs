@@ -110,11 +110,13 @@ impl Cache {
         drop(dropped);
     }
 
-    /// Frees what nobody uses at the moment, and waits until it is free; gives whether there was any.
+    /// Frees what nobody uses at the moment, pinned memory of the host too, and waits until it is free; gives whether there was any
+    /// column.
     ///
     /// # Errors
     /// [`crate::Error::Device`].
     pub fn clear(&self, gpu: &Gpu) -> Result<bool> {
+        gpu.slots.clear();
         let dropped = self.locked().shrink(0);
         let streams: Vec<Arc<CudaStream>> = dropped.iter().map(|e| e.stored.stream().clone()).collect();
         drop(dropped);
@@ -200,7 +202,8 @@ impl Cache {
             inner.entries.entry(shape).or_default().insert(fingerprint, entry);
             inner.bytes += bytes;
             if !std::mem::replace(&mut inner.watched, true) {
-                std::thread::spawn(|| gpu.cache.watch());
+                // Where there is no thread to be had they stay until there is no room.
+                inner.watched = std::thread::Builder::new().name("taiga-cache".into()).spawn(|| gpu.cache.watch()).is_ok();
             }
             dropped
         };

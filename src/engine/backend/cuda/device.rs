@@ -6,10 +6,12 @@ use super::memory::{granted, is_short};
 use super::upload::Slots;
 use crate::backend::{DeviceInfo, DevicesInfo};
 use crate::error::{DeviceFault, Error, Result};
+use crate::parallel::fork::{PerProcess, generation};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError, result};
 use cudarc::nvrtc::Ptx;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The driver that the kernels' compiler asks for, as `cuDriverGetVersion` counts: CUDA 13.0.
@@ -68,10 +70,29 @@ struct Driver {
     devices: u32,
 }
 
-/// Looks for the driver, once.
-fn find_driver() -> &'static std::result::Result<Driver, (Option<i32>, String)> {
-    static DRIVER: OnceLock<std::result::Result<Driver, (Option<i32>, String)>> = OnceLock::new();
-    DRIVER.get_or_init(|| {
+/// The driver, or its version where it has one, and why it can't be used.
+type FoundDriver = std::result::Result<Driver, (Option<i32>, String)>;
+
+/// Notes that this process uses CUDA from now on.
+///
+/// # Errors
+/// Where a process that it was forked from did: the driver's state is that process's, and no call finds its threads here.
+fn begin() -> std::result::Result<(), String> {
+    /// The generation of the first process that did, plus one.
+    static BEGUN: AtomicU32 = AtomicU32::new(0);
+    let own = generation().wrapping_add(1).max(1);
+    match BEGUN.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst) {
+        Err(first) if first != own => Err("this process was forked from one that has used CUDA, which does not survive a fork: start \
+             processes by the method \"spawn\" (multiprocessing.get_context(\"spawn\"))"
+            .into()),
+        _ => Ok(()),
+    }
+}
+
+/// Looks for the driver, once in a process.
+fn find_driver() -> &'static FoundDriver {
+    static DRIVER: PerProcess<OnceLock<FoundDriver>> = PerProcess::new();
+    DRIVER.get().get_or_init(|| {
         // SAFETY: looks for the library by name; loading NVIDIA's driver has no other effect.
         if !unsafe { sys::is_culib_present() } {
             return Err((None, "no NVIDIA driver was found (looked for the library libcuda)".into()));
@@ -89,6 +110,7 @@ fn find_driver() -> &'static std::result::Result<Driver, (Option<i32>, String)> 
                 format!("the NVIDIA driver is too old: it supports CUDA {is}, and CUDA {must} or newer is needed"),
             ));
         }
+        begin().map_err(|why| (Some(version), why))?;
         let devices = result::init().and_then(|()| result::device::get_count());
         match devices {
             Ok(0) | Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => {
@@ -157,9 +179,9 @@ impl Gpu {
     ///
     /// # Errors
     /// [`Error::Parameter`] for `device`: no driver, one that is too old, no GPU or none of that number,
-    /// one that is too old; [`Error::Device`] for one that failed before.
+    /// one that is too old, a process forked from one that has used CUDA; [`Error::Device`] for one that failed before.
     pub fn get(number: Option<u32>) -> Result<&'static Gpu> {
-        static GPUS: Mutex<Vec<&'static Gpu>> = Mutex::new(Vec::new());
+        static GPUS: PerProcess<Mutex<Vec<&'static Gpu>>> = PerProcess::new();
         let asked = number.map_or("\"cuda\"".into(), |n| format!("\"cuda:{n}\""));
         let unavailable = |why: &str| Error::parameter("device", format!("{asked}: {why}; use \"cpu\" or \"auto\" to do without"));
         let driver = find_driver().as_ref().map_err(|(_, why)| unavailable(why))?;
@@ -168,7 +190,7 @@ impl Gpu {
             let found = if driver.devices == 1 { "1 GPU, cuda:0".into() } else { format!("{} GPUs, from cuda:0 on", driver.devices) };
             return Err(unavailable(&format!("the NVIDIA driver finds {found}")));
         }
-        let mut gpus = locked(&GPUS);
+        let mut gpus = locked(GPUS.get());
         let gpu = match gpus.iter().find(|g| g.number == number) {
             Some(gpu) => gpu,
             None => {

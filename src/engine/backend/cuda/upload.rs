@@ -18,7 +18,8 @@ use crate::error::{Error, Result};
 use cudarc::driver::{CudaEvent, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, result};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Bytes of a slot, and of a piece: as many rows for each type as make a multiple of 64.
 pub const PIECE: usize = 4 << 20;
@@ -26,8 +27,14 @@ pub const PIECE: usize = 4 << 20;
 /// Threads that copy: as many as it takes to keep the bus busy (6 reach 49 GB/s, 8 and more 52).
 pub(super) const MOST_THREADS: usize = 16;
 
-/// Slots that wait for the next upload, at most: those of one; 64 MiB.
+/// Slots that wait for the next upload, at most: those of one; 128 MiB.
 const MOST_SLOTS: usize = 2 * MOST_THREADS;
+
+/// The share of the host's free memory that waiting slots take at most, looked at anew whenever one is pinned and while they wait.
+const SHARE: u64 = 64;
+
+/// How long a slot waits that nobody uses.
+const KEPT: Duration = Duration::from_secs(60);
 
 /// So much and less goes without slots.
 pub(super) const SMALL: usize = 256 << 10;
@@ -51,26 +58,83 @@ impl Drop for Slot {
     }
 }
 
-/// The slots of a GPU that no upload uses.
+/// The slots of a GPU that no upload uses: the only memory of the host that outlives a call on a GPU.
 #[derive(Default)]
-pub struct Slots(Mutex<Vec<Slot>>);
+pub struct Slots(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    /// The one used last is the last.
+    slots: Vec<(Slot, Instant)>,
+    /// How many may wait.
+    most: usize,
+    watched: bool,
+}
+
+/// How many slots may wait, by what the host has free.
+fn most_slots() -> usize {
+    let share = |free: u64| usize::try_from(free / SHARE / PIECE as u64).unwrap_or(usize::MAX);
+    crate::memory::available().map_or(MOST_SLOTS, share).min(MOST_SLOTS)
+}
 
 impl Slots {
+    fn locked(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(&self, gpu: &Gpu) -> std::result::Result<Slot, DriverError> {
-        if let Some(slot) = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+        if let Some((slot, _)) = self.locked().slots.pop() {
             return Ok(slot);
         }
         granted()?;
+        let most = most_slots();
+        self.locked().most = most;
         let sent = gpu.context.new_event(None)?;
         // SAFETY: a new allocation, freed by the slot. The context is bound by the line before.
         let memory = unsafe { result::malloc_host(PIECE, 0) }?.cast();
         Ok(Slot { memory, sent })
     }
 
-    fn give_back(&self, slot: Slot) {
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() < MOST_SLOTS {
-            slots.push(slot);
+    /// Keeps a slot of `gpu` for the next upload, where there may be one more.
+    fn give_back(gpu: &'static Gpu, slot: Slot) {
+        let mut waiting = gpu.slots.locked();
+        if waiting.slots.len() < waiting.most {
+            waiting.slots.push((slot, Instant::now()));
+            if !waiting.watched {
+                // Where there is no thread to be had they stay.
+                waiting.watched = std::thread::Builder::new().name("taiga-pinned".into()).spawn(|| gpu.slots.watch()).is_ok();
+            }
+        } else {
+            // The driver may be waited for.
+            drop(waiting);
+            drop(slot);
+        }
+    }
+
+    /// Frees all that wait.
+    pub(super) fn clear(&self) {
+        let slots = std::mem::take(&mut self.locked().slots);
+        drop(slots);
+    }
+
+    /// Frees slots when their time is over, or when the host has become short of memory, until there are none.
+    fn watch(&self) {
+        loop {
+            std::thread::sleep(KEPT / 6);
+            let most = most_slots();
+            let mut waiting = self.locked();
+            waiting.most = most;
+            let over = waiting.slots.iter().filter(|(_, since)| since.elapsed() >= KEPT).count();
+            // The first ones have waited longest.
+            let over = over.max(waiting.slots.len().saturating_sub(most));
+            let freed: Vec<(Slot, Instant)> = waiting.slots.drain(..over).collect();
+            waiting.watched = !waiting.slots.is_empty();
+            let done = !waiting.watched;
+            drop(waiting);
+            drop(freed);
+            if done {
+                return;
+            }
         }
     }
 }
@@ -168,7 +232,7 @@ impl Queue {
                 Ok(())
             };
             let result = send();
-            slots.into_iter().flatten().for_each(|slot| self.gpu().slots.give_back(slot));
+            slots.into_iter().flatten().for_each(|slot| Slots::give_back(self.gpu(), slot));
             result
         };
         // Threads of their own: rayon's could pick up another query's work while this one waits.
@@ -214,7 +278,7 @@ impl Queue {
             std::ptr::copy_nonoverlapping(memory.as_ptr(), out.as_mut_ptr().cast(), bytes);
             out.set_len(from.len());
         }
-        self.gpu().slots.give_back(slot);
+        Slots::give_back(self.gpu(), slot);
         Ok(out)
     }
 
@@ -237,7 +301,7 @@ impl Queue {
                 slot.sent.synchronize()?;
                 // SAFETY: the slot's memory is PIECE bytes that nobody else uses, and the copy into it is done.
                 piece.copy_from_slice(unsafe { std::slice::from_raw_parts(slot.memory, piece.len()) });
-                self.gpu().slots.give_back(slot);
+                Slots::give_back(self.gpu(), slot);
                 Ok(())
             };
             loop {

@@ -1,0 +1,176 @@
+"""Ctrl-C ends everything that takes long, not fits alone; and other threads of Python run meanwhile."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGINT is sent the POSIX way")
+
+# Tables of many columns and rows that take little memory: the same buffers again and again. `n` is how often.
+WORK = """
+import signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import polars as pl, polars_taiga as tg
+# Whoever runs the tests in the background of a shell hands SIGINT down as ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+ROWS = 2_000_000
+i = pl.int_range(ROWS, eager=True)
+rows = pl.DataFrame({"x": (i * 7919 % 100_003).cast(pl.Float32), "y": i % 3 == 0, "k": i * 31 % 50_021, "r": -i})
+rows = rows.with_columns(s=pl.col("k").cast(pl.String))
+def wide(column, n):
+    return rows.select("y", *(pl.col(column).alias(f"{column}{j}") for j in range(n)))
+def tall(columns, n, copies):
+    wide = rows.select(*(pl.col(columns).alias(f"{columns}{j}") for j in range(n)))
+    return pl.concat([wide] * copies, rechunk=False)
+def sums(exprs):
+    return [e.sum().alias(str(j)) for j, e in enumerate(exprs)]
+def forest():
+    few = rows.head(20_000).with_columns(z=(pl.col("k") * 7919 % 1009).cast(pl.Float64))
+    return few.taiga.fit_forest("z", "x", "k", trees=200, progress=False)
+def sparse():
+    few = rows.head(2_000).select("y", f=pl.concat_list(pl.col("k") % 100, pl.col("k") % 77 + 100))
+    return few.taiga.fit_sparse_lr("y", "f", progress=False)
+work = sys.argv[1]
+if work in ("predict", "streaming", "groups"):
+    model, table = forest(), pl.concat([rows] * 4, rechunk=False)
+if work == "linear":
+    model, lists = sparse(), rows.select(f=pl.concat_list(*(pl.col("k") % (50 + j) + 50 * j for j in range(20))))
+if work == "encode":
+    encoder = rows.head(100_000).select(tg.fit_target_encoder("s", target="y")).item()
+def run(n):
+    if work == "predict":  # one call
+        return table.head(n * 80_000).select(tg.predict(model, "x", "k").sum())
+    if work == "streaming":  # a call a morsel
+        return table.head(n * 80_000).lazy().select(tg.predict(model, "x", "k").sum()).collect(engine="streaming")
+    if work == "groups":
+        groups = table.head(n * 80_000).group_by(pl.int_range(pl.len()) // 20_000)
+        return groups.agg(tg.predict(model, "x", "k").sum())
+    if work == "linear":
+        return lists.select(sums(tg.predict(model, pl.col("f").slice(j)) for j in range(n)))
+    if work == "target_encode":  # one call
+        return rows.select(tg.target_encode("s", "y", permutations=10 * n).sum())
+    if work == "order_by":
+        exprs = (tg.target_encode("k", "y", order_by=pl.col("r") * (j + 1)) for j in range(n))
+        return rows.select(sums(exprs))
+    if work == "fit_target_encoder":
+        return wide("s", n).select(tg.fit_target_encoder(pl.exclude("y"), target="y"))
+    if work == "encode":
+        exprs = (tg.encode(encoder, pl.col(f"s{j}").alias("s")) for j in range(n))
+        return wide("s", n).select(sums(exprs))
+    if work == "woe":
+        return wide("s", n).select(sums(tg.woe(f"s{j}", "y") for j in range(n)))
+    if work == "count_encode":
+        return wide("s", n).select(sums(tg.count_encode(f"s{j}") for j in range(n)))
+    if work == "combine":
+        return wide("k", n).select(sums(tg.combine(f"k{j}", "y") for j in range(n)))
+    if work == "min_max":
+        return tall("k", n, 100).select(tg.min_max(f"k{j}") for j in range(n))
+    if work == "histogram":
+        return tall("x", n, 40).select(tg.histogram(f"x{j}", bins=100) for j in range(n))
+    if work == "histogram2d":
+        return tall("x", n + 1, 20).select(tg.histogram2d(f"x{j}", f"x{j + 1}") for j in range(n))
+    if work == "borders":
+        return wide("x", n).select(tg.borders(f"x{j}", sample=ROWS) for j in range(n))
+    if work == "quantize":
+        return wide("x", n).select(sums(tg.quantize(f"x{j}", bins=1000) for j in range(n)))
+    raise ValueError(work)
+"""
+
+KINDS = [
+    *("predict", "streaming", "groups", "linear"),
+    *("target_encode", "order_by", "fit_target_encoder", "encode", "woe", "count_encode", "combine"),
+    *("min_max", "histogram", "histogram2d", "borders", "quantize"),
+]
+
+INTERRUPTED = """
+print("begun", flush=True)
+result = "untouched"
+try:
+    result = run(400)
+    print("done")
+except KeyboardInterrupt:
+    sum(range(1000)), [str(j) for j in range(1000)]  # a second one would come here
+    print("KeyboardInterrupt", flush=True)
+assert isinstance(result, str)
+# What comes after works as before: a short call, and another Ctrl-C.
+assert rows.select(tg.histogram("x", bins=3)).item().len() == 3
+try:
+    signal.raise_signal(signal.SIGINT)
+    print("no signal")
+except KeyboardInterrupt:
+    print("again")
+"""
+
+
+@pytest.mark.parametrize("work", KINDS)
+def test_ctrl_c_ends_what_takes_long(work: str) -> None:
+    """Proves that work of a minute and more ends a few seconds after the signal at most, by KeyboardInterrupt alone."""
+    if pl.__version__.startswith("1."):
+        pytest.skip("in Polars 1 some of this ends by Polars' own check of signals, as it does without a plugin")
+    script = [sys.executable, "-c", WORK + INTERRUPTED, work]
+    with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+        try:
+            assert p.stdout is not None
+            assert p.stdout.readline() == "begun\n"
+            time.sleep(1)
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=15)
+        finally:
+            p.kill()
+    assert out.split() == ["KeyboardInterrupt", "again"], err
+    assert p.returncode == 0, err
+
+
+OTHER_THREAD = """
+ticks = []
+def tick():
+    while True:
+        ticks.append(time.perf_counter())
+        time.sleep(0.001)
+threading.Thread(target=tick, daemon=True).start()
+def longest_gap(what, call):
+    begun = time.perf_counter()
+    call()
+    ended = time.perf_counter()
+    seen = [begun, *(t for t in ticks if begun < t < ended), ended]
+    gap = max(b - a for a, b in zip(seen, seen[1:]))
+    # Short calls have no room for a tick of the other thread.
+    assert ended - begun < 0.1 or gap < (ended - begun) / 2, f"{what}: {gap:.3f} of {ended - begun:.3f} s for itself"
+"""
+
+
+@pytest.mark.parametrize("work", KINDS)
+def test_other_threads_run_during_a_query(work: str) -> None:
+    script = f"{WORK}{OTHER_THREAD}\nlongest_gap(work, lambda: run(4))"
+    subprocess.run([sys.executable, "-c", script, work], check=True, timeout=300)
+
+
+MODELS = """
+import threading, time
+import polars as pl, polars_taiga as tg
+i = pl.int_range(30_000, eager=True)
+df = pl.DataFrame({"x": i * 7919 % 100_003, "k": i * 31 % 50_021, "z": (i * 7919 % 1009).cast(pl.Float64)})
+forest = df.taiga.fit_forest("z", "x", "k", trees=30, oob_predictions=True, progress=False)
+trees = df.taiga.fit_gbdt("z", "x", "k", trees=500, policy="depthwise", depth=8, progress=False)
+"""
+
+METHODS = """
+for name, model in [("forest", forest), ("gbdt", trees)]:
+    data = model.to_bytes()
+    longest_gap(f"{name}: from_bytes", lambda: tg.Model.from_bytes(data))
+    longest_gap(f"{name}: to_json", model.to_json)
+    longest_gap(f"{name}: nodes", model._inner.nodes)
+    longest_gap(f"{name}: importance", lambda: [model.importance() for _ in range(10)])
+    longest_gap(f"{name}: borders", lambda: [model.borders for _ in range(10)])
+longest_gap("out of bag", lambda: [forest._inner.out_of_bag() for _ in range(20)])
+"""
+
+
+def test_other_threads_run_while_a_model_is_read() -> None:
+    subprocess.run([sys.executable, "-c", MODELS + OTHER_THREAD + METHODS], check=True, timeout=300)

@@ -1,0 +1,166 @@
+"""Threads end, and forked processes work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux about threads, and forks")
+
+THREADS = """
+import os, time
+import polars as pl, polars_taiga as tg
+def ours():
+    n = 0
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as name:
+                n += name.read().startswith("taiga-")
+        except FileNotFoundError:  # it has just ended
+            pass
+    return n
+def all_threads():
+    return len(os.listdir("/proc/self/task"))
+ROWS, GROUPS = 4096, 24
+df = pl.select(i=pl.int_range(ROWS * GROUPS)).with_columns(
+    *(((pl.col("i") * (31 + 2 * j)) % 1009).alias(f"x{j}") for j in range(5)),
+    y=(pl.col("i") * 7919 % 101).cast(pl.Float64),
+    g=pl.col("i") // ROWS,
+)
+xs = [f"x{j}" for j in range(5)]
+df.group_by("g").agg(pl.col(xs).sum())  # Polars' own threads
+before = all_threads()
+df.group_by("g").agg(tg.fit_forest("y", *xs, trees=64, depth=3, progress=False))
+print(ours(), all_threads() - before)
+for n in range(2, 64, 5):
+    df.select(tg.fit_forest("y", *xs, trees=4, depth=3, n_threads=n, progress=False))
+    df.select(tg.fit_gbdt("y", *xs, trees=2, depth=3, n_threads=n, progress=False))
+print(ours(), all_threads() - before)
+df.select(tg.target_encode("g", "y").sum(), tg.histogram("y"))
+print(ours(), all_threads() - before)
+end = time.monotonic() + 60
+while ours() and time.monotonic() < end:
+    time.sleep(0.1)
+print(ours(), 0)
+"""
+
+
+def test_threads_of_sizes_that_nobody_uses_end() -> None:
+    """Proves that on 128 cores the groups of a `group_by` leave no more than twice 128 threads, and that these end.
+
+    Groups are fitted side by side, each with fewer threads than those before it. One thread more looks after them.
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", THREADS],
+        env={**os.environ, "POLARS_MAX_THREADS": "128"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    (groups, more), (sizes, more_sizes), (encoded, more_encoded), (idle, _) = (
+        map(int, line.split()) for line in run.stdout.splitlines()
+    )
+    assert 0 < groups <= 257
+    assert 0 < sizes <= 257
+    assert 0 < encoded <= 257
+    assert idle == 0
+    # What has no name of ours: some of Polars', which wait for work that blocks.
+    assert max(more - groups, more_sizes - sizes, more_encoded - encoded) <= 16
+
+
+FORKED = """
+import multiprocessing, sys, warnings
+import polars as pl, polars_taiga as tg
+warnings.simplefilter("ignore")
+ROWS = 400_000
+df = pl.select(i=pl.int_range(ROWS)).with_columns(
+    x=(pl.col("i") * 7919 % 100_003).cast(pl.Float32),
+    k=pl.col("i") * 31 % 5_021,
+    y=pl.col("i") % 3 == 0,
+    r=-pl.col("i"),
+).with_columns(s=pl.col("k").cast(pl.String), f=pl.concat_list(pl.col("k") % 100, pl.col("k") % 77 + 100))
+head = df.head(20_000)
+model = head.taiga.fit_gbdt("y", "x", "k", trees=5, progress=False)
+encoder = head.select(tg.fit_target_encoder("s", target="y")).item()
+# Polars evaluates these on the calling thread; most of its other queries wait for its own threads for ever.
+WORK = {
+    "predict": (df, lambda: tg.predict(model, "x", "k")),
+    "fit_gbdt": (head, lambda: tg.fit_gbdt("y", "x", "k", trees=3, n_threads=2, progress=False)),
+    "fit_forest": (head, lambda: tg.fit_forest("y", "x", "k", trees=3, n_threads=2, progress=False)),
+    "fit_sparse_lr": (head, lambda: tg.fit_sparse_lr("y", "f", n_threads=2, progress=False)),
+    "one_thread": (head, lambda: tg.fit_gbdt("y", "x", "k", trees=3, n_threads=1, progress=False)),
+    "target_encode": (df, lambda: tg.target_encode("s", "y")),
+    "order_by": (df, lambda: tg.target_encode("s", "y", order_by="r")),
+    "encode": (df, lambda: tg.encode(encoder, "s")),
+    "fit_target_encoder": (df, lambda: tg.fit_target_encoder("s", target="y")),
+    "woe": (df, lambda: tg.woe("s", "y")),
+    "count_encode": (df, lambda: tg.count_encode("s")),
+    "combine": (df, lambda: tg.combine("s", "y")),
+    "histogram": (df, lambda: tg.histogram("x")),
+    "min_max": (df, lambda: tg.min_max("x")),
+    "borders": (df, lambda: tg.borders("x")),
+    "quantize": (df, lambda: tg.quantize("x")),
+}
+def result(name):
+    table, expr = WORK[name]
+    return table.with_columns(result=expr()).get_column("result")
+expected = {name: result(name) for name in WORK}
+df.group_by("y").agg(pl.col("x").sum())  # Polars' own threads are there too
+def child(name):
+    sys.exit(0 if result(name).equals(expected[name]) else 3)
+"""
+
+CHILDREN = """
+for name in WORK:
+    process = multiprocessing.get_context("fork").Process(target=child, args=(name,))
+    process.start()
+    process.join(60)
+    print(name, process.exitcode, flush=True)
+    process.kill()
+"""
+
+
+def words(script: str) -> list[str]:
+    """What a script prints, word by word."""
+    run = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True, timeout=1200)
+    return run.stdout.split()
+
+
+@pytest.mark.skipif(pl.__version__.startswith("1."), reason="Polars 1 hangs by itself after a fork")
+def test_forked_processes_do_what_their_parent_did() -> None:
+    """Proves for every expression that a forked process gives what its parent gave, whose pools have been used."""
+    names = words(FORKED + "print(*WORK)")
+    assert len(names) == 16
+    assert words(FORKED + CHILDREN) == [word for name in names for word in (name, "0")]
+
+
+SIGNALS = """
+import os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import polars as pl, polars_taiga as tg
+signal.signal(signal.SIGINT, signal.default_int_handler)
+df = pl.DataFrame({"x": range(20_000)}).with_columns(y=(pl.col("x") * 7919 % 1009).cast(pl.Float64))
+fit = lambda: df.select(tg.fit_gbdt("y", "x", trees=1_000_000, progress=False))
+threading.Thread(target=fit, daemon=True).start()
+time.sleep(1)
+child = os.fork()
+if child == 0:
+    try:
+        signal.raise_signal(signal.SIGINT)
+        os._exit(3)
+    except KeyboardInterrupt:
+        os._exit(0)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(code, flush=True)
+os._exit(0)
+"""
+
+
+def test_ctrl_c_reaches_a_process_that_is_forked_during_a_fit() -> None:
+    """Proves that the handler that stands in for Python's during a fit of the parent is not left in the child."""
+    assert words(SIGNALS) == ["0"]
