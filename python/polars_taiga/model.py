@@ -39,7 +39,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 
 # The columns of `Model.trees`, before names stand in the place of their indices.
-_BOOSTED_NODES = {
+_BOOSTED_NODES: dict[str, type[pl.DataType] | pl.DataType] = {
     "tree": pl.UInt32,
     "round": pl.UInt32,
     "output": pl.UInt32,
@@ -56,7 +56,7 @@ _BOOSTED_NODES = {
     "weight": pl.Float64,
     "count": pl.UInt64,
 }
-_FOREST_NODES = {
+_FOREST_NODES: dict[str, type[pl.DataType] | pl.DataType] = {
     "tree": pl.UInt32,
     "node": pl.UInt32,
     "depth": pl.UInt32,
