@@ -105,11 +105,12 @@ wheel: $(VENV)/.setup $(VENV)/.nvcc ## Build the wheel to release into dist/, ke
 # Polars behind it would be built again.
 MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
-lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff and mypy
+lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy and licences
 	cargo fmt --all -- --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python
+	$(BIN)/python .ci/licenses.py check
 	$(MATURIN) cargo clippy --quiet --release -p polars-taiga $(if $(CUDA),,--no-default-features) -- -D warnings
 	cargo clippy --quiet --release $(ENGINE) --all-targets -- -D warnings
 	$(if $(CUDA),cargo clippy --quiet --release $(ENGINE) $(FEATURES) --all-targets -- -D warnings)
@@ -142,5 +143,5 @@ docs: build ## Reference pages into build/docs: python/ (pdoc) and rust/ (rustdo
 	echo 'build/docs/python/index.html, build/docs/rust/taiga_engine/index.html'
 
 clean: ## Remove everything that was built, .venv included
-	rm -rf $(VENV) target build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) target loom/target fuzz/target build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f python/polars_taiga/*.so

@@ -14,6 +14,7 @@
 pub mod limits;
 
 use crate::error::{Error, Result};
+use crate::parallel::fork::PerProcess;
 use limits::Limit;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -56,13 +57,14 @@ const GIVEN_BACK: Duration = Duration::from_millis(1500);
 const PIECES: u64 = 64 << 20;
 
 /// What is promised, and what was free before.
+#[derive(Default)]
 struct Ledger {
     promised: u64,
     /// Of pages and of addresses: what was left before the promises that stand, where that was asked.
     free: [Option<u64>; 2],
 }
 
-static LEDGER: Mutex<Ledger> = Mutex::new(Ledger { promised: 0, free: [None; 2] });
+static LEDGER: PerProcess<Mutex<Ledger>> = PerProcess::new();
 
 /// Bytes that are promised to a stage that is about to take them, until it is dropped.
 #[must_use = "a reservation ends where it is dropped"]
@@ -72,8 +74,8 @@ pub struct Reservation(u64);
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.0 > 0 {
-            let mut ledger = LEDGER.lock().unwrap_or_else(PoisonError::into_inner);
-            ledger.promised -= self.0;
+            let mut ledger = LEDGER.get().lock().unwrap_or_else(PoisonError::into_inner);
+            ledger.promised = ledger.promised.saturating_sub(self.0);
             if ledger.promised == 0 {
                 ledger.free = [None; 2];
             }
@@ -99,7 +101,7 @@ pub fn reserve(what: &str, bytes: u64, hint: &str) -> Result<Reservation> {
     }
     let until = Instant::now() + GIVEN_BACK;
     loop {
-        let mut ledger = LEDGER.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ledger = LEDGER.get().lock().unwrap_or_else(PoisonError::into_inner);
         let little = ledger.promised.saturating_add(bytes) < LITTLE && !limits::of_process_is_set();
         let refusal = if little { None } else { ledger.refusal(bytes, &limits::all()) };
         let Some(Refusal { limit, free }) = refusal else {
