@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn all_versions_agree() {
         let r = Random::new(1, Purpose::Rounding, 0);
-        for n in [0usize, 1, 15, 16, 17, 31, 32, 100, 254, 255, 256, 257, 300, 1_000] {
+        let most = if cfg!(miri) { 32 } else { 1_000 };
+        for n in [0usize, 1, 15, 16, 17, 31, 32, 100, 254, 255, 256, 257, 300, 1_000].into_iter().filter(|n| *n <= most) {
             let mut borders: Vec<f32> = (0..n as u64).map(|i| (r.unit(i) as f32 - 0.5) * 1e3).collect();
             borders.sort_by(f32::total_cmp);
             let beside = borders.iter().flat_map(|b| [*b, b.next_up(), b.next_down()]);

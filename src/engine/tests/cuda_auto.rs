@@ -11,7 +11,8 @@ use common::contract::table;
 use common::{Table, params};
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::patterns;
-use cudarc::driver::CudaSlice;
+use cudarc::driver::sys::CUmemPool_attribute as PoolAttribute;
+use cudarc::driver::{CudaSlice, result};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -37,7 +38,11 @@ use taiga_engine::{Error, Result};
 /// One test at a time.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // Where the test before has failed.
+    memory::limit_grants(None);
+    take_a_gpu_for_everything(false);
+    turn
 }
 
 /// The devices that a monitor is told of.
@@ -159,7 +164,7 @@ impl Everything {
             ("lbfgs", Box::new(|d, m| self.linear(json!({ "epochs": 4 }), d, m))),
             ("ftrl", Box::new(|d, m| self.linear(json!({ "optimizer": "ftrl", "epochs": 2, "batch": 4096 }), d, m))),
             ("borders", Box::new(|d, m| self.borders(usize::MAX, d, m))),
-            ("borders of a sample", Box::new(|d, m| self.borders(9_000, d, m))),
+            ("borders of a sample", Box::new(|d, m| self.borders(self.numbers.rows() * 2 / 3, d, m))),
         ]
     }
 
@@ -267,19 +272,49 @@ fn free_to_all(gpu: &Gpu) -> u64 {
     gpu.queue.gpu().context().mem_get_info().expect("its memory").0 as u64
 }
 
-/// Proves that a failure has left no memory with this process: what is free to all is so again, but for kernels' code.
-fn check_given_back(gpu: &Gpu, what: &str, before: u64) {
-    let enough = |free: u64| free + (64 << 20) >= before;
-    // Buffers are freed when the GPU comes there.
-    let waited = (0..100).any(|_| {
-        let there = enough(free_to_all(gpu));
-        if !there {
-            gpu.queue.gpu().release().expect("given back");
-            std::thread::sleep(std::time::Duration::from_millis(20));
+/// Bytes of the pool that buffers come from: those that this process has from the driver, and those in use.
+fn pooled(gpu: &Gpu) -> (u64, u64) {
+    let context = gpu.queue.gpu().context();
+    context.bind_to_thread().expect("a context");
+    let value = |attribute| {
+        let mut value = 0u64;
+        // SAFETY: the pool is the device's, and both attributes are u64.
+        unsafe {
+            let pool = result::device::get_default_mem_pool(context.cu_device()).expect("a pool");
+            result::mem_pool::get_attribute(pool, attribute, &mut value as *mut u64 as *mut _).expect("an attribute");
         }
-        there
-    });
-    assert!(waited, "{what}: {} free before, {} after", memory::size(before), memory::size(free_to_all(gpu)));
+        value
+    };
+    (value(PoolAttribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), value(PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
+}
+
+/// Proves that a failure has left no memory with this process: nothing is in use that was not before, and what is free is the driver's,
+/// but for a rest of the pieces that it gives it in. Whether that was so at once.
+fn check_given_back(gpu: &Gpu, what: &str, before: (u64, u64)) -> bool {
+    let given_back = || {
+        let (had, used) = pooled(gpu);
+        used <= before.1 && had <= before.0 + (64 << 20)
+    };
+    // Buffers are freed when the GPU comes there.
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(10));
+    if (0..50).any(|_| {
+        given_back() || {
+            pause();
+            false
+        }
+    }) {
+        return true;
+    }
+    gpu.queue.gpu().release().expect("given back");
+    assert!(
+        (0..50).any(|_| given_back() || {
+            pause();
+            false
+        }),
+        "{what}: {before:?} before, {:?} after",
+        pooled(gpu)
+    );
+    false
 }
 
 /// Proves that whichever request of some work for memory is the one that fails (the first, the second, …, and all behind it), `"auto"` gives
@@ -293,8 +328,8 @@ fn auto_survives_a_failure_of_any_request_for_memory() {
     for (what, work) in everything.by_auto() {
         let expected = work("cpu", &Quiet).expect("the CPU's");
         gpu.queue.gpu().release().expect("given back");
-        let before = free_to_all(gpu);
-        let (mut requests, mut outcomes) = (0, vec![]);
+        let before = pooled(gpu);
+        let (mut requests, mut late, mut outcomes) = (0, 0, vec![]);
         loop {
             memory::limit_grants(Some(requests));
             let outcome = check_auto(&format!("{what}, {requests} requests granted"), &work, &expected);
@@ -304,11 +339,11 @@ fn auto_survives_a_failure_of_any_request_for_memory() {
                 assert!(left > 0 || requests > 0, "{what}: nothing was asked for");
                 break;
             }
-            check_given_back(gpu, what, before);
+            late += !check_given_back(gpu, what, before) as u64;
             requests += 1;
         }
         let again = outcomes.iter().filter(|o| **o == Outcome::Again).count();
-        say(&format!("{what}: {requests} requests, {again} of them in the middle"));
+        say(&format!("{what}: {requests} requests, {again} of them in the middle; {late} times memory came back later"));
         assert!(again > 2, "{what}: {outcomes:?}");
     }
     take_a_gpu_for_everything(false);
@@ -343,19 +378,17 @@ fn a_gpu_that_is_named_never_falls_back() {
     }
 }
 
-/// Takes all memory but so many bytes (and up to 32 MiB), in pieces.
+/// Takes all memory but so many bytes (and up to 2 MiB), in pieces.
 fn leave(gpu: &Gpu, bytes: u64) -> Vec<CudaSlice<u8>> {
-    let mut ballast = vec![];
-    loop {
-        let piece = memory::of(gpu.queue.gpu()).expect("its memory").free.saturating_sub(bytes).min(16 << 30) as usize;
-        if piece < 32 << 20 {
-            return ballast;
-        }
-        match gpu.queue.alloc("ballast", piece) {
-            Ok(slice) => ballast.push(slice),
-            Err(_) => return ballast,
+    let (mut ballast, mut piece) = (vec![], 16u64 << 30);
+    while piece >= 1 << 20 {
+        let there = memory::of(gpu.queue.gpu()).expect("its memory").free >= bytes + piece;
+        match there.then(|| gpu.queue.alloc("ballast", piece as usize)) {
+            Some(Ok(slice)) => ballast.push(slice),
+            _ => piece /= 2,
         }
     }
+    ballast
 }
 
 /// Proves the same with memory that is really short: so much of it that the work does not begin on the GPU, that it ends in the
@@ -441,12 +474,7 @@ fn process(role: &str) -> Command {
 fn in_a_process_of_its_own() {
     match std::env::var(ROLE).as_deref() {
         Ok("fill") => {
-            let mut ballast = leave(gpu(), 0);
-            for piece in [8usize << 20, 2 << 20, 1 << 20] {
-                while let Ok(more) = gpu().queue.alloc::<u8>("ballast", piece) {
-                    ballast.push(more);
-                }
-            }
+            let _ballast = leave(gpu(), 0);
             println!("all memory is taken: {} left", memory::size(free_to_all(gpu())));
             let _ = std::io::stdin().lines().count();
         }
@@ -481,7 +509,8 @@ fn a_gpu_that_another_process_fills_is_left_alone() {
     let mut lines = BufReader::new(hog.stdout.take().expect("its output")).lines().map_while(std::result::Result::ok);
     let full = lines.find(|line| line.contains("all memory is taken")).expect("a full GPU");
     say(&format!("{full}; {} free here", memory::size(free_to_all(gpu))));
-    for (what, work) in everything.by_auto() {
+    // What needs little may find it in this process.
+    for (what, work) in everything.by_auto().into_iter().filter(|(what, _)| !what.starts_with("borders")) {
         let expected = work("cpu", &Quiet).expect("the CPU's");
         let outcome = check_auto(what, &work, &expected);
         assert_ne!(outcome, Outcome::Gpu, "{what}");

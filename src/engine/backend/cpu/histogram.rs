@@ -331,8 +331,10 @@ mod tests {
     #[test]
     fn kernels_equal_naive_sums() {
         let random = Random::new(1, Purpose::Rounding, 0);
-        for features in [1, 3, 4, 7, 12, 13, 20, 25, 28, 29, 60, 70] {
-            for rows in [1usize, 5, 200, 3000] {
+        let (widths, lengths): (&[usize], &[usize]) =
+            if cfg!(miri) { (&[1, 7, 29], &[1, 20]) } else { (&[1, 3, 4, 7, 12, 13, 20, 25, 28, 29, 60, 70], &[1, 5, 200, 3000]) };
+        for features in widths.iter().copied() {
+            for rows in lengths.iter().copied() {
                 let layout = Layout::new(features, true);
                 let stats: Vec<u32> = (0..rows).map(|i| random.u32(i as u32)).collect();
                 for (b, l) in layout.blocks.iter().enumerate() {

@@ -292,7 +292,8 @@ mod tests {
     #[test]
     fn rows_part_as_by_filtering() {
         let random = Random::new(1, Purpose::RowSample, 0);
-        for rows in [0usize, 1, 15, 16, 17, 100, 5000] {
+        let lengths: &[usize] = if cfg!(miri) { &[0, 1, 17] } else { &[0, 1, 15, 16, 17, 100, 5000] };
+        for rows in lengths.iter().copied() {
             for features in [3, 20, 40] {
                 let layout = Layout::new(features, true);
                 let (b, at) = layout.place(features - 1);

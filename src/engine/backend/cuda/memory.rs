@@ -88,20 +88,27 @@ impl Gpu {
 }
 
 impl Queue {
+    /// Whether the GPU has `bytes` left, those of columns that stay included: they go where it has not.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn has_room(&self, bytes: u64) -> Result<bool> {
+        let has = || of(self.gpu()).map(|memory| bytes <= memory.free);
+        Ok(has()? || (self.gpu().cache.clear(self.gpu())? && has()?))
+    }
+
     /// An error where the GPU has not `bytes` left for `what`; to be called with an estimate of the
     /// whole need before the first of it is allocated.
     ///
     /// # Errors
     /// [`Error::Device`]; for want of memory with both figures.
     pub fn check_memory(&self, what: &str, bytes: u64) -> Result<()> {
-        let mut memory = of(self.gpu())?;
-        if bytes > memory.free && self.gpu().cache.clear(self.gpu())? {
-            memory = of(self.gpu())?;
-        }
-        if bytes <= memory.free {
+        if self.has_room(bytes)? {
             return Ok(());
         }
-        Err(self.short_of(what, bytes, memory))
+        // So that what the work has is free as soon as it is dropped.
+        self.synchronize()?;
+        Err(self.short_of(what, bytes, of(self.gpu())?))
     }
 
     /// The error for want of memory, with both figures.

@@ -6,5 +6,5 @@ pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub use std::thread;
 
 /// How often a waiting thread looks before it lets others run, and how often it does that before it sleeps.
-pub const LOOKS: usize = 2_000;
-pub const YIELDS: usize = 50;
+pub const LOOKS: usize = if cfg!(miri) { 2 } else { 2_000 };
+pub const YIELDS: usize = if cfg!(miri) { 2 } else { 50 };

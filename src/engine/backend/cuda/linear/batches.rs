@@ -114,9 +114,8 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
         let block_rows = deal.rows.len();
         let always = deal.rows.len() * (8 * p.dense.len() + 8) + p.len() * 32 + 8 * deal.batch * p.outputs + (1 << 20);
         let all: usize = batches().map(entries).sum::<usize>() * size + 4 * deal.rows.len();
-        let resident = all as u64 <= resident_limit()
-            && all / size < u32::MAX as usize
-            && queue.check_memory("a logistic regression", (always + all) as u64).is_ok();
+        let resident =
+            all as u64 <= resident_limit() && all / size < u32::MAX as usize && queue.has_room((always + all) as u64).unwrap_or(false);
         if !resident {
             let blocks = 2 * (block_entries * size + 4 * block_rows);
             queue.check_memory("a logistic regression, though its rows are not kept there,", (always + blocks) as u64)?;

@@ -79,11 +79,11 @@ impl Plan {
         let (entries, size) = (csr.entries(), if csr.has_values() { 8 } else { 4 });
         let all = (entries * size + 4 * p.rows) as u64;
         let possible = entries < u32::MAX as usize - 4 && all <= resident_limit();
-        let fits = |more: u64| queue.check_memory("a logistic regression", always + all + more);
+        let fits = |more: u64| queue.has_room(always + all + more).unwrap_or(false);
         let grid = Grid::new(queue.gpu(), p.rows, p.width, entries)
             .filter(|_| passes.precision.whole && possible)
-            .filter(|grid| fits(grid.temporary(csr)).is_ok());
-        if grid.is_some() || (possible && fits(0).is_ok()) {
+            .filter(|grid| fits(grid.temporary(csr)));
+        if grid.is_some() || (possible && fits(0)) {
             return Ok(Plan { grid, streamed: false, outputs });
         }
         queue.check_memory("a logistic regression, though its rows are not kept there,", always + 2 * block_bytes(csr) as u64)?;

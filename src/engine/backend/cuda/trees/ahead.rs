@@ -193,7 +193,7 @@ impl CudaBackend {
         let plain = self.groups[group].features <= RECORD_FEATURES && self.groups[group].bundles.is_none();
         let serve = self.data.bag.is_none() && narrow && self.sums_on_the_way() && plain;
         let bytes = self.data.rows * RECORD;
-        if !serve || self.records.is_some() || self.queue.check_memory("records", 3 * bytes as u64).is_err() {
+        if !serve || self.records.is_some() || !self.queue.has_room(3 * bytes as u64)? {
             return Ok(());
         }
         let room = || Buffer::new(&self.queue, "rows of nodes", bytes);

@@ -17,7 +17,7 @@ impl CudaBackend {
         let weighted = self.data.bag.is_some() || self.host.weight.is_some();
         // Keys and values twice, and what the sorts need.
         let bytes = if weighted { 48 } else { 32 } * self.data.rows as u64 + (16 << 20);
-        if self.queue.check_memory(WHAT, bytes).is_err() {
+        if !self.queue.has_room(bytes)? {
             return self.quantiles_on_host(alpha, weighted);
         }
         let by_number = self.leaves_by_number();
