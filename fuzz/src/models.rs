@@ -62,7 +62,7 @@ fn apply_boosted(model: &Model) {
     predictor.link(&mut raw);
     for f in 0..model.features.len() {
         if let Some(lookup) = predictor.lookup(f) {
-            (lookup.text(""), lookup.integer(-1), lookup.boolean(true), lookup.null());
+            std::hint::black_box((lookup.text(""), lookup.integer(-1), lookup.boolean(true), lookup.null()));
         }
     }
 }

@@ -456,7 +456,8 @@ fn a_device_in_the_bytes_is_not_taken() {
 fn lists_of_small_things_take_memory_in_proportion() {
     let own = model(vec![feature("x".into(), None)], vec![]);
     let n = 300_000;
-    let many: [(&str, fn(&mut Model, usize)); 4] = [
+    type Change = fn(&mut Model, usize);
+    let many: [(&str, Change); 4] = [
         ("trees", |m, n| m.trees = vec![Tree::Branching { nodes: vec![], leaves: vec![Leaf::default()] }; n]),
         ("features", |m, n| m.features = (0..n).map(|i| feature(i.to_string(), None)).collect()),
         ("tables", |m, n| m.tables = vec![CtrTable { features: vec![0], keys: vec![], n: vec![], sums: vec![] }; n]),
