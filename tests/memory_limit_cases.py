@@ -72,9 +72,9 @@ def refused(what: str, make: Callable[[], object], kind: type[Exception] = Memor
 def gbdt_classes() -> None:
     df = pl.select(x=pl.int_range(120_000) % 997, y=pl.int_range(120_000) % 3000)
     limit()
-    refused("to 3000 classes", lambda: df.taiga.fit_gbdt(pl.col("y").cast(pl.String), "x", trees=1))
+    refused("3000 (classes|scores)", lambda: df.taiga.fit_gbdt(pl.col("y").cast(pl.String), "x", trees=1))
     refused(
-        "to 3000 classes",
+        "3000 (classes|scores)",
         lambda: df.lazy().select(tg.fit_gbdt(pl.col("y").cast(pl.String), "x", trees=1)).collect(),
         IN_A_QUERY,
     )

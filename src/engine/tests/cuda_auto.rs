@@ -402,7 +402,7 @@ fn auto_finishes_whatever_memory_is_left() {
     let works = everything.by_auto();
     let expected: Vec<Vec<u8>> = works.iter().map(|(_, work)| work("cpu", &Quiet).expect("the CPU's")).collect();
     let mut seen: Vec<BTreeSet<Outcome>> = vec![BTreeSet::new(); works.len()];
-    for left in [0u64, 8, 24, 40, 56, 72, 80, 88, 96, 104, 112, 120, 136, 152, 168, 200, 232, 264, 328, 392, 520, 1100] {
+    for left in [0u64, 8, 24, 40, 56, 72, 80, 88, 96, 104, 112, 120, 136, 152, 168, 200, 232, 264, 328, 392, 520, 1100, 4000] {
         clear_device_cache().expect("cleared");
         let ballast = leave(gpu, left << 20);
         for (((what, work), expected), seen) in works.iter().zip(&expected).zip(&mut seen) {
@@ -436,7 +436,7 @@ fn groups_at_once_are_all_fitted() {
     for (what, fit) in [("boosted trees", boosted), ("forests", grown)] {
         let expected: Vec<Vec<u8>> = groups.iter().map(|t| fit(t, "cpu", &Quiet).expect("a fit")).collect();
         let mut seen = BTreeSet::new();
-        for left in [130u64, 180, 240, 320, 450] {
+        for left in [130u64, 180, 240, 320, 450, 900, 1800] {
             clear_device_cache().expect("cleared");
             let ballast = leave(gpu, left << 20);
             let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
@@ -537,7 +537,7 @@ fn other_errors_are_errors_under_auto_too() {
     take_a_gpu_for_everything(true);
     let everything = Everything::new(30_000);
     let notes = Notes::default();
-    let p = json!({ "trees": 4, "max_combination": 2, "ctr_table_limit": 3 });
+    let p = json!({ "trees": 60, "depth": 10, "max_combination": 2, "ctr_table_limit": 1 });
     let e = everything.categories(p, "auto", &notes).expect_err("too many entries");
     assert!(matches!(e, Error::Memory(_)), "{e}");
     let told = notes.told();
