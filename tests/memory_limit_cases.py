@@ -93,7 +93,7 @@ def gbdt_histograms() -> None:
     )
     limit()
     refused(
-        "histograms of 150 features in [0-9]+ nodes.*lower `depth`",
+        "histograms of 150 features in [0-9]+ nodes.*lower `depth`|memory of a tree's histograms",
         lambda: df.taiga.fit_gbdt(
             "y", pl.exclude("y"), trees=1, depth=14, policy="depthwise", min_child_weight=0, bins=255, n_threads=2
         ),

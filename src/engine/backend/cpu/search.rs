@@ -173,7 +173,7 @@ impl FeatureShare {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub fn make_room(&mut self, slots: usize) -> Result<()> {
-        pages::make_room("the histograms of a tree", &mut self.slots, slots * self.slot_size)
+        pages::make_room("the memory of a tree's histograms", &mut self.slots, slots * self.slot_size)
     }
 
     /// Makes room for `slots` slots.
