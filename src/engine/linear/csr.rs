@@ -95,7 +95,7 @@ pub(crate) struct Csr<'a> {
 fn reserve(sparse: &SparseRows<'_>) -> Result<Reservation> {
     let of = |chunk: &ListChunk<'_>, borrowed: fn(&Values<'_>) -> bool| match &chunk.items {
         Items::Numbers(items) if borrowed(&items.values()) => 0,
-        _ => 4 * chunk.offsets.items() as u64,
+        _ => 4 * chunk.offsets.items().min(chunk.items.len()) as u64,
     };
     let numbers = sparse.features.chunks.iter().map(|c| of(c, |v| matches!(v, Values::U32(_) | Values::I32(_))));
     let values = sparse.values.iter().flat_map(|v| &v.chunks).map(|c| of(c, |v| matches!(v, Values::F32(_))));
@@ -116,10 +116,10 @@ impl<'a> Csr<'a> {
             return Err(Error::column(&v.name, format!("has {} rows where `{}` has {}", v.len(), features.name, features.len())));
         }
         let mut csr = Csr { pieces: vec![], firsts: vec![0], bases: vec![0] };
-        let _reserved = reserve(sparse)?;
         for column in [Some(features), values].into_iter().flatten() {
             check_offsets(column)?;
         }
+        let _reserved = reserve(sparse)?;
         let mut of_values = values.map(|v| v.chunks.iter().map(|c| Part { chunk: *c, rows: 0..c.offsets.rows() }).collect::<Vec<_>>());
         if let Some(parts) = &mut of_values {
             parts.reverse();

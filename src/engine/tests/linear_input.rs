@@ -233,3 +233,20 @@ fn a_monitor_is_told_and_obeyed() {
         assert_eq!(fit(&good().input(), &p, &counter).unwrap_err(), Error::Interrupted);
     }
 }
+
+/// Proves that offsets which are not those of lists are told as that, before anything is reserved or read by them.
+#[test]
+fn offsets_of_no_lists_are_told() {
+    let (numbers, codes) = ([1i64, 2], [0u32, 1]);
+    for offsets in [[0, 1, i64::MAX], [0, i64::MAX, 2], [0, 2, 1], [-1, 0, 2], [i64::MIN, 0, 2], [i64::MAX, i64::MAX, i64::MAX]] {
+        let input = Input {
+            sparse: Some(SparseRows { features: lists("f", &offsets, Values::I64(&numbers)), values: None }),
+            dense: vec![],
+            target: Target::Classes { codes: &codes, labels: labels(2) },
+            target_name: "y".into(),
+            weight: None,
+            held_out: None,
+        };
+        assert_error(fit(&input, &params(json!({})), &Quiet), &["column `f`", "its offsets are not those of lists"]);
+    }
+}
