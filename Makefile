@@ -24,7 +24,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 ENGINE := -p taiga-engine -p taiga-kernels
 FEATURES := $(if $(CUDA),--features taiga-engine/cuda)
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src kernels -type f -not -path '*/tests/*' -not -path '*/benches/*')
+SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE-THIRD-PARTY $(shell find src kernels -type f -not -path '*/tests/*' -not -path '*/benches/*')
 PYTHON_SOURCES := $(shell find python -type f -name '*.py*' 2>/dev/null)
 
 help: ## List the targets
