@@ -3,9 +3,10 @@
 //!
 //! The bytes are made by hand, with checksums that fit; what is held at a time is counted by the allocator.
 
+mod memory_support;
+
+use memory_support::peak;
 use serde_json::json;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 use taiga_engine::boosting::BoostingParams;
 use taiga_engine::boosting::params::LossKind;
@@ -22,49 +23,11 @@ use taiga_engine::model::{CtrTable, Derived, Feature, Labels, Model};
 use taiga_engine::tree::model::{Child, Leaf, Node, Split, Tree};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Counts the bytes that a thread holds, and their peak.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
-}
-
-fn count(change: isize) {
-    let _ = HELD.try_with(|h| {
-        let (held, peak) = h.get();
-        h.set((held + change, peak.max(held + change)));
-    });
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(p, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// The result of `work`, for which at most `each` bytes for each of `bytes` may be held at a time, and 8 MiB: two lists that are
 /// being read may each have been promised one. And it may take a minute, which is a hundred times what any of these takes.
 fn bounded<T>(what: &str, bytes: usize, each: usize, work: impl FnOnce() -> T) -> T {
-    HELD.with(|h| h.set((0, 0)));
     let started = Instant::now();
-    let result = work();
-    let peak = HELD.with(|h| h.get().1).max(0) as usize;
+    let (result, peak) = peak(work);
     println!("{what}: {bytes} bytes, {:.1} bytes held for each, {:.2?}", peak as f64 / bytes as f64, started.elapsed());
     assert!(peak <= (8 << 20) + each * bytes, "{what}: {peak} bytes held for {bytes}");
     assert!(started.elapsed() < Duration::from_secs(60), "{what} takes {:?}", started.elapsed());

@@ -1,12 +1,12 @@
 //! A model's bytes: the round trip, and what becomes of bytes that are empty, cut, foreign,
 //! damaged, newer, or made by someone who means harm.
 
+mod memory_support;
 mod model_support;
 
+use memory_support::peak;
 use model_support::{Dice, Kind, kinds, model, values};
 use proptest::prelude::*;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use taiga_engine::boosting::params::LossKind;
 use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
@@ -16,42 +16,11 @@ use taiga_engine::model::{Derived, Labels, Model, apply::Predictor, explain::Imp
 use taiga_engine::tree::model::{Child, Tree};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Counts the bytes that a thread holds, and their peak.
-struct Counting;
-
-thread_local! {
-    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
-}
-
-fn count(change: isize) {
-    let _ = HELD.try_with(|h| {
-        let (held, peak) = h.get();
-        h.set((held + change, peak.max(held + change)));
-    });
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        unsafe { System.dealloc(p, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// Parses `bytes` and holds it to memory in proportion: two lists that are being filled may each
 /// have been promised a MiB, and no byte of a payload stands for more than some dozens.
 fn parse(bytes: &[u8]) -> taiga_engine::Result<Model> {
-    HELD.with(|h| h.set((0, 0)));
-    let result = Model::from_bytes(bytes);
-    let peak = HELD.with(|h| h.get().1);
-    assert!(peak as usize <= (4 << 20) + 300 * bytes.len(), "{peak} bytes held to read {}", bytes.len());
+    let (result, peak) = peak(|| Model::from_bytes(bytes));
+    assert!(peak <= (4 << 20) + 300 * bytes.len(), "{peak} bytes held to read {}", bytes.len());
     result
 }
 
