@@ -3,12 +3,15 @@
 use super::columns::Numbers;
 use super::memory::bounded;
 use serde_json::json;
-use taiga_engine::boosting::{self, BoostingParams, Quiet, Target};
 use taiga_engine::column::Column;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::dataset::{Quiet, Target};
+use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
-use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
-use taiga_engine::model::Model;
-use taiga_engine::model::apply::Predictor;
+use taiga_engine::learners::boosting;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::model::apply::Predictor;
 
 /// Two columns of categories and a target from any bytes: a target encoder and a small model of boosted trees, each an error or one
 /// that comes out of its bytes again.

@@ -1,7 +1,7 @@
 //! Columns for any model's features, and numbers from any bytes.
 
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
-use taiga_engine::linear::Texts;
+use taiga_engine::learners::linear::Texts;
 use taiga_engine::model::Feature;
 
 /// Strings that own themselves.

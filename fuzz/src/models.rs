@@ -4,10 +4,15 @@ use super::columns::{ROWS, Words, columns, values};
 use super::memory::bounded;
 use super::sealed;
 use taiga_engine::column::{Chunk, Column, Values};
-use taiga_engine::forest::{self, Forest};
-use taiga_engine::linear::model::Numbering;
-use taiga_engine::linear::{self, Items, LinearModel, ListChunk, ListColumn, Offsets, SparseRows};
-use taiga_engine::model::{Labels, Model, apply::Predictor, explain::Importance};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::boosting::model::explain::Importance;
+use taiga_engine::learners::forest;
+use taiga_engine::learners::forest::Forest;
+use taiga_engine::learners::linear;
+use taiga_engine::learners::linear::model::Numbering;
+use taiga_engine::learners::linear::{Items, LinearModel, ListChunk, ListColumn, Offsets, SparseRows};
 
 /// The most bytes held for each byte of a value, to read it, to apply it to a few rows, and to tell what it holds.
 const READ: usize = 100;

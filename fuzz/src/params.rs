@@ -3,9 +3,9 @@
 use super::memory::bounded;
 use serde_json::Value;
 use taiga_engine::Result;
-use taiga_engine::boosting::BoostingParams;
-use taiga_engine::forest::ForestParams;
-use taiga_engine::linear::LinearParams;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::forest::ForestParams;
+use taiga_engine::learners::linear::LinearParams;
 
 /// The parameters of a learner, which the first byte chooses, as the JSON text behind it: read, and where they are good, told again.
 pub fn params(input: &[u8]) -> bool {

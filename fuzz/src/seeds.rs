@@ -3,13 +3,18 @@
 use super::columns::Words;
 use super::unsealed;
 use serde_json::{Value, json};
-use taiga_engine::boosting::{self, BoostingParams, Quiet, Target};
+use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::column::{Chunk, Column, Values};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Quiet, Target};
+use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
-use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
-use taiga_engine::forest::{self, ForestParams};
-use taiga_engine::linear::{self, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows};
-use taiga_engine::model::Labels;
+use taiga_engine::learners::boosting;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::forest;
+use taiga_engine::learners::forest::ForestParams;
+use taiga_engine::learners::linear;
+use taiga_engine::learners::linear::{Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows};
 
 const ROWS: usize = 24;
 

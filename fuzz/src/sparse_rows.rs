@@ -3,10 +3,10 @@
 use super::columns::{Numbers, Words};
 use super::memory::bounded;
 use serde_json::json;
-use taiga_engine::boosting::{Quiet, Target};
 use taiga_engine::column::{Bits, Chunk, Column, Values};
-use taiga_engine::linear::{Input, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, fit};
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Quiet, Target};
+use taiga_engine::learners::linear::{Input, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, fit};
 
 /// Lists that own what they hold; offsets, validity and items are of any length and any order.
 struct Lists {

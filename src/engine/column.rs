@@ -5,11 +5,12 @@
 //! null and a NaN both read as NaN.
 
 mod bits;
+pub mod categories;
 pub(crate) mod select;
 
 pub use bits::Bits;
 
-use crate::encoding::{Categories, CategoryColumn};
+use self::categories::{Categories, CategoryColumn};
 use serde::{Deserialize, Serialize};
 
 /// The values of one chunk, in their own type.

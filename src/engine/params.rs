@@ -62,7 +62,7 @@ impl Problems {
 
     /// The rule for `device`.
     pub fn check_device(&mut self, device: &str) {
-        self.take(crate::backend::Device::parse(device).map(|_| ()));
+        self.take(crate::device::Device::parse(device).map(|_| ()));
     }
 
     /// All of them as one error.

@@ -65,7 +65,7 @@ impl std::fmt::Display for LabelType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The type of the labels, where it is not the one that they are kept as
-    /// ([`Labels::kept_as`](crate::model::Labels::kept_as)).
+    /// ([`Labels::kept_as`](crate::dataset::labels::Labels::kept_as)).
     pub label_type: Option<LabelType>,
     /// Of the columns that the model reads, counted from 0 in their order, those that were not columns under their
     /// own name when it was fitted: the results of expressions, or fields of a struct. Ascending.

@@ -6,7 +6,8 @@
 use crate::errors;
 use polars::prelude::*;
 use rayon::prelude::*;
-use taiga_engine::encoding::{CategoryColumn, Codes, Lookup};
+use taiga_engine::column::categories::{CategoryColumn, Codes};
+use taiga_engine::encoding::Lookup;
 use taiga_engine::parallel::{fork, interrupt};
 
 /// Calls `$body` with `$get`, a function from (chunk, row in the chunk) to an optional value, for
@@ -53,7 +54,7 @@ pub fn check_type(name: &str, dtype: &DataType) -> PolarsResult<()> {
 /// # Errors
 /// If it can't, naming both.
 ///
-/// [`Categories::kind`]: taiga_engine::encoding::Categories::kind
+/// [`Categories::kind`]: taiga_engine::column::categories::Categories::kind
 pub fn check_kind(name: &str, dtype: &DataType, kind: &str) -> PolarsResult<()> {
     if is_of_kind(dtype, kind) {
         return Ok(());

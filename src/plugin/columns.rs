@@ -5,8 +5,9 @@ use crate::categories::{category_column, check_type, is_category, lookup_codes};
 use crate::errors;
 use arrow2::bitmap::Bitmap;
 use polars::prelude::*;
+use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, TimeUnit, Values};
-use taiga_engine::encoding::{CategoryColumn, Lookup};
+use taiga_engine::encoding::Lookup;
 
 /// A feature: a series of numbers, or of categories.
 pub enum Feature {

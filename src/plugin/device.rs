@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use taiga_engine::backend::{CacheInfo, DeviceInfo, clear_device_cache, device_info as devices, limit_device_cache};
+use taiga_engine::device::{CacheInfo, DeviceInfo, clear_device_cache, device_info as devices, limit_device_cache};
 use taiga_engine::parallel::fork::PerProcess;
 
 /// Columns that stay on a GPU: their number and bytes, the most bytes, hits and misses.

@@ -17,11 +17,12 @@ use polars::prelude::*;
 use rayon::prelude::*;
 use serde::Deserialize;
 use taiga_engine::Error;
-use taiga_engine::backend::columns::with_columns;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::device::columns::with_columns;
+use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::count::counts;
 use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams};
 use taiga_engine::encoding::woe::{Evidence, evidence};
-use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
 use target::{TargetData, classes_of};
 
 /// One value a row, or a struct of one for each class.

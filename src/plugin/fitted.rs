@@ -1,8 +1,11 @@
 //! A fitted model of any learner.
 
-use taiga_engine::forest::{self, Forest};
-use taiga_engine::linear::{self, LinearModel};
-use taiga_engine::model::{Labels, Model};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::forest;
+use taiga_engine::learners::forest::Forest;
+use taiga_engine::learners::linear;
+use taiga_engine::learners::linear::LinearModel;
 use taiga_engine::provenance::Provenance;
 
 /// The bytes of a model or encoder without the line that says what it is, which literals begin with (`labelled` in

@@ -10,9 +10,10 @@ use crate::target::{TargetData, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
-use taiga_engine::boosting::params::LossKind;
-use taiga_engine::forest::params::Criterion;
-use taiga_engine::forest::{self, Forest, ForestParams, Input};
+use taiga_engine::learners::forest;
+use taiga_engine::learners::forest::params::Criterion;
+use taiga_engine::learners::forest::{Forest, ForestParams, Input};
+use taiga_engine::losses::LossKind;
 use taiga_engine::provenance::Provenance;
 
 /// The loss that wants a target as the criterion does, and the parameter as users write it.

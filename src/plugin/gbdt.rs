@@ -10,10 +10,13 @@ use crate::target::{TargetData, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
-use taiga_engine::boosting::params::LossKind;
-use taiga_engine::boosting::schema::{self, TargetKind};
-use taiga_engine::boosting::{self, BoostingParams, Input};
-use taiga_engine::model::Model;
+use taiga_engine::dataset::Input;
+use taiga_engine::learners::boosting;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::schema;
+use taiga_engine::learners::boosting::schema::TargetKind;
+use taiga_engine::losses::LossKind;
 use taiga_engine::provenance::Provenance;
 
 /// The parameter that says what a target must be, as users write it.

@@ -4,7 +4,7 @@ use crate::errors;
 use polars::prelude::*;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
 use taiga_engine::provenance::LabelType;
 
 /// The type of labels of a column of this type; none for a type that labels can't have.

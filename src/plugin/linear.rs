@@ -10,8 +10,9 @@ use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetData, is_of_classes};
 use crate::threads::FitThreads;
 use polars::prelude::*;
-use taiga_engine::boosting::params::LossKind;
-use taiga_engine::linear::{self, Input, LinearModel, LinearParams};
+use taiga_engine::learners::linear;
+use taiga_engine::learners::linear::{Input, LinearModel, LinearParams};
+use taiga_engine::losses::LossKind;
 use taiga_engine::provenance::Provenance;
 
 /// Whose target's classes are looked for.

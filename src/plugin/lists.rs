@@ -7,7 +7,7 @@ use arrow2::bitmap::Bitmap;
 use arrow2::offset::OffsetsBuffer;
 use polars::prelude::*;
 use taiga_engine::column::{Bits, Chunk, Values};
-use taiga_engine::linear::{Items, ListChunk, ListColumn, Offsets, SparseRows, Texts};
+use taiga_engine::learners::linear::{Items, ListChunk, ListColumn, Offsets, SparseRows, Texts};
 
 /// The features of each row, and their values where they have some. It owns (shares with the query, that
 /// is) the arrays that [`Lists::rows`] borrows.

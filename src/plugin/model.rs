@@ -8,13 +8,13 @@ use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use taiga_engine::boosting::BoostingParams;
-use taiga_engine::forest::ForestParams;
-use taiga_engine::forest::explain::Importance as ForestImportance;
-use taiga_engine::linear::LinearParams;
-use taiga_engine::linear::model::FeatureName;
-use taiga_engine::model::Labels;
-use taiga_engine::model::explain::Importance;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::model::explain::Importance;
+use taiga_engine::learners::forest::ForestParams;
+use taiga_engine::learners::forest::explain::Importance as ForestImportance;
+use taiga_engine::learners::linear::LinearParams;
+use taiga_engine::learners::linear::model::FeatureName;
 use taiga_engine::{Error, memory};
 
 /// An engine error as Python's: `TypeError` for a parameter that does not exist, as for any

@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use taiga_engine::boosting::Monitor;
+use taiga_engine::dataset::Monitor;
 
 /// A bar appears by itself once a fit has taken this long and as much again is left.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -14,7 +14,8 @@ use arrow2::types::NativeType;
 use polars::prelude::*;
 use serde::Deserialize;
 use std::sync::{Mutex, PoisonError};
-use taiga_engine::backend::columns::{BLOCK, with_columns, with_sorting_columns};
+use taiga_engine::column_steps::BLOCK;
+use taiga_engine::device::columns::{with_columns, with_sorting_columns};
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::BorderParams;
 

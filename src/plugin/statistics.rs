@@ -10,7 +10,7 @@ use polars::prelude::*;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
-use taiga_engine::backend::columns::with_columns;
+use taiga_engine::device::columns::with_columns;
 use taiga_engine::stats::{AxisParams, Heights, Histogram2dParams, HistogramParams, Number, PARALLEL_FROM};
 
 /// A column under the name that Python knows it by: inside groups a lone input has none.

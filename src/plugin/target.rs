@@ -6,9 +6,9 @@ use crate::labels::label_type;
 use polars::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
-use taiga_engine::boosting::Target;
-use taiga_engine::boosting::params::LossKind;
-use taiga_engine::model::{Label, Labels};
+use taiga_engine::dataset::Target;
+use taiga_engine::dataset::labels::{Label, Labels};
+use taiga_engine::losses::LossKind;
 use taiga_engine::provenance::LabelType;
 
 /// More classes than this are a mistake (an identifier for a target, say) and not a task.

@@ -7,9 +7,9 @@
 use rayon::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
-use taiga_engine::backend::cuda::borders::borders;
-use taiga_engine::backend::cuda::{Gpu, Queue};
 use taiga_engine::column::Column;
+use taiga_engine::cuda::columns::borders::borders;
+use taiga_engine::cuda::runtime::{Gpu, Queue};
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::{BorderParams, borders as by_values, fit_borders, sample_rows};

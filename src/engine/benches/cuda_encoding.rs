@@ -8,9 +8,9 @@ mod shared;
 use rayon::prelude::*;
 use shared::argument;
 use std::time::Instant;
-use taiga_engine::backend::cuda::combine::combine;
-use taiga_engine::backend::cuda::encoding::{measure, target_encode};
-use taiga_engine::backend::cuda::{Gpu, Queue};
+use taiga_engine::cuda::columns::combine::combine;
+use taiga_engine::cuda::columns::target_encode::{measure, target_encode};
+use taiga_engine::cuda::runtime::{Gpu, Queue};
 use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Kind, Order, Plan, TargetParams};
 use taiga_engine::numerics::random::{Purpose, Random};
 

@@ -7,12 +7,12 @@
 
 use rayon::prelude::*;
 use std::time::Instant;
-use taiga_engine::backend::cuda::linear::probe::{PassTimes, pass_times};
-use taiga_engine::backend::linear::limit_resident_rows;
-use taiga_engine::boosting::{Quiet, Target};
 use taiga_engine::column::{Chunk, Values};
-use taiga_engine::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
-use taiga_engine::model::Labels;
+use taiga_engine::cuda::linear::probe::{PassTimes, pass_times};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Quiet, Target};
+use taiga_engine::learners::linear::steps::limit_resident_rows;
+use taiga_engine::learners::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 const FEATURES: u64 = 1_000_000;

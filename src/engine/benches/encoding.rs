@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::time::Instant;
-use taiga_engine::encoding::CategoryColumn;
+use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::encoding::permutation::permutation;
 use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Kind, Order, Plan, TargetParams, target_encode};
 use taiga_engine::numerics::random::{Purpose, Random};

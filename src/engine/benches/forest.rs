@@ -6,8 +6,8 @@ mod shared;
 use shared::{Clock, argument, signal, uniform_columns};
 use std::time::Instant;
 use taiga_engine::column::Column;
-use taiga_engine::forest::{ForestParams, Input, Predictor, Target, fit};
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::forest::{ForestParams, Input, Predictor, Target, fit};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 fn main() {

@@ -4,10 +4,10 @@
 //! Prints the AUC of 100,000 other rows after each pass, and the time of a fit of so many passes.
 
 use std::time::Instant;
-use taiga_engine::boosting::{Quiet, Target};
 use taiga_engine::column::{Chunk, Values};
-use taiga_engine::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, fit};
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Quiet, Target};
+use taiga_engine::learners::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, fit};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 struct Table {

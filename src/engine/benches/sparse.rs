@@ -7,9 +7,10 @@
 mod shared;
 
 use shared::{Clock, argument};
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::Column;
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 fn main() {

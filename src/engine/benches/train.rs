@@ -9,11 +9,12 @@ use shared::{Clock, argument, signal, uniform_columns};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::Instant;
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::Column;
-use taiga_engine::encoding::CategoryColumn;
-use taiga_engine::model::Labels;
-use taiga_engine::model::apply::Predictor;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 /// Columns of f32 that a file of `benchmarks/held_out.py` holds one after the other.

@@ -1,7 +1,7 @@
 //! Some of the rows of a column, copied.
 
+use super::categories::{Categories, CategoryColumn, Labels};
 use super::{Bits, Chunk, Column, FeatureType, Values};
-use crate::encoding::{Categories, CategoryColumn, Labels};
 
 /// Values that are owned, in the type that they had.
 pub(crate) enum OwnedValues {

@@ -24,12 +24,12 @@ const ROWS_PER_THREAD: usize = 1 << 15;
 const DIRECT: i128 = 1 << 10;
 
 /// Rows whose hashes are found together.
-pub(super) const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 /// Tables of more values do not stay in the nearest cache.
-pub(super) const WARM: usize = 1 << 12;
+pub(crate) const WARM: usize = 1 << 12;
 
 /// A value that has a hash.
-pub(super) trait Key: Copy + Eq + Send + Sync {
+pub(crate) trait Key: Copy + Eq + Send + Sync {
     /// What stands in the list of values for null.
     const NULL: Self;
     fn hash(self) -> u64;
@@ -84,7 +84,7 @@ integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
 /// The hash of an integer, whatever its width.
 #[inline(always)]
-pub(super) fn hash_integer(x: i128) -> u64 {
+pub(crate) fn hash_integer(x: i128) -> u64 {
     let z = (x as u64) ^ ((x >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let wide = ((z ^ 0x243F_6A88_85A3_08D3) as u128).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
     (wide as u64) ^ (wide >> 64) as u64
@@ -104,7 +104,7 @@ impl<T: Integer> Key for Whole<T> {
 
 /// Open addressing from hashes to codes: a slot holds half of the hash and the code, plus one.
 #[derive(Default, Debug)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     slots: Vec<u64>,
     used: usize,
 }
@@ -236,7 +236,7 @@ impl<K: Key> Table<K> {
 }
 
 /// The codes of all rows, and the value of each code.
-pub(super) struct Coded<K> {
+pub(crate) struct Coded<K> {
     pub codes: Vec<u32>,
     pub keys: Vec<K>,
     /// The code of null; its value is a placeholder.
@@ -244,7 +244,7 @@ pub(super) struct Coded<K> {
 }
 
 /// A column in chunks of these lengths: where each starts, and the length behind them.
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     starts: Vec<usize>,
 }
 
@@ -273,7 +273,7 @@ impl Chunks {
 }
 
 /// Rows are numbered in 32 bits, here as in Polars, and there must be memory for the numbers of their categories.
-pub(super) fn check_rows(name: &str, rows: usize) -> Result<()> {
+pub(crate) fn check_rows(name: &str, rows: usize) -> Result<()> {
     if rows >= u32::MAX as usize {
         return Err(Error::column(name, format!("it has {rows} rows; categories are supported up to {}", u32::MAX - 1)));
     }
@@ -281,13 +281,13 @@ pub(super) fn check_rows(name: &str, rows: usize) -> Result<()> {
 }
 
 /// The rows of each thread.
-pub(super) fn shares(rows: usize) -> usize {
+pub(crate) fn shares(rows: usize) -> usize {
     let threads = rayon::current_num_threads().min(rows.div_ceil(ROWS_PER_THREAD)).max(1);
     rows.div_ceil(threads).max(1)
 }
 
 /// Codes of text and other values that are found by their hash.
-pub(super) fn by_hash<K: Key>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> + Sync) -> Coded<K> {
+pub(crate) fn by_hash<K: Key>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> + Sync) -> Coded<K> {
     let rows = chunks.rows();
     let share = shares(rows);
     let mut codes = pages::zeroed(rows);
@@ -360,7 +360,7 @@ fn merge<K: Key>(tables: Vec<Table<K>>) -> (Option<Table<K>>, Vec<Vec<u32>>) {
 }
 
 /// Codes of integers: by their distance from the least where they lie close together, else by hash.
-pub(super) fn integers<T: Integer>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<T> + Sync) -> Coded<T> {
+pub(crate) fn integers<T: Integer>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<T> + Sync) -> Coded<T> {
     let rows = chunks.rows();
     let share = shares(rows);
     let starts: Vec<usize> = (0..rows).step_by(share).collect();

@@ -1,9 +1,9 @@
 //! A fitted target encoder: categories by their labels, the value of each, and the prior for what
 //! was never seen; and its bytes.
 
-use super::categories::{Categories, CategoryColumn};
 use super::lookup::Lookup;
 use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values, check_input};
+use crate::column::categories::{Categories, CategoryColumn};
 use crate::column::select::of_categories;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};

@@ -5,11 +5,10 @@
 //! rayon pool that they are called in, and no result depends on how many threads it has.
 
 mod buckets;
-pub mod categories;
 pub mod combine;
 pub mod count;
 pub mod ctr;
-mod distinct;
+pub(crate) mod distinct;
 pub mod encoder;
 pub(crate) mod group;
 pub mod lookup;
@@ -20,6 +19,6 @@ pub(crate) mod statistic;
 pub mod target;
 pub mod woe;
 
-pub use categories::{Categories, CategoryColumn, Codes, Labels};
+pub use crate::column::categories::{Categories, CategoryColumn, Codes, Labels};
 pub use encoder::TargetEncoder;
 pub use lookup::Lookup;

@@ -5,7 +5,7 @@
 //! no second way out, and no loop over values looks at anything.
 //!
 //! A request is of the whole process: it ends all work that looks, until it is withdrawn. (What a fit's
-//! [`Monitor`](crate::boosting::Monitor) says is of that fit alone.)
+//! [`Monitor`](crate::dataset::Monitor) says is of that fit alone.)
 
 use crate::error::{Error, Result};
 use std::ops::Range;

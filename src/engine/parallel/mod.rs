@@ -10,3 +10,4 @@
 pub mod fork;
 pub mod interrupt;
 pub mod pools;
+pub mod thread_pool;

@@ -1,11 +1,11 @@
 //! Parameters of other libraries, told all at once, with what to write instead.
 
 use super::names;
-use crate::boosting::BoostingParams;
 use crate::encoding::target::TargetParams;
 use crate::error::Error;
-use crate::forest::ForestParams;
-use crate::linear::LinearParams;
+use crate::learners::boosting::BoostingParams;
+use crate::learners::forest::ForestParams;
+use crate::learners::linear::LinearParams;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

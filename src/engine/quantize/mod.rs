@@ -20,12 +20,14 @@
 //! rounded down to f32, which is the same test, and every other type as f64.
 
 pub mod borders;
+pub mod coded;
 pub mod codes;
 pub mod exceptions;
 mod greedy;
 pub(crate) mod search;
 pub(crate) mod sort;
 
+pub use coded::{CodeSet, CodeSource, CodedFeature};
 use serde::{Deserialize, Serialize};
 
 /// How borders are chosen among the values of the sample.

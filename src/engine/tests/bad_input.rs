@@ -5,10 +5,12 @@ mod common;
 use common::{Table, Wanted, params};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_engine::memory;
-use taiga_engine::model::{Labels, Model};
 use taiga_engine::{Error, Result};
 
 fn good() -> Table {

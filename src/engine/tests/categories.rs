@@ -5,12 +5,14 @@ mod common;
 
 use common::{Dice, POLICIES};
 use serde_json::json;
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::Column;
-use taiga_engine::encoding::CategoryColumn;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::encoding::ctr::CtrKind;
-use taiga_engine::model::apply::Predictor;
-use taiga_engine::model::{Derived, Labels, Model};
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::boosting::model::{Derived, Model};
+use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_engine::tree::model::Child;
 use taiga_engine::tree::{Split, Tree};
 

@@ -6,10 +6,11 @@ use cuda_support::every_type::EveryType;
 use cuda_support::gpu::{gpu, say};
 use cuda_support::patterns;
 use std::sync::Mutex;
-use taiga_engine::backend::clear_device_cache;
-use taiga_engine::backend::columns::{BLOCK, MOST_BORDERS, with_columns, with_sorting_columns};
-use taiga_engine::backend::cuda::borders::borders;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::column_steps::{BLOCK, MOST_BORDERS};
+use taiga_engine::cuda::columns::borders::borders;
+use taiga_engine::device::clear_device_cache;
+use taiga_engine::device::columns::{with_columns, with_sorting_columns};
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::{BorderParams, fit_borders};
 

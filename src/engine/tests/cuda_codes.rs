@@ -6,9 +6,9 @@ use cuda_support::every_type::EveryType;
 use cuda_support::gpu::gpu;
 use cuda_support::patterns;
 use cudarc::driver::CudaSlice;
-use taiga_engine::backend::cuda::DeviceColumn;
-use taiga_engine::backend::cuda::codes::{DeviceCode, Place, Source, codes, quantize};
 use taiga_engine::column::{Column, FeatureType};
+use taiga_engine::cuda::DeviceColumn;
+use taiga_engine::cuda::columns::codes::{DeviceCode, Place, Source, codes, quantize};
 use taiga_engine::quantize::codes::{Code, Quantizer, Scratch};
 
 fn cpu<C: Code>(column: &Column<'_>, borders: &[f64], offset: usize) -> (Vec<C>, bool) {

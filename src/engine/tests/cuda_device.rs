@@ -3,8 +3,8 @@
 mod cuda_support;
 
 use cuda_support::gpu::{gpu, say};
-use taiga_engine::backend::cuda::upload::PIECE;
-use taiga_engine::backend::{Device, device_info};
+use taiga_engine::cuda::runtime::upload::PIECE;
+use taiga_engine::device::{Device, device_info};
 
 #[test]
 fn an_explicit_device_is_there_or_an_error_says_what_was_looked_for() {

@@ -4,9 +4,11 @@ mod cuda_support;
 
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::patterns;
-use taiga_engine::backend::columns::with_columns;
-use taiga_engine::backend::cuda::encoding::{self, DeviceCodes};
-use taiga_engine::backend::cuda::{ctr, encoding::category_values};
+use taiga_engine::cuda::columns::target_encode;
+use taiga_engine::cuda::columns::target_encode::DeviceCodes;
+use taiga_engine::cuda::columns::target_encode::category_values;
+use taiga_engine::cuda::trees::ctr;
+use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::combine::combine;
 use taiga_engine::encoding::ctr::{Ctr, CtrKind, CtrTarget, ctr_codes};
 use taiga_engine::encoding::permutation::permutation;

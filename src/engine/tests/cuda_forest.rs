@@ -12,10 +12,10 @@ use forest_support::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
-use taiga_engine::backend::predict::PlacedForest;
 use taiga_engine::column::Column;
-use taiga_engine::encoding::{Categories, CategoryColumn, Labels as Labeled};
-use taiga_engine::forest::{Forest, Input, Predictor, Quiet, Target, fit};
+use taiga_engine::column::categories::{Categories, CategoryColumn, Labels as Labeled};
+use taiga_engine::device::predict::PlacedForest;
+use taiga_engine::learners::forest::{Forest, Input, Predictor, Quiet, Target, fit};
 
 /// A fit on a device.
 fn on(device: &str, table: &Table, base: &Value) -> Forest {

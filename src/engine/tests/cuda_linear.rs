@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use taiga_engine::Error;
-use taiga_engine::backend::cuda::linear::probe::pass_times;
-use taiga_engine::backend::linear::limit_resident_rows;
-use taiga_engine::boosting::{Monitor, Quiet, Target};
 use taiga_engine::column::{Chunk, Values};
-use taiga_engine::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
+use taiga_engine::cuda::linear::probe::pass_times;
+use taiga_engine::dataset::{Monitor, Quiet, Target};
+use taiga_engine::learners::linear::steps::limit_resident_rows;
+use taiga_engine::learners::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
 
 /// A limit of what stays on the device, until it is dropped.
 struct Limit(#[allow(dead_code)] MutexGuard<'static, ()>);
@@ -39,7 +39,7 @@ impl Drop for Limit {
     }
 }
 
-fn on(device: &str, table: &Table, base: &Value) -> taiga_engine::linear::LinearModel {
+fn on(device: &str, table: &Table, base: &Value) -> taiga_engine::learners::linear::LinearModel {
     let mut base = base.clone();
     base["device"] = json!(device);
     table.fit(base)

@@ -9,12 +9,12 @@ mod cuda_support;
 
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::{assert_same, patterns};
-use taiga_engine::backend::cuda::device::NUMERICS;
-use taiga_engine::backend::cuda::grid;
-use taiga_engine::boosting::BoostingParams;
-use taiga_engine::boosting::loss::{Rows, loss};
-use taiga_engine::boosting::params::LossKind;
+use taiga_engine::cuda::grid;
+use taiga_engine::cuda::runtime::device::NUMERICS;
 use taiga_engine::launch;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::losses::LossKind;
+use taiga_engine::losses::{Rows, loss};
 use taiga_engine::numerics::fixed::{dither, round_with, round32, round64};
 use taiga_engine::numerics::math;
 use taiga_engine::numerics::random::{Purpose, Random};

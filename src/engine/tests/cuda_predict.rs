@@ -6,13 +6,15 @@ mod model_support;
 use cuda_support::gpu::{gpu, say};
 use model_support::{Dice, Kind, branching, model, values};
 use serde_json::json;
-use taiga_engine::backend::cuda::DeviceColumn;
-use taiga_engine::backend::cuda::predict::DevicePredictor;
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::Column;
-use taiga_engine::encoding::CategoryColumn;
-use taiga_engine::model::apply::Predictor;
-use taiga_engine::model::{Labels, Model};
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::cuda::DeviceColumn;
+use taiga_engine::cuda::predict::DevicePredictor;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::boosting::{BoostingParams, fit};
 
 fn bits(scores: &[Vec<f64>]) -> Vec<Vec<u64>> {
     scores.iter().map(|s| s.iter().map(|x| x.to_bits()).collect()).collect()

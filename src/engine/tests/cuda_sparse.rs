@@ -10,7 +10,7 @@ use common::devices::compare;
 use common::{Dice, Table, params, params_with};
 use cuda_support::gpu::gpu;
 use serde_json::json;
-use taiga_engine::boosting::BoostingParams;
+use taiga_engine::learners::boosting::BoostingParams;
 
 /// Proves equal bytes for features that exclude one another, which share columns of codes: flags of categories, counts, values that
 /// are mostly missing or have missing values among the others, beside dense features and sparse ones that exclude none.

@@ -5,9 +5,10 @@ mod cuda_support;
 
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::patterns;
-use taiga_engine::backend::cuda::range::count_by_range;
-use taiga_engine::backend::cuda::{DeviceColumn, stats};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::cuda::DeviceColumn;
+use taiga_engine::cuda::columns::range::count_by_range;
+use taiga_engine::cuda::columns::stats;
 use taiga_engine::numerics::random::Random;
 use taiga_engine::stats::{AxisParams, Heights, Histogram, HistogramParams, histogram, min_max};
 

@@ -4,8 +4,8 @@ mod cuda_support;
 
 use cuda_support::gpu::gpu;
 use cuda_support::patterns;
-use taiga_engine::backend::columns::with_columns;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::device::columns::with_columns;
 use taiga_engine::numerics::random::Random;
 use taiga_engine::stats::{AxisParams, Heights, Histogram2d, Histogram2dParams, histogram2d};
 

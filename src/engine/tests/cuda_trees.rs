@@ -11,10 +11,11 @@ use common::devices::{assert_same, both, compare};
 use common::{Dice, Table, Wanted, params, params_with};
 use cuda_support::gpu::{gpu, say};
 use serde_json::json;
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
+use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
-use taiga_engine::encoding::CategoryColumn;
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::learners::boosting::{BoostingParams, fit};
 
 /// Proves equal bytes under every policy for the plainest fits.
 #[test]

@@ -7,7 +7,7 @@ use common::contract::table;
 use common::devices::compare;
 use common::{Dice, Table, Wanted, params, params_with};
 use serde_json::json;
-use taiga_engine::forest::Forest;
+use taiga_engine::learners::forest::Forest;
 
 /// A table with weights of which some are 0, times a factor.
 fn weighted(rows: usize, loss: &str, factor: f64, seed: u64) -> Table {

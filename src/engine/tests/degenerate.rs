@@ -7,14 +7,19 @@ mod linear_support;
 
 use common::{POLICIES, Table, Wanted, params, predict, raw};
 use serde_json::json;
-use taiga_engine::boosting::{self, BoostingParams, Input, Quiet, Target, constant, fit};
 use taiga_engine::column::Column;
-use taiga_engine::encoding::CategoryColumn;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::error::RowsFault;
-use taiga_engine::forest::{self, Forest, ForestParams};
-use taiga_engine::linear::{self, LinearModel, LinearParams};
-use taiga_engine::model::apply::Predictor;
-use taiga_engine::model::{Labels, Model};
+use taiga_engine::learners::boosting;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::boosting::{BoostingParams, constant, fit};
+use taiga_engine::learners::forest;
+use taiga_engine::learners::forest::{Forest, ForestParams};
+use taiga_engine::learners::linear;
+use taiga_engine::learners::linear::{LinearModel, LinearParams};
 use taiga_engine::{Error, Result};
 
 fn text(labels: &[&str]) -> Labels {
@@ -122,7 +127,7 @@ fn a_constant_predicts_the_training_rows() {
     assert_eq!(predictor.leaves(&bound), [0u32; 0]);
     assert_eq!(predictor.staged(&bound), [[0.0; 0]]);
     assert_eq!(predictor.model().node_table(), []);
-    assert_eq!(predictor.model().importance(taiga_engine::model::explain::Importance::Gain), [0.0]);
+    assert_eq!(predictor.model().importance(taiga_engine::learners::boosting::model::explain::Importance::Gain), [0.0]);
     let _ = predictor.model().to_json();
 }
 

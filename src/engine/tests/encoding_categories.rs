@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 use std::collections::HashMap;
+use taiga_engine::column::categories::{Categories, CategoryColumn, Labels};
+use taiga_engine::encoding::Lookup;
 use taiga_engine::encoding::permutation::permutation;
 use taiga_engine::encoding::sort::{pair, sort_pairs};
-use taiga_engine::encoding::{Categories, CategoryColumn, Labels, Lookup};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {

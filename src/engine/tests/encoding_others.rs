@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 use std::collections::HashMap;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::combine::combine;
 use taiga_engine::encoding::count::counts;
 use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
 use taiga_engine::encoding::woe::evidence;
-use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
 use taiga_engine::numerics::random::{Purpose, Random};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -9,10 +9,11 @@ use forest_support::*;
 use serde_json::json;
 use taiga_engine::Result;
 use taiga_engine::column::Column;
-use taiga_engine::encoding::{Categories, CategoryColumn, Labels as Labeled};
-use taiga_engine::forest::explain::Importance;
-use taiga_engine::forest::{Forest, Input, Predictor, Quiet, Target, envelope::is_forest, fit};
-use taiga_engine::model::Model;
+use taiga_engine::column::categories::{Categories, CategoryColumn, Labels as Labeled};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::forest::envelope::is_forest;
+use taiga_engine::learners::forest::explain::Importance;
+use taiga_engine::learners::forest::{Forest, Input, Predictor, Quiet, Target, fit};
 use taiga_engine::tree::model::Child;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -9,9 +9,9 @@ use forest_support::*;
 use serde_json::json;
 use std::collections::BinaryHeap;
 use taiga_engine::column::Column;
-use taiga_engine::encoding::{Categories, CategoryColumn, Labels as Labeled};
-use taiga_engine::forest::explain::NodeRow;
-use taiga_engine::forest::{Input, Quiet, Target, fit};
+use taiga_engine::column::categories::{Categories, CategoryColumn, Labels as Labeled};
+use taiga_engine::learners::forest::explain::NodeRow;
+use taiga_engine::learners::forest::{Input, Quiet, Target, fit};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 /// Proves that every split is the best one among those of the features drawn, of all splitters, criteria and kinds of

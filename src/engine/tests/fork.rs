@@ -12,7 +12,7 @@ use serde_json::json;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use taiga_engine::boosting::BoostingParams;
+use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::parallel::{fork, pools};
 
 /// Runs `body` in a forked process; fails where that does not end well within a minute.

@@ -6,7 +6,7 @@ mod common;
 use common::contract::table;
 use serde_json::json;
 use std::time::{Duration, Instant};
-use taiga_engine::boosting::BoostingParams;
+use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::parallel::pools;
 
 /// The threads of this process that are ours.

@@ -8,20 +8,23 @@ use common::Dice;
 use common::contract::table;
 use forest_support::grow;
 use serde_json::json;
-use taiga_engine::backend::columns::with_columns;
-use taiga_engine::boosting::BoostingParams;
+use taiga_engine::Error;
 use taiga_engine::column::Column;
+use taiga_engine::column::categories::{Categories, CategoryColumn, Codes};
+use taiga_engine::device::columns::with_columns;
+use taiga_engine::encoding::Lookup;
 use taiga_engine::encoding::combine::combine;
 use taiga_engine::encoding::count::counts;
 use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Plan, TargetParams, target_encode};
 use taiga_engine::encoding::woe::evidence;
-use taiga_engine::encoding::{Categories, CategoryColumn, Codes, Lookup};
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::model;
+use taiga_engine::learners::{forest, linear};
 use taiga_engine::parallel::interrupt::{catch, request, withdraw};
 use taiga_engine::parallel::pools::pool;
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::{BorderParams, fit_borders};
 use taiga_engine::stats::{Histogram2dParams, HistogramParams, histogram, histogram2d, min_max};
-use taiga_engine::{Error, forest, linear, model};
 
 const ROWS: usize = 300_000;
 

@@ -6,10 +6,10 @@ mod linear_support;
 use common::Dice;
 use linear_support::{Table, labels, lists, params};
 use serde_json::json;
-use taiga_engine::boosting::{Quiet, Target};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
-use taiga_engine::linear::{Input, Items, LinearModel, ListChunk, ListColumn, Offsets, Predictor, SparseRows, Texts, fit};
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Quiet, Target};
+use taiga_engine::learners::linear::{Input, Items, LinearModel, ListChunk, ListColumn, Offsets, Predictor, SparseRows, Texts, fit};
 use xxhash_rust::xxh3::xxh3_64;
 
 const OPTIMIZERS: [&str; 4] = ["lbfgs", "sgd", "adagrad", "ftrl"];
@@ -330,7 +330,7 @@ fn hostile_bytes_are_harmless() {
     huge.params.features = None;
     huge.numbers = vec![3, u64::MAX - 1];
     huge.weights = vec![1.0; 6];
-    huge.sparse.as_mut().unwrap().numbering = taiga_engine::linear::model::Numbering::Numbers { features: u64::MAX };
+    huge.sparse.as_mut().unwrap().numbering = taiga_engine::learners::linear::model::Numbering::Numbers { features: u64::MAX };
     exercise(LinearModel::from_bytes(&huge.to_bytes()).unwrap());
     let errors = [
         (LinearModel { intercepts: vec![0.0], ..model.clone() }, "intercepts"),

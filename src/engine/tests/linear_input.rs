@@ -6,9 +6,11 @@ mod linear_support;
 use linear_support::{Table, assert_error, labels, lists, params};
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
-use taiga_engine::boosting::{Monitor, Quiet, Target};
 use taiga_engine::column::{Bits, Chunk, Column, Values};
-use taiga_engine::linear::{Input, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, Texts, fit};
+use taiga_engine::dataset::{Monitor, Quiet, Target};
+use taiga_engine::learners::linear::{
+    Input, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, Texts, fit,
+};
 use taiga_engine::{Error, Result};
 
 fn good() -> Table {

@@ -9,16 +9,20 @@ mod linear_support;
 use common::{Dice, Table};
 use serde_json::{Value, json};
 use std::process::Command;
-use taiga_engine::backend::columns::with_columns;
-use taiga_engine::backend::predict::{PlacedForest, PlacedPredictor};
-use taiga_engine::boosting::{self, BoostingParams, Quiet};
 use taiga_engine::column::Column;
-use taiga_engine::encoding::CategoryColumn;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::dataset::Quiet;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::device::columns::with_columns;
+use taiga_engine::device::predict::{PlacedForest, PlacedPredictor};
 use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Plan, TargetParams};
-use taiga_engine::forest::{self, ForestParams};
-use taiga_engine::linear::{self, LinearParams};
-use taiga_engine::model::Labels;
-use taiga_engine::model::apply::Predictor;
+use taiga_engine::learners::boosting;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::forest;
+use taiga_engine::learners::forest::ForestParams;
+use taiga_engine::learners::linear;
+use taiga_engine::learners::linear::LinearParams;
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, Histogram2dParams};
@@ -158,9 +162,9 @@ fn trees_of_categories() {
         columns.push(CategoryColumn::integers(&format!("c{f}"), &[rows], |_, row| Some(values[row])).unwrap());
     }
     let y: Vec<f64> = (0..rows).map(|_| dice.unit()).collect();
-    let input = boosting::Input {
+    let input = taiga_engine::dataset::Input {
         features: columns.iter().map(Column::categorical).collect(),
-        target: boosting::Target::Numbers(Column::from_f64("y", &y)),
+        target: taiga_engine::dataset::Target::Numbers(Column::from_f64("y", &y)),
         target_name: "y".into(),
         weight: None,
         baseline: vec![],

@@ -4,9 +4,10 @@ mod model_support;
 
 use model_support::{Dice, Kind, branching, kinds, model, naive_leaf, naive_raw, values};
 use proptest::prelude::*;
-use taiga_engine::boosting::params::LossKind;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, TimeUnit, Values};
-use taiga_engine::model::{Model, apply::Predictor};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::losses::LossKind;
 use taiga_engine::tree::Tree;
 
 /// A table with one vector of values a feature.

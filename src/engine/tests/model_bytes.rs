@@ -7,12 +7,16 @@ mod model_support;
 use memory_support::peak;
 use model_support::{Dice, Kind, kinds, model, values};
 use proptest::prelude::*;
-use taiga_engine::boosting::params::LossKind;
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
+use taiga_engine::column::categories::{CategoryColumn, Labels as Categorized};
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::encoding::ctr::CtrKind;
-use taiga_engine::encoding::{CategoryColumn, Labels as Categorized};
-use taiga_engine::model::{Derived, Labels, Model, apply::Predictor, explain::Importance};
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::boosting::model::explain::Importance;
+use taiga_engine::learners::boosting::model::{Derived, Model};
+use taiga_engine::learners::boosting::{BoostingParams, fit};
+use taiga_engine::losses::LossKind;
 use taiga_engine::tree::model::{Child, Tree};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -77,7 +81,7 @@ fn exercise(model: &Model) {
 fn small() -> Model {
     let mut m = model(Kind { seed: 11, features: 2, trees: 4, outputs: 2, depth: 2, symmetric: 50, borders: 3 });
     m.history = Some(taiga_engine::model::History {
-        metric: taiga_engine::boosting::params::MetricKind::Multiclass,
+        metric: taiga_engine::metrics::MetricKind::Multiclass,
         values: vec![0.5, 0.25, 0.375],
         best: 1,
     });
@@ -221,7 +225,7 @@ fn hostile_categories_are_refused_or_harmless() {
 #[test]
 fn derived_features_that_do_not_hold_together_are_refused() {
     type Change = fn(&mut Model);
-    fn table(m: &mut Model) -> &mut taiga_engine::model::CtrTable {
+    fn table(m: &mut Model) -> &mut taiga_engine::learners::boosting::model::CtrTable {
         m.tables.iter_mut().find(|t| t.features.len() == 2).unwrap()
     }
     fn ctr(m: &mut Model) -> (&mut u32, &mut u32, &mut f64, &mut Vec<f64>) {

@@ -4,8 +4,8 @@ mod model_support;
 
 use model_support::{Kind, goes_right, kinds, model, naive_leaf, values};
 use proptest::prelude::*;
-use taiga_engine::model::Model;
-use taiga_engine::model::explain::{Importance, NodeRow};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::model::explain::{Importance, NodeRow};
 use taiga_engine::tree::Split;
 
 /// The row of the table in which the walk of `row` through `tree` ends.

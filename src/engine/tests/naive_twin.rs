@@ -5,9 +5,9 @@ mod common;
 use common::naive::{self, Data, Grown, Rules};
 use common::{Dice, Table, Wanted, params};
 use serde_json::json;
-use taiga_engine::boosting::BoostingParams;
-use taiga_engine::boosting::params::LossKind;
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::losses::LossKind;
 use taiga_engine::quantize::{BorderMethod, borders::borders};
 use taiga_engine::tree::Policy;
 

@@ -2,13 +2,19 @@
 //! models with such news are written in a new format version; and what becomes of bytes whose news do not hold together.
 
 use serde_json::json;
-use taiga_engine::boosting::{self, BoostingParams, Quiet, Target};
 use taiga_engine::column::Column;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::dataset::labels::{Label, Labels};
+use taiga_engine::dataset::{Quiet, Target};
+use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
-use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
-use taiga_engine::forest::{self, Forest, ForestParams};
-use taiga_engine::linear::{self, LinearModel, LinearParams};
-use taiga_engine::model::{Label, Labels, Model};
+use taiga_engine::learners::boosting;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::forest;
+use taiga_engine::learners::forest::{Forest, ForestParams};
+use taiga_engine::learners::linear;
+use taiga_engine::learners::linear::{LinearModel, LinearParams};
 use taiga_engine::provenance::{LabelType, Provenance};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -6,9 +6,10 @@ mod common;
 use common::contract::{self, table};
 use common::{Dice, Table, Wanted, params, params_with};
 use serde_json::json;
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
-use taiga_engine::model::Model;
+use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::{BoostingParams, fit};
 
 fn with_threads(p: &BoostingParams, n: u32) -> BoostingParams {
     BoostingParams { n_threads: Some(n), ..p.clone() }
@@ -234,7 +235,7 @@ fn f32_and_the_same_values_in_f64_give_equal_models() {
         let model = fit_columns(&t, features(), &p);
         assert_same(&t.fit(&p), &model, method);
         let columns = features();
-        let predictor = taiga_engine::model::apply::Predictor::new(model.clone());
+        let predictor = taiga_engine::learners::boosting::model::apply::Predictor::new(model.clone());
         assert_eq!(predictor.raw(&predictor.bind(&columns).unwrap()), common::raw(&model, &t));
     }
 }

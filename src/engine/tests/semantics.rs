@@ -4,11 +4,12 @@ mod common;
 
 use common::{Dice, POLICIES, Table, classes, params, params_with, paths, raw, rmse, table};
 use serde_json::json;
-use taiga_engine::boosting::params::MetricKind;
-use taiga_engine::boosting::{Monitor, fit};
 use taiga_engine::column::Column;
-use taiga_engine::model::Model;
-use taiga_engine::model::apply::Predictor;
+use taiga_engine::dataset::Monitor;
+use taiga_engine::learners::boosting::fit;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::metrics::MetricKind;
 use taiga_engine::tree::Tree;
 
 /// Proves that a split learns the side of missing values, whether missing means high or low.

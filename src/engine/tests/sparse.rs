@@ -6,8 +6,9 @@ mod common;
 use common::naive::{self, Data, Rules};
 use common::{Dice, POLICIES, Table, Wanted, params};
 use serde_json::json;
-use taiga_engine::boosting::BoostingParams;
-use taiga_engine::model::{Labels, Model};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::quantize::borders::borders;
 
 /// Columns that are mostly one value, of every kind: flags that exclude each other (few and many,

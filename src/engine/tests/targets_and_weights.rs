@@ -4,11 +4,13 @@ mod common;
 
 use common::{Dice, POLICIES, Table, Wanted, classes, params, params_with, predict, raw, rmse, table};
 use serde_json::json;
-use taiga_engine::boosting::BoostingParams;
-use taiga_engine::boosting::loss;
-use taiga_engine::boosting::metric::metric;
-use taiga_engine::boosting::params::{LossKind, MetricKind};
-use taiga_engine::model::{Labels, Model};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::losses;
+use taiga_engine::losses::LossKind;
+use taiga_engine::metrics::MetricKind;
+use taiga_engine::metrics::metric;
 
 /// Proves that a fit from another model's raw scores continues that model: the scores together
 /// are those of one long fit.

@@ -5,15 +5,22 @@ mod common;
 
 use common::{Dice, POLICIES};
 use serde_json::{Value, json};
-use taiga_engine::boosting::{self, BoostingParams, Target};
+use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::column::{Chunk, Column, Values};
+use taiga_engine::dataset::Target;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Plan, TargetParams, target_encode};
-use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
-use taiga_engine::forest::params::Splitter;
-use taiga_engine::forest::{self, Forest, ForestParams};
-use taiga_engine::linear::{self, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, Texts};
-use taiga_engine::model::explain::Importance;
-use taiga_engine::model::{Labels, Model, apply::Predictor};
+use taiga_engine::learners::boosting;
+use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::boosting::model::explain::Importance;
+use taiga_engine::learners::forest;
+use taiga_engine::learners::forest::params::Splitter;
+use taiga_engine::learners::forest::{Forest, ForestParams};
+use taiga_engine::learners::linear;
+use taiga_engine::learners::linear::{Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, Texts};
 use taiga_engine::tree::Tree;
 
 /// Rows with two numeric columns, one of categories, weights of which a third are 0, and marks of held-out rows.
@@ -588,7 +595,7 @@ fn importances_follow_the_unit_of_the_target() {
             let unit = 2f64.powi(power);
             let forest = fit(unit);
             let of_gain = if criterion == "poisson" { unit } else { unit * unit };
-            let shares = |f: &Forest| f.importance(taiga_engine::forest::explain::Importance::Impurity).unwrap();
+            let shares = |f: &Forest| f.importance(taiga_engine::learners::forest::explain::Importance::Impurity).unwrap();
             assert_close(&shares(&forest), &shares(&plain), 1e-9, criterion);
             // Gains of a small part of the largest one have fewer digits.
             let least = 1e-6 * gains(&plain).iter().fold(0.0f64, |m, g| m.max(*g));
@@ -598,7 +605,7 @@ fn importances_follow_the_unit_of_the_target() {
             assert_close(&own, plain.permutation.as_ref().unwrap(), 1e-6, criterion);
         }
         for unit in [1e20, 1e-25] {
-            let shares = fit(unit).importance(taiga_engine::forest::explain::Importance::Impurity).unwrap();
+            let shares = fit(unit).importance(taiga_engine::learners::forest::explain::Importance::Impurity).unwrap();
             assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares.iter().all(|s| *s > 0.0), "{shares:?}");
         }
     }

@@ -5,14 +5,14 @@ mod leafwise;
 use super::model::{Child, Leaf, Node, Split, Tree};
 use super::params::{Policy, TreeParams};
 use super::split::{SplitRules, Sums};
-use crate::backend::{Backend, Candidate, Division, GroupId, NodeId, SearchNode};
-use crate::boosting::loss::Loss;
 use crate::error::{Error, Result};
+use crate::learners::boosting::steps::{Backend, Candidate, Division, GroupId, NodeId, SearchNode};
+use crate::losses::Loss;
 use crate::numerics::random::{Purpose, Random};
 
 /// A tree whose leaves have no values yet.
 pub struct Grown {
-    /// Features counted as in [`crate::backend::TrainingData::features`].
+    /// Features counted as in [`crate::learners::boosting::steps::TrainingData::features`].
     pub tree: Tree,
     /// The node that became each leaf.
     pub leaves: Vec<NodeId>,

@@ -18,7 +18,7 @@ pub enum Policy {
 }
 
 /// The regularisation and the limits of one tree; the meaning of each is in
-/// [`crate::boosting::BoostingParams`], which carries them for the user.
+/// [`crate::learners::boosting::BoostingParams`], which carries them for the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeParams {
     pub policy: Policy,

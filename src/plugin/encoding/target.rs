@@ -5,7 +5,7 @@ use crate::columns::Numbers;
 use crate::errors;
 use polars::prelude::*;
 use rayon::prelude::*;
-use taiga_engine::encoding::Codes;
+use taiga_engine::column::categories::Codes;
 use taiga_engine::encoding::target::EncodingTarget;
 use taiga_engine::error::RowsFault;
 

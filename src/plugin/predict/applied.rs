@@ -6,14 +6,14 @@ use crate::fitted::Fitted;
 use crate::lists::Lists;
 use polars::prelude::*;
 use std::sync::Arc;
-use taiga_engine::backend::Device;
-use taiga_engine::backend::predict::{PlacedForest, PlacedPredictor};
 use taiga_engine::column::Column as EngineColumn;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::device::Device;
+use taiga_engine::device::predict::{PlacedForest, PlacedPredictor};
 use taiga_engine::encoding::Lookup;
-use taiga_engine::model::Labels;
-use taiga_engine::model::apply::Predictor;
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::{forest, linear};
 use taiga_engine::provenance::LabelType;
-use taiga_engine::{forest, linear};
 
 /// A model on the device that applies it.
 pub enum Applied {

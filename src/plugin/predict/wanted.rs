@@ -13,10 +13,11 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use taiga_engine::column::FeatureType;
 use taiga_engine::error::nearest;
-use taiga_engine::forest::Forest;
-use taiga_engine::linear::LinearModel;
-use taiga_engine::linear::model::{Numbering, SparseFeatures};
-use taiga_engine::model::{Feature, Model};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::forest::Forest;
+use taiga_engine::learners::linear::LinearModel;
+use taiga_engine::learners::linear::model::{Numbering, SparseFeatures};
+use taiga_engine::model::Feature;
 
 /// What a column must be.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]

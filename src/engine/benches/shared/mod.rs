@@ -4,7 +4,7 @@
 
 use std::sync::Mutex;
 use std::time::Instant;
-use taiga_engine::boosting::Monitor;
+use taiga_engine::dataset::Monitor;
 use taiga_engine::numerics::random::Random;
 
 /// The word in place `i` of the command line, flags not counted.

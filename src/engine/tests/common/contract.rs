@@ -3,8 +3,8 @@
 
 use super::{Dice, Table, params, params_with};
 use serde_json::json;
-use taiga_engine::boosting::BoostingParams;
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::boosting::BoostingParams;
 
 pub const LOSSES: [&str; 10] =
     ["rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"];

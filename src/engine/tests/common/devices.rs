@@ -1,8 +1,9 @@
 //! Fits on both devices, and what they must have in common.
 
 use super::Table;
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, fit};
-use taiga_engine::model::Model;
+use taiga_engine::dataset::{Input, Quiet};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::{BoostingParams, fit};
 
 /// A fit on each device, the CPU's first.
 pub fn both(t: &Input<'_>, p: &BoostingParams) -> (Model, Model) {

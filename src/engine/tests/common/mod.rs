@@ -6,10 +6,12 @@ pub mod devices;
 pub mod naive;
 
 use taiga_engine::Result;
-use taiga_engine::boosting::{BoostingParams, Input, Quiet, Target, fit};
 use taiga_engine::column::Column;
-use taiga_engine::model::apply::Predictor;
-use taiga_engine::model::{Labels, Model};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 /// A small stateful generator for test data.

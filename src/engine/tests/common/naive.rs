@@ -1,8 +1,9 @@
 //! A grower that anyone can read: f64, one loop over the rows for every candidate, no histograms,
 //! no subtraction, no rounding. What it grows is the definition of a tree.
 
-use taiga_engine::boosting::params::{BoostingParams, LossKind};
-use taiga_engine::model::Model;
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::params::BoostingParams;
+use taiga_engine::losses::LossKind;
 use taiga_engine::tree::model::Child;
 use taiga_engine::tree::{Policy, Tree};
 

@@ -4,7 +4,8 @@
 use cudarc::driver::{CudaSlice, DeviceRepr, ValidAsZeroBits};
 use std::io::Write;
 use std::sync::OnceLock;
-use taiga_engine::backend::cuda::{self, Queue};
+use taiga_engine::cuda;
+use taiga_engine::cuda::runtime::Queue;
 
 pub struct Gpu {
     pub queue: Queue,

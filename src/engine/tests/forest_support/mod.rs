@@ -3,10 +3,10 @@
 
 use crate::common::{Dice, Table, Wanted};
 use taiga_engine::Result;
-use taiga_engine::forest::explain::NodeRow;
-use taiga_engine::forest::params::{Criterion, Splitter};
-use taiga_engine::forest::{Forest, ForestParams, Input, Quiet, bootstrap, fit};
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::forest::explain::NodeRow;
+use taiga_engine::learners::forest::params::{Criterion, Splitter};
+use taiga_engine::learners::forest::{Forest, ForestParams, Input, Quiet, bootstrap, fit};
 use taiga_engine::numerics::random::{Purpose, Random, below};
 use taiga_engine::quantize::borders::borders;
 

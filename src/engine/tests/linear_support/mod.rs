@@ -1,10 +1,10 @@
 //! Tables of sparse rows, as the tests of sparse logistic regression need them.
 #![allow(dead_code)]
 
-use taiga_engine::boosting::{Quiet, Target};
 use taiga_engine::column::{Chunk, Column, Values};
-use taiga_engine::linear::{Input, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, fit};
-use taiga_engine::model::Labels;
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Quiet, Target};
+use taiga_engine::learners::linear::{Input, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, fit};
 use taiga_engine::{Error, Result};
 
 /// A table that owns its rows: lists `f` of numbers with values `v`, dense columns `d0`, `d1`, … and classes `y`.

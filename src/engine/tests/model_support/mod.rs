@@ -2,9 +2,13 @@
 #![allow(dead_code)]
 
 use proptest::prelude::*;
-use taiga_engine::boosting::params::{BoostingParams, LossKind, MetricKind};
 use taiga_engine::column::FeatureType;
-use taiga_engine::model::{Feature, History, Labels, Model, Units};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::learners::boosting::model::{Model, Units};
+use taiga_engine::learners::boosting::params::BoostingParams;
+use taiga_engine::losses::LossKind;
+use taiga_engine::metrics::MetricKind;
+use taiga_engine::model::{Feature, History};
 use taiga_engine::tree::model::{Child, Leaf, Node, Split, Tree};
 
 /// A small generator of our own, so that a model follows from one seed.

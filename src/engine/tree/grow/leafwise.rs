@@ -6,8 +6,8 @@
 //! Those whose turn does not come are leaves again in the end: the tree is the same.
 
 use super::{Branches, Growth, Open, Shape, close};
-use crate::backend::{Candidate, Division};
 use crate::error::Result;
+use crate::learners::boosting::steps::{Candidate, Division};
 use crate::tree::split::Sums;
 
 /// The most leaves that are divided together.

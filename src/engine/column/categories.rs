@@ -1,0 +1,235 @@
+//! The engine's view of a categorical column: a dense code for each row and the label of each code.
+
+use crate::encoding::distinct;
+use crate::encoding::distinct::{Chunks, Integer};
+use crate::error::{Error, Result};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// The label of each code, in the column's own kind of values. Where the column has nulls, the
+/// entry of null's code is a placeholder (empty text, 0, false).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Labels {
+    /// Of String, Categorical and Enum alike.
+    Text(Vec<String>),
+    /// Of integers of any width.
+    Integer(Vec<i128>),
+    /// Of Booleans.
+    Boolean(Vec<bool>),
+}
+
+/// The distinct values of a categorical column in order of first appearance, null among them
+/// where it occurs. A value's place is its code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Categories {
+    pub labels: Labels,
+    /// The code of null.
+    pub null: Option<u32>,
+}
+
+impl Categories {
+    /// The number of categories, null included.
+    pub fn len(&self) -> usize {
+        match &self.labels {
+            Labels::Text(v) => v.len(),
+            Labels::Integer(v) => v.len(),
+            Labels::Boolean(v) => v.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What kind of values these are, in words: `text`, `integers` or `Booleans`.
+    pub fn kind(&self) -> &'static str {
+        match &self.labels {
+            Labels::Text(_) => "text",
+            Labels::Integer(_) => "integers",
+            Labels::Boolean(_) => "Booleans",
+        }
+    }
+
+    /// The label of `code`, written out; `null` for null.
+    pub fn name(&self, code: u32) -> String {
+        if self.null == Some(code) {
+            return "null".into();
+        }
+        match &self.labels {
+            Labels::Text(v) => v[code as usize].clone(),
+            Labels::Integer(v) => v[code as usize].to_string(),
+            Labels::Boolean(v) => v[code as usize].to_string(),
+        }
+    }
+}
+
+/// The codes of a column, with its distinct values still borrowed: all that an encoding of the
+/// column itself needs, which makes no labels.
+pub struct Codes<'a> {
+    /// One for each row, numbered by first appearance.
+    pub codes: Vec<u32>,
+    keys: Keys<'a>,
+    null: Option<u32>,
+}
+
+enum Keys<'a> {
+    Text(Vec<&'a str>),
+    Integer(Vec<i128>),
+    Boolean(Vec<bool>),
+}
+
+impl<'a> Codes<'a> {
+    /// As [`CategoryColumn::text`].
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    pub fn text(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<&'a str> + Sync) -> Result<Self> {
+        let chunks = Chunks::new(lengths.iter().copied());
+        distinct::check_rows(name, chunks.rows())?;
+        let coded = distinct::by_hash(&chunks, get);
+        Ok(Codes { codes: coded.codes, keys: Keys::Text(coded.keys), null: coded.null })
+    }
+
+    /// As [`CategoryColumn::dictionary`].
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number, and for a code without a label.
+    pub fn dictionary<T: Integer>(
+        name: &str,
+        lengths: &[usize],
+        get: impl Fn(usize, usize) -> Option<T> + Sync,
+        label: impl Fn(u32) -> Option<&'a str> + Sync,
+    ) -> Result<Self> {
+        let chunks = Chunks::new(lengths.iter().copied());
+        distinct::check_rows(name, chunks.rows())?;
+        let mut physical = distinct::integers(&chunks, get);
+        let null = physical.null;
+        let texts: Vec<Option<&str>> = physical.keys.iter().map(|code| u32::try_from(code.wide()).ok().and_then(&label)).collect();
+        if let Some(code) = (0..texts.len()).find(|i| texts[*i].is_none() && null != Some(*i as u32)) {
+            return Err(Error::column(name, format!("its code {} has no category", physical.keys[code].wide())));
+        }
+        let is_null = |code: usize| null == Some(code as u32);
+        let coded = distinct::by_hash(&Chunks::new([texts.len()]), |_, i| if is_null(i) { None } else { texts[i] });
+        if coded.keys.len() < texts.len() {
+            physical.codes.par_iter_mut().for_each(|code| *code = coded.codes[*code as usize]);
+        }
+        Ok(Codes { codes: physical.codes, keys: Keys::Text(coded.keys), null: coded.null })
+    }
+
+    /// As [`CategoryColumn::integers`].
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    pub fn integers<T: Integer>(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<T> + Sync) -> Result<Self> {
+        let chunks = Chunks::new(lengths.iter().copied());
+        distinct::check_rows(name, chunks.rows())?;
+        let coded = distinct::integers(&chunks, get);
+        let keys = Keys::Integer(coded.keys.into_iter().map(T::wide).collect());
+        Ok(Codes { codes: coded.codes, keys, null: coded.null })
+    }
+
+    /// As [`CategoryColumn::booleans`].
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    pub fn booleans(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<bool> + Sync) -> Result<Self> {
+        let chunks = Chunks::new(lengths.iter().copied());
+        distinct::check_rows(name, chunks.rows())?;
+        let coded = distinct::integers(&chunks, |chunk, row| get(chunk, row).map(u8::from));
+        let keys = Keys::Boolean(coded.keys.into_iter().map(|x| x != 0).collect());
+        Ok(Codes { codes: coded.codes, keys, null: coded.null })
+    }
+
+    /// The number of categories, null included.
+    pub fn categories(&self) -> usize {
+        match &self.keys {
+            Keys::Text(v) => v.len(),
+            Keys::Integer(v) => v.len(),
+            Keys::Boolean(v) => v.len(),
+        }
+    }
+
+    /// The column, with labels of its own.
+    pub fn into_column(self, name: &str) -> CategoryColumn {
+        let labels = match self.keys {
+            Keys::Text(v) => Labels::Text(v.into_iter().map(str::to_owned).collect()),
+            Keys::Integer(v) => Labels::Integer(v),
+            Keys::Boolean(v) => Labels::Boolean(v),
+        };
+        CategoryColumn { name: name.into(), codes: self.codes, categories: Categories { labels, null: self.null } }
+    }
+}
+
+/// A categorical column: a dense code for each row, numbered by first appearance in the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CategoryColumn {
+    pub name: String,
+    /// One for each row, below `categories.len()`.
+    pub codes: Vec<u32>,
+    pub categories: Categories,
+}
+
+impl CategoryColumn {
+    /// A column of text in chunks of the given lengths; `get(chunk, row in the chunk)`. Every
+    /// value is hashed once.
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    ///
+    /// ```
+    /// use taiga_engine::column::categories::CategoryColumn;
+    /// let chunks = [vec![Some("b"), None], vec![Some("a"), Some("b")]];
+    /// let column = CategoryColumn::text("x", &[2, 2], |chunk, row| chunks[chunk][row]).unwrap();
+    /// assert_eq!(column.codes, [0, 1, 2, 0]);
+    /// assert_eq!(column.categories.null, Some(1));
+    /// ```
+    pub fn text<'a>(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<&'a str> + Sync) -> Result<Self> {
+        Ok(Codes::text(name, lengths, get)?.into_column(name))
+    }
+
+    /// A column of physical codes with a dictionary: `label(code)`, looked at once for each code
+    /// that occurs. Two codes with an equal label are one category.
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number, and for a code without a label.
+    ///
+    /// ```
+    /// use taiga_engine::column::categories::CategoryColumn;
+    /// let column = CategoryColumn::dictionary("x", &[3], |_, row| [Some(9u32), None, Some(4)][row], |code| [(4, "u"), (9, "v")].iter().find(|p| p.0 == code).map(|p| p.1));
+    /// let column = column.unwrap();
+    /// assert_eq!(column.codes, [0, 1, 2]);
+    /// assert_eq!(column.categories.name(2), "u");
+    /// ```
+    pub fn dictionary<'a, T: Integer>(
+        name: &str,
+        lengths: &[usize],
+        get: impl Fn(usize, usize) -> Option<T> + Sync,
+        label: impl Fn(u32) -> Option<&'a str> + Sync,
+    ) -> Result<Self> {
+        Ok(Codes::dictionary(name, lengths, get, label)?.into_column(name))
+    }
+
+    /// A column of integers, likewise.
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    ///
+    /// ```
+    /// use taiga_engine::encoding::{CategoryColumn, Labels};
+    /// let column = CategoryColumn::integers("x", &[3], |_, row| Some([7i64, -1, 7][row])).unwrap();
+    /// assert_eq!(column.codes, [0, 1, 0]);
+    /// assert_eq!(column.categories.labels, Labels::Integer(vec![7, -1]));
+    /// ```
+    pub fn integers<T: Integer>(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<T> + Sync) -> Result<Self> {
+        Ok(Codes::integers(name, lengths, get)?.into_column(name))
+    }
+
+    /// A column of Booleans, likewise.
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    pub fn booleans(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<bool> + Sync) -> Result<Self> {
+        Ok(Codes::booleans(name, lengths, get)?.into_column(name))
+    }
+}

@@ -1,0 +1,3 @@
+//! Sparse logistic regression on this process's threads.
+
+pub mod passes;

@@ -1,0 +1,15 @@
+//! NVIDIA GPUs, found at run time: devices, queues of work, memory, columns on them.
+
+pub mod cache;
+pub mod column;
+pub mod device;
+pub mod error;
+mod fingerprint;
+pub mod memory;
+pub mod queue;
+pub mod sort;
+pub mod upload;
+
+pub use column::DeviceColumn;
+pub use device::{Gpu, Image, Kernel};
+pub use queue::{Queue, grid};

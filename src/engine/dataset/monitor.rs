@@ -1,0 +1,26 @@
+//! What watches a fit from outside: its progress, its device, and whether it is still wanted.
+
+/// Watches a fit from outside.
+pub trait Monitor: Sync {
+    /// Called after each round, with the metric of the held-out rows; again from the first one on where the fit begins again
+    /// ([`Monitor::device`]).
+    fn round(&self, done: u32, total: u32, metric: Option<f64>) {
+        let _ = (done, total, metric);
+    }
+
+    /// Called before the first round: the device that was taken, and why where `"auto"` chose it. Called again where that
+    /// was a GPU which then had not the memory, before the fit begins again on the CPU: with that, and what was missing.
+    fn device(&self, chosen: &str) {
+        let _ = chosen;
+    }
+
+    /// Asked several times a round; `true` ends the fit with [`crate::Error::Interrupted`].
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Watches nothing.
+pub struct Quiet;
+
+impl Monitor for Quiet {}

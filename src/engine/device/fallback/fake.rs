@@ -1,0 +1,172 @@
+//! A GPU for tests that runs out of memory after so many steps: the CPU's backends, which fail where a device's may.
+
+use crate::cpu::linear::passes::Passes;
+use crate::cpu::trees::CpuBackend;
+use crate::error::{Error, Result};
+use crate::learners::boosting::steps::{Announced, Backend, Candidate, Division, GroupId, LeafSums, NodeId, SearchNode};
+use crate::learners::forest::steps::Place;
+use crate::learners::linear::steps::{LinearBackend, Residuals};
+use crate::losses::Loss;
+use crate::quantize::{CodeSet, CodedFeature};
+use crate::tree::Tree;
+use crate::tree::params::TreeParams;
+use crate::tree::split::{Scales, SplitRules, Sums};
+use std::borrow::Cow;
+use std::cell::Cell;
+
+/// Why `"auto"` takes it.
+pub const WHY: &str = "cuda: a test";
+
+thread_local! {
+    /// Steps until it is out of memory; none where there is no such GPU.
+    static STEPS: Cell<Option<u32>> = const { Cell::new(None) };
+    /// Whether it has run out.
+    static RAN_OUT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `body` gives where `"auto"` takes this GPU, which has memory for so many steps; and whether it ran out of it. It is there for
+/// this thread alone: fits are to have no other.
+pub fn with<R>(steps: u32, body: impl FnOnce() -> R) -> (R, bool) {
+    STEPS.set(Some(steps));
+    RAN_OUT.set(false);
+    let done = body();
+    STEPS.set(None);
+    (done, RAN_OUT.get())
+}
+
+pub fn is_there() -> bool {
+    STEPS.get().is_some()
+}
+
+/// Whether a learner is to take it.
+pub fn takes(place: &Place) -> bool {
+    place.why() == WHY
+}
+
+pub fn out_of_memory() -> Error {
+    RAN_OUT.set(true);
+    Error::device_memory(0, "a test needs 2.0 GB, and it has 1.0 GB free of 8.0 GB")
+}
+
+fn step() -> Result<()> {
+    match STEPS.get() {
+        Some(0) => Err(out_of_memory()),
+        steps => {
+            STEPS.set(steps.map(|left| left - 1));
+            Ok(())
+        }
+    }
+}
+
+/// For boosted trees.
+pub struct Failing<'a>(pub CpuBackend<'a>);
+
+impl Backend for Failing<'_> {
+    fn announce(&mut self, announced: Announced) {
+        self.0.announce(announced);
+    }
+    fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
+        step()?;
+        self.0.add_group(features, codes)
+    }
+    fn drop_group(&mut self, group: GroupId) {
+        self.0.drop_group(group);
+    }
+    fn expect(&mut self, plan: Option<&TreeParams>) {
+        self.0.expect(plan);
+    }
+    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
+        step()?;
+        self.0.begin_tree(loss, tree, output, groups)
+    }
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
+        step()?;
+        self.0.open_group(group, nodes)
+    }
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
+        step()?;
+        self.0.find_splits(nodes, rules)
+    }
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        step()?;
+        self.0.find_level_split(nodes, rules)
+    }
+    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
+        step()?;
+        self.0.divide(divisions)
+    }
+    fn takes_back(&self) -> bool {
+        self.0.takes_back()
+    }
+    fn take_back(&mut self, divisions: &[Division]) -> Result<()> {
+        step()?;
+        self.0.take_back(divisions)
+    }
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+        step()?;
+        self.0.end_tree(loss, tree, leaves)
+    }
+    fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
+        step()?;
+        self.0.replay(loss, tree, output)
+    }
+    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
+        step()?;
+        self.0.leaf_quantiles(alpha)
+    }
+    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
+        step()?;
+        self.0.set_leaf_values(values)
+    }
+    fn category_sets(&self) -> &[CodeSet] {
+        self.0.category_sets()
+    }
+    fn update_scores(&mut self) -> Result<()> {
+        step()?;
+        self.0.update_scores()
+    }
+    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+        step()?;
+        self.0.held_out_scores()
+    }
+}
+
+/// For passes of a linear model.
+pub struct FailingPasses<'s, 'p, 'a>(pub &'s Passes<'p, 'a>);
+
+impl LinearBackend for FailingPasses<'_, '_, '_> {
+    type Rows = Vec<f64>;
+
+    fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {
+        step()?;
+        self.0.rows(of_row)
+    }
+    fn scores(&self, vector: &[f64], out: &mut Vec<f64>) -> Result<()> {
+        step()?;
+        self.0.scores(vector, out)
+    }
+    fn residuals(&self, scores: &Vec<f64>, out: &mut Vec<f64>) -> Result<Residuals> {
+        step()?;
+        self.0.residuals(scores, out)
+    }
+    fn gradient(&self, residuals: &Vec<f64>, largest: f64, out: &mut [f64]) -> Result<()> {
+        step()?;
+        self.0.gradient(residuals, largest, out)
+    }
+    fn squares(&self, out: &mut [f64]) -> Result<()> {
+        step()?;
+        self.0.squares(out)
+    }
+    fn along(&self, scores: &Vec<f64>, direction: &Vec<f64>, by: f64) -> Result<(f64, f64)> {
+        step()?;
+        self.0.along(scores, direction, by)
+    }
+    fn advance(&self, out: &mut Vec<f64>, from: &Vec<f64>, by: f64) -> Result<()> {
+        step()?;
+        self.0.advance(out, from, by)
+    }
+    fn read<'r>(&self, rows: &'r Vec<f64>) -> Result<Cow<'r, [f64]>> {
+        step()?;
+        self.0.read(rows)
+    }
+}

@@ -1,0 +1,220 @@
+use super::fake;
+use super::*;
+use crate::column::Column;
+use crate::column::categories::CategoryColumn;
+use crate::dataset::labels::Labels;
+use crate::error::DeviceFault;
+use crate::learners::boosting;
+use crate::learners::boosting::BoostingParams;
+use crate::learners::forest;
+use crate::learners::forest::ForestParams;
+use crate::learners::linear;
+use crate::learners::linear::LinearParams;
+use serde_json::json;
+use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
+
+/// What a monitor is told.
+#[derive(Default)]
+struct Notes {
+    devices: Mutex<Vec<String>>,
+    rounds: Mutex<Vec<u32>>,
+}
+
+impl Notes {
+    fn devices(&self) -> Vec<String> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Proves that the GPU was told first and then, where it ran out of memory, the CPU with the figures that were missing.
+    fn check_fell_back(&self) {
+        let devices = self.devices();
+        assert_eq!(devices.len(), 2, "{devices:?}");
+        assert!(!devices[0].contains("again"), "{devices:?}");
+        let why = "cpu: again from the start: GPU cuda:0: not enough memory: a test needs 2.0 GB, and it has 1.0 GB free of 8.0 GB";
+        assert_eq!(devices[1], why);
+    }
+}
+
+impl Monitor for Notes {
+    fn round(&self, done: u32, _: u32, _: Option<f64>) {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+    }
+
+    fn device(&self, chosen: &str) {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner).push(chosen.into());
+    }
+}
+
+fn refused(fault: DeviceFault) -> Error {
+    Error::Device { number: 3, fault, message: "of a test".into() }
+}
+
+/// Proves which errors the CPU takes over, and on which `device`: those of memory and of a GPU that can't be used, under `"auto"` alone.
+/// What failed for another reason is an error everywhere.
+#[test]
+fn only_auto_falls_back_and_only_for_memory_or_a_gpu_that_is_gone() {
+    let run = |device: &str, error: Error| {
+        let (told, asked) = (RefCell::new(vec![]), RefCell::new(vec![]));
+        let work = |device: &str| {
+            asked.borrow_mut().push(device.to_string());
+            if device == "cpu" { Ok(7) } else { Err(error.clone()) }
+        };
+        let done = or_on_cpu(device, &|why| told.borrow_mut().push(why.to_string()), work);
+        (done, told.into_inner(), asked.into_inner())
+    };
+    for fault in [DeviceFault::Memory, DeviceFault::Unavailable] {
+        let (done, told, asked) = run("auto", refused(fault));
+        assert_eq!((done, asked), (Ok(7), vec!["auto".to_string(), "cpu".to_string()]));
+        assert_eq!(told, ["cpu: again from the start: GPU cuda:3: of a test"]);
+        for device in ["cuda", "cuda:3"] {
+            assert_eq!(run(device, refused(fault)), (Err(refused(fault)), vec![], vec![device.to_string()]));
+        }
+    }
+    let host = Error::Memory("of the host".into());
+    for error in [refused(DeviceFault::Failed), host, Error::Interrupted, Error::parameter("trees", "0")] {
+        for device in ["auto", "cuda"] {
+            assert_eq!(run(device, error.clone()), (Err(error.clone()), vec![], vec![device.to_string()]));
+        }
+    }
+}
+
+/// Proves that the error of the CPU is the one that is given, where that can't do the work either.
+#[test]
+fn what_the_cpu_can_not_do_is_its_error() {
+    let work = |device: &str| -> Result<()> { Err(if device == "cpu" { Error::Interrupted } else { refused(DeviceFault::Memory) }) };
+    assert_eq!(or_on_cpu("auto", &|_| (), work), Err(Error::Interrupted));
+}
+
+fn numbers(stream: u64, n: usize) -> Vec<f64> {
+    (0..n as u64).map(|i| ((i + 1).wrapping_mul(2 * stream + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as f64 / 1e6).collect()
+}
+
+/// Fewer, and fewer of the steps, where Miri interprets every instruction.
+const ROWS: usize = if cfg!(miri) { 40 } else { 400 };
+const STRIDE: u32 = if cfg!(miri) { 17 } else { 1 };
+
+fn boosted(params: serde_json::Value, device: &str, monitor: &dyn Monitor) -> Result<Vec<u8>> {
+    let columns: Vec<Vec<f64>> = (0..2).map(|f| numbers(f, ROWS)).collect();
+    let category = |f: u64, kinds: u32| -> Vec<u32> { numbers(f, ROWS).iter().map(|x| (*x * 1e6) as u32 % kinds).collect() };
+    let (few, many) = (category(5, 9), category(6, 40));
+    let text = |name: &str, codes: &[u32]| {
+        let names: Vec<String> = codes.iter().map(|c| format!("c{c}")).collect();
+        CategoryColumn::text(name, &[ROWS], |_, row| Some(names[row].as_str())).expect("a column")
+    };
+    let (few_text, many_text) = (text("few", &few), text("many", &many));
+    let y: Vec<f64> = (0..ROWS).map(|i| columns[0][i] + (few[i] * many[i] % 5) as f64).collect();
+    let held_out: Vec<bool> = (0..ROWS).map(|i| i % 4 == 0).collect();
+    let input = boosting::Input {
+        features: vec![
+            Column::from_f64("a", &columns[0]),
+            Column::from_f64("b", &columns[1]),
+            Column::categorical(&few_text),
+            Column::categorical(&many_text),
+        ],
+        target: boosting::Target::Numbers(Column::from_f64("y", &y)),
+        target_name: "y".into(),
+        weight: None,
+        baseline: vec![],
+        held_out: params["early_stopping"].is_number().then_some(&held_out[..]),
+    };
+    let params: BoostingParams = serde_json::from_value(params).expect("parameters");
+    let params = BoostingParams { device: device.into(), n_threads: Some(1), ..params };
+    boosting::fit(&input, &params, monitor).map(|model| model.to_bytes())
+}
+
+/// Proves that boosted trees begin again wherever a GPU runs out of memory (at every step of growing, of adding statistics of categories
+/// and of their combinations in the middle of a fit, of scores and of quantiles of leaves), with the bytes of the CPU.
+#[test]
+fn boosted_trees_begin_again_from_any_step() {
+    for params in [
+        json!({ "trees": 3, "depth": 3, "max_combination": 2, "permutations": 3 }),
+        json!({ "trees": 3, "policy": "leafwise", "leaves": 5, "cat_method": "partition", "early_stopping": 2 }),
+        json!({ "trees": 4, "policy": "depthwise", "depth": 3, "loss": "mae", "cat_method": "one_hot" }),
+    ] {
+        let expected = boosted(params.clone(), "cpu", &Notes::default()).expect("a fit");
+        let rounds = params["trees"].as_u64().expect("trees") as u32;
+        let mut steps = 0;
+        loop {
+            let notes = Notes::default();
+            let (bytes, ran_out) = fake::with(steps, || boosted(params.clone(), "auto", &notes));
+            assert!(bytes.expect("a fit") == expected, "{params} after {steps} steps");
+            // Rounds are told again, from the first one on.
+            let told = notes.rounds.lock().expect("rounds").clone();
+            let begun = told.iter().rposition(|round| *round == 1).expect("a first round");
+            assert!(told[begun..].iter().copied().eq(1..=rounds), "{told:?}");
+            if !ran_out {
+                assert_eq!((notes.devices().len(), begun), (1, 0));
+                break;
+            }
+            notes.check_fell_back();
+            steps += STRIDE;
+        }
+        assert!(steps > 20, "{params}: {steps} steps");
+    }
+}
+
+/// Proves the same of sparse logistic regressions: each pass of L-BFGS, the history of the held-out rows included; and batches.
+#[test]
+fn linear_models_begin_again_from_any_pass() {
+    let (dense, y) = (numbers(1, ROWS), numbers(2, ROWS));
+    let codes: Vec<u32> = (0..ROWS).map(|i| (dense[i] + y[i] > 16.0) as u32).collect();
+    let held_out: Vec<bool> = (0..ROWS).map(|i| i % 5 == 0).collect();
+    let fit = |optimizer: &str, device: &str, monitor: &dyn Monitor| {
+        let input = linear::Input {
+            sparse: None,
+            dense: vec![Column::from_f64("x", &dense)],
+            target: boosting::Target::Classes { codes: &codes, labels: Labels::Boolean },
+            target_name: "y".into(),
+            weight: None,
+            held_out: Some(&held_out),
+        };
+        let params: LinearParams = serde_json::from_value(json!({ "optimizer": optimizer, "epochs": 6 })).expect("parameters");
+        let params = LinearParams { device: device.into(), n_threads: Some(1), early_stopping: Some(3), ..params };
+        linear::fit(&input, &params, monitor).map(|model| model.to_bytes())
+    };
+    let expected = fit("lbfgs", "cpu", &Notes::default()).expect("a fit");
+    let mut steps = 0;
+    loop {
+        let notes = Notes::default();
+        let (bytes, ran_out) = fake::with(steps, || fit("lbfgs", "auto", &notes));
+        assert!(bytes.expect("a fit") == expected, "after {steps} steps");
+        if !ran_out {
+            break;
+        }
+        notes.check_fell_back();
+        steps += STRIDE;
+    }
+    assert!(steps > 10, "{steps} steps");
+    for optimizer in ["sgd", "adagrad", "ftrl"] {
+        let notes = Notes::default();
+        let expected = fit(optimizer, "cpu", &Notes::default()).expect("a fit");
+        assert!(fake::with(0, || fit(optimizer, "auto", &notes)).0.expect("a fit") == expected);
+        notes.check_fell_back();
+    }
+}
+
+/// Proves the same of forests, with predictions out of bag and permutation importance.
+#[test]
+fn forests_begin_again() {
+    let (x, y) = (numbers(1, ROWS), numbers(2, ROWS));
+    for splitter in ["histogram", "exact", "random"] {
+        let fit = |device: &str, monitor: &dyn Monitor| {
+            let input = forest::Input {
+                features: vec![Column::from_f64("x", &x)],
+                target: boosting::Target::Numbers(Column::from_f64("y", &y)),
+                target_name: "y".into(),
+                weight: None,
+            };
+            let params = json!({ "trees": 4, "splitter": splitter, "permutation_importance": true });
+            let params: ForestParams = serde_json::from_value(params).expect("parameters");
+            let params = ForestParams { device: device.into(), n_threads: Some(1), ..params };
+            forest::fit(&input, &params, monitor).map(|forest| forest.to_bytes())
+        };
+        let notes = Notes::default();
+        let (bytes, _) = fake::with(0, || fit("auto", &notes));
+        assert!(bytes.expect("a forest") == fit("cpu", &Notes::default()).expect("a forest"));
+        notes.check_fell_back();
+        assert_eq!(*notes.rounds.lock().expect("rounds"), [1, 2, 3, 4]);
+    }
+}

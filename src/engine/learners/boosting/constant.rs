@@ -1,0 +1,95 @@
+//! What is left to fit where rows are too few, or too alike, for trees: their mean.
+
+use super::fit::{recorded, tree_params};
+use super::model::{Model, Units};
+use super::params::BoostingParams;
+use super::prepare;
+use super::schema::{check_class_weight, held_out_metric};
+use crate::dataset::checks;
+use crate::dataset::labels::Labels;
+use crate::dataset::target;
+use crate::dataset::training::Training;
+use crate::dataset::{Input, Target};
+use crate::error::Result;
+use crate::losses::LossKind;
+use crate::losses::loss;
+use crate::losses::resolve_loss;
+use crate::model::unasked;
+use crate::parallel::thread_pool::Team;
+use crate::provenance::Provenance;
+
+/// Fits a model without trees: for every row it predicts the start value, which is what the loss makes of the training
+/// rows alone (their mean, their quantile, the shares of their classes).
+///
+/// It is for tables that [`super::fit()`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Rows are not measured, so there is no history; a class
+/// that no training row has gets a probability of 10⁻¹⁵. Where the target has a single label, that label's probability is
+/// 1 - 10⁻¹⁵, and the model is one of `logloss`, whose one score speaks for its last label. With a `baseline` the start
+/// value is 0, as in a fit. No device is used.
+///
+/// # Errors
+/// As [`super::fit()`], but for tables of one training row or of one class; degenerate is still one of no training rows,
+/// or of none that weighs anything.
+///
+/// ```
+/// use taiga_engine::learners::boosting::{BoostingParams, Input, Quiet, Target, constant, fit};
+/// use taiga_engine::column::Column;
+///
+/// let input = Input {
+///     features: vec![Column::from_f64("x", &[1.0])],
+///     target: Target::Numbers(Column::from_f64("y", &[3.5])),
+///     target_name: "y".into(),
+///     weight: None,
+///     baseline: vec![],
+///     held_out: None,
+/// };
+/// let params = BoostingParams::default();
+/// assert_eq!(fit(&input, &params, &Quiet).unwrap_err().to_string(), "1 training row: a model needs at least two");
+/// let model = constant(&input, &params).unwrap();
+/// assert_eq!((model.start, model.trees.len()), (vec![3.5], 0));
+/// ```
+pub fn constant(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
+    params.validate()?;
+    checks::check_columns(input)?;
+    tree_params(input, params, &[])?;
+    Team::new(1)?.enter(|| constant_on(input, params))
+}
+
+fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
+    let training = Training::new(input)?;
+    let table = training.input(input);
+    checks::check_positive(&input.target, params.positive.as_ref())?;
+    let labels = match &input.target {
+        Target::Classes { labels, .. } => Some(labels.clone()),
+        Target::Numbers(_) => None,
+    };
+    let classes = labels.as_ref().map_or(0, Labels::len);
+    let resolved = resolve_loss(params.loss, &input.target)?;
+    let kind = if classes == 1 { LossKind::Logloss } else { resolved };
+    let loss = loss(kind, &params.loss_params(), classes, 1.0)?;
+    if classes != 1 {
+        held_out_metric(input.held_out.is_some(), params, loss.as_ref(), labels.as_ref().map(Labels::len))?;
+    }
+    let target = match classes {
+        1 => vec![1.0; training.rows.len()],
+        _ => target::target_numbers(&table, &|y| loss.check_target(y))?,
+    };
+    check_class_weight(params, classes > 0)?;
+    let weight = training.weights(&table, &params.class_weight)?;
+    let start = prepare::start(&table, loss.as_ref(), &target, weight.as_ref().map(|w| &w.values[..]), loss.outputs())?.start;
+    Ok(Model {
+        params: recorded(params),
+        loss: kind,
+        target: input.target_name.clone(),
+        features: unasked(input),
+        derived: vec![],
+        tables: vec![],
+        labels,
+        start,
+        scale: 1.0,
+        units: Units::default(),
+        trees: vec![],
+        rows: training.rows.len() as u64,
+        history: None,
+        provenance: Provenance::default(),
+    })
+}

@@ -1,0 +1,139 @@
+//! From trees that count features as the backend does to a model that stands by itself: only the
+//! borders, the categories and the statistics that splits use are kept.
+
+use super::derived::{DerivedFeatures, Origin};
+use super::model::{CtrTable, Derived};
+use crate::dataset::Input;
+use crate::encoding::ctr::{Ctr, CtrKind};
+use crate::model::Feature;
+use crate::model::unasked;
+use crate::tree::{Split, Tree};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What splits ask about.
+pub struct Questions {
+    pub features: Vec<Feature>,
+    pub derived: Vec<Derived>,
+    pub tables: Vec<CtrTable>,
+}
+
+/// What one split asks about, whichever permutation its codes came from.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Question<'a> {
+    Column(u32),
+    OneOf(u32, Vec<u32>),
+    Ctr(&'a [u32], usize),
+}
+
+/// The borders of a question that splits use, and its number in the model.
+struct Used {
+    /// A feature that asks it.
+    feature: usize,
+    borders: Vec<bool>,
+    /// Of each border, its place among those that are kept.
+    places: Vec<u32>,
+    number: u32,
+}
+
+impl Used {
+    fn kept(&mut self, borders: &[f64]) -> Vec<f64> {
+        let mut kept = vec![];
+        self.places = (0..=borders.len())
+            .map(|b| {
+                let place = kept.len() as u32;
+                if b < borders.len() && self.borders[b] {
+                    kept.push(borders[b]);
+                }
+                place
+            })
+            .collect();
+        kept
+    }
+}
+
+fn question<'a>(from: &'a DerivedFeatures<'_>, split: &Split) -> Question<'a> {
+    match &from.origins[split.feature as usize] {
+        Origin::Column(column) => Question::Column(*column),
+        Origin::OneHot { column, category } => Question::OneOf(*column, vec![*category]),
+        Origin::Subset { column, categories } => {
+            let subset = &from.subsets[split.border as usize];
+            let mut inside: Vec<u32> = (1..=categories.len()).filter(|c| subset.contains(*c as u8)).map(|c| categories[c - 1]).collect();
+            inside.sort_unstable();
+            Question::OneOf(*column, inside)
+        }
+        Origin::Ctr { columns, ctr } => Question::Ctr(columns, *ctr),
+    }
+}
+
+/// The statistics that a table's questions need sums for.
+fn sums_of(from: &DerivedFeatures<'_>, ctrs: impl Iterator<Item = usize>) -> Vec<Ctr> {
+    let mut sums: Vec<Ctr> = vec![];
+    for ctr in ctrs.map(|ctr| from.ctr(ctr)) {
+        if ctr.kind != CtrKind::Counter && !sums.iter().any(|s| s.same_sums(ctr)) {
+            sums.push(*ctr);
+        }
+    }
+    sums
+}
+
+/// Renumbers the splits of `trees` for the model.
+pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &DerivedFeatures<'_>) -> Questions {
+    let mut used: BTreeMap<Question<'_>, Used> = BTreeMap::new();
+    for split in trees.iter().flat_map(|t| t.splits()) {
+        let question = question(from, split);
+        let feature = split.feature as usize;
+        let borders = match question {
+            Question::OneOf(..) => 2,
+            _ => from.coded[feature].borders.len() + 1,
+        };
+        let border = if matches!(question, Question::OneOf(..)) { 0 } else { split.border as usize };
+        let unused = || Used { feature, borders: vec![false; borders], places: vec![], number: 0 };
+        used.entry(question).or_insert_with(unused).borders[border] = true;
+    }
+    let mut features = unasked(input);
+    let mut projections: Vec<&[u32]> =
+        used.keys().filter_map(|q| if let Question::Ctr(columns, _) = q { Some(*columns) } else { None }).collect();
+    projections.dedup();
+    let sums: Vec<Vec<Ctr>> = projections
+        .iter()
+        .map(|p| sums_of(from, used.keys().filter_map(|q| if let Question::Ctr(c, ctr) = q { (c == p).then_some(*ctr) } else { None })))
+        .collect();
+    let tables = from.tables(&projections, &sums);
+    let mut derived = vec![];
+    for (question, used) in &mut used {
+        used.number = match question {
+            Question::Column(column) => {
+                features[*column as usize].borders = used.kept(&from.coded[used.feature].borders);
+                *column
+            }
+            Question::OneOf(column, categories) => {
+                used.places = vec![0, 1];
+                derived.push(Derived::OneOf { feature: *column, categories: categories.clone() });
+                (features.len() + derived.len() - 1) as u32
+            }
+            Question::Ctr(columns, ctr) => {
+                let borders = used.kept(&from.coded[used.feature].borders);
+                let table = projections.iter().position(|p| p == columns).unwrap_or_default();
+                let ctr = from.ctr(*ctr);
+                let sums = sums[table].iter().position(|s| s.same_sums(ctr)).unwrap_or_default() as u32;
+                derived.push(Derived::Ctr { table: table as u32, sums, ctr: *ctr, unit: from.unit(ctr), borders });
+                (features.len() + derived.len() - 1) as u32
+            }
+        };
+    }
+    let asked = derived.iter().flat_map(|d| match d {
+        Derived::OneOf { feature, .. } => std::slice::from_ref(feature),
+        Derived::Ctr { table, .. } => &tables[*table as usize].features,
+    });
+    for column in asked.copied().collect::<BTreeSet<u32>>() {
+        features[column as usize].categories = input.features[column as usize].categories().cloned();
+    }
+    for split in trees.iter_mut().flat_map(|t| t.splits_mut()) {
+        let question = question(from, split);
+        if let Some(used) = used.get(&question) {
+            let border = if matches!(question, Question::OneOf(..)) { 0 } else { split.border as usize };
+            (split.feature, split.border) = (used.number, used.places[border]);
+        }
+    }
+    Questions { features, derived, tables }
+}

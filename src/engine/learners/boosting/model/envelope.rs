@@ -1,0 +1,181 @@
+//! A model's bytes: the payload in the common [`crate::envelope`].
+//!
+//! The payload is [postcard](https://postcard.jamesmunns.com)'s encoding of the `Payload` below;
+//! parameters, the loss and the metric stand in it as text, so that their order in the source may
+//! change.
+//!
+//! Versions: whatever a build writes that an older one can't read (a new parameter included, because
+//! unknown ones are refused) raises [`FORMAT_VERSION`]; what older builds wrote is still read.
+//!
+//! | version | since | what it brought |
+//! |---|---|---|
+//! | 1 | 0.1 of November 2026 | numeric columns |
+//! | 2 | categorical columns | categories, derived features, tables of statistics |
+//! | 3 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
+//! | 4 | gains of any size | behind the payload, before the provenance, the units of gains and of weights |
+//!
+//! A model is written in the oldest version from 2 on that can hold it.
+
+use super::{CtrTable, Derived, Model, Units};
+use crate::column::FeatureType;
+use crate::dataset::labels::Labels;
+use crate::envelope::Envelope;
+use crate::error::Result;
+use crate::learners::boosting::params::BoostingParams;
+use crate::losses::LossKind;
+use crate::model::Feature;
+use crate::model::payload::Curve;
+use crate::model::payload::invalid;
+use crate::model::payload::is_new;
+use crate::model::payload::name_of;
+use crate::model::payload::named;
+use crate::model::payload::params_of;
+use crate::model::payload::params_text;
+use crate::provenance::Provenance;
+use crate::tree::Tree;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// The newest format version that this build writes and reads.
+pub const FORMAT_VERSION: u32 = 4;
+
+const ENVELOPE: Envelope =
+    Envelope { kind: b"GB", version: FORMAT_VERSION, provenance: 3, noun: "model", description: "a model of boosted trees" };
+
+/// What the payload holds, in this order.
+#[derive(Serialize, Deserialize)]
+struct Payload<'a> {
+    /// A JSON object with sorted names.
+    params: Cow<'a, str>,
+    loss: Cow<'a, str>,
+    target: Cow<'a, str>,
+    features: Cow<'a, [Feature]>,
+    derived: Cow<'a, [Derived]>,
+    tables: Cow<'a, [CtrTable]>,
+    labels: Cow<'a, Option<Labels>>,
+    start: Cow<'a, [f64]>,
+    scale: f64,
+    trees: Cow<'a, [Tree]>,
+    rows: u64,
+    history: Option<Curve<'a>>,
+}
+
+/// The payload of version 1.
+#[derive(Deserialize)]
+struct Payload1<'a> {
+    params: Cow<'a, str>,
+    loss: Cow<'a, str>,
+    target: Cow<'a, str>,
+    features: Vec<Feature1>,
+    labels: Option<Labels>,
+    start: Vec<f64>,
+    scale: f64,
+    trees: Vec<Tree>,
+    rows: u64,
+    history: Option<Curve<'a>>,
+}
+
+/// A feature of version 1.
+#[derive(Deserialize)]
+struct Feature1 {
+    name: String,
+    dtype: FeatureType,
+    borders: Vec<f64>,
+}
+
+impl<'a> From<Payload1<'a>> for Payload<'a> {
+    fn from(p: Payload1<'a>) -> Self {
+        let feature = |f: Feature1| Feature { name: f.name, dtype: f.dtype, borders: f.borders, categories: None };
+        Payload {
+            params: p.params,
+            loss: p.loss,
+            target: p.target,
+            features: p.features.into_iter().map(feature).collect(),
+            derived: Cow::Borrowed(&[]),
+            tables: Cow::Borrowed(&[]),
+            labels: Cow::Owned(p.labels),
+            start: p.start.into(),
+            scale: p.scale,
+            trees: p.trees.into(),
+            rows: p.rows,
+            history: p.history,
+        }
+    }
+}
+
+impl Model {
+    /// The format version of the model's bytes.
+    pub(super) fn version(&self) -> u32 {
+        if self.units != Units::default() {
+            return FORMAT_VERSION;
+        }
+        ENVELOPE.version_for(&self.provenance, is_new(self.labels.as_ref(), &self.params.to_json()))
+    }
+
+    /// The model's bytes; equal models have equal bytes.
+    ///
+    /// `params.n_threads`, `params.bundle` and `params.device` are not kept: they never change a model.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let payload = Payload {
+            params: params_text(&self.params.to_json()).into(),
+            loss: name_of(&self.loss).into(),
+            target: self.target.as_str().into(),
+            features: self.features.as_slice().into(),
+            derived: self.derived.as_slice().into(),
+            tables: self.tables.as_slice().into(),
+            labels: Cow::Borrowed(&self.labels),
+            start: self.start.as_slice().into(),
+            scale: self.scale,
+            trees: self.trees.as_slice().into(),
+            rows: self.rows,
+            history: self.history.as_ref().map(Curve::of),
+        };
+        let capacity = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>();
+        match self.version() {
+            FORMAT_VERSION => ENVELOPE.seal_with(FORMAT_VERSION, &(payload, self.units), &self.provenance, capacity),
+            version => ENVELOPE.seal_with(version, &payload, &self.provenance, capacity),
+        }
+    }
+
+    /// The model of these bytes. Whatever they hold, the memory taken stays in proportion to their
+    /// length, and the model returned is valid ([`Model::validate`]).
+    ///
+    /// # Errors
+    /// For anything that is not the whole, undamaged model of a version this build can read; the
+    /// text tells which: empty, cut, foreign, damaged, newer.
+    ///
+    /// ```
+    /// use taiga_engine::learners::boosting::model::Model;
+    /// let error = Model::from_bytes(b"PAR1").unwrap_err();
+    /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
+    /// ```
+    pub fn from_bytes(bytes: &[u8]) -> Result<Model> {
+        let (version, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
+        let (p, units, provenance): (Payload<'_>, Units, Provenance) = match version {
+            1 => ENVELOPE.read::<Payload1<'_>>(payload).map(|p| (p.into(), Units::default(), Provenance::default())),
+            FORMAT_VERSION => {
+                ENVELOPE.read_with::<(Payload<'_>, Units)>(version, payload).map(|((p, units), provenance)| (p, units, provenance))
+            }
+            _ => ENVELOPE.read_with::<Payload<'_>>(version, payload).map(|(p, provenance)| (p, Units::default(), provenance)),
+        }
+        .map_err(invalid)?;
+        let model = Model {
+            params: params_of(&p.params, &BoostingParams::LOCAL, BoostingParams::from_json)?,
+            loss: named::<LossKind>("loss", &p.loss)?,
+            target: p.target.into_owned(),
+            features: p.features.into_owned(),
+            derived: p.derived.into_owned(),
+            tables: p.tables.into_owned(),
+            labels: p.labels.into_owned(),
+            start: p.start.into_owned(),
+            scale: p.scale,
+            units,
+            trees: p.trees.into_owned(),
+            rows: p.rows,
+            history: p.history.map(Curve::history).transpose()?,
+            provenance,
+        };
+        model.validate()?;
+        Ok(model)
+    }
+}

@@ -1,0 +1,157 @@
+//! Whether a model is one: everything that applying and explaining it relies on.
+
+use super::{Derived, Model};
+use crate::dataset::labels::Labels;
+use crate::dataset::labels::validate_labels;
+use crate::encoding::ctr::CtrKind;
+use crate::error::{Error, Result};
+use crate::losses::LossKind;
+use crate::model::validate::{check, validate_branching, validate_columns, validate_feature, validate_feature_names};
+use crate::tree::model::{Leaf, Split, Tree};
+
+/// The deepest symmetric tree.
+pub const MAX_SYMMETRIC_DEPTH: usize = 16;
+
+/// The most borders a feature may have.
+pub const MAX_BORDERS: usize = 255;
+
+/// The most columns whose categories a table may combine: the limit of the parameter `max_combination`.
+pub const MAX_COMBINATION: usize = 8;
+
+/// The most statistics of one sum of a table that differ in their prior: the limit of the parameter `ctr_priors`.
+pub const MAX_PRIORS: usize = 16;
+
+impl Model {
+    /// Checks that the model holds together: indices in range, every tree a tree, numbers that
+    /// can be scores, labels that fit the loss. Models from [`Model::from_bytes`] always do.
+    ///
+    /// # Errors
+    /// [`Error::Model`] saying what is wrong and where.
+    pub fn validate(&self) -> Result<()> {
+        self.params.validate()?;
+        self.validate_outputs()?;
+        self.validate_features()?;
+        self.validate_derived()?;
+        for (t, tree) in self.trees.iter().enumerate() {
+            let fail = |what: String| Error::Model(format!("the model is not valid: tree {t}: {what}"));
+            match tree {
+                Tree::Symmetric { splits, leaves } => validate_symmetric(splits, leaves),
+                Tree::Branching { nodes, leaves } => validate_branching(nodes, leaves.len()),
+            }
+            .and_then(|_| tree.splits().try_for_each(|s| self.validate_split(s)))
+            .and_then(|_| tree.leaves().iter().try_for_each(|l| self.validate_leaf(l)))
+            .map_err(fail)?;
+        }
+        let Some(h) = &self.history else { return Ok(()) };
+        check(h.values.len() >= self.rounds(), || format!("{} metric values for {} rounds", h.values.len(), self.rounds()))?;
+        check(h.values.is_empty() || (h.best as usize) < h.values.len(), || format!("the best round is {} of {}", h.best, h.values.len()))
+    }
+
+    fn validate_outputs(&self) -> Result<()> {
+        let outputs = self.outputs();
+        check(outputs >= 1, || "it has no output".into())?;
+        check(self.start.iter().all(|s| s.is_finite()), || format!("its start {:?} is not finite", self.start))?;
+        for (name, unit) in [("scale", self.scale), ("unit of gains", self.units.gain), ("unit of weights", self.units.weight)] {
+            // A positive, normal power of two: no sign, no mantissa.
+            let power_of_two = unit.is_normal() && unit > 0.0 && unit.to_bits() << 12 == 0;
+            check(power_of_two, || format!("its {name} {unit:?} is not a power of two"))?;
+        }
+        check(self.trees.len().is_multiple_of(outputs), || format!("{} trees for {outputs} outputs", self.trees.len()))?;
+        let classes = self.labels.as_ref().map(Labels::len);
+        let fits = match self.loss {
+            LossKind::Auto => false,
+            LossKind::Multiclass => outputs >= 2 && classes == Some(outputs),
+            // One class where there was no other to learn: a constant.
+            LossKind::Logloss => outputs == 1 && matches!(classes, Some(1 | 2)),
+            _ => outputs == 1 && classes.is_none(),
+        };
+        check(fits, || format!("{outputs} outputs and {classes:?} classes under the loss {:?}", self.loss))?;
+        validate_labels(self.labels.as_ref(), &self.provenance)
+    }
+
+    fn validate_features(&self) -> Result<()> {
+        validate_feature_names(&self.features)?;
+        validate_columns(&self.provenance, self.features.len())?;
+        self.features.iter().try_for_each(|f| validate_feature(f, MAX_BORDERS))
+    }
+
+    /// How many categories a feature has; none where it has none at all.
+    fn cardinality(&self, feature: u32) -> Option<u64> {
+        Some(self.features.get(feature as usize)?.categories.as_ref()?.len() as u64)
+    }
+
+    fn validate_derived(&self) -> Result<()> {
+        for (i, t) in self.tables.iter().enumerate() {
+            let columns = t.features.len();
+            check(columns <= MAX_COMBINATION, || format!("table {i} combines {columns} features, {MAX_COMBINATION} are the most"))?;
+            let ascending = columns > 0 && t.features.windows(2).all(|w| w[0] < w[1]);
+            check(ascending, || format!("table {i} is of the features {:?}", t.features))?;
+            let cardinalities: Option<Vec<u64>> = t.features.iter().map(|f| self.cardinality(*f)).collect();
+            let space = cardinalities.and_then(|c| c.iter().try_fold(1u64, |product, c| product.checked_mul(*c)));
+            let Some(space) = space else {
+                return check(false, || format!("table {i} has a feature without categories, or too many combinations"));
+            };
+            let entries = t.n.len();
+            let keyed = match t.features.len() {
+                1 => t.keys.is_empty() && entries as u64 == space,
+                _ => t.keys.len() == entries && t.keys.windows(2).all(|w| w[0] < w[1]) && t.keys.last().is_none_or(|k| *k < space),
+            };
+            check(keyed, || format!("the entries of table {i} are not those of its features"))?;
+            check(t.sums.iter().all(|s| s.len() == entries), || format!("a sum of table {i} has not {entries} entries"))?;
+        }
+        // A statistic takes a byte for each entry of its table when the model is applied. There are no more of them than the table
+        // has sums to give, so that the memory is in proportion to the table.
+        let mut statistics = vec![0usize; self.tables.len()];
+        for (i, d) in self.derived.iter().enumerate() {
+            if let Derived::Ctr { table, .. } = d
+                && let Some(count) = statistics.get_mut(*table as usize)
+            {
+                *count += 1;
+                let sums = self.tables[*table as usize].sums.len();
+                // The counter is the one statistic without a sum.
+                check(*count <= MAX_PRIORS * (sums + 1), || {
+                    format!("more than {} derived features ask for statistics of table {table}, which has {sums} sums", *count - 1)
+                })?;
+            }
+            let valid = match d {
+                Derived::OneOf { feature, categories } => {
+                    let known = self.cardinality(*feature).unwrap_or(0);
+                    categories.windows(2).all(|w| w[0] < w[1]) && categories.last().is_some_and(|c| (*c as u64) < known)
+                }
+                Derived::Ctr { table, sums, ctr, unit, borders } => {
+                    let table = self.tables.get(*table as usize);
+                    let found = table.is_some_and(|t| ctr.kind == CtrKind::Counter || (*sums as usize) < t.sums.len());
+                    let ascending = borders.iter().all(|x| x.is_finite()) && borders.windows(2).all(|w| w[0] < w[1]);
+                    found && ascending && borders.len() <= MAX_BORDERS && unit.is_finite() && ctr.prior.is_finite()
+                }
+            };
+            check(valid, || format!("derived feature {i}: {d:?}"))?;
+        }
+        Ok(())
+    }
+
+    fn validate_split(&self, split: &Split) -> std::result::Result<(), String> {
+        if split.feature as usize >= self.features.len() + self.derived.len() {
+            return Err(format!("there is no feature {}", split.feature));
+        }
+        if split.border as usize > self.borders(split.feature).len() {
+            return Err(format!("feature {} has no border {}", split.feature, split.border));
+        }
+        // A gain is only told, never computed with: an infinite one is no reason to refuse a model.
+        if split.gain.is_nan() { Err("a gain is NaN".into()) } else { Ok(()) }
+    }
+
+    fn validate_leaf(&self, leaf: &Leaf) -> std::result::Result<(), String> {
+        if !(leaf.value as f64 * self.scale).is_finite() {
+            return Err(format!("the leaf value {:?} is not finite", leaf.value));
+        }
+        if leaf.weight >= 0.0 { Ok(()) } else { Err(format!("the leaf weight {:?} is negative or NaN", leaf.weight)) }
+    }
+}
+
+fn validate_symmetric(splits: &[Split], leaves: &[Leaf]) -> std::result::Result<(), String> {
+    if splits.len() > MAX_SYMMETRIC_DEPTH {
+        return Err(format!("a symmetric tree of depth {}", splits.len()));
+    }
+    if leaves.len() == 1 << splits.len() { Ok(()) } else { Err(format!("{} leaves under {} levels", leaves.len(), splits.len())) }
+}

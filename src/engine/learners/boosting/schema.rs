@@ -1,0 +1,152 @@
+//! What the names and types of a table tell of a fit before there are rows: the checks that a query's plan is
+//! held against, and that [`super::fit`] makes as well.
+
+use super::params::BoostingParams;
+use crate::column::FeatureType;
+use crate::dataset::ClassWeight;
+use crate::dataset::checks::not_numeric;
+use crate::error::{Error, Result, nearest};
+use crate::losses::LossKind;
+use crate::losses::{Link, Loss, loss};
+use crate::metrics::check_measured;
+use crate::metrics::{MetricKind, metric_names};
+
+/// What a target is, as far as its type tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// Numbers.
+    Numbers,
+    /// Two classes.
+    Two,
+    /// Two classes or more.
+    Classes,
+}
+
+/// The parameters that name features, in numbers of features.
+pub(super) struct Constraints {
+    /// Features and the direction of each: -1, 0 or 1.
+    pub directions: Vec<(u32, i8)>,
+    /// Groups of features that may meet on a path, ascending.
+    pub interaction: Vec<Vec<u32>>,
+}
+
+/// Checks the parameters of a fit against the names and types of its features, what is known of its target, the number of
+/// columns of its baseline, and whether there is a column of held-out rows. What depends on values is not looked at.
+///
+/// # Errors
+/// [`Error::Parameter`] naming the parameter.
+///
+/// ```
+/// use taiga_engine::learners::boosting::{BoostingParams, schema::{TargetKind, check}};
+/// use taiga_engine::column::FeatureType;
+/// let params = BoostingParams { monotone: [("rooms".to_string(), 1)].into(), ..Default::default() };
+/// let fault = check(&[("room", &FeatureType::Numeric)], TargetKind::Numbers, 0, false, &params).unwrap_err();
+/// assert_eq!(fault.to_string(), "parameter `monotone`: there is no feature `rooms`; did you mean `room`?");
+/// ```
+pub fn check(
+    features: &[(&str, &FeatureType)],
+    target: TargetKind,
+    baseline: usize,
+    held_out: bool,
+    params: &BoostingParams,
+) -> Result<()> {
+    constraints(features, params)?;
+    check_class_weight(params, target != TargetKind::Numbers)?;
+    if let (Some(positive), TargetKind::Numbers) = (&params.positive, target) {
+        return Err(not_numeric(positive));
+    }
+    let kind = match (params.loss, target) {
+        (LossKind::Auto, TargetKind::Numbers) => LossKind::Rmse,
+        (LossKind::Auto, TargetKind::Two) => LossKind::Logloss,
+        // The classes' number decides between two losses; without held-out rows they ask for the same.
+        (LossKind::Auto, TargetKind::Classes) if held_out => return Ok(()),
+        (LossKind::Auto, TargetKind::Classes) => LossKind::Multiclass,
+        (kind, _) => kind,
+    };
+    let loss = loss(kind, &params.loss_params(), 2, 1.0)?;
+    // Of a loss that is named the number of classes says nothing.
+    held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
+    if kind == LossKind::Multiclass { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
+}
+
+/// What `loss="auto"` makes of numbers, and how to make it classes.
+const NUMERIC_TARGET: &str = "the target is numeric, so loss=\"auto\" is a regression: loss=\"logloss\" makes its values classes \
+     (loss=\"multiclass\" for more than two)";
+
+/// Checks that weights of classes stand beside a target of classes.
+pub(super) fn check_class_weight(params: &BoostingParams, classes: bool) -> Result<()> {
+    if classes || params.class_weight == ClassWeight::None {
+        return Ok(());
+    }
+    let why = match params.loss {
+        LossKind::Auto => format!("there are no classes to weigh; {NUMERIC_TARGET}"),
+        loss => format!("loss=\"{}\" has no classes to weigh; give rows a `weight`", loss.name()),
+    };
+    Err(Error::parameter("class_weight", why))
+}
+
+/// Checks that a baseline, where there is one, has a column for each score.
+pub(super) fn check_baseline(columns: usize, outputs: usize) -> Result<()> {
+    if columns == 0 || columns == outputs {
+        return Ok(());
+    }
+    let scores = if outputs == 1 { "score" } else { "scores" };
+    Err(Error::parameter("baseline", format!("{columns} columns for a model of {outputs} {scores}")))
+}
+
+/// The metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.
+pub(super) fn held_out_metric(
+    held_out: bool,
+    params: &BoostingParams,
+    loss: &dyn Loss,
+    classes: Option<usize>,
+) -> Result<Option<MetricKind>> {
+    if !held_out {
+        return check_measured(params.early_stopping, params.metric).map(|()| None);
+    }
+    let kind = params.metric.unwrap_or(loss.metric());
+    if !kind.fits(loss.link()) {
+        return Err(Error::parameter("metric", unfit_metric(kind, params.loss, classes, loss.link())));
+    }
+    Ok(Some(kind))
+}
+
+/// Why a metric can't be measured on predictions of this link, and what to do.
+fn unfit_metric(kind: MetricKind, loss: LossKind, classes: Option<usize>, link: Link) -> String {
+    let metric = kind.name();
+    let fitting = metric_names(|m| m.fits(link));
+    match (loss, classes) {
+        (LossKind::Auto, None) if kind.fits(Link::Sigmoid) || kind.fits(Link::Softmax) => {
+            format!("\"{metric}\" is for classes; {NUMERIC_TARGET}")
+        }
+        (LossKind::Auto, Some(n)) => format!("\"{metric}\" can't be measured on a target of {n} classes; {fitting} can"),
+        _ => format!("\"{metric}\" can't be measured on the predictions of this loss; {fitting} can"),
+    }
+}
+
+/// `monotone` and `interaction` in numbers of features.
+pub(super) fn constraints(features: &[(&str, &FeatureType)], params: &BoostingParams) -> Result<Constraints> {
+    let index = |parameter: &str, name: &str| -> Result<u32> {
+        let Some(i) = features.iter().position(|f| f.0 == name) else {
+            let hint = nearest(name, features.iter().map(|f| f.0)).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+            return Err(Error::parameter(parameter, format!("there is no feature `{name}`{hint}")));
+        };
+        Ok(i as u32)
+    };
+    let mut directions = vec![];
+    for (name, direction) in &params.monotone {
+        let feature = index("monotone", name)?;
+        if *features[feature as usize].1 == FeatureType::Categorical {
+            return Err(Error::parameter("monotone", format!("`{name}` is categorical: only numbers rise and fall")));
+        }
+        directions.push((feature, *direction));
+    }
+    let mut interaction = vec![];
+    for group in &params.interaction {
+        let mut members = group.iter().map(|name| index("interaction", name)).collect::<Result<Vec<u32>>>()?;
+        members.sort_unstable();
+        members.dedup();
+        interaction.push(members);
+    }
+    Ok(Constraints { directions, interaction })
+}

@@ -1,0 +1,172 @@
+//! From columns to the codes that trees grow on.
+
+use super::codes::{Code, Coded, Meaning};
+use super::params::{ForestParams, Splitter};
+use crate::column::categories::{Categories, Labels};
+use crate::column::{Column, FeatureType};
+use crate::dataset::Input;
+use crate::dataset::coded::code_features;
+use crate::error::{Error, Result};
+use crate::pages;
+use crate::parallel::thread_pool::Team;
+use crate::quantize::borders::BorderParams;
+use crate::quantize::codes::{Quantizer, Scratch};
+use crate::quantize::sort::{Key, is_narrow};
+use std::sync::{Mutex, PoisonError};
+
+/// The most categories of a feature; the rest are one more.
+pub const MOST_CATEGORIES: usize = 254;
+
+/// The training table.
+pub struct Table<C> {
+    pub features: Vec<Coded>,
+    /// Feature after feature.
+    pub codes: Vec<C>,
+    /// Row after row, or none.
+    pub by_row: Vec<C>,
+}
+
+/// Rows read at a time.
+const PIECE: usize = 1 << 14;
+
+/// Calls `make(feature, its codes)` for every feature, by all threads; what it gives, in order.
+fn by_feature<C: Code, R: Send>(
+    team: &Team,
+    features: usize,
+    rows: usize,
+    interrupted: &(dyn Fn() -> bool + Sync),
+    make: impl Fn(usize, &mut [C]) -> Result<R> + Sync,
+) -> Result<(Vec<R>, Vec<C>)> {
+    let mut codes = pages::try_filled("the codes of a forest", C::default(), features * rows)?;
+    let shares: Vec<Mutex<&mut [C]>> = codes.chunks_mut(rows).map(Mutex::new).collect();
+    let made = team.deal(
+        features,
+        || (),
+        |_, f| {
+            if interrupted() {
+                return Err(Error::Interrupted);
+            }
+            make(f, &mut shares[f].lock().unwrap_or_else(PoisonError::into_inner))
+        },
+    );
+    drop(shares);
+    Ok((made.into_iter().collect::<Result<_>>()?, codes))
+}
+
+/// Codes by borders, and by categories.
+pub fn binned(team: &Team, input: &Input<'_>, params: &BorderParams, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Table<u8>> {
+    let mut borders: Vec<Option<(Vec<f64>, bool)>> = vec![None; input.features.len()];
+    for (f, coded) in code_features(input, params, team, interrupted)? {
+        borders[f as usize] = Some((coded.borders, coded.missing_bin));
+    }
+    let rows = input.features[0].len();
+    let (features, codes) = by_feature(team, input.features.len(), rows, interrupted, |f, codes: &mut [u8]| {
+        let column = &input.features[f];
+        if *column.dtype() == FeatureType::Categorical {
+            let categories = frequent(column, codes)?;
+            return Ok(Coded { meaning: Meaning::Categories(categories), first: 1 });
+        }
+        // A feature that can't split has the code 0 everywhere.
+        let Some((borders, missing_bin)) = borders[f].clone() else { return Ok(Coded { meaning: Meaning::Bins(vec![]), first: 1 }) };
+        let (quantizer, mut scratch) = (Quantizer::new(&borders), Scratch::default());
+        for start in (0..rows).step_by(PIECE) {
+            let n = PIECE.min(rows - start);
+            quantizer.codes(column, start, n, missing_bin as usize, &mut codes[start..start + n], 1, &mut scratch);
+        }
+        Ok(Coded { meaning: Meaning::Bins(borders), first: missing_bin as usize })
+    })?;
+    let by_row = transposed(team, &codes, features.len(), rows)?;
+    Ok(Table { features, codes, by_row })
+}
+
+/// Codes row after row, from those feature after feature.
+fn transposed(team: &Team, codes: &[u8], features: usize, rows: usize) -> Result<Vec<u8>> {
+    const BLOCK: usize = 1 << 12;
+    let mut by_row = pages::try_zeroed("the codes of a forest", codes.len())?;
+    let shares: Vec<Mutex<&mut [u8]>> = by_row.chunks_mut(BLOCK * features).map(Mutex::new).collect();
+    team.deal(
+        shares.len(),
+        || (),
+        |_, b| {
+            let mut out = shares[b].lock().unwrap_or_else(PoisonError::into_inner);
+            for (i, out) in out.chunks_exact_mut(features).enumerate() {
+                out.iter_mut().enumerate().for_each(|(f, out)| *out = codes[f * rows + b * BLOCK + i]);
+            }
+        },
+    );
+    drop(shares);
+    Ok(by_row)
+}
+
+/// The most frequent categories of a column, with each row's code among them: `1 + c`, and 0 for the
+/// rest.
+fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
+    let (Some(codes), Some(categories)) = (column.category_codes(), column.categories()) else {
+        return Err(Error::column(column.name(), "has codes whose categories are not known"));
+    };
+    let mut counts = vec![0u64; categories.len()];
+    for code in codes {
+        *counts.get_mut(*code as usize).ok_or_else(|| Error::column(column.name(), format!("its code {code} has no category")))? += 1;
+    }
+    let mut kept: Vec<usize> = (0..categories.len()).collect();
+    kept.sort_by_key(|c| (std::cmp::Reverse(counts[*c]), *c));
+    kept.truncate(MOST_CATEGORIES);
+    kept.sort_unstable();
+    let mut place = vec![0u8; categories.len()];
+    kept.iter().enumerate().for_each(|(i, c)| place[*c] = i as u8 + 1);
+    out.iter_mut().zip(codes).for_each(|(out, code)| *out = place[*code as usize]);
+    let labels = match &categories.labels {
+        Labels::Text(v) => Labels::Text(kept.iter().map(|c| v[*c].clone()).collect()),
+        Labels::Integer(v) => Labels::Integer(kept.iter().map(|c| v[*c]).collect()),
+        Labels::Boolean(v) => Labels::Boolean(kept.iter().map(|c| v[*c]).collect()),
+    };
+    let null = categories.null.and_then(|null| kept.iter().position(|c| *c == null as usize)).map(|place| place as u32);
+    Ok(Categories { labels, null })
+}
+
+/// Codes by rank among the distinct values.
+///
+/// # Errors
+/// For categorical columns, which have no order.
+pub fn ranked<C: Code>(team: &Team, input: &Input<'_>, params: &ForestParams, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Table<C>> {
+    let categorical = |c: &&Column<'_>| *c.dtype() == FeatureType::Categorical;
+    if let Some(column) = input.features.iter().find(categorical) {
+        let splitter = if params.splitter == Splitter::Exact { "exact" } else { "random" };
+        return Err(Error::column(
+            column.name(),
+            format!("is categorical, and splitter={splitter:?} takes numbers only: use splitter=\"histogram\", or encode the column"),
+        ));
+    }
+    let rows = input.features[0].len();
+    let (features, codes) = by_feature(team, input.features.len(), rows, interrupted, |f, codes: &mut [C]| {
+        let values = ranks(&input.features[f].to_f64(), codes);
+        Ok(Coded { meaning: Meaning::Values(values), first: 1 })
+    })?;
+    Ok(Table { features, codes, by_row: vec![] })
+}
+
+/// Writes the rank of each value among the distinct ones, from 1, and 0 for NaN; gives the distinct ones.
+pub fn ranks<C: Code>(values: &[f64], out: &mut [C]) -> Vec<f64> {
+    out.fill(C::default());
+    let mut distinct = vec![];
+    let mut last = None;
+    let mut take = |key: u64, row: usize, value: f64| {
+        if last != Some(key) {
+            last = Some(key);
+            distinct.push(value);
+        }
+        out[row] = C::from_index(distinct.len());
+    };
+    if is_narrow(values) {
+        let mut keys: Vec<u64> = values.iter().enumerate().map(|(row, x)| (u32::key(*x) as u64) << 32 | row as u64).collect();
+        keys.sort_unstable();
+        let known = keys.partition_point(|k| ((k >> 32) as u32) < u32::NAN);
+        keys[..known].iter().for_each(|k| take(k >> 32, *k as u32 as usize, ((k >> 32) as u32).value()));
+    } else {
+        let mut keys: Vec<(u64, u32)> = values.iter().enumerate().map(|(row, x)| (u64::key(*x), row as u32)).collect();
+        keys.sort_unstable();
+        let known = keys.partition_point(|k| k.0 < u64::NAN);
+        keys[..known].iter().for_each(|(key, row)| take(*key, *row as usize, key.value()));
+    }
+    distinct
+}

@@ -1,0 +1,74 @@
+//! What names and types tell of a fit before there are rows: the checks that a query's plan is held against, and that
+//! [`super::fit`] makes as well.
+
+use super::params::LinearParams;
+use crate::column::FeatureType;
+use crate::error::{Error, Result};
+use crate::losses::Link;
+use crate::metrics::MetricKind;
+use crate::metrics::check_measured;
+
+/// Checks the parameters of a fit against its columns: the dense ones, that of lists with whether it holds strings,
+/// whether the target is known to have two classes, and whether there is a column of held-out rows.
+///
+/// # Errors
+/// [`Error::Column`] and [`Error::Parameter`] naming the column or the parameter, and [`Error::Data`] where there are no features.
+///
+/// ```
+/// use taiga_engine::learners::linear::{LinearParams, schema::check};
+/// let params = LinearParams { hash_bits: Some(18), ..Default::default() };
+/// assert!(check(&[], Some(("words", true)), true, false, &params).is_ok());
+/// assert!(check(&[], Some(("numbers", false)), true, false, &params).is_err());
+/// ```
+pub fn check(dense: &[(&str, &FeatureType)], lists: Option<(&str, bool)>, two: bool, held_out: bool, params: &LinearParams) -> Result<()> {
+    check_columns(dense, lists.is_some())?;
+    check_numbering(lists, params)?;
+    if !held_out {
+        return check_measured(params.early_stopping, params.metric);
+    }
+    if two { metric_of(params, 1).map(|_| ()) } else { Ok(()) }
+}
+
+/// Checks that there are features, and that dense ones are numbers and each is there once.
+pub(super) fn check_columns(dense: &[(&str, &FeatureType)], lists: bool) -> Result<()> {
+    if !lists && dense.is_empty() {
+        return Err(Error::Data("no features: name a column of lists, or at least one dense column".into()));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for (name, dtype) in dense {
+        if !names.insert(*name) {
+            return Err(Error::column(*name, "is given twice as a dense column"));
+        }
+        if **dtype == FeatureType::Categorical {
+            return Err(Error::column(*name, "is categorical: a dense column is numeric; a list of its text can be hashed"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the parameters that count for lists; `lists`: the column's name, and whether it holds strings.
+pub(super) fn check_numbering(lists: Option<(&str, bool)>, params: &LinearParams) -> Result<()> {
+    let (name, message) = match (lists, params.features, params.hash_bits) {
+        (None, Some(_), _) => ("features", "counts only for a column of lists".into()),
+        (None, None, Some(_)) => ("hash_bits", "counts only for a column of lists".into()),
+        (Some((column, true)), Some(_), _) => {
+            ("features", format!("`{column}` holds strings: `hash_bits` says how many features there are"))
+        }
+        (Some((column, false)), _, Some(_)) => ("hash_bits", format!("`{column}` holds numbers: only strings are hashed")),
+        _ => return Ok(()),
+    };
+    Err(Error::parameter(name, message))
+}
+
+/// The metric that is measured on the held-out rows of a model of so many outputs, and the link of its scores.
+pub(super) fn metric_of(params: &LinearParams, outputs: usize) -> Result<(MetricKind, Link)> {
+    let (link, own) = if outputs == 1 { (Link::Sigmoid, MetricKind::Logloss) } else { (Link::Softmax, MetricKind::Multiclass) };
+    let kind = params.metric.unwrap_or(own);
+    if !kind.fits(link) {
+        let (classes, others) =
+            if outputs == 1 { ("two classes", "\"logloss\", \"auc\"") } else { ("more than two classes", "\"multiclass\"") };
+        let text = format!("\"{}\" can't be measured on {classes}; {others} and \"accuracy\" can", kind.name());
+        return Err(Error::parameter("metric", text));
+    }
+    Ok((kind, link))
+}

@@ -1,0 +1,172 @@
+//! The threads of a fit.
+
+mod spin_pool;
+mod sync;
+
+use self::spin_pool::Crew;
+use super::{fork, interrupt, pools};
+use crate::error::{Error, Result};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A fixed number of threads; member `t` always does share `t`. They come from [`pools`], and go back there.
+pub struct Team {
+    pool: Option<pools::Pool>,
+    size: usize,
+    /// For [`Team::step`]; none until the first.
+    crew: Mutex<Option<Crew>>,
+    /// The process that it was made in ([`fork::generation`]).
+    generation: u32,
+}
+
+impl Team {
+    /// A team of `size` threads.
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub fn new(size: usize) -> Result<Team> {
+        let none = |e| Error::parameter("n_threads", format!("{size} threads could not be started: {e}"));
+        let pool = (size > 1).then(|| pools::pool(size)).transpose().map_err(none)?;
+        Ok(Team { pool, size: size.max(1), crew: Mutex::new(None), generation: fork::generation() })
+    }
+
+    /// The number of threads.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Runs `body` on one of the team's threads, so that [`Team::each`] inside it starts at once.
+    pub fn enter<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) => pool.install(body),
+            None => body(),
+        }
+    }
+
+    /// `make(i)` for `0..n`, each by whichever member is free; the results in order. `memory()` is
+    /// what a member uses again from one to the next. Looks before each whether the work is still wanted
+    /// ([`interrupt::poll`]).
+    pub fn deal<M, R: Send>(&self, n: usize, memory: impl Fn() -> M + Sync, make: impl Fn(&mut M, usize) -> R + Sync) -> Vec<R> {
+        let next = AtomicUsize::new(0);
+        let shares = self.each(|_| {
+            let (mut mine, mut memory) = (vec![], memory());
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= n {
+                    return mine;
+                }
+                interrupt::poll();
+                mine.push((i, make(&mut memory, i)));
+            }
+        });
+        let mut made: Vec<(usize, R)> = shares.into_iter().flatten().collect();
+        made.sort_unstable_by_key(|m| m.0);
+        made.into_iter().map(|m| m.1).collect()
+    }
+
+    /// Runs `share(t)` for every member `t` at the same time; the results in their order. Each thread begins with the share
+    /// of its own number, so that rows stay in its caches; shares whose threads have not begun by then (the system
+    /// gave their cores to others) are taken by those that are through, so that nobody waits for a thread to be woken.
+    pub fn each<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
+        let Some(pool) = &self.pool else { return vec![share(0)] };
+        let done: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
+        let taken: Vec<AtomicBool> = (0..self.size).map(|_| AtomicBool::new(false)).collect();
+        let take = || {
+            let own = pool.current_thread_index().unwrap_or(0);
+            let free = (0..self.size).map(|i| (own + i) % self.size).find(|t| !taken[*t].swap(true, Ordering::Relaxed));
+            if let Some(t) = free {
+                let result = share(t);
+                *done[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            }
+        };
+        self.enter(|| {
+            rayon::scope(|scope| {
+                (1..self.size).for_each(|_| scope.spawn(|_| take()));
+                take();
+            });
+        });
+        done.into_iter().filter_map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+
+    /// As [`Team::each`], for steps so short and many that threads wait awake for the next one. A share calls
+    /// neither the team nor rayon.
+    pub fn step<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
+        if self.size == 1 {
+            return vec![share(0)];
+        }
+        let mut own = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.is_none() {
+            *own = pools::take(self.size - 1).or_else(|| Crew::new(self.size - 1).ok());
+        }
+        let Some(crew) = own.as_mut() else { return self.each(share) };
+        let results: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
+        crew.step(&|t| {
+            let result = share(t);
+            *results[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        });
+        // A share that gives nothing panics, and that has come out of the step.
+        results.into_iter().filter_map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        let Some(crew) = self.crew.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        if self.generation == fork::generation() {
+            pools::keep(crew, self.size - 1);
+        } else {
+            // Its threads are those of the process that this one was forked from: nobody would answer.
+            std::mem::forget(crew);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that every share is done once and that results come in order: from outside the pool, from inside, from
+    /// another team's thread, and with more members than the machine has cores.
+    #[test]
+    fn every_share_is_done_once() {
+        let (few, many) = (Team::new(2).unwrap(), Team::new(64).unwrap());
+        let counts: Vec<AtomicUsize> = (0..64).map(|_| AtomicUsize::new(0)).collect();
+        let run = || {
+            many.each(|t| {
+                counts[t].fetch_add(1, Ordering::Relaxed);
+                t
+            })
+        };
+        let expected: Vec<usize> = (0..64).collect();
+        assert_eq!(run(), expected);
+        assert_eq!(many.enter(run), expected);
+        assert_eq!(few.each(|_| run()), [expected.clone(), expected]);
+        assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 4));
+        assert_eq!(Team::new(1).unwrap().each(|t| t), [0]);
+    }
+
+    /// Proves that nobody waits for a thread that has not begun: with the other thread of the pool held up, each share
+    /// is done by the caller.
+    #[test]
+    fn shares_of_threads_that_are_held_up_are_taken_over() {
+        let team = Team::new(3).unwrap();
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let pool = team.pool.as_ref().unwrap();
+        let waiting = std::sync::Arc::new(std::sync::Barrier::new(3));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (waiting, held) = (waiting.clone(), &held);
+                scope.spawn(move || {
+                    pool.install(|| {
+                        waiting.wait();
+                        let _ = held.lock().unwrap().recv();
+                    })
+                });
+            }
+            waiting.wait();
+            assert_eq!(team.each(|t| (t, std::thread::current().id())).iter().map(|x| x.0).collect::<Vec<_>>(), [0, 1, 2]);
+            drop(hold);
+        });
+    }
+}
