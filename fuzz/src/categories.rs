@@ -54,7 +54,7 @@ pub fn categories(input: &[u8]) -> bool {
             assert_eq!(back.values(at, &column.codes, 0), encoder.values(at, &column.codes, 0));
         }
     }
-    let table = boosting::Input {
+    let table = taiga_engine::dataset::Input {
         features: own.iter().map(Column::categorical).collect(),
         target: Target::Numbers(Column::from_f64("y", &y)),
         target_name: "y".into(),

@@ -50,7 +50,7 @@ pub fn seeds() -> Vec<Seed> {
             None => Target::Numbers(Column::from_f64("y", &y)),
             Some(labels) => Target::Classes { codes: &codes, labels: labels.clone() },
         };
-        let table = boosting::Input {
+        let table = taiga_engine::dataset::Input {
             features: columns(),
             target: target_of(),
             target_name: "y".into(),

@@ -1,30 +1,18 @@
-//! The engine of polars-taiga: every algorithm over plain slices; no Polars, no Python.
+//! The engine of polars-taiga as its users see it: fits and verbs on the device that is asked for; no Polars, no Python.
 //!
-//! Imports point down only: learners ([`boosting`], [`forest`]) → [`tree`], [`encoding`], [`stats`] → [`quantize`] → [`numerics`];
-//! a learner's heavy steps are the verbs of a [`backend`].
+//! The algorithms are those of `taiga-core`, whose modules stand here again; what a device does for them is in `taiga-cpu` and
+//! `taiga-cuda`. Which of the two does some work is decided here, in [`device`], and nowhere else.
 
-pub mod column;
-pub mod column_steps;
-pub mod cpu;
-#[cfg(feature = "cuda")]
-pub mod cuda;
-pub mod dataset;
 pub mod device;
-pub mod encoding;
-pub mod envelope;
-pub mod error;
 pub mod learners;
-pub mod losses;
-pub mod memory;
-pub mod metrics;
-pub mod model;
-pub mod numerics;
-pub mod pages;
-pub mod parallel;
-pub mod params;
-pub mod provenance;
-pub mod quantize;
-pub mod stats;
-pub mod tree;
 
-pub use error::{Error, Result};
+pub use taiga_core::{Error, Result};
+pub use taiga_core::{
+    column, column_steps, dataset, encoding, envelope, error, losses, memory, metrics, model, numerics, parallel, params, provenance,
+    quantize, stats, tree,
+};
+#[doc(hidden)]
+pub use taiga_cpu as cpu;
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+pub use taiga_cuda as cuda;

@@ -8,10 +8,10 @@
 use rayon::prelude::*;
 use std::time::Instant;
 use taiga_engine::column::{Chunk, Values};
+use taiga_engine::cuda::linear::lists::limit_resident_rows;
 use taiga_engine::cuda::linear::probe::{PassTimes, pass_times};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Quiet, Target};
-use taiga_engine::learners::linear::steps::limit_resident_rows;
 use taiga_engine::learners::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
 use taiga_engine::numerics::random::{Purpose, Random};
 

@@ -4,12 +4,12 @@
 //! `cargo bench -p taiga-engine --features cuda --bench cuda_predict`; `benchmarks/gpu_predict.py` measures XGBoost
 //! and CatBoost.
 
-use cudarc::driver::sys::CUevent_flags;
 use rayon::prelude::*;
 use std::time::Instant;
 use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::cuda::DeviceColumn;
 use taiga_engine::cuda::columns::codes::{Place, Source, quantize};
+use taiga_engine::cuda::cudarc::driver::sys::CUevent_flags;
 use taiga_engine::cuda::predict::DevicePredictor;
 use taiga_engine::cuda::predict::forest::DeviceForest;
 use taiga_engine::cuda::runtime::{Gpu, Queue};

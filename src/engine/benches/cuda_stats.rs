@@ -6,8 +6,6 @@
 
 mod shared;
 
-use cudarc::driver::CudaSlice;
-use cudarc::driver::sys::CUevent_flags;
 use rayon::prelude::*;
 use shared::argument;
 use std::time::Instant;
@@ -16,6 +14,8 @@ use taiga_engine::cuda::DeviceColumn;
 use taiga_engine::cuda::columns::range::count_by_range;
 use taiga_engine::cuda::columns::stats::{DeviceEdges, count_into, histogram, min_max, min_max_of};
 use taiga_engine::cuda::columns::stats2d::histogram2d;
+use taiga_engine::cuda::cudarc::driver::CudaSlice;
+use taiga_engine::cuda::cudarc::driver::sys::CUevent_flags;
 use taiga_engine::cuda::runtime::{Gpu, Queue};
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::stats::locate::Locator;

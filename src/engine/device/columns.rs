@@ -3,9 +3,9 @@
 
 use super::Device;
 use super::fallback::{or_on_cpu, takes_everything};
-use crate::column_steps::ColumnBackend;
-use crate::cpu::columns::CpuColumns;
-use crate::error::Result;
+use taiga_core::column_steps::ColumnBackend;
+use taiga_core::error::Result;
+use taiga_cpu::columns::CpuColumns;
 
 /// Runs `body` on the device that `device` names (as [`Device::parse`] has it), in the rayon pool that
 /// it is called in. [`Device::Auto`] is the CPU: the bus brings a column at the speed of some ten cores, and
@@ -42,7 +42,7 @@ fn run<R>(chosen: Device, _asked: &str, body: impl FnOnce(&dyn ColumnBackend) ->
     match chosen {
         Device::Auto | Device::Cpu => body(&CpuColumns),
         #[cfg(feature = "cuda")]
-        Device::Cuda(number) => body(&crate::cuda::CudaColumns::new(crate::cuda::runtime::Gpu::get(number)?)?),
+        Device::Cuda(number) => body(&taiga_cuda::CudaColumns::new(taiga_cuda::runtime::Gpu::get(number)?)?),
         #[cfg(not(feature = "cuda"))]
         Device::Cuda(_) => Err(super::no_cuda(_asked)),
     }
@@ -56,8 +56,8 @@ fn gains_by_sorting(values: usize) -> bool {
 
 #[cfg(feature = "cuda")]
 fn sorting_gpu(values: usize, told: &dyn Fn(&str)) -> Device {
-    let room = |gpu| crate::cuda::runtime::Queue::new(gpu)?.check_memory("sorting", crate::cuda::columns::borders::most_bytes(values));
-    match crate::cuda::runtime::Gpu::get(None).and_then(room) {
+    let room = |gpu| taiga_cuda::runtime::Queue::new(gpu)?.check_memory("sorting", taiga_cuda::columns::borders::most_bytes(values));
+    match taiga_cuda::runtime::Gpu::get(None).and_then(room) {
         Ok(()) => {
             told(&format!("cuda: {values} values are sorted"));
             Device::Cuda(None)

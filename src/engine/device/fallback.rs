@@ -7,9 +7,9 @@
 //! [`or_on_cpu`] is the only place where this is decided, by the type of the error ([`Error::leaves_it_to_the_cpu`]). Work that failed for
 //! another reason is an error on every `device`.
 
-use crate::dataset::Monitor;
-use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
+use taiga_core::dataset::Monitor;
+use taiga_core::error::{Error, Result};
 
 /// Runs `work(device)`. Where `device` is `"auto"` and a GPU does not do the work for want of memory, gives back all memory that it
 /// held, tells `told` that it is the CPU and why, and runs `work("cpu")` from the start.
@@ -81,7 +81,7 @@ impl Monitor for Told<'_> {
 fn give_back(why: &Error) {
     #[cfg(feature = "cuda")]
     if let Error::Device { number, .. } = why
-        && let Ok(gpu) = crate::cuda::runtime::Gpu::get(Some(*number))
+        && let Ok(gpu) = taiga_cuda::runtime::Gpu::get(Some(*number))
     {
         // What comes next needs none of it; that it could not be given back is no reason not to do it.
         let _ = gpu.release();

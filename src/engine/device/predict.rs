@@ -1,20 +1,20 @@
 //! A model or a forest on the device that applies it.
 
 use super::Device;
-use crate::column::Column;
-use crate::error::Result;
-use crate::learners::boosting::model::apply::Predictor;
-use crate::learners::forest;
-use crate::memory;
 use std::sync::Arc;
+use taiga_core::column::Column;
+use taiga_core::error::Result;
+use taiga_core::learners::boosting::model::apply::Predictor;
+use taiga_core::learners::forest;
+use taiga_core::memory;
 
 /// The GPU that `device` names (as [`Device::parse`] has it); none for the CPU, which [`Device::Auto`] is: the columns are
 /// there.
 #[cfg(feature = "cuda")]
-fn gpu_of(device: &str) -> Result<Option<&'static crate::cuda::runtime::Gpu>> {
+fn gpu_of(device: &str) -> Result<Option<&'static taiga_cuda::runtime::Gpu>> {
     match Device::parse(device)? {
         Device::Auto | Device::Cpu => Ok(None),
-        Device::Cuda(number) => crate::cuda::runtime::Gpu::get(number).map(Some),
+        Device::Cuda(number) => taiga_cuda::runtime::Gpu::get(number).map(Some),
     }
 }
 
@@ -41,14 +41,14 @@ pub trait Placeable: Sized {
     /// Copies it.
     ///
     /// # Errors
-    /// [`crate::Error::Device`].
+    /// [`taiga_core::Error::Device`].
     #[cfg(feature = "cuda")]
-    fn on_gpu(&self, gpu: &'static crate::cuda::runtime::Gpu) -> Result<Self::OnGpu>;
+    fn on_gpu(&self, gpu: &'static taiga_cuda::runtime::Gpu) -> Result<Self::OnGpu>;
 }
 
 impl Placeable for Predictor {
     #[cfg(feature = "cuda")]
-    type OnGpu = crate::cuda::predict::DevicePredictor;
+    type OnGpu = taiga_cuda::predict::DevicePredictor;
 
     #[cfg(feature = "cuda")]
     fn needs_device(&self) -> bool {
@@ -56,18 +56,18 @@ impl Placeable for Predictor {
     }
 
     #[cfg(feature = "cuda")]
-    fn on_gpu(&self, gpu: &'static crate::cuda::runtime::Gpu) -> Result<Self::OnGpu> {
-        crate::cuda::predict::DevicePredictor::new(gpu, self)
+    fn on_gpu(&self, gpu: &'static taiga_cuda::runtime::Gpu) -> Result<Self::OnGpu> {
+        taiga_cuda::predict::DevicePredictor::new(gpu, self)
     }
 }
 
 impl Placeable for forest::Predictor {
     #[cfg(feature = "cuda")]
-    type OnGpu = crate::cuda::predict::forest::DeviceForest;
+    type OnGpu = taiga_cuda::predict::forest::DeviceForest;
 
     #[cfg(feature = "cuda")]
-    fn on_gpu(&self, gpu: &'static crate::cuda::runtime::Gpu) -> Result<Self::OnGpu> {
-        crate::cuda::predict::forest::DeviceForest::new(gpu, self)
+    fn on_gpu(&self, gpu: &'static taiga_cuda::runtime::Gpu) -> Result<Self::OnGpu> {
+        taiga_cuda::predict::forest::DeviceForest::new(gpu, self)
     }
 }
 
@@ -75,7 +75,7 @@ impl Placeable for forest::Predictor {
 pub struct Placed<P: Placeable> {
     predictor: Arc<P>,
     #[cfg(feature = "cuda")]
-    gpu: Option<(&'static crate::cuda::runtime::Gpu, P::OnGpu)>,
+    gpu: Option<(&'static taiga_cuda::runtime::Gpu, P::OnGpu)>,
 }
 
 /// A model on the device that applies it.
@@ -134,7 +134,7 @@ macro_rules! ask {
         check_memory($columns, $numbers as u64, $bytes, $what)?;
         #[cfg(feature = "cuda")]
         if let Some((gpu, copy)) = &$self.gpu {
-            return copy.$verb(&crate::cuda::runtime::Queue::new(gpu)?, $columns);
+            return copy.$verb(&taiga_cuda::runtime::Queue::new(gpu)?, $columns);
         }
         Ok($self.predictor.$verb($columns))
     }};

@@ -1,4 +1,4 @@
-//! The learners: boosted trees, random forests, sparse logistic regression.
+//! The learners, each with its fit on the device that its parameters name.
 
 pub mod boosting;
 pub mod forest;

@@ -5,10 +5,10 @@ mod cuda_support;
 use cuda_support::every_type::EveryType;
 use cuda_support::gpu::gpu;
 use cuda_support::patterns;
-use cudarc::driver::CudaSlice;
 use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::cuda::DeviceColumn;
 use taiga_engine::cuda::columns::codes::{DeviceCode, Place, Source, codes, quantize};
+use taiga_engine::cuda::cudarc::driver::CudaSlice;
 use taiga_engine::quantize::codes::{Code, Quantizer, Scratch};
 
 fn cpu<C: Code>(column: &Column<'_>, borders: &[f64], offset: usize) -> (Vec<C>, bool) {
@@ -17,7 +17,7 @@ fn cpu<C: Code>(column: &Column<'_>, borders: &[f64], offset: usize) -> (Vec<C>,
     (out, missing)
 }
 
-fn check<C: Code + DeviceCode + PartialEq + std::fmt::Debug + cudarc::driver::ValidAsZeroBits>(
+fn check<C: Code + DeviceCode + PartialEq + std::fmt::Debug + taiga_engine::cuda::cudarc::driver::ValidAsZeroBits>(
     what: &str,
     column: &Column<'_>,
     borders: &[f64],

@@ -25,7 +25,7 @@ fn bits(values: &[Vec<f64>]) -> Vec<Vec<u64>> {
 
 fn same(gpu: &Gpu, what: &str, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) {
     let cpu = target_encode(input, plan, params);
-    let found = encoding::target_encode(&gpu.queue, input, plan, params);
+    let found = taiga_engine::cuda::columns::target_encode::target_encode(&gpu.queue, input, plan, params);
     match (found, cpu) {
         (Ok(found), Ok(cpu)) => {
             for (k, (f, c)) in bits(&found).iter().zip(bits(&cpu)).enumerate() {
@@ -162,8 +162,12 @@ fn no_rows_and_bad_input_are_as_on_the_cpu() {
         (EncodingTarget::Flags(&[1, 0, 1][..]), Some(&[0.0, -1.0, 0.0][..])),
     ] {
         let cpu = target_encode(&input(target, weight), &Plan::Plain, &TargetParams { kind: Kind::Full, ..params.clone() });
-        let found =
-            encoding::target_encode(&gpu.queue, &input(target, weight), &Plan::Plain, &TargetParams { kind: Kind::Full, ..params.clone() });
+        let found = taiga_engine::cuda::columns::target_encode::target_encode(
+            &gpu.queue,
+            &input(target, weight),
+            &Plan::Plain,
+            &TargetParams { kind: Kind::Full, ..params.clone() },
+        );
         assert_eq!(found.expect_err("bad input").to_string(), cpu.expect_err("bad input").to_string());
     }
     // All rows with a weight are in one fold.
@@ -171,7 +175,8 @@ fn no_rows_and_bad_input_are_as_on_the_cpu() {
     let kfold = TargetParams { kind: Kind::Kfold, ..params.clone() };
     same(gpu, "one fold", &input(EncodingTarget::Flags(&[1, 0, 1]), None), &one_fold, &kfold);
     let beyond = EncodingInput { codes: &[0, 7], categories: 2, target: EncodingTarget::Flags(&[1, 0]), weight: None };
-    let e = encoding::target_encode(&gpu.queue, &beyond, &Plan::Plain, &params).expect_err("a code too many");
+    let e =
+        taiga_engine::cuda::columns::target_encode::target_encode(&gpu.queue, &beyond, &Plan::Plain, &params).expect_err("a code too many");
     assert!(e.to_string().contains("7 is not below"), "{e}");
 }
 

@@ -10,8 +10,8 @@ mod cuda_support;
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::{assert_same, patterns};
 use taiga_engine::cuda::grid;
+use taiga_engine::cuda::launch;
 use taiga_engine::cuda::runtime::device::NUMERICS;
-use taiga_engine::launch;
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::losses::LossKind;
 use taiga_engine::losses::{Rows, loss};
@@ -308,7 +308,7 @@ fn derivatives_have_the_same_bits() {
     for (kind, kernel, (a, b), params) in losses() {
         let mut target = targets(kind, n, 21);
         (0..n).step_by(11).for_each(|i| target[i] = scores[i]);
-        let loss = loss(kind, &params, 2, 1.0).expect("the loss exists");
+        let loss = loss(kind, &params.loss_params(), 2, 1.0).expect("the loss exists");
         let weight = weights(n, 23);
         let (on_gpu, target_on_gpu, weight_on_gpu) = (gpu.upload(&scores), gpu.upload(&target), gpu.upload(&weight));
         for weighted in [false, true] {
@@ -346,7 +346,7 @@ fn multiclass_derivatives_have_the_same_bits() {
             .collect();
         let mut target = targets(LossKind::Multiclass, n, 30);
         target.iter_mut().for_each(|t| *t = if *t < classes as f32 { *t } else { 0.0 });
-        let loss = loss(LossKind::Multiclass, &BoostingParams::default(), classes, 1.0).expect("the loss exists");
+        let loss = loss(LossKind::Multiclass, &BoostingParams::default().loss_params(), classes, 1.0).expect("the loss exists");
         let factor = classes as f32 / (classes as f32 - 1.0);
         let weight = weights(n, 32);
         let slices: Vec<&[f32]> = scores.iter().map(|s| &s[..]).collect();

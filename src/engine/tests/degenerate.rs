@@ -149,7 +149,7 @@ fn a_constant_of_classes_predicts_their_shares() {
     for p in [json!({}), json!({"loss": "multiclass"}), json!({"loss": "logloss"}), json!({"class_weight": {"only": 2.0, "other": 1.0}})] {
         let t = table(text(&["only"]), vec![0, 0]);
         let model = model(&t, p);
-        assert_eq!((model.outputs(), model.loss), (1, boosting::params::LossKind::Logloss));
+        assert_eq!((model.outputs(), model.loss), (1, taiga_engine::losses::LossKind::Logloss));
         assert!((predict(&model, &t)[0][1] - 1.0).abs() < 1e-14);
         assert_eq!(Predictor::new(model.clone()).class(&raw(&model, &t)), [0, 0]);
     }

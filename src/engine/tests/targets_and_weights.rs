@@ -32,9 +32,9 @@ fn a_baseline_continues_a_model() {
         let more = raw(&second, &t);
         let together: Vec<Vec<f64>> = scores.iter().zip(&more).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a + b).collect()).collect();
         let p = BoostingParams::default();
-        let kind = loss::loss(first.loss, &p, scores.len(), 1.0).unwrap();
+        let kind = losses::loss(first.loss, &p.loss_params(), scores.len(), 1.0).unwrap();
         let y = t.y();
-        let measure = |s: &[Vec<f64>]| metric(kind.metric(), &p, kind.link(), s, &y, None);
+        let measure = |s: &[Vec<f64>]| metric(kind.metric(), &p.loss_params(), kind.link(), s, &y, None);
         t.baseline.clear();
         let whole = measure(&raw(&t.fit(&long), &t));
         let (before, after) = (measure(&scores), measure(&together));
@@ -76,7 +76,7 @@ fn whole_weights_are_repeated_rows() {
     let repeated = Table::classes(t.columns.iter().map(|c| rows().map(|i| c[i]).collect()).collect(), codes, labels.clone());
     t.weight = Some(times.iter().map(|n| *n as f64).collect());
     let p = params(json!({ "trees": 40, "bins": 20, "depth": 3 }));
-    let measure = |m: &Model| metric(MetricKind::Logloss, &p, loss::Link::Sigmoid, &raw(m, &repeated), &repeated.y(), None);
+    let measure = |m: &Model| metric(MetricKind::Logloss, &p.loss_params(), losses::Link::Sigmoid, &raw(m, &repeated), &repeated.y(), None);
     let (a, b) = (measure(&t.fit(&p)), measure(&repeated.fit(&p)));
     assert!((a - b).abs() < 0.03 * b, "{a} {b}");
 }
@@ -285,10 +285,10 @@ fn every_loss_lowers_its_own_metric() {
             let p = params(json!({ "loss": loss, "policy": policy, "trees": 30, "alpha": 0.7 }));
             let model = t.fit(&p);
             let held_out = t.filter(|i| i % 4 == 1);
-            let kind = loss::loss(model.loss, &p, model.outputs(), 1.0).unwrap();
+            let kind = losses::loss(model.loss, &p.loss_params(), model.outputs(), 1.0).unwrap();
             let start: Vec<Vec<f64>> = model.start.iter().map(|s| vec![*s; held_out.rows()]).collect();
-            let before = metric(kind.metric(), &p, kind.link(), &start, &held_out.y(), None);
-            let after = metric(kind.metric(), &p, kind.link(), &raw(&model, &held_out), &held_out.y(), None);
+            let before = metric(kind.metric(), &p.loss_params(), kind.link(), &start, &held_out.y(), None);
+            let after = metric(kind.metric(), &p.loss_params(), kind.link(), &raw(&model, &held_out), &held_out.y(), None);
             let history = model.history.as_ref().unwrap();
             assert!(after < 0.9 * before, "{loss} {policy}: {before} {after}");
             assert!((history.values[29] - after).abs() < 1e-4 * after.abs(), "{loss} {policy}: {} {after}", history.values[29]);

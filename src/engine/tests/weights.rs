@@ -92,13 +92,13 @@ impl Rows {
     }
 
     /// Calls `visit` with the table as boosted trees and forests take it; the numeric columns lie in two chunks.
-    fn with<R>(&self, evaluates: bool, visit: impl FnOnce(&boosting::Input<'_>) -> R) -> R {
+    fn with<R>(&self, evaluates: bool, visit: impl FnOnce(&taiga_engine::dataset::Input<'_>) -> R) -> R {
         let (codes, category) = (self.codes(), self.category());
         let middle = self.len() / 3;
         let singles: Vec<f32> = self.x[1].iter().map(|x| *x as f32).collect();
         let chunk = |v| Chunk::new(v, None);
         let column = |name: &str, a, b| Column::new(name, taiga_engine::column::FeatureType::Numeric, vec![chunk(a), chunk(b)]);
-        let input = boosting::Input {
+        let input = taiga_engine::dataset::Input {
             features: vec![
                 column("x0", Values::F64(&self.x[0][..middle]), Values::F64(&self.x[0][middle..])),
                 Column::categorical(&category),
@@ -118,21 +118,22 @@ impl Rows {
 
     fn boost(&self, params: &Value, evaluates: bool) -> Model {
         let parsed = BoostingParams::from_json(params).unwrap();
-        self.with(evaluates, |input| boosting::fit(input, &parsed, &boosting::Quiet)).unwrap_or_else(|e| panic!("{e}: {params}"))
+        self.with(evaluates, |input| boosting::fit(input, &parsed, &taiga_engine::dataset::Quiet))
+            .unwrap_or_else(|e| panic!("{e}: {params}"))
     }
 
     /// Only the splitter of histograms takes categories.
     fn grow(&self, params: &Value) -> Forest {
         let parsed = ForestParams::from_json(params).unwrap();
         let takes = |column: &&Column<'_>| parsed.splitter == Splitter::Histogram || column.categories().is_none();
-        let fit = |input: &boosting::Input<'_>| {
+        let fit = |input: &taiga_engine::dataset::Input<'_>| {
             let input = forest::Input {
                 features: input.features.iter().filter(takes).cloned().collect(),
                 target: input.target.clone(),
                 target_name: input.target_name.clone(),
                 weight: input.weight.clone(),
             };
-            forest::fit(&input, &parsed, &boosting::Quiet)
+            forest::fit(&input, &parsed, &taiga_engine::dataset::Quiet)
         };
         self.with(false, fit).unwrap_or_else(|e| panic!("{e}: {params}"))
     }
@@ -270,7 +271,7 @@ fn regress(rows: &Rows, params: &Value, text: bool, evaluates: bool) -> LinearMo
         held_out: evaluates.then_some(&rows.held_out),
     };
     let parsed = LinearParams::from_json(params).unwrap();
-    linear::fit(&input, &parsed, &boosting::Quiet).unwrap_or_else(|e| panic!("{e}: {params}"))
+    linear::fit(&input, &parsed, &taiga_engine::dataset::Quiet).unwrap_or_else(|e| panic!("{e}: {params}"))
 }
 
 /// Proves the same of sparse logistic regression by every optimizer, over numbers and over strings.
@@ -550,7 +551,7 @@ fn rows_of_tiny_weights_keep_their_targets() {
             weight: Some(Column::from_f64("w", &weight)),
         };
         let params = ForestParams::from_json(&json!({ "trees": 3, "bootstrap": false })).unwrap();
-        let forest = forest::fit(&input, &params, &boosting::Quiet).unwrap();
+        let forest = forest::fit(&input, &params, &taiga_engine::dataset::Quiet).unwrap();
         for tree in &forest.trees {
             assert_close(&tree.means, &[5.0, 7.0], 2e-3, &format!("{tiny:e}"));
         }
@@ -620,7 +621,7 @@ fn borders_are_those_of_rows_that_count() {
     let x: Vec<f64> = counts.iter().map(|c| if *c { dice.unit() } else { 100.0 + dice.unit() }).collect();
     let y: Vec<f64> = x.iter().map(|x| (10.0 * x).sin()).collect();
     let weight: Vec<f64> = counts.iter().map(|c| *c as u8 as f64).collect();
-    let input = boosting::Input {
+    let input = taiga_engine::dataset::Input {
         features: vec![Column::from_f64("x", &x)],
         target: Target::Numbers(Column::from_f64("y", &y)),
         target_name: "y".into(),
@@ -629,7 +630,7 @@ fn borders_are_those_of_rows_that_count() {
         held_out: None,
     };
     let params = BoostingParams::from_json(&json!({ "trees": 100, "border_sample": 20_000 })).unwrap();
-    let model = boosting::fit(&input, &params, &boosting::Quiet).unwrap();
+    let model = boosting::fit(&input, &params, &taiga_engine::dataset::Quiet).unwrap();
     let predictor = Predictor::new(model);
     let raw = predictor.raw(&predictor.bind(&input.features).unwrap()).concat();
     let errors = (0..n).filter(|i| counts[*i]).map(|i| (raw[i] - y[i]).powi(2));

@@ -1,18 +1,18 @@
 //! A GPU for tests that runs out of memory after so many steps: the CPU's backends, which fail where a device's may.
 
-use crate::cpu::linear::passes::Passes;
-use crate::cpu::trees::CpuBackend;
-use crate::error::{Error, Result};
-use crate::learners::boosting::steps::{Announced, Backend, Candidate, Division, GroupId, LeafSums, NodeId, SearchNode};
-use crate::learners::forest::steps::Place;
-use crate::learners::linear::steps::{LinearBackend, Residuals};
-use crate::losses::Loss;
-use crate::quantize::{CodeSet, CodedFeature};
-use crate::tree::Tree;
-use crate::tree::params::TreeParams;
-use crate::tree::split::{Scales, SplitRules, Sums};
+use crate::device::Place;
 use std::borrow::Cow;
 use std::cell::Cell;
+use taiga_core::error::{Error, Result};
+use taiga_core::learners::boosting::steps::{Announced, Backend, Candidate, Division, GroupId, LeafSums, NodeId, SearchNode};
+use taiga_core::learners::linear::steps::{LinearBackend, Residuals};
+use taiga_core::losses::Loss;
+use taiga_core::quantize::{CodeSet, CodedFeature};
+use taiga_core::tree::Tree;
+use taiga_core::tree::params::TreeParams;
+use taiga_core::tree::split::{Scales, SplitRules, Sums};
+use taiga_cpu::linear::passes::Passes;
+use taiga_cpu::trees::CpuBackend;
 
 /// Why `"auto"` takes it.
 pub const WHY: &str = "cuda: a test";
@@ -132,9 +132,9 @@ impl Backend for Failing<'_> {
 }
 
 /// For passes of a linear model.
-pub struct FailingPasses<'s, 'p, 'a>(pub &'s Passes<'p, 'a>);
+pub struct FailingPasses<'s, 't, 'p, 'a>(pub &'s Passes<'t, 'p, 'a>);
 
-impl LinearBackend for FailingPasses<'_, '_, '_> {
+impl LinearBackend for FailingPasses<'_, '_, '_, '_> {
     type Rows = Vec<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {

@@ -1,18 +1,16 @@
 use super::fake;
 use super::*;
-use crate::column::Column;
-use crate::column::categories::CategoryColumn;
-use crate::dataset::labels::Labels;
-use crate::error::DeviceFault;
-use crate::learners::boosting;
-use crate::learners::boosting::BoostingParams;
-use crate::learners::forest;
-use crate::learners::forest::ForestParams;
-use crate::learners::linear;
-use crate::learners::linear::LinearParams;
+use crate::learners::{boosting, forest, linear};
 use serde_json::json;
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
+use taiga_core::column::Column;
+use taiga_core::column::categories::CategoryColumn;
+use taiga_core::dataset::labels::Labels;
+use taiga_core::error::DeviceFault;
+use taiga_core::learners::boosting::BoostingParams;
+use taiga_core::learners::forest::ForestParams;
+use taiga_core::learners::linear::LinearParams;
 
 /// What a monitor is told.
 #[derive(Default)]
@@ -105,14 +103,14 @@ fn boosted(params: serde_json::Value, device: &str, monitor: &dyn Monitor) -> Re
     let (few_text, many_text) = (text("few", &few), text("many", &many));
     let y: Vec<f64> = (0..ROWS).map(|i| columns[0][i] + (few[i] * many[i] % 5) as f64).collect();
     let held_out: Vec<bool> = (0..ROWS).map(|i| i % 4 == 0).collect();
-    let input = boosting::Input {
+    let input = taiga_core::dataset::Input {
         features: vec![
             Column::from_f64("a", &columns[0]),
             Column::from_f64("b", &columns[1]),
             Column::categorical(&few_text),
             Column::categorical(&many_text),
         ],
-        target: boosting::Target::Numbers(Column::from_f64("y", &y)),
+        target: taiga_core::dataset::Target::Numbers(Column::from_f64("y", &y)),
         target_name: "y".into(),
         weight: None,
         baseline: vec![],
@@ -164,7 +162,7 @@ fn linear_models_begin_again_from_any_pass() {
         let input = linear::Input {
             sparse: None,
             dense: vec![Column::from_f64("x", &dense)],
-            target: boosting::Target::Classes { codes: &codes, labels: Labels::Boolean },
+            target: taiga_core::dataset::Target::Classes { codes: &codes, labels: Labels::Boolean },
             target_name: "y".into(),
             weight: None,
             held_out: Some(&held_out),
@@ -202,7 +200,7 @@ fn forests_begin_again() {
         let fit = |device: &str, monitor: &dyn Monitor| {
             let input = forest::Input {
                 features: vec![Column::from_f64("x", &x)],
-                target: boosting::Target::Numbers(Column::from_f64("y", &y)),
+                target: taiga_core::dataset::Target::Numbers(Column::from_f64("y", &y)),
                 target_name: "y".into(),
                 weight: None,
             };

@@ -1,10 +1,10 @@
 //! A queue on the first GPU. Tests that need one are `#[ignore = "needs a GPU: make test-cuda"]`, so that a run without one
 //! says that they did not run; asked for, they fail where there is none.
 
-use cudarc::driver::{CudaSlice, DeviceRepr, ValidAsZeroBits};
 use std::io::Write;
 use std::sync::OnceLock;
 use taiga_engine::cuda;
+use taiga_engine::cuda::cudarc::driver::{CudaSlice, DeviceRepr, ValidAsZeroBits};
 use taiga_engine::cuda::runtime::Queue;
 
 pub struct Gpu {

@@ -1,0 +1,94 @@
+//! Checks of a table before anything is computed.
+
+use crate::dataset::Input;
+use crate::dataset::Target;
+use crate::dataset::labels::Label;
+use crate::error::Error;
+use crate::error::Result;
+use crate::parallel::interrupt::ROWS;
+use rayon::prelude::*;
+/// Checks what can be checked before anything is computed; gives the number of rows.
+pub fn check_table(input: &Input<'_>) -> Result<usize> {
+    let rows = check_columns(input)?;
+    check_rows(rows, input.held_out, &input.target_name)?;
+    Ok(rows)
+}
+
+/// Checks names and lengths of the columns; gives the number of rows.
+pub fn check_columns(input: &Input<'_>) -> Result<usize> {
+    if input.features.is_empty() {
+        return Err(Error::Data("no features: name at least one feature column".into()));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for f in &input.features {
+        if !names.insert(f.name()) {
+            return Err(Error::column(f.name(), "is given twice as a feature"));
+        }
+    }
+    let rows = input.target.rows();
+    let columns = input.features.iter().chain(&input.weight).chain(&input.baseline);
+    for c in columns {
+        if c.len() != rows {
+            return Err(Error::column(c.name(), format!("has {} rows where the target `{}` has {rows}", c.len(), input.target_name)));
+        }
+    }
+    Ok(rows)
+}
+
+/// Checks that there are rows to train on and, where some are held out, to measure on.
+pub fn check_rows(rows: usize, held_out: Option<&[bool]>, target_name: &str) -> Result<()> {
+    if let Some(held_out) = held_out
+        && held_out.len() != rows
+    {
+        return Err(Error::Data(format!("`eval` has {} rows where the target `{target_name}` has {rows}", held_out.len())));
+    }
+    if rows == 0 {
+        return Err(Error::Data("the table has no rows: there is nothing to fit".into()).degenerate());
+    }
+    let training = rows - held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
+    if training < 2 {
+        let s = if training == 1 { "" } else { "s" };
+        return Err(Error::Data(format!("{training} training row{s}: a model needs at least two")).degenerate());
+    }
+    if held_out.is_some() && training == rows {
+        return Err(Error::Data("`eval` marks no row: there is nothing to measure on".into()).degenerate());
+    }
+    Ok(())
+}
+
+/// Checks that codes are those of classes, and that training rows are of at least two.
+pub fn check_classes(input: &Input<'_>) -> Result<()> {
+    let (Target::Classes { codes, labels }, name) = (&input.target, &input.target_name) else { return Ok(()) };
+    let classes = labels.len();
+    let counts = codes.par_chunks(ROWS).enumerate().map(|(chunk, codes)| {
+        let mut counts = vec![0usize; classes];
+        for (i, c) in codes.iter().enumerate() {
+            let count = counts.get_mut(*c as usize).ok_or_else(|| Error::column(name, format!("class {c} of {classes}")))?;
+            *count += !input.held_out.is_some_and(|h| h[chunk * ROWS + i]) as usize;
+        }
+        Ok(counts)
+    });
+    let add = |a: Vec<usize>, b: Vec<usize>| a.iter().zip(&b).map(|(a, b)| a + b).collect();
+    let counts = counts.try_reduce(|| vec![0; classes], |a, b| Ok(add(a, b)))?;
+    if counts.iter().filter(|c| **c > 0).count() < 2 {
+        let only = counts.iter().position(|c| *c > 0).and_then(|c| labels.names().get(c).cloned()).unwrap_or_default();
+        let (n, training) = (counts.iter().sum::<usize>(), if input.held_out.is_some() { " training" } else { "" });
+        return Err(Error::column(name, format!("all {n}{training} rows are of one class, {only:?}: a classifier needs two")).degenerate());
+    }
+    Ok(())
+}
+
+/// Checks that the class whose probability is predicted, the last of two, is the one that `positive` asks for.
+pub fn check_positive(target: &Target<'_>, positive: Option<&Label>) -> Result<()> {
+    match (positive, target) {
+        (None, _) => Ok(()),
+        (Some(positive), Target::Classes { labels, .. }) => labels.check_positive(positive),
+        (Some(positive), Target::Numbers(_)) => Err(not_numeric(positive)),
+    }
+}
+
+/// That a target of numbers has no class to predict.
+pub fn not_numeric(positive: &Label) -> Error {
+    let text = format!("{positive} would be one of two classes, and the target is numeric: integers are classes under loss=\"logloss\"");
+    Error::parameter("positive", text)
+}

@@ -1,0 +1,88 @@
+//! A table without the rows that weigh nothing.
+//!
+//! A row of weight 0 is as if it were not there: such rows are left out before anything is made of a table, so that none of
+//! their values takes part in a border, a category's number, a draw or a sum.
+
+use super::labels::Labels;
+use super::{Input, Target};
+use crate::column::Column;
+use crate::column::select::OwnedColumn;
+use crate::error::Result;
+use crate::memory;
+use rayon::prelude::*;
+
+/// The rows of a table that weigh something, copied.
+pub struct Counted {
+    /// Their numbers in the table, ascending.
+    pub rows: Vec<usize>,
+    features: Vec<OwnedColumn>,
+    target: OwnedTarget,
+    target_name: String,
+    weight: Option<OwnedColumn>,
+    baseline: Vec<OwnedColumn>,
+    held_out: Option<Vec<bool>>,
+}
+
+/// What is to be predicted of those rows.
+enum OwnedTarget {
+    Numbers(OwnedColumn),
+    Classes { codes: Vec<u32>, labels: Labels },
+}
+
+/// The rows whose weight is not 0; none where that is all of them.
+pub fn rows_that_count(weights: Option<&[f32]>) -> Option<Vec<usize>> {
+    let weights = weights?;
+    let weightless = weights.par_iter().with_min_len(1 << 16).filter(|w| **w == 0.0).count();
+    (weightless > 0).then(|| (0..weights.len()).filter(|row| weights[*row] != 0.0).collect())
+}
+
+impl Counted {
+    /// The rows `rows` (ascending) of a table. Labels that stand only in rows of weight 0 are not there.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn new(input: &Input<'_>, rows: Vec<usize>) -> Result<Counted> {
+        let bytes = 8 * rows.len() as u64 * (input.features.len() + input.baseline.len() + 2) as u64;
+        memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
+        let of = |column: &Column<'_>| OwnedColumn::of(column, &rows);
+        let target = match &input.target {
+            Target::Numbers(column) => OwnedTarget::Numbers(of(column)),
+            Target::Classes { codes, labels } => {
+                let weight = input.weight.as_ref().map(Column::to_f64);
+                let weighs = |row: usize| weight.as_ref().is_none_or(|w| w[row] > 0.0);
+                let (mut weightless, mut counted) = (vec![false; labels.len()], vec![false; labels.len()]);
+                (0..codes.len()).for_each(|row| {
+                    let of = if weighs(row) { &mut counted } else { &mut weightless };
+                    of[codes[row] as usize] = true;
+                });
+                let stays: Vec<bool> = weightless.iter().zip(&counted).map(|(weightless, counted)| *counted || !weightless).collect();
+                let (labels, number) = labels.only(&stays);
+                OwnedTarget::Classes { codes: rows.iter().map(|row| number[codes[*row] as usize]).collect(), labels }
+            }
+        };
+        Ok(Counted {
+            features: input.features.par_iter().map(of).collect(),
+            target,
+            target_name: input.target_name.clone(),
+            weight: input.weight.as_ref().map(of),
+            baseline: input.baseline.iter().map(of).collect(),
+            held_out: input.held_out.map(|h| rows.iter().map(|row| h[*row]).collect()),
+            rows,
+        })
+    }
+
+    /// The table of those rows.
+    pub fn input(&self) -> Input<'_> {
+        Input {
+            features: self.features.iter().map(OwnedColumn::column).collect(),
+            target: match &self.target {
+                OwnedTarget::Numbers(column) => Target::Numbers(column.column()),
+                OwnedTarget::Classes { codes, labels } => Target::Classes { codes, labels: labels.clone() },
+            },
+            target_name: self.target_name.clone(),
+            weight: self.weight.as_ref().map(OwnedColumn::column),
+            baseline: self.baseline.iter().map(OwnedColumn::column).collect(),
+            held_out: self.held_out.as_deref(),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The table of a fit: its features, target, weights and held-out rows, and the checks that all learners share.
+//!
+//! - [`labels`]: class labels, their order and their type; [`class_weight`] and [`weights`]: what rows weigh.
+//! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers.
+//! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
+//! - [`coded`]: borders of its features.
+//! - [`monitor`]: what watches a fit from outside.
+
+pub mod checks;
+pub mod class_weight;
+pub mod coded;
+pub mod counted;
+pub mod labels;
+pub mod monitor;
+pub mod target;
+pub mod training;
+pub mod weights;
+
+pub use class_weight::{ClassWeight, LabelWeight};
+pub use labels::{Label, Labels};
+pub use monitor::{Monitor, Quiet};
+
+use crate::column::Column;
+
+/// What is to be predicted.
+#[derive(Clone)]
+pub enum Target<'a> {
+    /// Numbers, for regression (or probabilities, for `cross_entropy`).
+    Numbers(Column<'a>),
+    /// The class of each row as an index into `labels`.
+    Classes { codes: &'a [u32], labels: Labels },
+}
+
+impl Target<'_> {
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        match self {
+            Target::Numbers(column) => column.len(),
+            Target::Classes { codes, .. } => codes.len(),
+        }
+    }
+}
+
+/// The table that a model is fitted on. All columns have the same length.
+pub struct Input<'a> {
+    pub features: Vec<Column<'a>>,
+    pub target: Target<'a>,
+    pub target_name: String,
+    /// Not negative, and not all zero. A row of weight 0 is as if it were not there.
+    pub weight: Option<Column<'a>>,
+    /// Scores to start from, one column for each output.
+    pub baseline: Vec<Column<'a>>,
+    /// Rows to measure on and not to train on.
+    pub held_out: Option<&'a [bool]>,
+}
+
+impl Input<'_> {
+    /// The number of rows that are measured on and not trained on.
+    pub fn held_out_rows(&self) -> usize {
+        self.held_out.map_or(0, |h| h.iter().filter(|x| **x).count())
+    }
+}

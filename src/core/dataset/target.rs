@@ -1,0 +1,60 @@
+//! The target as numbers.
+
+use crate::column::Column;
+use crate::dataset::Input;
+use crate::dataset::Target;
+use crate::error::Error;
+use crate::error::Result;
+use rayon::prelude::*;
+/// What a target must be, where it is not: a learner's own check.
+pub type CheckTarget<'a> = dyn Fn(f64) -> std::result::Result<(), &'static str> + Sync + 'a;
+
+/// Reads the target as numbers (class indices for classes), each of which must pass `check`.
+pub fn target_numbers(input: &Input<'_>, check: &CheckTarget<'_>) -> Result<Vec<f64>> {
+    let name = &input.target_name;
+    match &input.target {
+        Target::Numbers(column) => {
+            let values = to_f64(column);
+            let missing = in_parts(&values).filter(|x| x.is_nan()).count();
+            if missing > 0 {
+                return Err(Error::column(
+                    name,
+                    format!(
+                        "the target is null or NaN in {missing} of {} rows: filter them out, as in .filter(pl.col(\"{name}\").is_not_null() & pl.col(\"{name}\").is_not_nan())",
+                        values.len()
+                    ),
+                )
+                .of_values());
+            }
+            if let Some(x) = in_parts(&values).find_first(|x| x.is_infinite()) {
+                return Err(Error::column(
+                    name,
+                    format!("the target is {x} in {} rows: filter them out", values.iter().filter(|x| x.is_infinite()).count()),
+                )
+                .of_values());
+            }
+            if let Some((row, (x, expected))) = in_parts(&values).enumerate().find_map_first(|(i, x)| check(*x).err().map(|e| (i, (*x, e))))
+            {
+                return Err(Error::column(name, format!("the target is {x} in row {row}: {expected}")).of_values());
+            }
+            Ok(values)
+        }
+        Target::Classes { codes, .. } => Ok(in_parts(codes).map(|c| *c as f64).collect()),
+    }
+}
+
+/// Rows that a thread takes at a time.
+const ROWS: usize = 1 << 16;
+
+/// `values` for all threads, but for the calling one alone where there are few: a fit of a hundred rows is done before
+/// another thread has been woken.
+pub fn in_parts<T: Sync>(values: &[T]) -> rayon::iter::MinLen<rayon::slice::Iter<'_, T>> {
+    values.par_iter().with_min_len(ROWS)
+}
+
+/// A column's values, read by all threads.
+pub fn to_f64(column: &Column<'_>) -> Vec<f64> {
+    let mut values = vec![0.0; column.len()];
+    values.par_chunks_mut(ROWS).enumerate().for_each(|(i, out)| column.read_f64(i * ROWS, out));
+    values
+}

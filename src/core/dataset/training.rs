@@ -1,0 +1,72 @@
+//! The training rows of a table alone.
+
+use crate::column::Column;
+use crate::dataset::ClassWeight;
+use crate::dataset::Input;
+use crate::dataset::Target;
+use crate::dataset::weights::Weights;
+use crate::dataset::weights::row_weights;
+use crate::error::Error;
+use crate::error::Result;
+/// The training rows of a table: their targets, weights and baselines.
+pub struct Training {
+    pub rows: Vec<usize>,
+    numbers: Vec<f64>,
+    codes: Vec<u32>,
+    weight: Option<Vec<f64>>,
+    baseline: Vec<Vec<f64>>,
+}
+
+impl Training {
+    /// Those of `input`, of which there must be one.
+    pub fn new(input: &Input<'_>) -> Result<Training> {
+        let rows = match &input.target {
+            Target::Numbers(column) => column.len(),
+            Target::Classes { codes, .. } => codes.len(),
+        };
+        if let Some(held_out) = input.held_out.filter(|h| h.len() != rows) {
+            return Err(Error::Data(format!("`eval` has {} rows where the target `{}` has {rows}", held_out.len(), input.target_name)));
+        }
+        let rows: Vec<usize> = (0..rows).filter(|i| !input.held_out.is_some_and(|h| h[*i])).collect();
+        if rows.is_empty() {
+            return Err(Error::Data("there are no training rows: not even a constant can be fitted".into()).degenerate());
+        }
+        let (numbers, codes) = match &input.target {
+            Target::Numbers(column) => (column.gather_f64(&rows), vec![]),
+            Target::Classes { codes, labels } => {
+                let codes: Vec<u32> = rows.iter().map(|i| codes[*i]).collect();
+                if let Some(code) = codes.iter().find(|c| **c as usize >= labels.len()) {
+                    return Err(Error::column(&input.target_name, format!("class {code} of {}", labels.len())));
+                }
+                (vec![], codes)
+            }
+        };
+        let weight = input.weight.as_ref().map(|c| c.gather_f64(&rows));
+        let baseline = input.baseline.iter().map(|c| c.gather_f64(&rows)).collect();
+        Ok(Training { rows, numbers, codes, weight, baseline })
+    }
+
+    /// They as a table without features.
+    pub fn input(&self, input: &Input<'_>) -> Input<'_> {
+        let named = |c: &Column<'_>| c.name().to_string();
+        Input {
+            features: vec![],
+            target: match &input.target {
+                Target::Numbers(column) => Target::Numbers(Column::from_f64(named(column), &self.numbers)),
+                Target::Classes { labels, .. } => Target::Classes { codes: &self.codes, labels: labels.clone() },
+            },
+            target_name: input.target_name.clone(),
+            weight: input.weight.as_ref().zip(self.weight.as_ref()).map(|(c, w)| Column::from_f64(named(c), w)),
+            baseline: input.baseline.iter().zip(&self.baseline).map(|(c, b)| Column::from_f64(named(c), b)).collect(),
+            held_out: None,
+        }
+    }
+
+    /// The weights of that table. Those of classes say nothing where there is one label, and may name others.
+    pub fn weights(&self, table: &Input<'_>, class_weight: &ClassWeight) -> Result<Option<Weights>> {
+        match &table.target {
+            Target::Classes { labels, .. } if labels.len() == 1 => row_weights(table, &ClassWeight::None),
+            _ => row_weights(table, class_weight),
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! The boosting loop (Friedman, "Greedy function approximation", 2001; second-order as in Chen and
+//! Guestrin, "XGBoost", 2016).
+
+use super::derived::DerivedFeatures;
+use super::finish::{Questions, finish};
+use super::model::Model;
+use super::needed;
+use super::params::{BoostingParams, RowSample};
+use super::prepare;
+use super::prepare::Start;
+use super::schema::{Constraints, check_class_weight, constraints, held_out_metric};
+use super::steps::TreeDevices;
+use super::steps::{Announced, Backend, Extent, LeafSums, TrainingData};
+use super::units::settle;
+use crate::column::FeatureType;
+use crate::dataset::checks;
+use crate::dataset::coded;
+use crate::dataset::counted::{Counted, rows_that_count};
+use crate::dataset::labels::Labels;
+use crate::dataset::target;
+use crate::dataset::weights::row_weights;
+use crate::dataset::{Input, Monitor, Target};
+use crate::error::{Error, Result};
+use crate::losses::resolve_loss;
+use crate::losses::{LeafRule, Loss, loss};
+use crate::metrics::MetricKind;
+use crate::metrics::{metric, undefined};
+use crate::model::History;
+use crate::parallel::thread_pool::Team;
+use crate::provenance::Provenance;
+use crate::quantize::CodedFeature;
+use crate::tree::grow::{Grown, grow};
+use crate::tree::params::TreeParams;
+use crate::tree::split::CategoryRules;
+use crate::tree::{Leaf, Tree};
+
+/// Fits boosted trees to a table with the steps of one of `devices`.
+///
+/// # Errors
+/// What is wrong with the table or the parameters, naming the column or the parameter;
+/// [`Error::Interrupted`] when `monitor` asks to stop; what the device reports.
+pub fn fit(input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
+    params.validate()?;
+    let rows = checks::check_table(input)?;
+    let team = Team::new(threads(params, rows, input.features.len()))?;
+    team.enter(|| fit_on(&team, input, params, devices, monitor))
+}
+
+/// As many threads as asked for, but no more than the table keeps busy.
+fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
+    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    asked.min(rows.saturating_mul(features.min(256)) / 32_768).max(1)
+}
+
+fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
+    let interrupted = || monitor.interrupted();
+    checks::check_classes(input)?;
+    let kind = resolve_loss(params.loss, &input.target)?;
+    let (labels, classes) = match &input.target {
+        Target::Classes { labels, .. } => (Some(labels.clone()), labels.len()),
+        Target::Numbers(_) => (None, 0),
+    };
+    let raw_loss = loss(kind, &params.loss_params(), classes, 1.0)?;
+    let outputs = raw_loss.outputs();
+    let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.as_ref().map(Labels::len))?;
+    let reserved = needed::reserve(team, input, params, outputs, devices.stays_here())?;
+    let target = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
+    checks::check_positive(&input.target, params.positive.as_ref())?;
+    check_class_weight(params, classes > 0)?;
+    let weights = row_weights(input, &params.class_weight)?;
+    if let Some(rows) = rows_that_count(weights.as_ref().map(|w| &w.values[..])) {
+        drop((target, weights, reserved));
+        let counted = Counted::new(input, rows)?;
+        let table = counted.input();
+        checks::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
+        let rows = input.features[0].len() - input.held_out_rows();
+        return fit_on(team, &table, params, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
+    }
+    let (weight, weight_unit) = weights.map_or((None, 1.0), |w| (Some(w.values), w.unit));
+    let numeric = coded::code_features(input, &params.border_params(), team, &interrupted)?;
+    let tree_params = tree_params(input, params, &numeric)?;
+    let (mut features, base) = DerivedFeatures::new(team, input, params, &target, numeric);
+    features.constrain(&tree_params.interaction);
+
+    let Start { start, unit, offset, factor, target: training_target, scores } =
+        prepare::start(input, raw_loss.as_ref(), &target, weight.as_deref(), outputs)?;
+    let held_out = measure.map(|kind| HeldOut::new(kind, input, raw_loss.location(), &target, weight.as_deref(), (&start, offset), unit));
+    drop(target);
+    let loss = loss(kind, &params.loss_params(), classes, unit)?;
+    let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
+    // What both derivatives are in units of.
+    let weight_unit = weight_unit * factor;
+    let tree_params = in_units(tree_params, gradient_unit, weight_unit);
+
+    // A set of scores for each permutation of categories' statistics, all alike at first.
+    let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
+    let coded = features.coded.clone();
+    let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
+    let data = TrainingData {
+        features: &coded,
+        sources: &sources,
+        target: training_target,
+        weight,
+        scores,
+        held_out: input.held_out,
+        // A sample of all rows is none.
+        row_sample: if params.row_fraction() < 1.0 { params.row_sample } else { RowSample::None },
+        row_fraction: params.row_fraction(),
+        l2: params.l2,
+        count_rows: tree_params.counts_rows(),
+        bundle: params.bundle,
+        seed: params.seed,
+    };
+    // Its arrays are there now, and count by themselves.
+    drop(reserved);
+    let rows = data.target.len();
+    let rounds = Rounds { params, tree_params: &tree_params, loss: loss.as_ref(), unit, held_out: held_out.as_ref(), monitor };
+    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.trees as usize * outputs };
+    let mut fitted = None;
+    devices.with_steps(team, data, extent, monitor, &mut |backend| {
+        fitted = Some(rounds.run(backend, &mut features)?);
+        Ok(())
+    })?;
+    let (mut trees, gains, history) = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
+    let units = settle(&mut trees, &gains, gradient_unit, weight_unit);
+    let Questions { features, derived, tables } = finish(&mut trees, input, &features);
+    let training_rows = (rows - input.held_out_rows()) as u64;
+    Ok(Model {
+        params: recorded(params),
+        loss: kind,
+        target: input.target_name.clone(),
+        features,
+        derived,
+        tables,
+        labels,
+        start,
+        scale: unit,
+        units,
+        trees,
+        rows: training_rows,
+        history,
+        provenance: Provenance::default(),
+    })
+}
+
+/// The parameters as a model records them: without what never changes one.
+pub(super) fn recorded(params: &BoostingParams) -> BoostingParams {
+    BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() }
+}
+
+/// What the boosting rounds need beside a backend.
+struct Rounds<'a> {
+    params: &'a BoostingParams,
+    tree_params: &'a TreeParams,
+    loss: &'a dyn Loss,
+    /// What scores are in units of.
+    unit: f64,
+    held_out: Option<&'a HeldOut>,
+    monitor: &'a dyn Monitor,
+}
+
+impl Rounds<'_> {
+    /// Round after round: a tree for each output, their values added to the scores, the metric of
+    /// the held-out rows; until all trees are grown or the metric no longer improves.
+    /// With each tree the exponent of what its gains are in units of.
+    fn run(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
+        let (params, outputs) = (self.params, self.loss.outputs());
+        let (mut trees, mut gains) = (vec![], vec![]);
+        let mut least_gains = vec![f64::INFINITY; outputs];
+        if self.held_out.is_none() && features.sets() == 1 && self.loss.leaf_rule() == LeafRule::Newton {
+            backend.announce(Announced { learning_rate: params.learning_rate, trees: params.trees as u64 * outputs as u64 });
+        }
+        let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
+        for round in 0..params.trees {
+            for (output, least_gain) in least_gains.iter_mut().enumerate() {
+                let number = round as u64 * outputs as u64 + output as u64;
+                let (tree, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
+                trees.push(tree);
+                gains.push(gain_exponent);
+            }
+            backend.update_scores()?;
+            let value = match (&mut history, self.held_out) {
+                (Some(history), Some(held_out)) => {
+                    let value = held_out.measure(params, self.loss, &backend.held_out_scores()?[..outputs])?;
+                    history.values.push(value);
+                    if history.metric.better(value, history.values[history.best as usize]) {
+                        history.best = round;
+                    }
+                    Some(value)
+                }
+                _ => None,
+            };
+            self.monitor.round(round + 1, params.trees, value);
+            if let (Some(history), Some(patience)) = (&history, params.early_stopping)
+                && round - history.best >= patience
+            {
+                break;
+            }
+        }
+        if let (Some(history), Some(_)) = (&history, params.early_stopping) {
+            trees.truncate((history.best as usize + 1) * outputs);
+        }
+        features.subsets = backend.category_sets().to_vec();
+        Ok((trees, gains, history))
+    }
+
+    /// Grows tree `number` of the fit for `output` and gives its leaves their values; with the exponent of what its gains are
+    /// in units of. `least_gain`: see [`grow`].
+    fn tree(
+        &self,
+        backend: &mut dyn Backend,
+        features: &mut DerivedFeatures<'_>,
+        number: u64,
+        output: usize,
+        least_gain: &mut f64,
+    ) -> Result<(Tree, i32)> {
+        let interrupted = || self.monitor.interrupted();
+        let outputs = self.loss.outputs();
+        let own = features.set_of(number);
+        let mut grown = grow(backend, self.loss, self.tree_params, features, number, own * outputs + output, least_gain, &interrupted)?;
+        features.note_used(grown.tree.splits())?;
+        let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
+        let mut leaves = self.leaves(backend, &grown, sums)?;
+        for set in (0..features.sets()).filter(|set| *set != own) {
+            let tree = features.translated(backend, &grown.tree, set)?;
+            let sums = backend.replay(self.loss, &tree, set * outputs + output)?;
+            let of_set = self.leaves(backend, &grown, sums)?;
+            if set == 0 {
+                leaves = of_set;
+            }
+        }
+        grown.tree.leaves_mut().clone_from_slice(&leaves);
+        Ok((grown.tree, grown.gain_exponent))
+    }
+
+    /// The leaves of the tree just ended or replayed, from their sums; the backend has their values.
+    fn leaves(&self, backend: &mut dyn Backend, grown: &Grown, sums: Vec<LeafSums>) -> Result<Vec<Leaf>> {
+        let values: Vec<f64> = match self.loss.leaf_rule() {
+            LeafRule::Newton => sums.iter().zip(&grown.bounds).map(|(s, b)| grown.rules.leaf_value(s.gradient, s.hessian, *b)).collect(),
+            LeafRule::Quantile(alpha) => {
+                let mut values = backend.leaf_quantiles(alpha)?;
+                super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
+                values
+            }
+        };
+        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate) as f32).collect();
+        if values.iter().any(|v| !(*v as f64 * self.unit).is_finite()) {
+            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
+        }
+        backend.set_leaf_values(&values)?;
+        let weight = |s: &LeafSums| s.hessian.min(f32::MAX as f64) as f32;
+        let leaf = |(value, s): (&f32, &LeafSums)| Leaf { value: *value, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
+        Ok(values.iter().zip(&sums).map(leaf).collect())
+    }
+}
+
+/// The held-out rows as the metric sees them.
+struct HeldOut {
+    kind: MetricKind,
+    target: Vec<f64>,
+    weight: Option<Vec<f32>>,
+    /// What is added to the scores, which are in units of `unit`: `[output][row]`.
+    offset: Vec<Vec<f64>>,
+    unit: f64,
+}
+
+impl HeldOut {
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        kind: MetricKind,
+        input: &Input<'_>,
+        differences: bool,
+        target: &[f64],
+        weight: Option<&[f32]>,
+        (start, scores_offset): (&[f64], f64),
+        unit: f64,
+    ) -> HeldOut {
+        let rows: Vec<usize> = (0..target.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
+        // Scores carry the start value and the baseline already, unless they are differences.
+        let baseline = |k: usize| input.baseline.get(k).map(|c| c.gather_f64(&rows));
+        let offset = (0..start.len())
+            .map(|k| match (differences, baseline(k)) {
+                (true, Some(b)) => b.into_iter().map(|b| b + start[k]).collect(),
+                (true, None) => vec![start[k]; rows.len()],
+                (false, _) => vec![scores_offset; rows.len()],
+            })
+            .collect();
+        HeldOut {
+            kind,
+            target: rows.iter().map(|i| target[*i]).collect(),
+            weight: weight.map(|w| rows.iter().map(|i| w[*i]).collect()),
+            offset,
+            unit,
+        }
+    }
+
+    fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> Result<f64> {
+        let raw: Vec<Vec<f64>> =
+            scores.iter().zip(&self.offset).map(|(s, o)| s.iter().zip(o).map(|(s, o)| o + self.unit * *s as f64).collect()).collect();
+        let value = metric(self.kind, &params.loss_params(), loss.link(), &raw, &self.target, self.weight.as_deref());
+        if value.is_nan() {
+            return Err(undefined(self.kind));
+        }
+        Ok(value)
+    }
+}
+
+/// The growing parameters beside gradients and hessians in these units: a gradient has the unit of the gradients and of the
+/// weights, a hessian that of the weights, a gain the square of the one over the other.
+fn in_units(params: TreeParams, gradient_unit: f64, weight_unit: f64) -> TreeParams {
+    let categories = CategoryRules {
+        smooth: params.categories.smooth / weight_unit,
+        l2: params.categories.l2 / weight_unit,
+        most: params.categories.most,
+    };
+    TreeParams {
+        l1: params.l1 / gradient_unit / weight_unit,
+        l2: params.l2 / weight_unit,
+        min_child_weight: params.min_child_weight / weight_unit,
+        min_gain: params.min_gain / gradient_unit / gradient_unit / weight_unit,
+        categories,
+        ..params
+    }
+}
+
+/// The growing parameters with names turned into indices of coded features.
+pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, CodedFeature)]) -> Result<TreeParams> {
+    let features: Vec<(&str, &FeatureType)> = input.features.iter().map(|f| (f.name(), f.dtype())).collect();
+    let Constraints { directions, interaction } = constraints(&features, params)?;
+    let mut monotone = vec![];
+    for (column, direction) in directions {
+        if let Some(i) = numeric.iter().position(|f| f.0 == column)
+            && direction != 0
+        {
+            monotone.resize(numeric.len(), 0);
+            monotone[i] = direction;
+        }
+    }
+    Ok(TreeParams {
+        policy: params.policy,
+        depth: params.depth(),
+        leaves: params.leaves(),
+        l1: params.l1,
+        l2: params.l2,
+        min_child_weight: params.min_child_weight(),
+        min_data_in_leaf: params.min_data_in_leaf,
+        min_gain: params.min_gain,
+        feature_fraction: params.feature_fraction,
+        feature_fraction_level: params.feature_fraction_level,
+        feature_fraction_node: params.feature_fraction_node,
+        monotone,
+        interaction,
+        categories: CategoryRules { smooth: params.cat_smooth, l2: params.cat_l2, most: params.max_cat_threshold },
+        seed: params.seed,
+    })
+}

@@ -1,0 +1,23 @@
+//! Gradient-boosted trees.
+
+pub mod bundling;
+mod constant;
+pub mod ctrs;
+mod derived;
+mod finish;
+mod fit;
+pub mod layout;
+pub mod model;
+mod monotone;
+mod needed;
+pub mod params;
+pub mod prepare;
+pub mod row_sampler;
+pub mod schema;
+pub mod steps;
+mod ties;
+pub mod units;
+
+pub use constant::constant;
+pub use fit::fit;
+pub use params::BoostingParams;

@@ -1,0 +1,185 @@
+//! Scores, probabilities, classes and leaves of rows.
+
+use super::Model;
+use super::plan::{BLOCK, Block, LeafIndices, Plan};
+use crate::column::Column;
+use crate::dataset::labels::Labels;
+use crate::encoding::Lookup;
+use crate::error::Result;
+use crate::losses::{Link, loss};
+use crate::model::bind::bind;
+use crate::model::bind::largest;
+use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
+use crate::parallel::interrupt;
+
+/// Trees that a block of rows meets between two looks whether the predictions are still wanted.
+const TREES: usize = 64;
+
+/// A model made ready to be applied many times: its splits become tests of bytes, which run on
+/// many rows at once (the idea of CatBoost's evaluator of oblivious trees, for both kinds of tree).
+///
+/// One thread does the work; callers split the rows. The result of a row depends on nothing but
+/// the model and the row.
+///
+/// ```
+/// use taiga_engine::learners::boosting::params::{BoostingParams, LossKind};
+/// use taiga_engine::column::{Column, FeatureType};
+/// use taiga_engine::learners::boosting::model::{Feature, Model, apply::Predictor};
+/// use taiga_engine::tree::{Leaf, Split, Tree};
+///
+/// let model = Model {
+///     params: BoostingParams::default(),
+///     loss: LossKind::Rmse,
+///     target: "y".into(),
+///     features: vec![Feature { name: "x".into(), dtype: FeatureType::Numeric, borders: vec![2.5], categories: None }],
+///     derived: vec![],
+///     tables: vec![],
+///     labels: None,
+///     start: vec![10.0],
+///     scale: 1.0,
+///     units: Default::default(),
+///     trees: vec![Tree::Symmetric {
+///         splits: vec![Split { feature: 0, border: 0, missing_left: false, gain: 1.0 }],
+///         leaves: [-1.0, 1.0].map(|value| Leaf { value, weight: 2.0, count: 2 }).to_vec(),
+///     }],
+///     rows: 4,
+///     history: None,
+///     provenance: Default::default(),
+/// };
+/// let predictor = Predictor::new(model);
+/// let table = [Column::from_f64("z", &[0.0; 3]), Column::from_f64("x", &[2.5, 3.0, f64::NAN])];
+/// let columns = predictor.bind(&table)?;
+/// assert_eq!(predictor.raw(&columns), [[9.0, 11.0, 11.0]]);
+/// # Ok::<(), taiga_engine::Error>(())
+/// ```
+pub struct Predictor {
+    model: Model,
+    plan: Plan,
+    link: Link,
+    /// Of each feature that is asked about by its categories.
+    lookups: Vec<Option<Lookup>>,
+}
+
+impl Predictor {
+    /// Prepares `model`: in time of the order of its splits, borders and leaves.
+    ///
+    /// # Panics
+    /// May panic for a model for which [`Model::validate`] fails; a fitted or parsed one is valid.
+    pub fn new(model: Model) -> Self {
+        let plan = Plan::new(&model);
+        // A valid model names its loss.
+        let link = loss(model.loss, &model.params.loss_params(), model.outputs(), 1.0).map_or(Link::Identity, |l| l.link());
+        let lookups = model.features.iter().map(|f| f.categories.clone().and_then(|c| Lookup::new(c).ok())).collect();
+        Predictor { model, plan, link, lookups }
+    }
+
+    /// Finds the codes of a feature's categories, where it is asked about by them: what
+    /// [`Column::codes`] takes.
+    pub fn lookup(&self, feature: usize) -> Option<&Lookup> {
+        self.lookups.get(feature)?.as_ref()
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What a device needs.
+
+    pub fn parts(&self) -> super::plan::parts::Parts<'_> {
+        self.plan.parts(&self.model)
+    }
+
+    /// The columns that the model names, in its order, found by name among `columns`; others are
+    /// ignored.
+    ///
+    /// # Errors
+    /// Names every column that is missing, or whose type differs from the fitted one; and a name
+    /// of the model's that two columns bear, and columns that differ in length.
+    pub fn bind<'c, 'a>(&self, columns: &'c [Column<'a>]) -> Result<Vec<&'c Column<'a>>> {
+        bind(&self.model.features, columns)
+    }
+
+    /// Calls `visit(first row, rows, tree, leaves of the rows)` for each tree of each block of rows.
+    fn for_leaves(&self, columns: &[&Column<'_>], mut visit: impl FnMut(usize, usize, usize, &LeafIndices)) {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let (mut block, mut leaves) = (Block::default(), LeafIndices::default());
+        for start in (0..rows).step_by(BLOCK) {
+            let n = BLOCK.min(rows - start);
+            self.plan.read(columns, start, n, &mut block);
+            for tree in 0..self.model.trees.len() {
+                if tree % TREES == 0 {
+                    interrupt::poll();
+                }
+                self.plan.leaves(tree, &block, &mut leaves);
+                visit(start, n, tree, &leaves);
+            }
+        }
+    }
+
+    /// Raw scores of all rows, one vector for each output. `columns` as [`Predictor::bind`] gives them.
+    pub fn raw(&self, columns: &[&Column<'_>]) -> Vec<Vec<f64>> {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let outputs = self.model.outputs();
+        let mut out = vec![vec![0.0; rows]; outputs];
+        self.for_leaves(columns, |start, n, tree, leaves| self.plan.add(tree, leaves, &mut out[tree % outputs][start..start + n]));
+        for (out, start) in out.iter_mut().zip(&self.model.start) {
+            out.iter_mut().for_each(|x| *x = start + self.model.scale * *x);
+        }
+        out
+    }
+
+    /// Turns raw scores into predictions in place: the identity, probabilities (of the second
+    /// class, or one for each class) or the exponential, by the loss's link.
+    pub fn link(&self, raw: &mut [Vec<f64>]) {
+        match self.link {
+            Link::Identity => {}
+            Link::Exp => raw.iter_mut().for_each(|r| exp_in_place(r)),
+            Link::Sigmoid => raw.iter_mut().for_each(|r| sigmoid_in_place(r)),
+            Link::Softmax => softmax_in_place(raw),
+        }
+    }
+
+    /// The index of the class with the largest raw score, the lower one at a tie. Under one output
+    /// the second class's score is above 0 where its probability is above a half.
+    pub fn class(&self, raw: &[Vec<f64>]) -> Vec<u32> {
+        largest(raw, self.model.labels.as_ref().map_or(0, Labels::len))
+    }
+
+    /// The leaf of every row in every tree, row after row: `out[row * trees + tree]`.
+    pub fn leaves(&self, columns: &[&Column<'_>]) -> Vec<u32> {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let trees = self.model.trees.len();
+        let mut out = vec![0; rows * trees];
+        self.for_leaves(columns, |start, n, tree, leaves| {
+            for row in 0..n {
+                out[(start + row) * trees + tree] = self.plan.leaf(tree, leaves, row);
+            }
+        });
+        out
+    }
+
+    /// Raw scores after every round: `out[output][row * rounds + round]`.
+    pub fn staged(&self, columns: &[&Column<'_>]) -> Vec<Vec<f64>> {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let (outputs, rounds) = (self.model.outputs(), self.model.rounds());
+        let mut out = vec![vec![0.0; rows * rounds]; outputs];
+        if rows * rounds == 0 {
+            return out;
+        }
+        let most = rows.min(BLOCK);
+        let mut sums = vec![0.0; most * outputs];
+        self.for_leaves(columns, |start, n, tree, leaves| {
+            let (output, round) = (tree % outputs, tree / outputs);
+            let sums = &mut sums[output * most..][..n];
+            if round == 0 {
+                sums.fill(0.0);
+            }
+            self.plan.add(tree, leaves, sums);
+            for (row, sum) in sums.iter().enumerate() {
+                out[output][(start + row) * rounds + round] = self.model.start[output] + self.model.scale * sum;
+            }
+        });
+        out
+    }
+}

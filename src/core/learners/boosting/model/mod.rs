@@ -1,0 +1,189 @@
+//! A fitted model: what it holds ([`Model`], its class [`labels`]), its bytes ([`envelope`]) and what they must keep to
+//! ([`validate`]), how it is applied ([`apply`], by a compiled `plan` that starts with a `search`
+//! for the code of each value), and how it explains itself ([`explain`], [`json`]).
+
+pub mod apply;
+pub mod entries;
+pub mod envelope;
+pub mod explain;
+pub mod json;
+pub mod plan;
+pub mod validate;
+
+use super::params::BoostingParams;
+use crate::column::categories::Categories;
+use crate::encoding;
+use crate::encoding::ctr::{Ctr, CtrKind};
+use crate::losses::LossKind;
+use crate::model::Feature;
+use crate::model::History;
+use crate::model::payload::name_of;
+use crate::provenance::Provenance;
+use crate::tree::Tree;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+pub use crate::dataset::labels::{Label, Labels};
+
+/// The first hundred characters of a text, and that there were more.
+fn beginning(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(100) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+    }
+}
+
+/// A feature that is derived from categorical columns. Splits number them behind the columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Derived {
+    /// Whether a column's category is one of some: a row goes right where it is.
+    OneOf {
+        /// Index into the model's features.
+        feature: u32,
+        /// Ascending codes.
+        categories: Vec<u32>,
+    },
+    /// A statistic of a category, or of a combination of categories.
+    Ctr {
+        /// Index into the model's tables.
+        table: u32,
+        /// Index into the table's sums; not used by a counter.
+        sums: u32,
+        ctr: Ctr,
+        /// What one unit of a sum is worth.
+        unit: f64,
+        /// Ascending: a split sends `value > border` right.
+        borders: Vec<f64>,
+    },
+}
+
+impl Derived {
+    /// What splits choose from.
+    pub fn borders(&self) -> &[f64] {
+        match self {
+            Derived::OneOf { .. } => &[0.5],
+            Derived::Ctr { borders, .. } => borders,
+        }
+    }
+}
+
+/// Statistics of the categories of a column, or of the combinations of several, over all training rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CtrTable {
+    /// Indices into the model's features, ascending.
+    pub features: Vec<u32>,
+    /// The combinations that occur, ascending: `(code of the first * categories of the second +
+    /// code of the second) * …`. Empty for a single column, whose entries are its codes.
+    pub keys: Vec<u64>,
+    /// Of each entry, the number of training rows.
+    pub n: Vec<u32>,
+    /// Sums over the rows of each entry.
+    pub sums: Vec<Vec<u64>>,
+}
+
+/// What numbers that trees keep as f32 are in units of: positive powers of two, 1 unless f32 has no room for them as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Units {
+    /// Of the splits' gains.
+    pub gain: f64,
+    /// Of the leaves' weights.
+    pub weight: f64,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Units { gain: 1.0, weight: 1.0 }
+    }
+}
+
+/// A fitted ensemble of trees.
+///
+/// The raw score of output `k` is `start[k] + scale * Σ leaf values` over the trees `k`,
+/// `k + outputs`, `k + 2 outputs`, …, added in f64 in that order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// What it was fitted with (`n_threads`, `bundle` and `device` at their defaults).
+    pub params: BoostingParams,
+    /// The loss that `params.loss` came to; never `Auto`.
+    pub loss: LossKind,
+    /// The target column's name.
+    pub target: String,
+    /// The features, in the order of fitting.
+    pub features: Vec<Feature>,
+    /// The features derived from categorical columns.
+    pub derived: Vec<Derived>,
+    /// The statistics that derived features look up.
+    pub tables: Vec<CtrTable>,
+    /// The labels of a classifier.
+    pub labels: Option<Labels>,
+    /// The score before the first tree, one for each output.
+    pub start: Vec<f64>,
+    /// A positive power of two that leaf values are in units of.
+    pub scale: f64,
+    /// What the splits' gains and the leaves' weights are in units of.
+    pub units: Units,
+    /// Round after round, the outputs' trees in order.
+    pub trees: Vec<Tree>,
+    /// The number of training rows, those of weight 0 among them.
+    pub rows: u64,
+    /// The curve of the metric, where rows were held out.
+    pub history: Option<History>,
+    /// Where its classes and columns come from.
+    pub provenance: Provenance,
+}
+
+impl Model {
+    /// The number of scores a row: the number of classes under `multiclass`, else 1.
+    pub fn outputs(&self) -> usize {
+        self.start.len()
+    }
+
+    /// The borders that splits on a feature choose from: of a column, or of a derived feature.
+    pub fn borders(&self, feature: u32) -> &[f64] {
+        match self.features.get(feature as usize) {
+            Some(f) => &f.borders,
+            None => self.derived[feature as usize - self.features.len()].borders(),
+        }
+    }
+
+    /// The columns that a feature is made of, as indices into the model's features.
+    pub fn columns_of(&self, feature: u32) -> Vec<u32> {
+        match self.derived.get((feature as usize).wrapping_sub(self.features.len())) {
+            Some(Derived::OneOf { feature, .. }) => vec![*feature],
+            Some(Derived::Ctr { table, .. }) => self.tables[*table as usize].features.clone(),
+            None => vec![feature],
+        }
+    }
+
+    /// The name of a feature: a column's own, or what is asked about categories, in which names of columns and categories are cut
+    /// after a hundred characters.
+    pub fn feature_name(&self, feature: u32) -> String {
+        let name = |column: &u32| beginning(&self.features[*column as usize].name);
+        match self.derived.get((feature as usize).wrapping_sub(self.features.len())) {
+            None => self.features[feature as usize].name.clone(),
+            Some(Derived::OneOf { feature, categories }) => {
+                let known = self.features[*feature as usize].categories.as_ref();
+                let label = |c: &u32| match known {
+                    Some(Categories { labels: encoding::Labels::Text(v), null }) if *null != Some(*c) => beginning(&v[*c as usize]),
+                    Some(known) => known.name(*c).into(),
+                    None => c.to_string().into(),
+                };
+                let labels: Vec<Cow<'_, str>> = categories.iter().map(label).collect();
+                format!("{} in {{{}}}", name(feature), labels.join(", "))
+            }
+            Some(Derived::Ctr { table, ctr, .. }) => {
+                let columns: Vec<Cow<'_, str>> = self.tables[*table as usize].features.iter().map(name).collect();
+                let class = match ctr.kind {
+                    CtrKind::Borders | CtrKind::Buckets => format!(", class {}", ctr.class),
+                    _ => String::new(),
+                };
+                format!("{}({}{class}, prior {})", name_of(&ctr.kind), columns.join(", "), ctr.prior)
+            }
+        }
+    }
+
+    /// The number of boosting rounds kept.
+    pub fn rounds(&self) -> usize {
+        self.trees.len() / self.outputs().max(1)
+    }
+}

@@ -1,0 +1,69 @@
+//! What a fit of boosted trees takes beside its backend, asked for before it is taken.
+
+use super::params::{BoostingParams, CatMethod};
+use crate::dataset::Input;
+use crate::error::Result;
+use crate::memory;
+use crate::memory::{Reservation, product, sum};
+use crate::parallel::thread_pool::Team;
+
+/// Sets of scores that a fit has: one for each permutation of the statistics of categories, where there are any.
+fn sets(input: &Input<'_>, params: &BoostingParams) -> u64 {
+    let many = |categories: usize| categories > params.one_hot_max_size as usize;
+    let any = input.features.iter().any(|f| f.categories().is_some_and(|c| many(c.len())));
+    if any && params.cat_method == CatMethod::Ctr { params.permutations.max(1) as u64 } else { 1 }
+}
+
+/// Codes of a row, of one byte each, that questions about single categories take, and sets of categories.
+fn questions(input: &Input<'_>, params: &BoostingParams) -> u64 {
+    let of = |categories: usize| match categories {
+        0 | 1 => 0,
+        2 => 1,
+        n if n <= params.one_hot_max_size as usize => n as u64,
+        _ => (params.cat_method == CatMethod::Partition) as u64,
+    };
+    input.features.iter().filter_map(|f| f.categories()).map(|c| of(c.len())).sum()
+}
+
+/// Bytes of what stands at the same time, at the least: while targets and scores are made, and where the CPU is asked for,
+/// while its threads take their rows (`here`).
+fn bytes(team: &Team, input: &Input<'_>, params: &BoostingParams, outputs: u64, here: bool) -> u64 {
+    let rows = input.target.rows() as u64;
+    let (sets, held_out) = (sets(input, params), input.held_out_rows() as u64);
+    let any = input.features.iter().any(|f| f.categories().is_some());
+    let weight = if input.weight.is_some() { 4 } else { 0 };
+    let scores = product(&[4, outputs, sets]);
+    // What stays for the whole fit: questions, the order of the rows in each permutation, the training rows and their classes.
+    let orders = if sets > 1 { 4 * sets } else { 0 };
+    let stays = product(&[rows, questions(input, params) + orders + if any { 5 } else { 0 }]);
+    let watched = product(&[held_out, 8 + 8 * outputs]);
+    // The first of several sets of scores is copied before it is dropped.
+    let copied = if sets > 1 { 4 * outputs } else { 0 };
+    let making = product(&[rows, sum(&[8 + 4 + weight, scores, copied, 8 * input.baseline.len() as u64])]);
+    let sampled = params.border_sample.min(rows);
+    let borders = sum(&[product(&[rows, 8 + weight]), product(&[8, sampled, 1 + (team.size() as u64).min(input.features.len() as u64)])]);
+    // Twice while they are dealt, the leaf under each score, and two lists of rows.
+    let dealt = sum(&[2 * (4 + weight) + 8, product(&[2, scores]), scores / 2]);
+    let dealing = if here { product(&[rows, dealt]) } else { 0 };
+    sum(&[stays, watched, making.max(borders).max(dealing)])
+}
+
+/// Reserves what a fit takes until its backend has its rows: targets, weights, scores, samples for borders, orders of rows.
+///
+/// # Errors
+/// [`crate::Error::Memory`].
+pub fn reserve(team: &Team, input: &Input<'_>, params: &BoostingParams, outputs: usize, here: bool) -> Result<Reservation> {
+    let (rows, features, sets) = (input.target.rows(), input.features.len(), sets(input, params));
+    let classes = if outputs > 1 { format!(" to {outputs} classes") } else { String::new() };
+    let orders = if sets > 1 { format!(" under {sets} permutations") } else { String::new() };
+    let less = match (outputs > 1, sets > 1) {
+        (_, true) => "lower `permutations`, use cat_method=\"partition\", or fit on fewer rows",
+        (true, _) => "fit on fewer rows, or to fewer classes",
+        _ => "fit on fewer rows",
+    };
+    memory::reserve(
+        &format!("a fit of {rows} rows and {features} features{classes}{orders}"),
+        bytes(team, input, params, outputs as u64, here),
+        less,
+    )
+}

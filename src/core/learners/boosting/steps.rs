@@ -1,0 +1,235 @@
+//! What a device does for boosted trees, as a trait that every device implements under one contract: the same
+//! rows in the same order give the same integers, whatever the device, its threads or its blocks.
+//!
+//! A verb is a step of the algorithm, not an array operation, so that a device keeps its data
+//! where it is and answers with a few numbers a level.
+
+use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
+use super::params::RowSample;
+use crate::dataset::Monitor;
+use crate::error::{Error, Result};
+use crate::losses::Loss;
+use crate::parallel::thread_pool::Team;
+use crate::quantize::{CodeSet, CodeSource, CodedFeature};
+use crate::tree::Tree;
+use crate::tree::params::TreeParams;
+use crate::tree::split::{Scales, SplitRules, Sums};
+
+/// The index of a node inside the tree that grows; the root is 0.
+pub type NodeId = u32;
+
+/// The index of a group of features: group 0 are those that a fit starts with.
+pub type GroupId = usize;
+
+/// What a backend is given once for a whole fit.
+pub struct TrainingData<'a> {
+    /// Every feature that can split from the start on.
+    pub features: &'a [CodedFeature],
+    /// What the codes of each of `features` come from.
+    pub sources: &'a [CodeSource<'a>],
+    /// The target in the units of the scores (class indices for classifiers).
+    pub target: Vec<f32>,
+    /// Row weights.
+    pub weight: Option<Vec<f32>>,
+    /// Scores to start from, `[output][row]`. Several sets of them stand one behind the other, each of
+    /// as many outputs as the loss has: rows may have other codes in one than in the other, which
+    /// [`Backend::replay`] follows.
+    pub scores: Vec<Vec<f32>>,
+    /// Rows that are measured on and not trained on.
+    pub held_out: Option<&'a [bool]>,
+    /// How rows are drawn for each tree, and how many.
+    pub row_sample: RowSample,
+    pub row_fraction: f64,
+    /// `l2`, which minimal variance sampling weighs hessians by, whatever the weights are in units of.
+    pub l2: f64,
+    /// Whether exact row counts are asked for besides the hessian sums.
+    pub count_rows: bool,
+    /// Whether sparse features may be stored sparsely and bundled; changes no result.
+    pub bundle: bool,
+    pub seed: u64,
+}
+
+/// A node whose histogram is searched for a split.
+#[derive(Clone, Debug)]
+pub struct SearchNode {
+    pub id: NodeId,
+    pub sums: Sums,
+    /// Bounds of the node's value under monotone constraints.
+    pub bounds: (f64, f64),
+    /// The features (ascending) that may split it; `None`: all of the groups that are open.
+    pub features: Option<Vec<u32>>,
+}
+
+/// A split found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// Index into [`TrainingData::features`], and behind them those of the groups added.
+    pub feature: u32,
+    /// Index into its borders; as many as there are borders means +∞. Of a feature of categories:
+    /// index into [`Backend::category_sets`], whose codes go right.
+    pub border: u32,
+    pub missing_left: bool,
+    pub gain: f64,
+}
+
+/// A node's split carried out: its rows go to two new nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Division {
+    pub parent: NodeId,
+    pub left: NodeId,
+    pub right: NodeId,
+    pub split: Candidate,
+    /// Whether the left child is the smaller one, whose histogram is summed from its rows.
+    pub left_is_smaller: bool,
+    /// Whether a child will be searched, so that histograms are needed.
+    pub histograms: bool,
+}
+
+/// The sums of a leaf's rows from the unrounded derivatives.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LeafSums {
+    pub gradient: f64,
+    pub hessian: f64,
+    pub count: u64,
+}
+
+/// What is said where derivatives overflow.
+pub const NOT_FINITE: &str =
+    "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range";
+
+/// What a fit will do with every tree of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced {
+    /// A leaf's value is that of [`SplitRules::leaf_value`] without bounds, times this, rounded to f32.
+    pub learning_rate: f64,
+    /// Trees over all outputs; they are grown for one output after the other, round after round.
+    pub trees: u64,
+}
+
+/// A device's share of the work of fitting trees to gradients.
+pub trait Backend {
+    /// Told once before the first tree, where all of it is sure, no rows are held out and there is one set of
+    /// scores. A device may then go on to the next tree by itself, where [`Backend::expect`] tells the same
+    /// for it.
+    fn announce(&mut self, _announced: Announced) {}
+
+    /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
+    /// those there are. It takes part in no tree that does not name or open it.
+    fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId>;
+
+    /// Whether [`Backend::ctr_sample`] and [`Backend::add_ctrs`] are to be asked for statistics of categories; else their
+    /// codes come through [`Backend::add_group`].
+    fn makes_ctrs(&self) -> bool {
+        false
+    }
+
+    /// The sums of `columns` (one, or a combination) at the rows of the sample: of counters over all training rows, of the
+    /// other statistics over those before the row in permutation `order`. `counters`: those too.
+    fn ctr_sample(&mut self, _data: &CtrData<'_>, _columns: &[CategoryCodes<'_>], _order: usize, _counters: bool) -> Result<CtrSample> {
+        Err(Error::Data("this device makes no statistics of categories".into()))
+    }
+
+    /// [`Backend::add_group`] of statistics under permutation `order`, one for each of `features`, those of the same
+    /// columns side by side.
+    fn add_ctrs(&mut self, _data: &CtrData<'_>, _features: &[CodedFeature], _ctrs: &[CtrFeature<'_>], _order: usize) -> Result<GroupId> {
+        Err(Error::Data("this device makes no statistics of categories".into()))
+    }
+
+    /// Frees what a group takes. It never takes part in a tree again.
+    fn drop_group(&mut self, group: GroupId);
+
+    /// Told before each tree begins: the policy and the limits it will grow under, where nothing else
+    /// counts (no draws of features, no constraints on how they meet, no groups opened on the way). A
+    /// device may then work ahead of the questions to come.
+    fn expect(&mut self, _plan: Option<&TreeParams>) {}
+
+    /// Starts a tree for `output`: derivatives at the current scores, the rows drawn, their
+    /// rounded statistics, and the root's histogram. `tree` numbers the trees of the fit and keys
+    /// the random choices. `groups` are open beside group 0: their features may split. Gives the
+    /// root's sums and the units of all sums of this tree.
+    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)>;
+
+    /// Opens one more group in the tree that grows: sums its histograms in `nodes`, which are the
+    /// ones to be searched next.
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()>;
+
+    /// The best split of each node by itself, and the sums of its left child.
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>>;
+
+    /// The one split with the largest gain summed over the nodes, and the sums of each one's left
+    /// child.
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>>;
+
+    /// Sends the rows of each parent to its children, and sums the smaller children's histograms.
+    fn divide(&mut self, divisions: &[Division]) -> Result<()>;
+
+    /// Whether divisions can be taken back.
+    fn takes_back(&self) -> bool {
+        false
+    }
+
+    /// Takes divisions back whose children have not been divided: the rows are in the parents again, whose histograms
+    /// are gone. Told just before the growing ends, and only where [`Backend::takes_back`].
+    ///
+    /// # Errors
+    /// Where the backend can't.
+    fn take_back(&mut self, _divisions: &[Division]) -> Result<()> {
+        Err(Error::Data("a division that can't be taken back".into()))
+    }
+
+    /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits
+    /// count features as [`TrainingData::features`] does). Every row gets its leaf, rows that were
+    /// not drawn included. Gives each leaf's sums over the rows drawn.
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>>;
+
+    /// Sends every row through `tree` (whose splits count features as [`TrainingData::features`]
+    /// does, of whatever groups) as the last tree of `output`, which belongs to another set of scores
+    /// than the tree that has grown. Gives each leaf's sums over the rows drawn of that output's
+    /// derivatives. What follows ([`Backend::leaf_quantiles`], [`Backend::set_leaf_values`]) is about
+    /// this tree.
+    fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>>;
+
+    /// For each leaf of the tree just ended the weighted quantile `alpha` of `target - score` over
+    /// the rows drawn; 0 for a leaf without rows.
+    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>>;
+
+    /// Remembers the leaf values of the tree just ended; [`Backend::update_scores`] adds them.
+    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()>;
+
+    /// The subsets of categories that nodes were divided by since the fit began.
+    fn category_sets(&self) -> &[CodeSet];
+
+    /// Ends a round: adds the leaf values of its trees to the scores, one tree for each output.
+    fn update_scores(&mut self) -> Result<()>;
+
+    /// The scores of the held-out rows in row order, `[output][row]`.
+    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>>;
+}
+
+/// How large a fit is: what it is to be done on, and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// How many nodes' histograms may be needed at once.
+    pub most_nodes: usize,
+    /// Trees, over all outputs.
+    pub trees: usize,
+}
+
+/// The devices that boosted trees may be fitted on: whoever calls a fit says which one is taken.
+pub trait TreeDevices: Sync {
+    /// Whether the work is sure to be this process's threads'.
+    fn stays_here(&self) -> bool;
+
+    /// Brings the data to the device that is chosen, and runs `body` with what works on it there. The monitor is told which one it is.
+    ///
+    /// # Errors
+    /// What the device and `body` report.
+    fn with_steps(
+        &self,
+        team: &Team,
+        data: TrainingData<'_>,
+        extent: Extent,
+        monitor: &dyn Monitor,
+        body: &mut dyn FnMut(&mut dyn Backend) -> Result<()>,
+    ) -> Result<()>;
+}

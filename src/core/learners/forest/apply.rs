@@ -1,0 +1,359 @@
+//! Predictions of rows.
+
+use super::model::Forest;
+use crate::column::Column;
+use crate::encoding::Lookup;
+use crate::error::Result;
+use crate::model::bind::bind;
+use crate::model::code_search::{MAX_SLOT_BORDERS, Scratch, Search};
+use crate::parallel::interrupt;
+use crate::quantize::CodeSet;
+use crate::tree::model::Child;
+
+/// The most rows that are read at a time, and the most bytes of their codes: so many meet a tree while it lies in the second
+/// cache.
+const BLOCK: usize = 8192;
+const BYTES: usize = 1 << 18;
+
+/// Rows that are read at a time where many features are asked about, unless their values would take more than so many bytes.
+const FEW_ROWS: usize = 512;
+const MANY_BYTES: usize = 1 << 24;
+/// Trees that a block of rows meets between two looks whether the predictions are still wanted.
+const TREES: usize = 16;
+
+/// Rows that walk side by side, so that the memory's answers to some overlap with those to others.
+const SIDE: usize = 16;
+
+/// A node as rows meet it: sixteen bytes, so that a large tree fits a core's cache.
+#[derive(Clone, Copy)]
+struct Step {
+    /// Of codes where the feature's begin in a block, in the upper bits, then eight bits each of what is taken from a code
+    /// and of what it goes right above. Else the feature's place among those that are asked about.
+    test: u64,
+    /// The steps left and right; from the tree's number of nodes on, leaves.
+    children: [u32; 2],
+}
+
+/// How rows are told left from right.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// All features by codes: `code.wrapping_sub(shift) > above`, see [`crate::learners::boosting::model`]'s plan.
+    Codes,
+    /// Some by sets of categories, or by values.
+    Mixed,
+}
+
+/// A question of a mixed tree.
+#[derive(Clone, Copy)]
+pub enum Test {
+    Code {
+        shift: u8,
+        above: u8,
+    },
+    /// `x > border`, or missing and told to.
+    Value {
+        border: f64,
+        missing_right: bool,
+    },
+    /// The category's code is one of a set.
+    Set(u32),
+}
+
+/// How the values of a feature are read.
+enum Reader {
+    /// No split asks about it.
+    None,
+    /// As codes of one byte.
+    Codes(Search),
+    /// As they are: there are too many borders.
+    Values,
+    /// As codes of categories, of which there are so many.
+    Categories(u32),
+}
+
+/// How a device is to read the values of a feature: [`Reader`], without what reads them.
+pub enum Reading {
+    None,
+    Codes,
+    Values,
+    Categories(u32),
+}
+
+/// A forest made ready to be applied many times.
+///
+/// One thread does the work; callers split the rows. The result of a row depends on nothing but the
+/// forest and the row.
+pub struct Predictor {
+    forest: Forest,
+    /// Of each feature.
+    readers: Vec<Reader>,
+    /// The features that are asked about, ascending: a block has codes and values of these alone.
+    asked: Vec<u32>,
+    way: Way,
+    /// Rows of a block.
+    block: usize,
+    /// Tree after tree.
+    steps: Vec<Step>,
+    /// Of each step, where they are mixed.
+    tests: Vec<Test>,
+    /// Of each tree its first step and its first value; and behind the last tree.
+    starts: Vec<(usize, usize)>,
+    /// Leaf after leaf, `outputs` values each.
+    values: Vec<f64>,
+    lookups: Vec<Option<Lookup>>,
+}
+
+/// The values of a block of rows.
+#[derive(Default)]
+struct Block {
+    codes: Vec<u8>,
+    values: Vec<f64>,
+    scratch: Scratch,
+}
+
+impl Predictor {
+    /// Prepares `forest`: in time of the order of its nodes and borders.
+    ///
+    /// # Panics
+    /// May panic for a forest for which [`Forest::validate`] fails; a fitted or parsed one is valid.
+    pub fn new(forest: Forest) -> Self {
+        let mut is_asked = vec![false; forest.features.len()];
+        forest.trees.iter().flat_map(|t| &t.nodes).for_each(|n| is_asked[n.split.feature as usize] = true);
+        let asked: Vec<u32> = (0..is_asked.len() as u32).filter(|f| is_asked[*f as usize]).collect();
+        let mut place = vec![0; is_asked.len()];
+        asked.iter().enumerate().for_each(|(at, f)| place[*f as usize] = at);
+        let readers: Vec<Reader> = forest
+            .features
+            .iter()
+            .zip(is_asked)
+            .map(|(f, asked)| match &f.categories {
+                _ if !asked => Reader::None,
+                Some(categories) => Reader::Categories(categories.len() as u32),
+                None if f.borders.len() <= MAX_SLOT_BORDERS => Reader::Codes(Search::new(&f.borders)),
+                None => Reader::Values,
+            })
+            .collect();
+        let outputs = forest.outputs();
+        let by_codes = readers.iter().all(|r| matches!(r, Reader::None | Reader::Codes(_)));
+        let way = if by_codes { Way::Codes } else { Way::Mixed };
+        let bytes = asked.len().max(1) * if readers.iter().any(|r| matches!(r, Reader::Values)) { 9 } else { 1 };
+        let least = (MANY_BYTES / bytes).clamp(SIDE, FEW_ROWS);
+        let block = (BYTES / bytes).clamp(least, BLOCK) / SIDE * SIDE;
+        let (mut steps, mut tests, mut values, mut starts) = (vec![], vec![], vec![], vec![(0, 0)]);
+        for tree in &forest.trees {
+            let nodes = tree.nodes.len() as u32;
+            let state = |child| match child {
+                Child::Node(i) => i,
+                Child::Leaf(i) => nodes + i,
+            };
+            for n in &tree.nodes {
+                let s = &n.split;
+                let test = match &readers[s.feature as usize] {
+                    Reader::Categories(_) => Test::Set(s.border),
+                    Reader::Values => {
+                        let border = forest.features[s.feature as usize].borders.get(s.border as usize);
+                        Test::Value { border: border.copied().unwrap_or(f64::INFINITY), missing_right: !s.missing_left }
+                    }
+                    // Right of border b are the codes above b + 1.
+                    _ => Test::Code { shift: !s.missing_left as u8, above: s.border as u8 + 1 - !s.missing_left as u8 },
+                };
+                let packed = match test {
+                    Test::Code { shift, above } if way == Way::Codes => {
+                        ((place[s.feature as usize] * block) as u64) << 16 | (shift as u64) << 8 | above as u64
+                    }
+                    _ => {
+                        tests.push(test);
+                        place[s.feature as usize] as u64
+                    }
+                };
+                steps.push(Step { test: packed, children: [state(n.left), state(n.right)] });
+            }
+            let first = values.len();
+            values.resize(first + tree.leaves() * outputs, 0.0);
+            values[first..].chunks_exact_mut(outputs).enumerate().for_each(|(leaf, out)| tree.value(leaf, out));
+            starts.push((steps.len(), values.len()));
+        }
+        let lookups = forest.features.iter().map(|f| f.categories.clone().and_then(|c| Lookup::new(c).ok())).collect();
+        Predictor { forest, readers, asked, way, block, steps, tests, starts, values, lookups }
+    }
+
+    /// The forest.
+    pub fn forest(&self) -> &Forest {
+        &self.forest
+    }
+
+    /// Finds the codes of a feature's categories, where it is asked about by them: what
+    /// [`Column::codes`] takes.
+    pub fn lookup(&self, feature: usize) -> Option<&Lookup> {
+        self.lookups.get(feature)?.as_ref()
+    }
+
+    /// How each feature is read.
+    pub fn readings(&self) -> impl Iterator<Item = Reading> + '_ {
+        self.readers.iter().map(|reader| match reader {
+            Reader::None => Reading::None,
+            Reader::Codes(_) => Reading::Codes,
+            Reader::Values => Reading::Values,
+            Reader::Categories(known) => Reading::Categories(*known),
+        })
+    }
+
+    /// The nodes of all trees, tree after tree: feature, test, and the nodes left and right, from the tree's number of nodes
+    /// on leaves.
+    pub fn questions(&self) -> impl Iterator<Item = (usize, Test, [u32; 2])> + '_ {
+        let feature = |place: usize| self.asked[place] as usize;
+        self.steps.iter().enumerate().map(move |(i, step)| match self.way {
+            Way::Codes => {
+                let test = Test::Code { shift: (step.test >> 8) as u8, above: step.test as u8 };
+                (feature((step.test >> 16) as usize / self.block), test, step.children)
+            }
+            Way::Mixed => (feature(step.test as usize), self.tests[i], step.children),
+        })
+    }
+
+    /// Of each tree its first node and its first value; and behind the last tree.
+    pub fn starts(&self) -> &[(usize, usize)] {
+        &self.starts
+    }
+
+    /// The values of the leaves of all trees, `outputs` each.
+    pub fn leaf_values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// The columns that the forest names, in its order: see [`crate::learners::boosting::model::apply::Predictor::bind`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn bind<'c, 'a>(&self, columns: &'c [Column<'a>]) -> Result<Vec<&'c Column<'a>>> {
+        bind(&self.forest.features, columns)
+    }
+
+    /// Predictions of all rows: `[class][row]`, the probability of each class in the order of the
+    /// labels, or `[0][row]`, the mean. `columns` as [`Predictor::bind`] gives them.
+    pub fn predict(&self, columns: &[&Column<'_>]) -> Vec<Vec<f64>> {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let outputs = self.forest.outputs();
+        let mut out = vec![vec![0.0; rows]; outputs];
+        self.for_leaves(columns, |start, tree, leaves| {
+            let values = &self.values[self.starts[tree].1..];
+            for (k, out) in out.iter_mut().enumerate() {
+                out[start..].iter_mut().zip(leaves).for_each(|(sum, leaf)| *sum += values[*leaf as usize * outputs + k]);
+            }
+        });
+        let trees = self.forest.trees.len() as f64;
+        out.iter_mut().flatten().for_each(|x| *x /= trees);
+        out
+    }
+
+    /// The index of the most probable class of each row, the lower one at a tie.
+    pub fn class(&self, predictions: &[Vec<f64>]) -> Vec<u32> {
+        let rows = predictions.first().map_or(0, Vec::len);
+        (0..rows).map(|row| most_probable(predictions.len(), |k| predictions[k][row])).collect()
+    }
+
+    /// The leaf of every row in every tree, row after row: `out[row * trees + tree]`. Leaves are
+    /// counted from left to right.
+    pub fn leaves(&self, columns: &[&Column<'_>]) -> Vec<u32> {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let trees = self.forest.trees.len();
+        let mut out = vec![0; rows * trees];
+        self.for_leaves(columns, |start, tree, leaves| {
+            leaves.iter().enumerate().for_each(|(row, leaf)| out[(start + row) * trees + tree] = *leaf);
+        });
+        out
+    }
+
+    /// Calls `visit(first row, tree, leaves of the rows)` for each tree of each block of rows.
+    fn for_leaves(&self, columns: &[&Column<'_>], mut visit: impl FnMut(usize, usize, &[u32])) {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let (mut block, mut leaves) = (Block::default(), vec![0; self.block]);
+        for start in (0..rows).step_by(self.block) {
+            let n = self.block.min(rows - start);
+            self.read(columns, start, n, &mut block);
+            for tree in 0..self.forest.trees.len() {
+                if tree % TREES == 0 {
+                    interrupt::poll();
+                }
+                self.walk(tree, &block, &mut leaves[..n.next_multiple_of(SIDE)]);
+                visit(start, tree, &leaves[..n]);
+            }
+        }
+    }
+
+    /// Reads rows `start .. start + n`, feature after feature of those that are asked about.
+    fn read(&self, columns: &[&Column<'_>], start: usize, n: usize, block: &mut Block) {
+        let stride = self.block;
+        block.codes.resize(self.asked.len() * stride, 0);
+        if self.readers.iter().any(|r| matches!(r, Reader::Values)) {
+            block.values.resize(self.asked.len() * stride, 0.0);
+        }
+        for (place, f) in self.asked.iter().enumerate() {
+            let (f, at) = (*f as usize, place * stride..place * stride + n);
+            match &self.readers[f] {
+                Reader::None => {}
+                Reader::Codes(search) => search.codes(columns[f], start, n, &mut block.codes[at], &mut block.scratch),
+                Reader::Values => columns[f].read_f64(start, &mut block.values[at]),
+                Reader::Categories(known) => {
+                    let codes = &columns[f].category_codes().unwrap_or_default()[start..start + n];
+                    let code = |c: &u32| if c < known { *c as u8 + 1 } else { 0 };
+                    block.codes[at].iter_mut().zip(codes).for_each(|(out, c)| *out = code(c));
+                }
+            }
+        }
+    }
+
+    /// The leaf of each row of a block in a tree.
+    fn walk(&self, tree: usize, block: &Block, out: &mut [u32]) {
+        let range = self.starts[tree].0..self.starts[tree + 1].0;
+        let steps = &self.steps[range.clone()];
+        match self.way {
+            _ if steps.is_empty() => out.fill(0),
+            Way::Codes => side_by_side(steps, out, |_, step, row| {
+                let code = block.codes[(step.test >> 16) as usize + row];
+                code.wrapping_sub((step.test >> 8) as u8) > step.test as u8
+            }),
+            Way::Mixed => {
+                let tests = &self.tests[range];
+                side_by_side(steps, out, |index, step, row| {
+                    let at = step.test as usize * self.block + row;
+                    match tests[index] {
+                        Test::Code { shift, above } => block.codes[at].wrapping_sub(shift) > above,
+                        Test::Value { border, missing_right } => {
+                            let x = block.values[at];
+                            x > border || (x.is_nan() && missing_right)
+                        }
+                        Test::Set(set) => self.set(set).contains(block.codes[at]),
+                    }
+                })
+            }
+        }
+    }
+
+    fn set(&self, set: u32) -> &CodeSet {
+        &self.forest.sets[set as usize]
+    }
+}
+
+/// Walks rows from the root to their leaves, some at a time; `goes_right(index of the step, step, row)`.
+#[inline(always)]
+fn side_by_side(steps: &[Step], out: &mut [u32], goes_right: impl Fn(usize, &Step, usize) -> bool) {
+    let (groups, _) = out.as_chunks_mut::<SIDE>();
+    for (g, out) in groups.iter_mut().enumerate() {
+        let mut state = [0u32; SIDE];
+        while state.iter().any(|s| (*s as usize) < steps.len()) {
+            for (i, state) in state.iter_mut().enumerate() {
+                let index = (*state as usize).min(steps.len() - 1);
+                let step = &steps[index];
+                let next = step.children[goes_right(index, step, g * SIDE + i) as usize];
+                *state = if (*state as usize) < steps.len() { next } else { *state };
+            }
+        }
+        *out = state.map(|s| s - steps.len() as u32);
+    }
+}
+
+/// The class with the largest share, the lower one at a tie.
+pub(super) fn most_probable(classes: usize, share: impl Fn(usize) -> f64) -> u32 {
+    (1..classes).fold(0, |best, k| if share(k) > share(best) { k } else { best }) as u32
+}

@@ -1,0 +1,298 @@
+//! The parameters of random forests: the one place where they, their defaults and their limits live.
+
+use crate::dataset::ClassWeight;
+use crate::dataset::checks::not_numeric;
+use crate::dataset::labels::Label;
+use crate::error::{Error, Result};
+use crate::params::{Problems, from_json, to_json};
+use crate::quantize::BorderMethod;
+use crate::quantize::borders::BorderParams;
+use serde::{Deserialize, Serialize};
+
+/// What a split lowers, as scikit-learn defines them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Criterion {
+    /// By the target: `gini` for classes, `squared_error` for numbers.
+    #[default]
+    Auto,
+    /// The chance that two rows of a node, drawn with replacement, are of different classes.
+    Gini,
+    /// Shannon's entropy of a node's classes, in bits.
+    Entropy,
+    /// The variance of a node's targets.
+    SquaredError,
+    /// Half the mean Poisson deviance of a node's targets from their mean; targets are not negative.
+    Poisson,
+}
+
+/// Which borders a split chooses from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Splitter {
+    /// At most `bins` borders a feature, fitted once. Takes categorical columns too, which divide a
+    /// node by subsets of their categories.
+    #[default]
+    Histogram,
+    /// Halfway between any two neighbouring values of a node, as scikit-learn's `best`.
+    Exact,
+    /// One border for each feature drawn, uniform between the smallest and the largest value of the
+    /// node (Geurts, Ernst and Wehenkel, "Extremely randomized trees", 2006).
+    Random,
+}
+
+/// A number of features that depends on how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeatureRule {
+    /// The square root, rounded down.
+    Sqrt,
+    /// The binary logarithm, rounded down.
+    Log2,
+    All,
+}
+
+/// How many features are drawn at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected \"sqrt\", \"log2\", \"all\", a number of features, or a share of them as a float")]
+pub enum MaxFeatures {
+    Rule(FeatureRule),
+    Count(u32),
+    /// Inside (0, 1].
+    Fraction(f64),
+}
+
+impl MaxFeatures {
+    /// The number of `features` that are drawn: at least one.
+    pub fn of(self, features: usize) -> usize {
+        let count = match self {
+            MaxFeatures::Rule(FeatureRule::Sqrt) => features.isqrt(),
+            MaxFeatures::Rule(FeatureRule::Log2) => features.max(1).ilog2() as usize,
+            MaxFeatures::Rule(FeatureRule::All) => features,
+            MaxFeatures::Count(count) => count as usize,
+            MaxFeatures::Fraction(share) => (share * features as f64) as usize,
+        };
+        count.clamp(1, features.max(1))
+    }
+}
+
+/// How rows are drawn for each tree.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected true, false, or a share of the rows as a float")]
+pub enum Bootstrap {
+    /// As many rows as there are, with replacement; `false`: every row once.
+    Flag(bool),
+    /// This share of the rows, with replacement; inside (0, 1].
+    Fraction(f64),
+}
+
+impl Bootstrap {
+    /// How many times a row is drawn for a tree; none where every row counts once.
+    pub fn draws(self, rows: usize) -> Option<usize> {
+        match self {
+            Bootstrap::Flag(false) => None,
+            Bootstrap::Flag(true) => Some(rows),
+            Bootstrap::Fraction(share) => Some(((share * rows as f64).round() as usize).clamp(1, rows.max(1))),
+        }
+    }
+}
+
+/// Parameters of [`super::fit()`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ForestParams {
+    /// The number of trees.
+    pub trees: u32,
+    /// What splits lower.
+    pub criterion: Criterion,
+    /// Which borders splits choose from.
+    pub splitter: Splitter,
+    /// The largest depth of a tree; without limit unless told otherwise.
+    pub depth: Option<u32>,
+    /// The largest number of leaves of a tree: nodes with the largest gain are split first. Without
+    /// limit unless told otherwise.
+    pub leaves: Option<u32>,
+    /// The number of features drawn at each node, among which the best split is sought; more only
+    /// while all drawn ones are constant in the node. Unless told otherwise `"sqrt"` for classes and
+    /// `"all"` for numbers.
+    pub max_features: Option<MaxFeatures>,
+    /// How rows are drawn for each tree.
+    pub bootstrap: Bootstrap,
+
+    /// The largest number of borders a feature, 1 to 255; counts only under `histogram`.
+    pub bins: u32,
+    /// How borders are chosen; counts only under `histogram`.
+    pub border_method: BorderMethod,
+    /// The number of rows that borders are fitted on; counts only under `histogram`.
+    pub border_sample: u64,
+
+    /// The smallest number of rows in a child; a row drawn twice counts twice.
+    pub min_data_in_leaf: u32,
+    /// The smallest gain of a split: by how much it lowers the impurity of all rows of the tree
+    /// (scikit-learn's `min_impurity_decrease`).
+    pub min_gain: f64,
+
+    /// Names of integer and Boolean features that are categories; whoever makes the table reads it.
+    pub categorical: Vec<String>,
+    /// Class weights.
+    pub class_weight: ClassWeight,
+    /// Of two classes, the one whose probability is predicted; whoever makes the target puts it last
+    /// ([`Labels::with_positive`](crate::dataset::labels::Labels::with_positive)). The last one unless told otherwise.
+    pub positive: Option<Label>,
+
+    /// Whether rows are predicted by the trees they were not drawn for, and how well; unless told
+    /// otherwise wherever there is a bootstrap.
+    pub oob: Option<bool>,
+    /// Whether the loss of accuracy by shuffling each feature is measured on each tree's rows that
+    /// were not drawn (Breiman, 2001).
+    pub permutation_importance: bool,
+
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// Threads; as many as Polars uses unless told otherwise. Never changes the forest.
+    pub n_threads: Option<u32>,
+    /// `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the forest.
+    pub device: String,
+}
+
+impl Default for ForestParams {
+    fn default() -> Self {
+        ForestParams {
+            trees: 100,
+            criterion: Criterion::Auto,
+            splitter: Splitter::Histogram,
+            depth: None,
+            leaves: None,
+            max_features: None,
+            bootstrap: Bootstrap::Flag(true),
+            bins: 254,
+            border_method: BorderMethod::Quantile,
+            border_sample: 200_000,
+            min_data_in_leaf: 1,
+            min_gain: 0.0,
+            categorical: vec![],
+            class_weight: ClassWeight::None,
+            positive: None,
+            oob: None,
+            permutation_importance: false,
+            seed: 0,
+            n_threads: None,
+            device: "auto".into(),
+        }
+    }
+}
+
+impl ForestParams {
+    /// The names of the parameters that say how a fit is done and never change its result, which is why no model keeps them.
+    pub const LOCAL: [&str; 2] = ["n_threads", "device"];
+
+    /// Checks what is said of classes against a target that has some, or has none.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] naming the parameter.
+    pub fn check_target(&self, classes: bool) -> Result<()> {
+        if classes {
+            return Ok(());
+        }
+        if self.class_weight != ClassWeight::None {
+            let text = "there are no classes to weigh; the target is numeric, so criterion=\"auto\" is a regression: criterion=\"gini\" \
+                        makes its values classes";
+            return Err(Error::parameter("class_weight", text));
+        }
+        self.positive.as_ref().map_or(Ok(()), |positive| Err(not_numeric(positive)))
+    }
+
+    /// How borders of features are found.
+    pub fn border_params(&self) -> BorderParams {
+        let sample = usize::try_from(self.border_sample).unwrap_or(usize::MAX);
+        BorderParams { bins: self.bins as usize, method: self.border_method, sample, seed: self.seed }
+    }
+
+    /// Parameters from a JSON object; what it does not name has its default.
+    ///
+    /// # Errors
+    /// [`Error::UnknownParameter`] with what was probably meant, [`Error::Parameter`] for a value of the
+    /// wrong type or out of range, [`Error::Several`] for more than one of these: all is told at once.
+    ///
+    /// ```
+    /// use taiga_engine::learners::forest::ForestParams;
+    /// use taiga_engine::learners::forest::params::{FeatureRule, MaxFeatures};
+    /// let params = ForestParams::from_json(&serde_json::json!({"trees": 50, "max_features": "log2"})).unwrap();
+    /// assert_eq!(params.max_features, Some(MaxFeatures::Rule(FeatureRule::Log2)));
+    /// let error = ForestParams::from_json(&serde_json::json!({"max_feature": 3})).unwrap_err();
+    /// assert_eq!(error.to_string(), "there is no parameter `max_feature`; did you mean `max_features`?");
+    /// ```
+    pub fn from_json(value: &serde_json::Value) -> Result<Self> {
+        from_json(value, Self::problems)
+    }
+
+    /// The parameters as a JSON object, without those that never change the forest (`n_threads`,
+    /// `device`).
+    pub fn to_json(&self) -> serde_json::Value {
+        to_json(self, &Self::LOCAL)
+    }
+
+    /// Checks each parameter alone and those that exclude each other.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] naming the parameter, its value and what was expected; [`Error::Several`] for more than one.
+    pub fn validate(&self) -> Result<()> {
+        let mut problems = Problems::default();
+        self.problems(&mut problems);
+        problems.result()
+    }
+
+    /// What [`ForestParams::validate`] finds.
+    fn problems(&self, problems: &mut Problems) {
+        let fraction = |x: f64| x > 0.0 && x <= 1.0;
+        problems.check((1..=1_000_000).contains(&self.trees), "trees", self.trees, "between 1 and 1,000,000");
+        if let Some(depth) = self.depth {
+            problems.check(depth >= 1, "depth", depth, "at least 1");
+        }
+        if let Some(leaves) = self.leaves {
+            problems.check(leaves >= 2, "leaves", leaves, "at least 2");
+        }
+        match self.max_features {
+            Some(MaxFeatures::Count(count)) => problems.check(count >= 1, "max_features", count, "at least 1"),
+            Some(MaxFeatures::Fraction(f)) => {
+                problems.check(fraction(f), "max_features", f, "inside (0, 1] (a float is a share of the features)")
+            }
+            Some(MaxFeatures::Rule(_)) | None => {}
+        }
+        if let Bootstrap::Fraction(f) = self.bootstrap {
+            problems.check(fraction(f), "bootstrap", f, "True, False, or inside (0, 1]");
+        }
+        problems.check((1..=255).contains(&self.bins), "bins", self.bins, "between 1 and 255");
+        problems.check(self.border_sample >= 2, "border_sample", self.border_sample, "at least 2");
+        problems.check(self.min_data_in_leaf >= 1, "min_data_in_leaf", self.min_data_in_leaf, "at least 1");
+        problems.check(self.min_gain.is_finite() && self.min_gain >= 0.0, "min_gain", self.min_gain, "zero or a positive number");
+        problems.take(self.class_weight.validate());
+        if let (Criterion::SquaredError | Criterion::Poisson, false) = (self.criterion, self.class_weight == ClassWeight::None) {
+            let criterion = if self.criterion == Criterion::Poisson { "poisson" } else { "squared_error" };
+            let text = format!("criterion=\"{criterion}\" has no classes to weigh; give rows a `weight`");
+            problems.add(Error::parameter("class_weight", text));
+        }
+        if self.bootstrap == Bootstrap::Flag(false) {
+            let needs = |name: &str| Error::parameter(name, "with bootstrap=False every tree sees every row: there are none out of bag");
+            if self.oob == Some(true) {
+                problems.add(needs("oob"));
+            }
+            if self.permutation_importance {
+                problems.add(needs("permutation_importance"));
+            }
+        }
+        problems.check_threads(self.n_threads);
+        problems.check_device(&self.device);
+    }
+
+    /// Whether rows are predicted out of bag.
+    pub fn oob(&self) -> bool {
+        self.oob.unwrap_or(self.bootstrap != Bootstrap::Flag(false))
+    }
+
+    /// The number of `features` drawn at a node; `classes`: the target is one of classes.
+    pub fn features_drawn(&self, features: usize, classes: bool) -> usize {
+        let standard = if classes { FeatureRule::Sqrt } else { FeatureRule::All };
+        self.max_features.unwrap_or(MaxFeatures::Rule(standard)).of(features)
+    }
+}

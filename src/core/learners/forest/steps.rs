@@ -1,0 +1,138 @@
+//! What a device does for a forest, and where it may grow.
+
+use super::codes::{Code, View};
+use super::growing::Part;
+use super::impurity::Kind;
+use super::impurity::{Classes, Numbers, Two};
+use super::params::{Criterion, ForestParams};
+use crate::device::Place;
+use crate::error::Result;
+use crate::learners::forest::params::Splitter;
+use crate::parallel::thread_pool::Team;
+
+/// What a forest is grown from, where a device other than the CPU may do it.
+pub struct Work<'a, C> {
+    pub team: &'a Team,
+    pub view: View<'a, C>,
+    pub targets: Targets<'a>,
+    /// Never [`Criterion::Auto`].
+    pub criterion: Criterion,
+    pub limits: Limits,
+    pub params: &'a ForestParams,
+    /// In what units predictions out of bag are summed, where they are wanted.
+    pub oob: Option<OutOfBagScale>,
+    pub interrupted: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Targets, as `forest::kind` has them.
+#[derive(Clone, Copy)]
+pub enum Targets<'a> {
+    Two(&'a Two<'a>),
+    Classes(&'a Classes<'a>),
+    Numbers(&'a Numbers),
+}
+
+/// A prediction is summed as `round((value - centre) * scale)`.
+#[derive(Clone, Copy, Debug)]
+pub struct OutOfBagScale {
+    pub scale: f64,
+    pub centre: f64,
+}
+
+/// Sums of predictions in fixed point, `[row][output]`, and of each row how many trees made them.
+pub struct OutOfBagSums {
+    pub sums: Vec<i64>,
+    pub counts: Vec<u32>,
+}
+
+/// What a device has grown.
+pub struct Grown {
+    pub parts: Vec<Part>,
+    /// Where they were wanted.
+    pub sums: Option<OutOfBagSums>,
+}
+
+/// The limits of a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub depth: u32,
+    pub leaves: Option<u32>,
+    pub min_data: u64,
+    pub min_gain: f64,
+    /// Features drawn at a node.
+    pub drawn: usize,
+}
+
+/// The devices that a forest may grow on: whoever calls a fit says which one is taken.
+pub trait ForestDevices: Sync {
+    /// Chooses where the forest grows. `refused`: why a GPU can't grow this one; `seconds`: about what one of `threads` threads takes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Parameter`] where a GPU is named that can't grow this forest, since an explicit choice never falls back.
+    fn place(&self, refused: Option<&str>, seconds: f64, threads: usize) -> Result<Place>;
+
+    /// Grows all trees at the place, where that is a GPU which has the memory; none where they are to grow by [`ForestDevices::grower`].
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] and [`crate::Error::Interrupted`].
+    fn grow<C: Code>(&self, place: &Place, work: &Work<'_, C>) -> Result<Option<Grown>>;
+
+    /// Makes what grows one tree after the other on this process's threads.
+    fn grower<'a, K: Kind, C: Code>(&self, task: GrowerTask<'a, K, C>) -> impl GrowTree<K> + 'a;
+}
+
+/// What trees are grown from on this process's threads.
+pub struct GrowerTask<'a, K: Kind, C: Code> {
+    pub kind: &'a K,
+    pub view: View<'a, C>,
+    pub limits: Limits,
+    /// Whether other threads may help with a tree.
+    pub parallel: bool,
+    pub interrupted: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Grows trees by all threads, each thread one of its own.
+pub trait GrowTree<K: Kind>: Sync {
+    /// Grows the tree whose choices are keyed by `seed` and `tree`, on rows that count `counts` times each. `buffers`: memory to use again.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`] and [`crate::Error::Interrupted`].
+    fn grow(&self, counts: &[u16], seed: u64, tree: u32, buffers: &mut (Vec<K::Entry>, Vec<K::Entry>)) -> Result<Part>;
+}
+
+impl Targets<'_> {
+    /// Predictions of a row.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Targets::Two(_) => 2,
+            Targets::Classes(c) => c.classes,
+            Targets::Numbers(_) => 1,
+        }
+    }
+
+    /// Weights of the rows, where there are any.
+    pub fn weights(&self) -> Option<&[u32]> {
+        match self {
+            Targets::Two(_) => None,
+            Targets::Classes(c) => c.weights.as_deref(),
+            Targets::Numbers(n) => n.weights.as_deref(),
+        }
+    }
+}
+
+impl<C: Code> Work<'_, C> {
+    /// The depth that trees may have: one of so many leaves is less deep than they are.
+    pub fn depth(&self) -> u32 {
+        self.limits.leaves.map_or(self.limits.depth, |leaves| self.limits.depth.min(leaves - 1))
+    }
+
+    /// Whether nodes are searched by bins in shared memory.
+    pub fn by_bins(&self) -> bool {
+        let plain = match self.targets {
+            Targets::Two(_) => true,
+            Targets::Classes(_) => false,
+            Targets::Numbers(n) => n.weights.is_none(),
+        };
+        plain && self.view.splitter == Splitter::Histogram && !self.view.features.iter().any(|f| f.is_categorical())
+    }
+}

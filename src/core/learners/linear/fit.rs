@@ -1,0 +1,203 @@
+//! A fit from the table to the model.
+
+use super::batches::ByBatches;
+use super::counted::CountedLists;
+use super::held_out::Watch;
+use super::lbfgs::Lbfgs;
+use super::needed::Needed;
+use super::problem::{Problem, check_columns, check_table, features, problem};
+use super::steps::{LinearDevices, Task};
+use super::{Input, LinearModel, LinearParams, Optimizer, as_boosting};
+use crate::dataset::checks;
+use crate::dataset::counted::rows_that_count;
+use crate::dataset::training::Training;
+use crate::dataset::{Monitor, Target};
+use crate::device::Place;
+use crate::error::{Error, Result};
+use crate::losses::LossKind;
+use crate::losses::LossParams;
+use crate::losses::loss;
+use crate::metrics::check_measured;
+use crate::parallel::thread_pool::Team;
+use crate::provenance::Provenance;
+
+/// Fits a sparse logistic regression to a table with the steps of one of `devices`.
+///
+/// # Errors
+/// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Interrupted`] when `monitor`
+/// asks to stop; what the device reports.
+pub fn fit(input: &Input<'_>, params: &LinearParams, devices: &impl LinearDevices, monitor: &dyn Monitor) -> Result<LinearModel> {
+    params.validate()?;
+    let rows = check_table(input)?;
+    let team = Team::new(threads(params, rows))?;
+    team.enter(|| fit_on(&team, input, params, devices, monitor))
+}
+
+/// As many threads as asked for, but no more than the rows keep busy.
+fn threads(params: &LinearParams, rows: usize) -> usize {
+    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    asked.min(rows / 1024).max(1)
+}
+
+fn fit_on(
+    team: &Team,
+    input: &Input<'_>,
+    params: &LinearParams,
+    devices: &impl LinearDevices,
+    monitor: &dyn Monitor,
+) -> Result<LinearModel> {
+    let (problem, columns) = problem(input, params, team)?;
+    if let Some(rows) = rows_that_count(problem.all_weights.as_deref()) {
+        drop(problem);
+        let counted = CountedLists::new(input, rows)?;
+        let table = counted.input();
+        checks::check_rows(table.target.rows(), table.held_out, &table.target_name)?;
+        let model = fit_on(team, &table, params, devices, monitor)?;
+        return Ok(LinearModel { rows: training_rows(input) as u64, ..model });
+    }
+    let mut watch = Watch::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
+    if monitor.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    let place = devices.place(&problem, params, team)?;
+    let needed = Needed::new(&problem, params, team, input.held_out.is_some());
+    let reserved = needed.reserve(matches!(place, Place::Cpu(_)))?;
+    let task = Task::new(&problem, team, monitor);
+    let mut fitted = match params.optimizer {
+        Optimizer::Lbfgs => {
+            let (iterations, tolerance) = (params.epochs(), params.tolerance());
+            let search = Lbfgs { problem: &problem, team, iterations, tolerance, watch: &mut watch };
+            devices.whole(&place, &task, search)?
+        }
+        Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => {
+            devices.by_batches(&place, ByBatches { task: &task, params, watch: &mut watch })?
+        }
+    };
+    drop(reserved);
+    if let (Some(best), Some(history)) = (watch.best.take(), &watch.history) {
+        fitted.vector = best;
+        fitted.passes = history.best + 1;
+    }
+    let mut model = LinearModel {
+        params: recorded(params),
+        target: input.target_name.clone(),
+        labels: columns.labels,
+        sparse: columns.sparse,
+        dense: columns.dense,
+        numbers: vec![],
+        weights: vec![],
+        dense_weights: vec![],
+        intercepts: vec![],
+        rows: training_rows(input) as u64,
+        passes: fitted.passes,
+        converged: fitted.converged,
+        objective: fitted.objective,
+        history: watch.history,
+        provenance: Provenance::default(),
+    };
+    set_coefficients(&mut model, &problem, &fitted.vector)?;
+    Ok(model)
+}
+
+/// The rows that are not held out.
+fn training_rows(input: &Input<'_>) -> usize {
+    input.held_out.map_or(input.target.rows(), |h| h.iter().filter(|h| !**h).count())
+}
+
+/// The parameters as a model records them: without what never changes one.
+fn recorded(params: &LinearParams) -> LinearParams {
+    LinearParams { n_threads: None, device: LinearParams::default().device, ..params.clone() }
+}
+
+/// Fits a model of intercepts alone: for every row it predicts the shares of the training rows' classes.
+///
+/// It is for tables that [`fit`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Rows are not measured, so there is no history; a class that
+/// no training row has gets a probability of 10⁻¹⁵, and a single label one of 1 - 10⁻¹⁵. The intercepts are there under
+/// `fit_intercept = false` too. No device is used.
+///
+/// # Errors
+/// As [`fit`], but for tables of one training row or of one class; degenerate is still one of no training rows, or of none
+/// that weighs anything.
+///
+/// ```
+/// use taiga_engine::dataset::Target;
+/// use taiga_engine::column::Column;
+/// use taiga_engine::learners::linear::{Input, LinearParams, constant};
+/// use taiga_engine::dataset::labels::Labels;
+///
+/// let input = Input {
+///     sparse: None,
+///     dense: vec![Column::from_f64("x", &[1.0, 2.0, 3.0])],
+///     target: Target::Classes { codes: &[0, 0, 0], labels: Labels::Boolean },
+///     target_name: "y".into(),
+///     weight: None,
+///     held_out: None,
+/// };
+/// let model = constant(&input, &LinearParams::default()).unwrap();
+/// assert!(model.intercepts[0] < -34.0);
+/// ```
+pub fn constant(input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
+    params.validate()?;
+    check_columns(input)?;
+    let team = Team::new(1)?;
+    team.enter(|| constant_on(&team, input, params))
+}
+
+fn constant_on(team: &Team, input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
+    let table = as_boosting(input);
+    let training = Training::new(&table)?;
+    let own = training.input(&table);
+    checks::check_positive(&input.target, params.positive.as_ref())?;
+    let Target::Classes { codes, labels } = &own.target else { return Err(Error::Data("a target of classes is needed".into())) };
+    // What is wrong with the features is so for a constant too.
+    let features = features(input, params, team)?;
+    if input.held_out.is_none() {
+        check_measured(params.early_stopping, params.metric)?;
+    }
+    let weight = training.weights(&own, &params.class_weight)?;
+    let kind = if labels.len() > 2 { LossKind::Multiclass } else { LossKind::Logloss };
+    let target: Vec<f64> = codes.iter().map(|c| if labels.len() == 1 { 1.0 } else { *c as f64 }).collect();
+    let mut intercepts = loss(kind, &LossParams::default(), labels.len(), 1.0)?.start(&target, weight.as_ref().map(|w| &w.values[..]));
+    if intercepts.len() > 1 {
+        let mean = intercepts.iter().sum::<f64>() / intercepts.len() as f64;
+        intercepts.iter_mut().for_each(|x| *x -= mean);
+    }
+    Ok(LinearModel {
+        params: recorded(params),
+        target: input.target_name.clone(),
+        labels: labels.clone(),
+        sparse: features.sparse,
+        dense_weights: vec![0.0; features.dense.len() * intercepts.len()],
+        dense: features.dense,
+        numbers: vec![],
+        weights: vec![],
+        intercepts,
+        rows: training.rows.len() as u64,
+        passes: 0,
+        converged: false,
+        objective: f64::NAN,
+        history: None,
+        provenance: Provenance::default(),
+    })
+}
+
+/// Those of a vector; -0 becomes 0.
+fn set_coefficients(model: &mut LinearModel, problem: &Problem<'_>, vector: &[f64]) -> Result<()> {
+    let outputs = problem.outputs;
+    let (sparse, others) = vector.split_at(problem.width * outputs);
+    for (place, weights) in sparse.chunks_exact(outputs).enumerate() {
+        if weights.iter().any(|w| *w as f32 != 0.0) {
+            model.numbers.push(problem.numbers.as_ref().map_or(place as u64, |n| n[place]));
+            model.weights.extend(weights.iter().map(|w| *w as f32 + 0.0));
+        }
+    }
+    let (dense, intercepts) = others.split_at(problem.dense.len() * outputs);
+    model.dense_weights = dense.iter().map(|w| w + 0.0).collect();
+    model.intercepts = intercepts.iter().map(|w| w + 0.0).collect();
+    let finite = |values: &[f64]| values.iter().all(|w| w.is_finite());
+    if !model.weights.iter().all(|w| w.is_finite()) || !finite(&model.dense_weights) || !finite(&model.intercepts) {
+        let message = "a coefficient is no longer finite: scale the values, lower `learning_rate` or raise `l2`";
+        return Err(Error::Data(message.into()).of_values());
+    }
+    Ok(())
+}

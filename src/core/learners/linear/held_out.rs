@@ -1,0 +1,91 @@
+//! The metric of the held-out rows, pass after pass.
+
+use super::params::LinearParams;
+use super::problem::Problem;
+use super::schema::metric_of;
+use crate::dataset::Monitor;
+use crate::error::Result;
+use crate::losses::Link;
+use crate::losses::LossParams;
+use crate::metrics::MetricKind;
+use crate::metrics::check_measured;
+use crate::metrics::{metric, undefined};
+use crate::model::History;
+
+/// The held-out rows as the metric sees them.
+struct HeldOut {
+    kind: MetricKind,
+    link: Link,
+    rows: Vec<usize>,
+    target: Vec<f64>,
+    weight: Option<Vec<f32>>,
+}
+
+/// Watches the passes of a fit: tells the monitor, measures, and says when to stop.
+pub struct Watch<'a> {
+    marks: Option<&'a [bool]>,
+    held_out: Option<HeldOut>,
+    outputs: usize,
+    patience: Option<u32>,
+    monitor: &'a dyn Monitor,
+    pub history: Option<History>,
+    /// The best coefficients so far, under early stopping.
+    pub best: Option<Vec<f64>>,
+}
+
+impl<'a> Watch<'a> {
+    /// `marks`: which rows are held out. `weight`: their weights, the training rows' among them.
+    pub fn new(
+        problem: &Problem<'_>,
+        marks: Option<&'a [bool]>,
+        weight: Option<&[f32]>,
+        params: &LinearParams,
+        monitor: &'a dyn Monitor,
+    ) -> Result<Self> {
+        let mut watch =
+            Watch { marks, held_out: None, outputs: problem.outputs, patience: params.early_stopping, monitor, history: None, best: None };
+        let Some(marks) = marks else {
+            return check_measured(params.early_stopping, params.metric).map(|()| watch);
+        };
+        let (kind, link) = metric_of(params, problem.outputs)?;
+        let rows: Vec<usize> = (0..problem.rows).filter(|i| marks[*i]).collect();
+        watch.held_out = Some(HeldOut {
+            kind,
+            link,
+            target: rows.iter().map(|i| problem.codes[*i] as f64).collect(),
+            weight: weight.map(|w| rows.iter().map(|i| w[*i]).collect()),
+            rows,
+        });
+        watch.history = Some(History { metric: kind, values: vec![], best: 0 });
+        Ok(watch)
+    }
+
+    /// Which rows are held out, if any are.
+    pub fn marks(&self) -> Option<&'a [bool]> {
+        self.marks
+    }
+
+    /// Notes pass `done` (from 1) of `total`; `scores[row * outputs + output]` of all rows. Whether to stop.
+    pub fn pass(&mut self, done: u32, total: u32, vector: &[f64], scores: &[f64]) -> Result<bool> {
+        let mut value = None;
+        if let (Some(h), Some(history)) = (&self.held_out, &mut self.history) {
+            let of_output = |k: usize| h.rows.iter().map(|i| scores[i * self.outputs + k]).collect();
+            let scores: Vec<Vec<f64>> = (0..self.outputs).map(of_output).collect();
+            let measured = metric(h.kind, &LossParams::default(), h.link, &scores, &h.target, h.weight.as_deref());
+            if measured.is_nan() {
+                return Err(undefined(h.kind));
+            }
+            if history.values.is_empty() || h.kind.better(measured, history.values[history.best as usize]) {
+                history.best = history.values.len() as u32;
+                if self.patience.is_some() {
+                    self.best = Some(vector.to_vec());
+                }
+            }
+            history.values.push(measured);
+            value = Some(measured);
+        }
+        self.monitor.round(done, total, value);
+        let waited = self.history.as_ref().map_or(0, |h| done - 1 - h.best);
+        Ok(self.patience.is_some_and(|p| waited >= p))
+    }
+}

@@ -1,0 +1,261 @@
+//! From a table to what the optimizers work on: checks, rows, weights.
+
+use super::csr::{Csr, Keys};
+use super::model;
+use super::model::{DenseFeature, Numbering, SparseFeatures};
+use super::params::{HASH_BITS, LinearParams};
+use super::rows::{Items, SparseRows};
+use super::schema;
+use super::schema::check_numbering;
+use super::{Input, as_boosting, check_dense};
+use crate::column::{Column, FeatureType};
+use crate::dataset::Target;
+use crate::dataset::checks;
+use crate::dataset::labels::Labels;
+use crate::dataset::weights::{Weights, row_weights};
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::numerics::reduce::total_weight;
+use crate::pages;
+use crate::parallel::thread_pool::Team;
+use std::borrow::Cow;
+
+/// Coefficients of so many features stand in arrays by feature number; beyond that, where most would be of features that no
+/// row has, features are numbered anew.
+const ARRAY_FEATURES: u64 = 1 << 24;
+
+/// The largest |value|: `lbfgs` works with squares of values in f32, and loses its way soon beyond it.
+const LARGEST: f64 = 1e18;
+
+/// The largest |value| of a column is no less, where no penalty holds its coefficient down.
+const SMALLEST: f64 = 1e-30;
+
+/// What is fitted: rows, classes and weights, and the objective's constants.
+///
+/// The coefficients of a vector stand by feature (sparse ones, dense columns, the intercept), and of each feature by output:
+/// `vector[feature * outputs + output]`.
+pub struct Problem<'a> {
+    /// All rows, held-out ones too; empty lists where there are none.
+    pub csr: Option<Csr<'a>>,
+    /// How many features the sparse rows have.
+    pub width: usize,
+    /// What their numbers were before they were numbered anew, ascending.
+    pub numbers: Option<Vec<u64>>,
+    pub dense: &'a [Column<'a>],
+    pub rows: usize,
+    pub outputs: usize,
+    pub codes: &'a [u32],
+    /// 0 for held-out rows.
+    pub weight: Option<Vec<f32>>,
+    /// The held-out rows' own (and the training rows') where they are not all 1.
+    pub all_weights: Option<Vec<f32>>,
+    /// Of the training rows.
+    pub total_weight: f64,
+    pub l1: f64,
+    pub l2: f64,
+    pub fit_intercept: bool,
+}
+
+impl Problem<'_> {
+    /// The length of a vector of coefficients.
+    pub fn len(&self) -> usize {
+        (self.width + self.dense.len() + 1) * self.outputs
+    }
+
+    /// Where the intercepts stand.
+    pub fn intercepts(&self) -> usize {
+        (self.width + self.dense.len()) * self.outputs
+    }
+
+    /// The largest weight.
+    pub fn largest_weight(&self) -> f64 {
+        self.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }))
+    }
+
+    /// The weight of row `i`; 0 where it is held out.
+    #[inline(always)]
+    pub fn weight(&self, i: usize) -> f64 {
+        self.weight.as_ref().map_or(1.0, |w| w[i] as f64)
+    }
+}
+
+/// What the model says of its classes and columns.
+pub struct Columns {
+    pub labels: Labels,
+    pub sparse: Option<SparseFeatures>,
+    pub dense: Vec<DenseFeature>,
+}
+
+/// Checks what can be checked before anything is read; gives the number of rows.
+pub fn check_table(input: &Input<'_>) -> Result<usize> {
+    let rows = check_columns(input)?;
+    checks::check_rows(rows, input.held_out, &input.target_name)?;
+    Ok(rows)
+}
+
+/// Checks names, types and lengths of the columns; gives the number of rows.
+pub fn check_columns(input: &Input<'_>) -> Result<usize> {
+    let dense: Vec<(&str, &FeatureType)> = input.dense.iter().map(|c| (c.name(), c.dtype())).collect();
+    schema::check_columns(&dense, input.sparse.is_some())?;
+    let Target::Classes { codes, .. } = &input.target else {
+        return Err(Error::column(&input.target_name, "the target is numeric: logistic regression needs classes"));
+    };
+    let rows = codes.len();
+    let lengths = input.sparse.iter().map(|s| (s.features.name.as_str(), s.features.len()));
+    for (name, len) in lengths.chain(input.dense.iter().chain(&input.weight).map(|c| (c.name(), c.len()))) {
+        if len != rows {
+            return Err(Error::column(name, format!("has {len} rows where the target `{}` has {rows}", input.target_name)));
+        }
+    }
+    Ok(rows)
+}
+
+/// The problem of a table for which [`check_table`] holds.
+pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<(Problem<'a>, Columns)> {
+    let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
+    checks::check_positive(&input.target, params.positive.as_ref())?;
+    let (codes, labels) = (*codes, labels.clone());
+    let (all_weights, weight_unit) = weights(input, params)?.map_or((None, 1.0), |w| (Some(w.values), w.unit));
+    let weight = match (input.held_out, &all_weights) {
+        (None, weights) => weights.clone(),
+        (Some(h), None) => Some(h.iter().map(|h| !*h as u8 as f32).collect::<Vec<f32>>()),
+        (Some(h), Some(w)) => Some(w.iter().zip(h).map(|(w, h)| if *h { 0.0 } else { *w }).collect()),
+    };
+    let total_weight = total_weight(codes.len(), weight.as_deref());
+    let (csr, width, numbers, sparse) = sparse(input, params, team)?;
+    let problem = Problem {
+        csr,
+        width,
+        numbers,
+        dense: &input.dense,
+        rows: codes.len(),
+        outputs: model::outputs(labels.len()),
+        codes,
+        weight,
+        all_weights,
+        total_weight,
+        l1: params.l1,
+        l2: params.l2(total_weight * weight_unit),
+        fit_intercept: params.fit_intercept,
+    };
+    let cells = memory::product(&[(problem.width + problem.dense.len() + 1) as u64, problem.outputs as u64]);
+    if cells > isize::MAX as u64 / 512 {
+        let what = format!("a fit of {} features to {} classes", problem.width, labels.len());
+        memory::check(&what, memory::product(&[36, cells]), "lower `hash_bits`, or fit to fewer classes")?;
+    }
+    Ok((problem, Columns { labels, sparse, dense: dense(input) }))
+}
+
+/// Row weights, class weights included, where there are any.
+fn weights(input: &Input<'_>, params: &LinearParams) -> Result<Option<Weights>> {
+    let table = as_boosting(input);
+    checks::check_classes(&table)?;
+    row_weights(&table, &params.class_weight)
+}
+
+/// The features of a table for which [`check_columns`] holds, without their values.
+pub struct Features {
+    pub sparse: Option<SparseFeatures>,
+    pub dense: Vec<DenseFeature>,
+}
+
+/// Checks the features; gives what a model says of them.
+pub fn features(input: &Input<'_>, params: &LinearParams, team: &Team) -> Result<Features> {
+    let (.., sparse) = sparse(input, params, team)?;
+    Ok(Features { sparse, dense: dense(input) })
+}
+
+fn dense(input: &Input<'_>) -> Vec<DenseFeature> {
+    input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect()
+}
+
+/// Checks that the values of a dense column are of a size for which a coefficient can be found.
+fn check_sizes(name: &str, values: &[f64], params: &LinearParams) -> Result<()> {
+    if let Some(row) = values.iter().position(|x| x.abs() > LARGEST) {
+        return Err(too_large(name, values[row], row));
+    }
+    let largest = values.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    if largest > 0.0 && largest < SMALLEST && params.l1 == 0.0 && params.l2 == Some(0.0) {
+        let message = format!("its largest value is {largest:e}: without a penalty its coefficient would be beyond 1e30; scale the column");
+        return Err(Error::column(name, message).of_values());
+    }
+    Ok(())
+}
+
+fn too_large(name: &str, value: impl std::fmt::LowerExp, row: usize) -> Error {
+    Error::column(name, format!("the value {value:e} in row {row} is beyond 1e18, where its square drowns all others: scale the values"))
+        .of_values()
+}
+
+type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
+
+/// The sparse rows. Checks the dense columns too.
+fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<Sparse<'a>> {
+    for column in &input.dense {
+        let values = column.to_f64();
+        check_dense(column.name(), &values)?;
+        check_sizes(column.name(), &values, params)?;
+    }
+    let holds_texts = |s: &SparseRows<'_>| s.features.chunks.iter().any(|c| matches!(c.items, Items::Texts(_)));
+    check_numbering(input.sparse.as_ref().map(|s| (s.features.name.as_str(), holds_texts(s))), params)?;
+    let Some(sparse) = &input.sparse else { return Ok((None, 0, None, None)) };
+    let texts = holds_texts(sparse);
+    let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
+    let mut csr = Csr::new(sparse, hash_bits, team)?;
+    if let (Some(column), Some((row, x))) = (&sparse.values, csr.find_value(|x| x.abs() > LARGEST)) {
+        return Err(too_large(&column.name, x as f32, row));
+    }
+    csr.forget_ones();
+    let largest = csr.largest();
+    if let (Some(features), Some(largest)) = (params.features, largest)
+        && largest >= features
+        && let Some((row, number)) = csr.find(|k| k >= features)
+    {
+        return Err(Error::column(
+            &sparse.features.name,
+            format!("the feature number {number} in row {row} is not below features={features}"),
+        )
+        .of_values());
+    }
+    let limit = match largest {
+        Some(u64::MAX) => return Err(Error::column(&sparse.features.name, format!("the feature number {} is too large", u64::MAX))),
+        largest => largest.map_or(0, |l| l + 1),
+    };
+    let numbering = match hash_bits {
+        Some(bits) => Numbering::Hashed { bits },
+        None => Numbering::Numbers { features: params.features.unwrap_or(limit) },
+    };
+    let many = limit > ARRAY_FEATURES.max(2 * csr.entries() as u64).min(u32::MAX as u64);
+    let numbers = many.then(|| renumber(&mut csr)).transpose()?;
+    let width = numbers.as_ref().map_or(limit as usize, Vec::len);
+    let features =
+        SparseFeatures { column: sparse.features.name.clone(), values: sparse.values.as_ref().map(|v| v.name.clone()), numbering };
+    Ok((Some(csr), width, numbers, Some(features)))
+}
+
+/// Numbers the features that occur from 0 in ascending order; gives what they were.
+fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
+    let what = format!("numbering the features of {} entries anew", csr.entries());
+    let _reserved = memory::reserve(&what, 12 * csr.entries() as u64, "number features from 0 on")?;
+    let mut numbers = pages::try_with_capacity("the numbers of the features", csr.entries())?;
+    for piece in &csr.pieces {
+        match &piece.keys {
+            Keys::Narrow(k) => numbers.extend(k.iter().map(|k| *k as u64)),
+            Keys::Wide(k) => numbers.extend_from_slice(k),
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    if numbers.len() > u32::MAX as usize {
+        return Err(Error::Memory(format!("{} different features; at most {} can be fitted", numbers.len(), u32::MAX)));
+    }
+    let place = |k: u64| numbers.partition_point(|n| *n < k) as u32;
+    for piece in &mut csr.pieces {
+        let renumbered: Vec<u32> = match &piece.keys {
+            Keys::Narrow(k) => k.iter().map(|k| place(*k as u64)).collect(),
+            Keys::Wide(k) => k.iter().map(|k| place(*k)).collect(),
+        };
+        piece.keys = Keys::Narrow(Cow::Owned(renumbered));
+    }
+    Ok(numbers)
+}

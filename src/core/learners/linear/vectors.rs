@@ -1,0 +1,60 @@
+//! Vectors of coefficients, in parallel: block after block, with sums that are added in the blocks' order.
+
+use crate::numerics::reduce::add_in_order;
+use crate::parallel::thread_pool::Team;
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// Elements that a thread takes at a time. Sums are made of the sums of such blocks, so results depend on it.
+const BLOCK: usize = 1 << 14;
+
+/// Calls `work(range, out[range])` for every block of `out`; gives the sum of what it gives, added in order.
+pub fn map(team: &Team, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) -> f64 + Sync) -> f64 {
+    let n = out.len();
+    let blocks: Vec<Mutex<&mut [f64]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
+    let sums = team.deal(
+        blocks.len(),
+        || (),
+        |_, b| match blocks[b].lock() {
+            Ok(mut block) => work(b * BLOCK..n.min((b + 1) * BLOCK), &mut block),
+            Err(_) => f64::NAN,
+        },
+    );
+    add_in_order(sums)
+}
+
+/// Σ `value(i)` over `0..n`.
+pub fn sum(team: &Team, n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
+    let sums = team.deal(n.div_ceil(BLOCK), || (), |_, b| lanes(b * BLOCK..n.min((b + 1) * BLOCK), &value));
+    add_in_order(sums)
+}
+
+/// Σ `value(i)` over a range, as eight sums of every eighth element, so that additions need not wait for each other.
+#[inline(always)]
+pub fn lanes(range: Range<usize>, value: impl Fn(usize) -> f64) -> f64 {
+    let mut sums = [0.0; 8];
+    let whole = range.start + range.len() / 8 * 8;
+    for i in (range.start..whole).step_by(8) {
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            *sum += value(i + lane);
+        }
+    }
+    for (lane, i) in (whole..range.end).enumerate() {
+        sums[lane] += value(i);
+    }
+    ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
+}
+
+/// Calls `work(b, out[block b])` for every block of `size` elements of `out`.
+pub fn each<T: Send>(team: &Team, out: &mut [T], size: usize, work: impl Fn(usize, &mut [T]) + Sync) {
+    let blocks: Vec<Mutex<&mut [T]>> = out.chunks_mut(size).map(Mutex::new).collect();
+    team.deal(
+        blocks.len(),
+        || (),
+        |_, b| {
+            if let Ok(mut block) = blocks[b].lock() {
+                work(b, &mut block);
+            }
+        },
+    );
+}

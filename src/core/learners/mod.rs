@@ -1,0 +1,5 @@
+//! The learners: boosted trees, random forests, sparse logistic regression.
+
+pub mod boosting;
+pub mod forest;
+pub mod linear;

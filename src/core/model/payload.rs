@@ -1,0 +1,101 @@
+//! What the payloads of all models share: names of variants, parameters as text, curves.
+
+use crate::dataset::Labels;
+use crate::error::Error;
+use crate::error::Result;
+use crate::model::History;
+use crate::params::has_later;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+/// A [`History`] with the metric as text.
+#[derive(Serialize, Deserialize)]
+pub struct Curve<'a> {
+    metric: Cow<'a, str>,
+    values: Cow<'a, [f64]>,
+    best: u32,
+}
+
+impl<'a> Curve<'a> {
+    /// The curve of a history.
+    pub fn of(history: &'a History) -> Self {
+        Curve { metric: name_of(&history.metric).into(), values: history.values.as_slice().into(), best: history.best }
+    }
+
+    /// The history, if this build knows its metric.
+    pub fn history(self) -> Result<History> {
+        Ok(History { metric: named("metric", &self.metric)?, values: self.values.into_owned(), best: self.best })
+    }
+}
+
+pub fn invalid(message: impl Into<String>) -> Error {
+    Error::Model(message.into())
+}
+
+/// The name of a unit variant, as serde spells it.
+pub fn name_of(variant: &impl Serialize) -> String {
+    match serde_json::to_value(variant) {
+        Ok(serde_json::Value::String(s)) => s,
+        _ => String::new(),
+    }
+}
+
+/// The unit variant that serde spells so.
+pub fn named<T: DeserializeOwned>(what: &str, name: &str) -> Result<T> {
+    serde_json::from_value(serde_json::Value::from(name)).map_err(|_| invalid(format!("its {what} {name:?} is unknown to this build")))
+}
+
+/// Parameters as JSON text with sorted names (whether `serde_json`'s own maps keep the order of
+/// insertion depends on the features that other crates turn on).
+pub fn params_text(value: &serde_json::Value) -> String {
+    let sorted: BTreeMap<&String, &serde_json::Value> = value.as_object().into_iter().flatten().collect();
+    serde_json::to_string(&sorted).unwrap_or_default()
+}
+
+/// The most objects, one in another or side by side, that the text of parameters holds: a `class_weight` or a `monotone` is one.
+const MAX_OBJECTS: usize = 16;
+
+/// The most parameters that are named.
+const MAX_PARAMETERS: usize = 256;
+
+/// The parameters of such a text, by `parse`. Those that `local` names are about the call that fitted the model (its threads, its
+/// device), which no model keeps: where a text names them, nothing follows from it.
+pub fn params_of<T>(text: &str, local: &[&str], parse: impl FnOnce(&serde_json::Value) -> Result<T>) -> Result<T> {
+    // An object takes half a kilobyte of memory for a few bytes of text.
+    let objects = objects(text);
+    if objects > MAX_OBJECTS {
+        return Err(invalid(format!("its parameters hold {objects} objects, {MAX_OBJECTS} are the most")));
+    }
+    let mut value: serde_json::Value = serde_json::from_str(text).map_err(|e| invalid(format!("its parameters can't be read: {e}")))?;
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|name, _| !local.contains(&name.as_str()));
+        if object.len() > MAX_PARAMETERS {
+            return Err(invalid(format!("it names {} parameters, {MAX_PARAMETERS} are the most", object.len())));
+        }
+        if object.keys().any(|name| name.len() > 64) {
+            return Err(invalid("it has a parameter with an overlong name"));
+        }
+    }
+    parse(&value).map_err(|e| invalid(e.to_string()))
+}
+
+/// The number of objects that begin in a JSON text.
+fn objects(text: &str) -> usize {
+    let (mut objects, mut in_string, mut escaped) = (0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' if !in_string => objects += 1,
+            _ => {}
+        }
+    }
+    objects
+}
+
+/// Whether labels or parameters are such as came with the [`crate::provenance`].
+pub fn is_new(labels: Option<&Labels>, params: &serde_json::Value) -> bool {
+    labels == Some(&Labels::TrueFirst) || has_later(params)
+}

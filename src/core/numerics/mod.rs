@@ -1,0 +1,7 @@
+//! Numbers that come out the same everywhere: see the contract in `docs/numerics.md`.
+
+pub mod fixed;
+pub mod hash;
+pub mod math;
+pub mod random;
+pub mod reduce;

@@ -1,0 +1,125 @@
+//! What a model tells of the columns it was fitted on beyond what predictions are computed from: the type of its
+//! class labels, and which of its columns were computed.
+//!
+//! In bytes it stands behind the payload, from the version of [`Envelope::provenance`] on; where there is nothing
+//! to tell, the version before is written, which has none.
+
+use crate::envelope::Envelope;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The type of class labels in the column that they come from.
+///
+/// Bytes name the variants by their places: new ones go to the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LabelType {
+    Boolean,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Int128,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    UInt128,
+    Float16,
+    Float32,
+    Float64,
+    /// Numbers of so many digits in all and behind the point.
+    Decimal {
+        precision: u32,
+        scale: u32,
+    },
+    String,
+    /// Text of a set of categories that grows. Those of no name and 32 bits are the ones that all columns share.
+    Categorical {
+        name: String,
+        namespace: String,
+        bits: u32,
+    },
+    /// Text of these categories, in this order.
+    Enum(Vec<String>),
+}
+
+impl std::fmt::Display for LabelType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LabelType::Decimal { precision, scale } => write!(f, "Decimal({precision}, {scale})"),
+            LabelType::Categorical { name, namespace, bits } => match (name.as_str(), namespace.as_str(), bits) {
+                ("", "", 32) => write!(f, "Categorical"),
+                _ => write!(f, "Categorical({name:?}, {namespace:?}, UInt{bits})"),
+            },
+            LabelType::Enum(categories) => {
+                let shown: Vec<String> = categories.iter().take(5).map(|c| format!("{c:?}")).collect();
+                let more = if categories.len() > shown.len() { ", …" } else { "" };
+                write!(f, "Enum([{}{more}])", shown.join(", "))
+            }
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+/// Where a model's classes and columns come from; see the module's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The type of the labels, where it is not the one that they are kept as
+    /// ([`Labels::kept_as`](crate::dataset::labels::Labels::kept_as)).
+    pub label_type: Option<LabelType>,
+    /// Of the columns that the model reads, counted from 0 in their order, those that were not columns under their
+    /// own name when it was fitted: the results of expressions, or fields of a struct. Ascending.
+    pub computed: Vec<u32>,
+}
+
+impl Provenance {
+    /// The provenance of columns in the model's order, of which it is said whether they were computed.
+    pub fn new(label_type: Option<LabelType>, computed: impl IntoIterator<Item = bool>) -> Self {
+        let computed = computed.into_iter().zip(0..).filter_map(|(computed, i)| computed.then_some(i)).collect();
+        Provenance { label_type, computed }
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.label_type.is_none() && self.computed.is_empty()
+    }
+
+    /// Of the names of the columns that the model reads, those of the computed ones.
+    pub fn computed_names<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+        let (mut computed, mut i) = (self.computed.iter().peekable(), 0..);
+        names.into_iter().filter(|_| computed.next_if_eq(&&i.next().unwrap_or_default()).is_some()).collect()
+    }
+
+    /// Whether the computed columns are some of so many; if not, what is wrong, in words.
+    pub fn check_columns(&self, columns: usize) -> Result<(), String> {
+        let ascending = self.computed.windows(2).all(|w| w[0] < w[1]);
+        if ascending && self.computed.last().is_none_or(|c| (*c as usize) < columns) {
+            return Ok(());
+        }
+        Err(format!("its computed columns {:?} are not some of {columns}", self.computed))
+    }
+}
+
+impl Envelope {
+    /// The version that a value is written in: the older one, if nothing in it is `new` since.
+    pub fn version_for(&self, provenance: &Provenance, new: bool) -> u32 {
+        if new || !provenance.is_empty() { self.provenance } else { self.provenance - 1 }
+    }
+
+    /// The bytes of a payload of about `capacity` bytes and its provenance, in a version of
+    /// [`Envelope::version_for`].
+    pub fn seal_with(&self, version: u32, payload: &impl Serialize, provenance: &Provenance, capacity: usize) -> Vec<u8> {
+        if version < self.provenance {
+            return self.seal(version, payload, capacity);
+        }
+        self.seal(version, &(payload, provenance), capacity)
+    }
+
+    /// The payload and provenance of a version; or what is wrong, in words.
+    pub fn read_with<P: DeserializeOwned>(&self, version: u32, payload: &[u8]) -> Result<(P, Provenance), String> {
+        if version < self.provenance {
+            return Ok((self.read(payload)?, Provenance::default()));
+        }
+        self.read(payload)
+    }
+}

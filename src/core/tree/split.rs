@@ -1,0 +1,135 @@
+//! How a split is scored: second-order gains (Chen and Guestrin, "XGBoost", 2016) in f64 from
+//! integer sums.
+
+/// Exact sums over rows, in the integer units of a tree's [`Scales`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    pub gradient: i64,
+    pub hessian: i64,
+    /// Rows; 0 throughout where rows are not counted.
+    pub count: i64,
+}
+
+impl std::ops::Add for Sums {
+    type Output = Sums;
+    #[inline(always)]
+    fn add(self, other: Sums) -> Sums {
+        Sums { gradient: self.gradient + other.gradient, hessian: self.hessian + other.hessian, count: self.count + other.count }
+    }
+}
+
+impl std::ops::Sub for Sums {
+    type Output = Sums;
+    #[inline(always)]
+    fn sub(self, other: Sums) -> Sums {
+        Sums { gradient: self.gradient - other.gradient, hessian: self.hessian - other.hessian, count: self.count - other.count }
+    }
+}
+
+/// What one integer unit of a tree's gradient and hessian sums is worth: powers of two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scales {
+    pub gradient: f64,
+    pub hessian: f64,
+}
+
+/// What makes a split good, and what makes it allowed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitRules {
+    pub scales: Scales,
+    pub l1: f64,
+    pub l2: f64,
+    pub min_child_weight: f64,
+    /// 0: rows are not counted.
+    pub min_data_in_leaf: i64,
+    /// Whether these two limits bind a split that serves all nodes of a level: none of them may get a child that has rows
+    /// and is too small. Rows are counted then.
+    pub level_limits: bool,
+    /// A split counts when its gain is larger.
+    pub min_gain: f64,
+    /// -1, 0 or 1 for each coded feature; empty: no constraints.
+    pub monotone: Vec<i8>,
+    pub categories: CategoryRules,
+}
+
+/// What divisions of a node by a subset of categories keep to (LightGBM's `cat_smooth`, `cat_l2`
+/// and `max_cat_threshold`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CategoryRules {
+    /// Added to the hessians that categories are sorted by.
+    pub smooth: f64,
+    /// Added to `l2`.
+    pub l2: f64,
+    /// The largest number of categories in the subset.
+    pub most: u32,
+}
+
+impl Default for CategoryRules {
+    fn default() -> Self {
+        CategoryRules { smooth: 10.0, l2: 10.0, most: 32 }
+    }
+}
+
+/// `gradient` with its absolute value lowered by `l1`, but not through zero.
+#[inline(always)]
+pub fn soft_threshold(gradient: f64, l1: f64) -> f64 {
+    let lowered = gradient.abs() - l1;
+    let lowered = if lowered > 0.0 { lowered } else { 0.0 };
+    if gradient < 0.0 { -lowered } else { lowered }
+}
+
+impl SplitRules {
+    /// The gradient and hessian of `sums` as numbers.
+    #[inline]
+    pub fn values(&self, sums: Sums) -> (f64, f64) {
+        (sums.gradient as f64 * self.scales.gradient, sums.hessian as f64 * self.scales.hessian)
+    }
+
+    /// The value of a leaf with these derivatives, within `bounds`: `-T(G) / (H + l2)`.
+    pub fn leaf_value(&self, gradient: f64, hessian: f64, bounds: (f64, f64)) -> f64 {
+        let divisor = hessian + self.l2;
+        let value = if divisor > 0.0 { -soft_threshold(gradient, self.l1) / divisor } else { 0.0 };
+        value.max(bounds.0).min(bounds.1)
+    }
+
+    /// By how much a leaf of this value lowers twice the loss of its rows.
+    pub fn leaf_score(&self, gradient: f64, hessian: f64, value: f64) -> f64 {
+        -(2.0 * (gradient * value + self.l1 * value.abs()) + (hessian + self.l2) * value * value)
+    }
+
+    /// The score of a node that is not split.
+    pub fn node_score(&self, sums: Sums, bounds: (f64, f64)) -> f64 {
+        let (g, h) = self.values(sums);
+        if self.monotone.is_empty() {
+            let t = soft_threshold(g, self.l1);
+            let divisor = h + self.l2;
+            if divisor > 0.0 { t * t / divisor } else { 0.0 }
+        } else {
+            self.leaf_score(g, h, self.leaf_value(g, h, bounds))
+        }
+    }
+
+    /// Whether a node with these sums is searched: could have two allowed children at all, or may forbid a level's split.
+    pub fn is_searched(&self, sums: Sums) -> bool {
+        if self.level_limits {
+            return sums.count > 0;
+        }
+        let h = sums.hessian as f64 * self.scales.hessian;
+        sums.hessian >= 2 && h >= 2.0 * self.min_child_weight && (self.min_data_in_leaf == 0 || sums.count >= 2 * self.min_data_in_leaf)
+    }
+}
+
+impl SplitRules {
+    /// Whether a child with these sums is allowed.
+    pub fn large_enough(&self, sums: Sums) -> bool {
+        let (_, h) = self.values(sums);
+        sums.hessian > 0 && h >= self.min_child_weight && (self.min_data_in_leaf == 0 || sums.count >= self.min_data_in_leaf)
+    }
+
+    /// The score of a child of a division by categories, which is regularised more.
+    pub fn category_score(&self, sums: Sums) -> f64 {
+        let (g, h) = self.values(sums);
+        let t = soft_threshold(g, self.l1);
+        t * t / (h + self.l2 + self.categories.l2)
+    }
+}

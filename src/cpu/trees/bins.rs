@@ -1,0 +1,453 @@
+//! A feature's bins in one node, whatever their form, and the steps that candidates are made of.
+
+use super::codes::Columns;
+use super::gradient_quantizer::Plane;
+use super::histogram::{expand, unpack};
+use taiga_core::learners::boosting::layout::Stored;
+use taiga_core::tree::split::Sums;
+
+/// A feature's bins in one node.
+#[derive(Clone, Copy)]
+pub enum Bins<'a> {
+    /// Sums of their own; no counts where rows are not counted.
+    Wide { gradient: &'a [i64], hessian: &'a [i64], count: &'a [i64] },
+    /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
+    Packed { bins: &'a [u64], counted: bool },
+    /// No bins: a few rows by themselves, with their packed statistics and the feature's codes.
+    Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counted: bool },
+    /// Words of all codes but one, whose sums are what these leave of the total.
+    Sparse(SparseBins<'a>),
+}
+
+/// Where a node's histogram stands, or the few rows that make one superfluous.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    /// A slot, and the node's sums.
+    Slot {
+        slot: usize,
+        total: Sums,
+    },
+    Rows {
+        rows: &'a [u32],
+        statistics: &'a [u32],
+        columns: &'a Columns,
+    },
+}
+
+/// A packed statistic, or a sum of some, as sums.
+#[inline(always)]
+fn sums(bin: u64, counted: bool) -> Sums {
+    let (gradient, hessian) = unpack(bin);
+    Sums { gradient, hessian, count: if counted { hessian } else { 0 } }
+}
+
+impl Bins<'_> {
+    /// The sums of one bin.
+    #[inline(always)]
+    pub fn at(&self, bin: usize) -> Sums {
+        match self {
+            Bins::Wide { gradient, hessian, count } => {
+                Sums { gradient: gradient[bin], hessian: hessian[bin], count: if count.is_empty() { 0 } else { count[bin] } }
+            }
+            Bins::Packed { bins, counted } => sums(bins[bin], *counted),
+            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
+            Bins::Sparse(sparse) => sparse.at(bin),
+        }
+    }
+
+    /// A bit for each of the bins `start .. end` (at most 64): whether it has any rows.
+    #[inline(always)]
+    fn occupied(&self, start: usize, end: usize) -> u64 {
+        match self {
+            Bins::Wide { gradient, hessian, count } => {
+                let any = nonzero(&gradient[start..end]) | nonzero(&hessian[start..end]);
+                if count.is_empty() { any } else { any | nonzero(&count[start..end]) }
+            }
+            Bins::Packed { bins, .. } => nonzero(&bins[start..end]),
+            Bins::Rows { .. } | Bins::Sparse(_) => u64::MAX,
+        }
+    }
+
+    /// How many of the bins `start .. end` have any rows.
+    #[inline(always)]
+    fn count_occupied(&self, start: usize, end: usize) -> usize {
+        match self {
+            Bins::Wide { gradient, hessian, .. } => {
+                gradient[start..end].iter().zip(&hessian[start..end]).map(|(g, h)| (g | h != 0) as usize).sum()
+            }
+            Bins::Packed { bins, .. } => bins[start..end].iter().map(|bin| (*bin != 0) as usize).sum(),
+            Bins::Rows { .. } | Bins::Sparse(_) => end - start,
+        }
+    }
+
+    /// The sums over a range of bins.
+    #[inline(always)]
+    pub fn total(&self, range: std::ops::Range<usize>) -> Sums {
+        match self {
+            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
+            _ => range.fold(Sums::default(), |a, i| a + self.at(i)),
+        }
+    }
+}
+
+/// The words of a sparse feature in one node: packed bins, one for each plane, or, where they are
+/// wide, an upper and a lower half.
+#[derive(Clone, Copy)]
+pub struct SparseBins<'a> {
+    /// From the feature's first word in the first plane on.
+    pub words: &'a [u64],
+    /// Words from one plane (or half) to the next.
+    pub stride: usize,
+    pub planes: &'a [Plane],
+    pub counted: bool,
+    pub wide: bool,
+    pub stored: Stored,
+    /// The node's sums.
+    pub total: Sums,
+}
+
+impl SparseBins<'_> {
+    /// The sums of a word.
+    #[inline(always)]
+    pub fn word(&self, word: usize) -> Sums {
+        self.sums(|plane| self.words[plane * self.stride + word])
+    }
+
+    /// The sums over all words.
+    #[inline(always)]
+    fn stored_sums(&self) -> Sums {
+        let n = self.stored.len();
+        self.sums(|plane| self.words[plane * self.stride..][..n].iter().fold(0, |a, word| word.wrapping_add(a)))
+    }
+
+    #[inline(always)]
+    fn sums(&self, at: impl Fn(usize) -> u64) -> Sums {
+        if let ([Plane::Both], false) = (self.planes, self.wide) {
+            return sums(at(0), self.counted);
+        }
+        let mut out = Sums::default();
+        for (p, plane) in self.planes.iter().enumerate() {
+            let (upper, lower) = if self.wide { (at(2 * p) as i64, at(2 * p + 1) as i64) } else { unpack(at(p)) };
+            // Of a wide plane these are limbs.
+            let whole = (upper << 16) + lower;
+            match plane {
+                Plane::Both => (out.gradient, out.hessian) = (upper, lower),
+                Plane::Gradient => out.gradient = whole,
+                Plane::Hessian | Plane::UnitHessian => out.hessian = whole,
+                Plane::Count => out.count = whole,
+            }
+        }
+        if self.counted && !self.planes.contains(&Plane::Count) {
+            out.count = out.hessian;
+        }
+        out
+    }
+
+    /// A bit for each of the words `start .. end` (at most 64): whether it has any rows.
+    #[inline(always)]
+    fn occupied(&self, start: usize, end: usize) -> u64 {
+        let mut any = nonzero(&self.words[start..end]);
+        for plane in 1..self.planes.len() * if self.wide { 2 } else { 1 } {
+            any |= nonzero(&self.words[plane * self.stride..][start..end]);
+        }
+        any
+    }
+
+    /// The sums of a bin.
+    #[inline(always)]
+    fn at(&self, bin: usize) -> Sums {
+        if bin == self.stored.default {
+            self.total - self.stored_sums()
+        } else if bin < self.stored.low {
+            Sums::default()
+        } else {
+            self.word(self.stored.word(bin))
+        }
+    }
+}
+
+/// The sums over the rows with codes inside a range.
+#[inline(always)]
+fn rows_total(rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, range: std::ops::Range<usize>) -> Sums {
+    let inside = rows.iter().zip(statistics).filter(|(r, _)| range.contains(&(codes[**r as usize] as usize)));
+    sums(inside.fold(0, |a, (_, s)| expand(*s).wrapping_add(a)), counted)
+}
+
+/// A bit for each of up to 64 numbers: whether it is not zero.
+#[inline(always)]
+fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
+    let mut bits = 0u64;
+    let mut i = 0;
+    while i + 8 <= numbers.len() {
+        let mut byte = 0u8;
+        for j in 0..8 {
+            byte |= ((numbers[i + j] != T::default()) as u8) << j;
+        }
+        bits |= (byte as u64) << i;
+        i += 8;
+    }
+    while i < numbers.len() {
+        bits |= ((numbers[i] != T::default()) as u64) << i;
+        i += 1;
+    }
+    bits
+}
+
+/// The sums of `start` and the numbers up to each; packed numbers may pass through the sign bit.
+#[inline(always)]
+fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
+    let mut sum = start;
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the feature was found.
+        (done, sum) = unsafe { x86::prefix_sums(numbers, start, out) };
+    }
+    for (out, number) in out[done..].iter_mut().zip(&numbers[done..]) {
+        sum = sum.wrapping_add(*number);
+        *out = sum;
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// Eight at a time; gives how many, and the last sum.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 F.
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) -> (usize, i64) {
+        let (zero, last) = (_mm512_setzero_si512(), _mm512_set1_epi64(7));
+        let mut carry = _mm512_set1_epi64(start);
+        let mut done = 0;
+        for (numbers, out) in numbers.chunks_exact(8).zip(out.chunks_exact_mut(8)) {
+            // SAFETY: both are eight numbers.
+            let mut sums = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
+            sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<7>(sums, zero));
+            sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<6>(sums, zero));
+            sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<4>(sums, zero));
+            sums = _mm512_add_epi64(sums, carry);
+            carry = _mm512_permutexvar_epi64(last, sums);
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), sums) };
+            done += 8;
+        }
+        (done, _mm_cvtsi128_si64(_mm512_castsi512_si128(carry)))
+    }
+}
+
+/// Packed bins as numbers.
+#[inline(always)]
+fn as_numbers(bins: &[u64]) -> &[i64] {
+    // SAFETY: as in `as_packed`.
+    unsafe { std::slice::from_raw_parts(bins.as_ptr() as *const i64, bins.len()) }
+}
+
+/// The same numbers as packed bins.
+pub fn as_packed(numbers: &[i64]) -> &[u64] {
+    // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is one of both.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr() as *const u64, numbers.len()) }
+}
+
+/// Vectors of this many numbers are computed as wholes.
+pub const LANES: usize = 8;
+
+/// The most bins a feature has, rounded up to whole vectors.
+pub const MAX_BINS: usize = 264;
+
+/// Sums from the first bin up to each bin that has any rows, or up to every one: behind an empty bin a
+/// candidate only repeats the one before, and at a tie the lower border is taken anyway. The bin of
+/// the first border always has an entry, which may put nothing but missing values to the left.
+pub struct Steps {
+    pub len: usize,
+    pub bin: [u32; MAX_BINS],
+    pub gradient: [i64; MAX_BINS],
+    pub hessian: [i64; MAX_BINS],
+    /// The sums of the missing values, which the first step includes.
+    pub missing: Sums,
+    count: [i64; MAX_BINS],
+    /// Packed bins, all zero between uses.
+    scratch: [u64; MAX_BINS],
+    /// Packed sums up to each bin.
+    packed: [i64; MAX_BINS],
+}
+
+impl Steps {
+    pub fn new() -> Steps {
+        Steps {
+            len: 0,
+            missing: Sums::default(),
+            bin: [0; MAX_BINS],
+            gradient: [0; MAX_BINS],
+            hessian: [0; MAX_BINS],
+            count: [0; MAX_BINS],
+            scratch: [0; MAX_BINS],
+            packed: [0; MAX_BINS],
+        }
+    }
+
+    /// From the bins of a feature whose values start at bin `first`. Where at least one in `dense` bins is occupied, all
+    /// of them have steps: whole vectors without a branch are faster than what they save, and the best candidate, the
+    /// lowest of equal ones, is the same.
+    #[inline(always)]
+    pub fn fill(&mut self, bins: &Bins<'_>, first: usize, dense: usize) {
+        self.len = 0;
+        match bins {
+            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len(), dense),
+            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len(), dense),
+            Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
+            Bins::Sparse(sparse) => self.fill_sparse(sparse, first),
+        }
+    }
+
+    #[inline(always)]
+    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize, dense: usize) {
+        self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
+        if bins.count_occupied(first, n) * dense >= n - first {
+            return self.fill_all(bins, first, n);
+        }
+        let mut sum = self.missing;
+        for start in (first..n).step_by(64) {
+            let mut bits = bins.occupied(start, n.min(start + 64)) | (start == first) as u64;
+            while bits != 0 {
+                let i = start + bits.trailing_zeros() as usize;
+                self.push(i, bins.at(i), &mut sum);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// A step for every bin.
+    #[inline(always)]
+    fn fill_all(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
+        let len = n - first;
+        self.len = len;
+        for (i, bin) in self.bin[..len].iter_mut().enumerate() {
+            *bin = (first + i) as u32;
+        }
+        match bins {
+            Bins::Wide { gradient, hessian, count } => {
+                prefix_sums(&gradient[first..n], self.missing.gradient, &mut self.gradient[..len]);
+                prefix_sums(&hessian[first..n], self.missing.hessian, &mut self.hessian[..len]);
+                if !count.is_empty() {
+                    prefix_sums(&count[first..n], self.missing.count, &mut self.count[..len]);
+                }
+            }
+            Bins::Packed { bins, counted } => {
+                let start = if first > 0 { bins[0] } else { 0 };
+                prefix_sums(as_numbers(&bins[first..n]), start as i64, &mut self.packed[..len]);
+                let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
+                for i in 0..len {
+                    (gradient[i], hessian[i]) = unpack(packed[i] as u64);
+                }
+                if *counted {
+                    self.count[..len].copy_from_slice(hessian);
+                }
+            }
+            Bins::Rows { .. } | Bins::Sparse(_) => {}
+        }
+    }
+
+    #[inline(always)]
+    fn fill_rows(&mut self, rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, first: usize) {
+        // Bins that are only visited where they are occupied, and left empty again.
+        let mut occupied = [0u64; MAX_BINS.div_ceil(64)];
+        let n = rows.len();
+        for (row, statistic) in rows.iter().zip(&statistics[..n]) {
+            let code = codes[*row as usize] as usize;
+            self.scratch[code] = self.scratch[code].wrapping_add(expand(*statistic));
+            occupied[code / 64] |= 1 << (code % 64);
+        }
+        let mut sum = Sums::default();
+        if first > 0 && occupied[0] & 1 != 0 {
+            sum = sums(std::mem::take(&mut self.scratch[0]), counted);
+            occupied[0] &= !1;
+        }
+        self.missing = sum;
+        occupied[0] |= 1 << first;
+        for (word, mut bits) in occupied.into_iter().enumerate() {
+            while bits != 0 {
+                let code = word * 64 + bits.trailing_zeros() as usize;
+                let bin = std::mem::take(&mut self.scratch[code]);
+                self.push(code, sums(bin, counted), &mut sum);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fill_sparse(&mut self, bins: &SparseBins<'_>, first: usize) {
+        let stored = bins.stored;
+        let default = bins.total - bins.stored_sums();
+        self.missing = match first {
+            0 => Sums::default(),
+            _ if stored.default == 0 => default,
+            _ => bins.at(0),
+        };
+        let mut sum = self.missing;
+        // The words of values below the default, and of those above.
+        let start = (first > 0 && stored.low == 0) as usize;
+        let middle = if stored.default >= first { stored.default - stored.low } else { start };
+        self.push_words(bins, start, middle, stored.default > first, &mut sum);
+        if stored.default >= first && (stored.default == first || default != Sums::default()) {
+            self.push(stored.default, default, &mut sum);
+        }
+        self.push_words(bins, middle, stored.len(), stored.default < first, &mut sum);
+    }
+
+    /// Steps for the words `start .. end` that have any rows; for the first one even so where `forced`.
+    #[inline(always)]
+    fn push_words(&mut self, bins: &SparseBins<'_>, start: usize, end: usize, forced: bool, sum: &mut Sums) {
+        let mut at = start;
+        while at < end {
+            let to = end.min(at + 64);
+            let mut occupied = bins.occupied(at, to) | (forced && at == start) as u64;
+            while occupied != 0 {
+                let word = at + occupied.trailing_zeros() as usize;
+                self.push(bins.stored.code(word), bins.word(word), sum);
+                occupied &= occupied - 1;
+            }
+            at = to;
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, bin: usize, more: Sums, sum: &mut Sums) {
+        *sum = *sum + more;
+        self.bin[self.len] = bin as u32;
+        self.gradient[self.len] = sum.gradient;
+        self.hessian[self.len] = sum.hessian;
+        self.count[self.len] = sum.count;
+        self.len += 1;
+    }
+
+    pub fn at(&self, step: usize) -> Sums {
+        Sums { gradient: self.gradient[step], hessian: self.hessian[step], count: self.count[step] }
+    }
+
+    /// The number of steps that lie before bin `end`.
+    pub fn before(&self, end: usize) -> usize {
+        self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_sums_are_running_sums() {
+        for n in [0usize, 1, 7, 8, 9, 63, 64, 254, 256] {
+            let numbers: Vec<i64> = (0..n as i64).map(|i| ((i * 7919) % 1000 - 500) << (i % 40)).collect();
+            let mut out = vec![0; n];
+            prefix_sums(&numbers, -5, &mut out);
+            let running = numbers.iter().scan(-5i64, |sum, x| {
+                *sum = sum.wrapping_add(*x);
+                Some(*sum)
+            });
+            assert_eq!(out, running.collect::<Vec<i64>>());
+        }
+    }
+}

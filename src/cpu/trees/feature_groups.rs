@@ -1,0 +1,103 @@
+//! Groups of features: those that a fit starts with, and those that come into being while it runs
+//! (statistics of categories and of their combinations). A group has codes, histograms and slots
+//! of its own, so that a tree pays only for the groups that are open in it.
+
+use super::NO_SLOT;
+use super::evaluate_splits::{FeatureShare, Pending};
+use super::needed::of_histogram;
+use std::sync::RwLock;
+use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::steps::{Division, NodeId};
+use taiga_core::quantize::CodedFeature;
+
+/// A group, and the histograms of the tree that grows.
+pub struct Group {
+    /// Its first feature.
+    pub first: usize,
+    /// How its codes are stored.
+    pub plan: Plan,
+    /// Whether its features may split the tree that grows.
+    pub open: bool,
+    /// One for each thread.
+    pub shares: Vec<RwLock<FeatureShare>>,
+    pub pending: Vec<Pending>,
+    /// The slot of each node's histogram.
+    slots: Vec<usize>,
+    pub used_slots: usize,
+    /// How many histograms there is room for, of how many bytes each.
+    pub room: usize,
+    pub histogram_bytes: u64,
+}
+
+/// The group of a feature, and its number inside.
+pub fn group_of(groups: &[Group], feature: usize) -> (usize, usize) {
+    let group = groups.partition_point(|g| g.first <= feature) - 1;
+    (group, feature - groups[group].first)
+}
+
+impl Group {
+    /// Group `index`, of features that are numbered from `first` on.
+    pub fn new(features: &[CodedFeature], plan: Plan, index: usize, first: usize, counted: bool, members: usize) -> Group {
+        let share = |t| RwLock::new(FeatureShare::new(features, &plan, index, first, counted, t, members));
+        let shares = (0..members).map(share).collect();
+        let histogram_bytes = of_histogram(features, &plan, counted);
+        Group { first, open: index == 0, shares, plan, pending: vec![], slots: vec![], used_slots: 0, room: 0, histogram_bytes }
+    }
+
+    /// Forgets the last tree's histograms.
+    pub fn reset(&mut self, open: bool) {
+        self.open = open;
+        self.slots.clear();
+        self.pending.clear();
+        self.used_slots = 0;
+    }
+
+    /// The slot of a node's histogram.
+    pub fn slot(&self, node: NodeId) -> usize {
+        self.slots.get(node as usize).copied().unwrap_or(NO_SLOT)
+    }
+
+    fn set_slot(&mut self, node: NodeId, slot: usize) {
+        if self.slots.len() <= node as usize {
+            self.slots.resize(node as usize + 1, NO_SLOT);
+        }
+        self.slots[node as usize] = slot;
+    }
+
+    /// Partial `partial` will be the histogram of `node`, in a slot of its own.
+    fn sum_alone(&mut self, node: NodeId, partial: usize, packed: bool) {
+        self.pending.push(Pending { partial, smaller: self.used_slots, larger: None, packed: [packed; 2] });
+        self.set_slot(node, self.used_slots);
+        self.used_slots += 1;
+    }
+
+    /// The partials in order are the histograms of `nodes`; `packed`: whether a node's bins can be packed.
+    pub fn open_in(&mut self, nodes: &[NodeId], packed: impl Fn(NodeId) -> bool) {
+        for (partial, node) in nodes.iter().enumerate() {
+            self.sum_alone(*node, partial, packed(*node));
+        }
+    }
+
+    /// Whether both children are summed from their rows: the parent has no histogram here, because
+    /// the group was opened after it was divided.
+    pub fn sums_both(&self, division: &Division) -> bool {
+        self.slot(division.parent) == NO_SLOT
+    }
+
+    /// Gives slots to the children of a division, whose partials start at `partial`; how many it has. `packed`: whether
+    /// a node's bins can be packed.
+    pub fn divide(&mut self, d: &Division, partial: usize, packed: impl Fn(NodeId) -> bool) -> usize {
+        let parent = self.slot(d.parent);
+        if parent == NO_SLOT {
+            self.sum_alone(d.left, partial, packed(d.left));
+            self.sum_alone(d.right, partial + 1, packed(d.right));
+            return 2;
+        }
+        let (smaller, larger) = if d.left_is_smaller { (d.left, d.right) } else { (d.right, d.left) };
+        self.pending.push(Pending { partial, smaller: self.used_slots, larger: Some(parent), packed: [packed(smaller), packed(larger)] });
+        self.set_slot(smaller, self.used_slots);
+        self.set_slot(larger, parent);
+        self.used_slots += 1;
+        1
+    }
+}

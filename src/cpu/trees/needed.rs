@@ -1,0 +1,87 @@
+//! What a fit takes on the CPU, asked for before it is taken.
+
+use super::feature_groups::Group;
+use super::fill::MOST_COLUMN_BYTES;
+use taiga_core::error::Result;
+use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::params::RowSample;
+use taiga_core::learners::boosting::steps::TrainingData;
+use taiga_core::memory;
+use taiga_core::memory::{Reservation, product, sum};
+use taiga_core::quantize::CodedFeature;
+use taiga_core::quantize::exceptions::Exceptions;
+
+/// Reserves what the shards of `threads` threads take, beside what is in `data`: rows and their codes. `replicated`: every
+/// shard has all rows.
+///
+/// # Errors
+/// [`taiga_core::Error::Memory`].
+pub fn shards(
+    data: &TrainingData<'_>,
+    plan: &Plan,
+    exceptions: &[Option<Exceptions>],
+    threads: usize,
+    replicated: bool,
+) -> Result<Reservation> {
+    let (rows, scores) = (data.target.len() as u64, data.scores.len() as u64);
+    let copies = if replicated { threads as u64 } else { 1 };
+    let bagged = data.row_sample != RowSample::None || data.held_out.is_some();
+    // Target, weight, scores and the leaf under each, marks of held-out rows, draws, and two lists of rows.
+    let flags = data.held_out.is_some() as u64 + 4 * data.weight.is_some() as u64 + 4 * bagged as u64;
+    let of_rows = product(&[copies, rows, sum(&[4 + 8 + flags, product(&[6, scores])])]);
+    let strides = plan.layout.blocks.iter().map(|b| b.stride as u64);
+    // The first block has the statistics, which every shard needs.
+    let first = plan.layout.blocks.first().map_or(0, |b| b.stride as u64);
+    let by_row = product(&[rows, strides.sum::<u64>() + (copies - 1) * first]);
+    let columns = product(&[rows, plan.column_codes.len() as u64]);
+    let by_feature = if columns <= MOST_COLUMN_BYTES as u64 { copies * columns } else { 0 };
+    // By row a start, a flag and the words; by feature rows and codes.
+    let listed = plan.sparse[..plan.listed].iter().filter_map(|f| exceptions[f.feature].as_ref());
+    let entries: u64 = listed.map(|e| e.rows.len() as u64).sum();
+    let of_lists = if plan.listed > 0 { 5 * rows + 7 * entries } else { 0 };
+    let partials = product(&[8, threads as u64, plan.partial_bins() as u64]);
+    let more = if scores > 1 { format!(", with {scores} scores a row") } else { String::new() };
+    let less = if scores > 1 {
+        "fit on fewer rows or features, to fewer classes, or lower `permutations`"
+    } else {
+        "fit on fewer rows or features"
+    };
+    memory::reserve(
+        &format!("a fit of {rows} rows and {} features{more}", data.features.len()),
+        sum(&[of_rows, by_row, by_feature, of_lists, partials]),
+        less,
+    )
+}
+
+/// Reserves what the codes of another group of features take in the shards.
+///
+/// # Errors
+/// [`taiga_core::Error::Memory`].
+pub fn group(features: &[CodedFeature], plan: &Plan, rows: usize) -> Result<Reservation> {
+    let strides: u64 = plan.layout.blocks.iter().map(|b| b.stride as u64).sum();
+    memory::reserve(
+        &format!("the codes of {} statistics of categories in {rows} rows", features.len()),
+        product(&[rows as u64, strides]),
+        "lower `max_combination` or `permutations`, or fit on fewer rows",
+    )
+}
+
+/// Bytes of the histogram of one node of a group.
+pub fn of_histogram(features: &[CodedFeature], plan: &Plan, counted: bool) -> u64 {
+    let words = plan.words() * if plan.wide { 2 } else { 1 };
+    let bins: usize = plan.dense_features().map(|(f, _)| features[f].bins()).sum();
+    8 * (bins * if counted { 3 } else { 2 } + words) as u64
+}
+
+/// Checks that there is memory for the histograms of as many nodes as the next search of a group needs.
+///
+/// # Errors
+/// [`taiga_core::Error::Memory`].
+pub fn histograms(group: &Group, features: usize) -> Result<()> {
+    let nodes = group.used_slots;
+    memory::check(
+        &format!("the histograms of {features} features in {nodes} nodes"),
+        product(&[nodes as u64, group.histogram_bytes]),
+        "lower `depth` (or `leaves`) or `bins`",
+    )
+}

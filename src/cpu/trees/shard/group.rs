@@ -1,0 +1,98 @@
+//! The codes of a group in a shard.
+
+use super::Partial;
+pub(crate) use crate::trees::codes::{BlockLayout, CodeBlock, Columns, Layout};
+use crate::trees::partition::FeatureCodes;
+use crate::trees::presorted::Sorted;
+use crate::trees::sparse_features::SparseRows;
+use std::ops::Range;
+use taiga_core::error::Result;
+use taiga_core::learners::boosting::layout::{Home, Plan};
+
+/// The codes of a group's features for a shard's rows, and what is summed over them.
+pub struct ShardGroup {
+    pub blocks: Vec<CodeBlock>,
+    /// The codes by feature, where memory allows: parting rows by them reads a sixteenth of the
+    /// memory.
+    pub columns: Option<Columns>,
+    /// The features that are listed.
+    pub sparse: Option<SparseRows>,
+    /// The rows of a small table.
+    pub sorted: Option<Sorted>,
+    /// The columns that are summed here: all, or where every shard has all rows those of its thread.
+    pub own: Range<usize>,
+    pub partials: Vec<Partial>,
+    pub(super) spare: Vec<Partial>,
+}
+
+impl ShardGroup {
+    /// Room for the codes of `rows` rows; `columns`: also by column. `part`: of as many equal parts of the columns the
+    /// one that is summed here, for which all are there by column.
+    pub fn new(layout: &Layout, rows: usize, columns: bool, part: (usize, usize)) -> Result<ShardGroup> {
+        let features = layout.blocks.last().map_or(0, |b| b.features.end);
+        let own = features * part.0 / part.1..features * (part.0 + 1) / part.1;
+        // The first block has the statistics.
+        let wanted = |b: &BlockLayout| b.features.start == 0 || (b.features.start < own.end && own.start < b.features.end);
+        Ok(ShardGroup {
+            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, if wanted(b) { rows } else { 0 })).collect::<Result<_>>()?,
+            columns: columns.then(|| Columns::new(features, rows)).transpose()?,
+            sparse: None,
+            sorted: None,
+            own,
+            partials: vec![],
+            spare: vec![],
+        })
+    }
+
+    /// Sets the codes of a column for the rows from `start` on.
+    pub fn set_codes(&mut self, layout: &Layout, column: usize, start: usize, codes: &[u8]) {
+        let (b, at) = layout.place(column);
+        let block = &mut self.blocks[b];
+        if let Some(out) = block.bytes.as_mut_slice().get_mut(start * block.stride + at..) {
+            out.iter_mut().step_by(block.stride).zip(codes).for_each(|(o, c)| *o = *c);
+        }
+        if let Some(columns) = &mut self.columns {
+            columns.feature_mut(column)[start..start + codes.len()].copy_from_slice(codes);
+        }
+    }
+
+    /// The codes of a column.
+    pub(super) fn column(&self, layout: &Layout, column: usize) -> FeatureCodes<'_> {
+        match &self.columns {
+            Some(columns) => FeatureCodes { bytes: columns.feature(column), stride: 1 },
+            None => {
+                let (block, at) = layout.place(column);
+                self.blocks[block].feature(at)
+            }
+        }
+    }
+
+    /// The code of a feature (counted inside the group) in a row.
+    pub(super) fn code(&self, plan: &Plan, feature: usize, row: usize) -> u8 {
+        let of_column = |column: usize| {
+            if let Some(columns) = &self.columns {
+                return columns.feature(column)[row];
+            }
+            let (block, at) = plan.layout.place(column);
+            self.blocks[block].code(row, at)
+        };
+        match (plan.homes[feature], &self.sparse) {
+            (Home::Column(column), _) => of_column(column),
+            (Home::Sparse(k), sparse) => match (plan.sparse[k].column, sparse) {
+                (Some((column, _)), _) => plan.sparse[k].code_of(of_column(column)),
+                (None, Some(sparse)) => sparse.code(k, row),
+                (None, None) => plan.sparse[k].stored.default as u8,
+            },
+        }
+    }
+
+    /// Frees everything.
+    pub fn clear(&mut self) {
+        *self = ShardGroup { blocks: vec![], columns: None, sparse: None, sorted: None, own: 0..0, partials: vec![], spare: vec![] };
+    }
+
+    /// Makes the partial histograms of the last step free for use.
+    pub(super) fn recycle(&mut self) {
+        self.spare.append(&mut self.partials);
+    }
+}

@@ -1,0 +1,314 @@
+//! The words of sparse features in all nodes: merged, subtracted, and searched.
+//!
+//! A word keeps its packed form in every node where no sparse feature has more rows off its default
+//! than a packed bin can hold; else it is two numbers. Features with one word, flags above all, are searched many
+//! at a time.
+
+use super::bins::{Place, SparseBins};
+use super::evaluate_splits::{Found, Pending, best_of, split_pair};
+use super::gradient_quantizer::Plane;
+use super::histogram::unpack;
+use super::shard::Shard;
+use super::split_scores::{Context, first_largest, plain, plain_scores, score};
+use multiversion::multiversion;
+use std::ops::Range;
+use taiga_core::learners::boosting::layout::{Plan, SparseFeature, Stored};
+use taiga_core::learners::boosting::steps::{Candidate, SearchNode};
+use taiga_core::quantize::CodedFeature;
+use taiga_core::tree::split::{SplitRules, Sums};
+
+/// What a sparse feature costs a search beside its words, in words.
+const FEATURE_COST: usize = 16;
+
+/// The sparse features of one thread, with their words in every slot: for each slot, for each
+/// plane, the words of all features; where they are wide, their upper halves, then their lower ones.
+pub struct WordShare {
+    group: usize,
+    counted: bool,
+    /// Those with more than one candidate, ascending.
+    pub several: Vec<SparseFeature>,
+    /// Those with one border, one word and nothing missing, ascending.
+    single: Vec<Single>,
+    /// The words that are this share's.
+    range: Range<usize>,
+    /// Those of `range` that are in the shards' lists.
+    listed: Range<usize>,
+    /// Those that are in shared columns.
+    bundled: Vec<Stretch>,
+    /// The number of words of listed features over all shares.
+    listed_words: usize,
+    wide: bool,
+    planes: Vec<Plane>,
+    slots: Vec<u64>,
+}
+
+/// A feature with one word.
+struct Single {
+    /// Counted over all groups.
+    feature: u32,
+    /// The word's place in this share.
+    word: u32,
+    /// Whether the word's rows go left.
+    left: bool,
+}
+
+/// Words that follow each other in a column.
+struct Stretch {
+    column: usize,
+    codes: Range<usize>,
+    /// The first word's place in this share.
+    word: usize,
+}
+
+impl WordShare {
+    /// Member `index`'s part of `members`. `first`: the group's first feature.
+    pub fn new(
+        features: &[CodedFeature],
+        plan: &Plan,
+        group: usize,
+        first: usize,
+        counted: bool,
+        index: usize,
+        members: usize,
+    ) -> WordShare {
+        let cost = |upto: usize| upto * FEATURE_COST + plan.sparse.get(upto).map_or(plan.words(), |s| s.word);
+        let bound = |index: usize| {
+            let wanted = cost(plan.sparse.len()) * index / members;
+            (0..plan.sparse.len()).collect::<Vec<_>>().partition_point(|k| cost(*k) < wanted)
+        };
+        let own = &plan.sparse[bound(index)..if index + 1 == members { plan.sparse.len() } else { bound(index + 1) }];
+        let range = own.first().map_or(0, |s| s.word)..own.last().map_or(0, |s| s.words().end);
+        let mut share = WordShare {
+            group,
+            counted,
+            several: vec![],
+            single: vec![],
+            listed: range.start.min(plan.listed_words)..range.end.min(plan.listed_words),
+            range: range.clone(),
+            bundled: vec![],
+            listed_words: plan.listed_words,
+            wide: plan.wide,
+            planes: vec![],
+            slots: vec![],
+        };
+        for s in own {
+            let feature = &features[s.feature];
+            let word = s.word - range.start;
+            if let Some((column, start)) = s.column {
+                let codes = start..start + s.stored.len();
+                match share.bundled.last_mut() {
+                    Some(last) if last.column == column && last.codes.end == start => last.codes.end = codes.end,
+                    _ => share.bundled.push(Stretch { column, codes, word }),
+                }
+            }
+            // Of two values one is the default, and no row is missing.
+            let two = feature.borders.len() == 1 && s.stored.len() == 1 && s.stored.default >= feature.first();
+            if two {
+                let left = s.stored.default > feature.first();
+                share.single.push(Single { feature: (first + s.feature) as u32, word: word as u32, left });
+            } else {
+                share.several.push(SparseFeature { word, ..s.clone() });
+            }
+        }
+        share.single.sort_unstable_by_key(|s| s.feature);
+        share.several.sort_unstable_by_key(|s| s.feature);
+        share
+    }
+
+    fn slot_size(&self) -> usize {
+        self.range.len() * self.planes.len() * if self.wide { 2 } else { 1 }
+    }
+
+    fn slot(&self, slot: usize) -> &[u64] {
+        &self.slots[slot * self.slot_size()..][..self.slot_size()]
+    }
+
+    /// The words of `several[k]` at a place.
+    pub fn bins(&self, k: usize, slot: usize, total: Sums) -> SparseBins<'_> {
+        let feature = &self.several[k];
+        SparseBins {
+            words: &self.slot(slot)[feature.word..],
+            stride: self.range.len(),
+            planes: &self.planes,
+            counted: self.counted,
+            wide: self.wide,
+            stored: feature.stored,
+            total,
+        }
+    }
+
+    /// Sums what is pending, for `slots` slots in all.
+    pub fn merge(&mut self, pending: &[Pending], slots: usize, shards: &[&Shard], planes: &[Plane]) {
+        if self.range.is_empty() {
+            return;
+        }
+        self.planes = planes.to_vec();
+        let size = self.slot_size();
+        if self.slots.len() < slots * size {
+            self.slots.resize(slots * size, 0);
+        }
+        let mut slots = std::mem::take(&mut self.slots);
+        for p in pending {
+            let smaller = &mut slots[p.smaller * size..][..size];
+            smaller.fill(0);
+            for (plane, words) in smaller.chunks_exact_mut(size / planes.len()).enumerate() {
+                for group in shards.iter().map(|s| &s.groups[self.group]) {
+                    for listed in group.partial_words(p.partial, planes.len(), plane, self.listed_words) {
+                        self.add(words, 0, &listed[self.listed.clone()]);
+                    }
+                    for s in &self.bundled {
+                        let merge = |bins: &[u64]| self.add(words, s.word, &bins[s.codes.clone()]);
+                        group.partial_bins(p.partial, planes.len(), plane, s.column, s.codes.end, merge);
+                    }
+                }
+            }
+            if let Some(larger) = p.larger {
+                let (larger, smaller) = split_pair(&mut slots, larger * size, p.smaller * size, size);
+                subtract(larger, smaller);
+            }
+        }
+        self.slots = slots;
+    }
+
+    /// Adds packed bins to a plane's words from word `start` on.
+    fn add(&self, words: &mut [u64], start: usize, bins: &[u64]) {
+        let n = bins.len();
+        if self.wide {
+            let (upper, lower) = words.split_at_mut(self.range.len());
+            add_wide(&mut upper[start..start + n], &mut lower[start..start + n], bins);
+        } else {
+            add(&mut words[start..start + n], bins);
+        }
+    }
+
+    /// The sums of a feature's word.
+    fn word(&self, slot: &[u64], word: usize, total: Sums) -> Sums {
+        // Of the codes only their number counts.
+        let stored = Stored { default: 0, low: 1, bins: 2 };
+        let (planes, counted, wide) = (&self.planes, self.counted, self.wide);
+        SparseBins { words: &slot[word..], stride: self.range.len(), planes, counted, wide, stored, total }.word(0)
+    }
+
+    /// The sums left of the one border of a feature with one word.
+    fn left(&self, single: &Single, slot: &[u64], total: Sums) -> Sums {
+        let sums = self.word(slot, single.word as usize, total);
+        if single.left { sums } else { total - sums }
+    }
+
+    /// The sums left of a candidate in a node, if its feature is one of those with one word.
+    pub fn left_sums(&self, place: &Place<'_>, candidate: &Candidate) -> Option<Sums> {
+        let at = self.single.binary_search_by_key(&candidate.feature, |s| s.feature).ok()?;
+        let Place::Slot { slot, total } = *place else { return None };
+        Some(self.left(&self.single[at], self.slot(slot), total))
+    }
+
+    /// The best split of each node among the features with one word, where it is better than what
+    /// was found.
+    pub fn find_splits(&self, nodes: &[SearchNode], places: &[Place<'_>], rules: &SplitRules, found: &mut [Option<Found>]) {
+        let mut scratch = Scores::default();
+        for (i, node) in nodes.iter().enumerate() {
+            let Place::Slot { slot, total } = places[i] else { continue };
+            if self.single.is_empty() {
+                return;
+            }
+            let words = self.slot(slot);
+            self.scores(words, node, rules, f64::NEG_INFINITY, &mut scratch);
+            let (largest, k) = self.first_allowed(&scratch.scores, node);
+            let parent = rules.node_score(node.sums, node.bounds);
+            let candidate = Candidate { feature: self.single[k].feature, border: 0, missing_left: true, gain: largest - parent };
+            if candidate.gain > rules.min_gain {
+                let left = self.left(&self.single[k], words, total);
+                found[i] = best_of(found[i], Some(Found { candidate, left, subset: None }));
+            }
+        }
+    }
+
+    /// The split with the largest gain summed over the nodes among the features with one word.
+    pub fn find_level_split(&self, nodes: &[SearchNode], places: &[Place<'_>], rules: &SplitRules, parents: &[f64]) -> Option<Candidate> {
+        let node = nodes.first().filter(|_| !self.single.is_empty())?;
+        let mut scratch = Scores::default();
+        let mut sums = vec![0.0; self.single.len()];
+        for (i, node) in nodes.iter().enumerate() {
+            let Place::Slot { slot, .. } = places[i] else { continue };
+            self.scores(self.slot(slot), node, rules, parents[i], &mut scratch);
+            sums.iter_mut().zip(&scratch.scores).for_each(|(sum, score)| *sum += score);
+        }
+        let (largest, k) = self.first_allowed(&sums, node);
+        let gain = largest - parents.iter().sum::<f64>();
+        (gain > rules.min_gain).then_some(Candidate { feature: self.single[k].feature, border: 0, missing_left: true, gain })
+    }
+
+    /// The score of each feature's candidate in a node. Which side a word is on changes none: the
+    /// sums of a score are of one term a side.
+    fn scores(&self, words: &[u64], node: &SearchNode, rules: &SplitRules, too_small: f64, scratch: &mut Scores) {
+        scratch.scores.resize(self.single.len(), 0.0);
+        if plain(rules) && self.planes == [Plane::Both] {
+            let lower = if self.wide { &words[self.range.len()..] } else { &[] };
+            return plain_scores_of(&self.single, words, lower, node.sums, rules, too_small, scratch);
+        }
+        for (single, out) in self.single.iter().zip(&mut scratch.scores) {
+            let direction = rules.monotone.get(single.feature as usize).copied().unwrap_or(0);
+            let context = Context { rules, total: node.sums, bounds: node.bounds, direction, too_small };
+            *out = score(self.left(single, words, node.sums), &context);
+        }
+    }
+
+    /// The largest score of the features that may split a node, and the first that has it.
+    fn first_allowed(&self, scores: &[f64], node: &SearchNode) -> (f64, usize) {
+        let Some(allowed) = &node.features else { return first_largest(scores) };
+        let mut best = (f64::NEG_INFINITY, 0);
+        let mut allowed = allowed.iter().copied().peekable();
+        for (k, (single, score)) in self.single.iter().zip(scores).enumerate() {
+            while allowed.next_if(|f| *f < single.feature).is_some() {}
+            if allowed.peek() == Some(&single.feature) && *score > best.0 {
+                best = (*score, k);
+            }
+        }
+        best
+    }
+}
+
+/// What is computed for many features at once.
+#[derive(Default)]
+struct Scores {
+    gradient: Vec<i64>,
+    hessian: Vec<i64>,
+    scores: Vec<f64>,
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn plain_scores_of(single: &[Single], words: &[u64], lower: &[u64], total: Sums, rules: &SplitRules, too_small: f64, scratch: &mut Scores) {
+    let n = single.len();
+    scratch.gradient.resize(n, 0);
+    scratch.hessian.resize(n, 0);
+    for (single, (gradient, hessian)) in single.iter().zip(scratch.gradient.iter_mut().zip(&mut scratch.hessian)) {
+        let word = single.word as usize;
+        (*gradient, *hessian) = if lower.is_empty() { unpack(words[word]) } else { (words[word] as i64, lower[word] as i64) };
+    }
+    plain_scores(&scratch.gradient, &scratch.hessian, Sums::default(), total, rules, too_small, &mut scratch.scores);
+}
+
+/// `a[i] += b[i]`; packed numbers may pass through the sign bit.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn add(a: &mut [u64], b: &[u64]) {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = a.wrapping_add(*b);
+    }
+}
+
+/// Adds the halves of packed bins.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn add_wide(upper: &mut [u64], lower: &mut [u64], bins: &[u64]) {
+    for ((upper, lower), bin) in upper.iter_mut().zip(lower).zip(bins) {
+        *upper = upper.wrapping_add(((*bin as i64) >> 32) as u64);
+        *lower = lower.wrapping_add(*bin & 0xffff_ffff);
+    }
+}
+
+/// `a[i] -= b[i]`
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn subtract(a: &mut [u64], b: &[u64]) {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = a.wrapping_sub(*b);
+    }
+}

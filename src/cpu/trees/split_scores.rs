@@ -1,0 +1,120 @@
+//! What candidates are worth: many at a time, by the formula of [`taiga_core::tree::split`].
+
+use super::bins::{LANES, MAX_BINS, Steps};
+use taiga_core::tree::split::{SplitRules, Sums};
+
+/// What all candidates of one node and feature share.
+pub struct Context<'a> {
+    pub rules: &'a SplitRules,
+    pub total: Sums,
+    pub bounds: (f64, f64),
+    pub direction: i8,
+    /// The score of a candidate with a child that is too small, unless [`SplitRules::level_limits`] forbid it.
+    pub too_small: f64,
+}
+
+/// Whether neither l1 nor counts nor monotone constraints play.
+#[inline(always)]
+pub fn plain(rules: &SplitRules) -> bool {
+    rules.monotone.is_empty() && rules.l1 == 0.0 && rules.min_data_in_leaf == 0 && !rules.level_limits
+}
+
+/// Scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
+/// the left: the sum of both children's scores. What follows in `out` has no meaning.
+#[inline(always)]
+pub fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
+    if plain(c.rules) {
+        let n = n.next_multiple_of(LANES);
+        plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, c.too_small, &mut out[..n]);
+    } else {
+        for (i, o) in out[..n].iter_mut().enumerate() {
+            *o = score(steps.at(i) - missing, c);
+        }
+    }
+}
+
+/// One candidate's score, with every rule: the definition.
+pub fn score(left: Sums, c: &Context<'_>) -> f64 {
+    let rules = c.rules;
+    let right = c.total - left;
+    let ((gl, hl), (gr, hr)) = (rules.values(left), rules.values(right));
+    let large = |s: Sums, h: f64| {
+        s.hessian > 0 && h >= rules.min_child_weight && (rules.min_data_in_leaf == 0 || s.count >= rules.min_data_in_leaf)
+    };
+    if !large(left, hl) || !large(right, hr) {
+        // A node whose rows all go to one side is not divided.
+        let divided = left.count > 0 && right.count > 0;
+        return if rules.level_limits && divided { f64::NEG_INFINITY } else { c.too_small };
+    }
+    if rules.monotone.is_empty() {
+        let (tl, tr) = (taiga_core::tree::split::soft_threshold(gl, rules.l1), taiga_core::tree::split::soft_threshold(gr, rules.l1));
+        let (dl, dr) = (hl + rules.l2, hr + rules.l2);
+        return (tl * tl * dr + tr * tr * dl) / (dl * dr);
+    }
+    let (wl, wr) = (rules.leaf_value(gl, hl, c.bounds), rules.leaf_value(gr, hr, c.bounds));
+    if (wr - wl) * (c.direction as f64) < 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    rules.leaf_score(gl, hl, wl) + rules.leaf_score(gr, hr, wr)
+}
+
+/// [`score`] for many candidates at once, under [`plain`] rules.
+#[inline(always)]
+pub fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
+    let n = out.len();
+    let (gradient, hessian) = (&gradient[..n], &hessian[..n]);
+    let (sg, sh, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l2, rules.min_child_weight);
+    for i in 0..n {
+        let (gl, hl) = (gradient[i] - missing.gradient, hessian[i] - missing.hessian);
+        let (gr, hr) = (total.gradient - gl, total.hessian - hl);
+        let some = (hl > 0) & (hr > 0);
+        let (gl, hl, gr, hr) = (gl as f64 * sg, hl as f64 * sh, gr as f64 * sg, hr as f64 * sh);
+        let (dl, dr) = (hl + l2, hr + l2);
+        let v = (gl * gl * dr + gr * gr * dl) / (dl * dr);
+        out[i] = if some & (hl >= least) & (hr >= least) { v } else { too_small };
+    }
+}
+
+/// The largest score.
+#[inline(always)]
+pub fn largest(scores: &[f64]) -> f64 {
+    const LANES: usize = 16;
+    let mut lanes = [f64::NEG_INFINITY; LANES];
+    let chunks = scores.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for i in 0..LANES {
+            lanes[i] = if chunk[i] > lanes[i] { chunk[i] } else { lanes[i] };
+        }
+    }
+    lanes.iter().chain(rest).fold(f64::NEG_INFINITY, |a, b| if *b > a { *b } else { a })
+}
+
+/// The largest score and the first place that has it.
+#[inline(always)]
+pub fn first_largest(scores: &[f64]) -> (f64, usize) {
+    let largest = largest(scores);
+    (largest, scores.iter().position(|s| *s == largest).unwrap_or(0))
+}
+
+/// Adds each step's score to the candidates from its bin up to the next step's.
+#[inline(always)]
+pub fn add_steps(sums: &mut [f64], scores: &[f64], steps: &Steps, first: usize) {
+    if scores.len() == sums.len() {
+        return add(sums, scores);
+    }
+    for (i, score) in scores.iter().enumerate() {
+        let end = if i + 1 < scores.len() { steps.bin[i + 1] as usize - first } else { sums.len() };
+        for s in &mut sums[steps.bin[i] as usize - first..end] {
+            *s += score;
+        }
+    }
+}
+
+/// `a[i] += b[i]`
+#[inline(always)]
+fn add(a: &mut [f64], b: &[f64]) {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a += b;
+    }
+}

@@ -1,0 +1,201 @@
+//! A statistic's sums on the GPU.
+
+use super::scan::{Keys, Mode, Written, scan};
+use super::{DeviceCodes, ENCODING, bits_below, each_row, upload};
+use crate::columns::stats::pointer;
+use crate::launch;
+use crate::runtime::Queue;
+use crate::runtime::sort::Pairs;
+use cudarc::driver::{CudaSlice, DeviceRepr};
+use taiga_core::encoding::group::Smoothing;
+use taiga_core::encoding::statistic::{AnyStatistic, Moments, Sums};
+use taiga_core::encoding::target::{TargetParams, smoothing_of};
+use taiga_core::error::{Error, Result};
+use taiga_kernels::algorithms;
+
+/// How sums are kept: the kinds of `taiga_scan_categories`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Flags that ride in the uppermost bit of the row's number.
+    Packed,
+    Whole,
+    Real,
+    Full,
+}
+
+impl Form {
+    pub fn bytes(self) -> usize {
+        match self {
+            Form::Packed => 8,
+            Form::Whole => 16,
+            Form::Real => 32,
+            Form::Full => 48,
+        }
+    }
+
+    /// A sum as the kernels lay it out: rows or weights, targets, squares.
+    fn parse(self, bytes: &[u8]) -> [i128; 3] {
+        let i64_at = |i: usize| bytes[i..].first_chunk().map_or(0, |b| i64::from_ne_bytes(*b)) as i128;
+        let i128_at = |i: usize| bytes[i..].first_chunk().map_or(0, |b| i128::from_ne_bytes(*b));
+        match self {
+            Form::Packed => {
+                let both = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
+                [(both as u32).into(), (both >> 32) as i128, 0]
+            }
+            Form::Whole => [i64_at(8), i64_at(0), 0],
+            Form::Real => [i64_at(16), i128_at(0), 0],
+            Form::Full => [i128_at(0), i128_at(16), i128_at(32)],
+        }
+    }
+}
+
+macro_rules! named {
+    ($prefix:literal, $form:expr) => {
+        match $form {
+            Form::Packed => concat!($prefix, "_flags"),
+            Form::Whole => concat!($prefix, "_whole"),
+            Form::Real => concat!($prefix, "_real"),
+            Form::Full => concat!($prefix, "_full"),
+        }
+    };
+}
+
+pub(crate) use named;
+
+/// `Columns` and `Smoothing` as arguments of kernels.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Argument<T>(pub T);
+
+// SAFETY: the same layout as the kernels' own, of numbers and device pointers.
+unsafe impl DeviceRepr for Argument<algorithms::Columns> {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for Argument<algorithms::Smoothing> {}
+
+impl From<&Smoothing> for Argument<algorithms::Smoothing> {
+    fn from(s: &Smoothing) -> Self {
+        Argument(algorithms::Smoothing {
+            weight: s.weight.unwrap_or(0.0),
+            prior: s.prior,
+            variance: s.variance,
+            centre: s.centre,
+            scale: s.scale,
+            weight_scale: s.weight_scale,
+            automatic: s.weight.is_none() as u64,
+        })
+    }
+}
+
+/// A statistic on the GPU.
+pub struct DeviceStatistic<'a> {
+    host: AnyStatistic<'a>,
+    pub form: Form,
+    pub columns: Argument<algorithms::Columns>,
+    units: (f64, f64),
+    centre: f64,
+    flags: Option<CudaSlice<u8>>,
+    _numbers: Vec<CudaSlice<f64>>,
+}
+
+impl<'a> DeviceStatistic<'a> {
+    /// `packed`: flags may ride in the rows' numbers.
+    pub fn new(queue: &Queue, host: AnyStatistic<'a>, rows: usize, packed: bool) -> Result<Self> {
+        let parts = host.parts();
+        let mut columns = algorithms::Columns {
+            scale: parts.scale,
+            weight_scale: parts.weight_scale,
+            centre: parts.centre,
+            distance_scale: parts.distance_scale,
+            ..Default::default()
+        };
+        let mut numbers = vec![];
+        for (values, place) in [(parts.values, &mut columns.values), (parts.weight, &mut columns.weight)] {
+            if let Some(values) = values {
+                let slice = upload(queue, "the target", values)?;
+                *place = pointer(queue, &slice);
+                numbers.push(slice);
+            }
+        }
+        let flags = parts.flags.map(|flags| upload(queue, "the target", flags)).transpose()?;
+        let form = match parts.kind {
+            Sums::Whole if flags.is_some() && packed && rows < 1 << 31 => Form::Packed,
+            Sums::Whole => Form::Whole,
+            Sums::Real => Form::Real,
+            Sums::Full => Form::Full,
+        };
+        if let (Form::Whole, Some(flags)) = (form, &flags) {
+            columns.flags = pointer(queue, flags);
+        }
+        let (units, centre) = ((parts.scale, parts.weight_scale), parts.centre);
+        Ok(DeviceStatistic { host, form, columns: Argument(columns), units, centre, flags, _numbers: numbers })
+    }
+
+    /// The flags that ride in the rows' numbers; a null pointer for none.
+    pub fn packed_flags(&self, queue: &Queue) -> u64 {
+        self.flags.as_ref().filter(|_| self.form == Form::Packed).map_or(0, |flags| pointer(queue, flags))
+    }
+
+    /// The sums that blocks wrote, added by groups of `each`.
+    pub fn added(&self, queue: &Queue, sums: &CudaSlice<u8>, each: usize) -> Result<Vec<[i128; 3]>> {
+        let bytes = queue.read(sums)?;
+        let add = |a: [i128; 3], b: [i128; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+        let group = |group: &[u8]| group.chunks_exact(self.form.bytes()).map(|s| self.form.parse(s)).fold([0; 3], add);
+        Ok(bytes.chunks_exact(each * self.form.bytes()).map(group).collect())
+    }
+
+    /// Σ over all rows.
+    pub fn total(&self, queue: &Queue, rows: usize) -> Result<[i128; 3]> {
+        let kernel = queue.gpu().kernel(ENCODING, named!("total", self.form))?;
+        let config = each_row(queue, rows);
+        let mut out = queue.alloc::<u8>("sums", config.grid_dim.0 as usize * self.form.bytes())?;
+        let (n, flags) = (rows as u64, self.packed_flags(queue));
+        // SAFETY: the arguments are those of `total_*`; the columns have `n` rows, and each block writes a sum.
+        unsafe { launch!(queue, kernel, config; &self.columns, &n, &flags, &mut out) }?;
+        Ok(self.added(queue, &out, config.grid_dim.0 as usize)?[0])
+    }
+
+    pub fn smoothing(&self, sums: [i128; 3], params: &TargetParams) -> (Moments, Smoothing) {
+        let m = self.host.read(sums);
+        (m, smoothing_of(m, self.units, self.centre, params))
+    }
+
+    /// The sum of each cell: of each category, or of each category and fold.
+    pub fn cells(&self, queue: &Queue, codes: &DeviceCodes, folds: Option<&DeviceCodes>) -> Result<CudaSlice<u8>> {
+        let count = folds.map_or(1, |f| f.categories);
+        let cells = codes.categories.saturating_mul(count);
+        if cells > u32::MAX as usize {
+            let message = format!("{} categories times {count} folds are more sums than fit", codes.categories);
+            return Err(Error::device_memory(queue.gpu().number(), message));
+        }
+        queue.check_memory("the sums of categories", (cells * self.form.bytes()) as u64)?;
+        let sums = queue.zeros::<u8>("the sums of categories", cells * self.form.bytes())?;
+        let kernel = queue.gpu().kernel(ENCODING, "cell_keys")?;
+        let n = codes.rows;
+        let mut from: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
+        let (rows, folds_pointer, of) = (n as u64, folds.map_or(0, |f| pointer(queue, &f.codes)), count as u32);
+        let flags = self.packed_flags(queue);
+        // SAFETY: the arguments are those of `cell_keys`, all of `n` rows.
+        unsafe { launch!(queue, kernel, each_row(queue, n); &rows, &codes.codes, &folds_pointer, &of, &flags, &mut from.0, &mut from.1) }?;
+        let mut to: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
+        queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..bits_below(cells as u64))?;
+        drop(from);
+        let written = Written { sums: pointer(queue, &sums), ..Default::default() };
+        // SAFETY: `n` keys and rows, all keys below the number of cells.
+        unsafe {
+            let keys = Keys::Narrow(&to.0);
+            scan(queue, self.form as u32, keys, &to.1, n, &self.columns.0, &Default::default(), Mode::Totals, written)?;
+        }
+        Ok(sums)
+    }
+
+    /// The value of each category from all its rows.
+    pub fn category_values(&self, queue: &Queue, codes: &DeviceCodes, smoothing: &Smoothing) -> Result<CudaSlice<f64>> {
+        let sums = self.cells(queue, codes, None)?;
+        let kernel = queue.gpu().kernel(ENCODING, named!("category_values", self.form))?;
+        let mut values = queue.alloc::<f64>("the values of categories", codes.categories)?;
+        let (n, smoothing) = (codes.categories as u64, Argument::from(smoothing));
+        // SAFETY: the arguments are those of `category_values_*`, with a sum and a value for each category.
+        unsafe { launch!(queue, kernel, each_row(queue, codes.categories); &self.columns, &sums, &n, &smoothing, &mut values) }?;
+        Ok(values)
+    }
+}

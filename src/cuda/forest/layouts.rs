@@ -1,0 +1,127 @@
+//! The tables of the kernels of forests: twins of `kernels/forest/table.cuh` and of those beside it.
+
+use crate::runtime::queue::Queue;
+use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
+
+/// No node, no code, no table.
+pub const NONE: u32 = u32::MAX;
+
+/// `CATEGORICAL`, beside a feature's first code.
+pub const CATEGORICAL: u8 = 2;
+
+/// Codes of one byte: so many bins.
+pub const BINS: usize = 256;
+
+/// Twin of `Sums`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sums {
+    pub sum: i64,
+    pub weight: u64,
+    pub count: u64,
+}
+
+/// Twin of `Node`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Node {
+    pub key: u64,
+    pub begin: u64,
+    pub rows: u64,
+    pub total: Sums,
+    pub left: Sums,
+    pub score: f64,
+    pub threshold: f64,
+    pub tree: u32,
+    pub feature: u32,
+    pub left_code: u32,
+    pub right_code: u32,
+    pub missing_left: u32,
+    pub children: u32,
+}
+
+/// Twin of `Fit`: addresses and numbers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fit {
+    pub codes: u64,
+    pub ranks: u64,
+    pub bins: u64,
+    pub first: u64,
+    pub nodes: u64,
+    pub lanes: u64,
+    pub sets: u64,
+    pub next_node: u64,
+    pub lists: [u64; 3],
+    pub counts: u64,
+    pub rows: u64,
+    pub min_data: u64,
+    pub min_gain: f64,
+    pub tree_weights: u64,
+    pub classes: u64,
+    pub values: u64,
+    pub levels: u64,
+    pub weights: u64,
+    pub logs: u64,
+    pub log_count: u64,
+    pub distinct: u64,
+    pub distinct_starts: u64,
+    pub unit: f64,
+    pub features: u32,
+    pub drawn: u32,
+    pub few: u32,
+    pub many: u32,
+    pub deeper: u32,
+    pub class_count: u32,
+    pub criterion: u32,
+    pub kind: u32,
+}
+
+/// Twin of `Segment`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Segment {
+    pub offset: u64,
+    pub at: u32,
+    pub feature: u32,
+    pub order: u32,
+    pub ranks: u32,
+}
+
+/// Twin of `Best`, which only kernels read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Best {
+    score: f64,
+    threshold: f64,
+    left: Sums,
+    codes: [u32; 4],
+    varies: u32,
+    unused: u32,
+}
+
+/// Twin of `Step`, likewise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step([u32; 4]);
+
+// SAFETY: plain numbers in C's layout, which is the kernels' own.
+unsafe impl DeviceRepr for Node {}
+// SAFETY: likewise.
+unsafe impl DeviceRepr for Fit {}
+// SAFETY: likewise.
+unsafe impl DeviceRepr for Segment {}
+// SAFETY: likewise.
+unsafe impl DeviceRepr for Best {}
+// SAFETY: likewise.
+unsafe impl DeviceRepr for Step {}
+
+/// Where a slice lies.
+pub fn address<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {
+    slice.device_ptr(queue.stream()).0
+}
+
+/// The same, 0 where there is none.
+pub fn address_of<T>(queue: &Queue, slice: Option<&CudaSlice<T>>) -> u64 {
+    slice.map_or(0, |s| address(queue, s))
+}

@@ -1,0 +1,312 @@
+//! Random forests on the GPU: many trees at a time, level by level. The trees are those of the CPU, byte for byte: all sums
+//! are integers, splits are scored by the same formula in f64, and random choices are keyed by the node.
+//!
+//! ```text
+//! codes ─► rows of 32 codes ─► for as many trees as there is room: draw rows ─► levels ─► nodes, downloaded once ─► trees
+//!                                                                                  │               rows out of bag ─► sums
+//!                                                                                  └ one number of nodes a level
+//! ```
+//!
+//! - [`table`]: what all trees share; [`tables`]: the kernels' own types.
+//! - [`bins`]: nodes searched by counting rows by code; [`segments`]: by sorting them, for what counts don't cover.
+//! - [`tree`]: from nodes to a tree, where `leaves` are limited by taking the best ones first.
+//! - [`oob`]: predictions of rows out of bag; [`apply`]: a forest applied.
+
+mod bins;
+pub(crate) mod layouts;
+mod oob;
+mod segments;
+mod table;
+mod tree;
+
+use self::layouts::{Fit, NONE, Node, Step, Sums, address, address_of};
+use super::columns::target_encode::each_row;
+use super::runtime::column::bytes_of_mut;
+use super::runtime::device::{Gpu, Image};
+use super::runtime::memory;
+use super::runtime::queue::{Queue, grid};
+use crate::launch;
+use cudarc::driver::CudaSlice;
+use table::Table;
+use taiga_core::error::{Error, Result};
+use taiga_core::learners::forest::codes::Code;
+use taiga_core::learners::forest::growing::{Part, root_key};
+use taiga_core::learners::forest::params::Splitter;
+use taiga_core::learners::forest::steps::{Grown, Targets, Work};
+use taiga_core::numerics::random::{Purpose, Random};
+
+/// `kernels/forest.cu`.
+pub(crate) const FOREST: Image = Image { name: "forest", bytes: taiga_kernels::images::forest };
+
+/// Rows of a tile of a node with many rows.
+const TILE: usize = 8192;
+/// The most features: their draws are kept in shared memory.
+pub const MOST_FEATURES: usize = 4096;
+/// The most classes: their weights are.
+pub const MOST_CLASSES: usize = 255;
+
+/// The nodes of a level, and the rows' buffers.
+struct Level {
+    lists: [u64; 3],
+    waiting: [usize; 3],
+    from: u64,
+    to: u64,
+}
+
+/// What memory a forest needs.
+struct Needs {
+    /// Of a tree: room for so many rows, and nodes.
+    entries: usize,
+    most_nodes: usize,
+    tree: usize,
+    /// However many trees grow at a time.
+    shared: usize,
+}
+
+impl Needs {
+    fn new<C: Code>(work: &Work<'_, C>, draws: Option<usize>) -> Needs {
+        let rows = work.view.stride;
+        // Rows drawn: about 63 %, and a little more.
+        let chance = |d: usize| ((1.0 - (-(d as f64) / rows as f64).exp()) * rows as f64 * 1.02) as usize + 1024;
+        let mut entries = draws.map_or(rows, |d| chance(d).min(rows).min(d));
+        // A tree that may draw none of the rows that weigh something is grown on all of those.
+        let weigh = work.targets.weights().map_or(rows, |w| w.iter().filter(|w| **w > 0).count());
+        if weigh < rows && draws.is_some_and(|d| (d as f64) * (weigh as f64) < 64.0 * rows as f64) {
+            entries = entries.max(weigh);
+        }
+        let depth = work.depth();
+        let most_nodes = if depth < 31 { (2 << depth as usize).min(2 * entries) } else { 2 * entries };
+        let lanes = if let Targets::Classes(c) = work.targets { 8 * c.classes } else { 0 };
+        let outputs = work.targets.outputs();
+        let sets = if work.view.features.iter().any(|f| f.is_categorical()) { 32 } else { 0 };
+        let oob = if work.oob.is_some() { size_of::<Step>() + 8 * outputs } else { 0 };
+        let searched = if work.by_bins() {
+            2 * bins::SUMS
+        } else if work.view.splitter == Splitter::Random {
+            0
+        } else {
+            segments::SORTED.max(entries) * segments::SORTED_BYTES
+        };
+        let predicted = if work.oob.is_some() { rows * (8 * outputs + 4) } else { 0 };
+        Needs {
+            entries,
+            most_nodes,
+            tree: 16 * entries + most_nodes * (size_of::<Node>() + 24 + lanes + sets + oob),
+            shared: searched + predicted + 4 * rows,
+        }
+    }
+}
+
+/// All trees, on GPU `number`.
+///
+/// # Errors
+/// [`Error::Device`], with what is needed and what there is where that is too little, before anything is allocated; and
+/// [`Error::Interrupted`].
+pub fn grow<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
+    let queue = Queue::new(Gpu::get(number)?)?;
+    let (rows, trees) = (work.view.stride, work.params.trees as usize);
+    let draws = work.params.bootstrap.draws(rows);
+    let needs = Needs::new(work, draws);
+    // A tree at a time at the least, and a tenth for what is small.
+    let least = Table::bytes(work) + (needs.tree + needs.shared) as u64;
+    let what = format!("a forest of {rows} rows and {} features, one tree at a time,", work.view.features.len());
+    queue.check_memory(&what, least / 9 * 10)?;
+    let table = Table::new(&queue, work)?;
+    let free = memory::of(queue.gpu())?.free as usize;
+    let room = (free / 10 * 9).saturating_sub(needs.shared);
+    let batch = (room / needs.tree.max(1)).min(u32::MAX as usize / 2 / needs.most_nodes.max(1)).clamp(1, trees);
+    if needs.most_nodes * 2 > u32::MAX as usize {
+        return Err(Error::device_memory(queue.gpu().number(), format!("a tree of {rows} rows has too many nodes for a GPU")));
+    }
+    let mut sums = work.oob.is_some().then(|| oob::Predictions::new(&queue, rows, work.targets.outputs())).transpose()?;
+    let mut parts = Vec::with_capacity(trees);
+    for first in (0..trees).step_by(batch) {
+        let count = batch.min(trees - first);
+        let Needs { entries, most_nodes, .. } = needs;
+        let batch = Batch { queue: &queue, work, table: &table, first: first as u32, count, entries, most_nodes };
+        parts.extend(batch.grow(draws, sums.as_mut())?);
+    }
+    Ok(Grown { parts, sums: sums.map(|s| s.read(&queue)).transpose()? })
+}
+
+/// Trees that grow at the same time.
+struct Batch<'a, 'w, C> {
+    queue: &'a Queue,
+    work: &'a Work<'w, C>,
+    table: &'a Table,
+    first: u32,
+    count: usize,
+    /// Of a tree: room for so many rows, and nodes.
+    entries: usize,
+    most_nodes: usize,
+}
+
+/// The rows of some trees.
+struct Rows {
+    entries: CudaSlice<u64>,
+    /// Of each tree how many there are, their sum, their weight, how many were drawn.
+    tallies: Vec<[u64; 4]>,
+    /// Of each tree the weights of the classes.
+    lanes: Vec<u64>,
+    /// Trees that drew no row that weighs anything, and are grown on all of them, as on the CPU.
+    saw_all: Vec<usize>,
+}
+
+impl<C: Code> Batch<'_, '_, C> {
+    /// How often each row is drawn for a tree, into `counts`.
+    fn draw(&self, tree: usize, draws: usize, counts: &mut CudaSlice<u32>) -> Result<()> {
+        let (queue, n, wanted) = (self.queue, self.table.rows as u32, draws as u64);
+        queue.clear(counts)?;
+        let key = Random::new(self.work.params.seed, Purpose::ForestRows, self.first as u64 + tree as u64).key();
+        let kernel = queue.gpu().kernel(FOREST, "forest_draw")?;
+        // SAFETY: the arguments are those of `forest_draw`; there is a count for each row.
+        unsafe { launch!(queue, kernel, each_row(queue, draws); &key, &wanted, &n, counts) }
+    }
+
+    /// The rows of every tree.
+    fn rows(&self, fit: &Fit, draws: Option<usize>) -> Result<Rows> {
+        let (queue, classes) = (self.queue, fit.class_count.max(1) as usize);
+        let mut entries = queue.alloc::<u64>("rows of trees", self.entries * self.count)?;
+        let mut counts = queue.alloc::<u32>("draws", self.table.rows)?;
+        let mut tallies = queue.zeros::<u64>("tallies", 4 * self.count)?;
+        let mut lanes = queue.zeros::<u64>("tallies", classes * self.count)?;
+        for tree in 0..self.count {
+            if let Some(draws) = draws {
+                self.draw(tree, draws, &mut counts)?;
+            }
+            let counted = if draws.is_some() { address(queue, &counts) } else { 0 };
+            self.list(fit, tree, counted, &mut entries, &mut tallies, &mut lanes)?;
+        }
+        let mut found: Vec<[u64; 4]> = queue.read(&tallies)?.as_chunks().0.to_vec();
+        let saw_all: Vec<usize> = (0..self.count).filter(|t| found[*t][0] == 0).collect();
+        if !saw_all.is_empty() {
+            for tree in &saw_all {
+                self.list(fit, *tree, 0, &mut entries, &mut tallies, &mut lanes)?;
+            }
+            found = queue.read(&tallies)?.as_chunks().0.to_vec();
+        }
+        if found.iter().any(|t| t[0] as usize > self.entries) {
+            return Err(Error::device(queue.gpu().number(), "a tree has drawn more rows than chance allows"));
+        }
+        Ok(Rows { entries, tallies: found, lanes: queue.read(&lanes)?, saw_all })
+    }
+
+    fn list(
+        &self,
+        fit: &Fit,
+        tree: usize,
+        counts: u64,
+        entries: &mut CudaSlice<u64>,
+        tallies: &mut CudaSlice<u64>,
+        lanes: &mut CudaSlice<u64>,
+    ) -> Result<()> {
+        let (queue, classes) = (self.queue, fit.class_count.max(1) as usize);
+        let (begin, room) = ((tree * self.entries) as u64, self.entries as u64);
+        let (mut tally, mut own) = (tallies.slice_mut(4 * tree..4 * tree + 4), lanes.slice_mut(classes * tree..classes * (tree + 1)));
+        let kernel = queue.gpu().kernel(FOREST, "forest_entries")?;
+        let config = grid(self.table.rows.div_ceil(256) as u32, 256, 0);
+        // SAFETY: the arguments are those of `forest_entries`; a tree has so much room.
+        unsafe { launch!(queue, kernel, config; fit, &counts, &begin, &room, entries, &mut tally, &mut own) }
+    }
+
+    fn grow(&self, draws: Option<usize>, sums: Option<&mut oob::Predictions>) -> Result<Vec<Part>> {
+        let (queue, work, limits) = (self.queue, self.work, &self.work.limits);
+        let plain = self.table.fit(queue, work);
+        let Rows { entries, tallies, lanes: root_lanes, saw_all } = self.rows(&plain, draws)?;
+        let spare = queue.alloc::<u64>("rows of trees", self.entries * self.count)?;
+        let buffers = [address(queue, &entries), address(queue, &spare)];
+        let capacity = (self.most_nodes * self.count).max(2);
+        let mut nodes = queue.alloc::<Node>("nodes", capacity)?;
+        let classes = if let Targets::Classes(c) = work.targets { c.classes } else { 0 };
+        let mut lanes = queue.alloc::<u64>("nodes", capacity * classes)?;
+        // Nodes that no category divides have none, and are read along.
+        let sets = self.table.categorical.then(|| queue.zeros::<u64>("nodes", 4 * capacity)).transpose()?;
+        let next_node = queue.copy_of("nodes", &[self.count as u32])?;
+        // Of two levels three lists each, one behind the other.
+        let mut own = [queue.alloc::<u32>("nodes", 3 * capacity)?, queue.alloc::<u32>("nodes", 3 * capacity)?];
+        let mut counts = queue.zeros::<u32>("nodes", 3)?;
+        let weights: Vec<u64> = tallies.iter().map(|t| t[2]).collect();
+        let weights = queue.copy_of("totals", &weights)?;
+        let (few, many) = if work.by_bins() { (bins::FEW, bins::MANY) } else { (segments::FEW, segments::MANY) };
+
+        let mut roots = vec![];
+        let mut first_lists = [vec![], vec![], vec![]];
+        for (tree, [rows, sum, weight, count]) in tallies.iter().enumerate() {
+            let pure = match work.targets {
+                Targets::Two(_) => *sum == 0 || sum == count,
+                Targets::Classes(_) => root_lanes[tree * classes..(tree + 1) * classes].contains(weight),
+                Targets::Numbers(_) => false,
+            };
+            roots.push(Node {
+                key: root_key(work.params.seed, self.first + tree as u32).key(),
+                begin: (tree * self.entries) as u64,
+                rows: *rows,
+                total: Sums { sum: *sum as i64, weight: *weight, count: *count },
+                tree: tree as u32,
+                feature: NONE,
+                children: NONE,
+                ..Node::default()
+            });
+            if work.depth() > 0 && *rows >= 2 && *count >= 2 * limits.min_data && !pure {
+                first_lists[if *rows as usize <= few { 0 } else { (*rows as usize > many) as usize + 1 }].push(tree as u32);
+            }
+        }
+        queue.write(&roots, &mut nodes.slice_mut(0..roots.len()))?;
+        if classes > 0 {
+            queue.write(&root_lanes, &mut lanes.slice_mut(0..root_lanes.len()))?;
+        }
+        for (k, list) in first_lists.iter().enumerate() {
+            queue.write(list, &mut own[0].slice_mut(k * capacity..k * capacity + list.len().max(1)))?;
+        }
+        let mut waiting = first_lists.map(|l| l.len());
+        let lists = own.each_ref().map(|l| [0, 1, 2].map(|k| address(queue, l) + (4 * k * capacity) as u64));
+        let mut fit = Fit {
+            nodes: address(queue, &nodes),
+            lanes: address(queue, &lanes),
+            sets: address_of(queue, sets.as_ref()),
+            next_node: address(queue, &next_node),
+            counts: address(queue, &counts),
+            tree_weights: address(queue, &weights),
+            few: few as u32,
+            many: many as u32,
+            ..plain
+        };
+        let mut depth = 0usize;
+        while waiting.iter().any(|w| *w > 0) {
+            if (work.interrupted)() {
+                return Err(Error::Interrupted);
+            }
+            queue.clear(&mut counts)?;
+            let (now, then) = (depth % 2, (depth + 1) % 2);
+            fit.lists = lists[then];
+            fit.deeper = (depth + 1 < work.depth() as usize) as u32;
+            let level = Level { lists: lists[now], waiting, from: buffers[now], to: buffers[then] };
+            if work.by_bins() {
+                self.level_by_bins(&fit, &level)?
+            } else {
+                self.level_by_sorting(&fit, &level)?
+            }
+            let found = queue.read(&counts)?;
+            waiting = [0, 1, 2].map(|k| found[k] as usize);
+            depth += 1;
+        }
+        let used = queue.read(&next_node)?[0] as usize;
+        let mut found = tree::Nodes { nodes: vec![Node::default(); used], lanes: vec![0; used * classes], sets: vec![] };
+        queue.download(&nodes, bytes_of_mut(&mut found.nodes))?;
+        queue.download(&lanes, bytes_of_mut(&mut found.lanes))?;
+        if let Some(sets) = &sets {
+            found.sets = vec![[0; 4]; used];
+            queue.download(sets, bytes_of_mut(&mut found.sets))?;
+        }
+        // What the kernels wrote to by its address alone lives until here.
+        drop((own, entries, spare));
+        let made = work.team.deal(self.count, || (), |_, tree| found.part(work, tree));
+        if let Some(sums) = sums {
+            let mut cuts = vec![NONE; used];
+            made.iter().flat_map(|(_, cuts)| cuts).for_each(|(node, cut)| cuts[*node] = *cut);
+            self.predict_out_of_bag(&fit, draws, &cuts, &saw_all, sums)?;
+        }
+        drop((nodes, lanes, sets, next_node, counts, weights));
+        Ok(made.into_iter().map(|(part, _)| part).collect())
+    }
+}

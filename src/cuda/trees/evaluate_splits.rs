@@ -1,0 +1,240 @@
+//! The search for splits.
+
+use super::buffers::Kernels;
+use super::feature_groups::{Group, State};
+use super::layouts::{Found, Item, MISSING_LEFT, NO_SIDE, Rules, SEARCHED, SUBSET, Search};
+use super::{CudaBackend, partition};
+use crate::launch;
+use crate::runtime::Gpu;
+use crate::{Kernel, grid};
+use cudarc::driver::LaunchConfig;
+use taiga_core::error::Result;
+use taiga_core::learners::boosting::steps::{Candidate, SearchNode};
+use taiga_core::quantize::CodeSet;
+use taiga_core::tree::split::{SplitRules, Sums};
+
+/// Scores of a level that are kept at a time: 64 MiB.
+const LEVEL_SCORES: usize = 8 << 20;
+
+/// How many of a level's `nodes` nodes are scored at a time.
+pub fn level_nodes(columns: usize, nodes: usize) -> usize {
+    (LEVEL_SCORES / (columns * 512).max(1)).clamp(1, nodes.max(1)).min(1 << 15)
+}
+
+/// How a feature of a node is searched: by a block, or by some lanes. [`Kernels`] names the kernels in this order.
+#[derive(Clone, Copy)]
+pub enum Searcher {
+    Block,
+    Lanes4,
+    Lanes32,
+    /// Several codes each.
+    Lanes256,
+}
+
+impl Searcher {
+    /// Of a group, in so many nodes.
+    pub fn of(group: &Group, nodes: u32, gpu: &Gpu) -> Searcher {
+        // What is searched at a time by blocks.
+        let at_once = 8 * gpu.multiprocessors() as usize;
+        match group.most_codes {
+            _ if group.categories => Searcher::Block,
+            0..=4 => Searcher::Lanes4,
+            5..=32 => Searcher::Lanes32,
+            _ if group.features * nodes as usize > at_once => Searcher::Lanes256,
+            _ => Searcher::Block,
+        }
+    }
+
+    /// The launch for so many features in so many nodes.
+    pub fn config(self, features: u32, nodes: u32) -> LaunchConfig {
+        let (each, threads) = match self {
+            Searcher::Block => (1, 256),
+            Searcher::Lanes4 => (64, 256),
+            Searcher::Lanes32 => (8, 256),
+            Searcher::Lanes256 => (4, 128),
+        };
+        LaunchConfig { grid_dim: (features.div_ceil(each), nodes, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 }
+    }
+}
+
+impl Kernels {
+    pub fn search_by(&self, searcher: Searcher) -> &Kernel {
+        [&self.search, &self.search_4, &self.search_32, &self.search_256][searcher as usize]
+    }
+
+    pub fn level_scores_by(&self, searcher: Searcher) -> &Kernel {
+        [&self.level_scores, &self.level_scores_4, &self.level_scores_32, &self.level_scores_256][searcher as usize]
+    }
+
+    pub fn search_grow_by(&self, searcher: Searcher) -> &Kernel {
+        [&self.search_grow, &self.search_grow_4, &self.search_grow_32, &self.search_grow_256][searcher as usize]
+    }
+}
+
+/// The threads that look for the best of so many columns.
+fn pick_threads(columns: usize) -> u32 {
+    if columns > 64 { 256 } else { 32 }
+}
+
+impl CudaBackend {
+    /// Uploads what is to be searched in group after group: the items of each open group follow one
+    /// another, since a node's histogram is in another state in each. Gives the group's numbers.
+    fn list_items(&mut self, nodes: &[SearchNode]) -> Result<Vec<usize>> {
+        let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open && self.groups[*g].features > 0).collect();
+        let words = self.features.len().div_ceil(32);
+        let mut allowed: Vec<u32> = vec![];
+        let mut last: Option<(&Vec<u32>, u32)> = None;
+        let mut places = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            places.push(match (&node.features, last) {
+                (None, _) => u32::MAX,
+                (Some(list), Some((same, place))) if list == same => place,
+                (Some(list), _) => {
+                    let place = allowed.len();
+                    allowed.resize(place + words, 0);
+                    list.iter().for_each(|f| allowed[place + *f as usize / 32] |= 1 << (f % 32));
+                    last = Some((list, place as u32));
+                    place as u32
+                }
+            });
+        }
+        let mut items = Vec::with_capacity(nodes.len() * open.len());
+        for g in &open {
+            for (node, place) in nodes.iter().zip(&places) {
+                let state = self.groups[*g].state(node.id);
+                items.push(Item {
+                    sums: node.sums.into(),
+                    low: node.bounds.0,
+                    high: node.bounds.1,
+                    slot: self.slot_of(node.id) as u32,
+                    minus: if let State::Rest(slot) = state { slot as i32 } else { -1 },
+                    features: *place,
+                    state: SEARCHED,
+                });
+                self.groups[*g].set_state(node.id, State::Summed);
+            }
+        }
+        let work = &mut self.work;
+        work.items.reserve(&self.queue, "nodes", items.len())?;
+        work.items.write(&self.queue, &items)?;
+        work.allowed.reserve(&self.queue, "features", allowed.len())?;
+        work.allowed.write(&self.queue, &allowed)?;
+        Ok(open)
+    }
+
+    /// A search of `nodes` nodes in the `index`-th open group, of those from `from` on.
+    pub(crate) fn search_table(&self, open: &[usize], index: usize, nodes: usize, from: usize, rules: &SplitRules) -> Result<Search> {
+        let group = &self.groups[open[index]];
+        let before: usize = open[..index].iter().map(|g| self.groups[*g].features).sum();
+        Ok(Search {
+            histograms: group.table(0),
+            features: self.feature_table.address,
+            first_feature: group.first as u32,
+            first_column: before as u32,
+            columns: self.columns as u32,
+            counted: self.counted(self.encoding()?),
+            features_here: group.features as u32,
+            unused: 0,
+            items: self.work.items.address + ((index * nodes + from) * size_of::<Item>()) as u64,
+            allowed: self.work.allowed.address,
+            encoding: self.data.log().address,
+            best: self.work.best.address,
+            sets: self.work.sets.address,
+            rules: Rules::new(rules),
+        })
+    }
+
+    /// The best split of each node by itself.
+    pub(crate) fn search_nodes(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
+        self.list_features(&rules.monotone)?;
+        let open = self.list_items(nodes)?;
+        let n = nodes.len();
+        self.work.best.reserve(&self.queue, "splits", n * self.columns)?;
+        if self.features.iter().any(|f| f.categories) {
+            self.work.sets.reserve(&self.queue, "splits", 8 * n * self.columns)?;
+        }
+        self.work.found.reserve(&self.queue, "splits", n)?;
+        for index in 0..open.len() {
+            let search = self.search_table(&open, index, n, 0, rules)?;
+            // The second dimension of a grid is of 16 bits.
+            for from in (0..n).step_by(1 << 15) {
+                let here = (n - from).min(1 << 15);
+                let search = Search {
+                    items: search.items + (from * size_of::<Item>()) as u64,
+                    best: search.best + (from * self.columns * size_of::<super::layouts::Best>()) as u64,
+                    sets: search.sets + (from * self.columns * 32) as u64,
+                    ..search
+                };
+                let searcher = Searcher::of(&self.groups[open[index]], here as u32, self.queue.gpu());
+                let kernel = self.kernels.search_by(searcher);
+                // SAFETY: the arguments are those of `tree_search*`: as many items, slots that are there, and
+                // room for what is found by every column.
+                unsafe { launch!(self.queue, kernel, searcher.config(search.features_here, here as u32); &search) }?;
+            }
+        }
+        let (best, sets, numbers, columns, found) =
+            (self.work.best.address, self.work.sets.address, self.numbers.address, self.columns as u32, self.work.found.address);
+        // SAFETY: the arguments are those of `tree_pick`: what was found for each node by each column.
+        unsafe {
+            launch!(self.queue, &self.kernels.pick, grid(n as u32, pick_threads(self.columns), 0); &best, &sets, &numbers, &columns, &found)
+        }?;
+        let found = self.work.found.read(&self.queue, n)?;
+        Ok(found.iter().map(|f| self.candidate(f)).collect())
+    }
+
+    /// A found split as the grower takes it.
+    pub(crate) fn candidate(&mut self, found: &Found) -> Option<(Candidate, Sums)> {
+        if found.side == NO_SIDE {
+            return None;
+        }
+        let mut candidate =
+            Candidate { feature: found.feature, border: found.border, missing_left: found.side == MISSING_LEFT, gain: found.gain };
+        if found.side == SUBSET {
+            let mut set = CodeSet::default();
+            (0..=255u8).filter(|c| found.set[*c as usize / 32] >> (c % 32) & 1 == 1).for_each(|c| set.insert(c));
+            debug_assert_eq!(partition::words(set), found.set);
+            candidate.border = self.subsets.len() as u32;
+            candidate.missing_left = true;
+            self.subsets.push(set);
+        }
+        Some((candidate, found.left.into()))
+    }
+
+    /// The split of a level with the largest gain over its nodes.
+    pub(crate) fn search_level(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        self.list_features(&rules.monotone)?;
+        let open = self.list_items(nodes)?;
+        let n = nodes.len();
+        self.work.best.reserve(&self.queue, "splits", self.columns)?;
+        self.work.found.reserve(&self.queue, "splits", n)?;
+        let at_once = level_nodes(self.columns, n);
+        let level = self.work.level(&self.queue, self.columns, at_once, false)?;
+        let numbers = self.numbers.address;
+        for from in (0..n).step_by(at_once) {
+            let here = (n - from).min(at_once) as u32;
+            for index in 0..open.len() {
+                let search = self.search_table(&open, index, n, from, rules)?;
+                let searcher = Searcher::of(&self.groups[open[index]], here, self.queue.gpu());
+                let kernel = self.kernels.level_scores_by(searcher);
+                // SAFETY: the arguments are those of `tree_level_scores*`: as many items, and room for their scores.
+                unsafe { launch!(self.queue, kernel, searcher.config(search.features_here, here); &search, &level) }?;
+            }
+            let search = self.search_table(&open, 0, n, from, rules)?;
+            let (begins, ends) = ((from == 0) as u32, (from + here as usize == n) as u32);
+            let config = grid(self.columns as u32, 256, 0);
+            // SAFETY: the arguments are those of `tree_level_sum`: scores of `here` nodes of every column.
+            unsafe { launch!(self.queue, &self.kernels.level_sum, config; &search, &level, &numbers, &here, &begins, &ends) }?;
+        }
+        for index in 0..open.len() {
+            let search = self.search_table(&open, index, n, 0, rules)?;
+            let found = self.work.found.address;
+            // SAFETY: the arguments are those of `tree_level_pick`: the best of every column, and `n` nodes.
+            unsafe {
+                launch!(self.queue, &self.kernels.level_pick, grid(n as u32, pick_threads(self.columns), 0); &search, &numbers, &found)
+            }?;
+        }
+        let found = self.work.found.read(&self.queue, n)?;
+        let best = found.first().and_then(|f| self.candidate(f));
+        Ok(best.map(|(candidate, _)| (candidate, found.iter().map(|f| f.left.into()).collect())))
+    }
+}

@@ -1,0 +1,362 @@
+//! Groups of features on the device: their codes, and the histograms of the tree that grows.
+//!
+//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]), or is listed ([`Listed`]): of the
+//! latter two its most frequent code is not stored, and is searched as what the others leave of a node.
+
+use super::buffers::{Buffer, Kernels};
+use super::bundles::Bundles;
+use super::layouts::{ALL_STORED, Entries, Feature, Histograms, LANES, LISTED_COLUMN};
+use super::sparse_features::{Candidates, Listed};
+use crate::columns::codes::{Place, Source, quantize};
+use crate::runtime::Queue;
+use crate::runtime::error::driver;
+use cudarc::driver::CudaSlice;
+use taiga_core::error::{Error, Result};
+use taiga_core::quantize::{CodeSource, CodedFeature};
+
+/// A node's histogram in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// None: the group was opened elsewhere, or no descendant is searched.
+    Absent,
+    /// In the node's slot.
+    Summed,
+    /// What the histogram in this slot leaves of the parent's, which the node's slot still holds.
+    Rest(u32),
+}
+
+/// A group.
+pub struct Group {
+    /// Its first feature.
+    pub first: usize,
+    pub features: usize,
+    /// How its features share columns, where some do, and which are listed.
+    pub bundles: Option<Bundles>,
+    pub listed: Option<Listed>,
+    /// Of each feature; `LISTED_COLUMN` where it has none.
+    columns_of: Vec<u32>,
+    pub columns: usize,
+    /// The most codes that a column has, and the first one's.
+    pub bins: usize,
+    pub first_bins: usize,
+    /// The most codes that a feature has.
+    pub most_codes: usize,
+    /// Whether a feature is of categories.
+    pub categories: bool,
+    pub open: bool,
+    /// `[block][row][32]`
+    codes: Option<Buffer<u8>>,
+    histograms: Option<Buffer<i64>>,
+    /// Numbers of a node's histogram, in the tree that grows; and whether words of listed features take one each.
+    slot_size: usize,
+    packed: bool,
+    components: usize,
+    rows: usize,
+    /// Of each node of the tree.
+    states: Vec<State>,
+    /// How many slots, from the first on, are zero when what is queued has run.
+    clear: usize,
+}
+
+/// Features whose codes are lists, or are planned to be.
+pub trait Lists {
+    /// Whether a feature, counted in the group, is one.
+    fn has(&self, feature: usize) -> bool;
+}
+
+/// How a group stores its features, beside columns of their own: shared columns, and lists.
+pub struct Storage<L> {
+    pub bundles: Option<Bundles>,
+    pub lists: Option<L>,
+}
+
+impl<L> Default for Storage<L> {
+    fn default() -> Self {
+        Storage { bundles: None, lists: None }
+    }
+}
+
+impl<L: Lists> Storage<L> {
+    /// Whether a feature has a column of its own.
+    fn own(&self, feature: usize) -> bool {
+        self.bundles.as_ref().is_none_or(|b| b.column(feature).is_none()) && self.lists.as_ref().is_none_or(|l| !l.has(feature))
+    }
+
+    /// The column of each feature: first those of one feature, in order, then the shared ones.
+    fn columns(&self, features: usize) -> Vec<u32> {
+        let single = (0..features).filter(|f| self.own(*f)).count();
+        let mut next = 0..single as u32;
+        let column = |f: usize| match self.bundles.as_ref().and_then(|b| b.column(f)) {
+            Some(shared) => (single + shared) as u32,
+            None if self.own(f) => next.next().unwrap_or(LISTED_COLUMN),
+            None => LISTED_COLUMN,
+        };
+        (0..features).map(column).collect()
+    }
+
+    /// How many codes each column has.
+    fn column_bins(&self, features: &[CodedFeature]) -> Vec<usize> {
+        let own = (0..features.len()).filter(|f| self.own(*f)).map(|f| features[f].bins());
+        own.chain(self.bundles.iter().flat_map(|b| b.column_codes.iter().copied())).collect()
+    }
+}
+
+impl Group {
+    /// The bins of columns of so many codes.
+    fn bins_of_columns(column_bins: &[usize]) -> usize {
+        column_bins.len().div_ceil(LANES) * column_bins.iter().copied().max().unwrap_or(1) * LANES
+    }
+
+    /// Numbers of a node's histogram of so many bins and words, of which each takes some. The length keeps pairs of numbers at
+    /// multiples of 16 bytes.
+    fn slot_size((bins, of_bin): (usize, usize), (words, of_word): (usize, usize)) -> usize {
+        (bins * of_bin + words * of_word).next_multiple_of(2)
+    }
+
+    /// Bytes of a group with `slots` histograms, and of three columns of values on their way.
+    pub fn bytes(features: &[CodedFeature], planned: &Storage<Candidates>, rows: usize, components: usize, slots: usize) -> u64 {
+        let bins = planned.column_bins(features);
+        let codes = rows as u64 * (LANES * bins.len().div_ceil(LANES) + 3 * 8) as u64;
+        let (words, lists) = planned.lists.as_ref().map_or((0, 0), |c| (c.words(features), c.bytes(rows)));
+        let slot = Group::slot_size((Group::bins_of_columns(&bins), components), (words, components));
+        codes + lists + 8 * slot as u64 * slots as u64
+    }
+
+    /// Makes the codes of a group and brings them to the device.
+    ///
+    /// # Errors
+    /// [`Error::Device`], [`Error::Interrupted`].
+    #[allow(clippy::too_many_arguments)]
+    pub fn new<'a>(
+        queue: &Queue,
+        kernels: &Kernels,
+        first: usize,
+        features: &'a [CodedFeature],
+        sources: &[CodeSource<'a>],
+        planned: Storage<Candidates>,
+        rows: usize,
+        components: usize,
+        slots: usize,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Group> {
+        if interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let source = |f: usize| match sources[f] {
+            CodeSource::Values(column) => Source::Values(column, &features[f].borders, features[f].first()),
+            CodeSource::Codes(codes) => Source::Codes(codes),
+        };
+        let Storage { mut bundles, lists: candidates } = planned;
+        let lists = match candidates {
+            Some(candidates) => Listed::new(queue, kernels, features, source, &candidates, rows, interrupted)?,
+            None => None,
+        };
+        let shared = bundles.as_mut().map_or(vec![], |b| b.codes(rows));
+        let storage = Storage { bundles, lists };
+        let own = (0..features.len()).filter(|f| storage.own(*f)).map(source);
+        let all = own.chain(shared.iter().map(|codes| Source::Codes(codes)));
+        let columns: Vec<(Source<'_>, Place)> = all.enumerate().map(|(i, source)| (source, Group::place(i, rows))).collect();
+        Group::filled(queue, first, features, storage, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
+    }
+
+    /// Where the codes of column `i` of a group go.
+    pub fn place(i: usize, rows: usize) -> Place {
+        Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES }
+    }
+
+    /// A group whose codes `fill` writes, each column's to its [`Group::place`]: those of features that have one, then
+    /// the shared ones.
+    ///
+    /// # Errors
+    /// [`Error::Device`], and those of `fill`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn filled(
+        queue: &Queue,
+        first: usize,
+        features: &[CodedFeature],
+        storage: Storage<Listed>,
+        rows: usize,
+        components: usize,
+        slots: usize,
+        fill: impl FnOnce(&mut CudaSlice<u8>) -> Result<()>,
+    ) -> Result<Group> {
+        let column_bins = storage.column_bins(features);
+        let n = column_bins.len();
+        let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
+        // The last block's columns that are no features are read along.
+        queue.clear(&mut codes.slice)?;
+        fill(&mut codes.slice)?;
+        let bins = column_bins.iter().copied().max().unwrap_or(1);
+        let packed = components == 2 && storage.lists.as_ref().is_some_and(|l| l.fits_one);
+        let words = storage.lists.as_ref().map_or(0, |l| l.words);
+        let slot_size = Group::slot_size((Group::bins_of_columns(&column_bins), components), (words, if packed { 1 } else { components }));
+        let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
+        Ok(Group {
+            first,
+            features: features.len(),
+            columns_of: storage.columns(features.len()),
+            bundles: storage.bundles,
+            listed: storage.lists,
+            columns: n,
+            bins,
+            most_codes: features.iter().map(CodedFeature::bins).max().unwrap_or(1),
+            categories: features.iter().any(|f| f.categories),
+            first_bins: column_bins.first().copied().unwrap_or(1),
+            open: false,
+            codes: Some(codes),
+            histograms: Some(histograms),
+            slot_size,
+            packed,
+            components,
+            rows,
+            states: vec![],
+            clear: 0,
+        })
+    }
+
+    /// Frees what it takes.
+    pub fn clear(&mut self) {
+        (self.codes, self.histograms) = (None, None);
+        self.reset(false);
+    }
+
+    /// Forgets the last tree.
+    pub fn reset(&mut self, open: bool) {
+        self.open = open;
+        self.states.clear();
+    }
+
+    /// The number of blocks of columns.
+    pub fn blocks(&self) -> usize {
+        self.columns.div_ceil(LANES)
+    }
+
+    /// Whether one block of columns is all there is.
+    pub fn is_one_block(&self) -> bool {
+        self.blocks() == 1 && self.listed.is_none()
+    }
+
+    /// Tells the kernels where a feature's codes are.
+    pub fn describe(&self, feature: usize, table: &mut Feature) {
+        let inside = feature - self.first;
+        (table.column, table.usual) = (self.columns_of[inside], ALL_STORED);
+        if let Some(bundles) = &self.bundles {
+            bundles.describe(inside, table);
+        }
+        if let Some(listed) = &self.listed {
+            listed.describe(inside, table);
+        }
+    }
+
+    /// The address of a feature's code in row 0, those of the next rows being 32 bytes apart; or what stands for it where the
+    /// feature is listed.
+    pub fn codes_of(&self, feature: usize) -> u64 {
+        let inside = feature - self.first;
+        let address = || {
+            let column = self.columns_of[inside] as usize;
+            self.codes_address() + (column / LANES * self.rows * LANES + column % LANES) as u64
+        };
+        self.listed.as_ref().and_then(|l| l.codes_of(inside)).unwrap_or_else(address)
+    }
+
+    /// The lists of its listed features.
+    pub fn entries(&self) -> Entries {
+        self.listed.as_ref().map_or(Entries::default(), Listed::table)
+    }
+
+    fn codes_address(&self) -> u64 {
+        self.codes.as_ref().map_or(0, |c| c.address)
+    }
+
+    /// What kernels are told.
+    pub fn table(&self, component: u32) -> Histograms {
+        Histograms {
+            codes: self.codes_address(),
+            rows: self.rows as u64,
+            slots: self.histograms.as_ref().map_or(0, |h| h.address),
+            slot_size: self.slot_size as u64,
+            features: self.columns as u32,
+            bins: self.bins as u32,
+            components: self.components as u32,
+            component,
+            first_word: self.first_word() as u64,
+            packed: self.packed as u32,
+            unused: 0,
+        }
+    }
+
+    /// The bins of all columns.
+    fn first_word(&self) -> usize {
+        self.blocks() * self.bins * LANES
+    }
+
+    /// How a tree keeps the words of listed features, whose statistics are narrow or not: before its histograms are zeroed. Gives
+    /// whether that is another way than the last tree's.
+    pub fn keep(&mut self, queue: &Queue, narrow: bool) -> Result<bool> {
+        let Some(listed) = &self.listed else { return Ok(false) };
+        let packed = narrow && self.components == 2 && listed.fits_one;
+        if packed == self.packed {
+            return Ok(false);
+        }
+        let each = if packed { 1 } else { self.components };
+        self.slot_size = Group::slot_size((self.first_word(), self.components), (listed.words, each));
+        (self.packed, self.clear) = (packed, 0);
+        self.reserve(queue, 1, 0)?;
+        Ok(true)
+    }
+
+    /// Whether words take one number each.
+    pub fn is_packed(&self) -> bool {
+        self.packed
+    }
+
+    /// A node's histogram.
+    pub fn state(&self, node: u32) -> State {
+        self.states.get(node as usize).copied().unwrap_or(State::Absent)
+    }
+
+    /// Notes where a node's histogram is.
+    pub fn set_state(&mut self, node: u32, state: State) {
+        if self.states.len() <= node as usize {
+            self.states.resize(node as usize + 1, State::Absent);
+        }
+        self.states[node as usize] = state;
+    }
+
+    /// Makes room for `slots` slots, keeping the first `used`.
+    pub fn reserve(&mut self, queue: &Queue, slots: usize, used: usize) -> Result<()> {
+        let need = slots * self.slot_size;
+        let Some(histograms) = self.histograms.as_mut().filter(|h| h.slice.len() < need) else { return Ok(()) };
+        let have = histograms.slice.len();
+        let mut larger: Buffer<i64> = Buffer::new(queue, "histograms", need.max(have * 2))?;
+        let kept = (used * self.slot_size).min(have);
+        if kept > 0 {
+            let copied = queue.stream().memcpy_dtod(&histograms.slice.slice(..kept), &mut larger.slice.slice_mut(..kept));
+            copied.map_err(|e| driver(queue.gpu(), "copying histograms", e))?;
+        }
+        *histograms = larger;
+        self.clear = 0;
+        Ok(())
+    }
+
+    /// Sets the first `slots` slots to zero for a tree that grows ahead, where the one before it has not done so.
+    pub fn clear_first(&mut self, queue: &Queue, slots: usize) -> Result<()> {
+        if self.clear < slots { self.zero(queue, 0..slots) } else { Ok(()) }
+    }
+
+    /// The same as a kernel does it at the end of such a tree: where they are, and how many words of 16 bytes.
+    pub fn clear_behind(&mut self, slots: usize) -> (u64, u64) {
+        self.clear = slots;
+        (self.histograms.as_ref().map_or(0, |h| h.address), (slots * self.slot_size / 2) as u64)
+    }
+
+    /// Sets slots to zero.
+    pub fn zero(&mut self, queue: &Queue, slots: std::ops::Range<usize>) -> Result<()> {
+        self.clear = 0;
+        let range = slots.start * self.slot_size..slots.end * self.slot_size;
+        match &mut self.histograms {
+            Some(histograms) if !range.is_empty() => queue.clear(&mut histograms.slice.slice_mut(range)),
+            _ => Ok(()),
+        }
+    }
+}

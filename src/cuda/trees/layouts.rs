@@ -1,0 +1,272 @@
+//! The tables that the host and the kernels share: twins of the structs in `kernels/trees/*.cuh`,
+//! field by field. Addresses are those of the device.
+
+use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
+use taiga_core::losses::Formula;
+use taiga_core::tree::split::{SplitRules, Sums};
+
+/// Features of a block of codes: a row of a block is one 32-byte sector.
+pub const LANES: usize = 32;
+
+/// Features of a record, which is a row's codes and its word.
+pub const RECORD_FEATURES: usize = 28;
+
+/// Bytes of a record.
+pub const RECORD: usize = 32;
+
+/// The number that stands for "all rows in order" where a list is named.
+pub const IN_ORDER: u32 = 2;
+
+/// [`Feature::usual`] of a feature with a column of its own, which has all codes.
+pub const ALL_STORED: u32 = u32::MAX;
+
+/// [`Feature::column`] of a listed feature.
+pub const LISTED_COLUMN: u32 = u32::MAX;
+
+/// Marks what stands for an address of codes where a listed feature's are meant.
+pub const LISTED: u64 = 1 << 60;
+
+/// [`Item::state`] of a node that is there and is searched.
+pub const SEARCHED: u32 = 3;
+
+/// Sides of a found split.
+pub const NO_SIDE: u32 = 0;
+pub const MISSING_LEFT: u32 = 1;
+pub const SUBSET: u32 = 3;
+
+/// What a question has beside the address of its feature's codes ([`question`]).
+const ADDRESS_BITS: u32 = 49;
+const ZERO_RIGHT: u64 = 1 << 57;
+pub const BY_SET: u64 = 1 << 58;
+const LEAF: u64 = 1 << 59;
+
+/// A question that rows walk by: codes up to `last` go left, code 0 right where `zero_right`.
+pub fn question(codes: u64, last: u32, zero_right: bool) -> u64 {
+    debug_assert!((codes & !LISTED) >> ADDRESS_BITS == 0);
+    codes | (last.min(255) as u64) << ADDRESS_BITS | if zero_right { ZERO_RIGHT } else { 0 }
+}
+
+/// Where rows end.
+pub fn leaf(number: usize) -> u64 {
+    LEAF | number as u64
+}
+
+macro_rules! tables {
+    ($($(#[$doc:meta])* pub struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
+        $($(#[$doc])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
+
+        // SAFETY: plain numbers in C's layout, which is the kernels' own.
+        unsafe impl DeviceRepr for $name {}
+        // SAFETY: zeros are numbers.
+        unsafe impl ValidAsZeroBits for $name {})*
+    };
+}
+
+tables! {
+    /// Sums over rows.
+    pub struct Total { gradient: i64, hessian: i64, count: i64, }
+
+    /// How the derivatives of one tree become integers.
+    pub struct Encoding {
+        gradient: f64, hessian: f64,
+        gradient32: f32, hessian32: f32,
+        leaf_gradient: f64, leaf_hessian: f64,
+        unit_gradient: f64, unit_hessian: f64,
+        largest_gradient: u32, largest_hessian: u32,
+        wide: u32, unit: u32,
+    }
+
+    /// The rows as the losses see them.
+    pub struct Rows {
+        rows: u64,
+        target: u64, weight: u64, bag: u64, scores: u64,
+        output: u32, loss: u32,
+        a: f32, b: f32,
+        classes: u32, unused: u32,
+    }
+
+    /// A node's rows.
+    pub struct Node {
+        start: u32, len: u32,
+        gone: u64,
+        list: u32, parent: i32,
+        right: u32, unused: u32,
+    }
+
+    /// A division.
+    pub struct Job {
+        codes: u64,
+        node: u32, last: u32, zero_right: u32, is_set: u32,
+        set: [u32; 8],
+        right_is_smaller: u32, slot: u32,
+        moves: u32, unused: u32,
+    }
+
+    /// The rows of a launch's nodes.
+    pub struct Plan { rows: u32, unused: u32, }
+
+    /// A node's rows are summed in a slot.
+    pub struct Summed { node: u32, slot: u32, }
+
+    /// Where histograms of a group go.
+    pub struct Histograms {
+        codes: u64, rows: u64, slots: u64, slot_size: u64,
+        features: u32, bins: u32, components: u32, component: u32,
+        first_word: u64,
+        packed: u32, unused: u32,
+    }
+
+    /// The lists of a group's listed features.
+    pub struct Entries { starts: u64, words: u64, }
+
+    /// How rows are added to the words of their entries.
+    pub struct Adding { entries: Entries, lanes: u32, near: u32, mean: u32, unused: u32, }
+
+    /// The lists of rows.
+    pub struct Lists { lists: [u64; 2], words: u64, }
+
+    /// The rows of nodes as records.
+    pub struct Records { codes: u64, words: u64, lists: [u64; 2], }
+
+    /// A feature.
+    pub struct Feature {
+        borders: u32, first: u32, categories: u32, monotone: i32,
+        column: u32, usual: u32, low: u32, start: u32,
+    }
+
+    /// What makes a split good and allowed.
+    pub struct Rules {
+        l1: f64, l2: f64, min_child_weight: f64, min_gain: f64,
+        min_data_in_leaf: i64,
+        smooth: f64, category_l2: f64,
+        most_categories: u32, constrained: u32, level_limits: u32, unused: u32,
+    }
+
+    /// A node to be searched.
+    pub struct Item {
+        sums: Total,
+        low: f64, high: f64,
+        slot: u32, minus: i32,
+        features: u32, state: u32,
+    }
+
+    /// What a feature offers a node.
+    pub struct Best { gain: f64, border: u32, side: u32, left: Total, unused: u64, }
+
+    /// What was found for a node.
+    pub struct Found {
+        gain: f64,
+        feature: u32, border: u32, side: u32, unused: u32,
+        left: Total,
+        set: [u32; 8],
+    }
+
+    /// A search.
+    pub struct Search {
+        histograms: Histograms,
+        features: u64,
+        first_feature: u32, first_column: u32, columns: u32, counted: u32,
+        features_here: u32, unused: u32,
+        items: u64, allowed: u64, encoding: u64, best: u64, sets: u64,
+        rules: Rules,
+    }
+
+    /// The scores of a level's candidates.
+    pub struct Level {
+        scores: u64, lefts: u64, missing: u64, sums: u64, parent: u64, any: u64,
+        nodes: u32, unused: u32,
+    }
+
+    /// How rows are drawn.
+    pub struct Draw { kind: u32, bucket: u32, l2: f32, unused: u32, first: f64, second: f64, }
+
+    /// A tree as rows walk it.
+    pub struct Walk { questions: u64, children: u64, sets: u64, entries: u32, depth: u32, listed: Entries, }
+
+    /// The sums of leaves.
+    pub struct Leaves {
+        walk: Walk,
+        leaf: u64, sums: u64,
+        near: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
+        codes: u64,
+        cleared: u64, clears: u64,
+    }
+
+    /// The values of leaves that are found behind their sums.
+    pub struct LeafValues { rules: Rules, learning_rate: f64, values: u64, log: u64, arrived: u64, }
+
+    /// What a tree begins with once its root is summed.
+    pub struct Begin {
+        search: Search,
+        slot: u32, bins: u32,
+        total: u64, items: u64, root: u64, sums: u64,
+        numbers: u32, unused: u32,
+    }
+
+    /// What a root's pass does ahead of the tree's encoding.
+    pub struct Guess {
+        last: u64, leaf: u64, values: u64, sums: u64, largest: u64, arrived: u64, out: u64, wrong: u64,
+        unit: u32, unused: u32,
+    }
+
+    /// A level that grows ahead of the host.
+    pub struct Ahead {
+        search: Search,
+        numbers: u64, codes: u64,
+        nodes: u64, items: u64, found: u64, questions: u64, sets: u64,
+        jobs: u64, summed: u64, starts: u64, plan: u64, arrived: u64,
+        level: u32, depth: u32,
+    }
+}
+
+impl From<Sums> for Total {
+    fn from(s: Sums) -> Total {
+        Total { gradient: s.gradient, hessian: s.hessian, count: s.count }
+    }
+}
+
+impl From<Total> for Sums {
+    fn from(t: Total) -> Sums {
+        Sums { gradient: t.gradient, hessian: t.hessian, count: t.count }
+    }
+}
+
+impl Rules {
+    /// Those of a tree; units come from its encoding, which the device has.
+    pub fn new(rules: &SplitRules) -> Rules {
+        Rules {
+            l1: rules.l1,
+            l2: rules.l2,
+            min_child_weight: rules.min_child_weight,
+            min_gain: rules.min_gain,
+            min_data_in_leaf: rules.min_data_in_leaf,
+            smooth: rules.categories.smooth,
+            category_l2: rules.categories.l2,
+            most_categories: rules.categories.most,
+            constrained: !rules.monotone.is_empty() as u32,
+            level_limits: rules.level_limits as u32,
+            unused: 0,
+        }
+    }
+}
+
+impl Rows {
+    /// Names the loss by its number and parameters.
+    pub fn with_formula(mut self, formula: Formula) -> Rows {
+        (self.loss, self.a, self.b, self.classes) = match formula {
+            Formula::Rmse => (0, 0.0, 0.0, 0),
+            Formula::CrossEntropy => (1, 0.0, 0.0, 0),
+            Formula::Mae => (2, 0.0, 0.0, 0),
+            Formula::Quantile { below, above } => (3, below, above, 0),
+            Formula::Huber { delta } => (4, delta, 0.0, 0),
+            Formula::Poisson => (5, 0.0, 0.0, 0),
+            Formula::Gamma => (6, 0.0, 0.0, 0),
+            Formula::Tweedie { one, two } => (7, one, two, 0),
+            Formula::Multiclass { classes, factor } => (8, factor, 0.0, classes),
+        };
+        self
+    }
+}

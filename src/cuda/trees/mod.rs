@@ -1,0 +1,476 @@
+//! Boosted trees on a GPU: the verbs of [`Backend`], with the integers of the CPU's.
+//!
+//! Codes, scores, statistics and the order of rows stay on the device; a level asks it once for what
+//! was found. Kernels are in `kernels/trees/`, the tables they share with us in [`tables`].
+//!
+//! - [`rows`]: targets, weights, scores, draws, rounding;
+//! - [`group`]: groups of features, their codes and histograms; [`bundles`]: features that share columns of codes; [`listed`]:
+//!   features whose codes are lists;
+//! - [`divide`]: rows sent to children, histograms summed;
+//! - [`search`]: the search for splits;
+//! - [`leaves`]: the end of a tree;
+//! - [`quantiles`]: leaves that are refitted;
+//! - [`eager`]: nodes of leaf-wise trees, several at a time;
+//! - [`ahead`]: whole trees that grow without asking the host, and [`grown`], what grew; [`graph`]: as one launch.
+
+mod buffers;
+mod bundles;
+pub mod ctr;
+pub mod ctr_maker;
+mod evaluate_splits;
+mod feature_groups;
+mod graph;
+mod grown;
+mod layouts;
+mod leaf_quantiles;
+mod leaf_sums;
+mod partition;
+mod resident;
+mod rows;
+mod sparse_features;
+mod speculative;
+
+use self::buffers::{Buffer, Kernels};
+use self::ctr_maker::CtrMaker;
+use self::feature_groups::{Group, Storage};
+use self::layouts::{Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
+use self::sparse_features::Candidates;
+use super::runtime::{Gpu, Queue};
+use bundles::Bundles;
+use cudarc::driver::CudaSlice;
+use rows::RowData;
+use taiga_core::error::{Error, Result};
+use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
+use taiga_core::learners::boosting::steps::{Announced, Backend, Candidate, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData};
+use taiga_core::losses::Loss;
+use taiga_core::parallel::thread_pool::Team;
+use taiga_core::quantize::{CodeSet, CodeSource, CodedFeature};
+use taiga_core::tree::Tree;
+use taiga_core::tree::params::TreeParams;
+use taiga_core::tree::split::{Scales, SplitRules, Sums};
+
+/// The most rows that a fit on a GPU takes: row numbers and positions are counted in 32 bits, with
+/// room for a launch's overhang.
+const MOST_ROWS: usize = 1 << 31;
+
+/// What a launch works on, by level: uploaded, or made by kernels.
+struct Work {
+    nodes: Buffer<Node>,
+    jobs: Buffer<Job>,
+    summed: Buffer<Summed>,
+    starts: Buffer<u32>,
+    plan: Buffer<Plan>,
+    /// Blocks that have come to the end of a launch: of all, and of each node or column; zero between launches.
+    arrived: Buffer<u32>,
+    items: Buffer<Item>,
+    allowed: Buffer<u32>,
+    best: Buffer<layouts::Best>,
+    sets: Buffer<u32>,
+    found: Buffer<layouts::Found>,
+    total: Buffer<Total>,
+    level: [Buffer<f64>; 3],
+    level_flags: [Buffer<u8>; 2],
+    level_lefts: Buffer<Total>,
+    questions: Buffer<u64>,
+    children: Buffer<[u32; 2]>,
+    walk_sets: Buffer<u32>,
+    codes: Buffer<u64>,
+    leaf_sums: Buffer<i64>,
+}
+
+/// Work on a GPU.
+pub struct CudaBackend {
+    queue: Queue,
+    kernels: Kernels,
+    features: Vec<CodedFeature>,
+    /// As kernels see them, and whether that is up to date.
+    feature_table: Buffer<Feature>,
+    table_stale: bool,
+    monotone: Vec<i8>,
+    groups: Vec<Group>,
+    ctrs: CtrMaker,
+    data: RowData,
+    /// The rows of nodes: `{row, word}` in one of two lists.
+    lists: [Buffer<u64>; 2],
+    /// The same as records, codes and all, for trees that grow ahead.
+    records: Option<[Buffer<u8>; 2]>,
+    work: Work,
+    count_rows: bool,
+    weighted: bool,
+    components: usize,
+    /// The features of the open groups, in order, as kernels count columns.
+    numbers: Buffer<u32>,
+    columns: usize,
+    /// For leaves that are refitted from residuals.
+    host: leaf_sums::HostRows,
+    /// The tree that grows.
+    encoding: Option<Encoding>,
+    output: usize,
+    tree: u64,
+    /// What the grower will ask for, where it can be told ahead, and what grew.
+    plan: Option<TreeParams>,
+    grown: Option<grown::Grown>,
+    /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
+    announced: Option<Announced>,
+    queued: Option<resident::Queued>,
+    nodes: speculative::Nodes,
+    logs: resident::Logs,
+    graph: graph::Graph,
+    was_wide: bool,
+    /// The group whose addresses `work.codes` has.
+    codes_of: Option<usize>,
+    next_slot: usize,
+    leaves: Vec<NodeId>,
+    subsets: Vec<CodeSet>,
+}
+
+impl CudaBackend {
+    /// Rows, components of a bin, and slots of histograms.
+    fn shape(data: &TrainingData<'_>, most_nodes: usize) -> (usize, usize, usize) {
+        let rows = data.target.len();
+        (rows, if data.count_rows { 3 } else { 2 }, most_nodes.min(rows).max(1))
+    }
+
+    /// Whether a fit can be done on the GPU `number`, from an estimate of the memory it needs. Sparse features
+    /// are only looked for where it would need too much without.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where there is no such GPU; [`Error::Device`] with what is needed and what there
+    /// is, and for too many rows; [`Error::Interrupted`].
+    pub fn check(
+        number: Option<u32>,
+        team: &Team,
+        data: &TrainingData<'_>,
+        most_nodes: usize,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<()> {
+        let queue = Queue::new(Gpu::get(number)?)?;
+        match CudaBackend::check_on(&queue, data, most_nodes, &Storage::default()) {
+            Err(e) if e.is_device_memory() => CudaBackend::check_on(&queue, data, most_nodes, &CudaBackend::plan(team, data, interrupted)?),
+            checked => checked,
+        }
+    }
+
+    /// How the features that a fit starts with are stored.
+    fn plan(team: &Team, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Storage<Candidates>> {
+        let bundles = Bundles::plan(team, data, interrupted)?;
+        let candidates = Candidates::probe(team, data, bundles.as_ref(), interrupted)?;
+        Ok(Storage { bundles, lists: candidates })
+    }
+
+    fn check_on(queue: &Queue, data: &TrainingData<'_>, most_nodes: usize, planned: &Storage<Candidates>) -> Result<()> {
+        let (rows, components, slots) = CudaBackend::shape(data, most_nodes);
+        if rows >= MOST_ROWS {
+            let message = format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)");
+            return Err(Error::device_memory(queue.gpu().number(), message));
+        }
+        // Codes and histograms, lists, the rows' own numbers, and room for what is small.
+        let group = Group::bytes(data.features, planned, rows, components, slots);
+        let bytes = group + 16 * rows as u64 + RowData::bytes(data) + (64 << 20);
+        queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)
+    }
+
+    /// Brings the rows and their codes to the GPU `number`. `most_nodes`: how many nodes' histograms
+    /// may be needed at once.
+    ///
+    /// # Errors
+    /// [`Error::Device`]; where they do not fit, before anything is allocated; [`Error::Interrupted`].
+    pub fn new(
+        number: Option<u32>,
+        team: &Team,
+        data: TrainingData<'_>,
+        most_nodes: usize,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Self> {
+        let gpu = Gpu::get(number)?;
+        let queue = Queue::new(gpu)?;
+        let planned = CudaBackend::plan(team, &data, interrupted)?;
+        CudaBackend::check_on(&queue, &data, most_nodes, &planned)?;
+        let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
+        let (kernels, features) = (Kernels::new(gpu)?, data.features.len());
+        let group = Group::new(&queue, &kernels, 0, data.features, data.sources, planned, rows, components, slots, interrupted)?;
+        let row_data = RowData::new(&queue, &data)?;
+        let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
+        let work = Work::new(&queue)?;
+        Ok(CudaBackend {
+            kernels,
+            features: data.features.to_vec(),
+            feature_table: Buffer::new(&queue, "features", data.features.len())?,
+            table_stale: true,
+            monotone: vec![],
+            groups: vec![group],
+            ctrs: CtrMaker::default(),
+            lists,
+            records: None,
+            work,
+            count_rows: data.count_rows,
+            weighted: data.weight.is_some(),
+            components,
+            numbers: Buffer::new(&queue, "features", 1)?,
+            columns: 0,
+            host: leaf_sums::HostRows::new(data),
+            data: row_data,
+            encoding: None,
+            output: 0,
+            tree: 0,
+            plan: None,
+            grown: None,
+            announced: None,
+            queued: None,
+            nodes: speculative::Nodes::new(speculative::Guesses::new(rows, features)),
+            logs: resident::Logs::new(gpu)?,
+            graph: graph::Graph::default(),
+            was_wide: false,
+            codes_of: None,
+            next_slot: 0,
+            leaves: vec![],
+            subsets: vec![],
+            queue,
+        })
+    }
+
+    fn encoding(&self) -> Result<&Encoding> {
+        self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
+    }
+
+    /// Writes the numbers of the open features, in order.
+    fn list_columns(&mut self) -> Result<()> {
+        let open = self.groups.iter().filter(|g| g.open);
+        let numbers: Vec<u32> = open.flat_map(|g| (g.first..g.first + g.features).map(|f| f as u32)).collect();
+        self.columns = numbers.len();
+        self.numbers.reserve(&self.queue, "features", numbers.len())?;
+        self.numbers.write(&self.queue, &numbers)
+    }
+
+    /// Brings the table of features up to date.
+    fn list_features(&mut self, monotone: &[i8]) -> Result<()> {
+        if !self.table_stale && self.monotone == monotone {
+            return Ok(());
+        }
+        let row = |(i, f): (usize, &CodedFeature)| {
+            let group = self.group_of(i as u32);
+            let mut row = Feature {
+                borders: f.borders.len() as u32,
+                first: f.first() as u32,
+                categories: f.categories as u32,
+                monotone: monotone.get(i).copied().unwrap_or(0) as i32,
+                ..Feature::default()
+            };
+            group.describe(i, &mut row);
+            row
+        };
+        let table: Vec<Feature> = self.features.iter().enumerate().map(row).collect();
+        self.feature_table.reserve(&self.queue, "features", table.len())?;
+        self.feature_table.write(&self.queue, &table)?;
+        (self.table_stale, self.monotone) = (false, monotone.to_vec());
+        Ok(())
+    }
+
+    /// An error where there is no room for more features.
+    fn check_group(&self, features: &[CodedFeature]) -> Result<()> {
+        let bytes = Group::bytes(features, &Storage::default(), self.data.rows, self.components, 1);
+        self.queue.check_memory(&format!("{} more features of {} rows", features.len(), self.data.rows), bytes)
+    }
+
+    fn push_group(&mut self, features: &[CodedFeature], group: Group) -> GroupId {
+        self.features.extend_from_slice(features);
+        self.groups.push(group);
+        self.table_stale = true;
+        self.groups.len() - 1
+    }
+
+    /// The group of a feature.
+    fn group_of(&self, feature: u32) -> &Group {
+        let index = self.groups.partition_point(|g| g.first <= feature as usize) - 1;
+        &self.groups[index]
+    }
+}
+
+impl Work {
+    fn new(queue: &Queue) -> Result<Work> {
+        Ok(Work {
+            nodes: Buffer::new(queue, "nodes", 1024)?,
+            jobs: Buffer::new(queue, "divisions", 256)?,
+            summed: Buffer::new(queue, "nodes", 256)?,
+            starts: Buffer::new(queue, "nodes", 256)?,
+            plan: Buffer::new(queue, "nodes", 1)?,
+            arrived: Buffer::zeros(queue, "counts of blocks", 64)?,
+            items: Buffer::new(queue, "nodes", 256)?,
+            allowed: Buffer::new(queue, "features", 256)?,
+            best: Buffer::new(queue, "splits", 256)?,
+            sets: Buffer::new(queue, "splits", 8)?,
+            found: Buffer::new(queue, "splits", 256)?,
+            total: Buffer::new(queue, "sums", 1)?,
+            level: [
+                Buffer::new(queue, "scores of splits", 1)?,
+                Buffer::new(queue, "scores of splits", 1)?,
+                Buffer::new(queue, "scores of splits", 1)?,
+            ],
+            level_flags: [Buffer::new(queue, "scores of splits", 1)?, Buffer::new(queue, "scores of splits", 1)?],
+            level_lefts: Buffer::new(queue, "sums of splits", 1)?,
+            questions: Buffer::new(queue, "a tree", 256)?,
+            children: Buffer::new(queue, "a tree", 256)?,
+            codes: Buffer::new(queue, "a tree", 1)?,
+            walk_sets: Buffer::new(queue, "a tree", 8)?,
+            leaf_sums: Buffer::new(queue, "sums of leaves", 256)?,
+        })
+    }
+
+    /// The scores of a level, for `nodes` nodes at a time of `columns` features; `lefts`: and their sums.
+    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize, lefts: bool) -> Result<Level> {
+        let what = "scores of splits";
+        let sizes = [columns * 2 * nodes * 256, columns * 2 * 256, columns];
+        for (buffer, size) in self.level.iter_mut().zip(sizes) {
+            buffer.reserve(queue, what, size)?;
+        }
+        for (buffer, size) in self.level_flags.iter_mut().zip([columns * nodes, columns]) {
+            buffer.reserve(queue, what, size)?;
+        }
+        if lefts {
+            self.level_lefts.reserve(queue, what, columns * nodes * 256)?;
+        }
+        let ([scores, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
+        Ok(Level {
+            scores: scores.address,
+            lefts: if lefts { self.level_lefts.address } else { 0 },
+            missing: missing.address,
+            sums: sums.address,
+            parent: parent.address,
+            any: any.address,
+            nodes: nodes as u32,
+            unused: 0,
+        })
+    }
+}
+
+impl Backend for CudaBackend {
+    fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
+        self.check_group(features)?;
+        let (first, rows) = (self.features.len(), self.data.rows);
+        let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
+        let group =
+            Group::new(&self.queue, &self.kernels, first, features, &sources, Storage::default(), rows, self.components, 1, &|| false)?;
+        Ok(self.push_group(features, group))
+    }
+
+    fn makes_ctrs(&self) -> bool {
+        true
+    }
+
+    fn ctr_sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample> {
+        self.ctrs.sample(&self.queue, data, columns, order, counters)
+    }
+
+    fn add_ctrs(&mut self, data: &CtrData<'_>, features: &[CodedFeature], ctrs: &[CtrFeature<'_>], order: usize) -> Result<GroupId> {
+        self.check_group(features)?;
+        let (queue, first, rows) = (&self.queue, self.features.len(), self.data.rows);
+        let maker = &mut self.ctrs;
+        let fill = |codes: &mut CudaSlice<u8>| maker.codes(queue, data, features, ctrs, order, codes, &|i| Group::place(i, rows));
+        let group = Group::filled(queue, first, features, Storage::default(), rows, self.components, 1, fill)?;
+        Ok(self.push_group(features, group))
+    }
+
+    fn drop_group(&mut self, group: GroupId) {
+        self.groups[group].clear();
+    }
+
+    fn expect(&mut self, plan: Option<&TreeParams>) {
+        self.plan = plan.cloned();
+    }
+
+    fn announce(&mut self, announced: Announced) {
+        self.announced = Some(announced);
+    }
+
+    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
+        self.output = output;
+        for (g, group) in self.groups.iter_mut().enumerate() {
+            group.reset(g == 0 || groups.contains(&g));
+        }
+        self.list_columns()?;
+        let drawn_unit = self.data.draw(&self.queue, &self.kernels, loss, tree, output)?;
+        let unit = drawn_unit && loss.constant_hessian() && !self.weighted;
+        self.tree = tree;
+        self.grown = None;
+        let plan = self.plan.take();
+        let sums = match self.grow_ahead(loss, plan.as_ref(), unit)? {
+            Some(sums) => sums,
+            None => {
+                self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+                let sums = self.begin_root(loss)?;
+                // Subsets of categories are numbered in the order that they are asked for.
+                let plan = plan.filter(|_| !self.features.iter().any(|f| f.categories));
+                self.nodes.begin(plan, sums);
+                sums
+            }
+        };
+        let encoding = self.encoding()?;
+        Ok((sums, Scales { gradient: encoding.unit_gradient, hessian: encoding.unit_hessian }))
+    }
+
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
+        self.groups[group].open = true;
+        self.list_columns()?;
+        let nodes: Vec<NodeId> = nodes.iter().map(|n| self.nodes.own(*n)).collect();
+        self.sum_in_group(group, &nodes)
+    }
+
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
+        match &self.grown {
+            Some(grown) => grown.splits(nodes),
+            None => self.find_nodes(nodes, rules),
+        }
+    }
+
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        match &self.grown {
+            Some(grown) => grown.level_split(nodes),
+            None => self.find_level(nodes, rules),
+        }
+    }
+
+    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
+        match &mut self.grown {
+            Some(grown) => grown.divide(divisions),
+            None => self.divide_and_guess(divisions),
+        }
+    }
+
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+        match &self.grown {
+            Some(grown) => {
+                self.leaves = leaves.to_vec();
+                Ok(grown.leaf_sums(leaves, self.encoding()?))
+            }
+            None => self.sum_leaves(loss, tree, leaves),
+        }
+    }
+
+    fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
+        self.replay_tree(loss, tree, output)
+    }
+
+    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
+        self.quantiles_of_leaves(alpha)
+    }
+
+    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
+        match &self.grown {
+            Some(grown) if grown.valued(&self.leaves, values)? => Ok(()),
+            Some(grown) => self.data.set_values(&self.queue, self.output, &grown.values(&self.leaves, values)),
+            None => self.data.set_values(&self.queue, self.output, values),
+        }
+    }
+
+    fn category_sets(&self) -> &[CodeSet] {
+        &self.subsets
+    }
+
+    fn update_scores(&mut self) -> Result<()> {
+        self.data.update(&self.queue, &self.kernels)
+    }
+
+    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.data.held_out_scores(&self.queue, &self.kernels)
+    }
+}

@@ -1,0 +1,451 @@
+//! Whole trees that grow on the device without asking the host, under policies by level where every
+//! open feature may split every node: a tree's launches are queued at once, and what was decided is
+//! read when it has grown. The grower's questions are then answered from that; where an answer would
+//! not be what was done, that is an error.
+//!
+//! Where the fit has announced how leaves get their values, the device finds these too, and then the next
+//! tree is queued before the host has read this one:
+//!
+//! ```text
+//! device │ tree 0 │ tree 1 │ tree 2 │
+//! host   │        │ 0's log│ 1's log│         a log is read while the next tree grows
+//! ```
+
+use super::CudaBackend;
+use super::buffers::{Buffer, root_fits};
+use super::evaluate_splits::Searcher;
+use super::grown::Grown;
+use super::layouts::{
+    Ahead, Begin, Encoding, Found, IN_ORDER, Item, LeafValues, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
+};
+use super::partition::Plane;
+use super::rows::{ENCODING_WORDS, RowData, encoding_of};
+use crate::grid;
+use crate::runtime::Gpu;
+use crate::runtime::error::driver;
+use crate::{follow, launch};
+use cudarc::driver::{CudaEvent, CudaStream, PinnedHostSlice};
+use std::sync::Arc;
+use taiga_core::error::Result;
+use taiga_core::losses::Loss;
+use taiga_core::tree::params::{Policy, TreeParams};
+use taiga_core::tree::split::{Scales, SplitRules, Sums};
+
+/// Deeper trees are grown question by question: most of their nodes would not be there.
+const MOST_DEPTH: u32 = 12;
+
+/// So many nodes, and columns, are searched and grown in one launch.
+const FEW_NODES: u32 = 63;
+
+/// 64-bit words of what was found for a node, and of sums.
+const FOUND_WORDS: usize = size_of::<Found>() / 8;
+const TOTAL_WORDS: usize = size_of::<Total>() / 8;
+
+/// Copies of the logs on the host, one for each turn; they are made on a stream of their own, while the next tree grows.
+pub struct Logs {
+    stream: Arc<CudaStream>,
+    /// When the tree has grown that is queued last.
+    grown: CudaEvent,
+    copies: [Option<(PinnedHostSlice<u64>, CudaEvent)>; 2],
+}
+
+impl Logs {
+    pub fn new(gpu: &'static Gpu) -> Result<Logs> {
+        let failed = |e| driver(gpu, "making a stream", e);
+        let stream = gpu.context().new_stream().map_err(failed)?;
+        Ok(Logs { stream, grown: gpu.context().new_event(None).map_err(failed)?, copies: [None, None] })
+    }
+}
+
+impl Drop for CudaBackend {
+    /// Logs that nobody has read may be on their way still.
+    fn drop(&mut self) {
+        let _ = self.logs.stream.synchronize();
+    }
+}
+
+/// A tree to be queued: what it is grown from.
+#[derive(Clone, Copy)]
+struct Ordered<'a> {
+    loss: &'a dyn Loss,
+    group: usize,
+    plan: &'a TreeParams,
+    log: &'a Log,
+    unit: bool,
+    tree: u64,
+    output: usize,
+}
+
+/// A tree that is queued.
+pub struct Queued {
+    tree: u64,
+    output: usize,
+    turn: usize,
+    plan: TreeParams,
+    unit: bool,
+}
+
+/// The log's layout, in words: encoding, the root's sums, the leaves', their values, what was found.
+struct Log {
+    sums: usize,
+    values: usize,
+    found: usize,
+    words: usize,
+}
+
+impl Log {
+    fn new(depth: u32) -> Log {
+        let sums = ENCODING_WORDS + TOTAL_WORDS;
+        let values = sums + (3 << depth);
+        let found = values + (1usize << depth).div_ceil(2);
+        Log { sums, values, found, words: found + FOUND_WORDS * ((1 << depth) - 1) }
+    }
+}
+
+impl CudaBackend {
+    /// Grows the whole tree, where that can be done ahead; gives the root's sums.
+    pub(crate) fn grow_ahead(&mut self, loss: &dyn Loss, plan: Option<&TreeParams>, unit: bool) -> Result<Option<Sums>> {
+        let Some(plan) = plan else { return Ok(None) };
+        let mut open = (0..self.groups.len()).filter(|g| self.groups[*g].open && self.groups[*g].features > 0);
+        let (Some(group), None) = (open.next(), open.next()) else { return Ok(None) };
+        let range = self.groups[group].first..self.groups[group].first + self.groups[group].features;
+        let fits = plan.policy != Policy::Leafwise && plan.depth <= MOST_DEPTH && plan.monotone.is_empty();
+        if !fits || self.was_wide || self.features[range].iter().any(|f| f.categories) {
+            return Ok(None);
+        }
+        let log = Log::new(plan.depth);
+        let same = |q: &Queued| (q.tree, q.output, q.unit) == (self.tree, self.output, unit) && q.plan == *plan;
+        let ordered = Ordered { loss, group, plan, log: &log, unit, tree: self.tree, output: self.output };
+        let queued = match self.queued.take().filter(same) {
+            Some(queued) => queued,
+            None => {
+                self.logs.stream.synchronize().map_err(|e| self.queue.late(e))?;
+                self.reserve_ahead(group, plan.depth, &log, unit)?;
+                self.queue_tree(ordered)?
+            }
+        };
+        self.queued = self.queue_next(ordered)?;
+        let words = self.read_log(queued.turn, log.words)?;
+        let encoding = encoding_of(words);
+        let total = TotalWords(&words[ENCODING_WORDS..]).sums();
+        RowData::check_finite(&encoding)?;
+        if encoding.wide != 0 {
+            // Grown for nothing; the next trees will most likely be wide too. Its leaves have values of zero.
+            (self.was_wide, self.queued, self.data.added_ahead) = (true, None, false);
+            return Ok(None);
+        }
+        let found = words[log.found..].chunks_exact(FOUND_WORDS);
+        // SAFETY: as many words as a table has, of plain numbers.
+        let found = found.map(|w| unsafe { std::ptr::read_unaligned(w.as_ptr().cast::<Found>()) }).collect();
+        let sums = words[log.sums..log.values].iter().map(|w| *w as i64).collect();
+        let values = words[log.values..log.found].iter().flat_map(|w| [*w as u32, (*w >> 32) as u32].map(f32::from_bits)).collect();
+        let values = self.announced.map(|_| values);
+        self.grown = Some(Grown { depth: plan.depth, found, sums, values, places: vec![0] });
+        self.encoding = Some(encoding);
+        Ok(Some(total))
+    }
+
+    /// Queues the tree behind the one that grows, where nothing that is still to be told can change it.
+    fn queue_next(&mut self, grows: Ordered<'_>) -> Result<Option<Queued>> {
+        let (tree, output) = (self.tree + 1, (self.output + 1) % self.data.outputs);
+        let sure = self.announced.is_some_and(|a| tree < a.trees) && self.data.keeps_all();
+        // Several outputs' values are added when all of them are known: one tree may turn out to be void.
+        if !sure || (output == 0 && self.data.outputs > 1) {
+            return Ok(None);
+        }
+        if output == 0 {
+            // The round's values will be on the device, and the round ends before that tree begins.
+            (self.data.waiting, self.data.added_ahead) = (true, true);
+        }
+        Ok(Some(self.queue_tree(Ordered { tree, output, ..grows })?))
+    }
+
+    fn reserve_ahead(&mut self, group: usize, depth: u32, log: &Log, unit: bool) -> Result<()> {
+        let (nodes, widest) = (1usize << depth, 1usize << (depth - 1));
+        let (queue, work) = (&self.queue, &mut self.work);
+        self.data.reserve_logs(queue, log.words)?;
+        self.groups[group].keep(queue, true)?;
+        self.groups[group].reserve(queue, widest, 0)?;
+        work.nodes.reserve(queue, "nodes", nodes)?;
+        work.items.reserve(queue, "nodes", nodes)?;
+        work.jobs.reserve(queue, "divisions", widest)?;
+        work.summed.reserve(queue, "nodes", widest)?;
+        work.starts.reserve(queue, "nodes", widest)?;
+        work.questions.reserve(queue, "a tree", nodes)?;
+        if self.groups[group].bundles.is_some() {
+            work.walk_sets.reserve(queue, "a tree", 8 * nodes)?;
+        }
+        work.best.reserve(queue, "splits", widest * self.columns)?;
+        self.reserve_records(group, unit)?;
+        let (queue, work) = (&self.queue, &mut self.work);
+        let g = &self.groups[group];
+        let codes: Vec<u64> = (g.first..g.first + g.features).map(|f| g.codes_of(f)).collect();
+        if work.codes.slice.len() < codes.len() || self.codes_of != Some(group) {
+            work.codes.reserve(queue, "features", codes.len())?;
+            work.codes.write(queue, &codes)?;
+            self.codes_of = Some(group);
+        }
+        self.list_features(&[])
+    }
+
+    /// Makes room for rows as records, where they serve and there is room.
+    fn reserve_records(&mut self, group: usize, unit: bool) -> Result<()> {
+        let narrow = !self.count_rows || unit;
+        let plain = self.groups[group].features <= RECORD_FEATURES && self.groups[group].bundles.is_none();
+        let serve = self.data.bag.is_none() && narrow && self.sums_on_the_way() && plain;
+        let bytes = self.data.rows * RECORD;
+        if !serve || self.records.is_some() || !self.queue.has_room(3 * bytes as u64)? {
+            return Ok(());
+        }
+        let room = || Buffer::new(&self.queue, "rows of nodes", bytes);
+        self.records = Some([room()?, room()?]);
+        Ok(())
+    }
+
+    /// Where rows are as records, if they are.
+    fn records_table(&self, group: usize) -> Option<Records> {
+        let lists = self.records.as_ref().filter(|_| self.data.bag.is_none() && self.groups[group].bundles.is_none())?;
+        let codes = self.groups[group].table(0).codes;
+        Some(Records { codes, words: self.data.words.address, lists: [lists[0].address, lists[1].address] })
+    }
+
+    /// Queues a tree, and the copy of its log. Where trees have the same launches, from the third one on, as a graph.
+    fn queue_tree(&mut self, ordered: Ordered<'_>) -> Result<Queued> {
+        let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[ordered.group].is_one_block();
+        if same && self.graph.begins(&self.queue)? {
+            let launched = self.launch_tree(ordered);
+            // What failed first says why: a recording that has failed can't be ended well.
+            let ended = self.graph.launch(&self.queue, launched.is_ok());
+            launched.and(ended)?;
+        } else {
+            self.launch_tree(ordered)?;
+        }
+        self.copy_log(ordered.log.words)?;
+        let Ordered { tree, output, plan, unit, .. } = ordered;
+        Ok(Queued { tree, output, turn: self.data.turn, plan: plan.clone(), unit })
+    }
+
+    /// A tree's launches.
+    fn launch_tree(&mut self, Ordered { loss, group, plan, log, unit, tree, output }: Ordered<'_>) -> Result<()> {
+        let (depth, rows) = (plan.depth, self.data.rows);
+        let (listed, guess) = (self.data.bag.is_some(), self.data.encoded);
+        self.data.turn = 1 - self.data.turn;
+        let base = self.data.log().address;
+        let slots = 1 << (depth - 1);
+        self.groups[group].clear_first(&self.queue, slots)?;
+        // What the statistics will be, unless they are wide.
+        let planes = self.planes(&Encoding { unit: unit as u32, ..Encoding::default() });
+        let fused = !listed && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
+        // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
+        let alone = fused && planes.len() == 1 && self.groups[group].is_one_block();
+        let nodes = self.work.nodes.address;
+        if !alone {
+            let (len, list) = if listed { (0, 0) } else { (rows as u32, IN_ORDER) };
+            // SAFETY: the arguments are those of `tree_seed`.
+            unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
+        }
+        let counted = match (self.count_rows, unit) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
+        };
+        let rules = SplitRules {
+            scales: Scales { gradient: 1.0, hessian: 1.0 },
+            l1: plan.l1,
+            l2: plan.l2,
+            min_child_weight: plan.min_child_weight,
+            min_data_in_leaf: plan.min_data_in_leaf as i64,
+            level_limits: plan.level_limits(),
+            min_gain: plan.min_gain,
+            monotone: vec![],
+            categories: plan.categories,
+        };
+        let g = &self.groups[group];
+        let search = Search {
+            histograms: g.table(0),
+            features: self.feature_table.address,
+            first_feature: g.first as u32,
+            columns: self.columns as u32,
+            counted,
+            features_here: g.features as u32,
+            items: self.work.items.address,
+            allowed: self.work.allowed.address,
+            encoding: base,
+            best: self.work.best.address,
+            sets: self.work.sets.address,
+            rules: Rules::new(&rules),
+            ..Search::default()
+        };
+        let begin = Begin {
+            search,
+            bins: g.first_bins as u32,
+            total: base + 8 * ENCODING_WORDS as u64,
+            items: search.items,
+            root: if alone { nodes } else { 0 },
+            sums: base + 8 * log.sums as u64,
+            // And of their values, which are read along where nobody gives them any.
+            numbers: (log.found - log.sums) as u32,
+            ..Begin::default()
+        };
+        let behind = if alone { begin } else { Begin::default() };
+        if !fused {
+            let list = self.lists[0].address;
+            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+            self.data.round(&self.queue, &self.kernels, loss, (tree, output), false, list, &self.work.nodes)?;
+        } else if guess {
+            self.guess_root(loss, (tree, output), unit, &behind)?;
+        } else {
+            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+            self.sum_root(loss, (tree, output), false, &behind)?;
+        }
+        if !alone {
+            self.sum_narrow(group, &planes, fused)?;
+            self.queue_begin(&begin)?;
+        }
+        let on_the_way = self.sums_on_the_way();
+        let ahead = Ahead {
+            search,
+            numbers: self.numbers.address,
+            codes: self.work.codes.address,
+            nodes: self.work.nodes.address,
+            items: self.work.items.address,
+            found: base + 8 * log.found as u64,
+            questions: self.work.questions.address,
+            sets: self.work.walk_sets.address,
+            jobs: self.work.jobs.address,
+            summed: self.work.summed.address,
+            starts: self.work.starts.address,
+            plan: self.work.plan.address,
+            arrived: self.work.arrived.address,
+            level: 0,
+            depth,
+        };
+        for level in 0..depth {
+            let n = 1u32 << level;
+            let items = search.items + ((n - 1) as usize * size_of::<Item>()) as u64;
+            let ahead = Ahead { search: Search { items, ..search }, level, ..ahead };
+            self.queue_search(group, &ahead, plan.policy)?;
+            if level + 1 < depth {
+                // Where all is summed on the way, nobody reads the rows of the last nodes.
+                let read = level + 2 < depth || !on_the_way || planes.len() > 1;
+                match self.records_table(group) {
+                    Some(records) => self.queue_move(group, records, n, level == 0, read)?,
+                    None => self.queue_divide(group, n, on_the_way, read)?,
+                }
+                self.queue_sum(group, n as usize, &planes, on_the_way)?;
+            }
+        }
+        let walk = Walk {
+            questions: self.work.questions.address,
+            sets: self.work.walk_sets.address,
+            entries: (1 << depth) - 1,
+            depth,
+            listed: self.groups[group].entries(),
+            ..Walk::default()
+        };
+        let mut values = LeafValues::default();
+        if let Some(announced) = self.announced {
+            self.data.values[output].reserve(&self.queue, "leaf values", 1 << depth)?;
+            values = LeafValues {
+                rules: search.rules,
+                learning_rate: announced.learning_rate,
+                values: self.data.values[output].address,
+                log: base + 8 * log.values as u64,
+                arrived: self.work.arrived.address,
+            };
+        }
+        let cleared = self.groups[group].clear_behind(slots);
+        let one = Some(&self.groups[group]).filter(|g| g.is_one_block() && g.bundles.is_none());
+        self.queue_leaves(loss, output, walk, 1 << depth, begin.sums, one, cleared, &values)?;
+        Ok(())
+    }
+
+    /// Sums the root in what is left of its planes and blocks.
+    fn sum_narrow(&mut self, group: usize, planes: &[Plane], first_done: bool) -> Result<()> {
+        self.work.summed.write(&self.queue, &[super::Summed { node: 0, slot: 0 }])?;
+        self.queue_sum(group, 1, planes, first_done)
+    }
+
+    /// The search of a level and what becomes of it.
+    fn queue_search(&mut self, group: usize, ahead: &Ahead, policy: Policy) -> Result<()> {
+        let n = 1u32 << ahead.level;
+        let features = ahead.search.features_here;
+        let searcher = |nodes: u32| Searcher::of(&self.groups[group], nodes, self.queue.gpu());
+        if n <= FEW_NODES && policy == Policy::Depthwise {
+            let by = searcher(n);
+            // SAFETY: the arguments are those of `tree_search_grow*`: the level's items, with slots that are there; heaps
+            // with room for the tree; a count for each node.
+            return unsafe { follow!(self.queue, self.kernels.search_grow_by(by), by.config(features, n); ahead) };
+        }
+        if n <= FEW_NODES && features <= FEW_NODES && policy == Policy::Symmetric {
+            let level = self.work.level(&self.queue, self.columns, n as usize, true)?;
+            // SAFETY: the arguments are those of `tree_level_grow`: as above, room for all scores, a count for each column.
+            let config = Searcher::Block.config(features, n);
+            return unsafe { follow!(self.queue, &self.kernels.level_grow, config; ahead, &level) };
+        }
+        if policy == Policy::Depthwise {
+            let (search, by) = (ahead.search, searcher(n));
+            // SAFETY: the arguments are those of `tree_search*`: the level's items, with slots that are there.
+            unsafe { launch!(self.queue, self.kernels.search_by(by), by.config(features, n); &search) }?;
+            // SAFETY: the arguments are those of `tree_grow`: heaps with room for the tree.
+            return unsafe { launch!(self.queue, &self.kernels.grow, grid(n.div_ceil(8), 256, 0); ahead) };
+        }
+        let at_once = super::evaluate_splits::level_nodes(self.columns, n as usize);
+        let level = self.work.level(&self.queue, self.columns, at_once, false)?;
+        for from in (0..n).step_by(at_once) {
+            let here = (n - from).min(at_once as u32);
+            let search = Search { items: ahead.search.items + (from as usize * size_of::<Item>()) as u64, ..ahead.search };
+            let by = Searcher::of(&self.groups[group], here, self.queue.gpu());
+            // SAFETY: the arguments are those of `tree_level_scores*`: as many items, and room for their scores.
+            unsafe { launch!(self.queue, self.kernels.level_scores_by(by), by.config(features, here); &search, &level) }?;
+            let (begins, ends) = ((from == 0) as u32, (from + here == n) as u32);
+            let config = grid(self.columns as u32, 256, 0);
+            // SAFETY: the arguments are those of `tree_level_sum`: scores of `here` nodes of every column.
+            unsafe { launch!(self.queue, &self.kernels.level_sum, config; &search, &level, &ahead.numbers, &here, &begins, &ends) }?;
+        }
+        // SAFETY: the arguments are those of `tree_grow_level`: heaps with room for the tree.
+        unsafe { launch!(self.queue, &self.kernels.grow_level, grid(n.div_ceil(8), 256, 0); ahead) }
+    }
+
+    /// Queues the copy of the log of the tree that was queued last.
+    fn copy_log(&mut self, words: usize) -> Result<()> {
+        let (queue, gpu) = (&self.queue, self.queue.gpu());
+        let failed = |e| driver(gpu, "reading a tree", e);
+        let (turn, logs) = (self.data.turn, &mut self.logs);
+        if logs.copies[turn].as_ref().is_none_or(|(room, _)| room.len() < words) {
+            // SAFETY: numbers of any bits; it is written before it is read.
+            let room = unsafe { gpu.context().alloc_pinned_with_flags(words, 0) }.map_err(failed)?;
+            logs.copies[turn] = Some((room, gpu.context().new_event(None).map_err(failed)?));
+        }
+        let Some((room, done)) = &mut logs.copies[turn] else { return Ok(()) };
+        logs.grown.record(queue.stream()).map_err(failed)?;
+        logs.stream.wait(&logs.grown).map_err(failed)?;
+        logs.stream.memcpy_dtoh(&self.data.log().slice.slice(..words), room).map_err(failed)?;
+        done.record(&logs.stream).map_err(failed)
+    }
+
+    /// The log of a turn, when the device has come there.
+    fn read_log(&self, turn: usize, words: usize) -> Result<&[u64]> {
+        let Some((room, done)) = &self.logs.copies[turn] else { return Ok(&[]) };
+        let late = |e| self.queue.late(e);
+        done.synchronize().map_err(late)?;
+        Ok(&room.as_slice().map_err(late)?[..words])
+    }
+
+    /// By the number that a leaf's rows have: the leaf.
+    pub(crate) fn leaves_by_number(&self) -> Vec<usize> {
+        let Some(grown) = &self.grown else { return (0..self.leaves.len()).collect() };
+        let mut by_number = vec![0; 1 << grown.depth];
+        self.leaves.iter().enumerate().for_each(|(leaf, node)| by_number[grown.key(*node)] = leaf);
+        by_number
+    }
+}
+
+/// Words that are sums.
+struct TotalWords<'a>(&'a [u64]);
+
+impl TotalWords<'_> {
+    fn sums(&self) -> Sums {
+        Sums { gradient: self.0[0] as i64, hessian: self.0[1] as i64, count: self.0[2] as i64 }
+    }
+}

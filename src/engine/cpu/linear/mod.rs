@@ -1,3 +1,0 @@
-//! Sparse logistic regression on this process's threads.
-
-pub mod passes;

@@ -1,0 +1,47 @@
+//! Gradient-boosted trees on the device that the parameters name.
+
+use crate::device::fallback::fit_or_on_cpu;
+use crate::device::{Chosen, Device, open};
+use taiga_core::dataset::Monitor;
+use taiga_core::error::Result;
+use taiga_core::learners::boosting as core;
+
+pub use taiga_core::learners::boosting::*;
+
+/// Fits boosted trees to a table.
+///
+/// The same rows in the same order give an equal model, whatever `n_threads` and the columns'
+/// chunks.
+///
+/// # Errors
+/// What is wrong with the table or the parameters, naming the column or the parameter;
+/// [`Error::Interrupted`] when `monitor` asks to stop.
+///
+/// ```
+/// use taiga_engine::learners::boosting::{BoostingParams, Input, Quiet, Target, fit};
+/// use taiga_engine::column::Column;
+///
+/// let x: Vec<f64> = (0..100).map(f64::from).collect();
+/// let y: Vec<f64> = x.iter().map(|x| if *x > 30.0 { 5.0 } else { 1.0 }).collect();
+/// let input = Input {
+///     features: vec![Column::from_f64("x", &x)],
+///     target: Target::Numbers(Column::from_f64("y", &y)),
+///     target_name: "y".into(),
+///     weight: None,
+///     baseline: vec![],
+///     held_out: None,
+/// };
+/// let params = BoostingParams { trees: 20, depth: Some(1), ..Default::default() };
+/// let model = fit(&input, &params, &Quiet).unwrap();
+/// assert_eq!(model.rounds(), 20);
+/// assert_eq!(model.features[0].borders, vec![30.5]);
+/// ```
+pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams, monitor: &dyn Monitor) -> Result<core::model::Model> {
+    if Device::parse(&params.device).is_ok() {
+        // A device that is not there is told before any work.
+        open(&params.device)?;
+    }
+    fit_or_on_cpu(&params.device, monitor, |device, monitor| {
+        core::fit(input, params, &Chosen::new(device, &|chosen| monitor.device(chosen)), monitor)
+    })
+}

@@ -1,0 +1,45 @@
+//! Random forests on the device that the parameters name.
+
+use crate::device::{Chosen, Device, open};
+
+use taiga_core::error::Result;
+use taiga_core::learners::forest as core;
+
+pub use taiga_core::learners::forest::*;
+
+/// Fits a random forest to a table.
+///
+/// The same rows in the same order give an equal forest, whatever `n_threads` and the columns'
+/// chunks.
+///
+/// # Errors
+/// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Memory`] where the machine (or the
+/// GPU that is named) has not enough of it, before it is taken; [`Error::Interrupted`] when `monitor` asks to stop.
+///
+/// ```
+/// use taiga_engine::column::Column;
+/// use taiga_engine::learners::forest::{ForestParams, Input, Predictor, Quiet, Target, fit};
+/// use taiga_engine::dataset::labels::Labels;
+///
+/// let x: Vec<f64> = (0..200).map(f64::from).collect();
+/// let codes: Vec<u32> = x.iter().map(|x| (*x > 80.0) as u32).collect();
+/// let input = Input {
+///     features: vec![Column::from_f64("x", &x)],
+///     target: Target::Classes { codes: &codes, labels: Labels::Boolean },
+///     target_name: "y".into(),
+///     weight: None,
+/// };
+/// let forest = fit(&input, &ForestParams { trees: 20, ..Default::default() }, &Quiet).unwrap();
+/// assert!(forest.oob.as_ref().unwrap().score > 0.95);
+/// let predictor = Predictor::new(forest);
+/// let shares = predictor.predict(&predictor.bind(&[Column::from_f64("x", &[3.0, 170.0])]).unwrap());
+/// assert_eq!(predictor.class(&shares), [0, 1]);
+/// ```
+pub fn fit(input: &core::Input<'_>, params: &core::ForestParams, monitor: &dyn Monitor) -> Result<core::Forest> {
+    if Device::parse(&params.device).is_ok() {
+        // A device that is not there is told before any work.
+        open(&params.device)?;
+    }
+    let chosen = |chosen: &str| monitor.device(chosen);
+    core::fit(input, params, &Chosen::new(&params.device, &chosen), monitor)
+}

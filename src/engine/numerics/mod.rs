@@ -1,7 +1,0 @@
-//! Numbers that come out the same everywhere: see the contract in `docs/numerics.md`.
-
-pub mod fixed;
-pub(crate) mod hash;
-pub mod math;
-pub mod random;
-pub mod reduce;
