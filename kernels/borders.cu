@@ -1,4 +1,4 @@
-// Keys to sort a column by, and what the border methods ask of the distinct ones (src/engine/backend/cuda/borders.rs).
+// Keys to sort a column by, and what the border methods ask of the distinct ones (src/cuda/columns/borders.rs).
 
 #include <cstdint>
 
@@ -14,7 +14,7 @@ constexpr uint32_t PAGE = 512;
     for (uint64_t i = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < (n);                            \
          i += gridDim.x * static_cast<uint64_t>(blockDim.x))
 
-// Unsigned integers that order as the values do, as `Key` of src/engine/quantize/sort.rs makes them: 0.0 and -0.0 are one.
+// Unsigned integers that order as the values do, as `Key` of src/core/quantize/sort.rs makes them: 0.0 and -0.0 are one.
 __device__ __forceinline__ uint32_t key_of(float x) {
     const uint32_t bits = __float_as_uint(x + 0.0f);
     return bits >> 31 ? ~bits : bits | 1u << 31;

@@ -1,4 +1,4 @@
-// Target encoding and statistics of categories: keys to sort by, totals, values (src/engine/encoding).
+// Target encoding and statistics of categories: keys to sort by, totals, values (src/core/encoding).
 
 #include "encoding/statistic.cuh"
 #include "numerics/random.cuh"
@@ -152,7 +152,7 @@ extern "C" __global__ void scale(uint64_t n, double factor, double* values) {
     FOR_EACH(i, n) values[i] *= factor;
 }
 
-// ---- combinations of categories (src/engine/encoding/combine.rs): numbers by first appearance
+// ---- combinations of categories (src/core/encoding/combine.rs): numbers by first appearance
 
 __device__ __forceinline__ uint64_t pair_key(const uint32_t* a, const uint32_t* b, uint64_t b_count, uint64_t row) {
     return a[row] * b_count + b[row];
@@ -201,7 +201,7 @@ extern "C" __global__ void number_pairs(uint64_t n, const uint32_t* first, const
     FOR_EACH(row, n) codes[row] = before[first[row]];
 }
 
-// ---- statistics of categories inside the trees (src/engine/encoding/ctr.rs)
+// ---- statistics of categories inside the trees (src/core/encoding/ctr.rs)
 
 // Rows that are not in the order have all rows of their category before them.
 extern "C" __global__ void fill_others(uint64_t n, const uint32_t* codes, const Whole::Sum* sums, uint32_t* rows_before,

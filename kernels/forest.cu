@@ -1,4 +1,4 @@
-// Random forests: the trees of src/engine/forest on the GPU, level by level, many trees at a time.
+// Random forests: the trees of src/core/learners/forest on the GPU, level by level, many trees at a time.
 //
 //   codes     [block of 32 features][row][32]     a row of a block is one 32-byte sector
 //   ranks     [feature][row]                      instead, where every value is a candidate
@@ -11,7 +11,7 @@
 //
 //   sum_large ─► grow (searches) ─► divide_large ─► children_large
 //
-// and everything else is sorted by code (sorted.cuh, segments.cuh). See src/engine/backend/cuda/forest for the host's side.
+// and everything else is sorted by code (sorted.cuh, segments.cuh). See src/cuda/forest for the host's side.
 
 #include "forest/apply.cuh"
 #include "forest/bins.cuh"

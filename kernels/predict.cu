@@ -1,4 +1,4 @@
-// Trees applied to codes (src/engine/model/plan.rs): a code is 0 for a missing value, else 1 + #(borders < x).
+// Trees applied to codes (src/core/learners/boosting/model/plan.rs): a code is 0 for a missing value, else 1 + #(borders < x).
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // Statistics of two columns: extremes over the rows that have both, counts and weights of cells
-// (src/engine/stats/histogram2d.rs).
+// (src/core/stats/histogram2d.rs).
 
 #include "stats/range.cuh"
 

@@ -1,4 +1,4 @@
-// Sums over the rows of a category, and the value made of them: twins of src/engine/encoding/statistic.rs
+// Sums over the rows of a category, and the value made of them: twins of src/core/encoding/statistic.rs
 // and of the smoothing in group.rs, operation by operation.
 #pragma once
 

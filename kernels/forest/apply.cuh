@@ -1,4 +1,4 @@
-// A forest applied (src/engine/forest/apply.rs): the mean of the trees' leaves, added in their order.
+// A forest applied (src/core/learners/forest/apply.rs): the mean of the trees' leaves, added in their order.
 
 #pragma once
 

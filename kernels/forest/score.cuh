@@ -1,4 +1,4 @@
-// What splits are worth: src/engine/forest/kind.rs, the same operations in the same order.
+// What splits are worth: src/core/learners/forest/impurity.rs, the same operations in the same order.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The tables that the kernels of forests share, and the draws of features. Twins of src/engine/backend/cuda/forest/tables.rs.
+// The tables that the kernels of forests share, and the draws of features. Twins of src/cuda/forest/layouts.rs.
 
 #pragma once
 
@@ -21,7 +21,7 @@ constexpr uint32_t PASS = 8;
 // Rows of a tile, TILE there.
 constexpr uint32_t TILE = 8192;
 
-// What targets are: two classes without weights, classes, numbers (src/engine/forest/kind.rs).
+// What targets are: two classes without weights, classes, numbers (src/core/learners/forest/impurity.rs).
 enum Kind : uint32_t { TWO, CLASSES, NUMBERS };
 
 enum Criterion : uint32_t { GINI, ENTROPY, SQUARED_ERROR, POISSON };

@@ -1,11 +1,11 @@
-// Batches (src/engine/linear/batches.rs).
+// Batches (src/core/learners/linear/batches.rs).
 
 #pragma once
 
 #include "common.cuh"
 #include "rule.cuh"
 
-// A fit by batches. Twin of `Fit` in backend/cuda/linear/batches.rs. Rows stand in the order in which they are dealt.
+// A fit by batches. Twin of `Fit` in cuda/linear/batches.rs. Rows stand in the order in which they are dealt.
 struct Fit {
     Rows rows;
     Units units;

@@ -8,7 +8,7 @@
 constexpr uint32_t CELL_THREADS = 1024, NOBODIES = 32;
 
 // Rows cut into blocks of `height`, features into tiles of `width`, both multiples of 32: cells of entries. Sums are kept of `BESIDE`
-// blocks (a strip), or of so many tiles. Twin of `Raw` in backend/cuda/linear/cells.rs.
+// blocks (a strip), or of so many tiles. Twin of `Raw` in cuda/linear/cells.rs.
 //
 //              tile 0    tile 1    …        cells lie strip after strip, in it tile after tile, in it block after block
 //   block 0  │ cell 0  │ cell 2  │
@@ -23,7 +23,7 @@ struct Cells {
     uint32_t outputs, output;  // how many numbers rows and features have, and which one it is
 };
 
-// What has the same numbers, or a part of it that the registers hold. Twin of `Step` in backend/cuda/linear/cells.rs.
+// What has the same numbers, or a part of it that the registers hold. Twin of `Step` in cuda/linear/cells.rs.
 struct __align__(16) Step {
     uint32_t first, first_size, second, size;  // its fours: first_size of them from `first` on, then from `second` on, which counts from 0
     uint32_t numbers;                          // the block or tile that they are of

@@ -7,7 +7,7 @@
 // Rows of a block of sums (numerics/reduce.rs), and of a tile of it.
 constexpr uint32_t BLOCK = 4096, TILE = 1024;
 
-// Rows of entries. Twin of `Lists` in backend/cuda/linear/lists.rs.
+// Rows of entries. Twin of `Lists` in cuda/linear/lists.rs.
 struct Lists {
     const uint32_t* starts;  // of each row, counted from the first one's; one more than rows
     const uint32_t* keys;
@@ -16,7 +16,7 @@ struct Lists {
     uint32_t rows, outputs;
 };
 
-// Dense columns and what the rows are. Twin of `Rows` in backend/cuda/linear.rs.
+// Dense columns and what the rows are. Twin of `Rows` in cuda/linear/mod.rs.
 struct Rows {
     const double* const* dense;
     const uint32_t* codes;

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// How a coefficient moves: twin of `Rule` and `Cell` in src/engine/linear/rule.rs.
+// How a coefficient moves: twin of `Rule` and `Cell` in src/core/learners/linear/rule.rs.
 constexpr uint32_t ADAGRAD = 1, FTRL = 2;  // 0: stochastic gradient descent
 constexpr double BETA = 1.0;
 

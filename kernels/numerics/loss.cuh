@@ -1,4 +1,4 @@
-// Twins of src/engine/boosting/loss: gradient and hessian of a row, one struct a loss, with the
+// Twins of src/core/losses: gradient and hessian of a row, one struct a loss, with the
 // parameters as f32 as the Rust constructors derive them. Formulas and sources are told there.
 
 #pragma once

@@ -1,4 +1,4 @@
-// Twin of src/engine/numerics/math.rs, where methods, ranges and errors are told.
+// Twin of src/core/numerics/math.rs, where methods, ranges and errors are told.
 
 #pragma once
 

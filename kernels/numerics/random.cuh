@@ -1,4 +1,4 @@
-// Twin of src/engine/numerics/random.rs: random numbers addressed by (seed, purpose, stream, index).
+// Twin of src/core/numerics/random.rs: random numbers addressed by (seed, purpose, stream, index).
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Twin of src/engine/numerics/fixed.rs and of the packing in src/engine/backend/cpu/statistics.rs:
+// Twin of src/core/numerics/fixed.rs and of the packing in src/cpu/trees/gradient_quantizer.rs:
 // from a row's derivatives to integers.
 
 #pragma once

@@ -59,7 +59,7 @@ __device__ __forceinline__ void count_by(uint32_t* counters, uint32_t bins, uint
     }
 }
 
-// Rows whose weights are added in their order; blocks of them are added in theirs (src/engine/stats/histogram.rs).
+// Rows whose weights are added in their order; blocks of them are added in theirs (src/core/stats/histogram.rs).
 constexpr uint64_t ROWS_OF_BLOCK = 65536;
 
 // sums[block][bin] = the weights of the rows of that bin, added in row order; bin_of(row) is `bins` for none. A warp

@@ -56,7 +56,7 @@ __device__ __forceinline__ bool make_edges(E first, E last, uint32_t bins, F* ed
     return width * E(0) == E(0) && step > E(0);
 }
 
-// Writes the edges of `bins` bins from `low` to `high` as src/engine/stats/bins.rs does (equal ends are moved apart), and
+// Writes the edges of `bins` bins from `low` to `high` as src/core/stats/bins.rs does (equal ends are moved apart), and
 // what locates values among them, as locate.rs finds it: of the scales the one whose estimates are sure farthest from a
 // bin's middle. False where these bins are not for an estimate, or are none: there the host has the word.
 template <typename F>

@@ -1,5 +1,5 @@
 // Trees that grow without asking the host: under policies by level, where every open feature may
-// split every node, the device decides as the grower would (src/engine/tree/grow.rs), level after
+// split every node, the device decides as the grower would (src/core/tree/grow.rs), level after
 // level, and the host reads afterwards what was decided. Nodes are counted as in a heap: the
 // children of node i are 2i + 1 and 2i + 2.
 
@@ -40,7 +40,7 @@ __device__ __forceinline__ uint32_t bits_below(uint32_t word, uint32_t end) {
 }
 
 // The codes of a column that a feature shares that a split sends to the right: Bundles::right in
-// src/engine/backend/cuda/trees/bundles.rs. Apart, so that the searches keep their registers.
+// src/cuda/trees/bundles.rs. Apart, so that the searches keep their registers.
 __device__ __noinline__ void set_of_shared(const Feature* feature, uint32_t last, bool zero_right, uint32_t* set) {
     const Feature f = *feature;
     const uint32_t above = stored_from(f, last + 1 > f.low ? last + 1 : f.low), end = stored_from(f, f.borders + 1 + f.first);

@@ -1,5 +1,5 @@
 // What the kernels of boosted trees share: the tables that the host and the kernels read, and the
-// way rows are dealt to blocks. Twins of the structs in src/engine/backend/cuda/trees/tables.rs.
+// way rows are dealt to blocks. Twins of the structs in src/cuda/trees/layouts.rs.
 //
 //   codes      [block of 32 features][row][32]      a row of a block is one 32-byte sector
 //   lists      [position] {row, word}               the rows of each node, next to one another
@@ -52,7 +52,7 @@ __device__ __forceinline__ Sums operator-(Sums a, Sums b) {
     return {a.gradient - b.gradient, a.hessian - b.hessian, a.count - b.count};
 }
 
-// How the derivatives of one tree become integers (backend/cpu/statistics.rs: Encoding).
+// How the derivatives of one tree become integers (cpu/trees/gradient_quantizer.rs: Encoding).
 struct Encoding {
     // Before rounding, as f64 and as f32.
     double gradient, hessian;

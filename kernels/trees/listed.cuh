@@ -1,5 +1,5 @@
 // Features that have one code in most rows and exclude no others: what is stored are their other codes, as lists of words by
-// row; a word is a feature's code. Twin of src/engine/backend/cpu/sparse.rs.
+// row; a word is a feature's code. Twin of src/cpu/trees/sparse_features.rs.
 //
 //   starts  | 0 2 2 5 …          entries  | 7 19 | | 7 8 40 | …     ascending in a row
 //

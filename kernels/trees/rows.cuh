@@ -1,4 +1,4 @@
-// Passes over all rows: scores, derivatives, draws, rounding. Twins of src/engine/backend/cpu/
+// Passes over all rows: scores, derivatives, draws, rounding. Twins of src/cpu/trees/
 // statistics.rs, sample.rs and shard.rs.
 
 #pragma once

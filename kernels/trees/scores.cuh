@@ -1,4 +1,4 @@
-// What a split is worth: the arithmetic of src/engine/tree/split.rs and backend/cpu/scores.rs, in their order, from the
+// What a split is worth: the arithmetic of src/core/tree/split.rs and cpu/trees/split_scores.rs, in their order, from the
 // integer sums; and the tables of a search.
 
 #pragma once
@@ -15,7 +15,7 @@ struct Feature {
     uint32_t categories;
     int32_t monotone;
     // Its column, counted in the group. Where it shares that with other features: the code that is not stored there, the
-    // lowest one that is, and what stands there for that one (backend/cpu/plan.rs). So too where it is listed (listed.cuh).
+    // lowest one that is, and what stands there for that one (core/learners/boosting/layout.rs). So too where it is listed (listed.cuh).
     uint32_t column, usual, low, start;
 };
 

@@ -10,7 +10,7 @@
 
 namespace taiga {
 
-// What a plane's words are (backend/cpu/statistics.rs: Plane).
+// What a plane's words are (cpu/trees/gradient_quantizer.rs: Plane).
 enum : uint32_t { BOTH, LIMBS, ONES };
 
 // Where a kernel's histograms go, of one group of features.

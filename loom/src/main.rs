@@ -5,7 +5,7 @@
 //! caller when its step has ended, that no wake-up is lost (a deadlock is an error of the model), that a panic of a share comes out where
 //! the step was called, and that threads end when their crew is dropped.
 
-#[path = "../../src/engine/backend/cpu/team/crew.rs"]
+#[path = "../../src/core/parallel/thread_pool/spin_pool.rs"]
 mod crew;
 mod sync;
 

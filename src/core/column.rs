@@ -6,6 +6,7 @@
 
 mod bits;
 pub mod categories;
+pub mod distinct;
 pub mod select;
 
 pub use bits::Bits;

@@ -14,7 +14,10 @@
 //! version, length and checksum keep their places in every version of every kind, so that an old
 //! build can name a newer one.
 
+use crate::error::Error;
+use crate::provenance::Provenance;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 6] = b"TAIGA\0";
@@ -106,5 +109,33 @@ impl Envelope {
             return Err(format!("the value is damaged: {} bytes follow its payload", rest.len()));
         }
         Ok(value)
+    }
+}
+
+pub fn check(ok: bool, message: impl FnOnce() -> String) -> crate::Result<()> {
+    if ok { Ok(()) } else { Err(Error::Model(format!("the model is not valid: {}", message()))) }
+}
+
+impl Envelope {
+    /// The version that a value is written in: the older one, if nothing in it is `new` since.
+    pub fn version_for(&self, provenance: &Provenance, new: bool) -> u32 {
+        if new || !provenance.is_empty() { self.provenance } else { self.provenance - 1 }
+    }
+
+    /// The bytes of a payload of about `capacity` bytes and its provenance, in a version of
+    /// [`Envelope::version_for`].
+    pub fn seal_with(&self, version: u32, payload: &impl Serialize, provenance: &Provenance, capacity: usize) -> Vec<u8> {
+        if version < self.provenance {
+            return self.seal(version, payload, capacity);
+        }
+        self.seal(version, &(payload, provenance), capacity)
+    }
+
+    /// The payload and provenance of a version; or what is wrong, in words.
+    pub fn read_with<P: DeserializeOwned>(&self, version: u32, payload: &[u8]) -> Result<(P, Provenance), String> {
+        if version < self.provenance {
+            return Ok((self.read(payload)?, Provenance::default()));
+        }
+        self.read(payload)
     }
 }

@@ -17,6 +17,7 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod numerics;
+pub mod objective;
 pub mod pages;
 pub mod parallel;
 pub mod params;

@@ -1,8 +1,6 @@
 //! From JSON objects to parameter structs, with errors that name every parameter that is wrong.
 
 mod names;
-#[cfg(test)]
-mod tests;
 mod values;
 
 use crate::error::{Error, Result, nearest};

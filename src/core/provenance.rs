@@ -4,7 +4,6 @@
 //! In bytes it stands behind the payload, from the version of [`Envelope::provenance`] on; where there is nothing
 //! to tell, the version before is written, which has none.
 
-use crate::envelope::Envelope;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -97,29 +96,5 @@ impl Provenance {
             return Ok(());
         }
         Err(format!("its computed columns {:?} are not some of {columns}", self.computed))
-    }
-}
-
-impl Envelope {
-    /// The version that a value is written in: the older one, if nothing in it is `new` since.
-    pub fn version_for(&self, provenance: &Provenance, new: bool) -> u32 {
-        if new || !provenance.is_empty() { self.provenance } else { self.provenance - 1 }
-    }
-
-    /// The bytes of a payload of about `capacity` bytes and its provenance, in a version of
-    /// [`Envelope::version_for`].
-    pub fn seal_with(&self, version: u32, payload: &impl Serialize, provenance: &Provenance, capacity: usize) -> Vec<u8> {
-        if version < self.provenance {
-            return self.seal(version, payload, capacity);
-        }
-        self.seal(version, &(payload, provenance), capacity)
-    }
-
-    /// The payload and provenance of a version; or what is wrong, in words.
-    pub fn read_with<P: DeserializeOwned>(&self, version: u32, payload: &[u8]) -> Result<(P, Provenance), String> {
-        if version < self.provenance {
-            return Ok((self.read(payload)?, Provenance::default()));
-        }
-        self.read(payload)
     }
 }

@@ -1,9 +1,9 @@
 //! The steps of a crew by threads of the system, for ThreadSanitizer, which ends the program where two threads use a place at the same
 //! time without a reason that one of them comes first (docs/checks.md). With an argument there is such a race, to see that it is found.
 
-#[path = "../../../src/engine/backend/cpu/team/crew.rs"]
+#[path = "../../../src/core/parallel/thread_pool/spin_pool.rs"]
 mod crew;
-#[path = "../../../src/engine/backend/cpu/team/sync.rs"]
+#[path = "../../../src/core/parallel/thread_pool/sync.rs"]
 mod sync;
 
 use crew::Crew;

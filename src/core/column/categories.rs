@@ -1,7 +1,7 @@
 //! The engine's view of a categorical column: a dense code for each row and the label of each code.
 
-use crate::encoding::distinct;
-use crate::encoding::distinct::{Chunks, Integer};
+use crate::column::distinct;
+use crate::column::distinct::{Chunks, Integer};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

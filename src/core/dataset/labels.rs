@@ -1,7 +1,7 @@
 //! Class labels, their order and their type.
 
+use crate::envelope::check;
 use crate::error::{Error, Result};
-use crate::model::validate::check;
 use crate::provenance::{LabelType, Provenance};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

@@ -11,7 +11,7 @@
 //! bucket 1 │ …
 //! ```
 
-use super::distinct::shares;
+use crate::column::distinct::shares;
 use crate::parallel::interrupt::pieces;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! One categorical column from several: the tuple of their values as a category.
 
-use super::distinct::{self, Chunks};
+use crate::column::distinct::{self, Chunks};
 use crate::error::{Error, Result};
 use crate::memory;
 

@@ -4,9 +4,9 @@
 //! Sums are integers ([`super::statistic`]), so the two give the same bits.
 
 use super::buckets::Word;
-use super::distinct::shares;
 use super::sort::{pair, sort_pairs};
 use super::statistic::{Moments, Statistic};
+use crate::column::distinct::shares;
 use crate::parallel::interrupt::pieces;
 use rayon::prelude::*;
 

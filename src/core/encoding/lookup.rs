@@ -1,7 +1,7 @@
 //! From labels back to codes: what `encode` and `predict` do with every value.
 
-use super::distinct::{BATCH, Slots, WARM};
 use crate::column::categories::{Categories, Labels};
+use crate::column::distinct::{BATCH, Slots, WARM};
 use crate::error::{Error, Result};
 use crate::numerics::hash::Seeded;
 use crate::parallel::interrupt;

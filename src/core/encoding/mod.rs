@@ -8,7 +8,6 @@ mod buckets;
 pub mod combine;
 pub mod count;
 pub mod ctr;
-pub mod distinct;
 pub mod encoder;
 pub mod group;
 pub mod lookup;

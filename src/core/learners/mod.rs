@@ -3,3 +3,6 @@
 pub mod boosting;
 pub mod forest;
 pub mod linear;
+
+#[cfg(test)]
+mod params_tests;

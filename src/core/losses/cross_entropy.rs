@@ -1,10 +1,11 @@
 //! Cross entropy with probabilities as targets.
 
 use super::pointwise::{Pointwise, SMALLEST_HESSIAN};
-use super::{Formula, Link, Loss, Rows};
+use super::{Formula, Loss, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::math;
 use crate::numerics::reduce::weighted_mean;
+use crate::objective::Link;
 
 /// `-y ln p - (1 - y) ln(1 - p)` with `p = 1 / (1 + exp(-score))`: gradient `p - y`, hessian
 /// `p (1 - p)`, not below 10⁻¹⁶.

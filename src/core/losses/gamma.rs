@@ -3,8 +3,9 @@
 use super::log_link;
 use super::log_link::LARGEST_TARGET;
 use super::pointwise::Pointwise;
-use super::{Formula, Link, Loss, Rows};
+use super::{Formula, Loss, Rows};
 use crate::metrics::MetricKind;
+use crate::objective::Link;
 
 /// `score + target · exp(-score)`, the negative log-likelihood of a gamma distribution with mean
 /// exp(score). Gradient `1 - target · exp(-score)`; hessian `(1 + target · exp(-score)) / 2`, for

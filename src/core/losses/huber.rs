@@ -1,9 +1,10 @@
 //! Huber's loss.
 
 use super::pointwise::{Pointwise, clamp};
-use super::{Formula, Link, Loss, Rows};
+use super::{Formula, Loss, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::{sum, weighted_quantile};
+use crate::objective::Link;
 
 /// Squared error up to `delta`, absolute error beyond (Huber 1964): `r² / 2` where
 /// `|r| <= delta`, else `delta (|r| - delta / 2)`, with `r = score - target`. Gradient: `r` kept

@@ -2,8 +2,9 @@
 
 use super::cross_entropy::CrossEntropy;
 use super::pointwise::Pointwise;
-use super::{Formula, Link, Loss, Rows};
+use super::{Formula, Loss, Rows};
 use crate::metrics::MetricKind;
+use crate::objective::Link;
 
 /// `-ln p` of the row's class, with `p = 1 / (1 + exp(-score))` the probability of class 1: the
 /// cross entropy of targets 0 and 1.

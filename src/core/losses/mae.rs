@@ -1,9 +1,10 @@
 //! Absolute error.
 
 use super::pointwise::Pointwise;
-use super::{Formula, LeafRule, Link, Loss, Rows};
+use super::{Formula, LeafRule, Loss, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::weighted_quantile;
+use crate::objective::Link;
 
 /// `|score - target|`: the gradient is the sign of `score - target` (0 where they are equal), the
 /// hessian counts as 1, and each leaf's value is refitted as the median of its residuals, as in

@@ -21,18 +21,7 @@ pub use kind::{LossKind, resolve_loss};
 
 use crate::error::{Error, Result};
 use crate::metrics::MetricKind;
-
-/// How the raw score becomes a prediction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    Identity,
-    /// `1 / (1 + exp(-score))`
-    Sigmoid,
-    /// `exp(score)`
-    Exp,
-    /// `exp(score_k) / Σ exp(score_j)`
-    Softmax,
-}
+pub use crate::objective::{Link, LossParams};
 
 /// How a leaf's value follows from its rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,23 +122,6 @@ pub trait Loss: Send + Sync {
 
     /// Whether the loss is defined for this target; else what it must be.
     fn check_target(&self, target: f64) -> std::result::Result<(), &'static str>;
-}
-
-/// What the losses and metrics that have parameters read.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LossParams {
-    /// The quantile that `quantile` estimates, inside (0, 1).
-    pub alpha: f64,
-    /// Where `huber` turns from squared to absolute, in units of the target.
-    pub huber_delta: f64,
-    /// The variance power of `tweedie`, inside (1, 2).
-    pub tweedie_power: f64,
-}
-
-impl Default for LossParams {
-    fn default() -> Self {
-        LossParams { alpha: 0.5, huber_delta: 1.0, tweedie_power: 1.5 }
-    }
 }
 
 /// The loss of that kind with the parameters it reads; `classes` counts for `multiclass` only.

@@ -2,10 +2,11 @@
 
 use super::cross_entropy::SMALLEST_SHARE;
 use super::pointwise::{SMALLEST_HESSIAN, finite};
-use super::{Formula, Link, Loss, Rows};
+use super::{Formula, Loss, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::math;
 use crate::numerics::reduce::{sum, total_weight};
+use crate::objective::Link;
 use multiversion::multiversion;
 
 /// `-ln p` of the row's class, with `p` the softmax of the scores, one a class. Gradient of score

@@ -3,8 +3,9 @@
 use super::log_link;
 use super::log_link::LARGEST_TARGET;
 use super::pointwise::Pointwise;
-use super::{Formula, Link, Loss, Rows};
+use super::{Formula, Loss, Rows};
 use crate::metrics::MetricKind;
+use crate::objective::Link;
 
 /// `exp(score) - target · score`, the negative log-likelihood of counts (or of any target that is
 /// not negative) with mean exp(score). Gradient `exp(score) - target`; hessian

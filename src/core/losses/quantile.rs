@@ -1,9 +1,10 @@
 //! Pinball loss.
 
 use super::pointwise::Pointwise;
-use super::{Formula, LeafRule, Link, Loss, Rows};
+use super::{Formula, LeafRule, Loss, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::weighted_quantile;
+use crate::objective::Link;
 
 /// `alpha · (target - score)` below the target, `(1 - alpha) · (score - target)` above it: the
 /// gradient is `-alpha` below, `1 - alpha` above, 0 where they are equal; the hessian counts as 1,

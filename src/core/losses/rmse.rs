@@ -1,9 +1,10 @@
 //! Squared error.
 
 use super::pointwise::{Pointwise, finite};
-use super::{Formula, Link, Loss, Rows};
+use super::{Formula, Loss, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::weighted_mean;
+use crate::objective::Link;
 
 /// `(score - target)² / 2`: gradient `score - target`, hessian 1. The model estimates the mean.
 pub(super) struct Rmse;

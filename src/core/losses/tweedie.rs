@@ -3,8 +3,9 @@
 use super::log_link;
 use super::log_link::LARGEST_TARGET;
 use super::pointwise::Pointwise;
-use super::{Formula, Link, Loss, Rows};
+use super::{Formula, Loss, Rows};
 use crate::metrics::MetricKind;
+use crate::objective::Link;
 
 /// `exp((2-ρ) score) / (2-ρ) - target · exp((1-ρ) score) / (1-ρ)`, half the unit deviance of a
 /// Tweedie distribution of power ρ inside (1, 2): zeros and positive numbers, such as insurance

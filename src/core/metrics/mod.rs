@@ -9,11 +9,11 @@ pub use kind::metric_names;
 pub use kind::{MetricKind, check_measured};
 
 use crate::error::Error;
-use crate::losses::Link;
-use crate::losses::LossParams;
 use crate::numerics::math;
 use crate::numerics::math::{exp64, ln64, softplus_rest64};
 use crate::numerics::reduce::{BLOCK, add_in_order, blocks, sum, total_weight, weighted_mean};
+use crate::objective::Link;
+use crate::objective::LossParams;
 use multiversion::multiversion;
 use std::borrow::Cow;
 

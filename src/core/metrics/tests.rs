@@ -1,8 +1,9 @@
 //! Metrics against numbers that scikit-learn 1.9 computed, and at the edges.
 
 use super::MetricKind::*;
-use crate::learners::boosting::*;
+use super::*;
 use crate::numerics::random::{Purpose, Random};
+use crate::objective::{Link, LossParams};
 
 const ALL: [MetricKind; 13] = [Rmse, Mae, R2, Quantile, Huber, Logloss, CrossEntropy, Auc, Accuracy, Multiclass, Poisson, Gamma, Tweedie];
 const SCORE: [f64; 5] = [0.2, -0.4, 1.0, 0.5, 1.2];

@@ -2,6 +2,7 @@
 
 use crate::column::FeatureType;
 use crate::encoding::Lookup;
+use crate::envelope::check;
 use crate::error::Error;
 use crate::error::Result;
 use crate::model::Feature;
@@ -9,9 +10,6 @@ use crate::provenance::Provenance;
 use crate::tree::model::Child;
 use crate::tree::model::Node;
 use std::collections::HashSet;
-pub fn check(ok: bool, message: impl FnOnce() -> String) -> Result<()> {
-    if ok { Ok(()) } else { Err(Error::Model(format!("the model is not valid: {}", message()))) }
-}
 
 /// There are features, each of a name of its own.
 pub fn validate_feature_names(features: &[Feature]) -> Result<()> {

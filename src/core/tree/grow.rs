@@ -1,18 +1,18 @@
-//! How a tree grows, in the backend's verbs: the algorithm itself, whatever the device.
+//! How a tree grows, in a device's steps: the algorithm itself, whatever the device.
 
 mod leafwise;
 
 use super::model::{Child, Leaf, Node, Split, Tree};
 use super::params::{Policy, TreeParams};
-use super::split::{SplitRules, Sums};
+use super::split::{Scales, SplitRules, Sums};
+use super::steps::GrowSteps;
 use crate::error::{Error, Result};
-use crate::learners::boosting::steps::{Backend, Candidate, Division, GroupId, NodeId, SearchNode};
-use crate::losses::Loss;
 use crate::numerics::random::{Purpose, Random};
+use crate::tree::steps::{Candidate, Division, NodeId, SearchNode};
 
 /// A tree whose leaves have no values yet.
 pub struct Grown {
-    /// Features counted as in [`crate::learners::boosting::steps::TrainingData::features`].
+    /// Features counted as the fit does.
     pub tree: Tree,
     /// The node that became each leaf.
     pub leaves: Vec<NodeId>,
@@ -34,19 +34,13 @@ struct Open {
     path: Vec<u32>,
 }
 
-/// The features of a fit, of which some come into being while trees grow.
-pub trait Features {
-    /// The groups that are open in `tree` from its start, beside group 0.
-    ///
-    /// # Errors
-    /// What the backend reports, and [`Error::Memory`].
-    fn begin_tree(&mut self, backend: &mut dyn Backend, tree: u64) -> Result<Vec<GroupId>>;
-
+/// The features that a tree may split on, of which some come into being while it grows. `S`: the device's steps.
+pub trait Features<S: ?Sized> {
     /// Opens the groups that the splits on `used` make possible, for the search of `nodes`.
     ///
     /// # Errors
-    /// As above.
-    fn open(&mut self, backend: &mut dyn Backend, used: &[u32], nodes: &[SearchNode]) -> Result<()>;
+    /// What the device reports, and [`Error::Memory`].
+    fn open(&mut self, steps: &mut S, used: &[u32], nodes: &[SearchNode]) -> Result<()>;
 
     /// Whether [`Features::open`] may open anything in this tree.
     fn may_open(&self) -> bool;
@@ -69,14 +63,14 @@ struct FeatureChoice<'a> {
 }
 
 impl<'a> FeatureChoice<'a> {
-    fn new(params: &'a TreeParams, features: &dyn Features, tree: u64) -> Self {
+    fn new<S: ?Sized>(params: &'a TreeParams, features: &dyn Features<S>, tree: u64) -> Self {
         let random = Random::new(params.seed, Purpose::FeatureTree, tree);
         let drawn = draw(params.feature_fraction, &random, None, features.open_features());
         FeatureChoice { params, tree, drawn, first: features.open_features().len() }
     }
 
     /// The features drawn for a level; those that came into being in this tree are among them.
-    fn level(&self, depth: u32, features: &dyn Features) -> Option<Vec<u32>> {
+    fn level<S: ?Sized>(&self, depth: u32, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureLevel, self.tree << 8 | depth as u64);
         let open = features.open_features();
         let mut drawn = draw(self.params.feature_fraction_level, &random, self.drawn.clone(), &open[..self.first])?;
@@ -86,7 +80,7 @@ impl<'a> FeatureChoice<'a> {
     }
 
     /// Those of the level's features that may split a node.
-    fn node(&self, level: &Option<Vec<u32>>, node: &Open, features: &dyn Features) -> Option<Vec<u32>> {
+    fn node<S: ?Sized>(&self, level: &Option<Vec<u32>>, node: &Open, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureNode, self.tree << 20 | node.id as u64);
         let allowed = self.interacting(&node.path, level.clone(), features);
         draw(self.params.feature_fraction_node, &random, allowed, features.open_features())
@@ -94,7 +88,7 @@ impl<'a> FeatureChoice<'a> {
 
     /// Those whose columns stand with all columns of `path` in one of the interaction groups. A
     /// column outside all groups meets none but itself.
-    fn interacting(&self, path: &[u32], among: Option<Vec<u32>>, features: &dyn Features) -> Option<Vec<u32>> {
+    fn interacting<S: ?Sized>(&self, path: &[u32], among: Option<Vec<u32>>, features: &dyn Features<S>) -> Option<Vec<u32>> {
         if self.params.interaction.is_empty() || path.is_empty() {
             return among;
         }
@@ -121,29 +115,36 @@ fn draw(fraction: f64, random: &Random, from: Option<Vec<u32>>, all: &[u32]) -> 
     Some(drawn)
 }
 
-/// Grows one tree for the current derivatives of `output`. `tree` numbers the trees of the fit. `least_gain`: the
-/// least gain that a leaf was divided for in the last such tree under [`Policy::Leafwise`], infinite before the first;
-/// becomes this tree's. It changes no tree.
+/// A tree that has begun: its number in the fit, its root's sums, and what sums are in units of.
+#[derive(Clone, Copy)]
+pub struct Begun {
+    pub tree: u64,
+    pub sums: Sums,
+    pub scales: Scales,
+}
+
+/// Whether nothing but the limits decides what a tree becomes: no draws of features, no constraints on how they meet, no groups
+/// opened on the way. A device may then work ahead of what it is asked for.
+pub fn is_plain<S: ?Sized>(params: &TreeParams, features: &dyn Features<S>) -> bool {
+    let everywhere = params.feature_fraction.min(params.feature_fraction_level).min(params.feature_fraction_node) >= 1.0;
+    everywhere && params.interaction.is_empty() && !features.may_open()
+}
+
+/// Grows a tree that has begun. `least_gain`: the least gain that a leaf was divided for in the last such tree under
+/// [`Policy::Leafwise`], infinite before the first; becomes this tree's. It changes no tree.
 ///
 /// # Errors
-/// What the backend reports, and [`Error::Interrupted`].
-#[allow(clippy::too_many_arguments)]
-pub fn grow(
-    backend: &mut dyn Backend,
-    loss: &dyn Loss,
+/// What the device reports, and [`Error::Interrupted`].
+pub fn grow<S: GrowSteps + ?Sized>(
+    steps: &mut S,
     params: &TreeParams,
-    features: &mut dyn Features,
-    tree: u64,
-    output: usize,
+    features: &mut dyn Features<S>,
+    begun: Begun,
     least_gain: &mut f64,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Grown> {
-    let groups = features.begin_tree(backend, tree)?;
-    let everywhere = params.feature_fraction.min(params.feature_fraction_level).min(params.feature_fraction_node) >= 1.0;
-    backend.expect((everywhere && params.interaction.is_empty() && !features.may_open()).then_some(params));
-    let (sums, scales) = backend.begin_tree(loss, tree, output, &groups)?;
     let rules = SplitRules {
-        scales,
+        scales: begun.scales,
         l1: params.l1,
         l2: params.l2,
         min_child_weight: params.min_child_weight,
@@ -153,10 +154,9 @@ pub fn grow(
         monotone: params.monotone.clone(),
         categories: params.categories,
     };
-    let root = Open { id: 0, sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
-    let choice = FeatureChoice::new(params, features, tree);
-    let mut growth =
-        Growth { backend, params, rules, features, choice, used: vec![], next: 1, least_gain, gain_exponent: None, interrupted };
+    let root = Open { id: 0, sums: begun.sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
+    let choice = FeatureChoice::new(params, features, begun.tree);
+    let mut growth = Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gain_exponent: None, interrupted };
     let (tree, leaves) = match params.policy {
         Policy::Symmetric => growth.symmetric(root)?,
         Policy::Depthwise => growth.depthwise(root)?,
@@ -170,11 +170,11 @@ pub fn grow(
 /// The exponents of a first gain that leave f32 room for smaller and larger ones.
 const GAINS: std::ops::RangeInclusive<i32> = -100..=100;
 
-struct Growth<'a> {
-    backend: &'a mut dyn Backend,
+struct Growth<'a, S: ?Sized> {
+    steps: &'a mut S,
     params: &'a TreeParams,
     rules: SplitRules,
-    features: &'a mut dyn Features,
+    features: &'a mut dyn Features<S>,
     choice: FeatureChoice<'a>,
     /// The features that nodes of this tree are split by.
     used: Vec<u32>,
@@ -188,7 +188,7 @@ struct Growth<'a> {
 
 type Shape = (Tree, Vec<Open>);
 
-impl Growth<'_> {
+impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     /// One split for each level, until none gains.
     fn symmetric(&mut self, root: Open) -> Result<Shape> {
         let mut splits = vec![];
@@ -200,10 +200,10 @@ impl Growth<'_> {
             if search.is_empty() {
                 break;
             }
-            self.features.open(self.backend, &self.used, &search)?;
+            self.features.open(self.steps, &self.used, &search)?;
             let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features);
             search.iter_mut().for_each(|n| n.features.clone_from(&level));
-            let Some((candidate, left_sums)) = self.backend.find_level_split(&search, &self.rules)? else { break };
+            let Some((candidate, left_sums)) = self.steps.find_level_split(&search, &self.rules)? else { break };
             splits.push(self.split(&candidate));
             let mut left_sums = search.iter().map(|n| n.id).zip(left_sums).peekable();
             let last = depth + 1 == self.params.depth;
@@ -216,7 +216,7 @@ impl Growth<'_> {
                 divisions.push(self.division(&node, &l, &r, candidate, left.is_some() && !last));
                 children.extend([l, r]);
             }
-            self.backend.divide(&divisions)?;
+            self.steps.divide(&divisions)?;
             nodes = children;
         }
         let leaves = vec![Leaf::default(); nodes.len()];
@@ -236,10 +236,10 @@ impl Growth<'_> {
                 break;
             }
             let mut search: Vec<SearchNode> = open.iter().map(|n| self.search_node(n)).collect();
-            self.features.open(self.backend, &self.used, &search)?;
+            self.features.open(self.steps, &self.used, &search)?;
             let level = self.choice.level(depth, self.features);
             search.iter_mut().zip(&open).for_each(|(s, n)| s.features = self.choice.node(&level, n, self.features));
-            let found = self.backend.find_splits(&search, &self.rules)?;
+            let found = self.steps.find_splits(&search, &self.rules)?;
             let last = depth + 1 == self.params.depth;
             let mut divisions = Vec::with_capacity(open.len());
             for (node, found) in open.into_iter().zip(found) {
@@ -253,7 +253,7 @@ impl Growth<'_> {
                 shape.divide(node.id, self.split(&candidate), l.id, r.id);
                 nodes.extend([l, r]);
             }
-            self.backend.divide(&divisions)?;
+            self.steps.divide(&divisions)?;
         }
         leaves.extend(nodes);
         Ok(shape.finish(leaves))

@@ -5,6 +5,7 @@ pub mod grow;
 pub mod model;
 pub mod params;
 pub mod split;
+pub mod steps;
 
 pub use model::{Leaf, Split, Tree};
 pub use params::{Policy, TreeParams};

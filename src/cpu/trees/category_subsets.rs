@@ -4,9 +4,9 @@
 
 use super::bins::{Bins, MAX_BINS};
 use super::histogram::expand;
-use taiga_core::learners::boosting::steps::SearchNode;
 use taiga_core::quantize::CodeSet;
 use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::SearchNode;
 
 /// The sums of each category of a node.
 fn sums_of_bins(bins: &Bins<'_>, count: usize, out: &mut [Sums; MAX_BINS]) {

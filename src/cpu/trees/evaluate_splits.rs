@@ -11,10 +11,10 @@ use super::split_scores::{Context, add_steps, first_largest, largest, plain, sco
 use multiversion::multiversion;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::Plan;
-use taiga_core::learners::boosting::steps::{Candidate, SearchNode};
 use taiga_core::pages;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::{Candidate, SearchNode};
 
 /// All bins of a node have steps where at least one in so many is occupied: for a node's own split, and for a
 /// level's, where steps are added up bin by bin.

@@ -7,8 +7,8 @@ use super::evaluate_splits::{FeatureShare, Pending};
 use super::needed::of_histogram;
 use std::sync::RwLock;
 use taiga_core::learners::boosting::layout::Plan;
-use taiga_core::learners::boosting::steps::{Division, NodeId};
 use taiga_core::quantize::CodedFeature;
+use taiga_core::tree::steps::{Division, NodeId};
 
 /// A group, and the histograms of the tree that grows.
 pub struct Group {

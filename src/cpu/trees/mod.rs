@@ -32,7 +32,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::Plan;
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::{Draw, KeyCounts};
-use taiga_core::learners::boosting::steps::{Backend, Candidate, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData};
+use taiga_core::learners::boosting::steps::{Backend, GroupId, LeafSums, TrainingData};
 use taiga_core::learners::boosting::{bundling, row_sampler};
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
@@ -42,6 +42,8 @@ use taiga_core::quantize::codes::Quantizer;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::{Scales, SplitRules, Sums};
+use taiga_core::tree::steps::GrowSteps;
+use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
 
 /// Work on a team's threads.
 pub struct CpuBackend<'a> {
@@ -339,6 +341,89 @@ fn exchange(team: &Team, shards: &[RwLock<Shard>]) {
     });
 }
 
+impl GrowSteps for CpuBackend<'_> {
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
+        if self.searches_sorted() {
+            return Ok(write(&self.shards[0]).find_splits(nodes, rules, &self.groups));
+        }
+        let pending = self.take_pending()?;
+        let statistics = self.small_statistics(nodes);
+        let shard = read(&self.shards[0]);
+        let found = self.search(&pending, |group, share, merge| {
+            let places = places(nodes, group, share.group, &shard, &statistics);
+            share.find_splits(merge, nodes, &places, &self.features, rules)
+        })?;
+        let best = |i: usize| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of);
+        let found: Vec<Option<Found>> = (0..nodes.len()).map(best).collect();
+        let mut keep = |mut f: Found| {
+            if let Some(subset) = f.subset {
+                f.candidate.border = self.subsets.len() as u32;
+                self.subsets.push(subset);
+            }
+            (f.candidate, f.left)
+        };
+        Ok(found.into_iter().map(|f| f.map(&mut keep)).collect())
+    }
+
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        if self.searches_sorted() {
+            return Ok(write(&self.shards[0]).find_level_split(nodes, rules, &self.groups, &self.features));
+        }
+        let pending = self.take_pending()?;
+        let statistics = self.small_statistics(nodes);
+        let shard = read(&self.shards[0]);
+        let found = self.search(&pending, |group, share, merge| {
+            let places = places(nodes, group, share.group, &shard, &statistics);
+            share.find_level_split(merge, nodes, &places, &self.features, rules)
+        })?;
+        let best = found
+            .into_iter()
+            .flatten()
+            .fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if evaluate_splits::better(&b, &a) { b } else { a })));
+        Ok(best.map(|candidate| {
+            let feature = &self.features[candidate.feature as usize];
+            let (index, _) = group_of(&self.groups, candidate.feature as usize);
+            let group = &self.groups[index];
+            let places = places(nodes, group, index, &shard, &statistics);
+            let shares: Vec<_> = group.shares.iter().map(read).collect();
+            let left = |place: &Place<'_>| shares.iter().find_map(|s| s.left_sums(place, &candidate, feature)).unwrap_or_default();
+            (candidate, places.iter().map(left).collect())
+        }))
+    }
+
+    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
+        let at_once = self.divisions_at_once()?;
+        for (i, divisions) in divisions.chunks(at_once).enumerate() {
+            if i > 0 {
+                let pending = self.take_pending()?;
+                self.search(&pending, |_, share, merge| share.merge(merge))?;
+            }
+            let context = self.tree_context(self.encoding()?);
+            let summed = self.team.step(|t| write(&self.shards[t]).divide(divisions, &context));
+            if self.searches_sorted() {
+                continue;
+            }
+            let packed = self.packed_nodes()?;
+            for group in self.groups.iter_mut().filter(|g| g.open) {
+                let mut partials = 0;
+                for (d, _) in divisions.iter().zip(&summed[0]).filter(|(_, summed)| **summed) {
+                    partials += group.divide(d, partials, &packed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    fn take_back(&mut self, divisions: &[Division]) -> Result<()> {
+        self.shards.iter().for_each(|shard| write(shard).take_back(divisions));
+        Ok(())
+    }
+}
+
 impl Backend for CpuBackend<'_> {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         let (id, first) = (self.groups.len(), self.features.len());
@@ -421,87 +506,6 @@ impl Backend for CpuBackend<'_> {
             .flatten()
             .next();
         Ok((sums.unwrap_or_else(|| self.root_sums()), scales))
-    }
-
-    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        if self.searches_sorted() {
-            return Ok(write(&self.shards[0]).find_splits(nodes, rules, &self.groups));
-        }
-        let pending = self.take_pending()?;
-        let statistics = self.small_statistics(nodes);
-        let shard = read(&self.shards[0]);
-        let found = self.search(&pending, |group, share, merge| {
-            let places = places(nodes, group, share.group, &shard, &statistics);
-            share.find_splits(merge, nodes, &places, &self.features, rules)
-        })?;
-        let best = |i: usize| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of);
-        let found: Vec<Option<Found>> = (0..nodes.len()).map(best).collect();
-        let mut keep = |mut f: Found| {
-            if let Some(subset) = f.subset {
-                f.candidate.border = self.subsets.len() as u32;
-                self.subsets.push(subset);
-            }
-            (f.candidate, f.left)
-        };
-        Ok(found.into_iter().map(|f| f.map(&mut keep)).collect())
-    }
-
-    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        if self.searches_sorted() {
-            return Ok(write(&self.shards[0]).find_level_split(nodes, rules, &self.groups, &self.features));
-        }
-        let pending = self.take_pending()?;
-        let statistics = self.small_statistics(nodes);
-        let shard = read(&self.shards[0]);
-        let found = self.search(&pending, |group, share, merge| {
-            let places = places(nodes, group, share.group, &shard, &statistics);
-            share.find_level_split(merge, nodes, &places, &self.features, rules)
-        })?;
-        let best = found
-            .into_iter()
-            .flatten()
-            .fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if evaluate_splits::better(&b, &a) { b } else { a })));
-        Ok(best.map(|candidate| {
-            let feature = &self.features[candidate.feature as usize];
-            let (index, _) = group_of(&self.groups, candidate.feature as usize);
-            let group = &self.groups[index];
-            let places = places(nodes, group, index, &shard, &statistics);
-            let shares: Vec<_> = group.shares.iter().map(read).collect();
-            let left = |place: &Place<'_>| shares.iter().find_map(|s| s.left_sums(place, &candidate, feature)).unwrap_or_default();
-            (candidate, places.iter().map(left).collect())
-        }))
-    }
-
-    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
-        let at_once = self.divisions_at_once()?;
-        for (i, divisions) in divisions.chunks(at_once).enumerate() {
-            if i > 0 {
-                let pending = self.take_pending()?;
-                self.search(&pending, |_, share, merge| share.merge(merge))?;
-            }
-            let context = self.tree_context(self.encoding()?);
-            let summed = self.team.step(|t| write(&self.shards[t]).divide(divisions, &context));
-            if self.searches_sorted() {
-                continue;
-            }
-            let packed = self.packed_nodes()?;
-            for group in self.groups.iter_mut().filter(|g| g.open) {
-                let mut partials = 0;
-                for (d, _) in divisions.iter().zip(&summed[0]).filter(|(_, summed)| **summed) {
-                    partials += group.divide(d, partials, &packed);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn takes_back(&self) -> bool {
-        true
-    }
-
-    fn take_back(&mut self, divisions: &[Division]) -> Result<()> {
-        self.shards.iter().for_each(|shard| write(shard).take_back(divisions));
-        Ok(())
     }
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {

@@ -20,9 +20,9 @@ mod shard;
 use self::evaluate_splits::Work;
 use super::codes::Columns;
 use super::shard::NodeRows;
-use taiga_core::learners::boosting::steps::{Candidate, NodeId, SearchNode};
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::{Candidate, NodeId, SearchNode};
 
 use super::evaluate_splits::Found;
 

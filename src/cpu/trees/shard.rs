@@ -13,7 +13,6 @@ use super::partition;
 use super::partition::{Done, FeatureCodes, Source, Test};
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::Home;
-use taiga_core::learners::boosting::steps::{Division, NodeId};
 use taiga_core::losses;
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::Random;
@@ -21,6 +20,7 @@ use taiga_core::pages;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::Sums;
+use taiga_core::tree::steps::{Division, NodeId};
 
 pub use group::ShardGroup;
 pub use partial::Partial;

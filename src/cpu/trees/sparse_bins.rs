@@ -13,9 +13,9 @@ use super::split_scores::{Context, first_largest, plain, plain_scores, score};
 use multiversion::multiversion;
 use std::ops::Range;
 use taiga_core::learners::boosting::layout::{Plan, SparseFeature, Stored};
-use taiga_core::learners::boosting::steps::{Candidate, SearchNode};
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::{Candidate, SearchNode};
 
 /// What a sparse feature costs a search beside its words, in words.
 const FEATURE_COST: usize = 16;

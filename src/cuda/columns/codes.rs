@@ -5,10 +5,11 @@
 //! queue                 │ codes 0  │ codes 1  │ codes 2   are made while the next one comes
 //! ```
 
-use super::stats::{kernel_of, no_kernel, pointer};
+use super::stats::{kernel_of, no_kernel};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form, bytes_of, bytes_of_mut};
 use crate::runtime::device::{Gpu, Image, Kernel};
+use crate::runtime::memory::pointer;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::upload::{Fill, Upload};
 use cudarc::driver::{CudaSlice, CudaViewMut, DeviceRepr};

@@ -78,7 +78,7 @@ fn first_rows(queue: &Queue, a: &DeviceCodes, b: &DeviceCodes) -> Result<CudaSli
     let places = (a.categories as u64).saturating_mul(count);
     if places <= (PLACES * n).max(SMALL) {
         let mut table = queue.alloc::<u32>("the pairs", places as usize)?;
-        crate::trees::ctr::fill(queue, &mut table)?;
+        crate::runtime::memory::fill(queue, &mut table)?;
         let kernel = gpu.kernel(ENCODING, "first_by_table")?;
         // SAFETY: the arguments are those of `first_by_table`, with a place for every possible pair.
         unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &a.codes, &b.codes, &count, &mut table) }?;

@@ -2,8 +2,9 @@
 //! passes, so that nothing goes to the host and back, and the second pass begins where the first one ended, with what
 //! is still in the cache.
 
-use super::stats::{COUNT_THREADS, NO_VALIDITY, STATS, extremes_of, kernel_of, layout, pointer};
+use super::stats::{COUNT_THREADS, NO_VALIDITY, STATS, extremes_of, kernel_of, layout};
 use crate::runtime::column::{DeviceColumn, Form};
+use crate::runtime::memory::pointer;
 use crate::runtime::queue::{Queue, grid};
 use cudarc::driver::PushKernelArg;
 use taiga_core::error::Result;

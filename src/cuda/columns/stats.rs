@@ -4,6 +4,7 @@ use super::range::count_by_range;
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form, bytes_of};
 use crate::runtime::device::{Gpu, Image, Kernel};
+use crate::runtime::memory::pointer;
 use crate::runtime::memory::size;
 use crate::runtime::queue::{Queue, grid};
 use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
@@ -53,11 +54,6 @@ unsafe impl DeviceRepr for Edges {}
 
 /// A null pointer, for a column without nulls.
 pub(crate) const NO_VALIDITY: u64 = 0;
-
-pub(crate) fn pointer<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {
-    use cudarc::driver::DevicePtr;
-    slice.device_ptr(queue.stream()).0
-}
 
 /// The name of the kernel `$kind_<form>`, spelled out because kernels are known by static names.
 macro_rules! kernel_of {

@@ -1,9 +1,10 @@
 //! Histograms of two columns: what [`taiga_core::stats::histogram2d()`] computes, with the same bits.
 
-use super::stats::{COUNT_THREADS, DeviceEdges, Uniform, layout, pointer, sum_blocks};
+use super::stats::{COUNT_THREADS, DeviceEdges, Uniform, layout, sum_blocks};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form};
 use crate::runtime::device::{Image, Kernel};
+use crate::runtime::memory::pointer;
 use crate::runtime::queue::{Queue, grid};
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use taiga_core::column::{Column, Width};

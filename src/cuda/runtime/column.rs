@@ -3,7 +3,7 @@
 use super::fingerprint::{Pieces, Shape, piece};
 use super::queue::Queue;
 use super::upload::{Fill, Upload};
-use crate::columns::stats::pointer;
+use crate::runtime::memory::pointer;
 use cudarc::driver::{CudaSlice, CudaStream};
 use std::hint::black_box;
 use std::sync::Arc;

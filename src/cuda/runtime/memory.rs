@@ -160,3 +160,18 @@ impl Queue {
         self.stream().memset_zeros(values).map_err(|e| driver(self.gpu(), "clearing memory", e))
     }
 }
+
+/// Every byte 0xff.
+pub(crate) fn fill(queue: &Queue, values: &mut CudaSlice<u32>) -> Result<()> {
+    use cudarc::driver::{DevicePtrMut, result};
+    let (bytes, stream) = (values.num_bytes(), queue.stream());
+    queue.gpu().context().bind_to_thread().map_err(|e| crate::runtime::error::driver(queue.gpu(), "marking rows", e))?;
+    // SAFETY: the slice has as many bytes.
+    let filled = unsafe { result::memset_d8_async(values.device_ptr_mut(stream).0, 0xff, bytes, stream.cu_stream()) };
+    filled.map_err(|e| crate::runtime::error::driver(queue.gpu(), "marking rows", e))
+}
+
+pub(crate) fn pointer<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {
+    use cudarc::driver::DevicePtr;
+    slice.device_ptr(queue.stream()).0
+}

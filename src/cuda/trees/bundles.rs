@@ -1,4 +1,4 @@
-//! Features that share columns of codes: the plan is the CPU's (backend/cpu/plan.rs, bundle.rs; exclusive feature bundling,
+//! Features that share columns of codes: the plan is the CPU's (core/learners/boosting/layout.rs, bundle.rs; exclusive feature bundling,
 //! Ke et al., "LightGBM", 2017). Sparse features that exclude no others are lists ([`super::sparse_features`]).
 
 use super::layouts::Feature;

@@ -2,9 +2,10 @@
 //! bits.
 
 use crate::columns::codes::Place;
-use crate::columns::stats::pointer;
 use crate::columns::target_encode::{DeviceCodes, ENCODING, Keys, Mode, Written, bits_below, each_row, scan};
 use crate::launch;
+use crate::runtime::memory::fill;
+use crate::runtime::memory::pointer;
 use crate::runtime::queue::Queue;
 use crate::runtime::sort::Pairs;
 use cudarc::driver::CudaSlice;
@@ -148,16 +149,6 @@ pub fn counts(queue: &Queue, codes: &DeviceCodes, totals: &CudaSlice<u8>) -> Res
     unsafe { launch!(queue, kernel, each_row(queue, codes.categories); &categories, totals, &mut most) }?;
     let most = queue.read(&most)?[0];
     Ok((DevicePrefixes { n, s: None, rows: codes.rows }, most))
-}
-
-/// Every byte 0xff.
-pub(crate) fn fill(queue: &Queue, values: &mut CudaSlice<u32>) -> Result<()> {
-    use cudarc::driver::{DevicePtrMut, result};
-    let (bytes, stream) = (values.num_bytes(), queue.stream());
-    queue.gpu().context().bind_to_thread().map_err(|e| crate::runtime::error::driver(queue.gpu(), "marking rows", e))?;
-    // SAFETY: the slice has as many bytes.
-    let filled = unsafe { result::memset_d8_async(values.device_ptr_mut(stream).0, 0xff, bytes, stream.cu_stream()) };
-    filled.map_err(|e| crate::runtime::error::driver(queue.gpu(), "marking rows", e))
 }
 
 /// [`taiga_core::encoding::ctr::ctr_codes`]: the borders below each row's statistic. Does not wait.

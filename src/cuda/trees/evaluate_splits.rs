@@ -9,9 +9,9 @@ use crate::runtime::Gpu;
 use crate::{Kernel, grid};
 use cudarc::driver::LaunchConfig;
 use taiga_core::error::Result;
-use taiga_core::learners::boosting::steps::{Candidate, SearchNode};
 use taiga_core::quantize::CodeSet;
 use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::{Candidate, SearchNode};
 
 /// Scores of a level that are kept at a time: 64 MiB.
 const LEVEL_SCORES: usize = 8 << 20;

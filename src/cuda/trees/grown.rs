@@ -3,8 +3,9 @@
 use super::layouts::{Encoding, Found, MISSING_LEFT, NO_SIDE};
 use super::leaf_sums::leaf_sums;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::steps::{Candidate, Division, LeafSums, NodeId, SearchNode};
+use taiga_core::learners::boosting::steps::LeafSums;
 use taiga_core::tree::split::Sums;
+use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
 
 /// A tree that has grown. Nodes are counted as in a heap.
 pub struct Grown {

@@ -9,10 +9,11 @@ use super::rows::RowData;
 use crate::follow;
 use crate::grid;
 use taiga_core::error::Result;
-use taiga_core::learners::boosting::steps::{LeafSums, NodeId, TrainingData};
+use taiga_core::learners::boosting::steps::{LeafSums, TrainingData};
 use taiga_core::losses::Loss;
 use taiga_core::tree::Tree;
 use taiga_core::tree::model::{Child, Split};
+use taiga_core::tree::steps::NodeId;
 
 /// What stays on the host.
 pub struct HostRows {

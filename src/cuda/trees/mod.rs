@@ -41,13 +41,15 @@ use cudarc::driver::CudaSlice;
 use rows::RowData;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
-use taiga_core::learners::boosting::steps::{Announced, Backend, Candidate, Division, GroupId, LeafSums, NodeId, SearchNode, TrainingData};
+use taiga_core::learners::boosting::steps::{Announced, Backend, GroupId, LeafSums, TrainingData};
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::Team;
 use taiga_core::quantize::{CodeSet, CodeSource, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::params::TreeParams;
 use taiga_core::tree::split::{Scales, SplitRules, Sums};
+use taiga_core::tree::steps::GrowSteps;
+use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
 
 /// The most rows that a fit on a GPU takes: row numbers and positions are counted in 32 bits, with
 /// room for a launch's overhang.
@@ -343,6 +345,29 @@ impl Work {
     }
 }
 
+impl GrowSteps for CudaBackend {
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
+        match &self.grown {
+            Some(grown) => grown.splits(nodes),
+            None => self.find_nodes(nodes, rules),
+        }
+    }
+
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        match &self.grown {
+            Some(grown) => grown.level_split(nodes),
+            None => self.find_level(nodes, rules),
+        }
+    }
+
+    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
+        match &mut self.grown {
+            Some(grown) => grown.divide(divisions),
+            None => self.divide_and_guess(divisions),
+        }
+    }
+}
+
 impl Backend for CudaBackend {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         self.check_group(features)?;
@@ -413,27 +438,6 @@ impl Backend for CudaBackend {
         self.list_columns()?;
         let nodes: Vec<NodeId> = nodes.iter().map(|n| self.nodes.own(*n)).collect();
         self.sum_in_group(group, &nodes)
-    }
-
-    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        match &self.grown {
-            Some(grown) => grown.splits(nodes),
-            None => self.find_nodes(nodes, rules),
-        }
-    }
-
-    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        match &self.grown {
-            Some(grown) => grown.level_split(nodes),
-            None => self.find_level(nodes, rules),
-        }
-    }
-
-    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
-        match &mut self.grown {
-            Some(grown) => grown.divide(divisions),
-            None => self.divide_and_guess(divisions),
-        }
     }
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {

@@ -10,10 +10,10 @@ use crate::{Kernel, grid};
 use crate::{follow, launch};
 use cudarc::driver::LaunchConfig;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::steps::{Division, NodeId};
 use taiga_core::losses::Loss;
 use taiga_core::quantize::CodeSet;
 use taiga_core::tree::split::Sums;
+use taiga_core::tree::steps::{Division, NodeId};
 
 /// What a plane of statistics holds, and where its words are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Plane {
 }
 
 impl CudaBackend {
-    /// The planes of the tree that grows, as in `backend/cpu/statistics.rs`.
+    /// The planes of the tree that grows, as in `cpu/trees/gradient_quantizer.rs`.
     pub(crate) fn planes(&self, encoding: &Encoding) -> Vec<Plane> {
         let (wide, unit) = (encoding.wide != 0, encoding.unit != 0);
         let mut planes = match (wide, unit) {

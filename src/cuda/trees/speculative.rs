@@ -8,9 +8,9 @@
 
 use super::CudaBackend;
 use taiga_core::error::Result;
-use taiga_core::learners::boosting::steps::{Candidate, Division, NodeId, SearchNode};
 use taiga_core::tree::params::{Policy, TreeParams};
 use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
 
 /// Nodes that are guessed at a time, at most.
 const MOST_GUESSES: usize = 15;

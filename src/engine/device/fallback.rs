@@ -92,5 +92,3 @@ fn give_back(why: &Error) {
 
 #[cfg(test)]
 pub(crate) mod fake;
-#[cfg(test)]
-mod tests;

@@ -192,7 +192,7 @@ fn rounding_has_the_same_bits() {
     say(&format!("dither: {} patterns, all equal", bits.len()));
 }
 
-/// `pack_both`, `pack_unit`, `pack_wide` and `to_fixed` of backend/cpu/statistics.rs, from the
+/// `pack_both`, `pack_unit`, `pack_wide` and `to_fixed` of cpu/trees/gradient_quantizer.rs, from the
 /// engine's own rounding, for values that the factors bring into range.
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]

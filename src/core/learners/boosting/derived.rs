@@ -18,7 +18,7 @@
 mod ctrs;
 
 use super::params::{BoostingParams, CatMethod};
-use super::steps::{Backend, GroupId, SearchNode};
+use super::steps::{Backend, GroupId};
 use crate::dataset::Input;
 use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget};
 use crate::encoding::permutation::permutation;
@@ -28,6 +28,7 @@ use crate::numerics::random::{Purpose, Random};
 use crate::parallel::thread_pool::Team;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::grow::Features;
+use crate::tree::steps::SearchNode;
 use crate::tree::{Split, Tree};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -447,8 +448,12 @@ impl<'a> DerivedFeatures<'a> {
     }
 }
 
-impl Features for DerivedFeatures<'_> {
-    fn begin_tree(&mut self, backend: &mut dyn Backend, tree: u64) -> Result<Vec<GroupId>> {
+impl DerivedFeatures<'_> {
+    /// The groups that are open in `tree` from its start, beside group 0.
+    ///
+    /// # Errors
+    /// What the backend reports, and [`Error::Memory`].
+    pub fn begin_tree(&mut self, backend: &mut dyn Backend, tree: u64) -> Result<Vec<GroupId>> {
         self.tree = tree;
         self.combined.clear();
         self.open.truncate(self.base);
@@ -467,8 +472,10 @@ impl Features for DerivedFeatures<'_> {
         }
         Ok(groups)
     }
+}
 
-    fn open(&mut self, backend: &mut dyn Backend, used: &[u32], nodes: &[SearchNode]) -> Result<()> {
+impl<'b> Features<dyn Backend + 'b> for DerivedFeatures<'_> {
+    fn open(&mut self, backend: &mut (dyn Backend + 'b), used: &[u32], nodes: &[SearchNode]) -> Result<()> {
         let order = self.order;
         for columns in self.to_combine(used) {
             let key = (columns, order);

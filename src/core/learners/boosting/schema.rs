@@ -7,9 +7,10 @@ use crate::dataset::ClassWeight;
 use crate::dataset::checks::not_numeric;
 use crate::error::{Error, Result, nearest};
 use crate::losses::LossKind;
-use crate::losses::{Link, Loss, loss};
+use crate::losses::{Loss, loss};
 use crate::metrics::check_measured;
 use crate::metrics::{MetricKind, metric_names};
+use crate::objective::Link;
 
 /// What a target is, as far as its type tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

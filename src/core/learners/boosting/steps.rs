@@ -13,10 +13,9 @@ use crate::parallel::thread_pool::Team;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::Tree;
 use crate::tree::params::TreeParams;
-use crate::tree::split::{Scales, SplitRules, Sums};
-
-/// The index of a node inside the tree that grows; the root is 0.
-pub type NodeId = u32;
+use crate::tree::split::{Scales, Sums};
+use crate::tree::steps::GrowSteps;
+use crate::tree::steps::NodeId;
 
 /// The index of a group of features: group 0 are those that a fit starts with.
 pub type GroupId = usize;
@@ -49,42 +48,6 @@ pub struct TrainingData<'a> {
     pub seed: u64,
 }
 
-/// A node whose histogram is searched for a split.
-#[derive(Clone, Debug)]
-pub struct SearchNode {
-    pub id: NodeId,
-    pub sums: Sums,
-    /// Bounds of the node's value under monotone constraints.
-    pub bounds: (f64, f64),
-    /// The features (ascending) that may split it; `None`: all of the groups that are open.
-    pub features: Option<Vec<u32>>,
-}
-
-/// A split found.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Candidate {
-    /// Index into [`TrainingData::features`], and behind them those of the groups added.
-    pub feature: u32,
-    /// Index into its borders; as many as there are borders means +∞. Of a feature of categories:
-    /// index into [`Backend::category_sets`], whose codes go right.
-    pub border: u32,
-    pub missing_left: bool,
-    pub gain: f64,
-}
-
-/// A node's split carried out: its rows go to two new nodes.
-#[derive(Clone, Copy, Debug)]
-pub struct Division {
-    pub parent: NodeId,
-    pub left: NodeId,
-    pub right: NodeId,
-    pub split: Candidate,
-    /// Whether the left child is the smaller one, whose histogram is summed from its rows.
-    pub left_is_smaller: bool,
-    /// Whether a child will be searched, so that histograms are needed.
-    pub histograms: bool,
-}
-
 /// The sums of a leaf's rows from the unrounded derivatives.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LeafSums {
@@ -107,7 +70,7 @@ pub struct Announced {
 }
 
 /// A device's share of the work of fitting trees to gradients.
-pub trait Backend {
+pub trait Backend: GrowSteps {
     /// Told once before the first tree, where all of it is sure, no rows are held out and there is one set of
     /// scores. A device may then go on to the next tree by itself, where [`Backend::expect`] tells the same
     /// for it.
@@ -152,30 +115,6 @@ pub trait Backend {
     /// Opens one more group in the tree that grows: sums its histograms in `nodes`, which are the
     /// ones to be searched next.
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()>;
-
-    /// The best split of each node by itself, and the sums of its left child.
-    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>>;
-
-    /// The one split with the largest gain summed over the nodes, and the sums of each one's left
-    /// child.
-    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>>;
-
-    /// Sends the rows of each parent to its children, and sums the smaller children's histograms.
-    fn divide(&mut self, divisions: &[Division]) -> Result<()>;
-
-    /// Whether divisions can be taken back.
-    fn takes_back(&self) -> bool {
-        false
-    }
-
-    /// Takes divisions back whose children have not been divided: the rows are in the parents again, whose histograms
-    /// are gone. Told just before the growing ends, and only where [`Backend::takes_back`].
-    ///
-    /// # Errors
-    /// Where the backend can't.
-    fn take_back(&mut self, _divisions: &[Division]) -> Result<()> {
-        Err(Error::Data("a division that can't be taken back".into()))
-    }
 
     /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits
     /// count features as [`TrainingData::features`] does). Every row gets its leaf, rows that were

@@ -5,8 +5,9 @@ use super::params::Criterion;
 use crate::column::FeatureType;
 use crate::dataset::labels::Labels;
 use crate::dataset::labels::validate_labels;
+use crate::envelope::check;
 use crate::error::{Error, Result};
-use crate::model::validate::{check, validate_branching, validate_columns, validate_feature, validate_feature_names};
+use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names};
 
 impl Forest {
     /// Checks that the forest holds together: indices in range, every tree a tree, numbers that can

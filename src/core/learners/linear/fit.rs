@@ -15,9 +15,9 @@ use crate::dataset::{Monitor, Target};
 use crate::device::Place;
 use crate::error::{Error, Result};
 use crate::losses::LossKind;
-use crate::losses::LossParams;
 use crate::losses::loss;
 use crate::metrics::check_measured;
+use crate::objective::LossParams;
 use crate::parallel::thread_pool::Team;
 use crate::provenance::Provenance;
 

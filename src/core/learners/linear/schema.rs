@@ -4,9 +4,9 @@
 use super::params::LinearParams;
 use crate::column::FeatureType;
 use crate::error::{Error, Result};
-use crate::losses::Link;
 use crate::metrics::MetricKind;
 use crate::metrics::check_measured;
+use crate::objective::Link;
 
 /// Checks the parameters of a fit against its columns: the dense ones, that of lists with whether it holds strings,
 /// whether the target is known to have two classes, and whether there is a column of held-out rows.

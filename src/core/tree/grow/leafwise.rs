@@ -7,8 +7,9 @@
 
 use super::{Branches, Growth, Open, Shape, close};
 use crate::error::Result;
-use crate::learners::boosting::steps::{Candidate, Division};
 use crate::tree::split::Sums;
+use crate::tree::steps::GrowSteps;
+use crate::tree::steps::{Candidate, Division};
 
 /// The most leaves that are divided together.
 const MOST: usize = 32;
@@ -32,11 +33,11 @@ struct Children {
     nodes: [Searched; 2],
 }
 
-impl Growth<'_> {
+impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     /// The leaf with the largest gain first; at a tie the older one.
     pub(super) fn leafwise(&mut self, root: Open) -> Result<Shape> {
         let mut shape = Branches::new(root.id);
-        let ahead = self.backend.takes_back() && self.params.feature_fraction_node >= 1.0 && !self.features.may_open();
+        let ahead = self.steps.takes_back() && self.params.feature_fraction_node >= 1.0 && !self.features.may_open();
         let mut closed = vec![];
         let mut waiting: Vec<Waiting> = vec![];
         let mut fresh = vec![(root, None)];
@@ -74,7 +75,7 @@ impl Growth<'_> {
         *self.least_gain = if leaves < self.params.leaves { 0.0 } else { least };
         let undone: Vec<Division> = waiting.iter().filter_map(|w| w.children.as_ref().map(|c| c.division)).collect();
         if !undone.is_empty() {
-            self.backend.take_back(&undone)?;
+            self.steps.take_back(&undone)?;
         }
         closed.extend(waiting.into_iter().map(|w| w.node));
         Ok(shape.finish(closed))
@@ -99,7 +100,7 @@ impl Growth<'_> {
             divisions.push(self.division(node, &l, &r, *split, searched));
             nodes.extend([l, r]);
         }
-        self.backend.divide(&divisions)?;
+        self.steps.divide(&divisions)?;
         let nodes: Vec<_> = if last { nodes.into_iter().map(|n| (n, None)).collect() } else { self.searched(nodes)? };
         let mut nodes = nodes.into_iter();
         for (i, division) in chosen.into_iter().zip(divisions) {
@@ -118,11 +119,11 @@ impl Growth<'_> {
             return Ok(nodes.into_iter().map(|n| (n, None)).collect());
         }
         let mut asked: Vec<_> = open.iter().map(|n| self.search_node(n)).collect();
-        self.features.open(self.backend, &self.used, &asked)?;
+        self.features.open(self.steps, &self.used, &asked)?;
         for (s, n) in asked.iter_mut().zip(&open) {
             s.features = self.choice.node(&self.choice.level(n.depth, self.features), n, self.features);
         }
-        let mut found = self.backend.find_splits(&asked, &self.rules)?.into_iter();
+        let mut found = self.steps.find_splits(&asked, &self.rules)?.into_iter();
         Ok(nodes.into_iter().zip(search).map(|(n, searched)| (n, if searched { found.next().flatten() } else { None })).collect())
     }
 }

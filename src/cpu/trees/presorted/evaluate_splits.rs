@@ -6,9 +6,9 @@ use crate::trees::evaluate_splits::{Found, best_of, better};
 use crate::trees::shard::NodeRows;
 use crate::trees::split_scores::{Context, first_largest, score};
 use multiversion::multiversion;
-use taiga_core::learners::boosting::steps::{Candidate, SearchNode};
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
+use taiga_core::tree::steps::{Candidate, SearchNode};
 
 /// A block's numbers in one node, position after position, lane after lane.
 #[derive(Default)]

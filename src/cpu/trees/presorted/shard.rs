@@ -4,9 +4,9 @@ use super::{MOST_ROWS, MOST_VALUES, Sorted};
 use crate::trees::evaluate_splits::{best_of, better};
 use crate::trees::feature_groups::{Group, group_of};
 use crate::trees::shard::{Shard, ShardGroup};
-use taiga_core::learners::boosting::steps::{Candidate, SearchNode};
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::{Candidate, SearchNode};
 
 impl Shard {
     /// Sorts the rows of a group whose codes are there, where the table is small enough; its

@@ -23,7 +23,7 @@ use crate::trees::gradient_quantizer::Plane;
 pub(crate) use crate::trees::histogram::{Ahead, MAX_ROWS, STRIDE, add_near};
 use crate::trees::level_partition::{Assigned, MOST, NONE, Question, Questions};
 use taiga_core::learners::boosting::layout::Home;
-use taiga_core::learners::boosting::steps::{Division, NodeId};
+use taiga_core::tree::steps::{Division, NodeId};
 
 /// Bytes of codes in a window, of which two are in the second-level cache at a time, and its rows.
 const WINDOW_BYTES: usize = 1 << 18;

@@ -2,10 +2,10 @@
 
 use super::statistic::{Argument, DeviceStatistic, Form, named};
 use super::{DeviceCodes, ENCODING, THREADS, each_row};
-use crate::columns::stats::pointer;
 use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::column::bytes_of;
+use crate::runtime::memory::pointer;
 use cudarc::driver::{CudaSlice, LaunchConfig};
 use taiga_core::encoding::target::{Kind, TargetParams, nothing_outside};
 use taiga_core::error::{Error, Result};

@@ -1,8 +1,8 @@
 //! CUB's segmented scan over rows that are sorted by category.
 
-use crate::columns::stats::pointer;
 use crate::runtime::Queue;
 use crate::runtime::error::{algorithm, driver};
+use crate::runtime::memory::pointer;
 use cudarc::driver::{CudaSlice, DevicePtrMut};
 use std::ffi::c_void;
 use taiga_core::error::Result;

@@ -2,9 +2,9 @@
 
 use super::scan::{Keys, Mode, Written, scan};
 use super::{DeviceCodes, ENCODING, bits_below, each_row, upload};
-use crate::columns::stats::pointer;
 use crate::launch;
 use crate::runtime::Queue;
+use crate::runtime::memory::pointer;
 use crate::runtime::sort::Pairs;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use taiga_core::encoding::group::Smoothing;

@@ -4,13 +4,15 @@ use crate::device::Place;
 use std::borrow::Cow;
 use std::cell::Cell;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::steps::{Announced, Backend, Candidate, Division, GroupId, LeafSums, NodeId, SearchNode};
+use taiga_core::learners::boosting::steps::{Announced, Backend, GroupId, LeafSums};
 use taiga_core::learners::linear::steps::{LinearBackend, Residuals};
 use taiga_core::losses::Loss;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::params::TreeParams;
 use taiga_core::tree::split::{Scales, SplitRules, Sums};
+use taiga_core::tree::steps::GrowSteps;
+use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
 use taiga_cpu::linear::passes::Passes;
 use taiga_cpu::trees::CpuBackend;
 
@@ -61,70 +63,89 @@ fn step() -> Result<()> {
 /// For boosted trees.
 pub struct Failing<'a>(pub CpuBackend<'a>);
 
-impl Backend for Failing<'_> {
-    fn announce(&mut self, announced: Announced) {
-        self.0.announce(announced);
-    }
-    fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
-        step()?;
-        self.0.add_group(features, codes)
-    }
-    fn drop_group(&mut self, group: GroupId) {
-        self.0.drop_group(group);
-    }
-    fn expect(&mut self, plan: Option<&TreeParams>) {
-        self.0.expect(plan);
-    }
-    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
-        step()?;
-        self.0.begin_tree(loss, tree, output, groups)
-    }
-    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
-        step()?;
-        self.0.open_group(group, nodes)
-    }
+impl GrowSteps for Failing<'_> {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
         step()?;
         self.0.find_splits(nodes, rules)
     }
+
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
         step()?;
         self.0.find_level_split(nodes, rules)
     }
+
     fn divide(&mut self, divisions: &[Division]) -> Result<()> {
         step()?;
         self.0.divide(divisions)
     }
+
     fn takes_back(&self) -> bool {
         self.0.takes_back()
     }
+
     fn take_back(&mut self, divisions: &[Division]) -> Result<()> {
         step()?;
         self.0.take_back(divisions)
     }
+}
+
+impl Backend for Failing<'_> {
+    fn announce(&mut self, announced: Announced) {
+        self.0.announce(announced);
+    }
+
+    fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
+        step()?;
+        self.0.add_group(features, codes)
+    }
+
+    fn drop_group(&mut self, group: GroupId) {
+        self.0.drop_group(group);
+    }
+
+    fn expect(&mut self, plan: Option<&TreeParams>) {
+        self.0.expect(plan);
+    }
+
+    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
+        step()?;
+        self.0.begin_tree(loss, tree, output, groups)
+    }
+
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
+        step()?;
+        self.0.open_group(group, nodes)
+    }
+
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
         step()?;
         self.0.end_tree(loss, tree, leaves)
     }
+
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
         step()?;
         self.0.replay(loss, tree, output)
     }
+
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
         step()?;
         self.0.leaf_quantiles(alpha)
     }
+
     fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
         step()?;
         self.0.set_leaf_values(values)
     }
+
     fn category_sets(&self) -> &[CodeSet] {
         self.0.category_sets()
     }
+
     fn update_scores(&mut self) -> Result<()> {
         step()?;
         self.0.update_scores()
     }
+
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
         step()?;
         self.0.held_out_scores()

@@ -6,10 +6,11 @@ use crate::column::Column;
 use crate::dataset::labels::Labels;
 use crate::encoding::Lookup;
 use crate::error::Result;
-use crate::losses::{Link, loss};
+use crate::losses::loss;
 use crate::model::bind::bind;
 use crate::model::bind::largest;
 use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
+use crate::objective::Link;
 use crate::parallel::interrupt;
 
 /// Trees that a block of rows meets between two looks whether the predictions are still wanted.

@@ -4,9 +4,10 @@ use super::{Derived, Model};
 use crate::dataset::labels::Labels;
 use crate::dataset::labels::validate_labels;
 use crate::encoding::ctr::CtrKind;
+use crate::envelope::check;
 use crate::error::{Error, Result};
 use crate::losses::LossKind;
-use crate::model::validate::{check, validate_branching, validate_columns, validate_feature, validate_feature_names};
+use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names};
 use crate::tree::model::{Leaf, Split, Tree};
 
 /// The deepest symmetric tree.

@@ -1,13 +1,16 @@
-use super::fake;
-use super::*;
-use crate::learners::{boosting, forest, linear};
+//! What becomes of fits whose GPU runs out of memory.
+
+use super::{boosting, forest, linear};
+use crate::device::fallback::{fake, or_on_cpu};
 use serde_json::json;
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 use taiga_core::column::Column;
 use taiga_core::column::categories::CategoryColumn;
+use taiga_core::dataset::Monitor;
 use taiga_core::dataset::labels::Labels;
 use taiga_core::error::DeviceFault;
+use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::BoostingParams;
 use taiga_core::learners::forest::ForestParams;
 use taiga_core::learners::linear::LinearParams;

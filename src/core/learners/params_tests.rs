@@ -1,11 +1,11 @@
 //! Parameters of other libraries, told all at once, with what to write instead.
 
-use super::names;
 use crate::encoding::target::TargetParams;
 use crate::error::Error;
 use crate::learners::boosting::BoostingParams;
 use crate::learners::forest::ForestParams;
 use crate::learners::linear::LinearParams;
+use crate::params::names;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -1,0 +1,70 @@
+//! What a device does while a tree grows.
+
+use super::split::{SplitRules, Sums};
+use crate::error::{Error, Result};
+
+/// The index of a node inside the tree that grows; the root is 0.
+pub type NodeId = u32;
+
+/// A node whose histogram is searched for a split.
+#[derive(Clone, Debug)]
+pub struct SearchNode {
+    pub id: NodeId,
+    pub sums: Sums,
+    /// Bounds of the node's value under monotone constraints.
+    pub bounds: (f64, f64),
+    /// The features (ascending) that may split it; `None`: all of the groups that are open.
+    pub features: Option<Vec<u32>>,
+}
+
+/// A split found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// Index into the features of a fit, and behind them those of the groups added.
+    pub feature: u32,
+    /// Index into its borders; as many as there are borders means +∞. Of a feature of categories:
+    /// index into the device's sets of categories, whose codes go right.
+    pub border: u32,
+    pub missing_left: bool,
+    pub gain: f64,
+}
+
+/// A node's split carried out: its rows go to two new nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Division {
+    pub parent: NodeId,
+    pub left: NodeId,
+    pub right: NodeId,
+    pub split: Candidate,
+    /// Whether the left child is the smaller one, whose histogram is summed from its rows.
+    pub left_is_smaller: bool,
+    /// Whether a child will be searched, so that histograms are needed.
+    pub histograms: bool,
+}
+
+/// A device's share of growing one tree: searching its nodes, and dividing them.
+pub trait GrowSteps {
+    /// The best split of each node by itself, and the sums of its left child.
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>>;
+
+    /// The one split with the largest gain summed over the nodes, and the sums of each one's left
+    /// child.
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>>;
+
+    /// Sends the rows of each parent to its children, and sums the smaller children's histograms.
+    fn divide(&mut self, divisions: &[Division]) -> Result<()>;
+
+    /// Whether divisions can be taken back.
+    fn takes_back(&self) -> bool {
+        false
+    }
+
+    /// Takes divisions back whose children have not been divided: the rows are in the parents again, whose histograms
+    /// are gone. Told just before the growing ends, and only where [`GrowSteps::takes_back`].
+    ///
+    /// # Errors
+    /// Where the backend can't.
+    fn take_back(&mut self, _divisions: &[Division]) -> Result<()> {
+        Err(Error::Data("a division that can't be taken back".into()))
+    }
+}
