@@ -22,7 +22,7 @@ BUILT := $(VENV)/$(if $(CUDA),.build-cuda,.build)
 unexport DATA TARGET
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-ENGINE := -p taiga-engine -p taiga-kernels
+ENGINE := -p taiga-core -p taiga-cpu -p taiga-engine $(if $(CUDA),-p taiga-cuda -p taiga-kernels)
 FEATURES := $(if $(CUDA),--features taiga-engine/cuda)
 SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE-THIRD-PARTY $(shell find src kernels -type f -not -path '*/tests/*' -not -path '*/benches/*')
 PYTHON_SOURCES := $(shell find python -type f -name '*.py*' 2>/dev/null)
@@ -107,15 +107,16 @@ wheel: $(VENV)/.setup $(VENV)/.nvcc ## Build the wheel to release into dist/, ke
 # Polars behind it would be built again.
 MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
-lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy and licences
+lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences and layers
 	cargo fmt --all -- --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python
 	$(BIN)/python .ci/licenses.py check
+	$(BIN)/python .ci/layers.py
 	$(MATURIN) cargo clippy --quiet --release -p polars-taiga $(if $(CUDA),,--no-default-features) -- -D warnings
-	cargo clippy --quiet --release $(ENGINE) --all-targets -- -D warnings
-	$(if $(CUDA),cargo clippy --quiet --release $(ENGINE) $(FEATURES) --all-targets -- -D warnings)
+	cargo clippy --quiet --release -p taiga-engine -- -D warnings
+	cargo clippy --quiet --release $(ENGINE) $(FEATURES) --all-targets -- -D warnings
 
 # Tests of a GPU are ignored unless asked for; these are for hand: all 2^32 arguments, and times.
 AT_LENGTH := f32_maths_has_the_same_bits_for_every_argument timing

@@ -90,7 +90,7 @@ impl Drop for Reservation {
 /// [`Error::Memory`] with both figures where the process can't have as much.
 ///
 /// ```
-/// use taiga_engine::memory::reserve;
+/// use taiga_core::memory::reserve;
 /// let reserved = reserve("a table", 1 << 20, "use fewer rows").unwrap();
 /// let table = vec![0u8; 1 << 20];
 /// drop(reserved);

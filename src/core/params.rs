@@ -1,6 +1,6 @@
 //! From JSON objects to parameter structs, with errors that name every parameter that is wrong.
 
-mod names;
+pub mod names;
 mod values;
 
 use crate::error::{Error, Result, nearest};
@@ -239,7 +239,7 @@ impl<T: Default + Serialize + DeserializeOwned> Reader<T> {
 }
 
 /// Parameters that are columns or about the call, which whoever makes the table takes.
-const COLUMNS: [&str; 4] = ["weight", "eval", "baseline", "progress"];
+pub(crate) const COLUMNS: [&str; 4] = ["weight", "eval", "baseline", "progress"];
 
 /// A value as Python writes it, after its name where it has one, and others after it.
 fn meant(name: &[&str], value: &Value, others: &[(&str, Value)]) -> String {

@@ -4,7 +4,6 @@
 //! In bytes it stands behind the payload, from the version of [`Envelope::provenance`] on; where there is nothing
 //! to tell, the version before is written, which has none.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The type of class labels in the column that they come from.

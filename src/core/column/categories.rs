@@ -178,7 +178,7 @@ impl CategoryColumn {
     /// For more rows than 32 bits can number.
     ///
     /// ```
-    /// use taiga_engine::column::categories::CategoryColumn;
+    /// use taiga_core::column::categories::CategoryColumn;
     /// let chunks = [vec![Some("b"), None], vec![Some("a"), Some("b")]];
     /// let column = CategoryColumn::text("x", &[2, 2], |chunk, row| chunks[chunk][row]).unwrap();
     /// assert_eq!(column.codes, [0, 1, 2, 0]);
@@ -195,7 +195,7 @@ impl CategoryColumn {
     /// For more rows than 32 bits can number, and for a code without a label.
     ///
     /// ```
-    /// use taiga_engine::column::categories::CategoryColumn;
+    /// use taiga_core::column::categories::CategoryColumn;
     /// let column = CategoryColumn::dictionary("x", &[3], |_, row| [Some(9u32), None, Some(4)][row], |code| [(4, "u"), (9, "v")].iter().find(|p| p.0 == code).map(|p| p.1));
     /// let column = column.unwrap();
     /// assert_eq!(column.codes, [0, 1, 2]);
@@ -216,7 +216,7 @@ impl CategoryColumn {
     /// For more rows than 32 bits can number.
     ///
     /// ```
-    /// use taiga_engine::encoding::{CategoryColumn, Labels};
+    /// use taiga_core::encoding::{CategoryColumn, Labels};
     /// let column = CategoryColumn::integers("x", &[3], |_, row| Some([7i64, -1, 7][row])).unwrap();
     /// assert_eq!(column.codes, [0, 1, 0]);
     /// assert_eq!(column.categories.labels, Labels::Integer(vec![7, -1]));

@@ -131,7 +131,7 @@ impl Labels {
     /// [`Error::Parameter`] listing the labels, if they are more than two or `positive` is and can be none of them.
     ///
     /// ```
-    /// use taiga_engine::learners::boosting::model::{Label, Labels};
+    /// use taiga_core::learners::boosting::model::{Label, Labels};
     /// let labels = Labels::Text(vec!["bad".into(), "good".into()]);
     /// let (labels, changed) = labels.with_positive(&Label::Text("bad".into()), None).unwrap();
     /// assert_eq!((labels.names(), changed), (vec!["good".to_string(), "bad".into()], true));

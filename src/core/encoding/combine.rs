@@ -12,7 +12,7 @@ use crate::memory;
 /// [`Error::Data`] when there is no column, or their lengths differ.
 ///
 /// ```
-/// use taiga_engine::encoding::combine::combine;
+/// use taiga_core::encoding::combine::combine;
 /// let (codes, count) = combine(&[(&[0, 1, 0, 0], 2), (&[0, 0, 1, 0], 2)]).unwrap();
 /// assert_eq!((codes, count), (vec![0, 1, 2, 0], 3));
 /// ```

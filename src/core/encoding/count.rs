@@ -9,7 +9,7 @@ use super::statistic::Rows;
 /// When a code is not below `categories`.
 ///
 /// ```
-/// assert_eq!(taiga_engine::encoding::count::counts(&[0, 1, 0], 3), [2, 1, 0]);
+/// assert_eq!(taiga_core::encoding::count::counts(&[0, 1, 0], 3), [2, 1, 0]);
 /// ```
 pub fn counts(codes: &[u32], categories: usize) -> Vec<u32> {
     totals(&Rows, codes.len(), categories, |row| codes[row] as usize)

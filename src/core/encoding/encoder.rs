@@ -80,8 +80,8 @@ impl TargetEncoder {
     /// twice.
     ///
     /// ```
-    /// use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
-    /// use taiga_engine::encoding::{CategoryColumn, TargetEncoder};
+    /// use taiga_core::encoding::target::{EncodingTarget, TargetParams};
+    /// use taiga_core::encoding::{CategoryColumn, TargetEncoder};
     /// let city = CategoryColumn::text("city", &[4], |_, row| Some(["a", "a", "b", "b"][row])).unwrap();
     /// let target = EncodingTarget::Flags(&[1, 1, 0, 0]);
     /// let encoder = TargetEncoder::fit(vec![city], "y", target, None, None, &TargetParams::default()).unwrap();

@@ -9,7 +9,7 @@ use crate::parallel::interrupt;
 /// Categories with a table from label to code. Values that are not among them have no code.
 ///
 /// ```
-/// use taiga_engine::encoding::{Categories, Labels, Lookup};
+/// use taiga_core::encoding::{Categories, Labels, Lookup};
 /// let categories = Categories { labels: Labels::Text(vec!["a".into(), "".into()]), null: Some(1) };
 /// let lookup = Lookup::new(categories).unwrap();
 /// assert_eq!((lookup.text("a"), lookup.text(""), lookup.null()), (Some(0), None, Some(1)));

@@ -20,8 +20,8 @@ pub(super) fn hash(random: Random, row: usize) -> u32 {
 /// When there are more rows than 32 bits can number.
 ///
 /// ```
-/// use taiga_engine::encoding::permutation::permutation;
-/// use taiga_engine::numerics::random::{Purpose, Random};
+/// use taiga_core::encoding::permutation::permutation;
+/// use taiga_core::numerics::random::{Purpose, Random};
 /// let random = Random::new(7, Purpose::Permutation, 0);
 /// let mut order = permutation(100, random);
 /// assert_eq!(order, permutation(100, random));
@@ -39,8 +39,8 @@ pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
 /// The place of each row in [`permutation`]'s order.
 ///
 /// ```
-/// use taiga_engine::encoding::permutation::{permutation, ranks};
-/// use taiga_engine::numerics::random::{Purpose, Random};
+/// use taiga_core::encoding::permutation::{permutation, ranks};
+/// use taiga_core::numerics::random::{Purpose, Random};
 /// let random = Random::new(7, Purpose::Permutation, 0);
 /// let (order, ranks) = (permutation(100, random), ranks(100, random));
 /// assert!((0..100).all(|rank| ranks[order[rank] as usize] as usize == rank));

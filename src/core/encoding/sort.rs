@@ -18,7 +18,7 @@ pub fn pair(key: u32, value: u32) -> u64 {
 /// Sorts pairs by their keys, all of which are below `limit`; equal keys keep their order.
 ///
 /// ```
-/// use taiga_engine::encoding::sort::{pair, sort_pairs};
+/// use taiga_core::encoding::sort::{pair, sort_pairs};
 /// let sorted = sort_pairs(vec![pair(2, 0), pair(1, 1), pair(2, 2), pair(0, 3)], 3);
 /// assert_eq!(sorted.iter().map(|p| *p as u32).collect::<Vec<_>>(), [3, 1, 0, 2]);
 /// ```

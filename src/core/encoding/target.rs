@@ -84,7 +84,7 @@ impl TargetParams {
     /// [`Error::UnknownParameter`], [`Error::Parameter`] and [`Error::Several`], naming the parameters.
     ///
     /// ```
-    /// use taiga_engine::encoding::target::TargetParams;
+    /// use taiga_core::encoding::target::TargetParams;
     /// let params = TargetParams::from_json(&serde_json::json!({"kind": "kfold", "prior_weight": "auto"})).unwrap();
     /// assert_eq!(params.folds, 5);
     /// let error = TargetParams::from_json(&serde_json::json!({"prior_weight": -1})).unwrap_err();
@@ -218,7 +218,7 @@ impl Plan {
 /// When a code is not below the number of categories, or a fold not below that of folds.
 ///
 /// ```
-/// use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Order, Plan, TargetParams, target_encode};
+/// use taiga_core::encoding::target::{EncodingInput, EncodingTarget, Order, Plan, TargetParams, target_encode};
 /// let input = EncodingInput { codes: &[0; 4], categories: 1, target: EncodingTarget::Flags(&[0, 1, 1, 0]), weight: None };
 /// let params = TargetParams { prior: Some(0.05), ..Default::default() };
 /// let values = target_encode(&input, &Plan::Ordered(vec![Order::Rows]), &params).unwrap();

@@ -33,7 +33,7 @@ pub struct Evidence {
 /// all rows that weigh something.
 ///
 /// ```
-/// use taiga_engine::encoding::woe::evidence;
+/// use taiga_core::encoding::woe::evidence;
 /// let e = evidence(&[0, 0, 1, 1], 2, &[1, 0, 0, 0], None, 0.5).unwrap();
 /// assert!((e.woe[0] - (1.5f64 / 2.0 / (1.5 / 4.0)).ln()).abs() < 1e-14);
 /// ```

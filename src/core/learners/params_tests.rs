@@ -184,7 +184,7 @@ fn no_name_of_theirs_stands_twice_or_for_nothing() {
             .flat_map(|defaults| defaults.as_object().unwrap().keys().cloned().collect::<Vec<_>>())
             .collect();
     for name in names::all() {
-        assert!(names::meaning(name, |ours| known.contains(ours) || super::COLUMNS.contains(&ours)).is_some(), "{name}");
+        assert!(names::meaning(name, |ours| known.contains(ours) || crate::params::COLUMNS.contains(&ours)).is_some(), "{name}");
         // `tol` and the like mean one thing to one learner and another to others.
         seen.insert(name);
     }

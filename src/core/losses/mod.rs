@@ -132,7 +132,7 @@ pub trait Loss: Send + Sync {
 /// When `kind` is `Auto`: the caller resolves it from the target first.
 ///
 /// ```
-/// use taiga_engine::losses::{LossKind, LossParams, Rows, loss};
+/// use taiga_core::losses::{LossKind, LossParams, Rows, loss};
 /// let logloss = loss(LossKind::Logloss, &LossParams::default(), 2, 1.0).unwrap();
 /// let (mut gradient, mut hessian) = ([0.0; 2], [0.0; 2]);
 /// let rows = Rows { scores: &[&[0.0, 0.0]], target: &[0.0, 1.0], weight: None };

@@ -31,7 +31,7 @@ impl MetricKind {
     /// The name that users give it.
     ///
     /// ```
-    /// use taiga_engine::metrics::MetricKind;
+    /// use taiga_core::metrics::MetricKind;
     /// assert_eq!(MetricKind::CrossEntropy.name(), "cross_entropy");
     /// ```
     pub fn name(self) -> &'static str {
@@ -79,8 +79,8 @@ impl MetricKind {
 /// that does not fit the link ([`MetricKind::fits`]).
 ///
 /// ```
-/// use taiga_engine::losses::{Link, LossParams};
-/// use taiga_engine::metrics::{MetricKind, metric};
+/// use taiga_core::losses::{Link, LossParams};
+/// use taiga_core::metrics::{MetricKind, metric};
 /// let params = LossParams::default();
 /// let scores = [vec![0.1, 0.4, 0.35, 0.8]];
 /// let auc = metric(MetricKind::Auc, &params, Link::Sigmoid, &scores, &[0.0, 0.0, 1.0, 1.0], None);

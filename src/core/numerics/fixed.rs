@@ -5,7 +5,7 @@
 /// `2^bits - 2`; 1 for zero.
 ///
 /// ```
-/// use taiga_engine::numerics::fixed::factor;
+/// use taiga_core::numerics::fixed::factor;
 /// assert_eq!(factor(0.75f32.to_bits(), 15), 32768.0);
 /// assert_eq!(factor(1.0f32.to_bits(), 15), 16384.0);
 /// ```

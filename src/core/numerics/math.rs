@@ -31,7 +31,7 @@ macro_rules! at_most {
 /// and -103.97; NaN gives NaN. Error below 1 ulp.
 ///
 /// ```
-/// use taiga_engine::numerics::math::exp;
+/// use taiga_core::numerics::math::exp;
 /// assert_eq!([exp(0.0), exp(1.0), exp(-1e30), exp(f32::INFINITY)], [1.0, 2.7182817, 0.0, f32::INFINITY]);
 /// ```
 #[inline(always)]
@@ -66,7 +66,7 @@ fn power_of_two(n: i32) -> f32 {
 /// included.
 ///
 /// ```
-/// use taiga_engine::numerics::math::ln;
+/// use taiga_core::numerics::math::ln;
 /// assert_eq!([ln(1.0), ln(10.0), ln(0.0)], [0.0, 2.3025851, f32::NEG_INFINITY]);
 /// assert!(ln(-1.0).is_nan());
 /// ```
@@ -95,7 +95,7 @@ pub fn ln(x: f32) -> f32 {
 /// nearly 0 (by `exp(x) / (1 + exp(x))`, which does not overflow). Error below 2.5 ulp.
 ///
 /// ```
-/// use taiga_engine::numerics::math::sigmoid;
+/// use taiga_core::numerics::math::sigmoid;
 /// assert_eq!([sigmoid(0.0), sigmoid(200.0), sigmoid(-200.0)], [0.5, 1.0, 0.0]);
 /// ```
 #[inline(always)]
@@ -117,7 +117,7 @@ pub fn sigmoid_pair(x: f32) -> (f32, f32) {
 /// 1 ulp.
 ///
 /// ```
-/// use taiga_engine::numerics::math::exp64;
+/// use taiga_core::numerics::math::exp64;
 /// assert_eq!([exp64(0.0), exp64(1e3), exp64(-1e3)], [1.0, f64::INFINITY, 0.0]);
 /// assert!((exp64(1.0) - std::f64::consts::E).abs() < 5e-16);
 /// ```
@@ -152,7 +152,7 @@ const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// included.
 ///
 /// ```
-/// use taiga_engine::numerics::math::ln64;
+/// use taiga_core::numerics::math::ln64;
 /// assert_eq!([ln64(1.0), ln64(10.0), ln64(0.0)], [0.0, std::f64::consts::LN_10, f64::NEG_INFINITY]);
 /// ```
 #[inline(always)]
@@ -181,7 +181,7 @@ pub fn ln64(x: f64) -> f64 {
 /// The logistic function `1 / (1 + exp(-x))` in f64; see [`sigmoid`].
 ///
 /// ```
-/// assert_eq!(taiga_engine::numerics::math::sigmoid64(0.0), 0.5);
+/// assert_eq!(taiga_core::numerics::math::sigmoid64(0.0), 0.5);
 /// ```
 #[inline(always)]
 pub fn sigmoid64(x: f64) -> f64 {
@@ -192,7 +192,7 @@ pub fn sigmoid64(x: f64) -> f64 {
 /// `ln(1 + exp(x))` in f64 without overflow or loss: the log loss of a raw score.
 ///
 /// ```
-/// use taiga_engine::numerics::math::softplus64;
+/// use taiga_core::numerics::math::softplus64;
 /// assert_eq!([softplus64(1000.0), softplus64(-1000.0), softplus64(0.0)], [1000.0, 0.0, std::f64::consts::LN_2]);
 /// ```
 #[inline(always)]
@@ -231,7 +231,7 @@ pub fn sigmoid_in_place(values: &mut [f64]) {
 ///
 /// ```
 /// let mut scores = vec![vec![0.0, 1000.0], vec![0.0, -1000.0]];
-/// taiga_engine::numerics::math::softmax_in_place(&mut scores);
+/// taiga_core::numerics::math::softmax_in_place(&mut scores);
 /// assert_eq!(scores, [[0.5, 1.0], [0.5, 0.0]]);
 /// ```
 pub fn softmax_in_place(scores: &mut [Vec<f64>]) {

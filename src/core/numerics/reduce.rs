@@ -33,7 +33,7 @@ pub fn add_in_order(block_sums: impl IntoIterator<Item = f64>) -> f64 {
 /// Σ `value(row)` over `0..n` in f64: inside a block in row order, then the blocks in their order.
 ///
 /// ```
-/// assert_eq!(taiga_engine::numerics::reduce::sum(10_000, |row| row as f64), 49_995_000.0);
+/// assert_eq!(taiga_core::numerics::reduce::sum(10_000, |row| row as f64), 49_995_000.0);
 /// ```
 pub fn sum(n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
     if n < PARALLEL {
@@ -52,7 +52,7 @@ pub fn total_weight(n: usize, weight: Option<&[f32]>) -> f64 {
 /// weight at all.
 ///
 /// ```
-/// use taiga_engine::numerics::reduce::weighted_mean;
+/// use taiga_core::numerics::reduce::weighted_mean;
 /// assert_eq!(weighted_mean(&[1.0, 4.0], Some(&[2.0, 1.0])), 2.0);
 /// assert_eq!(weighted_mean(&[1.5e308, 1.5e308], None), 1.5e308);
 /// ```
@@ -77,7 +77,7 @@ pub fn weighted_mean(values: &[f64], weight: Option<&[f32]>) -> f64 {
 /// value and the next. Values must not be NaN; rows of weight 0 don't count; 0 where no row counts.
 ///
 /// ```
-/// use taiga_engine::numerics::reduce::weighted_quantile;
+/// use taiga_core::numerics::reduce::weighted_quantile;
 /// assert_eq!(weighted_quantile(&[3.0, 1.0, 2.0], None, 0.5), 2.0);
 /// assert_eq!(weighted_quantile(&[4.0, 1.0, 2.0, 3.0], None, 0.5), 2.5);
 /// assert_eq!(weighted_quantile(&[3.0, 1.0, 2.0], Some(&[5.0, 1.0, 1.0]), 0.5), 3.0);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// Counts the forks that lie between this process and the first one that asked: 0 there, one more in each child.
 ///
 /// ```
-/// assert_eq!(taiga_engine::parallel::fork::generation(), 0);
+/// assert_eq!(taiga_core::parallel::fork::generation(), 0);
 /// ```
 pub fn generation() -> u32 {
     count::generation()
@@ -51,7 +51,7 @@ mod count {
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use taiga_engine::parallel::fork::PerProcess;
+/// use taiga_core::parallel::fork::PerProcess;
 /// static NAMES: PerProcess<Mutex<Vec<String>>> = PerProcess::new();
 /// NAMES.get().lock().unwrap().push("a".into());
 /// assert_eq!(NAMES.get().lock().unwrap().len(), 1);

@@ -54,7 +54,7 @@ fn unwind() {
 /// Divides `rows` into pieces of at most [`ROWS`], before each of which it [`poll`]s.
 ///
 /// ```
-/// use taiga_engine::parallel::interrupt::pieces;
+/// use taiga_core::parallel::interrupt::pieces;
 /// assert_eq!(pieces(5..70_000).collect::<Vec<_>>(), [5..65_541, 65_541..70_000]);
 /// ```
 pub fn pieces(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
@@ -73,8 +73,8 @@ pub fn pieces(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
 /// When `body` does.
 ///
 /// ```
-/// use taiga_engine::Error;
-/// use taiga_engine::parallel::interrupt::{catch, poll, request, withdraw};
+/// use taiga_core::Error;
+/// use taiga_core::parallel::interrupt::{catch, poll, request, withdraw};
 /// request();
 /// assert_eq!(catch(poll), Err(Error::Interrupted));
 /// withdraw();

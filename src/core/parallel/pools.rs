@@ -73,7 +73,7 @@ impl std::ops::Deref for Pool {
 /// When the system gives no threads.
 ///
 /// ```
-/// use taiga_engine::parallel::pools::pool;
+/// use taiga_core::parallel::pools::pool;
 /// assert_eq!(pool(2).unwrap().install(rayon::current_num_threads), 2);
 /// ```
 pub fn pool(threads: usize) -> Result<Pool, ThreadPoolBuildError> {

@@ -22,7 +22,7 @@ use crate::numerics::random::{Purpose, Random};
 /// that of CatBoost's `GreedyLogSum` and `GreedyMinEntropy` (Prokhorenkova et al., 2018).
 ///
 /// ```
-/// use taiga_engine::quantize::{BorderMethod, borders::borders};
+/// use taiga_core::quantize::{BorderMethod, borders::borders};
 /// let sample = [3.0, 1.0, 2.0, f64::NAN, 2.0];
 /// assert_eq!(borders(&sample, 254, BorderMethod::Quantile), [1.5, 2.5]);
 /// assert_eq!(borders(&sample, 1, BorderMethod::Uniform), [2.0]);
@@ -93,8 +93,8 @@ impl BorderParams {
 /// [`borders`] of a sample of the values of `column` ([`sample_rows`]); nulls and NaN are skipped.
 ///
 /// ```
-/// use taiga_engine::column::Column;
-/// use taiga_engine::quantize::{BorderMethod, borders::{BorderParams, fit_borders}};
+/// use taiga_core::column::Column;
+/// use taiga_core::quantize::{BorderMethod, borders::{BorderParams, fit_borders}};
 /// let values: Vec<f32> = (0..1000).map(|i| i as f32).collect();
 /// let params = BorderParams { bins: 3, method: BorderMethod::Quantile, sample: 200_000, seed: 7 };
 /// assert_eq!(fit_borders(&Column::from_f32("x", &values), &params), [249.5, 499.5, 749.5]);
@@ -112,7 +112,7 @@ pub fn fit_borders(column: &Column<'_>, params: &BorderParams) -> Vec<f64> {
 /// rows.
 ///
 /// ```
-/// use taiga_engine::quantize::borders::sample_rows;
+/// use taiga_core::quantize::borders::sample_rows;
 /// assert_eq!(sample_rows(3, 10, 7), [0, 1, 2]);
 /// assert_eq!(sample_rows(1_000_000, 10, 7).len(), 10);
 /// ```

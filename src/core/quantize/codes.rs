@@ -13,8 +13,8 @@ use crate::column::Column;
 /// that `x` is at least the next f32 above `f`, which is `> border`.
 ///
 /// ```
-/// use taiga_engine::column::Column;
-/// use taiga_engine::quantize::codes::{Quantizer, Scratch};
+/// use taiga_core::column::Column;
+/// use taiga_core::quantize::codes::{Quantizer, Scratch};
 /// let values = [1.0f32, 2.0, f32::NAN, 3.0];
 /// let (mut codes, mut scratch) = ([0u8; 4], Scratch::default());
 /// let missing = Quantizer::new(&[1.5, 2.0]).codes(&Column::from_f32("x", &values), 0, 4, 1, &mut codes, 1, &mut scratch);

@@ -39,8 +39,8 @@ impl Quantizer {
     /// needs `offset` 1.
     ///
     /// ```
-    /// use taiga_engine::column::Column;
-    /// use taiga_engine::quantize::codes::{Quantizer, Scratch};
+    /// use taiga_core::column::Column;
+    /// use taiga_core::quantize::codes::{Quantizer, Scratch};
     /// let values = [0.0f32, 0.0, 3.0, 0.0, f32::NAN];
     /// let found = Quantizer::new(&[0.5, 2.0]).exceptions(&Column::from_f32("x", &values), 1, 1, 3, &mut Scratch::default());
     /// let found = found.unwrap();

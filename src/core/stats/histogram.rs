@@ -37,8 +37,8 @@ pub struct Histogram {
 /// For parameters that are not valid, and for a column whose values have no finite range.
 ///
 /// ```
-/// use taiga_engine::column::Column;
-/// use taiga_engine::stats::{Heights, HistogramParams, histogram};
+/// use taiga_core::column::Column;
+/// use taiga_core::stats::{Heights, HistogramParams, histogram};
 /// let column = Column::from_f64("x", &[0.0, 1.0, 1.5, 2.0, f64::NAN]);
 /// let mut params = HistogramParams::default();
 /// params.axis.bins = Some(2);

@@ -41,8 +41,8 @@ pub struct MinMax {
 /// None when nothing is left. A zero is +0.0, whichever zeros there are.
 ///
 /// ```
-/// use taiga_engine::column::Column;
-/// use taiga_engine::stats::{Number, min_max};
+/// use taiga_core::column::Column;
+/// use taiga_core::stats::{Number, min_max};
 /// let found = min_max(&Column::from_f64("x", &[2.0, f64::NAN, -1.0])).unwrap();
 /// assert_eq!((found.min, found.max), (Number::F64(-1.0), Number::F64(2.0)));
 /// ```

@@ -15,7 +15,7 @@ pub use taiga_core::learners::boosting::*;
 ///
 /// # Errors
 /// What is wrong with the table or the parameters, naming the column or the parameter;
-/// [`Error::Interrupted`] when `monitor` asks to stop.
+/// [`taiga_core::Error::Interrupted`] when `monitor` asks to stop.
 ///
 /// ```
 /// use taiga_engine::learners::boosting::{BoostingParams, Input, Quiet, Target, fit};

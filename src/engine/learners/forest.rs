@@ -13,8 +13,8 @@ pub use taiga_core::learners::forest::*;
 /// chunks.
 ///
 /// # Errors
-/// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Memory`] where the machine (or the
-/// GPU that is named) has not enough of it, before it is taken; [`Error::Interrupted`] when `monitor` asks to stop.
+/// What is wrong with the table or the parameters, naming the column or the parameter; [`taiga_core::Error::Memory`] where the machine (or the
+/// GPU that is named) has not enough of it, before it is taken; [`taiga_core::Error::Interrupted`] when `monitor` asks to stop.
 ///
 /// ```
 /// use taiga_engine::column::Column;

@@ -14,10 +14,42 @@ pub use taiga_core::learners::linear::*;
 /// of feature numbers and the float type of values, and on whatever device.
 ///
 /// # Errors
-/// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Interrupted`] when `monitor`
+/// What is wrong with the table or the parameters, naming the column or the parameter; [`taiga_core::Error::Interrupted`] when `monitor`
 /// asks to stop.
 ///
-/// See [`super::Predictor`] for an example.
+/// ```
+/// use taiga_engine::dataset::{Quiet, Target};
+/// use taiga_engine::column::{Chunk, Values};
+/// use taiga_engine::learners::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, fit};
+/// use taiga_engine::dataset::labels::Labels;
+///
+/// // Rows {0}, {1}, {0, 1} and {}: the class is whether feature 1 is there.
+/// let (offsets, numbers) = ([0, 1, 2, 4, 4], [0, 1, 0, 1]);
+/// let rows = SparseRows {
+///     features: ListColumn {
+///         name: "tokens".into(),
+///         chunks: vec![ListChunk {
+///             offsets: Offsets::I32(&offsets),
+///             validity: None,
+///             items: Items::Numbers(Chunk::new(Values::I32(&numbers), None)),
+///         }],
+///     },
+///     values: None,
+/// };
+/// let input = Input {
+///     sparse: Some(rows.clone()),
+///     dense: vec![],
+///     target: Target::Classes { codes: &[0, 1, 1, 0], labels: Labels::Boolean },
+///     target_name: "y".into(),
+///     weight: None,
+///     held_out: None,
+/// };
+/// let model = fit(&input, &LinearParams::default(), &Quiet)?;
+/// let predictor = Predictor::new(model);
+/// let raw = predictor.raw(Some(&rows), &[])?;
+/// assert_eq!(predictor.class(&raw), [0, 1, 1, 0]);
+/// # Ok::<(), taiga_engine::Error>(())
+/// ```
 pub fn fit(input: &core::Input<'_>, params: &core::LinearParams, monitor: &dyn Monitor) -> Result<core::LinearModel> {
     if Device::parse(&params.device).is_ok() {
         // A device that is not there is told before any work.

@@ -4,7 +4,6 @@ mod cuda_support;
 
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::patterns;
-use taiga_engine::cuda::columns::target_encode;
 use taiga_engine::cuda::columns::target_encode::DeviceCodes;
 use taiga_engine::cuda::columns::target_encode::category_values;
 use taiga_engine::cuda::trees::ctr;

@@ -12,7 +12,6 @@ use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::error::RowsFault;
-use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::{BoostingParams, constant, fit};

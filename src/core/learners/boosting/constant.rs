@@ -31,8 +31,9 @@ use crate::provenance::Provenance;
 /// or of none that weighs anything.
 ///
 /// ```
-/// use taiga_engine::learners::boosting::{BoostingParams, Input, Quiet, Target, constant, fit};
-/// use taiga_engine::column::Column;
+/// use taiga_core::column::Column;
+/// use taiga_core::dataset::{Input, Target};
+/// use taiga_core::learners::boosting::{BoostingParams, constant};
 ///
 /// let input = Input {
 ///     features: vec![Column::from_f64("x", &[1.0])],
@@ -42,9 +43,7 @@ use crate::provenance::Provenance;
 ///     baseline: vec![],
 ///     held_out: None,
 /// };
-/// let params = BoostingParams::default();
-/// assert_eq!(fit(&input, &params, &Quiet).unwrap_err().to_string(), "1 training row: a model needs at least two");
-/// let model = constant(&input, &params).unwrap();
+/// let model = constant(&input, &BoostingParams::default()).unwrap();
 /// assert_eq!((model.start, model.trees.len()), (vec![3.5], 0));
 /// ```
 pub fn constant(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {

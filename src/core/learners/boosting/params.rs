@@ -227,7 +227,7 @@ impl BoostingParams {
     /// wrong type or out of range, [`Error::Several`] for more than one of these: all is told at once.
     ///
     /// ```
-    /// use taiga_engine::learners::boosting::BoostingParams;
+    /// use taiga_core::learners::boosting::BoostingParams;
     /// let params = BoostingParams::from_json(&serde_json::json!({"trees": 50, "policy": "leafwise"})).unwrap();
     /// assert_eq!(params.trees, 50);
     /// let error = BoostingParams::from_json(&serde_json::json!({"treees": 50})).unwrap_err();

@@ -38,8 +38,8 @@ pub(super) struct Constraints {
 /// [`Error::Parameter`] naming the parameter.
 ///
 /// ```
-/// use taiga_engine::learners::boosting::{BoostingParams, schema::{TargetKind, check}};
-/// use taiga_engine::column::FeatureType;
+/// use taiga_core::learners::boosting::{BoostingParams, schema::{TargetKind, check}};
+/// use taiga_core::column::FeatureType;
 /// let params = BoostingParams { monotone: [("rooms".to_string(), 1)].into(), ..Default::default() };
 /// let fault = check(&[("room", &FeatureType::Numeric)], TargetKind::Numbers, 0, false, &params).unwrap_err();
 /// assert_eq!(fault.to_string(), "parameter `monotone`: there is no feature `rooms`; did you mean `room`?");

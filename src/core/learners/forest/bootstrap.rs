@@ -8,7 +8,7 @@ use crate::numerics::random::{Purpose, Random, below};
 /// once where `bootstrap` is false.
 ///
 /// ```
-/// use taiga_engine::learners::forest::{bootstrap::counts, params::Bootstrap};
+/// use taiga_core::learners::forest::{bootstrap::counts, params::Bootstrap};
 /// assert_eq!(counts(Bootstrap::Flag(true), 1000, 7, 0).iter().map(|c| *c as u32).sum::<u32>(), 1000);
 /// assert_eq!(counts(Bootstrap::Fraction(0.25), 1000, 7, 0).iter().map(|c| *c as u32).sum::<u32>(), 250);
 /// assert_eq!(counts(Bootstrap::Flag(false), 3, 7, 0), [1, 1, 1]);

@@ -88,7 +88,7 @@ impl Forest {
     /// text tells which: empty, cut, foreign, damaged, newer.
     ///
     /// ```
-    /// use taiga_engine::learners::forest::Forest;
+    /// use taiga_core::learners::forest::Forest;
     /// let error = Forest::from_bytes(b"PAR1").unwrap_err();
     /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
     /// ```

@@ -181,9 +181,9 @@ fn check_counts(name: &str, target: &[f64], criterion: Criterion) -> Result<()> 
 /// anything.
 ///
 /// ```
-/// use taiga_engine::column::Column;
-/// use taiga_engine::learners::forest::{ForestParams, Input, Target, constant};
-/// use taiga_engine::dataset::labels::Labels;
+/// use taiga_core::column::Column;
+/// use taiga_core::learners::forest::{ForestParams, Input, Target, constant};
+/// use taiga_core::dataset::labels::Labels;
 ///
 /// let input = Input {
 ///     features: vec![Column::from_f64("x", &[1.0])],

@@ -215,8 +215,8 @@ impl ForestParams {
     /// wrong type or out of range, [`Error::Several`] for more than one of these: all is told at once.
     ///
     /// ```
-    /// use taiga_engine::learners::forest::ForestParams;
-    /// use taiga_engine::learners::forest::params::{FeatureRule, MaxFeatures};
+    /// use taiga_core::learners::forest::ForestParams;
+    /// use taiga_core::learners::forest::params::{FeatureRule, MaxFeatures};
     /// let params = ForestParams::from_json(&serde_json::json!({"trees": 50, "max_features": "log2"})).unwrap();
     /// assert_eq!(params.max_features, Some(MaxFeatures::Rule(FeatureRule::Log2)));
     /// let error = ForestParams::from_json(&serde_json::json!({"max_feature": 3})).unwrap_err();

@@ -120,10 +120,10 @@ fn recorded(params: &LinearParams) -> LinearParams {
 /// that weighs anything.
 ///
 /// ```
-/// use taiga_engine::dataset::Target;
-/// use taiga_engine::column::Column;
-/// use taiga_engine::learners::linear::{Input, LinearParams, constant};
-/// use taiga_engine::dataset::labels::Labels;
+/// use taiga_core::dataset::Target;
+/// use taiga_core::column::Column;
+/// use taiga_core::learners::linear::{Input, LinearParams, constant};
+/// use taiga_core::dataset::labels::Labels;
 ///
 /// let input = Input {
 ///     sparse: None,

@@ -123,7 +123,7 @@ impl LinearParams {
     /// range, [`Error::Several`] for more than one of these: all is told at once.
     ///
     /// ```
-    /// use taiga_engine::learners::linear::LinearParams;
+    /// use taiga_core::learners::linear::LinearParams;
     /// let params = LinearParams::from_json(&serde_json::json!({"optimizer": "ftrl", "l1": 1e-5})).unwrap();
     /// assert_eq!(params.epochs(), 5);
     /// let error = LinearParams::from_json(&serde_json::json!({"optimiser": "ftrl"})).unwrap_err();

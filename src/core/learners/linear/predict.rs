@@ -26,40 +26,6 @@ enum Lookup {
 /// A model made ready to be applied many times.
 ///
 /// One thread does the work; callers split the rows. The result of a row depends on nothing but the model and the row.
-///
-/// ```
-/// use taiga_engine::learners::boosting::{Quiet, Target};
-/// use taiga_engine::column::{Chunk, Values};
-/// use taiga_engine::learners::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, Predictor, SparseRows, fit};
-/// use taiga_engine::dataset::labels::Labels;
-///
-/// // Rows {0}, {1}, {0, 1} and {}: the class is whether feature 1 is there.
-/// let (offsets, numbers) = ([0, 1, 2, 4, 4], [0, 1, 0, 1]);
-/// let rows = SparseRows {
-///     features: ListColumn {
-///         name: "tokens".into(),
-///         chunks: vec![ListChunk {
-///             offsets: Offsets::I32(&offsets),
-///             validity: None,
-///             items: Items::Numbers(Chunk::new(Values::I32(&numbers), None)),
-///         }],
-///     },
-///     values: None,
-/// };
-/// let input = Input {
-///     sparse: Some(rows.clone()),
-///     dense: vec![],
-///     target: Target::Classes { codes: &[0, 1, 1, 0], labels: Labels::Boolean },
-///     target_name: "y".into(),
-///     weight: None,
-///     held_out: None,
-/// };
-/// let model = fit(&input, &LinearParams::default(), &Quiet)?;
-/// let predictor = Predictor::new(model);
-/// let raw = predictor.raw(Some(&rows), &[])?;
-/// assert_eq!(predictor.class(&raw), [0, 1, 1, 0]);
-/// # Ok::<(), taiga_engine::Error>(())
-/// ```
 pub struct Predictor {
     model: LinearModel,
     lookup: Lookup,

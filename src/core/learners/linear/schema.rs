@@ -15,7 +15,7 @@ use crate::objective::Link;
 /// [`Error::Column`] and [`Error::Parameter`] naming the column or the parameter, and [`Error::Data`] where there are no features.
 ///
 /// ```
-/// use taiga_engine::learners::linear::{LinearParams, schema::check};
+/// use taiga_core::learners::linear::{LinearParams, schema::check};
 /// let params = LinearParams { hash_bits: Some(18), ..Default::default() };
 /// assert!(check(&[], Some(("words", true)), true, false, &params).is_ok());
 /// assert!(check(&[], Some(("numbers", false)), true, false, &params).is_err());

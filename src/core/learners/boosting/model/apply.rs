@@ -23,10 +23,12 @@ const TREES: usize = 64;
 /// the model and the row.
 ///
 /// ```
-/// use taiga_engine::learners::boosting::params::{BoostingParams, LossKind};
-/// use taiga_engine::column::{Column, FeatureType};
-/// use taiga_engine::learners::boosting::model::{Feature, Model, apply::Predictor};
-/// use taiga_engine::tree::{Leaf, Split, Tree};
+/// use taiga_core::column::{Column, FeatureType};
+/// use taiga_core::learners::boosting::BoostingParams;
+/// use taiga_core::learners::boosting::model::{Model, apply::Predictor};
+/// use taiga_core::losses::LossKind;
+/// use taiga_core::model::Feature;
+/// use taiga_core::tree::{Leaf, Split, Tree};
 ///
 /// let model = Model {
 ///     params: BoostingParams::default(),
@@ -51,7 +53,7 @@ const TREES: usize = 64;
 /// let table = [Column::from_f64("z", &[0.0; 3]), Column::from_f64("x", &[2.5, 3.0, f64::NAN])];
 /// let columns = predictor.bind(&table)?;
 /// assert_eq!(predictor.raw(&columns), [[9.0, 11.0, 11.0]]);
-/// # Ok::<(), taiga_engine::Error>(())
+/// # Ok::<(), taiga_core::Error>(())
 /// ```
 pub struct Predictor {
     model: Model,
@@ -86,7 +88,6 @@ impl Predictor {
     }
 
     /// What a device needs.
-
     pub fn parts(&self) -> super::plan::parts::Parts<'_> {
         self.plan.parts(&self.model)
     }

@@ -145,7 +145,7 @@ impl Model {
     /// text tells which: empty, cut, foreign, damaged, newer.
     ///
     /// ```
-    /// use taiga_engine::learners::boosting::model::Model;
+    /// use taiga_core::learners::boosting::model::Model;
     /// let error = Model::from_bytes(b"PAR1").unwrap_err();
     /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
     /// ```

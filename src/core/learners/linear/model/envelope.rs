@@ -87,7 +87,7 @@ impl LinearModel {
     /// For anything that is not the whole, undamaged model of a version this build can read; the text tells which.
     ///
     /// ```
-    /// use taiga_engine::learners::linear::LinearModel;
+    /// use taiga_core::learners::linear::LinearModel;
     /// let error = LinearModel::from_bytes(b"PAR1").unwrap_err();
     /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
     /// ```
