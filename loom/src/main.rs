@@ -1,15 +1,15 @@
-//! Tries every order of events of the threads that do a fit's short steps (`team/crew.rs`, compiled here with threads and atomics of a
+//! Tries every order of events of the threads that do a fit's short steps (`pool/spin_pool.rs`, compiled here with threads and atomics of a
 //! model): `cargo run --release --manifest-path loom/Cargo.toml`.
 //!
 //! Proves, for the numbers of threads and steps below, that each share of each step is done once, that what a share wrote is seen by the
 //! caller when its step has ended, that no wake-up is lost (a deadlock is an error of the model), that a panic of a share comes out where
-//! the step was called, and that threads end when their crew is dropped.
+//! the step was called, and that threads end when their spin_pool is dropped.
 
 #[path = "../../src/core/parallel/thread_pool/spin_pool.rs"]
-mod crew;
+mod spin_pool;
 mod sync;
 
-use crew::Crew;
+use spin_pool::SpinPool;
 use loom::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -52,12 +52,12 @@ fn model(name: &str, preemptions: Option<usize>, check: impl Fn() + Sync + Send 
     println!("{name}: {orders} orders, {:.1} s", begun.elapsed().as_secs_f64());
 }
 
-/// Every member of a crew of `others` threads and the caller adds to its place in each of `steps` steps.
+/// Every member of a spin_pool of `others` threads and the caller adds to its place in each of `steps` steps.
 fn steps(others: usize, steps: usize) {
-    let mut crew = Crew::new(others).expect("threads");
+    let mut spin_pool = SpinPool::new(others).expect("threads");
     let places = Places::new(others + 1);
     for step in 1..=steps {
-        crew.step(&|member| places.add(member));
+        spin_pool.step(&|member| places.add(member));
         assert_eq!(places.read(), vec![step; others + 1]);
     }
 }
@@ -67,12 +67,12 @@ fn main() {
     model("one thread beside the caller, two steps, 5 preemptions", Some(5), || steps(1, 2));
     model("two threads beside the caller, one step, 2 preemptions", Some(2), || steps(2, 1));
     model("one thread beside the caller, three steps, 3 preemptions", Some(3), || steps(1, 3));
-    model("a crew without a step", None, || drop(Crew::new(1).expect("a thread")));
+    model("a spin_pool without a step", None, || drop(SpinPool::new(1).expect("a thread")));
     model("a share that panics, and a step after it, 2 preemptions", Some(2), || {
-        let mut crew = Crew::new(1).expect("a thread");
+        let mut spin_pool = SpinPool::new(1).expect("a thread");
         for bad in 0..2 {
             let panic = catch_unwind(AssertUnwindSafe(|| {
-                crew.step(&|member| {
+                spin_pool.step(&|member| {
                     if member == bad {
                         std::panic::resume_unwind(Box::new("of a test"))
                     }
@@ -81,7 +81,7 @@ fn main() {
             assert_eq!(panic.expect_err("a panic").downcast_ref::<&str>(), Some(&"of a test"));
         }
         let places = Places::new(2);
-        crew.step(&|member| places.add(member));
+        spin_pool.step(&|member| places.add(member));
         assert_eq!(places.read(), [1, 1]);
     });
 }

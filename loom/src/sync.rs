@@ -1,4 +1,4 @@
-//! Threads and atomics of the model, as `team/sync.rs` has those of the standard library.
+//! Threads and atomics of the model, as `pool/sync.rs` has those of the standard library.
 
 pub use loom::hint::spin_loop;
 use loom::sync::atomic::{self, fence};

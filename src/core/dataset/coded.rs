@@ -5,7 +5,7 @@ use crate::column::FeatureType;
 use crate::dataset::Input;
 use crate::error::Error;
 use crate::error::Result;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::borders::sample_rows;
 use crate::quantize::borders::{BorderParams, borders};
 use crate::quantize::coded::CodedFeature;
@@ -14,11 +14,11 @@ use crate::quantize::coded::CodedFeature;
 pub fn code_features(
     input: &Input<'_>,
     params: &BorderParams,
-    team: &Team,
+    pool: &ThreadPool,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<(u32, CodedFeature)>> {
     let sample = training_sample(input, params);
-    let coded = team.deal(input.features.len(), Vec::new, |values, index| {
+    let coded = pool.deal(input.features.len(), Vec::new, |values, index| {
         let column = &input.features[index];
         let splits = *column.dtype() != FeatureType::Categorical && !interrupted();
         splits.then(|| code_feature(column, &sample, params, values).map(|f| (index as u32, f))).flatten()

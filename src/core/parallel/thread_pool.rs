@@ -3,31 +3,31 @@
 mod spin_pool;
 mod sync;
 
-use self::spin_pool::Crew;
+use self::spin_pool::SpinPool;
 use super::{fork, interrupt, pools};
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A fixed number of threads; member `t` always does share `t`. They come from [`pools`], and go back there.
-pub struct Team {
+pub struct ThreadPool {
     pool: Option<pools::Pool>,
     size: usize,
-    /// For [`Team::step`]; none until the first.
-    crew: Mutex<Option<Crew>>,
+    /// For [`ThreadPool::step`]; none until the first.
+    spin: Mutex<Option<SpinPool>>,
     /// The process that it was made in ([`fork::generation`]).
     generation: u32,
 }
 
-impl Team {
-    /// A team of `size` threads.
+impl ThreadPool {
+    /// Makes a pool of `size` threads.
     ///
     /// # Errors
     /// When the system gives no threads.
-    pub fn new(size: usize) -> Result<Team> {
+    pub fn new(size: usize) -> Result<ThreadPool> {
         let none = |e| Error::parameter("n_threads", format!("{size} threads could not be started: {e}"));
         let pool = (size > 1).then(|| pools::pool(size)).transpose().map_err(none)?;
-        Ok(Team { pool, size: size.max(1), crew: Mutex::new(None), generation: fork::generation() })
+        Ok(ThreadPool { pool, size: size.max(1), spin: Mutex::new(None), generation: fork::generation() })
     }
 
     /// The number of threads.
@@ -35,7 +35,7 @@ impl Team {
         self.size
     }
 
-    /// Runs `body` on one of the team's threads, so that [`Team::each`] inside it starts at once.
+    /// Runs `body` on one of the pool's threads, so that [`ThreadPool::each`] inside it starts at once.
     pub fn enter<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
             Some(pool) => pool.install(body),
@@ -88,19 +88,19 @@ impl Team {
         done.into_iter().filter_map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
-    /// As [`Team::each`], for steps so short and many that threads wait awake for the next one. A share calls
-    /// neither the team nor rayon.
+    /// As [`ThreadPool::each`], for steps so short and many that threads wait awake for the next one. A share calls
+    /// neither the pool nor rayon.
     pub fn step<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
         if self.size == 1 {
             return vec![share(0)];
         }
-        let mut own = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.spin.lock().unwrap_or_else(PoisonError::into_inner);
         if own.is_none() {
-            *own = pools::take(self.size - 1).or_else(|| Crew::new(self.size - 1).ok());
+            *own = pools::take(self.size - 1).or_else(|| SpinPool::new(self.size - 1).ok());
         }
-        let Some(crew) = own.as_mut() else { return self.each(share) };
+        let Some(spin) = own.as_mut() else { return self.each(share) };
         let results: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
-        crew.step(&|t| {
+        spin.step(&|t| {
             let result = share(t);
             *results[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         });
@@ -109,14 +109,14 @@ impl Team {
     }
 }
 
-impl Drop for Team {
+impl Drop for ThreadPool {
     fn drop(&mut self) {
-        let Some(crew) = self.crew.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let Some(spin) = self.spin.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
         if self.generation == fork::generation() {
-            pools::keep(crew, self.size - 1);
+            pools::keep(spin, self.size - 1);
         } else {
             // Its threads are those of the process that this one was forked from: nobody would answer.
-            std::mem::forget(crew);
+            std::mem::forget(spin);
         }
     }
 }
@@ -126,10 +126,10 @@ mod tests {
     use super::*;
 
     /// Proves that every share is done once and that results come in order: from outside the pool, from inside, from
-    /// another team's thread, and with more members than the machine has cores.
+    /// another pool's thread, and with more members than the machine has cores.
     #[test]
     fn every_share_is_done_once() {
-        let (few, many) = (Team::new(2).unwrap(), Team::new(64).unwrap());
+        let (few, many) = (ThreadPool::new(2).unwrap(), ThreadPool::new(64).unwrap());
         let counts: Vec<AtomicUsize> = (0..64).map(|_| AtomicUsize::new(0)).collect();
         let run = || {
             many.each(|t| {
@@ -142,17 +142,17 @@ mod tests {
         assert_eq!(many.enter(run), expected);
         assert_eq!(few.each(|_| run()), [expected.clone(), expected]);
         assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 4));
-        assert_eq!(Team::new(1).unwrap().each(|t| t), [0]);
+        assert_eq!(ThreadPool::new(1).unwrap().each(|t| t), [0]);
     }
 
     /// Proves that nobody waits for a thread that has not begun: with the other thread of the pool held up, each share
     /// is done by the caller.
     #[test]
     fn shares_of_threads_that_are_held_up_are_taken_over() {
-        let team = Team::new(3).unwrap();
+        let threads = ThreadPool::new(3).unwrap();
         let (hold, held) = std::sync::mpsc::channel::<()>();
         let held = Mutex::new(held);
-        let pool = team.pool.as_ref().unwrap();
+        let pool = threads.pool.as_ref().unwrap();
         let waiting = std::sync::Arc::new(std::sync::Barrier::new(3));
         std::thread::scope(|scope| {
             for _ in 0..2 {
@@ -165,7 +165,7 @@ mod tests {
                 });
             }
             waiting.wait();
-            assert_eq!(team.each(|t| (t, std::thread::current().id())).iter().map(|x| x.0).collect::<Vec<_>>(), [0, 1, 2]);
+            assert_eq!(threads.each(|t| (t, std::thread::current().id())).iter().map(|x| x.0).collect::<Vec<_>>(), [0, 1, 2]);
             drop(hold);
         });
     }

@@ -7,7 +7,7 @@
 
 use taiga_core::learners::forest::codes::{Code, Meaning, View};
 use taiga_core::learners::forest::growing::Cut;
-use taiga_core::learners::forest::impurity::Kind;
+use taiga_core::learners::forest::impurity::Impurity;
 use taiga_core::learners::forest::params::Splitter;
 use taiga_core::numerics::random::Random;
 use taiga_core::quantize::CodeSet;
@@ -21,7 +21,7 @@ pub struct Found {
 }
 
 /// Memory that searches use again.
-pub struct Memory<K: Kind> {
+pub struct Memory<K: Impurity> {
     /// Zeros between searches.
     bins: Vec<K::Bin>,
     /// A bit for each code that occurs; and one for each word of them. Zeros between searches.
@@ -33,7 +33,7 @@ pub struct Memory<K: Kind> {
     ordered: Vec<(f64, u16)>,
 }
 
-impl<K: Kind> Default for Memory<K> {
+impl<K: Impurity> Default for Memory<K> {
     fn default() -> Self {
         Memory { bins: vec![], marks: vec![], summary: vec![], sides: Default::default(), seen: vec![], sort: vec![], ordered: vec![] }
     }
@@ -43,7 +43,7 @@ impl<K: Kind> Default for Memory<K> {
 const MOST_BYTES: usize = 32 << 20;
 
 /// What is looked for.
-pub struct Search<'a, K: Kind> {
+pub struct Search<'a, K: Impurity> {
     pub kind: &'a K,
     pub rows: &'a [K::Entry],
     pub total: &'a K::Side,
@@ -54,7 +54,7 @@ pub struct Search<'a, K: Kind> {
 }
 
 /// Walks the codes of a node that are not missing, from the smallest.
-struct Walk<'s, 'a, K: Kind> {
+struct Walk<'s, 'a, K: Impurity> {
     search: &'s Search<'a, K>,
     /// Sums of the codes so far, and of them and the missing values.
     left: K::Side,
@@ -66,7 +66,7 @@ struct Walk<'s, 'a, K: Kind> {
     varies: bool,
 }
 
-impl<'s, 'a, K: Kind> Walk<'s, 'a, K> {
+impl<'s, 'a, K: Impurity> Walk<'s, 'a, K> {
     fn new(search: &'s Search<'a, K>, sides: &mut [K::Side; 2], missing: Option<&[K::Bin]>) -> Self {
         let [mut left, mut with_missing] = std::mem::take(sides);
         search.kind.clear(&mut left);
@@ -136,7 +136,7 @@ fn drain(words: &mut [u64], mut visit: impl FnMut(usize)) {
     }
 }
 
-impl<K: Kind> Search<'_, K> {
+impl<K: Impurity> Search<'_, K> {
     /// The best split by `feature`: at a tie the lower one, and missing values to the left.
     pub fn best<C: Code>(&self, view: &View<'_, C>, feature: usize, memory: &mut Memory<K>) -> Found {
         let coded = &view.features[feature];
@@ -337,7 +337,7 @@ impl<K: Kind> Search<'_, K> {
 }
 
 /// The codes in one of the kind's orders; equal ones ascend.
-fn sort_codes<'b, K: Kind>(kind: &K, seen: &[u16], order: usize, at: impl Fn(u16) -> &'b [K::Bin], out: &mut Vec<(f64, u16)>)
+fn sort_codes<'b, K: Impurity>(kind: &K, seen: &[u16], order: usize, at: impl Fn(u16) -> &'b [K::Bin], out: &mut Vec<(f64, u16)>)
 where
     K::Bin: 'b,
 {

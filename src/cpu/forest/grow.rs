@@ -15,8 +15,8 @@ use std::collections::BinaryHeap;
 use std::sync::{Mutex, PoisonError};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::forest::codes::{Code, Local, View, local_rows};
-use taiga_core::learners::forest::growing::{Cut, Part, Place, RawNode, RawSplit, raw, root_key};
-use taiga_core::learners::forest::impurity::Kind;
+use taiga_core::learners::forest::growing::{Cut, GrowingTree, Place, RawNode, RawSplit, raw, root_key};
+use taiga_core::learners::forest::impurity::Impurity;
 use taiga_core::learners::forest::steps::{GrowTree, GrowerTask, Limits};
 use taiga_core::numerics::random::{Random, below};
 use taiga_core::pages;
@@ -31,7 +31,7 @@ const SHARED: usize = 1 << 12;
 const CALLS: u32 = 48;
 
 /// Grows trees on a table.
-pub struct Grower<'a, K: Kind, C: Code> {
+pub struct Grower<'a, K: Impurity, C: Code> {
     kind: &'a K,
     view: View<'a, C>,
     limits: Limits,
@@ -40,15 +40,15 @@ pub struct Grower<'a, K: Kind, C: Code> {
     memory: Pool<Scratch<K, C>>,
 }
 
-impl<'a, K: Kind, C: Code> Grower<'a, K, C> {
+impl<'a, K: Impurity, C: Code> Grower<'a, K, C> {
     /// Makes one for a forest's trees.
     pub fn new(GrowerTask { kind, view, limits, parallel, interrupted }: GrowerTask<'a, K, C>) -> Self {
         Grower { kind, view, limits, parallel, interrupted, memory: Pool::default() }
     }
 }
 
-impl<K: Kind, C: Code> GrowTree<K> for Grower<'_, K, C> {
-    fn grow(&self, counts: &[u16], seed: u64, tree: u32, (rows, spare): &mut (Vec<K::Entry>, Vec<K::Entry>)) -> Result<Part> {
+impl<K: Impurity, C: Code> GrowTree<K> for Grower<'_, K, C> {
+    fn grow(&self, counts: &[u16], seed: u64, tree: u32, (rows, spare): &mut (Vec<K::Entry>, Vec<K::Entry>)) -> Result<GrowingTree> {
         rows.clear();
         let weighs = counts.iter().filter(|count| **count > 0).count();
         pages::make_room("the rows of a tree", rows, weighs)?;
@@ -84,18 +84,18 @@ impl<T: Default> Pool<T> {
 }
 
 /// What a task uses again.
-pub struct Scratch<K: Kind, C: Code> {
+pub struct Scratch<K: Impurity, C: Code> {
     node: NodeScratch<K>,
     local: Local<C::Local>,
 }
 
-impl<K: Kind, C: Code> Default for Scratch<K, C> {
+impl<K: Impurity, C: Code> Default for Scratch<K, C> {
     fn default() -> Self {
         Scratch { node: NodeScratch::default(), local: Local::default() }
     }
 }
 
-struct NodeScratch<K: Kind> {
+struct NodeScratch<K: Impurity> {
     memory: Memory<K>,
     total: K::Side,
     /// All features, as they are drawn; ascending between nodes.
@@ -103,7 +103,7 @@ struct NodeScratch<K: Kind> {
     swaps: Vec<u32>,
 }
 
-impl<K: Kind> Default for NodeScratch<K> {
+impl<K: Impurity> Default for NodeScratch<K> {
     fn default() -> Self {
         NodeScratch { memory: Memory::default(), total: K::Side::default(), features: vec![], swaps: vec![] }
     }
@@ -135,12 +135,12 @@ impl<'r, E> Task<'r, E> {
     }
 }
 
-impl<K: Kind, C: Code> Grower<'_, K, C> {
+impl<K: Impurity, C: Code> Grower<'_, K, C> {
     /// A tree on `rows`, ascending; `spare` is as long. `total` is the weight of the tree's rows.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    fn tree(&self, rows: &mut [K::Entry], spare: &mut [K::Entry], key: Random, total: u64) -> Result<Part> {
+    fn tree(&self, rows: &mut [K::Entry], spare: &mut [K::Entry], key: Random, total: u64) -> Result<GrowingTree> {
         let task = Task { rows, spare, depth: 0, key, place: None };
         match self.limits.leaves {
             Some(leaves) => self.best_first(task, leaves as usize, total),
@@ -149,11 +149,11 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
     }
 
     /// The tree below a node of any size, in preorder.
-    fn subtree(&self, task: Task<'_, K::Entry>, total: u64, calls: u32) -> Result<Part> {
+    fn subtree(&self, task: Task<'_, K::Entry>, total: u64, calls: u32) -> Result<GrowingTree> {
         // Where few of many features are ever asked about, copying them all would cost more than it saves.
         let worth = self.view.features.len() <= 32 * self.limits.drawn;
         let small = if worth { local_rows::<C>(self.view.features.len()) } else { 0 };
-        let mut part = Part::default();
+        let mut part = GrowingTree::default();
         let mut open = vec![Task { place: None, ..task }];
         let mut scratch = self.memory.take();
         while let Some(task) = open.pop() {
@@ -188,7 +188,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
     }
 
     /// The tree below a node of few rows, whose codes are copied together.
-    fn small(&self, task: Task<'_, K::Entry>, total: u64, scratch: &mut Scratch<K, C>, part: &mut Part) -> Result<()> {
+    fn small(&self, task: Task<'_, K::Entry>, total: u64, scratch: &mut Scratch<K, C>, part: &mut GrowingTree) -> Result<()> {
         let Scratch { node: scratch, local } = scratch;
         let view = local.gather(&self.view, task.rows.iter().map(K::row));
         task.rows.iter_mut().enumerate().for_each(|(i, e)| *e = K::renumbered(*e, i as u32));
@@ -205,7 +205,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
         Ok(())
     }
 
-    fn leaf(&self, task: &Task<'_, K::Entry>, scratch: &NodeScratch<K>, part: &mut Part) -> Result<()> {
+    fn leaf(&self, task: &Task<'_, K::Entry>, scratch: &NodeScratch<K>, part: &mut GrowingTree) -> Result<()> {
         part.make_room(self.kind.lanes().max(2))?;
         self.kind.leaf(&scratch.total, part);
         part.push_leaf(task.place);
@@ -220,7 +220,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
         rows: &mut [K::Entry],
         spare: &mut [K::Entry],
         place: Place,
-        part: &mut Part,
+        part: &mut GrowingTree,
     ) -> (u32, usize) {
         let node = part.push(place, raw(view, split), split.cut.set);
         let right = divide::<K, V>(view, split, rows, spare);
@@ -229,7 +229,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
 }
 
 /// Moves the rows that go left to `spare`, and the others to the front of `rows`; how many those are.
-fn divide<K: Kind, V: Code>(view: &View<'_, V>, split: &RawSplit, rows: &mut [K::Entry], spare: &mut [K::Entry]) -> usize {
+fn divide<K: Impurity, V: Code>(view: &View<'_, V>, split: &RawSplit, rows: &mut [K::Entry], spare: &mut [K::Entry]) -> usize {
     let codes = view.feature(split.feature);
     match &split.cut.set {
         Some(set) => scatter::<K>(rows, spare, |row| set.contains(codes[row as usize].index() as u8)),
@@ -243,7 +243,7 @@ fn divide<K: Kind, V: Code>(view: &View<'_, V>, split: &RawSplit, rows: &mut [K:
 }
 
 #[inline(always)]
-fn scatter<K: Kind>(rows: &mut [K::Entry], spare: &mut [K::Entry], goes_right: impl Fn(u32) -> bool) -> usize {
+fn scatter<K: Impurity>(rows: &mut [K::Entry], spare: &mut [K::Entry], goes_right: impl Fn(u32) -> bool) -> usize {
     let (mut left, mut right) = (0, 0);
     for i in 0..rows.len() {
         let entry = rows[i];
@@ -257,7 +257,7 @@ fn scatter<K: Kind>(rows: &mut [K::Entry], spare: &mut [K::Entry], goes_right: i
 }
 
 /// The split of a node, if it is to have one. The sums of its rows are left in `scratch.total`.
-fn find<K: Kind, C: Code, V: Code>(
+fn find<K: Impurity, C: Code, V: Code>(
     grower: &Grower<'_, K, C>,
     view: &View<'_, V>,
     task: &Task<'_, K::Entry>,
@@ -384,14 +384,14 @@ impl<E> Ord for Waiting<'_, E> {
 
 /// A node under `leaves`: its leaf, and its split and children once it has them.
 struct Sprout {
-    leaf: Part,
+    leaf: GrowingTree,
     split: Option<(RawNode, Option<taiga_core::quantize::CodeSet>, [usize; 2])>,
 }
 
-impl<K: Kind, C: Code> Grower<'_, K, C> {
+impl<K: Impurity, C: Code> Grower<'_, K, C> {
     /// A tree of at most `leaves` leaves: the node with the largest gain is split next; at a tie the
     /// one nearer to the root, then the one with the smaller number of its key.
-    fn best_first(&self, root: Task<'_, K::Entry>, leaves: usize, total: u64) -> Result<Part> {
+    fn best_first(&self, root: Task<'_, K::Entry>, leaves: usize, total: u64) -> Result<GrowingTree> {
         let mut scratch = self.memory.take();
         let (mut sprouts, mut waiting) = (vec![], BinaryHeap::new());
         waiting.extend(self.sprout(root, total, &mut scratch.node, &mut sprouts)?);
@@ -409,7 +409,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
             }
             grown += 1;
         }
-        let mut part = Part::default();
+        let mut part = GrowingTree::default();
         let mut open = vec![(0, None)];
         while let Some((at, place)) = open.pop() {
             match std::mem::take(&mut sprouts[at].split) {
@@ -437,7 +437,7 @@ impl<K: Kind, C: Code> Grower<'_, K, C> {
         sprouts: &mut Vec<Sprout>,
     ) -> Result<Option<Waiting<'r, K::Entry>>> {
         let split = find(self, &self.view, &task, total, scratch, self.parallel);
-        let mut leaf = Part::default();
+        let mut leaf = GrowingTree::default();
         leaf.make_room(self.kind.lanes().max(2))?;
         self.kind.leaf(&scratch.total, &mut leaf);
         sprouts.push(Sprout { leaf, split: None });

@@ -14,7 +14,7 @@ use taiga_core::learners::linear::vectors::lanes;
 use taiga_core::memory::prefetch_near;
 use taiga_core::numerics::fixed::round64;
 use taiga_core::pages;
-use taiga_core::parallel::thread_pool::Team;
+use taiga_core::parallel::thread_pool::ThreadPool;
 
 /// Entries of a batch that keep a thread busy.
 const ENTRIES_A_THREAD: usize = 8192;
@@ -88,7 +88,7 @@ pub struct Batches<'s, 'p, 'a> {
     cells: Cells,
     /// Of dense columns and intercepts, by output.
     others: Vec<Cell>,
-    workers: Team,
+    workers: ThreadPool,
     shares: Vec<RwLock<Share>>,
 }
 
@@ -134,7 +134,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
     pub fn new(passes: &'s Passes<'s, 'p, 'a>, deal: &'s Deal) -> Result<Self> {
         let p = passes.problem;
         let cells = p.width * p.outputs;
-        let workers = Team::new(passes.team.size().min(deal.most / ENTRIES_A_THREAD).max(1))?;
+        let workers = ThreadPool::new(passes.pool.size().min(deal.most / ENTRIES_A_THREAD).max(1))?;
         Ok(Batches {
             passes,
             deal,

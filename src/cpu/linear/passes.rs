@@ -24,13 +24,13 @@ use taiga_core::numerics::fixed::round64;
 use taiga_core::numerics::math::{exp64, ln64, sigmoid64, softplus64};
 use taiga_core::numerics::reduce::{BLOCK, add_in_order};
 use taiga_core::pages;
-use taiga_core::parallel::thread_pool::Team;
+use taiga_core::parallel::thread_pool::ThreadPool;
 
 /// The rows of a problem, to pass over.
 pub struct Passes<'t, 'p, 'a> {
     task: &'t Task<'p, 'a>,
     /// Of no more threads than there is room for sums.
-    adders: Team,
+    adders: ThreadPool,
     /// Sums of the sparse features' gradients, zeros between two passes.
     sums: Mutex<Vec<Vec<i64>>>,
 }
@@ -49,20 +49,20 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
     /// # Errors
     /// When the system gives no threads.
     pub fn new(task: &'t Task<'p, 'a>) -> Result<Self> {
-        let adders = Team::new(adders(task.team, task.problem))?;
+        let adders = ThreadPool::new(adders(task.pool, task.problem))?;
         Ok(Passes { task, adders, sums: Mutex::default() })
     }
 
     /// `work(rows)` for each block of rows, by whichever thread is free; the results in order.
     fn blocks<M, R: Send + Default>(
         &self,
-        team: &Team,
+        pool: &ThreadPool,
         memory: impl Fn() -> M + Sync,
         work: impl Fn(&mut M, usize, Range<usize>) -> R + Sync,
     ) -> Result<Vec<R>> {
         let rows = self.problem.rows;
         let stop = AtomicBool::new(false);
-        let results = team.deal(rows.div_ceil(BLOCK), memory, |memory, b| {
+        let results = pool.deal(rows.div_ceil(BLOCK), memory, |memory, b| {
             if stop.load(Ordering::Relaxed) || (b % 16 == 0 && self.monitor.interrupted()) {
                 stop.store(true, Ordering::Relaxed);
                 return R::default();
@@ -80,7 +80,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         work: impl Fn(&mut Vec<f64>, Range<usize>, &mut [f64]) -> R + Sync,
     ) -> Result<Vec<R>> {
         let parts: Vec<Mutex<&mut [f64]>> = out.chunks_mut(BLOCK * width).map(Mutex::new).collect();
-        self.blocks(self.team, Vec::new, |memory, b, rows| work(memory, rows, &mut parts[b].lock().unwrap_or_else(PoisonError::into_inner)))
+        self.blocks(self.pool, Vec::new, |memory, b, rows| work(memory, rows, &mut parts[b].lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// The scores of the rows that are `wanted`; others' are whatever.
@@ -88,7 +88,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         let p = self.problem;
         let outputs = p.outputs;
         let (sparse, others) = vector.split_at(p.width * outputs);
-        let whole = self.precision.whole.then(|| Whole::new(self.team, sparse, 0));
+        let whole = self.precision.whole.then(|| Whole::new(self.pool, sparse, 0));
         self.fill(out, outputs, |memory, rows, out| {
             let (dense, intercepts) = others.split_at(p.dense.len() * outputs);
             out.chunks_exact_mut(outputs).for_each(|o| o.copy_from_slice(intercepts));
@@ -127,7 +127,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         let mut parts: Vec<_> = sums.iter_mut().map(|s| s.chunks_mut(BLOCK)).collect();
         let parts: Vec<Mutex<Vec<&mut [i64]>>> =
             (0..out.len().div_ceil(BLOCK)).map(|_| Mutex::new(parts.iter_mut().filter_map(Iterator::next).collect())).collect();
-        each(self.team, out, BLOCK, |b, out| {
+        each(self.pool, out, BLOCK, |b, out| {
             let mut parts = parts[b].lock().unwrap_or_else(PoisonError::into_inner);
             for (i, o) in out.iter_mut().enumerate() {
                 let total = parts.iter_mut().fold(0i64, |total, part| total + std::mem::take(&mut part[i]));
@@ -264,7 +264,7 @@ impl LinearBackend for Passes<'_, '_, '_> {
     fn along(&self, scores: &Vec<f64>, direction: &Vec<f64>, step: f64) -> Result<(f64, f64)> {
         let p = self.problem;
         let found = self.blocks(
-            self.team,
+            self.pool,
             || vec![0.0; 2 * BLOCK],
             |memory, _, rows| {
                 let range = rows.start * p.outputs..rows.end * p.outputs;
@@ -290,7 +290,7 @@ impl LinearBackend for Passes<'_, '_, '_> {
     }
 
     fn advance(&self, out: &mut Vec<f64>, from: &Vec<f64>, step: f64) -> Result<()> {
-        map(self.team, out, |range, out| {
+        map(self.pool, out, |range, out| {
             out.iter_mut().zip(&from[range]).for_each(|(o, x)| *o = x + step * *o);
             0.0
         });

@@ -3,7 +3,7 @@
 
 use super::bins::{Bins, MAX_BINS, Place, Steps, as_packed};
 use super::category_subsets::best_subset;
-use super::gradient_quantizer::{BinsMut, Encoding, Plane, add_plane};
+use super::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_plane};
 use super::histogram::{MAX_ROWS, unpack};
 use super::shard::Shard;
 use super::sparse_bins::WordShare;
@@ -34,7 +34,7 @@ pub struct Pending {
 
 /// Whether the bins of a node of so many rows can be packed, one number each: whatever is summed of it then fits
 /// the halves.
-pub fn packs(rows: usize, encoding: &Encoding) -> bool {
+pub fn packs(rows: usize, encoding: &GradientQuantizer) -> bool {
     rows <= MAX_ROWS && encoding.planes == [Plane::Both]
 }
 
@@ -44,7 +44,7 @@ pub struct Merge<'a> {
     /// How many slots there are then.
     pub slots: usize,
     pub shards: &'a [&'a Shard],
-    pub encoding: &'a Encoding,
+    pub encoding: &'a GradientQuantizer,
 }
 
 /// The features of one thread, with their bins in every slot: for each slot, for each feature, the

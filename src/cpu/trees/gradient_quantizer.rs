@@ -96,7 +96,7 @@ pub enum Plane {
 
 /// How the derivatives of one tree become integers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Encoding {
+pub struct GradientQuantizer {
     /// The first plane rides in the code rows.
     pub planes: Vec<Plane>,
     /// What the derivatives are multiplied by before rounding.
@@ -106,10 +106,10 @@ pub struct Encoding {
     leaf_factor: (f64, f64),
 }
 
-impl Encoding {
+impl GradientQuantizer {
     /// From the magnitudes of `rows` rows. `unit_hessian`: each row's hessian is 1 (or 0 and not
     /// drawn); `count`: rows are counted besides.
-    pub fn new(magnitudes: &Magnitudes, rows: usize, unit_hessian: bool, count: bool) -> Encoding {
+    pub fn new(magnitudes: &Magnitudes, rows: usize, unit_hessian: bool, count: bool) -> GradientQuantizer {
         let (mut g, mut h) = (0.0, 0.0);
         for s in &magnitudes.sums {
             g += s.0;
@@ -129,7 +129,7 @@ impl Encoding {
         let hessian_factor = if unit_hessian { 1.0 } else { factor(magnitudes.hessian_bits, bits.1) };
         // |Σ| <= rows * 2^bits < 2^62
         let leaf_bits = 62 - (usize::BITS - rows.leading_zeros()) as i32;
-        Encoding {
+        GradientQuantizer {
             planes,
             factor: (single(factor(magnitudes.gradient_bits, bits.0)), single(hessian_factor)),
             unit_hessian,
@@ -281,7 +281,7 @@ mod tests {
         let n = 40_000;
         let g: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin() * if i == 17 { 1.0 } else { 0.9 }).collect();
         let h: Vec<f32> = g.iter().map(|g| g * g * 0.25 + 1e-3).collect();
-        let e = Encoding::new(&magnitudes(&g, &h), n, false, false);
+        let e = GradientQuantizer::new(&magnitudes(&g, &h), n, false, false);
         assert_eq!(e.planes, vec![Plane::Both]);
         let mut out = vec![0u32; n];
         e.pack(&g, &h, random, 0, &mut [&mut out]);
@@ -305,7 +305,7 @@ mod tests {
         let mut g: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin()).collect();
         g[123] = 1e6;
         let h = vec![1.0f32; n];
-        let e = Encoding::new(&magnitudes(&g, &h), n, true, true);
+        let e = GradientQuantizer::new(&magnitudes(&g, &h), n, true, true);
         assert_eq!(e.planes, vec![Plane::Gradient, Plane::UnitHessian]);
         let mut out = vec![0u32; n];
         e.pack(&g, &h, random, 0, &mut [&mut out]);
@@ -314,7 +314,7 @@ mod tests {
         }
         assert!(e.scales().gradient < 1e-3);
         let h: Vec<f32> = g.iter().map(|g| g.abs()).collect();
-        assert_eq!(Encoding::new(&magnitudes(&g, &h), n, false, true).planes, vec![Plane::Gradient, Plane::Hessian, Plane::Count]);
+        assert_eq!(GradientQuantizer::new(&magnitudes(&g, &h), n, false, true).planes, vec![Plane::Gradient, Plane::Hessian, Plane::Count]);
     }
 
     /// The leaf sums are those of f64 to far below 16 bits' precision.
@@ -324,7 +324,7 @@ mod tests {
         let g: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin()).collect();
         let h: Vec<f32> = g.iter().map(|g| g.abs()).collect();
         let leaf: Vec<u16> = (0..n).map(|i| (i % 7) as u16).collect();
-        let e = Encoding::new(&magnitudes(&g, &h), n, false, false);
+        let e = GradientQuantizer::new(&magnitudes(&g, &h), n, false, false);
         let mut sums = vec![(0, 0); 7];
         e.add_to_leaves(&g, &h, &leaf, &mut sums);
         for (l, sum) in sums.iter().enumerate() {

@@ -24,7 +24,7 @@ mod split_scores;
 
 use self::evaluate_splits::{FeatureShare, Found, Merge, Pending};
 use self::feature_groups::{Group, group_of};
-use self::gradient_quantizer::{BATCH, Encoding, Magnitudes, Plane};
+use self::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
 use bins::Place;
 use shard::{Shard, ShardGroup, TreeContext};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -37,7 +37,7 @@ use taiga_core::learners::boosting::{bundling, row_sampler};
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::numerics::reduce::weighted_quantile;
-use taiga_core::parallel::thread_pool::Team;
+use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::codes::Quantizer;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
@@ -45,9 +45,9 @@ use taiga_core::tree::split::{Scales, SplitRules, Sums};
 use taiga_core::tree::steps::GrowSteps;
 use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
 
-/// Work on a team's threads.
+/// Work on a pool's threads.
 pub struct CpuBackend<'a> {
-    team: &'a Team,
+    pool: &'a ThreadPool,
     features: Vec<CodedFeature>,
     groups: Vec<Group>,
     shards: Vec<RwLock<Shard>>,
@@ -62,7 +62,7 @@ pub struct CpuBackend<'a> {
     weighted: bool,
     seed: u64,
     /// The tree that grows.
-    encoding: Option<Encoding>,
+    encoding: Option<GradientQuantizer>,
     rounding: Random,
     output: usize,
     leaves: Vec<NodeId>,
@@ -88,26 +88,26 @@ const ROWS_A_COLUMN: usize = 256;
 const NO_SLOT: usize = usize::MAX;
 
 impl<'a> CpuBackend<'a> {
-    /// Deals the rows to the team's threads and makes their codes.
+    /// Deals the rows to the pool's threads and makes their codes.
     ///
     /// # Errors
     /// [`Error::Memory`], and on an interrupt.
-    pub fn new(team: &'a Team, data: TrainingData<'a>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+    pub fn new(pool: &'a ThreadPool, data: TrainingData<'a>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
         let rows = data.target.len();
         if rows >= u32::MAX as usize {
             return Err(Error::Data(format!("{rows} rows are more than a fit can hold (4,294,967,294)")));
         }
-        let n = team.size();
+        let n = pool.size();
         let quantizers: Vec<Quantizer> = data.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
         let (plan, exceptions) = if bundling::worthwhile(&data) {
-            bundling::plan(team, &data, &quantizers, interrupted)?
+            bundling::plan(pool, &data, &quantizers, interrupted)?
         } else {
             (Plan::dense(data.features, true), vec![])
         };
         let replicated = replicates(rows, n, &plan);
         let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated)?;
         let group = Group::new(data.features, plan, 0, 0, data.count_rows, n);
-        let shards = team.step(|t| -> Result<RwLock<Shard>> {
+        let shards = pool.step(|t| -> Result<RwLock<Shard>> {
             let (dealt, part) = if replicated { ((0, 1), (t, n)) } else { ((t, n), (0, 1)) };
             let mut shard = Shard::new(rows, dealt.0, dealt.1, data.scores.len())?;
             fill::rows(&mut shard, &data)?;
@@ -119,11 +119,11 @@ impl<'a> CpuBackend<'a> {
         });
         let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
         if replicated {
-            exchange(team, &shards);
+            exchange(pool, &shards);
         }
         let held_out = data.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
         Ok(CpuBackend {
-            team,
+            pool,
             features: data.features.to_vec(),
             groups: vec![group],
             shards,
@@ -161,7 +161,7 @@ impl<'a> CpuBackend<'a> {
         let keep_all = self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0);
         if keep_all {
             if self.training_rows < self.rows {
-                self.team.step(|t| {
+                self.pool.step(|t| {
                     let mut shard = write(&self.shards[t]);
                     if shard.bag.is_none() {
                         shard.bag = shard.held_out.as_ref().map(|h| h.iter().map(|x| !x as u8 as f32).collect());
@@ -171,7 +171,7 @@ impl<'a> CpuBackend<'a> {
             return true;
         }
         let counts = match self.row_sample {
-            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.by_rows(self.team.step(|t| {
+            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.by_rows(self.pool.step(|t| {
                 let mut shard = write(&self.shards[t]);
                 let mut counts = KeyCounts::default();
                 shard.draw(loss, output, |_, g, h| {
@@ -183,20 +183,20 @@ impl<'a> CpuBackend<'a> {
             _ => KeyCounts::default(),
         };
         let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
-        self.team.step(|t| write(&self.shards[t]).draw(loss, output, |row, g, h| draw.weight(random, row, g, h)));
+        self.pool.step(|t| write(&self.shards[t]).draw(loss, output, |row, g, h| draw.weight(random, row, g, h)));
         draw.unit()
     }
 
     /// How the derivatives of an output are encoded at the current scores. `unit`: all hessians are 1.
-    fn derivatives_encoding(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<Encoding> {
-        let magnitudes = Magnitudes::merge(self.by_rows(self.team.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
+    fn derivatives_encoding(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
+        let magnitudes = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
         if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
             return Err(Error::Data(taiga_core::learners::boosting::steps::NOT_FINITE.into()).of_values());
         }
-        Ok(Encoding::new(&magnitudes, self.rows, unit, self.count_rows))
+        Ok(GradientQuantizer::new(&magnitudes, self.rows, unit, self.count_rows))
     }
 
-    fn tree_context<'b>(&'b self, encoding: &'b Encoding) -> TreeContext<'b> {
+    fn tree_context<'b>(&'b self, encoding: &'b GradientQuantizer) -> TreeContext<'b> {
         TreeContext {
             output: self.output,
             encoding,
@@ -207,7 +207,7 @@ impl<'a> CpuBackend<'a> {
         }
     }
 
-    fn encoding(&self) -> Result<&Encoding> {
+    fn encoding(&self) -> Result<&GradientQuantizer> {
         self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
     }
 
@@ -220,7 +220,7 @@ impl<'a> CpuBackend<'a> {
     fn root_sums(&self) -> Sums {
         let Some(encoding) = &self.encoding else { return Sums::default() };
         let add = |a: Sums, b: Sums| Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count };
-        let sums = self.by_rows(self.team.step(|t| read(&self.shards[t]).root_sums(encoding)));
+        let sums = self.by_rows(self.pool.step(|t| read(&self.shards[t]).root_sums(encoding)));
         let mut sums = sums.into_iter().fold(Sums::default(), add);
         if self.count_rows && !encoding.planes.contains(&Plane::Count) {
             sums.count = sums.hessian;
@@ -243,7 +243,7 @@ impl<'a> CpuBackend<'a> {
         for group in self.groups.iter_mut().filter(|g| g.open && g.used_slots > g.room) {
             needed::histograms(group, features)?;
             let slots = group.used_slots.max(2 * group.room);
-            self.team.step(|t| write(&group.shares[t]).make_room(slots)).into_iter().collect::<Result<()>>()?;
+            self.pool.step(|t| write(&group.shares[t]).make_room(slots)).into_iter().collect::<Result<()>>()?;
             group.room = slots;
         }
         Ok(self.groups.iter_mut().map(|g| std::mem::take(&mut g.pending)).collect())
@@ -256,7 +256,7 @@ impl<'a> CpuBackend<'a> {
         visit: impl Fn(&Group, &mut FeatureShare, &Merge<'_>) -> R + Sync,
     ) -> Result<Vec<R>> {
         let encoding = self.encoding()?;
-        let found = self.team.step(|t| {
+        let found = self.pool.step(|t| {
             let summed = if self.replicated { &self.shards[t..t + 1] } else { &self.shards };
             let shards: Vec<_> = summed.iter().map(read).collect();
             let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
@@ -288,7 +288,7 @@ impl<'a> CpuBackend<'a> {
 }
 
 /// The sums of each leaf from those of the shards.
-fn leaf_sums(encoding: &Encoding, shards: &[Vec<((i64, i64), u64)>]) -> Vec<LeafSums> {
+fn leaf_sums(encoding: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>]) -> Vec<LeafSums> {
     (0..shards[0].len())
         .map(|i| {
             let (mut total, mut count) = ((0, 0), 0);
@@ -327,8 +327,8 @@ fn replicates(rows: usize, threads: usize, plan: &Plan) -> bool {
 }
 
 /// Gives every shard the codes by column that the others have made.
-fn exchange(team: &Team, shards: &[RwLock<Shard>]) {
-    team.step(|t| {
+fn exchange(pool: &ThreadPool, shards: &[RwLock<Shard>]) {
+    pool.step(|t| {
         for other in shards.iter().enumerate().filter(|(u, _)| *u != t).map(|(_, shard)| shard) {
             let (columns, codes) = {
                 let group = &read(other).groups[0];
@@ -399,7 +399,7 @@ impl GrowSteps for CpuBackend<'_> {
                 self.search(&pending, |_, share, merge| share.merge(merge))?;
             }
             let context = self.tree_context(self.encoding()?);
-            let summed = self.team.step(|t| write(&self.shards[t]).divide(divisions, &context));
+            let summed = self.pool.step(|t| write(&self.shards[t]).divide(divisions, &context));
             if self.searches_sorted() {
                 continue;
             }
@@ -430,11 +430,11 @@ impl Backend for CpuBackend<'_> {
         self.features.extend_from_slice(features);
         let plan = Plan::dense(features, false);
         let _reserved = needed::group(features, &plan, self.rows)?;
-        let group = Group::new(features, plan, id, first, self.count_rows, self.team.size());
-        let made = self.team.step(|t| -> Result<()> {
+        let group = Group::new(features, plan, id, first, self.count_rows, self.pool.size());
+        let made = self.pool.step(|t| -> Result<()> {
             let mut shard = write(&self.shards[t]);
             let by_feature = shard.groups[0].columns.is_some();
-            let part = if self.replicated { (t, self.team.size()) } else { (0, 1) };
+            let part = if self.replicated { (t, self.pool.size()) } else { (0, 1) };
             let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature, part)?;
             for batch in 0..shard.batches() {
                 let (start, first) = (batch * BATCH, shard.first_row(batch));
@@ -444,7 +444,7 @@ impl Backend for CpuBackend<'_> {
                 }
             }
             shard.groups.push(codes_of);
-            if self.team.size() == 1 {
+            if self.pool.size() == 1 {
                 shard.sort_rows(id, features, first, self.count_rows);
             }
             Ok(())
@@ -468,7 +468,7 @@ impl Backend for CpuBackend<'_> {
         let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| few || self.groups[0].slot(*n) != NO_SLOT).collect();
         self.groups[group].reset(true);
         let context = self.tree_context(self.encoding()?);
-        self.team.step(|t| write(&self.shards[t]).open_group(group, &summed, &context));
+        self.pool.step(|t| write(&self.shards[t]).open_group(group, &summed, &context));
         if !few {
             let packed = self.packed_nodes()?;
             self.groups[group].open_in(&summed, packed);
@@ -491,7 +491,7 @@ impl Backend for CpuBackend<'_> {
         }
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
-        self.team.step(|t| write(&self.shards[t]).root(loss, &context));
+        self.pool.step(|t| write(&self.shards[t]).root(loss, &context));
         let scales = encoding.scales();
         let pending = self.take_pending()?;
         if let Some(sums) = read(&self.shards[0]).sorted_sums() {
@@ -512,7 +512,7 @@ impl Backend for CpuBackend<'_> {
         self.leaves = leaves.to_vec();
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
-        let sums = self.team.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
+        let sums = self.pool.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
         Ok(leaf_sums(encoding, &self.by_rows(sums)))
     }
 
@@ -522,16 +522,16 @@ impl Backend for CpuBackend<'_> {
         self.leaves = (0..tree.leaves().len() as NodeId).collect();
         let encoding = self.derivatives_encoding(loss, output, false)?;
         let context = self.tree_context(&encoding);
-        let sums = self.team.step(|t| write(&self.shards[t]).replay(loss, &context, tree));
+        let sums = self.pool.step(|t| write(&self.shards[t]).replay(loss, &context, tree));
         Ok(leaf_sums(&encoding, &self.by_rows(sums)))
     }
 
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
         let leaves = &self.leaves;
-        self.team.step(|t| write(&self.shards[t]).list_rows(self.output, leaves));
+        self.pool.step(|t| write(&self.shards[t]).list_rows(self.output, leaves));
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
-        let n = self.team.size();
-        let shares = self.team.step(|t| {
+        let n = self.pool.size();
+        let shares = self.pool.step(|t| {
             let (mut values, mut weights) = (vec![], vec![]);
             (t..leaves.len())
                 .step_by(n)
@@ -558,7 +558,7 @@ impl Backend for CpuBackend<'_> {
     }
 
     fn update_scores(&mut self) -> Result<()> {
-        self.team.step(|t| write(&self.shards[t]).update_scores());
+        self.pool.step(|t| write(&self.shards[t]).update_scores());
         Ok(())
     }
 

@@ -7,7 +7,7 @@ mod replay;
 
 pub(crate) use super::codes::STATISTICS;
 use super::feature_groups::{Group, group_of};
-use super::gradient_quantizer::{BATCH, BinsMut, Encoding, Magnitudes, Plane, add_plane};
+use super::gradient_quantizer::{BATCH, BinsMut, GradientQuantizer, Magnitudes, Plane, add_plane};
 pub(crate) use super::histogram::{MAX_ROWS, expand};
 use super::partition;
 use super::partition::{Done, FeatureCodes, Source, Test};
@@ -89,7 +89,7 @@ pub struct Shard {
 /// The tree that grows.
 pub struct TreeContext<'a> {
     pub output: usize,
-    pub encoding: &'a Encoding,
+    pub encoding: &'a GradientQuantizer,
     pub rounding: Random,
     pub features: &'a [CodedFeature],
     pub groups: &'a [Group],
@@ -352,7 +352,7 @@ impl Shard {
     }
 
     /// The sums over the root's rows. For groups with sparse features.
-    pub fn root_sums(&self, encoding: &Encoding) -> Sums {
+    pub fn root_sums(&self, encoding: &GradientQuantizer) -> Sums {
         let (mut gradient, mut hessian, mut count) = ([0], [0], [0]);
         let rows: Vec<usize> = self.node_rows(0).collect();
         for rows in rows.chunks(MAX_ROWS) {

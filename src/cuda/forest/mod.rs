@@ -30,7 +30,7 @@ use cudarc::driver::CudaSlice;
 use table::Table;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::forest::codes::Code;
-use taiga_core::learners::forest::growing::{Part, root_key};
+use taiga_core::learners::forest::growing::{GrowingTree, root_key};
 use taiga_core::learners::forest::params::Splitter;
 use taiga_core::learners::forest::steps::{Grown, Targets, Work};
 use taiga_core::numerics::random::{Purpose, Random};
@@ -209,7 +209,7 @@ impl<C: Code> Batch<'_, '_, C> {
         unsafe { launch!(queue, kernel, config; fit, &counts, &begin, &room, entries, &mut tally, &mut own) }
     }
 
-    fn grow(&self, draws: Option<usize>, sums: Option<&mut oob::Predictions>) -> Result<Vec<Part>> {
+    fn grow(&self, draws: Option<usize>, sums: Option<&mut oob::Predictions>) -> Result<Vec<GrowingTree>> {
         let (queue, work, limits) = (self.queue, self.work, &self.work.limits);
         let plain = self.table.fit(queue, work);
         let Rows { entries, tallies, lanes: root_lanes, saw_all } = self.rows(&plain, draws)?;
@@ -300,7 +300,7 @@ impl<C: Code> Batch<'_, '_, C> {
         }
         // What the kernels wrote to by its address alone lives until here.
         drop((own, entries, spare));
-        let made = work.team.deal(self.count, || (), |_, tree| found.part(work, tree));
+        let made = work.pool.deal(self.count, || (), |_, tree| found.part(work, tree));
         if let Some(sums) = sums {
             let mut cuts = vec![NONE; used];
             made.iter().flat_map(|(_, cuts)| cuts).for_each(|(node, cut)| cuts[*node] = *cut);

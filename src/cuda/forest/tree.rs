@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::growing::Cut;
-use taiga_core::learners::forest::growing::Part;
+use taiga_core::learners::forest::growing::GrowingTree;
 use taiga_core::learners::forest::growing::{RawSplit, raw};
-use taiga_core::learners::forest::impurity::{ClassSide, Kind, NumberSums};
+use taiga_core::learners::forest::impurity::{ClassSide, Impurity, NumberSums};
 use taiga_core::learners::forest::params::Splitter;
 use taiga_core::learners::forest::steps::{Targets, Work};
 use taiga_core::numerics::random::Random;
@@ -23,7 +23,7 @@ pub struct Nodes {
 }
 
 /// Adds a leaf with these sums to a tree.
-fn leaf(targets: Targets<'_>, total: Sums, lanes: &[u64], part: &mut Part) {
+fn leaf(targets: Targets<'_>, total: Sums, lanes: &[u64], part: &mut GrowingTree) {
     match targets {
         Targets::Two(two) => two.leaf(&packed(total), part),
         Targets::Classes(c) => c.leaf(&ClassSide::new(lanes, total.weight, total.count), part),
@@ -101,8 +101,8 @@ impl Nodes {
     }
 
     /// A tree in preorder; and of each of its inner nodes the code that larger ones go right of.
-    pub fn part<C: Code>(&self, work: &Work<'_, C>, tree: usize) -> (Part, Vec<(usize, u32)>) {
-        let (mut part, mut cuts) = (Part::default(), vec![]);
+    pub fn part<C: Code>(&self, work: &Work<'_, C>, tree: usize) -> (GrowingTree, Vec<(usize, u32)>) {
+        let (mut part, mut cuts) = (GrowingTree::default(), vec![]);
         let whole = self.nodes[tree].total.weight;
         let mut ended = work.limits.leaves.map_or(vec![], |leaves| self.ended(work, tree, leaves));
         ended.sort_unstable();

@@ -6,7 +6,7 @@
 //! ```
 
 use super::address;
-use super::cells::Grid;
+use super::tiles::Grid;
 use crate::runtime::column::bytes_of;
 use crate::runtime::queue::Queue;
 use crate::runtime::upload::{Fill, Upload};

@@ -11,9 +11,9 @@
 //! blocks that the host adds in order.
 
 mod batches;
-mod cells;
 pub mod lists;
 pub mod probe;
+mod tiles;
 
 pub use batches::CudaBatches;
 
@@ -22,7 +22,6 @@ use super::runtime::column::{DeviceColumn, bytes_of_mut};
 use super::runtime::device::{Gpu, Image};
 use super::runtime::queue::{Queue, grid};
 use crate::launch;
-use cells::Cells;
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, LaunchConfig};
 use lists::{Lists, Storage};
 use std::borrow::Cow;
@@ -33,6 +32,7 @@ use taiga_core::learners::linear::steps::{LinearBackend, Residuals};
 use taiga_core::learners::linear::vectors::each;
 use taiga_core::learners::linear::whole::{Whole, power, value_of};
 use taiga_core::numerics::reduce::{BLOCK, add_in_order};
+use tiles::Tiles;
 
 /// `kernels/linear.cu`.
 const LINEAR: Image = Image { name: "linear", bytes: taiga_kernels::images::linear };
@@ -80,7 +80,7 @@ fn check_shape(p: &Problem<'_>) -> Result<()> {
 /// What entries are kept as.
 enum Entries<'p, 'a> {
     None,
-    Cells(Cells),
+    Tiles(Tiles),
     Lists(Storage<'p, 'a>),
 }
 
@@ -126,7 +126,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         let entries = match &p.csr {
             None => Entries::None,
             Some(csr) => match plan.grid {
-                Some(grid) => Entries::Cells(Cells::new(&queue, csr, p.outputs, grid, passes.monitor)?),
+                Some(grid) => Entries::Tiles(Tiles::new(&queue, csr, p.outputs, grid, passes.monitor)?),
                 None => Entries::Lists(Storage::new(&queue, csr, &plan, passes.monitor)?),
             },
         };
@@ -148,7 +148,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
     pub fn layout(&self) -> &'static str {
         match &self.entries {
             Entries::None => "none",
-            Entries::Cells(_) => "cells",
+            Entries::Tiles(_) => "cells",
             Entries::Lists(Storage::Resident { .. }) => "lists",
             Entries::Lists(Storage::Streamed { .. }) => "streamed",
         }
@@ -175,8 +175,8 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
 
     /// Coefficients of sparse features as integers, with room for whole tiles behind them.
     fn whole(&self, sparse: &[f64]) -> Result<(CudaSlice<i32>, f64)> {
-        let room = if let Entries::Cells(cells) = &self.entries { cells.grid.features() } else { 0 };
-        let whole = Whole::new(self.passes.team, sparse, room);
+        let room = if let Entries::Tiles(cells) = &self.entries { cells.grid.features() } else { 0 };
+        let whole = Whole::new(self.passes.pool, sparse, room);
         Ok((upload(&self.queue, "coefficients", &whole.numbers)?, whole.scale))
     }
 
@@ -194,11 +194,11 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         let to = address(&self.queue, out);
         match &self.entries {
             // Intercepts and entries at once.
-            Entries::Cells(cells) if p.dense.is_empty() => {
+            Entries::Tiles(cells) if p.dense.is_empty() => {
                 let tail = self.queue.copy_of("coefficients", tail)?;
                 cells.scores(&self.queue, from, p.width, scale, address(&self.queue, &tail), to)
             }
-            Entries::Cells(cells) => {
+            Entries::Tiles(cells) => {
                 self.base(tail, out)?;
                 cells.scores(&self.queue, from, p.width, scale, 0, to)
             }
@@ -218,7 +218,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         let (whole, to) = (address(&self.queue, whole), address(&self.queue, sums));
         match &self.entries {
             Entries::None => Ok(()),
-            Entries::Cells(cells) => cells.gradient(&self.queue, whole, to),
+            Entries::Tiles(cells) => cells.gradient(&self.queue, whole, to),
             Entries::Lists(lists) => {
                 let kernel = self.queue.gpu().kernel(LINEAR, "linear_add_whole")?;
                 // SAFETY: the arguments are those of `linear_add_whole`, with integers of all rows and sums of all features.
@@ -229,7 +229,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
 
     /// Room for an integer of each row and output, and of rows behind them that cells have.
     fn room(&self) -> Result<CudaSlice<i32>> {
-        let rows = if let Entries::Cells(cells) = &self.entries { cells.grid.rows() } else { 0 };
+        let rows = if let Entries::Tiles(cells) = &self.entries { cells.grid.rows() } else { 0 };
         self.queue.zeros("residuals", rows.max(self.problem().rows * self.problem().outputs))
     }
 
@@ -239,7 +239,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         let mut found = vec![0i64; out.len()];
         self.queue.download(sums, bytes_of_mut(&mut found))?;
         let units = &self.passes.units;
-        each(self.passes.team, out, BLOCK, |b, out| {
+        each(self.passes.pool, out, BLOCK, |b, out| {
             for (i, o) in out.iter_mut().enumerate() {
                 let at = b * BLOCK + i;
                 *o = value_of(found[at], scale(units.inverse(at / outputs)));
@@ -343,7 +343,7 @@ impl LinearBackend for CudaLinear<'_, '_> {
         let sums = self.queue.zeros::<i64>("sums of features", sparse.len())?;
         match &self.entries {
             Entries::None => {}
-            Entries::Cells(cells) => {
+            Entries::Tiles(cells) => {
                 let mut whole = self.room()?;
                 let kernel = self.queue.gpu().kernel(LINEAR, "linear_round_weight")?;
                 // SAFETY: the arguments are those of `linear_round_weight`, and there is room for all rows.

@@ -10,7 +10,7 @@ use taiga_core::learners::linear::problem::{check_table, problem};
 use taiga_core::learners::linear::steps::LinearBackend;
 use taiga_core::learners::linear::steps::Task;
 use taiga_core::learners::linear::{Input, LinearParams};
-use taiga_core::parallel::thread_pool::Team;
+use taiga_core::parallel::thread_pool::ThreadPool;
 
 /// Medians in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +40,10 @@ pub struct PassTimes {
 /// Those of [`taiga_core::learners::linear::fit`].
 pub fn pass_times(input: &Input<'_>, params: &LinearParams, repeats: usize) -> Result<PassTimes> {
     check_table(input)?;
-    let team = Team::new(params.n_threads.unwrap_or(1) as usize)?;
+    let pool = ThreadPool::new(params.n_threads.unwrap_or(1) as usize)?;
     let start = Instant::now();
-    let (problem, _) = problem(input, params, &team)?;
-    let passes = Task::new(&problem, &team, &Quiet);
+    let (problem, _) = problem(input, params, &pool)?;
+    let passes = Task::new(&problem, &pool, &Quiet);
     let read = start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
     let linear = CudaLinear::new(None, &passes)?;

@@ -7,7 +7,7 @@ use taiga_core::error::Result;
 use taiga_core::learners::boosting::bundling;
 use taiga_core::learners::boosting::layout::SparseFeature;
 use taiga_core::learners::boosting::steps::TrainingData;
-use taiga_core::parallel::thread_pool::Team;
+use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::codes::{Quantizer, Scratch};
 use taiga_core::quantize::exceptions::Exceptions;
 use taiga_core::quantize::{CodeSet, CodeSource};
@@ -34,15 +34,15 @@ impl Bundles {
     ///
     /// # Errors
     /// [`taiga_core::Error::Interrupted`].
-    pub fn plan(team: &Team, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Option<Bundles>> {
+    pub fn plan(pool: &ThreadPool, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Option<Bundles>> {
         if !bundling::worthwhile(data) {
             return Ok(None);
         }
-        if data.features.len() > 4 * PROBED && !probe(team, data, interrupted)? {
+        if data.features.len() > 4 * PROBED && !probe(pool, data, interrupted)? {
             return Ok(None);
         }
         let quantizers: Vec<Quantizer> = data.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
-        let (plan, mut exceptions) = bundling::plan(team, data, &quantizers, interrupted)?;
+        let (plan, mut exceptions) = bundling::plan(pool, data, &quantizers, interrupted)?;
         // The plan's columns of one feature each, and those that it lists, come first.
         let first = plan.sparse.iter().filter_map(|s| s.column).map(|(column, _)| column).min();
         let Some(first) = first else { return Ok(None) };
@@ -97,14 +97,14 @@ impl Bundles {
 }
 
 /// Whether some neighbours share columns: among rows that are looked at first, and then among all.
-fn probe(team: &Team, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<bool> {
+fn probe(pool: &ThreadPool, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<bool> {
     for first in [0, data.features.len() / 2] {
         let range = first..first + PROBED;
-        let sample = team.deal(PROBED, Scratch::default, |scratch, f| sample_codes(data, first + f, scratch));
+        let sample = pool.deal(PROBED, Scratch::default, |scratch, f| sample_codes(data, first + f, scratch));
         let codes: Vec<CodeSource<'_>> = sample.iter().map(|codes| CodeSource::Codes(codes)).collect();
         let rows = sample.first().map_or(0, Vec::len);
-        if shares(team, data, range.clone(), &codes, rows, interrupted)?
-            && shares(team, data, range.clone(), &data.sources[range], data.target.len(), interrupted)?
+        if shares(pool, data, range.clone(), &codes, rows, interrupted)?
+            && shares(pool, data, range.clone(), &data.sources[range], data.target.len(), interrupted)?
         {
             return Ok(true);
         }
@@ -127,7 +127,7 @@ fn sample_codes(data: &TrainingData<'_>, feature: usize, scratch: &mut Scratch) 
 
 /// Whether some features of a range share columns, by codes of so many rows.
 fn shares(
-    team: &Team,
+    pool: &ThreadPool,
     data: &TrainingData<'_>,
     range: Range<usize>,
     sources: &[CodeSource<'_>],
@@ -137,6 +137,6 @@ fn shares(
     let features = &data.features[range];
     let part = TrainingData { features, sources, target: vec![0.0; rows], weight: None, scores: vec![], held_out: None, ..*data };
     let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();
-    let (plan, _) = bundling::plan(team, &part, &quantizers, interrupted)?;
+    let (plan, _) = bundling::plan(pool, &part, &quantizers, interrupted)?;
     Ok(plan.sparse.iter().any(|s| s.column.is_some()))
 }

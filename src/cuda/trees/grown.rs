@@ -1,6 +1,6 @@
 //! What grew ahead of the host: the grower's questions are answered from it.
 
-use super::layouts::{Encoding, Found, MISSING_LEFT, NO_SIDE};
+use super::layouts::{Found, GradientQuantizer, MISSING_LEFT, NO_SIDE};
 use super::leaf_sums::leaf_sums;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::steps::LeafSums;
@@ -69,7 +69,7 @@ impl Grown {
     }
 
     /// The sums of leaves.
-    pub fn leaf_sums(&self, leaves: &[NodeId], encoding: &Encoding) -> Vec<LeafSums> {
+    pub fn leaf_sums(&self, leaves: &[NodeId], encoding: &GradientQuantizer) -> Vec<LeafSums> {
         let sums = |node: &NodeId| {
             let at = 3 * self.key(*node);
             leaf_sums(encoding, self.sums[at], self.sums[at + 1], self.sums[at + 2])

@@ -70,7 +70,7 @@ tables! {
     pub struct Total { gradient: i64, hessian: i64, count: i64, }
 
     /// How the derivatives of one tree become integers.
-    pub struct Encoding {
+    pub struct GradientQuantizer {
         gradient: f64, hessian: f64,
         gradient32: f32, hessian32: f32,
         leaf_gradient: f64, leaf_hessian: f64,

@@ -3,7 +3,7 @@
 use super::CudaBackend;
 use super::buffers::leaves_shared;
 use super::feature_groups::Group;
-use super::layouts::{BY_SET, Encoding, Entries, LeafValues, Leaves, Walk, leaf, question};
+use super::layouts::{BY_SET, Entries, GradientQuantizer, LeafValues, Leaves, Walk, leaf, question};
 use super::partition::words;
 use super::rows::RowData;
 use crate::follow;
@@ -31,7 +31,7 @@ impl HostRows {
 }
 
 /// A leaf's sums as numbers.
-pub fn leaf_sums(encoding: &Encoding, gradient: i64, hessian: i64, count: i64) -> LeafSums {
+pub fn leaf_sums(encoding: &GradientQuantizer, gradient: i64, hessian: i64, count: i64) -> LeafSums {
     LeafSums { gradient: gradient as f64 / encoding.leaf_gradient, hessian: hessian as f64 / encoding.leaf_hessian, count: count as u64 }
 }
 
@@ -95,7 +95,7 @@ impl CudaBackend {
     }
 
     /// The sums of a tree's leaves, which all rows get as they walk it.
-    fn walk_rows(&mut self, loss: &dyn Loss, tree: &Tree, encoding: &Encoding) -> Result<Vec<LeafSums>> {
+    fn walk_rows(&mut self, loss: &dyn Loss, tree: &Tree, encoding: &GradientQuantizer) -> Result<Vec<LeafSums>> {
         let leaves = tree.leaves().len();
         let (questions, children, sets) = self.walk_of(tree);
         let by_set = !sets.is_empty();

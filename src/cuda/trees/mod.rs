@@ -33,7 +33,7 @@ mod speculative;
 use self::buffers::{Buffer, Kernels};
 use self::ctr_maker::CtrMaker;
 use self::feature_groups::{Group, Storage};
-use self::layouts::{Encoding, Feature, Item, Job, Level, Node, Plan, Summed, Total};
+use self::layouts::{Feature, GradientQuantizer, Item, Job, Level, Node, Plan, Summed, Total};
 use self::sparse_features::Candidates;
 use super::runtime::{Gpu, Queue};
 use bundles::Bundles;
@@ -43,7 +43,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use taiga_core::learners::boosting::steps::{Announced, Backend, GroupId, LeafSums, TrainingData};
 use taiga_core::losses::Loss;
-use taiga_core::parallel::thread_pool::Team;
+use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::{CodeSet, CodeSource, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::params::TreeParams;
@@ -106,7 +106,7 @@ pub struct CudaBackend {
     /// For leaves that are refitted from residuals.
     host: leaf_sums::HostRows,
     /// The tree that grows.
-    encoding: Option<Encoding>,
+    encoding: Option<GradientQuantizer>,
     output: usize,
     tree: u64,
     /// What the grower will ask for, where it can be told ahead, and what grew.
@@ -141,22 +141,22 @@ impl CudaBackend {
     /// is, and for too many rows; [`Error::Interrupted`].
     pub fn check(
         number: Option<u32>,
-        team: &Team,
+        pool: &ThreadPool,
         data: &TrainingData<'_>,
         most_nodes: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<()> {
         let queue = Queue::new(Gpu::get(number)?)?;
         match CudaBackend::check_on(&queue, data, most_nodes, &Storage::default()) {
-            Err(e) if e.is_device_memory() => CudaBackend::check_on(&queue, data, most_nodes, &CudaBackend::plan(team, data, interrupted)?),
+            Err(e) if e.is_device_memory() => CudaBackend::check_on(&queue, data, most_nodes, &CudaBackend::plan(pool, data, interrupted)?),
             checked => checked,
         }
     }
 
     /// How the features that a fit starts with are stored.
-    fn plan(team: &Team, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Storage<Candidates>> {
-        let bundles = Bundles::plan(team, data, interrupted)?;
-        let candidates = Candidates::probe(team, data, bundles.as_ref(), interrupted)?;
+    fn plan(pool: &ThreadPool, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Storage<Candidates>> {
+        let bundles = Bundles::plan(pool, data, interrupted)?;
+        let candidates = Candidates::probe(pool, data, bundles.as_ref(), interrupted)?;
         Ok(Storage { bundles, lists: candidates })
     }
 
@@ -179,14 +179,14 @@ impl CudaBackend {
     /// [`Error::Device`]; where they do not fit, before anything is allocated; [`Error::Interrupted`].
     pub fn new(
         number: Option<u32>,
-        team: &Team,
+        pool: &ThreadPool,
         data: TrainingData<'_>,
         most_nodes: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self> {
         let gpu = Gpu::get(number)?;
         let queue = Queue::new(gpu)?;
-        let planned = CudaBackend::plan(team, &data, interrupted)?;
+        let planned = CudaBackend::plan(pool, &data, interrupted)?;
         CudaBackend::check_on(&queue, &data, most_nodes, &planned)?;
         let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
         let (kernels, features) = (Kernels::new(gpu)?, data.features.len());
@@ -231,7 +231,7 @@ impl CudaBackend {
         })
     }
 
-    fn encoding(&self) -> Result<&Encoding> {
+    fn encoding(&self) -> Result<&GradientQuantizer> {
         self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
     }
 

@@ -2,7 +2,7 @@
 
 use super::buffers::{DIVIDE_THREADS, ROOT_THREADS, moving, queueing, root_fits, shared_bins};
 use super::feature_groups::State;
-use super::layouts::{Begin, Encoding, Entries, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
+use super::layouts::{Begin, Entries, GradientQuantizer, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::rows::root_shape;
 use super::{CudaBackend, RowData};
 use crate::runtime::Queue;
@@ -28,7 +28,7 @@ pub(crate) enum Plane {
 
 impl CudaBackend {
     /// The planes of the tree that grows, as in `cpu/trees/gradient_quantizer.rs`.
-    pub(crate) fn planes(&self, encoding: &Encoding) -> Vec<Plane> {
+    pub(crate) fn planes(&self, encoding: &GradientQuantizer) -> Vec<Plane> {
         let (wide, unit) = (encoding.wide != 0, encoding.unit != 0);
         let mut planes = match (wide, unit) {
             (false, _) => vec![Plane::Both],
@@ -135,7 +135,7 @@ impl CudaBackend {
     }
 
     /// How rows are counted in this tree, as kernels say it.
-    pub(crate) fn counted(&self, encoding: &Encoding) -> u32 {
+    pub(crate) fn counted(&self, encoding: &GradientQuantizer) -> u32 {
         match (self.count_rows, encoding.unit != 0) {
             (false, _) => 0,
             (true, false) => 1,

@@ -16,7 +16,7 @@ use super::buffers::{Buffer, root_fits};
 use super::evaluate_splits::Searcher;
 use super::grown::Grown;
 use super::layouts::{
-    Ahead, Begin, Encoding, Found, IN_ORDER, Item, LeafValues, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
+    Ahead, Begin, Found, GradientQuantizer, IN_ORDER, Item, LeafValues, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
 };
 use super::partition::Plane;
 use super::rows::{ENCODING_WORDS, RowData, encoding_of};
@@ -234,7 +234,7 @@ impl CudaBackend {
         let slots = 1 << (depth - 1);
         self.groups[group].clear_first(&self.queue, slots)?;
         // What the statistics will be, unless they are wide.
-        let planes = self.planes(&Encoding { unit: unit as u32, ..Encoding::default() });
+        let planes = self.planes(&GradientQuantizer { unit: unit as u32, ..GradientQuantizer::default() });
         let fused = !listed && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
         // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
         let alone = fused && planes.len() == 1 && self.groups[group].is_one_block();

@@ -1,7 +1,7 @@
 //! The rows of the table on the device: targets, weights, scores, draws, statistics.
 
 use super::buffers::{Buffer, Kernels};
-use super::layouts::{Draw as DrawTable, Encoding, Guess, Node, Rows};
+use super::layouts::{Draw as DrawTable, GradientQuantizer, Guess, Node, Rows};
 use crate::grid;
 use crate::launch;
 use crate::runtime::Queue;
@@ -18,7 +18,7 @@ const BATCH: usize = 1024;
 const BUCKETS: usize = 1 << 15;
 
 /// 64-bit words of an encoding.
-pub const ENCODING_WORDS: usize = size_of::<Encoding>() / 8;
+pub const ENCODING_WORDS: usize = size_of::<GradientQuantizer>() / 8;
 
 /// The rows.
 pub struct RowData {
@@ -328,13 +328,13 @@ impl RowData {
     }
 
     /// The encoding of the tree, when the device has found it.
-    pub fn read_encoding(&self, queue: &Queue) -> Result<Encoding> {
+    pub fn read_encoding(&self, queue: &Queue) -> Result<GradientQuantizer> {
         let words = self.log().read(queue, ENCODING_WORDS)?;
         Ok(encoding_of(&words))
     }
 
     /// An error where derivatives are no longer finite.
-    pub fn check_finite(encoding: &Encoding) -> Result<()> {
+    pub fn check_finite(encoding: &GradientQuantizer) -> Result<()> {
         let finite = |bits: u32| f32::from_bits(bits).is_finite();
         if finite(encoding.largest_gradient) && finite(encoding.largest_hessian) {
             return Ok(());
@@ -356,7 +356,7 @@ fn encode_blocks(queue: &Queue, rows: usize) -> u32 {
 }
 
 /// The encoding at the beginning of a log.
-pub fn encoding_of(words: &[u64]) -> Encoding {
+pub fn encoding_of(words: &[u64]) -> GradientQuantizer {
     assert!(words.len() >= ENCODING_WORDS);
     // SAFETY: as many words as an encoding has, of plain numbers.
     unsafe { std::ptr::read_unaligned(words.as_ptr().cast()) }

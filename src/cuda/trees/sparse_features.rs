@@ -22,7 +22,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::bundling;
 use taiga_core::learners::boosting::bundling::LEAST_SAVED;
 use taiga_core::learners::boosting::steps::TrainingData;
-use taiga_core::parallel::thread_pool::Team;
+use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::quantize::codes::{Quantizer, Scratch};
 
@@ -54,7 +54,7 @@ impl Candidates {
     /// # Errors
     /// [`Error::Interrupted`].
     pub fn probe(
-        team: &Team,
+        pool: &ThreadPool,
         data: &TrainingData<'_>,
         bundles: Option<&Bundles>,
         interrupted: &(dyn Fn() -> bool + Sync),
@@ -63,7 +63,7 @@ impl Candidates {
             return Ok(None);
         }
         let shares = |f: usize| bundles.is_some_and(|b| b.column(f).is_some());
-        let found = team.deal(data.features.len(), Scratch::default, |scratch, f| {
+        let found = pool.deal(data.features.len(), Scratch::default, |scratch, f| {
             let feature = &data.features[f];
             if feature.categories || feature.bins() < 2 || shares(f) || interrupted() {
                 return None;

@@ -4,7 +4,7 @@ use super::fallback::or_on_cpu;
 use super::{Chosen, Place};
 use taiga_core::error::Result;
 use taiga_core::learners::forest::codes::Code;
-use taiga_core::learners::forest::impurity::Kind;
+use taiga_core::learners::forest::impurity::Impurity;
 use taiga_core::learners::forest::steps::{ForestDevices, GrowTree, GrowerTask, Grown, Work};
 use taiga_cpu::forest::grow::Grower;
 
@@ -19,7 +19,7 @@ impl ForestDevices for Chosen<'_> {
         or_on_cpu(self.asked, &|chosen| (self.told)(chosen), on)
     }
 
-    fn grower<'a, K: Kind, C: Code>(&self, task: GrowerTask<'a, K, C>) -> impl GrowTree<K> + 'a {
+    fn grower<'a, K: Impurity, C: Code>(&self, task: GrowerTask<'a, K, C>) -> impl GrowTree<K> + 'a {
         Grower::new(task)
     }
 }

@@ -7,12 +7,12 @@ use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::problem::Problem;
 use taiga_core::learners::linear::steps::{LinearDevices, On, Task};
 use taiga_core::learners::linear::{LinearParams, Optimizer};
-use taiga_core::parallel::thread_pool::Team;
+use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_cpu::linear::batches::Batches;
 use taiga_cpu::linear::passes::Passes;
 
 impl LinearDevices for Chosen<'_> {
-    fn place(&self, problem: &Problem<'_>, params: &LinearParams, team: &Team) -> Result<Place> {
+    fn place(&self, problem: &Problem<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Place> {
         let entries = problem.csr.as_ref().map_or(0, |c| c.entries()) + problem.rows * (problem.dense.len() + 8);
         // An entry takes the CPU about 4 ns a pass of lbfgs, a score and a gradient, and 15 ns an epoch by batches (measured on
         // Zen 4 at 3.5 GHz, one thread); a GPU takes about 15 µs a batch, whatever its rows.
@@ -22,10 +22,10 @@ impl LinearDevices for Chosen<'_> {
         };
         let epoch = of_entry * entries as f64 * problem.outputs as f64;
         let batches = if fallback::takes_everything() { 0.0 } else { batches };
-        if self.asked == "auto" && epoch / (team.size() as f64) < 2.0 * batches {
+        if self.asked == "auto" && epoch / (pool.size() as f64) < 2.0 * batches {
             return Ok(Place::Cpu("cpu: batches are too small for a GPU".into()));
         }
-        self.choose(None, epoch * params.epochs() as f64, team.size())
+        self.choose(None, epoch * params.epochs() as f64, pool.size())
     }
 
     fn whole<R>(&self, place: &Place, task: &Task<'_, '_>, on: impl On<R>) -> Result<R> {

@@ -8,7 +8,7 @@ use super::{Chosen, Device, open};
 use taiga_core::dataset::Monitor;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::steps::{Backend, Extent, TrainingData, TreeDevices};
-use taiga_core::parallel::thread_pool::Team;
+use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_cpu::trees::CpuBackend;
 #[cfg(feature = "cuda")]
 use taiga_cuda::trees::CudaBackend;
@@ -24,7 +24,7 @@ impl TreeDevices for Chosen<'_> {
 
     fn with_steps(
         &self,
-        team: &Team,
+        pool: &ThreadPool,
         data: TrainingData<'_>,
         extent: Extent,
         monitor: &dyn Monitor,
@@ -33,7 +33,7 @@ impl TreeDevices for Chosen<'_> {
         let interrupted = || monitor.interrupted();
         let device = match open(self.asked)? {
             Device::Auto => {
-                let (device, why) = choose(team, &data, extent, &interrupted)?;
+                let (device, why) = choose(pool, &data, extent, &interrupted)?;
                 monitor.device(&why);
                 device
             }
@@ -44,12 +44,12 @@ impl TreeDevices for Chosen<'_> {
         };
         #[cfg(test)]
         if self.asked == "auto" && fallback::fake::is_there() {
-            return body(&mut fallback::fake::Failing(CpuBackend::new(team, data, &interrupted)?));
+            return body(&mut fallback::fake::Failing(CpuBackend::new(pool, data, &interrupted)?));
         }
         match device {
-            Device::Auto | Device::Cpu => body(&mut CpuBackend::new(team, data, &interrupted)?),
+            Device::Auto | Device::Cpu => body(&mut CpuBackend::new(pool, data, &interrupted)?),
             #[cfg(feature = "cuda")]
-            Device::Cuda(number) => body(&mut CudaBackend::new(number, team, data, extent.most_nodes, &interrupted)?),
+            Device::Cuda(number) => body(&mut CudaBackend::new(number, pool, data, extent.most_nodes, &interrupted)?),
             #[cfg(not(feature = "cuda"))]
             Device::Cuda(_) => Err(Error::parameter("device", NO_CUDA)),
         }
@@ -68,13 +68,13 @@ fn seconds(threads: usize, data: &TrainingData<'_>, extent: Extent) -> (f64, f64
 
 /// Chooses what `"auto"` stands for, and says why.
 #[cfg(feature = "cuda")]
-fn choose(team: &Team, data: &TrainingData<'_>, extent: Extent, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<(Device, String)> {
-    let (cpu, gpu) = seconds(team.size(), data, extent);
+fn choose(pool: &ThreadPool, data: &TrainingData<'_>, extent: Extent, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<(Device, String)> {
+    let (cpu, gpu) = seconds(pool.size(), data, extent);
     let times = format!("an estimated {cpu:.2} s there and {gpu:.2} s on a GPU");
     if cpu <= gpu && !fallback::takes_everything() {
         return Ok((Device::Cpu, format!("cpu: {times}")));
     }
-    Ok(match CudaBackend::check(None, team, data, extent.most_nodes, interrupted) {
+    Ok(match CudaBackend::check(None, pool, data, extent.most_nodes, interrupted) {
         Ok(()) => (Device::Cuda(None), format!("cuda: an estimated {gpu:.2} s there and {cpu:.2} s on the CPU")),
         Err(Error::Interrupted) => return Err(Error::Interrupted),
         Err(why) => (Device::Cpu, format!("cpu: {why}")),
@@ -82,6 +82,6 @@ fn choose(team: &Team, data: &TrainingData<'_>, extent: Extent, interrupted: &(d
 }
 
 #[cfg(not(feature = "cuda"))]
-fn choose(_: &Team, _: &TrainingData<'_>, _: Extent, _: &(dyn Fn() -> bool + Sync)) -> Result<(Device, String)> {
+fn choose(_: &ThreadPool, _: &TrainingData<'_>, _: Extent, _: &(dyn Fn() -> bool + Sync)) -> Result<(Device, String)> {
     Ok((Device::Cpu, format!("cpu: {NO_CUDA}")))
 }

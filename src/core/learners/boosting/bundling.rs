@@ -9,7 +9,7 @@ use super::layout::MAX_ROWS;
 use super::layout::{Home, Plan, Stored};
 use super::steps::TrainingData;
 use crate::error::{Error, Result};
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::CodeSource;
 use crate::quantize::codes::{Quantizer, Scratch};
 use crate::quantize::exceptions::Exceptions;
@@ -46,12 +46,12 @@ pub fn worthwhile(data: &TrainingData<'_>) -> bool {
 /// # Errors
 /// On an interrupt.
 pub fn plan(
-    team: &Team,
+    pool: &ThreadPool,
     data: &TrainingData<'_>,
     quantizers: &[Quantizer],
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<(Plan, Vec<Option<Exceptions>>)> {
-    let mut exceptions = find_exceptions(team, data, quantizers, interrupted)?;
+    let mut exceptions = find_exceptions(pool, data, quantizers, interrupted)?;
     let rows = data.target.len();
     let stored = |f: usize| {
         exceptions[f].as_ref().map(|e| {
@@ -78,14 +78,14 @@ pub fn plan(
 
 /// The exceptions of each feature that may be stored sparsely.
 fn find_exceptions(
-    team: &Team,
+    pool: &ThreadPool,
     data: &TrainingData<'_>,
     quantizers: &[Quantizer],
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<Option<Exceptions>>> {
     let rows = data.target.len();
     let most = (rows as f64 * BUNDLED_SHARE) as usize;
-    let found = team.deal(data.sources.len(), Scratch::default, |scratch, f| {
+    let found = pool.deal(data.sources.len(), Scratch::default, |scratch, f| {
         if data.features[f].categories || interrupted() {
             return None;
         }
@@ -286,7 +286,7 @@ mod tests {
         };
         assert!(worthwhile(&data));
         let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();
-        let (plan, found) = super::plan(&Team::new(1).unwrap(), &data, &quantizers, &|| false).unwrap();
+        let (plan, found) = super::plan(&ThreadPool::new(1).unwrap(), &data, &quantizers, &|| false).unwrap();
         assert!(plan.listed >= 20, "{}", plan.listed);
         assert!(plan.sparse.len() >= 60);
         assert!(plan.dense_features().all(|(f, _)| f >= 65) && plan.dense_features().count() == 5);

@@ -15,7 +15,7 @@ use crate::losses::LossKind;
 use crate::losses::loss;
 use crate::losses::resolve_loss;
 use crate::model::unasked;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 
 /// Fits a model without trees: for every row it predicts the start value, which is what the loss makes of the training
@@ -50,7 +50,7 @@ pub fn constant(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     params.validate()?;
     checks::check_columns(input)?;
     tree_params(input, params, &[])?;
-    Team::new(1)?.enter(|| constant_on(input, params))
+    ThreadPool::new(1)?.enter(|| constant_on(input, params))
 }
 
 fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {

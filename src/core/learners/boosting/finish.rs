@@ -1,7 +1,7 @@
 //! From trees that count features as the backend does to a model that stands by itself: only the
 //! borders, the categories and the statistics that splits use are kept.
 
-use super::derived::{DerivedFeatures, Origin};
+use super::categorical_features::{CategoricalFeatures, Origin};
 use super::model::{CtrTable, Derived};
 use crate::dataset::Input;
 use crate::encoding::ctr::{Ctr, CtrKind};
@@ -51,7 +51,7 @@ impl Used {
     }
 }
 
-fn question<'a>(from: &'a DerivedFeatures<'_>, split: &Split) -> Question<'a> {
+fn question<'a>(from: &'a CategoricalFeatures<'_>, split: &Split) -> Question<'a> {
     match &from.origins[split.feature as usize] {
         Origin::Column(column) => Question::Column(*column),
         Origin::OneHot { column, category } => Question::OneOf(*column, vec![*category]),
@@ -66,7 +66,7 @@ fn question<'a>(from: &'a DerivedFeatures<'_>, split: &Split) -> Question<'a> {
 }
 
 /// The statistics that a table's questions need sums for.
-fn sums_of(from: &DerivedFeatures<'_>, ctrs: impl Iterator<Item = usize>) -> Vec<Ctr> {
+fn sums_of(from: &CategoricalFeatures<'_>, ctrs: impl Iterator<Item = usize>) -> Vec<Ctr> {
     let mut sums: Vec<Ctr> = vec![];
     for ctr in ctrs.map(|ctr| from.ctr(ctr)) {
         if ctr.kind != CtrKind::Counter && !sums.iter().any(|s| s.same_sums(ctr)) {
@@ -77,7 +77,7 @@ fn sums_of(from: &DerivedFeatures<'_>, ctrs: impl Iterator<Item = usize>) -> Vec
 }
 
 /// Renumbers the splits of `trees` for the model.
-pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &DerivedFeatures<'_>) -> Questions {
+pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<'_>) -> Questions {
     let mut used: BTreeMap<Question<'_>, Used> = BTreeMap::new();
     for split in trees.iter().flat_map(|t| t.splits()) {
         let question = question(from, split);

@@ -1,7 +1,7 @@
 //! The boosting loop (Friedman, "Greedy function approximation", 2001; second-order as in Chen and
 //! Guestrin, "XGBoost", 2016).
 
-use super::derived::DerivedFeatures;
+use super::categorical_features::CategoricalFeatures;
 use super::finish::{Questions, finish};
 use super::model::Model;
 use super::needed;
@@ -26,7 +26,7 @@ use crate::losses::{LeafRule, Loss, loss};
 use crate::metrics::MetricKind;
 use crate::metrics::{metric, undefined};
 use crate::model::History;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
 use crate::tree::grow::{Begun, Grown, grow, is_plain};
@@ -42,8 +42,8 @@ use crate::tree::{Leaf, Tree};
 pub fn fit(input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
     params.validate()?;
     let rows = checks::check_table(input)?;
-    let team = Team::new(threads(params, rows, input.features.len()))?;
-    team.enter(|| fit_on(&team, input, params, devices, monitor))
+    let pool = ThreadPool::new(threads(params, rows, input.features.len()))?;
+    pool.enter(|| fit_on(&pool, input, params, devices, monitor))
 }
 
 /// As many threads as asked for, but no more than the table keeps busy.
@@ -52,7 +52,13 @@ fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
     asked.min(rows.saturating_mul(features.min(256)) / 32_768).max(1)
 }
 
-fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
+fn fit_on(
+    pool: &ThreadPool,
+    input: &Input<'_>,
+    params: &BoostingParams,
+    devices: &dyn TreeDevices,
+    monitor: &dyn Monitor,
+) -> Result<Model> {
     let interrupted = || monitor.interrupted();
     checks::check_classes(input)?;
     let kind = resolve_loss(params.loss, &input.target)?;
@@ -63,7 +69,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, devices: &dyn
     let raw_loss = loss(kind, &params.loss_params(), classes, 1.0)?;
     let outputs = raw_loss.outputs();
     let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.as_ref().map(Labels::len))?;
-    let reserved = needed::reserve(team, input, params, outputs, devices.stays_here())?;
+    let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
     let target = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
     checks::check_positive(&input.target, params.positive.as_ref())?;
     check_class_weight(params, classes > 0)?;
@@ -74,12 +80,12 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, devices: &dyn
         let table = counted.input();
         checks::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
         let rows = input.features[0].len() - input.held_out_rows();
-        return fit_on(team, &table, params, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
+        return fit_on(pool, &table, params, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
     }
     let (weight, weight_unit) = weights.map_or((None, 1.0), |w| (Some(w.values), w.unit));
-    let numeric = coded::code_features(input, &params.border_params(), team, &interrupted)?;
+    let numeric = coded::code_features(input, &params.border_params(), pool, &interrupted)?;
     let tree_params = tree_params(input, params, &numeric)?;
-    let (mut features, base) = DerivedFeatures::new(team, input, params, &target, numeric);
+    let (mut features, base) = CategoricalFeatures::new(pool, input, params, &target, numeric);
     features.constrain(&tree_params.interaction);
 
     let Start { start, unit, offset, factor, target: training_target, scores } =
@@ -117,7 +123,7 @@ fn fit_on(team: &Team, input: &Input<'_>, params: &BoostingParams, devices: &dyn
     let rounds = Rounds { params, tree_params: &tree_params, loss: loss.as_ref(), unit, held_out: held_out.as_ref(), monitor };
     let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.trees as usize * outputs };
     let mut fitted = None;
-    devices.with_steps(team, data, extent, monitor, &mut |backend| {
+    devices.with_steps(pool, data, extent, monitor, &mut |backend| {
         fitted = Some(rounds.run(backend, &mut features)?);
         Ok(())
     })?;
@@ -163,7 +169,7 @@ impl Rounds<'_> {
     /// Round after round: a tree for each output, their values added to the scores, the metric of
     /// the held-out rows; until all trees are grown or the metric no longer improves.
     /// With each tree the exponent of what its gains are in units of.
-    fn run(&self, backend: &mut dyn Backend, features: &mut DerivedFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
+    fn run(&self, backend: &mut dyn Backend, features: &mut CategoricalFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let (mut trees, mut gains) = (vec![], vec![]);
         let mut least_gains = vec![f64::INFINITY; outputs];
@@ -209,7 +215,7 @@ impl Rounds<'_> {
     fn tree(
         &self,
         backend: &mut dyn Backend,
-        features: &mut DerivedFeatures<'_>,
+        features: &mut CategoricalFeatures<'_>,
         number: u64,
         output: usize,
         least_gain: &mut f64,

@@ -1,9 +1,9 @@
 //! Gradient-boosted trees.
 
 pub mod bundling;
+mod categorical_features;
 mod constant;
 pub mod ctrs;
-mod derived;
 mod finish;
 mod fit;
 pub mod layout;

@@ -5,7 +5,7 @@ use crate::dataset::Input;
 use crate::error::Result;
 use crate::memory;
 use crate::memory::{Reservation, product, sum};
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 
 /// Sets of scores that a fit has: one for each permutation of the statistics of categories, where there are any.
 fn sets(input: &Input<'_>, params: &BoostingParams) -> u64 {
@@ -27,7 +27,7 @@ fn questions(input: &Input<'_>, params: &BoostingParams) -> u64 {
 
 /// Bytes of what stands at the same time, at the least: while targets and scores are made, and where the CPU is asked for,
 /// while its threads take their rows (`here`).
-fn bytes(team: &Team, input: &Input<'_>, params: &BoostingParams, outputs: u64, here: bool) -> u64 {
+fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: u64, here: bool) -> u64 {
     let rows = input.target.rows() as u64;
     let (sets, held_out) = (sets(input, params), input.held_out_rows() as u64);
     let any = input.features.iter().any(|f| f.categories().is_some());
@@ -41,7 +41,7 @@ fn bytes(team: &Team, input: &Input<'_>, params: &BoostingParams, outputs: u64, 
     let copied = if sets > 1 { 4 * outputs } else { 0 };
     let making = product(&[rows, sum(&[8 + 4 + weight, scores, copied, 8 * input.baseline.len() as u64])]);
     let sampled = params.border_sample.min(rows);
-    let borders = sum(&[product(&[rows, 8 + weight]), product(&[8, sampled, 1 + (team.size() as u64).min(input.features.len() as u64)])]);
+    let borders = sum(&[product(&[rows, 8 + weight]), product(&[8, sampled, 1 + (pool.size() as u64).min(input.features.len() as u64)])]);
     // Twice while they are dealt, the leaf under each score, and two lists of rows.
     let dealt = sum(&[2 * (4 + weight) + 8, product(&[2, scores]), scores / 2]);
     let dealing = if here { product(&[rows, dealt]) } else { 0 };
@@ -52,7 +52,7 @@ fn bytes(team: &Team, input: &Input<'_>, params: &BoostingParams, outputs: u64, 
 ///
 /// # Errors
 /// [`crate::Error::Memory`].
-pub fn reserve(team: &Team, input: &Input<'_>, params: &BoostingParams, outputs: usize, here: bool) -> Result<Reservation> {
+pub fn reserve(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: usize, here: bool) -> Result<Reservation> {
     let (rows, features, sets) = (input.target.rows(), input.features.len(), sets(input, params));
     let classes = if outputs > 1 { format!(" to {outputs} classes") } else { String::new() };
     let orders = if sets > 1 { format!(" under {sets} permutations") } else { String::new() };
@@ -63,7 +63,7 @@ pub fn reserve(team: &Team, input: &Input<'_>, params: &BoostingParams, outputs:
     };
     memory::reserve(
         &format!("a fit of {rows} rows and {features} features{classes}{orders}"),
-        bytes(team, input, params, outputs as u64, here),
+        bytes(pool, input, params, outputs as u64, here),
         less,
     )
 }

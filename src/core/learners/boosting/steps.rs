@@ -9,7 +9,7 @@ use super::params::RowSample;
 use crate::dataset::Monitor;
 use crate::error::{Error, Result};
 use crate::losses::Loss;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::Tree;
 use crate::tree::params::TreeParams;
@@ -165,7 +165,7 @@ pub trait TreeDevices: Sync {
     /// What the device and `body` report.
     fn with_steps(
         &self,
-        team: &Team,
+        pool: &ThreadPool,
         data: TrainingData<'_>,
         extent: Extent,
         monitor: &dyn Monitor,

@@ -1,8 +1,8 @@
 //! Fitting a forest.
 
 use super::codes::{Code, Meaning, Rank, View};
-use super::growing::{Part, borders_used};
-use super::impurity::{Classes, Kind, Logs, Numbers, Two};
+use super::growing::{GrowingTree, borders_used};
+use super::impurity::{Classes, Impurity, Logs, Numbers, Two};
 use super::oob;
 use super::oob::{Truth, Walker};
 use super::params::{Criterion, Splitter};
@@ -25,7 +25,7 @@ use crate::model::Feature;
 use crate::model::unasked;
 use crate::numerics::fixed::{factor, round64};
 use crate::numerics::reduce::weighted_mean;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -53,8 +53,8 @@ pub fn fit(input: &Input<'_>, params: &ForestParams, devices: &impl ForestDevice
     let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
     // No more threads than there is work for.
     let work = rows.saturating_mul(params.trees as usize) / 2048;
-    let team = Team::new(asked.min(work).max(1))?;
-    team.enter(|| fit_on(&team, input, &table, params, devices, monitor))
+    let pool = ThreadPool::new(asked.min(work).max(1))?;
+    pool.enter(|| fit_on(&pool, input, &table, params, devices, monitor))
 }
 
 /// What the criterion comes to for this target.
@@ -69,7 +69,7 @@ fn resolve_criterion(criterion: Criterion, classes: bool) -> Result<Criterion> {
 }
 
 fn fit_on(
-    team: &Team,
+    pool: &ThreadPool,
     input: &Input<'_>,
     table: &crate::dataset::Input<'_>,
     params: &ForestParams,
@@ -97,11 +97,11 @@ fn fit_on(
     let weight = row_weights(table, &params.class_weight)?;
     if let Some(rows) = rows_that_count(weight.as_ref().map(|w| &w.values[..])) {
         drop((target, weight));
-        return without_weightless(team, table, rows, params, devices, monitor);
+        return without_weightless(pool, table, rows, params, devices, monitor);
     }
     let (weight, weight_unit) = weight.map_or((None, 1.0), |w| (Some(w.values), w.unit));
     let interrupted = || monitor.interrupted();
-    let mut fit = Fit { team, input, params, criterion, devices, monitor, table, gain_unit: 1.0 };
+    let mut fit = Fit { pool, input, params, criterion, devices, monitor, table, gain_unit: 1.0 };
     let draws = params.bootstrap.draws(target.len()).unwrap_or(target.len());
     let (weights, fixed_unit) = weight.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
     let unit = fixed_unit * weight_unit;
@@ -139,7 +139,7 @@ fn reserve_rows(input: &Input<'_>) -> Result<()> {
 
 /// The forest of the rows `rows` of a table, which weigh something. Nothing is predicted out of bag for the others.
 fn without_weightless(
-    team: &Team,
+    pool: &ThreadPool,
     table: &crate::dataset::Input<'_>,
     rows: Vec<usize>,
     params: &ForestParams,
@@ -150,7 +150,7 @@ fn without_weightless(
     let own = counted.input();
     checks::check_rows(counted.rows.len(), None, &own.target_name)?;
     let input = Input::of_boosting(&own);
-    let mut forest = fit_on(team, &input, &own, params, devices, monitor)?;
+    let mut forest = fit_on(pool, &input, &own, params, devices, monitor)?;
     let all = table.features[0].len();
     for predictions in forest.oob.iter_mut().flat_map(|o| &mut o.predictions) {
         let own = std::mem::replace(predictions, vec![f64::NAN; all]);
@@ -198,7 +198,7 @@ pub fn constant(input: &Input<'_>, params: &ForestParams) -> Result<Forest> {
     params.validate()?;
     let table = input.as_boosting();
     checks::check_columns(&table)?;
-    Team::new(1)?.enter(|| constant_on(input, &table, params))
+    ThreadPool::new(1)?.enter(|| constant_on(input, &table, params))
 }
 
 fn constant_on(input: &Input<'_>, table: &crate::dataset::Input<'_>, params: &ForestParams) -> Result<Forest> {
@@ -302,7 +302,7 @@ fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, un
 
 /// What the steps of a fit share.
 struct Fit<'a, 'c, D> {
-    team: &'a Team,
+    pool: &'a ThreadPool,
     input: &'a Input<'c>,
     table: &'a crate::dataset::Input<'c>,
     params: &'a ForestParams,
@@ -322,11 +322,11 @@ struct Growing<'a, K, C, G> {
 }
 
 /// A tree, and the rise of its error for each feature that is shuffled, where that is measured.
-type Measured = (Part, Option<Vec<f64>>);
+type Measured = (GrowingTree, Option<Vec<f64>>);
 
 /// What the trees come to.
 struct Grown {
-    parts: Vec<Part>,
+    parts: Vec<GrowingTree>,
     permutation: Option<Vec<f64>>,
 }
 
@@ -338,7 +338,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         // About 2 ns a row, feature and level (measured on Zen 4 at 3.5 GHz).
         let levels = (rows.ilog2() + 1).min(self.params.depth.unwrap_or(u32::MAX));
         let seconds = 2e-9 * rows as f64 * drawn as f64 * levels as f64 * self.params.trees as f64;
-        let place = self.devices.place(refused, seconds, self.team.size())?;
+        let place = self.devices.place(refused, seconds, self.pool.size())?;
         self.monitor.device(place.why());
         Ok(place)
     }
@@ -352,7 +352,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
     }
 
     /// The forest.
-    fn run<K: Kind>(
+    fn run<K: Impurity>(
         &self,
         kind: &K,
         targets: Targets<'_>,
@@ -365,15 +365,15 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         let _reserved = self.reserve(self.table_bytes(growing, truth.outputs()))?;
         match self.params.splitter {
             Splitter::Histogram => {
-                let table = table::binned(self.team, self.table, &self.params.border_params(), interrupted)?;
+                let table = table::binned(self.pool, self.table, &self.params.border_params(), interrupted)?;
                 self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
             Splitter::Exact => {
-                let table = table::ranked::<u32>(self.team, self.table, self.params, interrupted)?;
+                let table = table::ranked::<u32>(self.pool, self.table, self.params, interrupted)?;
                 self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
             Splitter::Random => {
-                let table = table::ranked::<Rank>(self.team, self.table, self.params, interrupted)?;
+                let table = table::ranked::<Rank>(self.pool, self.table, self.params, interrupted)?;
                 self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
         }
@@ -386,20 +386,20 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         // By feature and by row; or ranks.
         let (code, ranking) = match self.params.splitter {
             Splitter::Histogram => (2, 0),
-            Splitter::Exact | Splitter::Random => (4, 16 * rows * features.min(self.team.size() as u64)),
+            Splitter::Exact | Splitter::Random => (4, 16 * rows * features.min(self.pool.size() as u64)),
         };
         let sums = if self.params.oob() { product(&[rows, 4 + 8 * outputs as u64]) } else { 0 };
         sum(&[product(&[code, rows, features]), ranking.max(sum(&[sums, growing]))])
     }
 
     /// Bytes of the rows of the trees that grow at the same time: how often each is drawn, and those that are, twice.
-    fn growing_bytes<K: Kind>(&self, kind: &K) -> u64 {
+    fn growing_bytes<K: Impurity>(&self, kind: &K) -> u64 {
         let rows = self.input.features[0].len();
         let weigh = (0..rows as u32).filter(|row| kind.entry(*row, 1).is_some()).count() as f64;
         // A little less than the share of the rows that is drawn.
         let drawn = self.params.bootstrap.draws(rows).map_or(1.0, |d| 0.95 * (1.0 - (-(d as f64) / rows as f64).exp()));
         let tree = 2 * rows as u64 + (2.0 * weigh * drawn) as u64 * size_of::<K::Entry>() as u64;
-        tree * (self.params.trees as u64).min(self.team.size() as u64)
+        tree * (self.params.trees as u64).min(self.pool.size() as u64)
     }
 
     /// Reserves `bytes` for a part of the fit.
@@ -407,7 +407,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
     /// # Errors
     /// [`Error::Memory`].
     fn reserve(&self, bytes: u64) -> Result<Reservation> {
-        let (rows, features, threads) = (self.input.features[0].len(), self.input.features.len(), self.team.size());
+        let (rows, features, threads) = (self.input.features[0].len(), self.input.features.len(), self.pool.size());
         let less = match self.params.splitter {
             Splitter::Histogram => "lower `n_threads`, or fit on fewer rows or features",
             Splitter::Exact | Splitter::Random => "use splitter=\"histogram\", lower `n_threads`, or fit on fewer rows or features",
@@ -424,14 +424,14 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         view: View<'_, C>,
         sums: Option<&mut oob::Sums>,
         interrupted: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Vec<Part>>> {
+    ) -> Result<Option<Vec<GrowingTree>>> {
         if matches!(place, Place::Cpu(_)) {
             return Ok(None);
         }
         let limits = self.limits(view.features.len(), matches!(self.input.target, Target::Classes { .. }));
         let oob = sums.as_ref().map(|s| s.units());
-        let (team, criterion, params) = (self.team, self.criterion, self.params);
-        let work = Work { team, view, targets, criterion, limits, params, oob, interrupted };
+        let (pool, criterion, params) = (self.pool, self.criterion, self.params);
+        let work = Work { pool, view, targets, criterion, limits, params, oob, interrupted };
         let grown = self.devices.grow(&place, &work)?;
         if let (Some(sums), Some(made)) = (sums, grown.as_ref().and_then(|grown| grown.sums.as_ref())) {
             sums.take(made);
@@ -456,7 +456,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn grow<K: Kind, C: Code>(
+    fn grow<K: Impurity, C: Code>(
         &self,
         kind: &K,
         targets: Targets<'_>,
@@ -474,7 +474,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         if asked_gpu && !predicted {
             drop(self.reserve(self.growing_bytes(kind))?);
         }
-        let ready: Vec<Mutex<Option<Part>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
+        let ready: Vec<Mutex<Option<GrowingTree>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
         let open = sums.as_ref().filter(|_| !predicted);
         let Grown { parts, permutation } = self.trees(kind, truth, view, &ready, open, interrupted)?;
         let oob = sums.map(|sums| sums.finish(truth));
@@ -514,12 +514,12 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
 
     /// Trees by all threads: each takes the next tree, and helps with the nodes of the last ones. Trees that are `ready`
     /// are only measured. `sums`: to which rows out of bag are to be added.
-    fn trees<K: Kind, C: Code>(
+    fn trees<K: Impurity, C: Code>(
         &self,
         kind: &K,
         truth: &Truth<'_>,
         view: View<'_, C>,
-        ready: &[Mutex<Option<Part>>],
+        ready: &[Mutex<Option<GrowingTree>>],
         sums: Option<&oob::Sums>,
         asked_to_stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Grown> {
@@ -532,11 +532,11 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
             stop.load(Ordering::Relaxed)
         };
         let limits = self.limits(view.features.len(), matches!(truth, Truth::Classes(..)));
-        let parallel = self.team.size() > 1;
+        let parallel = self.pool.size() > 1;
         let grower = self.devices.grower(GrowerTask { kind, view, limits, parallel, interrupted: &interrupted });
         let growing = Growing { grower: &grower, kind, view, interrupted: &interrupted };
         let (next, done) = (AtomicU32::new(0), Mutex::new(0));
-        let shares = self.team.each(|_| {
+        let shares = self.pool.each(|_| {
             let (mut mine, mut buffers) = (vec![], (vec![], vec![]));
             loop {
                 let tree = next.fetch_add(1, Ordering::Relaxed);
@@ -552,7 +552,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         });
         let mut grown: Vec<(u32, Measured)> = shares.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         grown.sort_unstable_by_key(|g| g.0);
-        let (parts, measured): (Vec<Part>, Vec<Option<Vec<f64>>>) = grown.into_iter().map(|g| g.1).unzip();
+        let (parts, measured): (Vec<GrowingTree>, Vec<Option<Vec<f64>>>) = grown.into_iter().map(|g| g.1).unzip();
         let permutation = params.permutation_importance.then(|| {
             let known: Vec<&Vec<f64>> = measured.iter().flatten().collect();
             let mean = |f: usize| known.iter().map(|m| m[f]).sum::<f64>() / known.len().max(1) as f64;
@@ -562,13 +562,13 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
     }
 
     /// One tree, and the rise of its error for each feature that is shuffled.
-    fn tree<K: Kind, C: Code>(
+    fn tree<K: Impurity, C: Code>(
         &self,
         growing: &Growing<'_, K, C, impl GrowTree<K>>,
         truth: &Truth<'_>,
         sums: Option<&oob::Sums>,
         tree: u32,
-        ready: Option<Part>,
+        ready: Option<GrowingTree>,
         buffers: &mut (Vec<K::Entry>, Vec<K::Entry>),
     ) -> Result<Measured> {
         let (params, n) = (self.params, growing.view.stride);
@@ -608,7 +608,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
 }
 
 /// Which features splits ask about.
-fn asked(parts: &[Part], features: usize) -> Vec<bool> {
+fn asked(parts: &[GrowingTree], features: usize) -> Vec<bool> {
     let mut asked = vec![false; features];
     parts.iter().flat_map(|p| &p.nodes).for_each(|n| asked[n.feature as usize] = true);
     asked

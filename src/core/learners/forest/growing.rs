@@ -30,7 +30,7 @@ pub struct RawNode {
 
 /// Nodes in preorder and leaves from left to right.
 #[derive(Clone, Debug, Default)]
-pub struct Part {
+pub struct GrowingTree {
     pub nodes: Vec<RawNode>,
     pub sets: Vec<CodeSet>,
     /// See [`Tree`].
@@ -50,7 +50,7 @@ pub fn root_key(seed: u64, tree: u32) -> Random {
 /// Fewer sums are not worth asking about.
 const LARGE: usize = 1 << 17;
 
-impl Part {
+impl GrowingTree {
     /// Hangs a node or leaf into its place.
     fn hang(&mut self, place: Place, child: Child) {
         if let Some((parent, side)) = place {
@@ -93,7 +93,7 @@ impl Part {
     }
 
     /// Hangs another part behind what there is.
-    pub fn append(&mut self, place: Place, other: Part) {
+    pub fn append(&mut self, place: Place, other: GrowingTree) {
         let (nodes, leaves, sets) = (self.nodes.len() as u32, self.counts.len() as u32, self.sets.len() as u32);
         let moved = |child| match child {
             Child::Node(i) => Child::Node(i + nodes),
@@ -129,7 +129,7 @@ impl Part {
 }
 
 /// The finite borders of the splits on each feature, ascending.
-pub fn borders_used(parts: &[Part], features: usize) -> Vec<Vec<f64>> {
+pub fn borders_used(parts: &[GrowingTree], features: usize) -> Vec<Vec<f64>> {
     let mut borders = vec![vec![]; features];
     for n in parts.iter().flat_map(|p| &p.nodes).filter(|n| n.set.is_none() && n.border < f64::INFINITY) {
         borders[n.feature as usize].push(n.border);

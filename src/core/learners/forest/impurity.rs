@@ -1,4 +1,4 @@
-//! What is summed over rows, and what sums are worth: one [`Kind`] for each kind of target.
+//! What is summed over rows, and what sums are worth: one [`Impurity`] for each kind of target.
 //!
 //! All sums are integers, so no order of summation changes them. A split's score is f64 by one
 //! formula from them. With `n` the weight of a node, `c` the sums of its classes (or its one sum of
@@ -10,11 +10,11 @@
 //!
 //! of which the right side needs one division, and is nothing where nothing is gained.
 
-use super::growing::Part;
+use super::growing::GrowingTree;
 use crate::numerics::math::ln64;
 
 /// Statistics of rows and a criterion.
-pub trait Kind: Sync {
+pub trait Impurity: Sync {
     /// A row of a node: its number, and what it adds.
     type Entry: Copy + Send + Sync;
     /// Sums of the rows with one code, in one lane.
@@ -50,7 +50,7 @@ pub trait Kind: Sync {
     /// Whether all targets of a node are the same.
     fn is_pure(&self, rows: &[Self::Entry], total: &Self::Side) -> bool;
     /// Adds a leaf.
-    fn leaf(&self, total: &Self::Side, out: &mut Part);
+    fn leaf(&self, total: &Self::Side, out: &mut GrowingTree);
 
     /// How many ways there are to put categories in order.
     fn orders(&self) -> usize;
@@ -100,7 +100,7 @@ fn halves(packed: u64) -> (u64, u64) {
     (packed >> 32, packed & 0xffff_ffff)
 }
 
-impl Kind for Two<'_> {
+impl Impurity for Two<'_> {
     type Entry = TwoEntry;
     type Bin = u64;
     type Side = u64;
@@ -180,7 +180,7 @@ impl Kind for Two<'_> {
         let (n, ones) = halves(*total);
         ones == 0 || ones == n
     }
-    fn leaf(&self, total: &u64, out: &mut Part) {
+    fn leaf(&self, total: &u64, out: &mut GrowingTree) {
         let (n, ones) = halves(*total);
         out.counts.push(n as u32);
         out.sums.extend([n - ones, ones]);
@@ -230,7 +230,7 @@ impl ClassSide {
     }
 }
 
-impl Kind for Classes<'_> {
+impl Impurity for Classes<'_> {
     type Entry = ClassEntry;
     type Bin = Weighed;
     type Side = ClassSide;
@@ -312,7 +312,7 @@ impl Kind for Classes<'_> {
     fn is_pure(&self, _: &[ClassEntry], total: &ClassSide) -> bool {
         total.weights.contains(&total.all.weight)
     }
-    fn leaf(&self, total: &ClassSide, out: &mut Part) {
+    fn leaf(&self, total: &ClassSide, out: &mut GrowingTree) {
         out.counts.push(total.all.count as u32);
         out.sums.extend(&total.weights);
     }
@@ -376,7 +376,7 @@ impl Numbers {
     }
 }
 
-impl Kind for Numbers {
+impl Impurity for Numbers {
     type Entry = NumberEntry;
     type Bin = NumberSums;
     type Side = NumberSums;
@@ -454,7 +454,7 @@ impl Kind for Numbers {
     fn is_pure(&self, rows: &[NumberEntry], _: &NumberSums) -> bool {
         rows.iter().all(|e| e.level == rows[0].level)
     }
-    fn leaf(&self, total: &NumberSums, out: &mut Part) {
+    fn leaf(&self, total: &NumberSums, out: &mut GrowingTree) {
         out.counts.push(total.count as u32);
         out.sums.push(total.weight);
         out.means.push(self.centre + total.sum as f64 / total.weight as f64 * self.unit);

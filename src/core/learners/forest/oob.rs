@@ -1,7 +1,7 @@
 //! What trees say of the rows that they were not grown on.
 
 use super::codes::{Code, View};
-use super::growing::Part;
+use super::growing::GrowingTree;
 use super::model::OutOfBag;
 use super::steps::{OutOfBagScale, OutOfBagSums};
 use crate::error::Result;
@@ -45,7 +45,7 @@ const LOWER: u32 = (1 << 30) - 1;
 pub type Swapped<'a> = Option<(usize, &'a [u32])>;
 
 impl<'a, C: Code> Walker<'a, C> {
-    pub fn new(view: &'a View<'a, C>, part: &'a Part) -> Self {
+    pub fn new(view: &'a View<'a, C>, part: &'a GrowingTree) -> Self {
         let nodes = part.nodes.len() as u32;
         let state = |child| match child {
             Child::Node(i) => i,
@@ -148,7 +148,7 @@ impl Sums {
     }
 
     /// What a leaf adds.
-    fn value(&self, part: &Part, leaf: usize, output: usize) -> i64 {
+    fn value(&self, part: &GrowingTree, leaf: usize, output: usize) -> i64 {
         let value = match part.means.get(leaf) {
             Some(mean) => mean - self.centre,
             None => {
@@ -163,7 +163,7 @@ impl Sums {
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
-    pub fn check_memory(&self, part: &Part) -> Result<()> {
+    pub fn check_memory(&self, part: &GrowingTree) -> Result<()> {
         let (leaves, outputs) = (part.counts.len(), self.outputs);
         let what = format!("the values of {leaves} leaves to {outputs} classes");
         memory::check(&what, memory::product(&[8, leaves as u64, outputs as u64]), "limit `leaves` or `depth`, or use oob=False")
@@ -171,7 +171,7 @@ impl Sums {
 
     /// Adds what a tree says of `rows`, ascending. Trees start at different blocks, not to wait for
     /// each other.
-    pub fn add<C: Code>(&self, walker: &Walker<'_, C>, part: &Part, rows: &[u32], tree: u32) {
+    pub fn add<C: Code>(&self, walker: &Walker<'_, C>, part: &GrowingTree, rows: &[u32], tree: u32) {
         let outputs = self.outputs;
         let values: Vec<i64> = (0..part.counts.len() * outputs).map(|i| self.value(part, i / outputs, i % outputs)).collect();
         let mut leaves = vec![];
@@ -240,7 +240,7 @@ fn score(truth: &Truth<'_>, predictions: &[Vec<f64>], known: &[usize]) -> (f64, 
 /// drop of the accuracy, or the rise of the mean squared error (Breiman, 2001). None without rows.
 pub fn permutation<C: Code>(
     walker: &Walker<'_, C>,
-    part: &Part,
+    part: &GrowingTree,
     rows: &[u32],
     truth: &Truth<'_>,
     (seed, tree): (u64, u32),

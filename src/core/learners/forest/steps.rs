@@ -1,18 +1,18 @@
 //! What a device does for a forest, and where it may grow.
 
 use super::codes::{Code, View};
-use super::growing::Part;
-use super::impurity::Kind;
+use super::growing::GrowingTree;
+use super::impurity::Impurity;
 use super::impurity::{Classes, Numbers, Two};
 use super::params::{Criterion, ForestParams};
 use crate::device::Place;
 use crate::error::Result;
 use crate::learners::forest::params::Splitter;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 
 /// What a forest is grown from, where a device other than the CPU may do it.
 pub struct Work<'a, C> {
-    pub team: &'a Team,
+    pub pool: &'a ThreadPool,
     pub view: View<'a, C>,
     pub targets: Targets<'a>,
     /// Never [`Criterion::Auto`].
@@ -47,7 +47,7 @@ pub struct OutOfBagSums {
 
 /// What a device has grown.
 pub struct Grown {
-    pub parts: Vec<Part>,
+    pub parts: Vec<GrowingTree>,
     /// Where they were wanted.
     pub sums: Option<OutOfBagSums>,
 }
@@ -78,11 +78,11 @@ pub trait ForestDevices: Sync {
     fn grow<C: Code>(&self, place: &Place, work: &Work<'_, C>) -> Result<Option<Grown>>;
 
     /// Makes what grows one tree after the other on this process's threads.
-    fn grower<'a, K: Kind, C: Code>(&self, task: GrowerTask<'a, K, C>) -> impl GrowTree<K> + 'a;
+    fn grower<'a, K: Impurity, C: Code>(&self, task: GrowerTask<'a, K, C>) -> impl GrowTree<K> + 'a;
 }
 
 /// What trees are grown from on this process's threads.
-pub struct GrowerTask<'a, K: Kind, C: Code> {
+pub struct GrowerTask<'a, K: Impurity, C: Code> {
     pub kind: &'a K,
     pub view: View<'a, C>,
     pub limits: Limits,
@@ -92,12 +92,12 @@ pub struct GrowerTask<'a, K: Kind, C: Code> {
 }
 
 /// Grows trees by all threads, each thread one of its own.
-pub trait GrowTree<K: Kind>: Sync {
+pub trait GrowTree<K: Impurity>: Sync {
     /// Grows the tree whose choices are keyed by `seed` and `tree`, on rows that count `counts` times each. `buffers`: memory to use again.
     ///
     /// # Errors
     /// [`crate::Error::Memory`] and [`crate::Error::Interrupted`].
-    fn grow(&self, counts: &[u16], seed: u64, tree: u32, buffers: &mut (Vec<K::Entry>, Vec<K::Entry>)) -> Result<Part>;
+    fn grow(&self, counts: &[u16], seed: u64, tree: u32, buffers: &mut (Vec<K::Entry>, Vec<K::Entry>)) -> Result<GrowingTree>;
 }
 
 impl Targets<'_> {

@@ -8,7 +8,7 @@ use crate::dataset::Input;
 use crate::dataset::coded::code_features;
 use crate::error::{Error, Result};
 use crate::pages;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::borders::BorderParams;
 use crate::quantize::codes::{Quantizer, Scratch};
 use crate::quantize::sort::{Key, is_narrow};
@@ -31,7 +31,7 @@ const PIECE: usize = 1 << 14;
 
 /// Calls `make(feature, its codes)` for every feature, by all threads; what it gives, in order.
 fn by_feature<C: Code, R: Send>(
-    team: &Team,
+    pool: &ThreadPool,
     features: usize,
     rows: usize,
     interrupted: &(dyn Fn() -> bool + Sync),
@@ -39,7 +39,7 @@ fn by_feature<C: Code, R: Send>(
 ) -> Result<(Vec<R>, Vec<C>)> {
     let mut codes = pages::try_filled("the codes of a forest", C::default(), features * rows)?;
     let shares: Vec<Mutex<&mut [C]>> = codes.chunks_mut(rows).map(Mutex::new).collect();
-    let made = team.deal(
+    let made = pool.deal(
         features,
         || (),
         |_, f| {
@@ -54,13 +54,13 @@ fn by_feature<C: Code, R: Send>(
 }
 
 /// Codes by borders, and by categories.
-pub fn binned(team: &Team, input: &Input<'_>, params: &BorderParams, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Table<u8>> {
+pub fn binned(pool: &ThreadPool, input: &Input<'_>, params: &BorderParams, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Table<u8>> {
     let mut borders: Vec<Option<(Vec<f64>, bool)>> = vec![None; input.features.len()];
-    for (f, coded) in code_features(input, params, team, interrupted)? {
+    for (f, coded) in code_features(input, params, pool, interrupted)? {
         borders[f as usize] = Some((coded.borders, coded.missing_bin));
     }
     let rows = input.features[0].len();
-    let (features, codes) = by_feature(team, input.features.len(), rows, interrupted, |f, codes: &mut [u8]| {
+    let (features, codes) = by_feature(pool, input.features.len(), rows, interrupted, |f, codes: &mut [u8]| {
         let column = &input.features[f];
         if *column.dtype() == FeatureType::Categorical {
             let categories = frequent(column, codes)?;
@@ -75,16 +75,16 @@ pub fn binned(team: &Team, input: &Input<'_>, params: &BorderParams, interrupted
         }
         Ok(Coded { meaning: Meaning::Bins(borders), first: missing_bin as usize })
     })?;
-    let by_row = transposed(team, &codes, features.len(), rows)?;
+    let by_row = transposed(pool, &codes, features.len(), rows)?;
     Ok(Table { features, codes, by_row })
 }
 
 /// Codes row after row, from those feature after feature.
-fn transposed(team: &Team, codes: &[u8], features: usize, rows: usize) -> Result<Vec<u8>> {
+fn transposed(pool: &ThreadPool, codes: &[u8], features: usize, rows: usize) -> Result<Vec<u8>> {
     const BLOCK: usize = 1 << 12;
     let mut by_row = pages::try_zeroed("the codes of a forest", codes.len())?;
     let shares: Vec<Mutex<&mut [u8]>> = by_row.chunks_mut(BLOCK * features).map(Mutex::new).collect();
-    team.deal(
+    pool.deal(
         shares.len(),
         || (),
         |_, b| {
@@ -128,7 +128,12 @@ fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
 ///
 /// # Errors
 /// For categorical columns, which have no order.
-pub fn ranked<C: Code>(team: &Team, input: &Input<'_>, params: &ForestParams, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Table<C>> {
+pub fn ranked<C: Code>(
+    pool: &ThreadPool,
+    input: &Input<'_>,
+    params: &ForestParams,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<Table<C>> {
     let categorical = |c: &&Column<'_>| *c.dtype() == FeatureType::Categorical;
     if let Some(column) = input.features.iter().find(categorical) {
         let splitter = if params.splitter == Splitter::Exact { "exact" } else { "random" };
@@ -138,7 +143,7 @@ pub fn ranked<C: Code>(team: &Team, input: &Input<'_>, params: &ForestParams, in
         ));
     }
     let rows = input.features[0].len();
-    let (features, codes) = by_feature(team, input.features.len(), rows, interrupted, |f, codes: &mut [C]| {
+    let (features, codes) = by_feature(pool, input.features.len(), rows, interrupted, |f, codes: &mut [C]| {
         let values = ranks(&input.features[f].to_f64(), codes);
         Ok(Coded { meaning: Meaning::Values(values), first: 1 })
     })?;

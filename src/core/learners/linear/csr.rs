@@ -9,7 +9,7 @@ use crate::memory;
 use crate::memory::Reservation;
 use crate::pages;
 use crate::pages::Zero;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -110,7 +110,7 @@ impl<'a> Csr<'a> {
     ///
     /// # Errors
     /// For everything that [`SparseRows`] calls an error, but for numbers beyond a limit.
-    pub fn new(sparse: &SparseRows<'a>, hash_bits: Option<u32>, team: &Team) -> Result<Csr<'a>> {
+    pub fn new(sparse: &SparseRows<'a>, hash_bits: Option<u32>, pool: &ThreadPool) -> Result<Csr<'a>> {
         let (features, values) = (&sparse.features, sparse.values.as_ref());
         if let Some(v) = values
             && v.len() != features.len()
@@ -133,7 +133,7 @@ impl<'a> Csr<'a> {
                 let mut part = Part { chunk: *chunk, rows: rest.clone() };
                 let beside = of_values.as_mut().and_then(|parts| take(parts, &mut part.rows));
                 rest.start = part.rows.end;
-                let reader = Reader { features, values, first: csr.rows(), team };
+                let reader = Reader { features, values, first: csr.rows(), pool };
                 csr.push(reader.piece(&part, beside.as_ref(), hash_bits)?);
             }
         }
@@ -305,7 +305,7 @@ struct Reader<'r, 'a> {
     values: Option<&'r ListColumn<'a>>,
     /// The row that the piece starts with.
     first: usize,
-    team: &'r Team,
+    pool: &'r ThreadPool,
 }
 
 impl<'a> Reader<'_, 'a> {
@@ -376,7 +376,7 @@ impl<'a> Reader<'_, 'a> {
     /// `make(i)` for `0..len`.
     fn fill<T: Zero + Send>(&self, len: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let mut out = pages::zeroed(len);
-        each(self.team, &mut out, BLOCK, |b, block| block.iter_mut().enumerate().for_each(|(i, o)| *o = make(b * BLOCK + i)));
+        each(self.pool, &mut out, BLOCK, |b, block| block.iter_mut().enumerate().for_each(|(i, o)| *o = make(b * BLOCK + i)));
         out
     }
 
@@ -429,7 +429,7 @@ impl<'a> Reader<'_, 'a> {
         u64: TryFrom<T>,
     {
         let blocks: Vec<Mutex<&mut [u32]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
-        let ends = self.team.deal(
+        let ends = self.pool.deal(
             items.len().div_ceil(BLOCK),
             || (),
             |_, b| {
@@ -463,7 +463,7 @@ impl<'a> Reader<'_, 'a> {
             let column = self.column(chunk);
             let mut out = pages::filled(0.0f32, all.len());
             let blocks: Vec<Mutex<&mut [f32]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
-            self.team.deal(
+            self.pool.deal(
                 blocks.len(),
                 || vec![0.0; BLOCK],
                 |wide, b| {
@@ -477,7 +477,7 @@ impl<'a> Reader<'_, 'a> {
             drop(blocks);
             Cow::Owned(out)
         };
-        let bad = self.team.deal(
+        let bad = self.pool.deal(
             amounts.len().div_ceil(BLOCK),
             || (),
             |_, b| !amounts[b * BLOCK..amounts.len().min((b + 1) * BLOCK)].iter().fold(true, |ok, x| ok & x.is_finite()),

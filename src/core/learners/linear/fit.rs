@@ -18,7 +18,7 @@ use crate::losses::LossKind;
 use crate::losses::loss;
 use crate::metrics::check_measured;
 use crate::objective::LossParams;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 
 /// Fits a sparse logistic regression to a table with the steps of one of `devices`.
@@ -29,8 +29,8 @@ use crate::provenance::Provenance;
 pub fn fit(input: &Input<'_>, params: &LinearParams, devices: &impl LinearDevices, monitor: &dyn Monitor) -> Result<LinearModel> {
     params.validate()?;
     let rows = check_table(input)?;
-    let team = Team::new(threads(params, rows))?;
-    team.enter(|| fit_on(&team, input, params, devices, monitor))
+    let pool = ThreadPool::new(threads(params, rows))?;
+    pool.enter(|| fit_on(&pool, input, params, devices, monitor))
 }
 
 /// As many threads as asked for, but no more than the rows keep busy.
@@ -40,33 +40,33 @@ fn threads(params: &LinearParams, rows: usize) -> usize {
 }
 
 fn fit_on(
-    team: &Team,
+    pool: &ThreadPool,
     input: &Input<'_>,
     params: &LinearParams,
     devices: &impl LinearDevices,
     monitor: &dyn Monitor,
 ) -> Result<LinearModel> {
-    let (problem, columns) = problem(input, params, team)?;
+    let (problem, columns) = problem(input, params, pool)?;
     if let Some(rows) = rows_that_count(problem.all_weights.as_deref()) {
         drop(problem);
         let counted = CountedLists::new(input, rows)?;
         let table = counted.input();
         checks::check_rows(table.target.rows(), table.held_out, &table.target_name)?;
-        let model = fit_on(team, &table, params, devices, monitor)?;
+        let model = fit_on(pool, &table, params, devices, monitor)?;
         return Ok(LinearModel { rows: training_rows(input) as u64, ..model });
     }
     let mut watch = Watch::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
     if monitor.interrupted() {
         return Err(Error::Interrupted);
     }
-    let place = devices.place(&problem, params, team)?;
-    let needed = Needed::new(&problem, params, team, input.held_out.is_some());
+    let place = devices.place(&problem, params, pool)?;
+    let needed = Needed::new(&problem, params, pool, input.held_out.is_some());
     let reserved = needed.reserve(matches!(place, Place::Cpu(_)))?;
-    let task = Task::new(&problem, team, monitor);
+    let task = Task::new(&problem, pool, monitor);
     let mut fitted = match params.optimizer {
         Optimizer::Lbfgs => {
             let (iterations, tolerance) = (params.epochs(), params.tolerance());
-            let search = Lbfgs { problem: &problem, team, iterations, tolerance, watch: &mut watch };
+            let search = Lbfgs { problem: &problem, pool, iterations, tolerance, watch: &mut watch };
             devices.whole(&place, &task, search)?
         }
         Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => {
@@ -139,18 +139,18 @@ fn recorded(params: &LinearParams) -> LinearParams {
 pub fn constant(input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
     params.validate()?;
     check_columns(input)?;
-    let team = Team::new(1)?;
-    team.enter(|| constant_on(&team, input, params))
+    let pool = ThreadPool::new(1)?;
+    pool.enter(|| constant_on(&pool, input, params))
 }
 
-fn constant_on(team: &Team, input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
+fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
     let table = as_boosting(input);
     let training = Training::new(&table)?;
     let own = training.input(&table);
     checks::check_positive(&input.target, params.positive.as_ref())?;
     let Target::Classes { codes, labels } = &own.target else { return Err(Error::Data("a target of classes is needed".into())) };
     // What is wrong with the features is so for a constant too.
-    let features = features(input, params, team)?;
+    let features = features(input, params, pool)?;
     if input.held_out.is_none() {
         check_measured(params.early_stopping, params.metric)?;
     }

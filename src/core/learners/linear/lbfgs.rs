@@ -17,7 +17,7 @@ use super::vectors::{lanes, map, sum};
 use crate::error::{Error, Result};
 use crate::numerics::reduce::sum as serial_sum;
 use crate::pages;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use std::collections::VecDeque;
 
 /// Pairs of steps and gradient changes that are remembered.
@@ -52,7 +52,7 @@ struct Point<R> {
 struct Search<'s, 'p, B: LinearBackend> {
     backend: &'s B,
     problem: &'s Problem<'p>,
-    team: &'s Team,
+    pool: &'s ThreadPool,
     pairs: VecDeque<Pair>,
     residuals: B::Rows,
     /// One over each coefficient's curvature.
@@ -62,7 +62,7 @@ struct Search<'s, 'p, B: LinearBackend> {
 /// A search to be made on some device: for at most `iterations`, until the gradient is `tolerance` of what it was.
 pub(super) struct Lbfgs<'s, 'p, 'w> {
     pub problem: &'s Problem<'p>,
-    pub team: &'s Team,
+    pub pool: &'s ThreadPool,
     pub iterations: u32,
     pub tolerance: f64,
     pub watch: &'s mut Watch<'w>,
@@ -76,16 +76,16 @@ impl On<Fitted> for Lbfgs<'_, '_, '_> {
 
 /// Lowers the objective.
 fn lbfgs<B: LinearBackend>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
-    let Lbfgs { problem: p, team, iterations, tolerance, watch } = task;
+    let Lbfgs { problem: p, pool, iterations, tolerance, watch } = task;
     let residuals = backend.rows(&vec![0.0; p.outputs])?;
-    let mut search = Search { backend, problem: p, team, pairs: VecDeque::new(), residuals, inverse: vec![] };
+    let mut search = Search { backend, problem: p, pool, pairs: VecDeque::new(), residuals, inverse: vec![] };
     let mut at = search.start()?;
     let (mut first, mut done, mut converged) = (0.0, 0, false);
     let mut steepest = vec![0.0; if p.l1 > 0.0 { p.len() } else { 0 }];
     while done < iterations {
         search.subgradient(&at, &mut steepest);
         let gradient = if p.l1 > 0.0 { &steepest } else { &at.gradient };
-        let length = libm::sqrt(sum(team, gradient.len(), |i| gradient[i] * gradient[i] * search.inverse[i] as f64));
+        let length = libm::sqrt(sum(pool, gradient.len(), |i| gradient[i] * gradient[i] * search.inverse[i] as f64));
         if !length.is_finite() {
             return Err(Error::Data("the gradient is no longer finite: scale the values, or raise `l2`".into()).of_values());
         }
@@ -141,9 +141,9 @@ impl<B: LinearBackend> Search<'_, '_, B> {
         let p = self.problem;
         let found = self.backend.residuals(&at.scores, &mut self.residuals)?;
         let (c, penalised) = (&at.vector, p.intercepts());
-        let team = self.team;
-        let squares = if p.l2 > 0.0 { sum(team, penalised, |i| c[i] * c[i]) } else { 0.0 };
-        let sizes = if p.l1 > 0.0 { sum(team, penalised, |i| c[i].abs()) } else { 0.0 };
+        let pool = self.pool;
+        let squares = if p.l2 > 0.0 { sum(pool, penalised, |i| c[i] * c[i]) } else { 0.0 };
+        let sizes = if p.l1 > 0.0 { sum(pool, penalised, |i| c[i].abs()) } else { 0.0 };
         at.objective = found.loss / p.total_weight + 0.5 * p.l2 * squares + p.l1 * sizes;
         Ok(found.largest)
     }
@@ -154,7 +154,7 @@ impl<B: LinearBackend> Search<'_, '_, B> {
         at.gradient.resize(p.len(), 0.0);
         self.backend.gradient(&self.residuals, largest, &mut at.gradient)?;
         let (c, penalised) = (&at.vector, p.intercepts());
-        map(self.team, &mut at.gradient, |range, g| {
+        map(self.pool, &mut at.gradient, |range, g| {
             for (g, i) in g.iter_mut().zip(range) {
                 *g = *g / p.total_weight + if i < penalised { p.l2 * c[i] } else { 0.0 };
             }
@@ -167,7 +167,7 @@ impl<B: LinearBackend> Search<'_, '_, B> {
     fn subgradient(&self, at: &Point<B::Rows>, out: &mut [f64]) {
         let p = self.problem;
         let (c, gradient, penalised) = (&at.vector, &at.gradient, p.intercepts());
-        map(self.team, out, |range, out| {
+        map(self.pool, out, |range, out| {
             for (o, i) in out.iter_mut().zip(range) {
                 let (g, l1) = (gradient[i], if i < penalised { p.l1 } else { 0.0 });
                 *o = match c[i] {
@@ -184,11 +184,11 @@ impl<B: LinearBackend> Search<'_, '_, B> {
 
     /// The direction that the pairs (and the diagonal) make of a gradient: minus the inverse Hessian that they stand for, times the gradient.
     fn direction(&self, gradient: &[f64]) -> Vec<f64> {
-        let team = self.team;
+        let pool = self.pool;
         let mut q: Vec<f64> = pages::filled(0.0, gradient.len());
         let newest = self.pairs.back();
         // Each sweep takes off what one pair gave and prepares the next one's product.
-        let mut product = map(team, &mut q, |range, q| {
+        let mut product = map(pool, &mut q, |range, q| {
             q.iter_mut().zip(&gradient[range.clone()]).for_each(|(q, g)| *q = -g);
             newest.map_or(0.0, |pair| dot(&pair.s[range], q))
         });
@@ -197,20 +197,20 @@ impl<B: LinearBackend> Search<'_, '_, B> {
             let alpha = product / pair.sy;
             alphas[j] = alpha;
             let older = j.checked_sub(1).map(|j| &self.pairs[j].s);
-            product = map(team, &mut q, |range, q| {
+            product = map(pool, &mut q, |range, q| {
                 q.iter_mut().zip(&pair.y[range.clone()]).for_each(|(q, y)| *q -= alpha * *y as f64);
                 older.map_or(0.0, |s| dot(&s[range], q))
             });
         }
         let (gamma, oldest, inverse) = (newest.map_or(1.0, |n| n.sy / n.yy), self.pairs.front(), &self.inverse);
-        let mut product = map(team, &mut q, |range, q| {
+        let mut product = map(pool, &mut q, |range, q| {
             q.iter_mut().zip(&inverse[range.clone()]).for_each(|(q, h)| *q *= gamma * *h as f64);
             oldest.map_or(0.0, |pair| dot(&pair.y[range], q))
         });
         for (j, pair) in self.pairs.iter().enumerate() {
             let beta = alphas[j] - product / pair.sy;
             let newer = self.pairs.get(j + 1).map(|p| &p.y);
-            product = map(team, &mut q, |range, q| {
+            product = map(pool, &mut q, |range, q| {
                 q.iter_mut().zip(&pair.s[range.clone()]).for_each(|(q, s)| *q += beta * *s as f64);
                 newer.map_or(0.0, |y| dot(&y[range], q))
             });
@@ -222,7 +222,7 @@ impl<B: LinearBackend> Search<'_, '_, B> {
     fn directions(&mut self, gradient: &[f64]) -> Option<(Vec<f64>, f64)> {
         loop {
             let direction = self.direction(gradient);
-            let slope = sum(self.team, direction.len(), |i| direction[i] * gradient[i]);
+            let slope = sum(self.pool, direction.len(), |i| direction[i] * gradient[i]);
             if slope < 0.0 && slope.is_finite() {
                 return Some((direction, slope));
             }
@@ -235,7 +235,7 @@ impl<B: LinearBackend> Search<'_, '_, B> {
 
     /// The next point without an L1 penalty (without its gradient), and its largest residual; none where there is no lower one.
     fn line_step(&mut self, at: &Point<B::Rows>) -> Result<Option<(Point<B::Rows>, f64)>> {
-        let (backend, team) = (self.backend, self.team);
+        let (backend, pool) = (self.backend, self.pool);
         let mut along = backend.rows(&vec![0.0; self.problem.outputs])?;
         loop {
             let Some((direction, slope)) = self.directions(&at.gradient) else { return Ok(None) };
@@ -243,7 +243,7 @@ impl<B: LinearBackend> Search<'_, '_, B> {
             let step = self.line_search(at, &direction, &along, slope)?;
             let mut next = Point { vector: direction, scores: along, gradient: vec![], objective: 0.0 };
             let from = &at.vector;
-            map(team, &mut next.vector, |range, out| {
+            map(pool, &mut next.vector, |range, out| {
                 out.iter_mut().zip(&from[range]).for_each(|(o, x)| *o = x + step * *o);
                 0.0
             });
@@ -262,10 +262,10 @@ impl<B: LinearBackend> Search<'_, '_, B> {
 
     /// The step to the lowest point along a direction, nearly: where the slope is a twentieth of what it is at the start.
     fn line_search(&self, at: &Point<B::Rows>, direction: &[f64], along: &B::Rows, slope: f64) -> Result<f64> {
-        let (backend, p, team, c) = (self.backend, self.problem, self.team, &at.vector);
+        let (backend, p, pool, c) = (self.backend, self.problem, self.pool, &at.vector);
         let penalised = p.intercepts();
         let (cross, square) = match p.l2 > 0.0 {
-            true => (sum(team, penalised, |i| c[i] * direction[i]), sum(team, penalised, |i| direction[i] * direction[i])),
+            true => (sum(pool, penalised, |i| c[i] * direction[i]), sum(pool, penalised, |i| direction[i] * direction[i])),
             false => (0.0, 0.0),
         };
         let derivatives = |step: f64| -> Result<(f64, f64)> {
@@ -298,12 +298,12 @@ impl<B: LinearBackend> Search<'_, '_, B> {
 
     /// The next point under an L1 penalty, likewise; none where there is no lower one.
     fn orthant_step(&mut self, at: &Point<B::Rows>, steepest: &[f64]) -> Result<Option<(Point<B::Rows>, f64)>> {
-        let (backend, p, team, c) = (self.backend, self.problem, self.team, &at.vector);
+        let (backend, p, pool, c) = (self.backend, self.problem, self.pool, &at.vector);
         let penalised = p.intercepts();
         loop {
             let Some((mut direction, _)) = self.directions(steepest) else { return Ok(None) };
             // Only what goes down by itself.
-            let slope = map(team, &mut direction, |range, d| {
+            let slope = map(pool, &mut direction, |range, d| {
                 for (d, g) in d.iter_mut().zip(&steepest[range.clone()]) {
                     *d = if *d * g < 0.0 { *d } else { 0.0 };
                 }
@@ -315,11 +315,11 @@ impl<B: LinearBackend> Search<'_, '_, B> {
             if self.pairs.is_empty() {
                 backend.scores(&direction, &mut next.scores)?;
                 let second = backend.along(&at.scores, &next.scores, 0.0)?.1 / p.total_weight
-                    + p.l2 * sum(team, penalised, |i| direction[i] * direction[i]);
+                    + p.l2 * sum(pool, penalised, |i| direction[i] * direction[i]);
                 step = if second > 0.0 { -slope / second } else { 1.0 };
             }
             for _ in 0..40 {
-                let fall = map(team, &mut next.vector, |range, out| {
+                let fall = map(pool, &mut next.vector, |range, out| {
                     for (o, i) in out.iter_mut().zip(range.clone()) {
                         let (x, d) = (c[i], direction[i]);
                         let side = if x != 0.0 { x } else { -steepest[i] };
@@ -344,7 +344,7 @@ impl<B: LinearBackend> Search<'_, '_, B> {
 
     /// Keeps what the step from one point to the next says of the curvature.
     fn remember(&mut self, from: &Point<B::Rows>, to: &Point<B::Rows>) {
-        let team = self.team;
+        let pool = self.pool;
         let mut pair = if self.pairs.len() == MEMORY { self.pairs.pop_front() } else { None }.unwrap_or_else(|| Pair {
             s: vec![0.0; from.vector.len()],
             y: vec![0.0; from.vector.len()],
@@ -352,7 +352,7 @@ impl<B: LinearBackend> Search<'_, '_, B> {
             yy: 0.0,
         });
         let fill = |out: &mut [f32], a: &[f64], b: &[f64]| {
-            super::vectors::each(team, out, 1 << 14, |block, out| {
+            super::vectors::each(pool, out, 1 << 14, |block, out| {
                 let start = block << 14;
                 for (i, o) in out.iter_mut().enumerate() {
                     *o = (a[start + i] - b[start + i]) as f32;
@@ -361,8 +361,8 @@ impl<B: LinearBackend> Search<'_, '_, B> {
         };
         fill(&mut pair.s, &to.vector, &from.vector);
         fill(&mut pair.y, &to.gradient, &from.gradient);
-        pair.sy = sum(team, pair.s.len(), |i| pair.s[i] as f64 * pair.y[i] as f64);
-        pair.yy = sum(team, pair.y.len(), |i| pair.y[i] as f64 * pair.y[i] as f64 * self.inverse[i] as f64);
+        pair.sy = sum(pool, pair.s.len(), |i| pair.s[i] as f64 * pair.y[i] as f64);
+        pair.yy = sum(pool, pair.y.len(), |i| pair.y[i] as f64 * pair.y[i] as f64 * self.inverse[i] as f64);
         if pair.sy > 1e-10 * pair.yy && pair.sy.is_finite() && pair.yy > 0.0 {
             self.pairs.push_back(pair);
         }

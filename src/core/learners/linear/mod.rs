@@ -11,6 +11,7 @@
 pub mod batches;
 mod counted;
 pub mod csr;
+pub mod feature_scale;
 mod fit;
 pub mod held_out;
 pub mod lbfgs;
@@ -24,7 +25,6 @@ pub mod rows;
 pub mod rule;
 pub mod schema;
 pub mod steps;
-pub mod units;
 pub mod vectors;
 pub mod whole;
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::memory::{Reservation, product, sum};
 use crate::numerics::reduce::BLOCK;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 
 /// What a search takes at the least, at its largest.
 pub struct Needed {
@@ -20,7 +20,7 @@ pub struct Needed {
 
 impl Needed {
     /// What the search for `problem`'s coefficients takes. `watched`: whether rows are held out.
-    pub fn new(problem: &Problem<'_>, params: &LinearParams, team: &Team, watched: bool) -> Needed {
+    pub fn new(problem: &Problem<'_>, params: &LinearParams, pool: &ThreadPool, watched: bool) -> Needed {
         let (rows, outputs) = (problem.rows as u64, problem.outputs as u64);
         let cells = product(&[problem.width as u64, outputs]);
         let all = product(&[(problem.width + problem.dense.len() + 1) as u64, outputs]);
@@ -35,7 +35,7 @@ impl Needed {
                 let pairs = 8 * params.epochs().saturating_sub(1).min(MEMORY as u32) as u64;
                 let vectors = product(&[all, 36 + orthant + pairs + best]);
                 // Scores of the point and along the direction, residuals; integer sums of each thread that adds.
-                let adders = adders(team, problem).min(problem.rows.div_ceil(BLOCK));
+                let adders = adders(pool, problem).min(problem.rows.div_ceil(BLOCK));
                 (vectors, sum(&[product(&[3, scores]), product(&[8, cells, adders as u64])]))
             }
             Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => {
@@ -71,11 +71,11 @@ impl Needed {
 /// The most memory that sums of gradients may take.
 const MOST_SUMS: usize = 2 << 30;
 
-/// How many of a team's threads have sums of their own: as few as memory makes necessary, and no other sums for that.
-pub fn adders(team: &Team, problem: &Problem<'_>) -> usize {
+/// How many of a pool's threads have sums of their own: as few as memory makes necessary, and no other sums for that.
+pub fn adders(pool: &ThreadPool, problem: &Problem<'_>) -> usize {
     let bytes = 8 * problem.width * problem.outputs + 1;
-    let large = team.size() > 1 && bytes > 1 << 20;
+    let large = pool.size() > 1 && bytes > 1 << 20;
     let free = if large { memory::available() } else { None };
     let most = free.map_or(MOST_SUMS, |free| MOST_SUMS.min(free as usize / 4));
-    team.size().min(most / bytes).max(1)
+    pool.size().min(most / bytes).max(1)
 }

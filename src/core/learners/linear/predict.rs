@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::numerics::math::{sigmoid_in_place, softmax_in_place};
 use crate::parallel::interrupt::pieces;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use std::collections::HashMap;
 
 /// Up to so many cells, or so many for each coefficient, the coefficients stand in an array by feature number.
@@ -105,7 +105,7 @@ impl Predictor {
             }
         }
         if let (Some(sparse), Some(features)) = (sparse, &self.model.sparse) {
-            let csr = Csr::new(sparse, features.numbering.hash_bits(), &Team::new(1)?)?;
+            let csr = Csr::new(sparse, features.numbering.hash_bits(), &ThreadPool::new(1)?)?;
             match &self.lookup {
                 Lookup::Array(array) => add(&mut out, &csr, |n| {
                     let at = usize::try_from(n).ok()?.checked_mul(outputs)?;

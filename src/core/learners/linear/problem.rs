@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::numerics::reduce::total_weight;
 use crate::pages;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use std::borrow::Cow;
 
 /// Coefficients of so many features stand in arrays by feature number; beyond that, where most would be of features that no
@@ -111,7 +111,7 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
 }
 
 /// The problem of a table for which [`check_table`] holds.
-pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<(Problem<'a>, Columns)> {
+pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) -> Result<(Problem<'a>, Columns)> {
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
     checks::check_positive(&input.target, params.positive.as_ref())?;
     let (codes, labels) = (*codes, labels.clone());
@@ -122,7 +122,7 @@ pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> 
         (Some(h), Some(w)) => Some(w.iter().zip(h).map(|(w, h)| if *h { 0.0 } else { *w }).collect()),
     };
     let total_weight = total_weight(codes.len(), weight.as_deref());
-    let (csr, width, numbers, sparse) = sparse(input, params, team)?;
+    let (csr, width, numbers, sparse) = sparse(input, params, pool)?;
     let problem = Problem {
         csr,
         width,
@@ -160,8 +160,8 @@ pub struct Features {
 }
 
 /// Checks the features; gives what a model says of them.
-pub fn features(input: &Input<'_>, params: &LinearParams, team: &Team) -> Result<Features> {
-    let (.., sparse) = sparse(input, params, team)?;
+pub fn features(input: &Input<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Features> {
+    let (.., sparse) = sparse(input, params, pool)?;
     Ok(Features { sparse, dense: dense(input) })
 }
 
@@ -190,7 +190,7 @@ fn too_large(name: &str, value: impl std::fmt::LowerExp, row: usize) -> Error {
 type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
 
 /// The sparse rows. Checks the dense columns too.
-fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Result<Sparse<'a>> {
+fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) -> Result<Sparse<'a>> {
     for column in &input.dense {
         let values = column.to_f64();
         check_dense(column.name(), &values)?;
@@ -201,7 +201,7 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, team: &Team) -> Resul
     let Some(sparse) = &input.sparse else { return Ok((None, 0, None, None)) };
     let texts = holds_texts(sparse);
     let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
-    let mut csr = Csr::new(sparse, hash_bits, team)?;
+    let mut csr = Csr::new(sparse, hash_bits, pool)?;
     if let (Some(column), Some((row, x))) = (&sparse.values, csr.find_value(|x| x.abs() > LARGEST)) {
         return Err(too_large(&column.name, x as f32, row));
     }

@@ -1,7 +1,7 @@
 //! What is computed from one sparse row: its products with coefficients, and what it adds to sums by feature.
 
 use super::csr::Row;
-use super::units::Units;
+use super::feature_scale::FeatureScale;
 use super::vectors::lanes;
 use super::whole::{Whole, value_of};
 use crate::memory::prefetch_near;
@@ -66,7 +66,7 @@ impl Row<'_> {
 
     /// Adds `residual · value in units`, rounded, to each feature's sum.
     #[inline(always)]
-    pub fn add(&self, residual: f64, units: &Units, sums: &mut [i64]) {
+    pub fn add(&self, residual: f64, units: &FeatureScale, sums: &mut [i64]) {
         match self.values {
             None => {
                 let q = round64(residual);
@@ -79,7 +79,7 @@ impl Row<'_> {
     }
 
     /// The same for each output.
-    pub fn add_all(&self, residuals: &[f64], scale: f64, units: &Units, sums: &mut [i64]) {
+    pub fn add_all(&self, residuals: &[f64], scale: f64, units: &FeatureScale, sums: &mut [i64]) {
         let n = residuals.len();
         self.for_each(|k, x| {
             let x = x * units.inverse(k);

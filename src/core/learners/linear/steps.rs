@@ -5,14 +5,14 @@
 
 use super::LinearParams;
 use super::batches::ByBatches;
+use super::feature_scale::FeatureScale;
 use super::lbfgs::Fitted;
 use super::problem::Problem;
-use super::units::Units;
 use super::whole::Precision;
 use crate::dataset::Monitor;
 use crate::device::Place;
 use crate::error::Result;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use std::borrow::Cow;
 
 /// What a pass over residuals found.
@@ -87,18 +87,18 @@ pub trait ScoreRows {
 /// What every device is told of a problem once.
 pub struct Task<'p, 'a> {
     pub problem: &'p Problem<'a>,
-    pub team: &'p Team,
+    pub pool: &'p ThreadPool,
     pub monitor: &'p dyn Monitor,
     /// What features' values, and so their sums, are in units of.
-    pub units: Units,
+    pub units: FeatureScale,
     pub precision: Precision,
 }
 
 impl<'p, 'a> Task<'p, 'a> {
     /// Finds units and precision of a problem.
-    pub fn new(problem: &'p Problem<'a>, team: &'p Team, monitor: &'p dyn Monitor) -> Self {
-        let units = Units::new(problem.csr.as_ref(), problem.width, team);
-        Task { problem, team, monitor, units, precision: Precision::of(problem) }
+    pub fn new(problem: &'p Problem<'a>, pool: &'p ThreadPool, monitor: &'p dyn Monitor) -> Self {
+        let units = FeatureScale::new(problem.csr.as_ref(), problem.width, pool);
+        Task { problem, pool, monitor, units, precision: Precision::of(problem) }
     }
 
     /// Whether to stop.
@@ -113,7 +113,7 @@ pub trait LinearDevices: Sync {
     ///
     /// # Errors
     /// Those of the device's name.
-    fn place(&self, problem: &Problem<'_>, params: &LinearParams, team: &Team) -> Result<Place>;
+    fn place(&self, problem: &Problem<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Place>;
 
     /// Runs L-BFGS there.
     ///

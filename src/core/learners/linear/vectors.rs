@@ -1,7 +1,7 @@
 //! Vectors of coefficients, in parallel: block after block, with sums that are added in the blocks' order.
 
 use crate::numerics::reduce::add_in_order;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -9,10 +9,10 @@ use std::sync::Mutex;
 const BLOCK: usize = 1 << 14;
 
 /// Calls `work(range, out[range])` for every block of `out`; gives the sum of what it gives, added in order.
-pub fn map(team: &Team, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) -> f64 + Sync) -> f64 {
+pub fn map(pool: &ThreadPool, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) -> f64 + Sync) -> f64 {
     let n = out.len();
     let blocks: Vec<Mutex<&mut [f64]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
-    let sums = team.deal(
+    let sums = pool.deal(
         blocks.len(),
         || (),
         |_, b| match blocks[b].lock() {
@@ -24,8 +24,8 @@ pub fn map(team: &Team, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64])
 }
 
 /// Σ `value(i)` over `0..n`.
-pub fn sum(team: &Team, n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
-    let sums = team.deal(n.div_ceil(BLOCK), || (), |_, b| lanes(b * BLOCK..n.min((b + 1) * BLOCK), &value));
+pub fn sum(pool: &ThreadPool, n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
+    let sums = pool.deal(n.div_ceil(BLOCK), || (), |_, b| lanes(b * BLOCK..n.min((b + 1) * BLOCK), &value));
     add_in_order(sums)
 }
 
@@ -46,9 +46,9 @@ pub fn lanes(range: Range<usize>, value: impl Fn(usize) -> f64) -> f64 {
 }
 
 /// Calls `work(b, out[block b])` for every block of `size` elements of `out`.
-pub fn each<T: Send>(team: &Team, out: &mut [T], size: usize, work: impl Fn(usize, &mut [T]) + Sync) {
+pub fn each<T: Send>(pool: &ThreadPool, out: &mut [T], size: usize, work: impl Fn(usize, &mut [T]) + Sync) {
     let blocks: Vec<Mutex<&mut [T]>> = out.chunks_mut(size).map(Mutex::new).collect();
-    team.deal(
+    pool.deal(
         blocks.len(),
         || (),
         |_, b| {

@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::vectors::each;
 use crate::numerics::fixed::round64;
 use crate::pages;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 
 /// Entries from which on scores are sums of integers.
 const MANY: usize = 1 << 20;
@@ -64,8 +64,8 @@ pub struct Whole {
 
 impl Whole {
     /// Of so many coefficients, with zeros behind them up to `room`.
-    pub fn new(team: &Team, coefficients: &[f64], room: usize) -> Whole {
-        let largest = team.deal(
+    pub fn new(pool: &ThreadPool, coefficients: &[f64], room: usize) -> Whole {
+        let largest = pool.deal(
             coefficients.len().div_ceil(BLOCK),
             || (),
             |_, b| {
@@ -75,7 +75,7 @@ impl Whole {
         );
         let scale = power(largest.into_iter().fold(0.0, f64::max), BITS);
         let mut numbers: Vec<i32> = pages::zeroed(room.max(coefficients.len()));
-        each(team, &mut numbers[..coefficients.len()], BLOCK, |b, out| {
+        each(pool, &mut numbers[..coefficients.len()], BLOCK, |b, out| {
             for (o, c) in out.iter_mut().zip(&coefficients[b * BLOCK..]) {
                 *o = round64(c * scale) as i32;
             }

@@ -103,25 +103,25 @@ impl Board {
 }
 
 /// Threads beside the caller's, for its steps alone.
-pub struct Crew {
+pub struct SpinPool {
     board: Arc<Board>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Crew {
+impl SpinPool {
     /// `others` threads.
     ///
     /// # Errors
     /// When the system gives no threads.
-    pub fn new(others: usize) -> std::io::Result<Crew> {
+    pub fn new(others: usize) -> std::io::Result<SpinPool> {
         let begun = (0..=others).map(|_| Alone::default()).collect();
-        let mut crew = Crew { board: Arc::new(Board { begun, ..Board::default() }), threads: vec![] };
+        let mut spin_pool = SpinPool { board: Arc::new(Board { begun, ..Board::default() }), threads: vec![] };
         for member in 1..=others {
-            let board = crew.board.clone();
+            let board = spin_pool.board.clone();
             let thread = thread::Builder::new().name(format!("taiga-{member}"));
-            crew.threads.push(thread.spawn(move || board.serve(member))?);
+            spin_pool.threads.push(thread.spawn(move || board.serve(member))?);
         }
-        Ok(crew)
+        Ok(spin_pool)
     }
 
     /// Runs `share(t)` for every member `t`, at the same time as far as threads are there; member 0 is the caller's.
@@ -148,7 +148,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for SpinPool {
     fn drop(&mut self) {
         self.board.over.store(true, Ordering::SeqCst);
         self.board.step.0.fetch_add(1, Ordering::SeqCst);
@@ -167,11 +167,11 @@ mod tests {
     /// Every share of every step is done once, whether its thread is awake or asleep.
     #[test]
     fn every_member_does_every_step() {
-        let mut crew = Crew::new(3).unwrap();
+        let mut spin_pool = SpinPool::new(3).unwrap();
         let done: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
         let steps = if cfg!(miri) { 12 } else { 300 };
         for step in 0..steps {
-            crew.step(&|t| {
+            spin_pool.step(&|t| {
                 assert_eq!(done[t].fetch_add(1, Ordering::Relaxed), step);
             });
             if step % 100 == 0 {
@@ -181,14 +181,14 @@ mod tests {
         assert!(done.iter().all(|d| d.load(Ordering::Relaxed) == steps));
     }
 
-    /// A panic comes out where the step was called, and the crew goes on.
+    /// A panic comes out where the step was called, and the spin_pool goes on.
     #[test]
     fn a_panic_comes_out() {
-        let mut crew = Crew::new(2).unwrap();
+        let mut spin_pool = SpinPool::new(2).unwrap();
         for bad in 0..3 {
-            let caught = catch_unwind(AssertUnwindSafe(|| crew.step(&|t| assert!(t != bad, "member {bad}"))));
+            let caught = catch_unwind(AssertUnwindSafe(|| spin_pool.step(&|t| assert!(t != bad, "member {bad}"))));
             assert!(caught.is_err());
-            crew.step(&|_| ());
+            spin_pool.step(&|_| ());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the threads of a crew are made of: the standard library's, in whose place loom/ puts those of a model.
+//! What the threads of a spin_pool are made of: the standard library's, in whose place loom/ puts those of a model.
 
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{AtomicBool, AtomicUsize};

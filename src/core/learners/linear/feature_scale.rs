@@ -4,7 +4,7 @@
 //! few bits: then each has a unit of its own, the least power of two that its largest |value| does not exceed, and sums are of values in units.
 
 use super::csr::Csr;
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The largest ratio of two features' sizes, as a power of two, that one scale for all will do for.
@@ -13,21 +13,21 @@ const ONE_SCALE: i32 = 10;
 /// Rows that a thread takes at a time.
 const BLOCK: usize = 4096;
 
-/// Units of features.
-pub struct Units {
+/// FeatureScale of features.
+pub struct FeatureScale {
     /// One over each feature's unit; none where all have the one below.
     pub inverse: Option<Vec<f64>>,
     /// One over the unit of all.
     pub common: f64,
 }
 
-impl Units {
+impl FeatureScale {
     /// Those of `width` features.
-    pub fn new(csr: Option<&Csr<'_>>, width: usize, team: &Team) -> Units {
-        let Some(csr) = csr.filter(|c| c.has_values()) else { return Units { inverse: None, common: 1.0 } };
+    pub fn new(csr: Option<&Csr<'_>>, width: usize, pool: &ThreadPool) -> FeatureScale {
+        let Some(csr) = csr.filter(|c| c.has_values()) else { return FeatureScale { inverse: None, common: 1.0 } };
         // Bits of floats that are not negative ascend as they do; a maximum is exact, whoever comes first.
         let largest: Vec<AtomicU32> = (0..width).map(|_| AtomicU32::new(0)).collect();
-        team.deal(
+        pool.deal(
             csr.rows().div_ceil(BLOCK),
             || (),
             |_, b| {
@@ -48,11 +48,11 @@ impl Units {
         };
         let sizes: Vec<Option<i32>> = largest.into_iter().map(AtomicU32::into_inner).map(|b| (b > 0).then(|| exponent(b))).collect();
         let (Some(low), Some(high)) = (sizes.iter().flatten().min(), sizes.iter().flatten().max()) else {
-            return Units { inverse: None, common: 1.0 };
+            return FeatureScale { inverse: None, common: 1.0 };
         };
         let unit = |e: i32| libm::ldexp(1.0, -e);
         let inverse = (high - low > ONE_SCALE).then(|| sizes.iter().map(|e| e.map_or(1.0, unit)).collect());
-        Units { inverse, common: unit(*high) }
+        FeatureScale { inverse, common: unit(*high) }
     }
 
     /// One over the unit of a feature.

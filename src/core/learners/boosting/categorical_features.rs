@@ -25,7 +25,7 @@ use crate::encoding::permutation::permutation;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::numerics::random::{Purpose, Random};
-use crate::parallel::thread_pool::Team;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::grow::Features;
 use crate::tree::steps::SearchNode;
@@ -74,8 +74,8 @@ const LITTLE: usize = 32 << 20;
 const MOST_SUBSET_CATEGORIES: usize = 254;
 
 /// All features of a fit.
-pub struct DerivedFeatures<'a> {
-    team: &'a Team,
+pub struct CategoricalFeatures<'a> {
+    pool: &'a ThreadPool,
     params: &'a BoostingParams,
     rows: usize,
     categories: Vec<Category<'a>>,
@@ -129,11 +129,11 @@ impl BaseCodes {
     }
 }
 
-impl<'a> DerivedFeatures<'a> {
+impl<'a> CategoricalFeatures<'a> {
     /// The features of a table: `numeric` are those of its numeric columns that can split. Gives
     /// also what the codes of group 0 are made from.
     pub fn new(
-        team: &'a Team,
+        pool: &'a ThreadPool,
         input: &Input<'a>,
         params: &'a BoostingParams,
         target: &[f64],
@@ -145,7 +145,7 @@ impl<'a> DerivedFeatures<'a> {
         let training: Vec<u32> = if any { (0..rows as u32).filter(trains).collect() } else { vec![] };
         let columns: Vec<(u32, &[u32], usize)> =
             (0..).zip(&input.features).filter_map(|(i, column)| Some((i, column.category_codes()?, column.categories()?.len()))).collect();
-        let distinct = team.deal(
+        let distinct = pool.deal(
             columns.len(),
             || (),
             |(), i| {
@@ -161,8 +161,8 @@ impl<'a> DerivedFeatures<'a> {
             categories.push(Category { column, codes, cardinality, method });
         }
         let (ctrs, target) = ctrs::statistics(input, params, target, &training, !categories.is_empty());
-        let mut features = DerivedFeatures {
-            team,
+        let mut features = CategoricalFeatures {
+            pool,
             params,
             rows,
             categories,
@@ -257,7 +257,7 @@ impl<'a> DerivedFeatures<'a> {
         }
         let counters: Vec<usize> = (0..self.ctrs.len()).filter(|i| self.ctrs[*i].kind == CtrKind::Counter).collect();
         let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
-        let made = self.team.deal(
+        let made = self.pool.deal(
             columns.len(),
             || (),
             |(), i| {
@@ -448,7 +448,7 @@ impl<'a> DerivedFeatures<'a> {
     }
 }
 
-impl DerivedFeatures<'_> {
+impl CategoricalFeatures<'_> {
     /// The groups that are open in `tree` from its start, beside group 0.
     ///
     /// # Errors
@@ -474,7 +474,7 @@ impl DerivedFeatures<'_> {
     }
 }
 
-impl<'b> Features<dyn Backend + 'b> for DerivedFeatures<'_> {
+impl<'b> Features<dyn Backend + 'b> for CategoricalFeatures<'_> {
     fn open(&mut self, backend: &mut (dyn Backend + 'b), used: &[u32], nodes: &[SearchNode]) -> Result<()> {
         let order = self.order;
         for columns in self.to_combine(used) {

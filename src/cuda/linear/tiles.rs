@@ -73,7 +73,7 @@ fn shared(own: usize, numbers: usize) -> usize {
 }
 
 impl Grid {
-    /// Cells for so many rows, features and entries; none where they would not pay, or the GPU has not the shared memory.
+    /// Tiles for so many rows, features and entries; none where they would not pay, or the GPU has not the shared memory.
     pub fn new(gpu: &Gpu, rows: usize, features: usize, entries: usize) -> Option<Grid> {
         let (threads, memory) = (gpu.multiprocessors() as usize, gpu.shared_per_block());
         if rows == 0 || memory < SHARED {
@@ -148,7 +148,7 @@ impl Grid {
     }
 }
 
-/// Twin of `Cells`: addresses and numbers.
+/// Twin of `Tiles`: addresses and numbers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Raw {
@@ -233,7 +233,7 @@ impl Way {
 }
 
 /// Entries in cells.
-pub struct Cells {
+pub struct Tiles {
     pub grid: Grid,
     rows: usize,
     outputs: usize,
@@ -242,12 +242,12 @@ pub struct Cells {
     by_feature: Way,
 }
 
-impl Cells {
+impl Tiles {
     /// The entries of `csr`, which have no values.
     ///
     /// # Errors
     /// [`Error::Device`] and [`Error::Interrupted`].
-    pub fn new(queue: &Queue, csr: &Csr<'_>, outputs: usize, cut: Grid, monitor: &dyn Monitor) -> Result<Cells> {
+    pub fn new(queue: &Queue, csr: &Csr<'_>, outputs: usize, cut: Grid, monitor: &dyn Monitor) -> Result<Tiles> {
         let gpu = queue.gpu();
         let groups = cut.groups(csr);
         let most = groups.iter().map(|g| cut.entries(csr, g)).max().unwrap_or(0);
@@ -304,7 +304,7 @@ impl Cells {
             let cell = (block / BESIDE * cut.tiles + strip * BESIDE) * BESIDE + block % BESIDE;
             [fours(cell, 1), fours(cell + BESIDE, 1)]
         })?;
-        Ok(Cells { grid: cut, rows: csr.rows(), outputs, entries: all, by_row, by_feature })
+        Ok(Tiles { grid: cut, rows: csr.rows(), outputs, entries: all, by_row, by_feature })
     }
 
     fn raw(&self, queue: &Queue, way: &Way, output: usize) -> Raw {
@@ -399,7 +399,7 @@ fn shares(n: usize, count: usize, weight: impl Fn(usize) -> u64) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use crate::linear::cells::shares;
+    use crate::linear::tiles::shares;
 
     #[test]
     fn shares_are_even_and_in_order() {

@@ -1,7 +1,7 @@
 //! Statistics of categorical columns and of their combinations as features: their borders, and their codes by this
 //! process's threads or by the backend.
 
-use super::{DerivedFeatures, Kept, Origin};
+use super::{CategoricalFeatures, Kept, Origin};
 use crate::dataset::{Input, Target};
 use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget, Prefix, combine_pair, ctr_borders, ctr_codes};
 use crate::error::Result;
@@ -28,7 +28,7 @@ struct Projection {
     codes: Vec<Option<Vec<u8>>>,
 }
 
-impl<'a> DerivedFeatures<'a> {
+impl<'a> CategoricalFeatures<'a> {
     /// Rows that borders of statistics are found from.
     fn sample(&self) -> impl Iterator<Item = usize> + '_ {
         self.training.iter().step_by(self.training.len().div_ceil(BORDER_SAMPLE).max(1)).map(|r| *r as usize)
@@ -110,7 +110,7 @@ impl<'a> DerivedFeatures<'a> {
             return self.add_on_device(backend, projections, order, counters);
         }
         let reserved = self.reserve_codes(&projections, order, counters)?;
-        let made = self.team.deal(projections.len(), || (), |(), i| self.codes(&projections[i], order, counters));
+        let made = self.pool.deal(projections.len(), || (), |(), i| self.codes(&projections[i], order, counters));
         drop(reserved);
         let first = self.coded.len();
         let mut codes = vec![];
@@ -139,7 +139,7 @@ impl<'a> DerivedFeatures<'a> {
         let sums = if any_sums { size_of::<Prefix>() as u64 } else { 0 };
         let first = projections.iter().all(|columns| order > 0 && !self.borders.contains_key(columns)) as u64;
         let combined = if projections.iter().all(|columns| columns.len() > 1) { 4 } else { 0 };
-        let at_once = count.min(self.team.size() as u64);
+        let at_once = count.min(self.pool.size() as u64);
         let bytes = product(&[rows, sum(&[product(&[count, statistics]), product(&[at_once, sums * (1 + first) + combined])])]);
         let what = format!("{statistics} statistics of {count} columns or combinations of categories in {rows} rows");
         memory::reserve(&what, bytes, "lower `max_combination` or `permutations`, use cat_method=\"partition\", or fit on fewer rows")
@@ -170,7 +170,7 @@ impl<'a> DerivedFeatures<'a> {
         let sums =
             unknown.iter().map(|columns| backend.ctr_sample(&data, &self.parts(columns), 0, counters)).collect::<Result<Vec<_>>>()?;
         let count = self.ctrs.len();
-        let borders = self.team.deal(
+        let borders = self.pool.deal(
             unknown.len() * count,
             || (),
             |(), i| {
@@ -214,7 +214,7 @@ impl<'a> DerivedFeatures<'a> {
 
     /// The statistics of columns and combinations over all training rows: of each those sums that are asked for.
     pub fn tables(&self, projections: &[&[u32]], sums: &[Vec<Ctr>]) -> Vec<CtrTable> {
-        self.team.deal(projections.len(), || (), |(), i| self.table(projections[i], &sums[i]))
+        self.pool.deal(projections.len(), || (), |(), i| self.table(projections[i], &sums[i]))
     }
 
     fn table(&self, columns: &[u32], sums: &[Ctr]) -> CtrTable {
