@@ -6,6 +6,7 @@ use crate::threads::on_all_threads;
 use crate::{errors, monitor};
 use polars::prelude::*;
 use serde::Deserialize;
+use taiga_engine::device::with_device;
 use taiga_engine::error::RowsFault;
 use taiga_engine::parallel::pools;
 
@@ -315,7 +316,8 @@ pub fn checked<P>(
     from_json: impl FnOnce(&serde_json::Value) -> taiga_engine::Result<P>,
     check: impl FnOnce(&InputSchema, &P) -> PolarsResult<()>,
 ) -> PolarsResult<P> {
-    let params = from_json(&kwargs.params()?).map_err(errors::compute)?;
+    let given = kwargs.params()?;
+    let params = with_device(&given, from_json(&given)).map_err(errors::compute)?;
     check(&InputSchema::new(input)?, &params).map(|()| params)
 }
 

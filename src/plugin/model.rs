@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use taiga_engine::dataset::labels::Labels;
+use taiga_engine::device::with_device;
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::explain::Importance;
 use taiga_engine::learners::forest::ForestParams;
@@ -89,7 +90,8 @@ pub type Problems = Vec<(bool, String)>;
 /// What is wrong with parameters, given as a JSON object.
 pub fn problems<P>(json: &str, parse: impl FnOnce(&serde_json::Value) -> taiga_engine::Result<P>) -> PyResult<Problems> {
     let unknown = |error: &Error| matches!(error, Error::UnknownParameter { .. });
-    guarded(|| match parse(&serde_json::from_str(json).map_err(value_error)?) {
+    let given = serde_json::from_str(json).map_err(value_error)?;
+    guarded(|| match with_device(&given, parse(&given)) {
         Ok(_) => Ok(vec![]),
         Err(error) => Ok(error.each().iter().map(|e| (unknown(e), e.to_string())).collect()),
     })

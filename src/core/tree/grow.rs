@@ -1,6 +1,9 @@
 //! How a tree grows, in a device's steps: the algorithm itself, whatever the device.
 
 mod leafwise;
+pub(crate) mod whole;
+
+pub use whole::WholeTree;
 
 use super::model::{Child, Leaf, Node, Split, Tree};
 use super::params::{Policy, TreeParams};
@@ -117,7 +120,7 @@ fn draw(fraction: f64, random: &Random, from: Option<Vec<u32>>, all: &[u32]) -> 
 
 /// A tree that has begun: its number in the fit, its root's sums, and what sums are in units of.
 #[derive(Clone, Copy)]
-pub struct Begun {
+pub struct Root {
     pub tree: u64,
     pub sums: Sums,
     pub scales: Scales,
@@ -139,32 +142,44 @@ pub fn grow<S: GrowSteps + ?Sized>(
     steps: &mut S,
     params: &TreeParams,
     features: &mut dyn Features<S>,
-    begun: Begun,
+    begun: Root,
     least_gain: &mut f64,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Grown> {
-    let rules = SplitRules {
-        scales: begun.scales,
-        l1: params.l1,
-        l2: params.l2,
-        min_child_weight: params.min_child_weight,
-        min_data_in_leaf: params.min_data_in_leaf as i64,
-        level_limits: params.level_limits(),
-        min_gain: params.min_gain,
-        monotone: params.monotone.clone(),
-        categories: params.categories,
-    };
+    let rules = SplitRules::new(params, begun.scales);
     let root = Open { id: 0, sums: begun.sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
     let choice = FeatureChoice::new(params, features, begun.tree);
-    let mut growth = Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gain_exponent: None, interrupted };
+    let mut growth =
+        Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gains: GainUnit::default(), interrupted };
     let (tree, leaves) = match params.policy {
         Policy::Symmetric => growth.symmetric(root)?,
         Policy::Depthwise => growth.depthwise(root)?,
         Policy::Leafwise => growth.leafwise(root)?,
     };
     let bounds = leaves.iter().map(|l| l.bounds).collect();
-    let gain_exponent = growth.gain_exponent.unwrap_or(0);
+    let gain_exponent = growth.gains.exponent();
     Ok(Grown { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
+}
+
+/// What the gains of a tree's splits are in units of: the first one says.
+#[derive(Default)]
+struct GainUnit(Option<i32>);
+
+impl GainUnit {
+    /// The exponent; 0 where f32 has room for the gains as they are.
+    fn exponent(&self) -> i32 {
+        self.0.unwrap_or(0)
+    }
+
+    /// Returns a candidate as the tree keeps it.
+    fn split(&mut self, c: &Candidate) -> Split {
+        let unit = *self.0.get_or_insert_with(|| {
+            let exponent = libm::ilogb(c.gain.clamp(f64::MIN_POSITIVE, f64::MAX));
+            if GAINS.contains(&exponent) { 0 } else { exponent }
+        });
+        let gain = if unit == 0 { c.gain } else { libm::ldexp(c.gain, -unit) };
+        Split { feature: c.feature, border: c.border, missing_left: c.missing_left, gain: gain.min(f32::MAX as f64) as f32 }
+    }
 }
 
 /// The exponents of a first gain that leave f32 room for smaller and larger ones.
@@ -181,8 +196,7 @@ struct Growth<'a, S: ?Sized> {
     /// The next node's number.
     next: NodeId,
     least_gain: &'a mut f64,
-    /// See [`Grown`]; from the first split on.
-    gain_exponent: Option<i32>,
+    gains: GainUnit,
     interrupted: &'a dyn Fn() -> bool,
 }
 
@@ -204,7 +218,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features);
             search.iter_mut().for_each(|n| n.features.clone_from(&level));
             let Some((candidate, left_sums)) = self.steps.find_level_split(&search, &self.rules)? else { break };
-            splits.push(self.split(&candidate));
+            splits.push(self.gains.split(&candidate));
             let mut left_sums = search.iter().map(|n| n.id).zip(left_sums).peekable();
             let last = depth + 1 == self.params.depth;
             let mut divisions = Vec::with_capacity(nodes.len());
@@ -216,7 +230,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
                 divisions.push(self.division(&node, &l, &r, candidate, left.is_some() && !last));
                 children.extend([l, r]);
             }
-            self.steps.divide(&divisions)?;
+            self.steps.partition(&divisions)?;
             nodes = children;
         }
         let leaves = vec![Leaf::default(); nodes.len()];
@@ -250,23 +264,13 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
                 let (l, r) = self.children(&node, &candidate, Some(left));
                 let searched = !last && (self.rules.is_searched(l.sums) || self.rules.is_searched(r.sums));
                 divisions.push(self.division(&node, &l, &r, candidate, searched));
-                shape.divide(node.id, self.split(&candidate), l.id, r.id);
+                shape.divide(node.id, self.gains.split(&candidate), l.id, r.id);
                 nodes.extend([l, r]);
             }
-            self.steps.divide(&divisions)?;
+            self.steps.partition(&divisions)?;
         }
         leaves.extend(nodes);
         Ok(shape.finish(leaves))
-    }
-
-    /// A candidate as the tree keeps it. The first one says what gains are in units of.
-    fn split(&mut self, c: &Candidate) -> Split {
-        let unit = *self.gain_exponent.get_or_insert_with(|| {
-            let exponent = libm::ilogb(c.gain.clamp(f64::MIN_POSITIVE, f64::MAX));
-            if GAINS.contains(&exponent) { 0 } else { exponent }
-        });
-        let gain = if unit == 0 { c.gain } else { libm::ldexp(c.gain, -unit) };
-        Split { feature: c.feature, border: c.border, missing_left: c.missing_left, gain: gain.min(f32::MAX as f64) as f32 }
     }
 
     fn check(&self) -> Result<()> {

@@ -1,6 +1,7 @@
 //! How a split is scored: second-order gains (Chen and Guestrin, "XGBoost", 2016) in f64 from
 //! integer sums.
 
+use super::params::TreeParams;
 /// Exact sums over rows, in the integer units of a tree's [`Scales`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
@@ -79,6 +80,21 @@ pub fn soft_threshold(gradient: f64, l1: f64) -> f64 {
 }
 
 impl SplitRules {
+    /// Returns the rules of a tree whose sums are in units of `scales`.
+    pub fn new(params: &TreeParams, scales: Scales) -> SplitRules {
+        SplitRules {
+            scales,
+            l1: params.l1,
+            l2: params.l2,
+            min_child_weight: params.min_child_weight,
+            min_data_in_leaf: params.min_data_in_leaf as i64,
+            level_limits: params.level_limits(),
+            min_gain: params.min_gain,
+            monotone: params.monotone.clone(),
+            categories: params.categories,
+        }
+    }
+
     /// The gradient and hessian of `sums` as numbers.
     #[inline]
     pub fn values(&self, sums: Sums) -> (f64, f64) {

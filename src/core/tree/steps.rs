@@ -1,7 +1,7 @@
 //! What a device does while a tree grows.
 
 use super::split::{SplitRules, Sums};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The index of a node inside the tree that grows; the root is 0.
 pub type NodeId = u32;
@@ -44,27 +44,33 @@ pub struct Division {
 
 /// A device's share of growing one tree: searching its nodes, and dividing them.
 pub trait GrowSteps {
-    /// The best split of each node by itself, and the sums of its left child.
+    /// Finds the best split of each node by itself, and the sums of its left child.
+    ///
+    /// # Errors
+    /// Those of the device.
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>>;
 
-    /// The one split with the largest gain summed over the nodes, and the sums of each one's left
+    /// Finds the one split with the largest gain summed over the nodes, and the sums of each one's left
     /// child.
+    ///
+    /// # Errors
+    /// Those of the device.
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>>;
 
     /// Sends the rows of each parent to its children, and sums the smaller children's histograms.
-    fn divide(&mut self, divisions: &[Division]) -> Result<()>;
-
-    /// Whether divisions can be taken back.
-    fn takes_back(&self) -> bool {
-        false
-    }
-
-    /// Takes divisions back whose children have not been divided: the rows are in the parents again, whose histograms
-    /// are gone. Told just before the growing ends, and only where [`GrowSteps::takes_back`].
     ///
     /// # Errors
-    /// Where the backend can't.
-    fn take_back(&mut self, _divisions: &[Division]) -> Result<()> {
-        Err(Error::Data("a division that can't be taken back".into()))
-    }
+    /// Those of the device.
+    fn partition(&mut self, divisions: &[Division]) -> Result<()>;
+
+    /// The most nodes that are worth partitioning at once where the turn of some of them may not come
+    /// ([`Policy::Leafwise`](super::Policy::Leafwise)): those are taken back in the end.
+    fn most_at_once(&self) -> usize;
+
+    /// Takes divisions back whose children have not been divided: the rows are in the parents again, whose histograms
+    /// are gone. Told just before the growing ends.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn take_back(&mut self, divisions: &[Division]) -> Result<()>;
 }

@@ -32,6 +32,8 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::Plan;
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::{Draw, KeyCounts};
+use taiga_core::learners::boosting::steps::Begun;
+use taiga_core::learners::boosting::steps::TreeRequest;
 use taiga_core::learners::boosting::steps::{Backend, GroupId, LeafSums, TrainingData};
 use taiga_core::learners::boosting::{bundling, row_sampler};
 use taiga_core::losses::Loss;
@@ -41,7 +43,7 @@ use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::codes::Quantizer;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
-use taiga_core::tree::split::{Scales, SplitRules, Sums};
+use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::GrowSteps;
 use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
 
@@ -83,6 +85,9 @@ const PARTIAL_BYTES: usize = 8 << 20;
 
 /// Tables of up to so many rows for each column are small beside the histograms of a tree.
 const ROWS_A_COLUMN: usize = 256;
+
+/// Leaves that are divided together under the policy by leaves: more would be divided for nothing too often.
+const MOST_AT_ONCE: usize = 32;
 
 /// The slot of a node without a histogram.
 const NO_SLOT: usize = usize::MAX;
@@ -391,7 +396,7 @@ impl GrowSteps for CpuBackend<'_> {
         }))
     }
 
-    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
+    fn partition(&mut self, divisions: &[Division]) -> Result<()> {
         let at_once = self.divisions_at_once()?;
         for (i, divisions) in divisions.chunks(at_once).enumerate() {
             if i > 0 {
@@ -414,8 +419,8 @@ impl GrowSteps for CpuBackend<'_> {
         Ok(())
     }
 
-    fn takes_back(&self) -> bool {
-        true
+    fn most_at_once(&self) -> usize {
+        MOST_AT_ONCE
     }
 
     fn take_back(&mut self, divisions: &[Division]) -> Result<()> {
@@ -476,7 +481,7 @@ impl Backend for CpuBackend<'_> {
         Ok(())
     }
 
-    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
+    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
         self.output = output;
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
         let unit = self.draw(loss, tree, output) && loss.constant_hessian() && !self.weighted;
@@ -495,7 +500,7 @@ impl Backend for CpuBackend<'_> {
         let scales = encoding.scales();
         let pending = self.take_pending()?;
         if let Some(sums) = read(&self.shards[0]).sorted_sums() {
-            return Ok((sums, scales));
+            return Ok(Begun::Root { sums, scales });
         }
         let sums = self
             .search(&pending, |_, share, merge| {
@@ -505,7 +510,7 @@ impl Backend for CpuBackend<'_> {
             .into_iter()
             .flatten()
             .next();
-        Ok((sums.unwrap_or_else(|| self.root_sums()), scales))
+        Ok(Begun::Root { sums: sums.unwrap_or_else(|| self.root_sums()), scales })
     }
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {

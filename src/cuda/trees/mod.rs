@@ -10,7 +10,6 @@
 //! - [`search`]: the search for splits;
 //! - [`leaves`]: the end of a tree;
 //! - [`quantiles`]: leaves that are refitted;
-//! - [`eager`]: nodes of leaf-wise trees, several at a time;
 //! - [`ahead`]: whole trees that grow without asking the host, and [`grown`], what grew; [`graph`]: as one launch.
 
 mod buffers;
@@ -28,7 +27,6 @@ mod partition;
 mod resident;
 mod rows;
 mod sparse_features;
-mod speculative;
 
 use self::buffers::{Buffer, Kernels};
 use self::ctr_maker::CtrMaker;
@@ -41,15 +39,20 @@ use cudarc::driver::CudaSlice;
 use rows::RowData;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
+use taiga_core::learners::boosting::steps::Begun;
+use taiga_core::learners::boosting::steps::CtrSteps;
+use taiga_core::learners::boosting::steps::TreeRequest;
 use taiga_core::learners::boosting::steps::{Announced, Backend, GroupId, LeafSums, TrainingData};
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::{CodeSet, CodeSource, CodedFeature};
 use taiga_core::tree::Tree;
-use taiga_core::tree::params::TreeParams;
-use taiga_core::tree::split::{Scales, SplitRules, Sums};
+use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::GrowSteps;
 use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
+
+/// Leaves that are divided together under the policy by leaves: a question and its answer take as long as dozens of divisions.
+const MOST_AT_ONCE: usize = 32;
 
 /// The most rows that a fit on a GPU takes: row numbers and positions are counted in 32 bits, with
 /// room for a launch's overhang.
@@ -109,13 +112,11 @@ pub struct CudaBackend {
     encoding: Option<GradientQuantizer>,
     output: usize,
     tree: u64,
-    /// What the grower will ask for, where it can be told ahead, and what grew.
-    plan: Option<TreeParams>,
+    /// What grew whole.
     grown: Option<grown::Grown>,
     /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
     announced: Option<Announced>,
     queued: Option<resident::Queued>,
-    nodes: speculative::Nodes,
     logs: resident::Logs,
     graph: graph::Graph,
     was_wide: bool,
@@ -189,7 +190,7 @@ impl CudaBackend {
         let planned = CudaBackend::plan(pool, &data, interrupted)?;
         CudaBackend::check_on(&queue, &data, most_nodes, &planned)?;
         let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
-        let (kernels, features) = (Kernels::new(gpu)?, data.features.len());
+        let (kernels, announced) = (Kernels::new(gpu)?, data.announced);
         let group = Group::new(&queue, &kernels, 0, data.features, data.sources, planned, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
@@ -215,11 +216,9 @@ impl CudaBackend {
             encoding: None,
             output: 0,
             tree: 0,
-            plan: None,
             grown: None,
-            announced: None,
+            announced,
             queued: None,
-            nodes: speculative::Nodes::new(speculative::Guesses::new(rows, features)),
             logs: resident::Logs::new(gpu)?,
             graph: graph::Graph::default(),
             was_wide: false,
@@ -347,24 +346,40 @@ impl Work {
 
 impl GrowSteps for CudaBackend {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        match &self.grown {
-            Some(grown) => grown.splits(nodes),
-            None => self.find_nodes(nodes, rules),
-        }
+        self.search_nodes(nodes, rules)
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        match &self.grown {
-            Some(grown) => grown.level_split(nodes),
-            None => self.find_level(nodes, rules),
-        }
+        self.search_level(nodes, rules)
     }
 
-    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
-        match &mut self.grown {
-            Some(grown) => grown.divide(divisions),
-            None => self.divide_and_guess(divisions),
-        }
+    fn partition(&mut self, divisions: &[Division]) -> Result<()> {
+        // The rows of other nodes are asked for by nobody: a tree's leaves are found by walking it.
+        self.divide_nodes(&divisions.iter().filter(|d| d.histograms).copied().collect::<Vec<_>>())
+    }
+
+    fn most_at_once(&self) -> usize {
+        MOST_AT_ONCE
+    }
+
+    /// Nothing is to be done: the rows of a node lie where those of its children do, and leaves are found by walking the tree.
+    fn take_back(&mut self, _: &[Division]) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl CtrSteps for CudaBackend {
+    fn sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample> {
+        self.ctrs.sample(&self.queue, data, columns, order, counters)
+    }
+
+    fn add(&mut self, data: &CtrData<'_>, features: &[CodedFeature], ctrs: &[CtrFeature<'_>], order: usize) -> Result<GroupId> {
+        self.check_group(features)?;
+        let (queue, first, rows) = (&self.queue, self.features.len(), self.data.rows);
+        let maker = &mut self.ctrs;
+        let fill = |codes: &mut CudaSlice<u8>| maker.codes(queue, data, features, ctrs, order, codes, &|i| Group::place(i, rows));
+        let group = Group::filled(queue, first, features, Storage::default(), rows, self.components, 1, fill)?;
+        Ok(self.push_group(features, group))
     }
 }
 
@@ -378,36 +393,15 @@ impl Backend for CudaBackend {
         Ok(self.push_group(features, group))
     }
 
-    fn makes_ctrs(&self) -> bool {
-        true
-    }
-
-    fn ctr_sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample> {
-        self.ctrs.sample(&self.queue, data, columns, order, counters)
-    }
-
-    fn add_ctrs(&mut self, data: &CtrData<'_>, features: &[CodedFeature], ctrs: &[CtrFeature<'_>], order: usize) -> Result<GroupId> {
-        self.check_group(features)?;
-        let (queue, first, rows) = (&self.queue, self.features.len(), self.data.rows);
-        let maker = &mut self.ctrs;
-        let fill = |codes: &mut CudaSlice<u8>| maker.codes(queue, data, features, ctrs, order, codes, &|i| Group::place(i, rows));
-        let group = Group::filled(queue, first, features, Storage::default(), rows, self.components, 1, fill)?;
-        Ok(self.push_group(features, group))
+    fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
+        Some(self)
     }
 
     fn drop_group(&mut self, group: GroupId) {
         self.groups[group].clear();
     }
 
-    fn expect(&mut self, plan: Option<&TreeParams>) {
-        self.plan = plan.cloned();
-    }
-
-    fn announce(&mut self, announced: Announced) {
-        self.announced = Some(announced);
-    }
-
-    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
+    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {
         self.output = output;
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
@@ -417,27 +411,17 @@ impl Backend for CudaBackend {
         let unit = drawn_unit && loss.constant_hessian() && !self.weighted;
         self.tree = tree;
         self.grown = None;
-        let plan = self.plan.take();
-        let sums = match self.grow_ahead(loss, plan.as_ref(), unit)? {
-            Some(sums) => sums,
-            None => {
-                self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
-                let sums = self.begin_root(loss)?;
-                // Subsets of categories are numbered in the order that they are asked for.
-                let plan = plan.filter(|_| !self.features.iter().any(|f| f.categories));
-                self.nodes.begin(plan, sums);
-                sums
-            }
-        };
-        let encoding = self.encoding()?;
-        Ok((sums, Scales { gradient: encoding.unit_gradient, hessian: encoding.unit_hessian }))
+        if let Some(tree) = self.grow_whole(loss, plan, unit)? {
+            return Ok(Begun::Whole(tree));
+        }
+        self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+        Ok(Begun::Root { sums: self.begin_root(loss)?, scales: self.encoding()?.scales() })
     }
 
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
         self.groups[group].open = true;
         self.list_columns()?;
-        let nodes: Vec<NodeId> = nodes.iter().map(|n| self.nodes.own(*n)).collect();
-        self.sum_in_group(group, &nodes)
+        self.sum_in_group(group, nodes)
     }
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {

@@ -1,7 +1,6 @@
 //! Whole trees that grow on the device without asking the host, under policies by level where every
 //! open feature may split every node: a tree's launches are queued at once, and what was decided is
-//! read when it has grown. The grower's questions are then answered from that; where an answer would
-//! not be what was done, that is an error.
+//! read when it has grown.
 //!
 //! Where the fit has announced how leaves get their values, the device finds these too, and then the next
 //! tree is queued before the host has read this one:
@@ -28,8 +27,9 @@ use cudarc::driver::{CudaEvent, CudaStream, PinnedHostSlice};
 use std::sync::Arc;
 use taiga_core::error::Result;
 use taiga_core::losses::Loss;
+use taiga_core::tree::grow::WholeTree;
 use taiga_core::tree::params::{Policy, TreeParams};
-use taiga_core::tree::split::{Scales, SplitRules, Sums};
+use taiga_core::tree::split::{Scales, SplitRules};
 
 /// Deeper trees are grown question by question: most of their nodes would not be there.
 const MOST_DEPTH: u32 = 12;
@@ -103,8 +103,8 @@ impl Log {
 }
 
 impl CudaBackend {
-    /// Grows the whole tree, where that can be done ahead; gives the root's sums.
-    pub(crate) fn grow_ahead(&mut self, loss: &dyn Loss, plan: Option<&TreeParams>, unit: bool) -> Result<Option<Sums>> {
+    /// Grows the whole tree, where that can be done without asking the host.
+    pub(crate) fn grow_whole(&mut self, loss: &dyn Loss, plan: Option<&TreeParams>, unit: bool) -> Result<Option<WholeTree>> {
         let Some(plan) = plan else { return Ok(None) };
         let mut open = (0..self.groups.len()).filter(|g| self.groups[*g].open && self.groups[*g].features > 0);
         let (Some(group), None) = (open.next(), open.next()) else { return Ok(None) };
@@ -127,7 +127,6 @@ impl CudaBackend {
         self.queued = self.queue_next(ordered)?;
         let words = self.read_log(queued.turn, log.words)?;
         let encoding = encoding_of(words);
-        let total = TotalWords(&words[ENCODING_WORDS..]).sums();
         RowData::check_finite(&encoding)?;
         if encoding.wide != 0 {
             // Grown for nothing; the next trees will most likely be wide too. Its leaves have values of zero.
@@ -136,13 +135,13 @@ impl CudaBackend {
         }
         let found = words[log.found..].chunks_exact(FOUND_WORDS);
         // SAFETY: as many words as a table has, of plain numbers.
-        let found = found.map(|w| unsafe { std::ptr::read_unaligned(w.as_ptr().cast::<Found>()) }).collect();
+        let splits = found.map(|w| unsafe { std::ptr::read_unaligned(w.as_ptr().cast::<Found>()) }.candidate()).collect();
         let sums = words[log.sums..log.values].iter().map(|w| *w as i64).collect();
         let values = words[log.values..log.found].iter().flat_map(|w| [*w as u32, (*w >> 32) as u32].map(f32::from_bits)).collect();
         let values = self.announced.map(|_| values);
-        self.grown = Some(Grown { depth: plan.depth, found, sums, values, places: vec![0] });
+        self.grown = Some(Grown { depth: plan.depth, sums, values });
         self.encoding = Some(encoding);
-        Ok(Some(total))
+        Ok(Some(WholeTree { splits, scales: encoding.scales() }))
     }
 
     /// Queues the tree behind the one that grows, where nothing that is still to be told can change it.
@@ -249,17 +248,7 @@ impl CudaBackend {
             (true, false) => 1,
             (true, true) => 2,
         };
-        let rules = SplitRules {
-            scales: Scales { gradient: 1.0, hessian: 1.0 },
-            l1: plan.l1,
-            l2: plan.l2,
-            min_child_weight: plan.min_child_weight,
-            min_data_in_leaf: plan.min_data_in_leaf as i64,
-            level_limits: plan.level_limits(),
-            min_gain: plan.min_gain,
-            monotone: vec![],
-            categories: plan.categories,
-        };
+        let rules = SplitRules::new(plan, Scales { gradient: 1.0, hessian: 1.0 });
         let g = &self.groups[group];
         let search = Search {
             histograms: g.table(0),
@@ -438,14 +427,5 @@ impl CudaBackend {
         let mut by_number = vec![0; 1 << grown.depth];
         self.leaves.iter().enumerate().for_each(|(leaf, node)| by_number[grown.key(*node)] = leaf);
         by_number
-    }
-}
-
-/// Words that are sums.
-struct TotalWords<'a>(&'a [u64]);
-
-impl TotalWords<'_> {
-    fn sums(&self) -> Sums {
-        Sums { gradient: self.0[0] as i64, hessian: self.0[1] as i64, count: self.0[2] as i64 }
     }
 }

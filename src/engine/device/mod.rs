@@ -79,6 +79,26 @@ pub fn open(text: &str) -> Result<Device> {
     }
 }
 
+/// Adds to what is wrong with a learner's parameters, given as a JSON object and parsed, that the GPU which they name is not there.
+///
+/// # Errors
+/// Those of `parsed`, and of [`open`] for a `device` that is one's name.
+///
+/// ```
+/// use taiga_engine::device::with_device;
+/// use taiga_engine::learners::boosting::BoostingParams;
+/// let given = serde_json::json!({ "device": "cuda:4000" });
+/// assert!(BoostingParams::from_json(&given).is_ok());
+/// assert!(with_device(&given, BoostingParams::from_json(&given)).is_err());
+/// ```
+pub fn with_device<P>(given: &serde_json::Value, parsed: Result<P>) -> Result<P> {
+    let named = given.get("device").and_then(|name| name.as_str()).filter(|name| Device::parse(name).is_ok());
+    let Some(Err(absent)) = named.map(open) else { return parsed };
+    let mut errors = parsed.as_ref().err().map_or(vec![], |e| e.each().to_vec());
+    errors.push(absent);
+    Error::all(errors).and(parsed)
+}
+
 /// The devices of a fit, by the name that the user gives.
 pub struct Chosen<'a> {
     asked: &'a str,

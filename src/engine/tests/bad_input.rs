@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::device::with_device;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_engine::memory;
@@ -232,7 +233,7 @@ fn parameters_out_of_range_are_refused() {
 /// exist are refused, the last with the nearest name.
 #[test]
 fn parameters_that_do_not_fit_are_refused() {
-    let error = |p: Value| BoostingParams::from_json(&p).unwrap_err().to_string();
+    let error = |p: Value| with_device(&p, BoostingParams::from_json(&p)).unwrap_err().to_string();
     assert_eq!(error(json!({ "learning_rte": 0.1 })), "there is no parameter `learning_rte`; did you mean `learning_rate`?");
     assert_eq!(error(json!({ "zzz": 1 })), "there is no parameter `zzz`");
     // Other libraries' names are known.

@@ -283,6 +283,7 @@ mod tests {
             count_rows: false,
             bundle: true,
             seed: 0,
+            announced: None,
         };
         assert!(worthwhile(&data));
         let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();

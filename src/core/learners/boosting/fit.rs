@@ -21,6 +21,8 @@ use crate::dataset::target;
 use crate::dataset::weights::row_weights;
 use crate::dataset::{Input, Monitor, Target};
 use crate::error::{Error, Result};
+use crate::learners::boosting::steps::Begun;
+use crate::learners::boosting::steps::TreeRequest;
 use crate::losses::resolve_loss;
 use crate::losses::{LeafRule, Loss, loss};
 use crate::metrics::MetricKind;
@@ -29,7 +31,7 @@ use crate::model::History;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
-use crate::tree::grow::{Begun, Grown, grow, is_plain};
+use crate::tree::grow::{Grown, Root, grow, is_plain};
 use crate::tree::params::TreeParams;
 use crate::tree::split::CategoryRules;
 use crate::tree::{Leaf, Tree};
@@ -102,6 +104,9 @@ fn fit_on(
     let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
+    let sure = held_out.is_none() && features.sets() == 1 && loss.leaf_rule() == LeafRule::Newton;
+    let trees = params.trees as u64 * outputs as u64;
+    let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
     let data = TrainingData {
         features: &coded,
         sources: &sources,
@@ -116,6 +121,7 @@ fn fit_on(
         count_rows: tree_params.counts_rows(),
         bundle: params.bundle,
         seed: params.seed,
+        announced,
     };
     // Its arrays are there now, and count by themselves.
     drop(reserved);
@@ -173,9 +179,6 @@ impl Rounds<'_> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let (mut trees, mut gains) = (vec![], vec![]);
         let mut least_gains = vec![f64::INFINITY; outputs];
-        if self.held_out.is_none() && features.sets() == 1 && self.loss.leaf_rule() == LeafRule::Newton {
-            backend.announce(Announced { learning_rate: params.learning_rate, trees: params.trees as u64 * outputs as u64 });
-        }
         let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
         for round in 0..params.trees {
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
@@ -224,10 +227,15 @@ impl Rounds<'_> {
         let outputs = self.loss.outputs();
         let own = features.set_of(number);
         let groups = features.begin_tree(backend, number)?;
-        backend.expect(is_plain(self.tree_params, &*features).then_some(self.tree_params));
-        let (sums, scales) = backend.begin_tree(self.loss, number, own * outputs + output, &groups)?;
-        let begun = Begun { tree: number, sums, scales };
-        let mut grown = grow(backend, self.tree_params, features, begun, least_gain, &interrupted)?;
+        let plan = is_plain(self.tree_params, &*features).then_some(self.tree_params);
+        let request = TreeRequest { loss: self.loss, tree: number, output: own * outputs + output, groups: &groups, plan };
+        let mut grown = match backend.begin_tree(&request)? {
+            Begun::Root { sums, scales } => {
+                let root = Root { tree: number, sums, scales };
+                grow(backend, self.tree_params, features, root, least_gain, &interrupted)?
+            }
+            Begun::Whole(tree) => tree.finish(self.tree_params),
+        };
         features.note_used(grown.tree.splits())?;
         let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
         let mut leaves = self.leaves(backend, &grown, sums)?;

@@ -7,11 +7,12 @@
 use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use super::params::RowSample;
 use crate::dataset::Monitor;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::losses::Loss;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::Tree;
+use crate::tree::grow::WholeTree;
 use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, Sums};
 use crate::tree::steps::GrowSteps;
@@ -46,6 +47,9 @@ pub struct TrainingData<'a> {
     /// Whether sparse features may be stored sparsely and bundled; changes no result.
     pub bundle: bool,
     pub seed: u64,
+    /// What becomes of every tree, where all of it is sure, no rows are held out and there is one set of scores. A device may then go on
+    /// to the next tree by itself.
+    pub announced: Option<Announced>,
 }
 
 /// The sums of a leaf's rows from the unrounded derivatives.
@@ -60,7 +64,7 @@ pub struct LeafSums {
 pub const NOT_FINITE: &str =
     "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range";
 
-/// What a fit will do with every tree of it.
+/// What a fit will do with every tree of it, where that is sure from the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced {
     /// A leaf's value is that of [`SplitRules::leaf_value`] without bounds, times this, rounded to f32.
@@ -69,48 +73,70 @@ pub struct Announced {
     pub trees: u64,
 }
 
+/// A tree to begin.
+#[derive(Clone, Copy)]
+pub struct TreeRequest<'a> {
+    pub loss: &'a dyn Loss,
+    /// Numbers the trees of the fit and keys the random choices.
+    pub tree: u64,
+    pub output: usize,
+    /// The groups that are open beside group 0: their features may split.
+    pub groups: &'a [GroupId],
+    /// The policy and the limits, where nothing else decides what the tree becomes ([`crate::tree::grow::is_plain`]).
+    pub plan: Option<&'a TreeParams>,
+}
+
+/// A tree that has begun.
+pub enum Begun {
+    /// The root is summed, and the grower asks on.
+    Root {
+        sums: Sums,
+        /// What all sums of this tree are in units of.
+        scales: Scales,
+    },
+    /// The device has grown all of it by itself, which it may where there is a plan.
+    Whole(WholeTree),
+}
+
+/// Makes statistics of categories on a device.
+pub trait CtrSteps {
+    /// Sums `columns` (one, or a combination) at the rows of the sample: of counters over all training rows, of the
+    /// other statistics over those before the row in permutation `order`. `counters`: those too.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample>;
+
+    /// Adds a group ([`Backend::add_group`]) of statistics under permutation `order`, one for each of `features`, those of the same
+    /// columns side by side.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn add(&mut self, data: &CtrData<'_>, features: &[CodedFeature], ctrs: &[CtrFeature<'_>], order: usize) -> Result<GroupId>;
+}
+
 /// A device's share of the work of fitting trees to gradients.
 pub trait Backend: GrowSteps {
-    /// Told once before the first tree, where all of it is sure, no rows are held out and there is one set of
-    /// scores. A device may then go on to the next tree by itself, where [`Backend::expect`] tells the same
-    /// for it.
-    fn announce(&mut self, _announced: Announced) {}
-
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
     /// those there are. It takes part in no tree that does not name or open it.
+    ///
+    /// # Errors
+    /// Those of the device.
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId>;
-
-    /// Whether [`Backend::ctr_sample`] and [`Backend::add_ctrs`] are to be asked for statistics of categories; else their
-    /// codes come through [`Backend::add_group`].
-    fn makes_ctrs(&self) -> bool {
-        false
-    }
-
-    /// The sums of `columns` (one, or a combination) at the rows of the sample: of counters over all training rows, of the
-    /// other statistics over those before the row in permutation `order`. `counters`: those too.
-    fn ctr_sample(&mut self, _data: &CtrData<'_>, _columns: &[CategoryCodes<'_>], _order: usize, _counters: bool) -> Result<CtrSample> {
-        Err(Error::Data("this device makes no statistics of categories".into()))
-    }
-
-    /// [`Backend::add_group`] of statistics under permutation `order`, one for each of `features`, those of the same
-    /// columns side by side.
-    fn add_ctrs(&mut self, _data: &CtrData<'_>, _features: &[CodedFeature], _ctrs: &[CtrFeature<'_>], _order: usize) -> Result<GroupId> {
-        Err(Error::Data("this device makes no statistics of categories".into()))
-    }
 
     /// Frees what a group takes. It never takes part in a tree again.
     fn drop_group(&mut self, group: GroupId);
 
-    /// Told before each tree begins: the policy and the limits it will grow under, where nothing else
-    /// counts (no draws of features, no constraints on how they meet, no groups opened on the way). A
-    /// device may then work ahead of the questions to come.
-    fn expect(&mut self, _plan: Option<&TreeParams>) {}
+    /// What makes statistics of categories on the device, where it does; else their codes come through [`Backend::add_group`].
+    fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
+        None
+    }
 
-    /// Starts a tree for `output`: derivatives at the current scores, the rows drawn, their
-    /// rounded statistics, and the root's histogram. `tree` numbers the trees of the fit and keys
-    /// the random choices. `groups` are open beside group 0: their features may split. Gives the
-    /// root's sums and the units of all sums of this tree.
-    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)>;
+    /// Starts a tree: derivatives at the current scores, the rows drawn, their rounded statistics, and the root's histogram.
+    ///
+    /// # Errors
+    /// Those of the device; [`Error::Data`](crate::Error::Data) where derivatives are no longer finite.
+    fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun>;
 
     /// Opens one more group in the tree that grows: sums its histograms in `nodes`, which are the
     /// ones to be searched next.

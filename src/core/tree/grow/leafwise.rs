@@ -1,18 +1,15 @@
 //! Leaf by leaf, the one with the largest gain first; and ahead of that, many at a time.
 //!
-//! A division is two steps of all threads, and of a large table a pass over its rows, so that one at a time is the
-//! slowest way. But how a node is divided does not depend on when; only whether it is, does. So where a backend can
-//! take divisions back, leaves that gain more than the least that was divided in the last tree are divided together.
-//! Those whose turn does not come are leaves again in the end: the tree is the same.
+//! A division is two steps of all threads, of a large table a pass over its rows, and of a GPU a question and an answer, so that
+//! one at a time is the slowest way. But how a node is divided does not depend on when; only whether it is, does. So leaves
+//! that gain more than the least that was divided in the last tree are divided together, as many as the device says are worth it
+//! ([`GrowSteps::most_at_once`]). Those whose turn does not come are leaves again in the end: the tree is the same.
 
 use super::{Branches, Growth, Open, Shape, close};
 use crate::error::Result;
 use crate::tree::split::Sums;
 use crate::tree::steps::GrowSteps;
 use crate::tree::steps::{Candidate, Division};
-
-/// The most leaves that are divided together.
-const MOST: usize = 32;
 
 /// A node, and its best split with the sums of its left child.
 type Searched = (Open, Option<(Candidate, Sums)>);
@@ -37,7 +34,8 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     /// The leaf with the largest gain first; at a tie the older one.
     pub(super) fn leafwise(&mut self, root: Open) -> Result<Shape> {
         let mut shape = Branches::new(root.id);
-        let ahead = self.steps.takes_back() && self.params.feature_fraction_node >= 1.0 && !self.features.may_open();
+        let plain = self.params.feature_fraction_node >= 1.0 && !self.features.may_open();
+        let others = if plain { self.steps.most_at_once().saturating_sub(1) } else { 0 };
         let mut closed = vec![];
         let mut waiting: Vec<Waiting> = vec![];
         let mut fresh = vec![(root, None)];
@@ -62,14 +60,14 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             let best = (0..waiting.len()).reduce(|a, b| if first(&waiting[b], &waiting[a]) { b } else { a });
             let Some(best) = best else { break };
             if waiting[best].children.is_none() {
-                let more = if ahead { (self.params.leaves - leaves - 1) as usize } else { 0 };
+                let more = others.min((self.params.leaves - leaves - 1) as usize);
                 self.divide_together(&mut waiting, best, more, leaves)?;
             }
             let Waiting { node, split: candidate, children, .. } = waiting.swap_remove(best);
             let Some(Children { nodes: [left, right], .. }) = children else { break };
             leaves += 1;
             least = least.min(candidate.gain);
-            shape.divide(node.id, self.split(&candidate), left.0.id, right.0.id);
+            shape.divide(node.id, self.gains.split(&candidate), left.0.id, right.0.id);
             fresh.extend([left, right]);
         }
         *self.least_gain = if leaves < self.params.leaves { 0.0 } else { least };
@@ -88,7 +86,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             let likely = |i: &usize| *i != best && waiting[*i].children.is_none() && waiting[*i].split.gain >= *self.least_gain;
             let mut others: Vec<usize> = (0..waiting.len()).filter(likely).collect();
             others.sort_unstable_by(|a, b| waiting[*b].split.gain.total_cmp(&waiting[*a].split.gain));
-            chosen.extend(others.into_iter().take(more.min(MOST - 1)));
+            chosen.extend(others.into_iter().take(more));
         }
         let last = leaves + 1 >= self.params.leaves;
         let mut divisions = Vec::with_capacity(chosen.len());
@@ -100,7 +98,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             divisions.push(self.division(node, &l, &r, *split, searched));
             nodes.extend([l, r]);
         }
-        self.steps.divide(&divisions)?;
+        self.steps.partition(&divisions)?;
         let nodes: Vec<_> = if last { nodes.into_iter().map(|n| (n, None)).collect() } else { self.searched(nodes)? };
         let mut nodes = nodes.into_iter();
         for (i, division) in chosen.into_iter().zip(divisions) {

@@ -4,13 +4,12 @@ use crate::device::Place;
 use std::borrow::Cow;
 use std::cell::Cell;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::steps::{Announced, Backend, GroupId, LeafSums};
+use taiga_core::learners::boosting::steps::{Backend, Begun, GroupId, LeafSums, TreeRequest};
 use taiga_core::learners::linear::steps::{LinearBackend, Residuals};
 use taiga_core::losses::Loss;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
-use taiga_core::tree::params::TreeParams;
-use taiga_core::tree::split::{Scales, SplitRules, Sums};
+use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::GrowSteps;
 use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
 use taiga_cpu::linear::passes::Passes;
@@ -74,13 +73,13 @@ impl GrowSteps for Failing<'_> {
         self.0.find_level_split(nodes, rules)
     }
 
-    fn divide(&mut self, divisions: &[Division]) -> Result<()> {
+    fn partition(&mut self, divisions: &[Division]) -> Result<()> {
         step()?;
-        self.0.divide(divisions)
+        self.0.partition(divisions)
     }
 
-    fn takes_back(&self) -> bool {
-        self.0.takes_back()
+    fn most_at_once(&self) -> usize {
+        self.0.most_at_once()
     }
 
     fn take_back(&mut self, divisions: &[Division]) -> Result<()> {
@@ -90,10 +89,6 @@ impl GrowSteps for Failing<'_> {
 }
 
 impl Backend for Failing<'_> {
-    fn announce(&mut self, announced: Announced) {
-        self.0.announce(announced);
-    }
-
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         step()?;
         self.0.add_group(features, codes)
@@ -103,13 +98,9 @@ impl Backend for Failing<'_> {
         self.0.drop_group(group);
     }
 
-    fn expect(&mut self, plan: Option<&TreeParams>) {
-        self.0.expect(plan);
-    }
-
-    fn begin_tree(&mut self, loss: &dyn Loss, tree: u64, output: usize, groups: &[GroupId]) -> Result<(Sums, Scales)> {
+    fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {
         step()?;
-        self.0.begin_tree(loss, tree, output, groups)
+        self.0.begin_tree(request)
     }
 
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {

@@ -9,6 +9,7 @@ use crate::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature};
 use crate::learners::boosting::model::CtrTable;
 use crate::learners::boosting::params::{BoostingParams, CatMethod};
 use crate::learners::boosting::steps::Backend;
+use crate::learners::boosting::steps::CtrSteps;
 use crate::memory;
 use crate::memory::{Reservation, product, sum};
 use crate::quantize::BorderMethod;
@@ -106,8 +107,8 @@ impl<'a> CategoricalFeatures<'a> {
         order: usize,
         counters: bool,
     ) -> Result<Kept> {
-        if backend.makes_ctrs() {
-            return self.add_on_device(backend, projections, order, counters);
+        if let Some(device) = backend.ctrs() {
+            return self.add_on_device(device, projections, order, counters);
         }
         let reserved = self.reserve_codes(&projections, order, counters)?;
         let made = self.pool.deal(projections.len(), || (), |(), i| self.codes(&projections[i], order, counters));
@@ -145,9 +146,9 @@ impl<'a> CategoricalFeatures<'a> {
         memory::reserve(&what, bytes, "lower `max_combination` or `permutations`, use cat_method=\"partition\", or fit on fewer rows")
     }
 
-    /// The same with codes that the backend makes.
-    fn add_on_device(&mut self, backend: &mut dyn Backend, projections: Vec<Vec<u32>>, order: usize, counters: bool) -> Result<Kept> {
-        self.find_borders(backend, &projections, counters)?;
+    /// The same with codes that the device makes.
+    fn add_on_device(&mut self, device: &mut dyn CtrSteps, projections: Vec<Vec<u32>>, order: usize, counters: bool) -> Result<Kept> {
+        self.find_borders(device, &projections, counters)?;
         let first = self.coded.len();
         let mut features = vec![];
         for columns in &projections {
@@ -158,17 +159,16 @@ impl<'a> CategoricalFeatures<'a> {
             }
         }
         let sample: Vec<u32> = self.sample().map(|row| row as u32).collect();
-        let group = backend.add_ctrs(&self.ctr_data(&sample), &self.coded[first..], &features, order)?;
+        let group = device.add(&self.ctr_data(&sample), &self.coded[first..], &features, order)?;
         Ok(self.kept(group, first))
     }
 
     /// The borders of those that have none yet, from the first permutation's statistics.
-    fn find_borders(&mut self, backend: &mut dyn Backend, projections: &[Vec<u32>], counters: bool) -> Result<()> {
+    fn find_borders(&mut self, device: &mut dyn CtrSteps, projections: &[Vec<u32>], counters: bool) -> Result<()> {
         let unknown: Vec<&Vec<u32>> = projections.iter().filter(|columns| !self.borders.contains_key(*columns)).collect();
         let sample: Vec<u32> = self.sample().map(|row| row as u32).collect();
         let data = self.ctr_data(&sample);
-        let sums =
-            unknown.iter().map(|columns| backend.ctr_sample(&data, &self.parts(columns), 0, counters)).collect::<Result<Vec<_>>>()?;
+        let sums = unknown.iter().map(|columns| device.sample(&data, &self.parts(columns), 0, counters)).collect::<Result<Vec<_>>>()?;
         let count = self.ctrs.len();
         let borders = self.pool.deal(
             unknown.len() * count,
