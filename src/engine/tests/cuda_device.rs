@@ -4,13 +4,13 @@ mod cuda_support;
 
 use cuda_support::gpu::{gpu, say};
 use taiga_engine::cuda::runtime::upload::PIECE;
-use taiga_engine::device::{Device, device_info};
+use taiga_engine::device::{Device, device_info, open};
 
 #[test]
 fn an_explicit_device_is_there_or_an_error_says_what_was_looked_for() {
     let info = device_info();
     say(&format!("{info:?}"));
-    match Device::parse("cuda") {
+    match open("cuda") {
         Ok(device) => {
             assert_eq!(device, Device::Cuda(None));
             assert!(!info.devices.is_empty() && info.unavailable.is_none());
@@ -23,10 +23,10 @@ fn an_explicit_device_is_there_or_an_error_says_what_was_looked_for() {
             assert!(e.to_string().contains("`device`") && e.to_string().contains(&why) && e.to_string().contains("\"cpu\""), "{e}");
         }
     }
-    let e = Device::parse("cuda:4000").expect_err("no machine has as many");
+    let e = open("cuda:4000").expect_err("no machine has as many");
     assert!(e.to_string().contains("cuda:4000"), "{e}");
-    assert_eq!(Device::parse("auto"), Ok(Device::Auto));
-    assert_eq!(Device::parse("cpu"), Ok(Device::Cpu));
+    assert_eq!(open("auto"), Ok(Device::Auto));
+    assert_eq!(open("cpu"), Ok(Device::Cpu));
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn a_forked_process_is_told_to_spawn() {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        let told = Device::parse("cuda").is_err_and(|e| e.to_string().contains("spawn") && e.to_string().contains("`device`"));
+        let told = open("cuda").is_err_and(|e| e.to_string().contains("spawn") && e.to_string().contains("`device`"));
         let said = device_info().unavailable.is_some_and(|why| why.contains("spawn"));
-        let auto = Device::parse("auto") == Ok(Device::Auto);
+        let auto = open("auto") == Ok(Device::Auto);
         // SAFETY: ends the process.
         unsafe { libc::_exit((!told) as i32 + 2 * (!said) as i32 + 4 * (!auto) as i32) };
     }
