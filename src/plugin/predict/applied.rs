@@ -8,7 +8,7 @@ use polars::prelude::*;
 use std::sync::Arc;
 use taiga_engine::column::Column as EngineColumn;
 use taiga_engine::dataset::labels::Labels;
-use taiga_engine::device::Device;
+use taiga_engine::device::{Device, open};
 use taiga_engine::device::predict::{PlacedForest, PlacedPredictor};
 use taiga_engine::encoding::Lookup;
 use taiga_engine::learners::boosting::model::apply::Predictor;
@@ -60,7 +60,7 @@ impl Inputs {
 
 /// Whether a device is the CPU, which alone applies these models: an explicit choice never falls back.
 fn on_cpu(device: &str, models: &str) -> PolarsResult<()> {
-    match Device::parse(device).map_err(errors::compute)? {
+    match open(device).map_err(errors::compute)? {
         Device::Auto | Device::Cpu => Ok(()),
         Device::Cuda(_) => Err(errors::data(format!("parameter `device`: {device:?}: {models} are applied on the CPU only"))),
     }
