@@ -21,7 +21,7 @@ LAYERS: dict[str, list[list[str]]] = {
         ["numerics", "parallel"],
         ["memory"],
         ["pages"],
-        ["device"],
+        ["device", "collective"],
         ["params"],
         ["column"],
         ["provenance"],

@@ -4,6 +4,7 @@
 //! [`quantize`] → [`column`] → [`parallel`], [`numerics`]; `make lint` holds them to that. A learner's heavy steps are a trait of its
 //! own (`steps.rs`), which `taiga-cpu` and `taiga-cuda` implement.
 
+pub mod collective;
 pub mod column;
 pub mod column_steps;
 pub mod dataset;

@@ -215,11 +215,9 @@ impl FeatureShare {
         }
     }
 
-    /// Sums the shards' partial bins of own feature `k` into the smaller child's slot, and takes
-    /// them from the parent's, which so becomes the larger child's. `packed`: what [`FeatureShare::packed`] says of the
-    /// larger child's slot before.
+    /// Sums the threads' partial bins of own feature `k` into the smaller child's slot.
     #[inline(always)]
-    fn merge_feature(&mut self, k: usize, pending: &Pending, packed: bool, merge: &Merge<'_>) {
+    fn sum_feature(&mut self, k: usize, pending: &Pending, merge: &Merge<'_>) {
         let (n, column) = (self.bins[k], self.columns[k]);
         let mut range = self.range(pending.smaller, k);
         if pending.packed[0] {
@@ -253,6 +251,17 @@ impl FeatureShare {
                 count.copy_from_slice(hessian);
             }
         }
+    }
+
+    /// Takes the smaller child's bins of own feature `k` from the parent's, which so become the larger child's. `packed`: what
+    /// [`FeatureShare::packed`] says of the larger child's slot before.
+    #[inline(always)]
+    fn subtract_feature(&mut self, k: usize, pending: &Pending, packed: bool) {
+        let n = self.bins[k];
+        let mut range = self.range(pending.smaller, k);
+        if pending.packed[0] {
+            range.end = range.start + n;
+        }
         let Some(larger) = pending.larger else { return };
         let size = if self.counted { 3 * n } else { 2 * n };
         let (a, b) = split_pair(&mut self.slots, self.slot_size * larger + self.starts[k], range.start, size);
@@ -280,6 +289,25 @@ impl FeatureShare {
         }
         self.sparse.merge(merge.pending, merge.slots, merge.shards, &merge.encoding.planes);
         parents
+    }
+
+    /// Sums the smaller children of what is pending, none of which is packed, from this process's rows; gives their bins.
+    pub fn sum_smaller(&mut self, merge: &Merge<'_>) -> Vec<i64> {
+        self.begin(merge);
+        let mut sums = vec![];
+        for p in merge.pending {
+            (0..self.columns.len()).for_each(|k| self.sum_feature(k, p, merge));
+            sums.extend_from_slice(&self.slots[p.smaller * self.slot_size..(p.smaller + 1) * self.slot_size]);
+        }
+        sums
+    }
+
+    /// Takes the sums of all rows in place of those that [`FeatureShare::sum_smaller`] gave, and merges them.
+    pub fn take_sums(&mut self, merge: &Merge<'_>, sums: &[i64]) {
+        for (p, sums) in merge.pending.iter().zip(sums.chunks_exact(self.slot_size.max(1))) {
+            self.slots[p.smaller * self.slot_size..(p.smaller + 1) * self.slot_size].copy_from_slice(sums);
+            (0..self.columns.len()).for_each(|k| self.subtract_feature(k, p, false));
+        }
     }
 
     /// Merges what is pending.
@@ -328,7 +356,8 @@ impl FeatureShare {
     fn merge_pending(&mut self, k: usize, (merge, packed): (&Merge<'_>, &[bool])) {
         if k < self.columns.len() {
             for (p, packed) in merge.pending.iter().zip(packed) {
-                self.merge_feature(k, p, *packed, merge);
+                self.sum_feature(k, p, merge);
+                self.subtract_feature(k, p, *packed);
             }
         }
     }

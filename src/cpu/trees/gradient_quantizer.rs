@@ -6,6 +6,8 @@
 //! typical one, 32 bits each as two 16-bit limbs, which the same kernels add.
 
 use multiversion::multiversion;
+use taiga_core::collective::Collective;
+use taiga_core::error::Result;
 use taiga_core::numerics::fixed::{dither, factor, round_with, round64, single};
 use taiga_core::numerics::random::Random;
 use taiga_core::tree::split::Scales;
@@ -64,7 +66,20 @@ impl Magnitudes {
         self.sums.push((sum_g, sum_h));
     }
 
-    /// The magnitudes of all shards' rows: batch `b` was dealt to shard `b % shards`.
+    /// Adds those of the rows in other shards, which have whole batches.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn complete(&mut self, collective: &dyn Collective) -> Result<()> {
+        let mut largest = [self.gradient_bits, self.hessian_bits];
+        collective.max(&mut largest)?;
+        [self.gradient_bits, self.hessian_bits] = largest;
+        let own: Vec<f64> = self.sums.iter().flat_map(|(gradient, hessian)| [*gradient, *hessian]).collect();
+        self.sums = collective.gather(&own)?.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        Ok(())
+    }
+
+    /// The magnitudes of all threads' rows: batch `b` was dealt to thread `b % threads`.
     pub fn merge(shards: Vec<Magnitudes>) -> Magnitudes {
         let batches = shards.iter().map(|s| s.sums.len()).sum();
         let mut merged = Magnitudes { sums: Vec::with_capacity(batches), ..Magnitudes::default() };

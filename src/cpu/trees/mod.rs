@@ -28,6 +28,7 @@ use self::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
 use bins::Place;
 use shard::{Shard, ShardGroup, TreeContext};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::Plan;
 use taiga_core::learners::boosting::params::RowSample;
@@ -57,6 +58,8 @@ pub struct CpuBackend<'a> {
     replicated: bool,
     rows: usize,
     training_rows: usize,
+    /// Those rows among all of the table.
+    of: RowShard<'a>,
     row_sample: RowSample,
     row_fraction: f64,
     l2: f32,
@@ -104,20 +107,21 @@ impl<'a> CpuBackend<'a> {
         }
         let n = pool.size();
         let quantizers: Vec<Quantizer> = data.features.iter().map(|f| Quantizer::new(&f.borders)).collect();
-        let (plan, exceptions) = if bundling::worthwhile(&data) {
+        // How features are stored is told by the rows: other shards would store them otherwise.
+        let (plan, exceptions) = if data.shard.is_whole() && bundling::worthwhile(&data) {
             bundling::plan(pool, &data, &quantizers, interrupted)?
         } else {
             (Plan::dense(data.features, true), vec![])
         };
-        let replicated = replicates(rows, n, &plan);
+        let replicated = data.shard.is_whole() && replicates(rows, n, &plan);
         let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated)?;
         let group = Group::new(data.features, plan, 0, 0, data.count_rows, n);
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
             let (dealt, part) = if replicated { ((0, 1), (t, n)) } else { ((t, n), (0, 1)) };
-            let mut shard = Shard::new(rows, dealt.0, dealt.1, data.scores.len())?;
+            let mut shard = Shard::new(rows, data.shard, dealt.0, dealt.1, data.scores.len())?;
             fill::rows(&mut shard, &data)?;
             fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, part, interrupted)?;
-            if n == 1 {
+            if n == 1 && data.shard.is_whole() {
                 shard.sort_rows(0, data.features, 0, data.count_rows);
             }
             Ok(RwLock::new(shard))
@@ -135,6 +139,7 @@ impl<'a> CpuBackend<'a> {
             replicated,
             rows,
             training_rows: rows - held_out,
+            of: data.shard,
             row_sample: data.row_sample,
             row_fraction: data.row_fraction,
             l2: data.l2.min(f32::MAX as f64) as f32,
@@ -161,7 +166,7 @@ impl<'a> CpuBackend<'a> {
     }
 
     /// Draws the rows of a tree; gives whether all that are drawn count 1.
-    fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> bool {
+    fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> Result<bool> {
         let random = Random::new(self.seed, Purpose::RowSample, tree);
         let keep_all = self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0);
         if keep_all {
@@ -173,9 +178,9 @@ impl<'a> CpuBackend<'a> {
                     }
                 });
             }
-            return true;
+            return Ok(true);
         }
-        let counts = match self.row_sample {
+        let mut counts = match self.row_sample {
             RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.by_rows(self.pool.step(|t| {
                 let mut shard = write(&self.shards[t]);
                 let mut counts = KeyCounts::default();
@@ -187,18 +192,24 @@ impl<'a> CpuBackend<'a> {
             }))),
             _ => KeyCounts::default(),
         };
+        if !self.of.is_whole() {
+            counts.complete(self.of.collective)?;
+        }
         let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
         self.pool.step(|t| write(&self.shards[t]).draw(loss, output, |row, g, h| draw.weight(random, row, g, h)));
-        draw.unit()
+        Ok(draw.unit())
     }
 
     /// How the derivatives of an output are encoded at the current scores. `unit`: all hessians are 1.
     fn derivatives_encoding(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
-        let magnitudes = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
+        let mut magnitudes = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
+        if !self.of.is_whole() {
+            magnitudes.complete(self.of.collective)?;
+        }
         if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
             return Err(Error::Data(taiga_core::learners::boosting::steps::NOT_FINITE.into()).of_values());
         }
-        Ok(GradientQuantizer::new(&magnitudes, self.rows, unit, self.count_rows))
+        Ok(GradientQuantizer::new(&magnitudes, self.of.all, unit, self.count_rows))
     }
 
     fn tree_context<'b>(&'b self, encoding: &'b GradientQuantizer) -> TreeContext<'b> {
@@ -222,15 +233,17 @@ impl<'a> CpuBackend<'a> {
     }
 
     /// The root's sums from its rows: where all features are sparse, no feature's bins have them all.
-    fn root_sums(&self) -> Sums {
-        let Some(encoding) = &self.encoding else { return Sums::default() };
+    fn root_sums(&self) -> Result<Sums> {
+        let Some(encoding) = &self.encoding else { return Ok(Sums::default()) };
         let add = |a: Sums, b: Sums| Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count };
         let sums = self.by_rows(self.pool.step(|t| read(&self.shards[t]).root_sums(encoding)));
         let mut sums = sums.into_iter().fold(Sums::default(), add);
         if self.count_rows && !encoding.planes.contains(&Plane::Count) {
             sums.count = sums.hessian;
         }
-        sums
+        let mut numbers = [sums.gradient, sums.hessian, sums.count];
+        self.of.collective.sum(&mut numbers)?;
+        Ok(Sums { gradient: numbers[0], hessian: numbers[1], count: numbers[2] })
     }
 
     /// How many divisions are summed before they are merged: no more than the cache keeps until then.
@@ -261,6 +274,14 @@ impl<'a> CpuBackend<'a> {
         visit: impl Fn(&Group, &mut FeatureShare, &Merge<'_>) -> R + Sync,
     ) -> Result<Vec<R>> {
         let encoding = self.encoding()?;
+        let complete;
+        let pending = if self.of.is_whole() {
+            pending
+        } else {
+            self.complete_histograms(pending)?;
+            complete = vec![vec![]; pending.len()];
+            &complete
+        };
         let found = self.pool.step(|t| {
             let summed = if self.replicated { &self.shards[t..t + 1] } else { &self.shards };
             let shards: Vec<_> = summed.iter().map(read).collect();
@@ -274,13 +295,48 @@ impl<'a> CpuBackend<'a> {
         Ok(found.into_iter().flatten().collect())
     }
 
+    /// The weighted quantile of each leaf's residuals, of the rows in all shards.
+    fn quantiles_of_all(&self, alpha: f64) -> Result<Vec<f64>> {
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
+        let quantile = |leaf: &NodeId| {
+            let (mut values, mut weights) = (vec![], vec![]);
+            shards.iter().for_each(|s| s.residuals(self.output, *leaf, &mut values, &mut weights));
+            let weights: Vec<f64> = weights.into_iter().map(f64::from).collect();
+            let (values, weights) = (self.of.collective.gather(&values)?, self.of.collective.gather(&weights)?);
+            let weights: Vec<f32> = weights.into_iter().map(|w| w as f32).collect();
+            Ok(weighted_quantile(&values, (!weights.is_empty()).then_some(&weights), alpha))
+        };
+        self.leaves.iter().map(quantile).collect()
+    }
+
+    /// Merges what is pending, with the sums of the rows in other shards.
+    fn complete_histograms(&self, pending: &[Vec<Pending>]) -> Result<()> {
+        let encoding = self.encoding()?;
+        let shards: Vec<_> = self.shards.iter().map(read).collect();
+        let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
+        for (group, pending) in self.groups.iter().zip(pending).filter(|(g, _)| g.open) {
+            let merge = Merge { pending, slots: group.used_slots, shards: &shards, encoding };
+            let own = self.pool.step(|t| write(&group.shares[t]).sum_smaller(&merge));
+            let mut sums = own.concat();
+            self.of.collective.sum(&mut sums)?;
+            let mut rest = &sums[..];
+            for (share, own) in group.shares.iter().zip(&own) {
+                let (sums, behind) = rest.split_at(own.len());
+                write(share).take_sums(&merge, sums);
+                rest = behind;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the bins of each node can be packed.
     fn packed_nodes(&self) -> Result<impl Fn(NodeId) -> bool + use<>> {
         let encoding = self.encoding()?;
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let rows = |node: usize| shards.iter().map(|s| s.nodes.get(node).map_or(0, |n| n.len)).sum();
         let most = shards.iter().map(|s| s.nodes.len()).max().unwrap_or(0);
-        let packed: Vec<bool> = (0..most).map(|node| evaluate_splits::packs(rows(node), encoding)).collect();
+        let whole = self.of.is_whole();
+        let packed: Vec<bool> = (0..most).map(|node| whole && evaluate_splits::packs(rows(node), encoding)).collect();
         Ok(move |node: NodeId| packed.get(node as usize).copied().unwrap_or(false))
     }
 
@@ -292,20 +348,25 @@ impl<'a> CpuBackend<'a> {
     }
 }
 
-/// The sums of each leaf from those of the shards.
-fn leaf_sums(encoding: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>]) -> Vec<LeafSums> {
-    (0..shards[0].len())
-        .map(|i| {
+/// The sums of each leaf from those of the threads' rows and of other shards'.
+fn leaf_sums(encoding: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>], of: RowShard<'_>) -> Result<Vec<LeafSums>> {
+    let mut numbers: Vec<i64> = (0..shards[0].len())
+        .flat_map(|i| {
             let (mut total, mut count) = ((0, 0), 0);
             for s in shards {
                 total.0 += s[i].0.0;
                 total.1 += s[i].0.1;
                 count += s[i].1;
             }
-            let (gradient, hessian) = encoding.leaf_numbers(total);
-            LeafSums { gradient, hessian, count }
+            [total.0, total.1, count as i64]
         })
-        .collect()
+        .collect();
+    of.collective.sum(&mut numbers)?;
+    let leaf = |n: &[i64]| {
+        let (gradient, hessian) = encoding.leaf_numbers((n[0], n[1]));
+        LeafSums { gradient, hessian, count: n[2] as u64 }
+    };
+    Ok(numbers.chunks_exact(3).map(leaf).collect())
 }
 
 /// Where the search finds each node's bins of group `group`.
@@ -484,9 +545,9 @@ impl Backend for CpuBackend<'_> {
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
         self.output = output;
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
-        let unit = self.draw(loss, tree, output) && loss.constant_hessian() && !self.weighted;
+        let unit = self.draw(loss, tree, output)? && loss.constant_hessian() && !self.weighted;
         let encoding = self.derivatives_encoding(loss, output, unit)?;
-        let packed = evaluate_splits::packs(self.rows, &encoding);
+        let packed = self.of.is_whole() && evaluate_splits::packs(self.rows, &encoding);
         self.encoding = Some(encoding);
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
@@ -510,7 +571,8 @@ impl Backend for CpuBackend<'_> {
             .into_iter()
             .flatten()
             .next();
-        Ok(Begun::Root { sums: sums.unwrap_or_else(|| self.root_sums()), scales })
+        let sums = sums.map_or_else(|| self.root_sums(), Ok)?;
+        Ok(Begun::Root { sums, scales })
     }
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
@@ -518,7 +580,7 @@ impl Backend for CpuBackend<'_> {
         let encoding = self.encoding()?;
         let context = self.tree_context(encoding);
         let sums = self.pool.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
-        Ok(leaf_sums(encoding, &self.by_rows(sums)))
+        leaf_sums(encoding, &self.by_rows(sums), self.of)
     }
 
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
@@ -528,12 +590,15 @@ impl Backend for CpuBackend<'_> {
         let encoding = self.derivatives_encoding(loss, output, false)?;
         let context = self.tree_context(&encoding);
         let sums = self.pool.step(|t| write(&self.shards[t]).replay(loss, &context, tree));
-        Ok(leaf_sums(&encoding, &self.by_rows(sums)))
+        leaf_sums(&encoding, &self.by_rows(sums), self.of)
     }
 
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
         let leaves = &self.leaves;
         self.pool.step(|t| write(&self.shards[t]).list_rows(self.output, leaves));
+        if !self.of.is_whole() {
+            return self.quantiles_of_all(alpha);
+        }
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let n = self.pool.size();
         let shares = self.pool.step(|t| {
@@ -579,6 +644,13 @@ impl Backend for CpuBackend<'_> {
                 o.extend(scores[range.clone()].iter().zip(&held_out[range.clone()]).filter(|(_, h)| **h).map(|(s, _)| *s));
             }
         }
-        Ok(out)
+        if self.of.is_whole() {
+            return Ok(out);
+        }
+        let of_all = |scores: Vec<f32>| {
+            let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
+            Ok(self.of.collective.gather(&scores)?.into_iter().map(|s| s as f32).collect())
+        };
+        out.into_iter().map(of_all).collect()
     }
 }

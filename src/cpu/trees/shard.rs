@@ -11,6 +11,7 @@ use super::gradient_quantizer::{BATCH, BinsMut, GradientQuantizer, Magnitudes, P
 pub(crate) use super::histogram::{MAX_ROWS, expand};
 use super::partition;
 use super::partition::{Done, FeatureCodes, Source, Test};
+use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::Home;
 use taiga_core::losses;
@@ -47,6 +48,10 @@ pub struct NodeRows {
 /// A share of the rows. Row `r` of the table is in batch `r / BATCH`, which is dealt to shard
 /// `batch % shards`, so that sorted tables leave no thread idle.
 pub struct Shard {
+    /// The table's rows before all shards of this process.
+    before: usize,
+    /// Whether all rows of the table are this process's.
+    whole: bool,
     pub index: usize,
     pub shards: usize,
     pub rows: usize,
@@ -117,9 +122,11 @@ pub fn code_test(feature: &CodedFeature, border: u32, missing_left: bool) -> Tes
 
 impl Shard {
     /// An empty shard with room for its share of `rows` rows, without codes.
-    pub fn new(rows: usize, index: usize, shards: usize, outputs: usize) -> Result<Shard> {
+    pub fn new(rows: usize, of: RowShard<'_>, index: usize, shards: usize, outputs: usize) -> Result<Shard> {
         let own = share(rows, index, shards);
         Ok(Shard {
+            before: of.first,
+            whole: of.is_whole(),
             index,
             shards,
             rows: own,
@@ -146,14 +153,19 @@ impl Shard {
         })
     }
 
-    /// The table's row of the first row of local batch `batch`.
+    /// This process's row of the first row of local batch `batch`.
     pub fn first_row(&self, batch: usize) -> usize {
         (batch * self.shards + self.index) * BATCH
     }
 
+    /// The table's number of that row, by which random choices are keyed.
+    fn number(&self, batch: usize) -> usize {
+        self.before + self.first_row(batch)
+    }
+
     /// Whether it has all rows.
     pub fn alone(&self) -> bool {
-        self.shards == 1
+        self.shards == 1 && self.whole
     }
 
     /// The number of batches.
@@ -195,7 +207,7 @@ impl Shard {
     pub fn draw(&mut self, loss: &dyn Loss, output: usize, mut visit: impl FnMut(usize, f32, f32) -> f32) {
         let mut bag = self.bag.take().unwrap_or_else(|| vec![0.0; self.rows]);
         for batch in 0..self.batches() {
-            let first = self.first_row(batch);
+            let first = self.number(batch);
             let range = self.derive(loss, output, batch, false);
             for (i, row) in range.enumerate() {
                 let held_out = self.held_out.as_ref().is_some_and(|h| h[row]);
@@ -228,7 +240,7 @@ impl Shard {
         for batch in 0..self.batches() {
             let range = self.derive(loss, tree.output, batch, true);
             let n = range.len();
-            let first_row = self.first_row(batch);
+            let first_row = self.number(batch);
             {
                 let mut out: Vec<&mut [u32]> = vec![&mut first[..n]];
                 out.extend(self.planes.iter_mut().filter(|p| !p.is_empty()).map(|p| &mut p[range.clone()]));

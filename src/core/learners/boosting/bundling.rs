@@ -196,6 +196,7 @@ fn bundles(exceptions: &[Option<Exceptions>], stored: &[Option<Stored>], rows: u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::RowShard;
 
     fn exceptions(rows: &[u32]) -> Option<Exceptions> {
         Some(Exceptions { default: 1, rows: rows.to_vec(), codes: vec![2; rows.len()] })
@@ -284,6 +285,7 @@ mod tests {
             bundle: true,
             seed: 0,
             announced: None,
+            shard: RowShard::whole(rows),
         };
         assert!(worthwhile(&data));
         let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();

@@ -12,6 +12,7 @@ use super::schema::{Constraints, check_class_weight, constraints, held_out_metri
 use super::steps::TreeDevices;
 use super::steps::{Announced, Backend, Extent, LeafSums, TrainingData};
 use super::units::settle;
+use crate::collective::RowShard;
 use crate::column::FeatureType;
 use crate::dataset::checks;
 use crate::dataset::coded;
@@ -107,6 +108,7 @@ fn fit_on(
     let sure = held_out.is_none() && features.sets() == 1 && loss.leaf_rule() == LeafRule::Newton;
     let trees = params.trees as u64 * outputs as u64;
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
+    let rows = training_target.len();
     let data = TrainingData {
         features: &coded,
         sources: &sources,
@@ -122,10 +124,10 @@ fn fit_on(
         bundle: params.bundle,
         seed: params.seed,
         announced,
+        shard: RowShard::whole(rows),
     };
     // Its arrays are there now, and count by themselves.
     drop(reserved);
-    let rows = data.target.len();
     let rounds = Rounds { params, tree_params: &tree_params, loss: loss.as_ref(), unit, held_out: held_out.as_ref(), monitor };
     let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.trees as usize * outputs };
     let mut fitted = None;

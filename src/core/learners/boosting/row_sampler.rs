@@ -1,6 +1,8 @@
 //! Which rows a tree is grown on: thresholds from exact counts, draws from counter-based numbers.
 
 use super::params::RowSample;
+use crate::collective::Collective;
+use crate::error::Result;
 use crate::numerics::random::Random;
 
 /// Counts of rows by the upper half of their key's bits; a key is a non-negative f32, whose bits
@@ -30,7 +32,18 @@ impl KeyCounts {
         self.0[bucket(key)] += 1;
     }
 
-    /// The counts of all shards together.
+    /// Adds those of the rows in other shards.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn complete(&mut self, collective: &dyn Collective) -> Result<()> {
+        let mut counts: Vec<i64> = self.0.iter().map(|n| *n as i64).collect();
+        collective.sum(&mut counts)?;
+        self.0 = counts.into_iter().map(|n| n as u64).collect();
+        Ok(())
+    }
+
+    /// The counts of all threads together.
     pub fn merge(shards: Vec<KeyCounts>) -> KeyCounts {
         let mut merged = KeyCounts::default();
         for s in shards {

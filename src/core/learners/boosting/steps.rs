@@ -6,6 +6,7 @@
 
 use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use super::params::RowSample;
+use crate::collective::RowShard;
 use crate::dataset::Monitor;
 use crate::error::Result;
 use crate::losses::Loss;
@@ -50,6 +51,8 @@ pub struct TrainingData<'a> {
     /// What becomes of every tree, where all of it is sure, no rows are held out and there is one set of scores. A device may then go on
     /// to the next tree by itself.
     pub announced: Option<Announced>,
+    /// The rows that these are of all.
+    pub shard: RowShard<'a>,
 }
 
 /// The sums of a leaf's rows from the unrounded derivatives.

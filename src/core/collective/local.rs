@@ -1,0 +1,176 @@
+//! Shards of one process, each on a thread of its own.
+
+use super::Collective;
+use crate::error::{Error, Result};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What a shard brings to an exchange.
+#[derive(Clone)]
+enum Share {
+    Max(Vec<u32>),
+    Sum(Vec<i64>),
+    Gather(Vec<f64>),
+}
+
+#[derive(Default)]
+struct State {
+    shares: Vec<Option<Share>>,
+    /// Shards that have not yet read what was brought.
+    readers: usize,
+    /// Exchanges that are complete.
+    round: u64,
+    /// Whether a shard is gone.
+    gone: bool,
+}
+
+struct Meeting {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// One shard's end of the exchange.
+pub struct Local {
+    meeting: Arc<Meeting>,
+    rank: usize,
+    world: usize,
+}
+
+/// Makes the ends of an exchange between `world` shards, each for a thread of its own. A shard that drops its end before the others do is
+/// gone for them.
+///
+/// ```
+/// use taiga_core::collective::{Collective, local};
+/// let sums: Vec<i64> = std::thread::scope(|scope| {
+///     let shard = |(rank, end): (usize, taiga_core::collective::Local)| {
+///         scope.spawn(move || {
+///             let mut values = [rank as i64 + 1];
+///             end.sum(&mut values).map(|()| values[0])
+///         })
+///     };
+///     let threads: Vec<_> = local(3).into_iter().enumerate().map(shard).collect();
+///     threads.into_iter().map(|t| t.join().unwrap().unwrap()).collect()
+/// });
+/// assert_eq!(sums, [6, 6, 6]);
+/// ```
+pub fn local(world: usize) -> Vec<Local> {
+    let state = State { shares: vec![None; world], ..State::default() };
+    let meeting = Arc::new(Meeting { state: Mutex::new(state), changed: Condvar::new() });
+    (0..world).map(|rank| Local { meeting: meeting.clone(), rank, world }).collect()
+}
+
+fn gone() -> Error {
+    Error::Data("another shard of this fit has ended".into())
+}
+
+impl Local {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.meeting.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while `waits` holds.
+    fn wait(&self, state: MutexGuard<'_, State>, waits: impl Fn(&State) -> bool) -> Result<()> {
+        let state = self.meeting.changed.wait_while(state, |s| waits(s) && !s.gone).unwrap_or_else(PoisonError::into_inner);
+        if waits(&state) { Err(gone()) } else { Ok(()) }
+    }
+
+    /// Brings a share, and returns all shards' when they are there.
+    fn exchange(&self, own: Share) -> Result<Vec<Share>> {
+        // The exchange before this one has been read by all.
+        self.wait(self.lock(), |s| s.readers > 0)?;
+        let mut state = self.lock();
+        let round = state.round;
+        state.shares[self.rank] = Some(own);
+        if state.shares.iter().all(Option::is_some) {
+            (state.round, state.readers) = (round + 1, self.world);
+            self.meeting.changed.notify_all();
+        }
+        self.wait(state, |s| s.round == round)?;
+        let mut state = self.lock();
+        let all = state.shares.iter().flatten().cloned().collect();
+        state.readers -= 1;
+        if state.readers == 0 {
+            state.shares.fill(None);
+            self.meeting.changed.notify_all();
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.lock().gone = true;
+        self.meeting.changed.notify_all();
+    }
+}
+
+fn mismatched() -> Error {
+    Error::Data("the shards of a fit ask for different things".into())
+}
+
+impl Collective for Local {
+    fn world(&self) -> usize {
+        self.world
+    }
+
+    fn max(&self, values: &mut [u32]) -> Result<()> {
+        for share in self.exchange(Share::Max(values.to_vec()))? {
+            let Share::Max(other) = share else { return Err(mismatched()) };
+            values.iter_mut().zip(other).for_each(|(a, b)| *a = (*a).max(b));
+        }
+        Ok(())
+    }
+
+    fn sum(&self, values: &mut [i64]) -> Result<()> {
+        let shares = self.exchange(Share::Sum(values.to_vec()))?;
+        values.fill(0);
+        for share in shares {
+            let Share::Sum(other) = share else { return Err(mismatched()) };
+            values.iter_mut().zip(other).for_each(|(a, b)| *a = a.wrapping_add(b));
+        }
+        Ok(())
+    }
+
+    fn gather(&self, own: &[f64]) -> Result<Vec<f64>> {
+        let mut all = vec![];
+        for share in self.exchange(Share::Gather(own.to_vec()))? {
+            let Share::Gather(other) = share else { return Err(mismatched()) };
+            all.extend(other);
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that exchanges follow one another without mixing, with shards of any speed, and that lists keep the shards' order.
+    #[test]
+    fn exchanges_do_not_mix() {
+        let work = |(rank, end): (usize, Local)| {
+            move || {
+                for i in 0..500i64 {
+                    if (i as usize + rank).is_multiple_of(97) {
+                        std::thread::yield_now();
+                    }
+                    let (mut sum, mut max) = ([i, rank as i64], [rank as u32, 7]);
+                    end.sum(&mut sum).unwrap();
+                    end.max(&mut max).unwrap();
+                    let list = end.gather(&vec![rank as f64; rank]).unwrap();
+                    assert_eq!((sum, max, list), ([3 * i, 3], [2, 7], vec![1.0, 2.0, 2.0]));
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            local(3).into_iter().enumerate().for_each(|end| drop(scope.spawn(work(end))));
+        });
+    }
+
+    /// Proves that nobody waits for a shard that is gone.
+    #[test]
+    fn a_shard_that_is_gone_is_an_error() {
+        let mut ends = local(2);
+        drop(ends.pop());
+        assert_eq!(ends[0].sum(&mut [1]), Err(gone()));
+    }
+}
