@@ -8,11 +8,10 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::model::explain::Importance;
-use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::Forest;
-use taiga_engine::learners::linear;
 use taiga_engine::learners::linear::model::Numbering;
 use taiga_engine::learners::linear::{Items, LinearModel, ListChunk, ListColumn, Offsets, SparseRows};
+use taiga_engine::learners::{forest, linear};
 
 /// The most bytes held for each byte of a value, to read it, to apply it to a few rows, and to tell what it holds.
 const READ: usize = 100;

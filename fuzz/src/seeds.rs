@@ -9,12 +9,10 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Quiet, Target};
 use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
-use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::BoostingParams;
-use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::ForestParams;
-use taiga_engine::learners::linear;
 use taiga_engine::learners::linear::{Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows};
+use taiga_engine::learners::{boosting, forest, linear};
 
 const ROWS: usize = 24;
 

@@ -1,31 +1,27 @@
 //! What a device does with whole columns: statistics, borders, codes and encodings, without a learner.
 
 use crate::column::Column;
-use crate::encoding::target::EncodingInput;
-use crate::encoding::target::Plan;
-use crate::encoding::target::TargetParams;
-use crate::error::Error;
-use crate::error::Result;
+use crate::encoding::target::{EncodingInput, Plan, TargetParams};
+use crate::error::{Error, Result};
 use crate::parallel::interrupt;
 use crate::quantize::borders::BorderParams;
-use crate::stats::bins::Histogram2dParams;
-use crate::stats::bins::HistogramParams;
+use crate::stats::bins::{Histogram2dParams, HistogramParams};
 use crate::stats::histogram::Histogram;
 use crate::stats::histogram2d::Histogram2d;
 use crate::stats::min_max::MinMax;
 use rayon::prelude::*;
 use std::ops::Range;
-/// Rows of a block of [`ColumnBackend::codes`].
+/// Rows of a block of [`ColumnSteps::codes`].
 pub const BLOCK: usize = 1 << 16;
 
-/// The most borders that [`ColumnBackend::codes`] counts: 16 bits are left for the codes and the missing values'.
+/// The most borders that [`ColumnSteps::codes`] counts: 16 bits are left for the codes and the missing values'.
 pub const MOST_BORDERS: usize = 65_534;
 
 /// Called with the number of a block and its codes, from several threads and in no order.
 pub type TakeCodes<'a> = &'a (dyn Fn(usize, &[u16]) + Sync);
 
 /// What a device does with columns: the same bits on each.
-pub trait ColumnBackend {
+pub trait ColumnSteps {
     /// [`crate::stats::min_max()`].
     ///
     /// # Errors

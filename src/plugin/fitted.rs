@@ -2,10 +2,9 @@
 
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::Forest;
-use taiga_engine::learners::linear;
 use taiga_engine::learners::linear::LinearModel;
+use taiga_engine::learners::{forest, linear};
 use taiga_engine::provenance::Provenance;
 
 /// The bytes of a model or encoder without the line that says what it is, which literals begin with (`labelled` in

@@ -12,10 +12,9 @@ use crate::warn;
 use polars::prelude::*;
 use taiga_engine::dataset::Input;
 use taiga_engine::learners::boosting;
-use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::boosting::schema;
 use taiga_engine::learners::boosting::schema::TargetKind;
+use taiga_engine::learners::boosting::{BoostingParams, schema};
 use taiga_engine::losses::LossKind;
 use taiga_engine::provenance::Provenance;
 

@@ -5,13 +5,12 @@ mod output;
 pub mod wanted;
 
 use crate::cache::Cache;
-use crate::columns;
 use crate::errors::{self, guarded};
 use crate::export::export;
 use crate::fitted::Fitted;
 use crate::monitor::{self, expression};
-use crate::schema;
 use crate::threads::for_blocks;
+use crate::{columns, schema};
 use applied::{Applied, Inputs};
 use output::{Output, PredictKwargs};
 use polars::prelude::*;

@@ -10,9 +10,8 @@
 //! by first appearance, so the cut into ranges leaves no trace.
 
 use crate::error::{Error, Result};
-use crate::memory;
-use crate::pages;
 use crate::parallel::interrupt::pieces;
+use crate::{memory, pages};
 use rayon::prelude::*;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;

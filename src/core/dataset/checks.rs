@@ -1,10 +1,8 @@
 //! Checks of a table before anything is computed.
 
-use crate::dataset::Input;
-use crate::dataset::Target;
 use crate::dataset::labels::Label;
-use crate::error::Error;
-use crate::error::Result;
+use crate::dataset::{Input, Target};
+use crate::error::{Error, Result};
 use crate::parallel::interrupt::ROWS;
 use rayon::prelude::*;
 /// Checks what can be checked before anything is computed; gives the number of rows.

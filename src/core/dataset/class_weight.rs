@@ -1,7 +1,6 @@
 //! Weights of classes.
 
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 /// Weights of classes.

@@ -1,13 +1,10 @@
 //! The features of a table as codes: borders from a sample of its training rows.
 
-use crate::column::Column;
-use crate::column::FeatureType;
+use crate::column::{Column, FeatureType};
 use crate::dataset::Input;
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::parallel::thread_pool::ThreadPool;
-use crate::quantize::borders::sample_rows;
-use crate::quantize::borders::{BorderParams, borders};
+use crate::quantize::borders::{BorderParams, borders, sample_rows};
 use crate::quantize::coded::CodedFeature;
 /// The borders of every numeric column, fitted on a sample of the training rows by all threads;
 /// those of columns that can split come with their index.

@@ -1,10 +1,8 @@
 //! The target as numbers.
 
 use crate::column::Column;
-use crate::dataset::Input;
-use crate::dataset::Target;
-use crate::error::Error;
-use crate::error::Result;
+use crate::dataset::{Input, Target};
+use crate::error::{Error, Result};
 use rayon::prelude::*;
 /// What a target must be, where it is not: a learner's own check.
 pub type CheckTarget<'a> = dyn Fn(f64) -> std::result::Result<(), &'static str> + Sync + 'a;

@@ -1,13 +1,9 @@
 //! The training rows of a table alone.
 
 use crate::column::Column;
-use crate::dataset::ClassWeight;
-use crate::dataset::Input;
-use crate::dataset::Target;
-use crate::dataset::weights::Weights;
-use crate::dataset::weights::row_weights;
-use crate::error::Error;
-use crate::error::Result;
+use crate::dataset::weights::{Weights, row_weights};
+use crate::dataset::{ClassWeight, Input, Target};
+use crate::error::{Error, Result};
 /// The training rows of a table: their targets, weights and baselines.
 pub struct Training {
     pub rows: Vec<usize>,

@@ -4,8 +4,7 @@
 //! factor common to all of them, and no product of a row's and a class's, leaves the range of f32 or changes a digit.
 //! What has the unit of a weight (`l2`, say) is divided by it, and what is reported is multiplied by it.
 
-use super::ClassWeight;
-use super::{Input, Target};
+use super::{ClassWeight, Input, Target};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 

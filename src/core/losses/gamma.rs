@@ -1,9 +1,8 @@
 //! Gamma regression.
 
-use super::log_link;
 use super::log_link::LARGEST_TARGET;
 use super::pointwise::Pointwise;
-use super::{Formula, Loss, Rows};
+use super::{Formula, Loss, Rows, log_link};
 use crate::metrics::MetricKind;
 use crate::objective::Link;
 

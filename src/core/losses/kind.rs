@@ -1,8 +1,7 @@
 //! The losses by name, and which one a target asks for.
 
 use crate::dataset::Target;
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 /// Which loss the trees lower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,7 +1,6 @@
 //! The metrics by name.
 
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::params::NO_HELD_OUT;
 use serde::{Deserialize, Serialize};
 /// The names of the metrics for which `fits` holds, as a list in words.

@@ -5,15 +5,13 @@
 
 mod kind;
 
-pub use kind::metric_names;
-pub use kind::{MetricKind, check_measured};
+pub use kind::{MetricKind, check_measured, metric_names};
 
 use crate::error::Error;
 use crate::numerics::math;
 use crate::numerics::math::{exp64, ln64, softplus_rest64};
 use crate::numerics::reduce::{BLOCK, add_in_order, blocks, sum, total_weight, weighted_mean};
-use crate::objective::Link;
-use crate::objective::LossParams;
+use crate::objective::{Link, LossParams};
 use multiversion::multiversion;
 use std::borrow::Cow;
 

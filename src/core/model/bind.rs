@@ -1,8 +1,7 @@
 //! Columns found by the names that a model knows, and the class of the largest share.
 
 use crate::column::Column;
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Feature;
 /// The columns of `features`, in their order, found by name among `columns`: see [`Predictor::bind`].
 pub fn bind<'c, 'a>(features: &[Feature], columns: &'c [Column<'a>]) -> Result<Vec<&'c Column<'a>>> {

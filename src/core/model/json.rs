@@ -3,14 +3,12 @@
 use crate::column::categories::Categories;
 use crate::dataset::Labels;
 use crate::error::Result;
-use crate::model::Feature;
-use crate::model::History;
 use crate::model::payload::name_of;
+use crate::model::{Feature, History};
 use crate::provenance::Provenance;
 use crate::tree::model::Child;
-use serde::Serialize;
-use serde::Serializer;
 use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 /// A number, or the text that stands for what JSON has no number for.
 pub struct Number(pub f64);
 

@@ -9,9 +9,8 @@ pub mod json;
 pub mod payload;
 pub mod validate;
 
-use crate::column::Column;
-use crate::column::FeatureType;
 use crate::column::categories::Categories;
+use crate::column::{Column, FeatureType};
 use crate::dataset::Input;
 use crate::metrics::MetricKind;
 use serde::{Deserialize, Serialize};

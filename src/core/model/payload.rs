@@ -1,8 +1,7 @@
 //! What the payloads of all models share: names of variants, parameters as text, curves.
 
 use crate::dataset::Labels;
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::History;
 use crate::params::has_later;
 use serde::de::DeserializeOwned;

@@ -3,12 +3,10 @@
 use crate::column::FeatureType;
 use crate::encoding::Lookup;
 use crate::envelope::check;
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Feature;
 use crate::provenance::Provenance;
-use crate::tree::model::Child;
-use crate::tree::model::Node;
+use crate::tree::model::{Child, Node};
 use std::collections::HashSet;
 
 /// There are features, each of a name of its own.

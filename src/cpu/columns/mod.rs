@@ -1,23 +1,14 @@
 //! Columns on this process's threads.
 
 use taiga_core::column::Column;
-use taiga_core::column_steps::ColumnBackend;
-use taiga_core::column_steps::TakeCodes;
-use taiga_core::column_steps::blocks_of_codes;
-use taiga_core::column_steps::check_borders;
+use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::combine::combine;
-use taiga_core::encoding::target::EncodingInput;
-use taiga_core::encoding::target::Plan;
-use taiga_core::encoding::target::TargetParams;
-use taiga_core::encoding::target::{category_values, target_encode};
+use taiga_core::encoding::target::{EncodingInput, Plan, TargetParams, category_values, target_encode};
 use taiga_core::error::Result;
 use taiga_core::memory;
-use taiga_core::quantize::borders::BorderParams;
-use taiga_core::quantize::borders::fit_borders;
-use taiga_core::quantize::codes::Quantizer;
-use taiga_core::quantize::codes::Scratch;
-use taiga_core::stats::bins::Histogram2dParams;
-use taiga_core::stats::bins::HistogramParams;
+use taiga_core::quantize::borders::{BorderParams, fit_borders};
+use taiga_core::quantize::codes::{Quantizer, Scratch};
+use taiga_core::stats::bins::{Histogram2dParams, HistogramParams};
 use taiga_core::stats::histogram::Histogram;
 use taiga_core::stats::histogram2d::Histogram2d;
 use taiga_core::stats::min_max::MinMax;
@@ -25,7 +16,7 @@ use taiga_core::stats::{histogram, histogram2d, min_max};
 /// This process's threads.
 pub struct CpuColumns;
 
-impl ColumnBackend for CpuColumns {
+impl ColumnSteps for CpuColumns {
     fn min_max(&self, column: &Column<'_>) -> Result<Option<MinMax>> {
         Ok(min_max(column))
     }

@@ -9,7 +9,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::batches::Deal;
 use taiga_core::learners::linear::params::Optimizer;
 use taiga_core::learners::linear::rule::{Cell, Rule};
-use taiga_core::learners::linear::steps::BatchBackend;
+use taiga_core::learners::linear::steps::BatchSteps;
 use taiga_core::learners::linear::vectors::lanes;
 use taiga_core::memory::prefetch_near;
 use taiga_core::numerics::fixed::round64;
@@ -92,7 +92,7 @@ pub struct Batches<'s, 'p, 'a> {
     shares: Vec<RwLock<Share>>,
 }
 
-impl BatchBackend for Batches<'_, '_, '_> {
+impl BatchSteps for Batches<'_, '_, '_> {
     fn epoch(&mut self, steps: &[usize], past: f64, rate: f64) -> Result<()> {
         (self.rule.rate, self.free.rate) = (rate, rate);
         let batch = self.deal.batch;

@@ -9,15 +9,13 @@
 
 use multiversion::multiversion;
 use std::borrow::Cow;
-use std::ops::Deref;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::needed::adders;
-use taiga_core::learners::linear::steps::{LinearBackend, Residuals};
-use taiga_core::learners::linear::steps::{ScoreRows, Task};
+use taiga_core::learners::linear::steps::{PassSteps, Residuals, ScoreRows, Task};
 use taiga_core::learners::linear::vectors::{each, lanes, map};
 use taiga_core::learners::linear::whole::{Whole, power, value_of};
 use taiga_core::numerics::fixed::round64;
@@ -151,7 +149,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
     }
 }
 
-impl LinearBackend for Passes<'_, '_, '_> {
+impl PassSteps for Passes<'_, '_, '_> {
     type Rows = Vec<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {

@@ -33,9 +33,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::Plan;
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::{Draw, KeyCounts};
-use taiga_core::learners::boosting::steps::Begun;
-use taiga_core::learners::boosting::steps::TreeRequest;
-use taiga_core::learners::boosting::steps::{Backend, GroupId, LeafSums, TrainingData};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, LeafSums, TrainingData, TreeRequest, TreeSteps};
 use taiga_core::learners::boosting::{bundling, row_sampler};
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
@@ -45,11 +43,10 @@ use taiga_core::quantize::codes::Quantizer;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::{SplitRules, Sums};
-use taiga_core::tree::steps::GrowSteps;
-use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
+use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode};
 
 /// Work on a pool's threads.
-pub struct CpuBackend<'a> {
+pub struct CpuTrees<'a> {
     pool: &'a ThreadPool,
     features: Vec<CodedFeature>,
     groups: Vec<Group>,
@@ -95,7 +92,7 @@ const MOST_AT_ONCE: usize = 32;
 /// The slot of a node without a histogram.
 const NO_SLOT: usize = usize::MAX;
 
-impl<'a> CpuBackend<'a> {
+impl<'a> CpuTrees<'a> {
     /// Deals the rows to the pool's threads and makes their codes.
     ///
     /// # Errors
@@ -131,7 +128,7 @@ impl<'a> CpuBackend<'a> {
             exchange(pool, &shards);
         }
         let held_out = data.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
-        Ok(CpuBackend {
+        Ok(CpuTrees {
             pool,
             features: data.features.to_vec(),
             groups: vec![group],
@@ -407,7 +404,7 @@ fn exchange(pool: &ThreadPool, shards: &[RwLock<Shard>]) {
     });
 }
 
-impl GrowSteps for CpuBackend<'_> {
+impl GrowSteps for CpuTrees<'_> {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
         if self.searches_sorted() {
             return Ok(write(&self.shards[0]).find_splits(nodes, rules, &self.groups));
@@ -490,7 +487,7 @@ impl GrowSteps for CpuBackend<'_> {
     }
 }
 
-impl Backend for CpuBackend<'_> {
+impl TreeSteps for CpuTrees<'_> {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         let (id, first) = (self.groups.len(), self.features.len());
         self.features.extend_from_slice(features);

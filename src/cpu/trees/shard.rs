@@ -14,14 +14,13 @@ use super::partition::{Done, FeatureCodes, Source, Test};
 use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::Home;
-use taiga_core::losses;
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::Random;
-use taiga_core::pages;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::Sums;
 use taiga_core::tree::steps::{Division, NodeId};
+use taiga_core::{losses, pages};
 
 pub use group::ShardGroup;
 pub use partial::Partial;

@@ -11,7 +11,7 @@ pub mod target_encode;
 use super::runtime::device::Gpu;
 use super::runtime::queue::Queue;
 use taiga_core::column::Column;
-use taiga_core::column_steps::{ColumnBackend, TakeCodes, blocks_of_codes, check_borders};
+use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::target::{EncodingInput, Plan, TargetParams};
 use taiga_core::error::Result;
 use taiga_core::quantize::borders::BorderParams;
@@ -32,7 +32,7 @@ impl CudaColumns {
     }
 }
 
-impl ColumnBackend for CudaColumns {
+impl ColumnSteps for CudaColumns {
     fn min_max(&self, column: &Column<'_>) -> Result<Option<MinMax>> {
         stats::min_max_of(&self.queue, column)
     }

@@ -5,8 +5,7 @@
 //! a batch: scores and residuals ─► sums of features, integers ─► a step of each feature that occurs
 //! ```
 
-use super::lists::resident_limit;
-use super::lists::{Block, Lists, streamed_entries};
+use super::lists::{Block, Lists, resident_limit, streamed_entries};
 use super::{LINEAR, Rows, Units, address};
 use crate::columns::target_encode::upload;
 use crate::launch;
@@ -20,8 +19,7 @@ use taiga_core::learners::linear::Optimizer;
 use taiga_core::learners::linear::batches::Deal;
 use taiga_core::learners::linear::csr::Csr;
 use taiga_core::learners::linear::rule::Rule;
-use taiga_core::learners::linear::steps::BatchBackend;
-use taiga_core::learners::linear::steps::Task;
+use taiga_core::learners::linear::steps::{BatchSteps, Task};
 
 /// Batches between two questions whether to stop.
 const STEPS_A_QUESTION: usize = 64;
@@ -234,7 +232,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
     }
 }
 
-impl BatchBackend for CudaBatches<'_, '_> {
+impl BatchSteps for CudaBatches<'_, '_> {
     fn epoch(&mut self, steps: &[usize], past: f64, rate: f64) -> Result<()> {
         (self.fit.rule.rate, self.fit.free.rate) = (rate, rate);
         let time = |i: usize| past + (i * self.deal.batch) as f64;

@@ -27,8 +27,7 @@ use lists::{Lists, Storage};
 use std::borrow::Cow;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::problem::Problem;
-use taiga_core::learners::linear::steps::Task;
-use taiga_core::learners::linear::steps::{LinearBackend, Residuals};
+use taiga_core::learners::linear::steps::{PassSteps, Residuals, Task};
 use taiga_core::learners::linear::vectors::each;
 use taiga_core::learners::linear::whole::{Whole, power, value_of};
 use taiga_core::numerics::reduce::{BLOCK, add_in_order};
@@ -264,7 +263,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
     }
 }
 
-impl LinearBackend for CudaLinear<'_, '_> {
+impl PassSteps for CudaLinear<'_, '_> {
     type Rows = CudaSlice<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<CudaSlice<f64>> {

@@ -7,8 +7,7 @@ use std::time::Instant;
 use taiga_core::dataset::Quiet;
 use taiga_core::error::Result;
 use taiga_core::learners::linear::problem::{check_table, problem};
-use taiga_core::learners::linear::steps::LinearBackend;
-use taiga_core::learners::linear::steps::Task;
+use taiga_core::learners::linear::steps::{PassSteps, Task};
 use taiga_core::learners::linear::{Input, LinearParams};
 use taiga_core::parallel::thread_pool::ThreadPool;
 

@@ -4,8 +4,7 @@
 use crate::columns::codes::Place;
 use crate::columns::target_encode::{DeviceCodes, ENCODING, Keys, Mode, Written, bits_below, each_row, scan};
 use crate::launch;
-use crate::runtime::memory::fill;
-use crate::runtime::memory::pointer;
+use crate::runtime::memory::{fill, pointer};
 use crate::runtime::queue::Queue;
 use crate::runtime::sort::Pairs;
 use cudarc::driver::CudaSlice;

@@ -54,7 +54,7 @@ fn names(columns: &[CategoryCodes<'_>]) -> Vec<u32> {
 }
 
 impl CtrMaker {
-    /// See [`taiga_core::learners::boosting::steps::Backend::ctr_sample`].
+    /// See [`taiga_core::learners::boosting::steps::CtrSteps::sample`].
     ///
     /// # Errors
     /// [`Error::Device`].
@@ -86,7 +86,7 @@ impl CtrMaker {
         Ok(CtrSample { cardinality, most, sums: at })
     }
 
-    /// See [`taiga_core::learners::boosting::steps::Backend::add_ctrs`]: the codes of feature `i` go to `place(i)` of `out`. Does not wait.
+    /// See [`taiga_core::learners::boosting::steps::CtrSteps::add`]: the codes of feature `i` go to `place(i)` of `out`. Does not wait.
     ///
     /// # Errors
     /// [`Error::Device`].

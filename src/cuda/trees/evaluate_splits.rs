@@ -3,10 +3,9 @@
 use super::buffers::Kernels;
 use super::feature_groups::{Group, State};
 use super::layouts::{Found, Item, MISSING_LEFT, NO_SIDE, Rules, SEARCHED, SUBSET, Search};
-use super::{CudaBackend, partition};
-use crate::launch;
+use super::{CudaTrees, partition};
 use crate::runtime::Gpu;
-use crate::{Kernel, grid};
+use crate::{Kernel, grid, launch};
 use cudarc::driver::LaunchConfig;
 use taiga_core::error::Result;
 use taiga_core::quantize::CodeSet;
@@ -76,7 +75,7 @@ fn pick_threads(columns: usize) -> u32 {
     if columns > 64 { 256 } else { 32 }
 }
 
-impl CudaBackend {
+impl CudaTrees {
     /// Uploads what is to be searched in group after group: the items of each open group follow one
     /// another, since a node's histogram is in another state in each. Gives the group's numbers.
     fn list_items(&mut self, nodes: &[SearchNode]) -> Result<Vec<usize>> {

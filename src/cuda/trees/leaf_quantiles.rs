@@ -1,17 +1,16 @@
 //! Leaves that are refitted: quantiles of their rows' residuals, by sorts on the device.
 
-use super::CudaBackend;
+use super::CudaTrees;
 use super::buffers::Buffer;
-use crate::grid;
-use crate::launch;
 use crate::runtime::sort::Pairs;
+use crate::{grid, launch};
 use cudarc::driver::{DeviceRepr, LaunchConfig};
 use taiga_core::error::Result;
 use taiga_core::numerics::reduce::{middle, weighted_quantile};
 
 const WHAT: &str = "sorted residuals";
 
-impl CudaBackend {
+impl CudaTrees {
     /// The weighted quantile of the residuals of each leaf's rows that were drawn.
     pub(crate) fn quantiles_of_leaves(&mut self, alpha: f64) -> Result<Vec<f64>> {
         let weighted = self.data.bag.is_some() || self.host.weight.is_some();

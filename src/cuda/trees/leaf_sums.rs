@@ -1,13 +1,12 @@
 //! The end of a tree: every row's leaf, and the sums of leaves.
 
-use super::CudaBackend;
+use super::CudaTrees;
 use super::buffers::leaves_shared;
 use super::feature_groups::Group;
 use super::layouts::{BY_SET, Entries, GradientQuantizer, LeafValues, Leaves, Walk, leaf, question};
 use super::partition::words;
 use super::rows::RowData;
-use crate::follow;
-use crate::grid;
+use crate::{follow, grid};
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::{LeafSums, TrainingData};
 use taiga_core::losses::Loss;
@@ -44,7 +43,7 @@ const CLEARED_EACH: usize = 4;
 /// Rows that 32-bit sums of limbs can take.
 const LIMB_ROWS: usize = 4096;
 
-impl CudaBackend {
+impl CudaTrees {
     /// A tree as rows walk it: questions, their children where it is no heap, and the sets of all of them where some ask by one.
     fn walk_of(&self, tree: &Tree) -> (Vec<u64>, Vec<[u32; 2]>, Vec<u32>) {
         let ask = |split: &Split| {

@@ -1,4 +1,4 @@
-//! Boosted trees on a GPU: the verbs of [`Backend`], with the integers of the CPU's.
+//! Boosted trees on a GPU: the verbs of [`TreeSteps`], with the integers of the CPU's.
 //!
 //! Codes, scores, statistics and the order of rows stay on the device; a level asks it once for what
 //! was found. Kernels are in `kernels/trees/`, the tables they share with us in [`tables`].
@@ -39,17 +39,13 @@ use cudarc::driver::CudaSlice;
 use rows::RowData;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
-use taiga_core::learners::boosting::steps::Begun;
-use taiga_core::learners::boosting::steps::CtrSteps;
-use taiga_core::learners::boosting::steps::TreeRequest;
-use taiga_core::learners::boosting::steps::{Announced, Backend, GroupId, LeafSums, TrainingData};
+use taiga_core::learners::boosting::steps::{Announced, Begun, CtrSteps, GroupId, LeafSums, TrainingData, TreeRequest, TreeSteps};
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::{CodeSet, CodeSource, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::{SplitRules, Sums};
-use taiga_core::tree::steps::GrowSteps;
-use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
+use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode};
 
 /// Leaves that are divided together under the policy by leaves: a question and its answer take as long as dozens of divisions.
 const MOST_AT_ONCE: usize = 32;
@@ -84,7 +80,7 @@ struct Work {
 }
 
 /// Work on a GPU.
-pub struct CudaBackend {
+pub struct CudaTrees {
     queue: Queue,
     kernels: Kernels,
     features: Vec<CodedFeature>,
@@ -127,7 +123,7 @@ pub struct CudaBackend {
     subsets: Vec<CodeSet>,
 }
 
-impl CudaBackend {
+impl CudaTrees {
     /// Rows, components of a bin, and slots of histograms.
     fn shape(data: &TrainingData<'_>, most_nodes: usize) -> (usize, usize, usize) {
         let rows = data.target.len();
@@ -148,8 +144,8 @@ impl CudaBackend {
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<()> {
         let queue = Queue::new(Gpu::get(number)?)?;
-        match CudaBackend::check_on(&queue, data, most_nodes, &Storage::default()) {
-            Err(e) if e.is_device_memory() => CudaBackend::check_on(&queue, data, most_nodes, &CudaBackend::plan(pool, data, interrupted)?),
+        match CudaTrees::check_on(&queue, data, most_nodes, &Storage::default()) {
+            Err(e) if e.is_device_memory() => CudaTrees::check_on(&queue, data, most_nodes, &CudaTrees::plan(pool, data, interrupted)?),
             checked => checked,
         }
     }
@@ -162,7 +158,7 @@ impl CudaBackend {
     }
 
     fn check_on(queue: &Queue, data: &TrainingData<'_>, most_nodes: usize, planned: &Storage<Candidates>) -> Result<()> {
-        let (rows, components, slots) = CudaBackend::shape(data, most_nodes);
+        let (rows, components, slots) = CudaTrees::shape(data, most_nodes);
         if rows >= MOST_ROWS {
             let message = format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)");
             return Err(Error::device_memory(queue.gpu().number(), message));
@@ -187,15 +183,15 @@ impl CudaBackend {
     ) -> Result<Self> {
         let gpu = Gpu::get(number)?;
         let queue = Queue::new(gpu)?;
-        let planned = CudaBackend::plan(pool, &data, interrupted)?;
-        CudaBackend::check_on(&queue, &data, most_nodes, &planned)?;
-        let (rows, components, slots) = CudaBackend::shape(&data, most_nodes);
+        let planned = CudaTrees::plan(pool, &data, interrupted)?;
+        CudaTrees::check_on(&queue, &data, most_nodes, &planned)?;
+        let (rows, components, slots) = CudaTrees::shape(&data, most_nodes);
         let (kernels, announced) = (Kernels::new(gpu)?, data.announced);
         let group = Group::new(&queue, &kernels, 0, data.features, data.sources, planned, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
         let work = Work::new(&queue)?;
-        Ok(CudaBackend {
+        Ok(CudaTrees {
             kernels,
             features: data.features.to_vec(),
             feature_table: Buffer::new(&queue, "features", data.features.len())?,
@@ -344,7 +340,7 @@ impl Work {
     }
 }
 
-impl GrowSteps for CudaBackend {
+impl GrowSteps for CudaTrees {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
         self.search_nodes(nodes, rules)
     }
@@ -368,7 +364,7 @@ impl GrowSteps for CudaBackend {
     }
 }
 
-impl CtrSteps for CudaBackend {
+impl CtrSteps for CudaTrees {
     fn sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample> {
         self.ctrs.sample(&self.queue, data, columns, order, counters)
     }
@@ -383,7 +379,7 @@ impl CtrSteps for CudaBackend {
     }
 }
 
-impl Backend for CudaBackend {
+impl TreeSteps for CudaTrees {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         self.check_group(features)?;
         let (first, rows) = (self.features.len(), self.data.rows);

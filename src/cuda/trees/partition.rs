@@ -4,10 +4,9 @@ use super::buffers::{DIVIDE_THREADS, ROOT_THREADS, moving, queueing, root_fits, 
 use super::feature_groups::State;
 use super::layouts::{Begin, Entries, GradientQuantizer, IN_ORDER, Job, Lists, Node, Records, Search, Summed};
 use super::rows::root_shape;
-use super::{CudaBackend, RowData};
+use super::{CudaTrees, RowData};
 use crate::runtime::Queue;
-use crate::{Kernel, grid};
-use crate::{follow, launch};
+use crate::{Kernel, follow, grid, launch};
 use cudarc::driver::LaunchConfig;
 use taiga_core::error::{Error, Result};
 use taiga_core::losses::Loss;
@@ -26,7 +25,7 @@ pub(crate) enum Plane {
     Ones { component: u32 },
 }
 
-impl CudaBackend {
+impl CudaTrees {
     /// The planes of the tree that grows, as in `cpu/trees/gradient_quantizer.rs`.
     pub(crate) fn planes(&self, encoding: &GradientQuantizer) -> Vec<Plane> {
         let (wide, unit) = (encoding.wide != 0, encoding.unit != 0);

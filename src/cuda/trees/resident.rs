@@ -10,7 +10,7 @@
 //! host   │        │ 0's log│ 1's log│         a log is read while the next tree grows
 //! ```
 
-use super::CudaBackend;
+use super::CudaTrees;
 use super::buffers::{Buffer, root_fits};
 use super::evaluate_splits::Searcher;
 use super::grown::Grown;
@@ -19,10 +19,9 @@ use super::layouts::{
 };
 use super::partition::Plane;
 use super::rows::{ENCODING_WORDS, RowData, encoding_of};
-use crate::grid;
 use crate::runtime::Gpu;
 use crate::runtime::error::driver;
-use crate::{follow, launch};
+use crate::{follow, grid, launch};
 use cudarc::driver::{CudaEvent, CudaStream, PinnedHostSlice};
 use std::sync::Arc;
 use taiga_core::error::Result;
@@ -57,7 +56,7 @@ impl Logs {
     }
 }
 
-impl Drop for CudaBackend {
+impl Drop for CudaTrees {
     /// Logs that nobody has read may be on their way still.
     fn drop(&mut self) {
         let _ = self.logs.stream.synchronize();
@@ -102,7 +101,7 @@ impl Log {
     }
 }
 
-impl CudaBackend {
+impl CudaTrees {
     /// Grows the whole tree, where that can be done without asking the host.
     pub(crate) fn grow_whole(&mut self, loss: &dyn Loss, plan: Option<&TreeParams>, unit: bool) -> Result<Option<WholeTree>> {
         let Some(plan) = plan else { return Ok(None) };

@@ -2,9 +2,8 @@
 
 use super::buffers::{Buffer, Kernels};
 use super::layouts::{Draw as DrawTable, GradientQuantizer, Guess, Node, Rows};
-use crate::grid;
-use crate::launch;
 use crate::runtime::Queue;
+use crate::{grid, launch};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::{Draw, KeyCounts};

@@ -3,7 +3,7 @@
 
 use super::Device;
 use super::fallback::{or_on_cpu, takes_everything};
-use taiga_core::column_steps::ColumnBackend;
+use taiga_core::column_steps::ColumnSteps;
 use taiga_core::error::Result;
 use taiga_cpu::columns::CpuColumns;
 
@@ -13,7 +13,7 @@ use taiga_cpu::columns::CpuColumns;
 ///
 /// # Errors
 /// Those of [`Device::parse`], the device and `body`.
-pub fn with_columns<R>(device: &str, body: impl FnOnce(&dyn ColumnBackend) -> Result<R>) -> Result<R> {
+pub fn with_columns<R>(device: &str, body: impl FnOnce(&dyn ColumnSteps) -> Result<R>) -> Result<R> {
     run(Device::parse(device)?, device, body)
 }
 
@@ -27,7 +27,7 @@ pub fn with_sorting_columns<R>(
     device: &str,
     values: usize,
     told: &dyn Fn(&str),
-    body: impl Fn(&dyn ColumnBackend) -> Result<R>,
+    body: impl Fn(&dyn ColumnSteps) -> Result<R>,
 ) -> Result<R> {
     or_on_cpu(device, told, |device| {
         let chosen = match Device::parse(device)? {
@@ -38,7 +38,7 @@ pub fn with_sorting_columns<R>(
     })
 }
 
-fn run<R>(chosen: Device, _asked: &str, body: impl FnOnce(&dyn ColumnBackend) -> Result<R>) -> Result<R> {
+fn run<R>(chosen: Device, _asked: &str, body: impl FnOnce(&dyn ColumnSteps) -> Result<R>) -> Result<R> {
     match chosen {
         Device::Auto | Device::Cpu => body(&CpuColumns),
         #[cfg(feature = "cuda")]

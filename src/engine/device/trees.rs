@@ -7,11 +7,11 @@ use super::fallback;
 use super::{Chosen, Device, open};
 use taiga_core::dataset::Monitor;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::steps::{Backend, Extent, TrainingData, TreeDevices};
+use taiga_core::learners::boosting::steps::{Extent, TrainingData, TreeDevices, TreeSteps};
 use taiga_core::parallel::thread_pool::ThreadPool;
-use taiga_cpu::trees::CpuBackend;
+use taiga_cpu::trees::CpuTrees;
 #[cfg(feature = "cuda")]
-use taiga_cuda::trees::CudaBackend;
+use taiga_cuda::trees::CudaTrees;
 
 impl TreeDevices for Chosen<'_> {
     fn stays_here(&self) -> bool {
@@ -28,7 +28,7 @@ impl TreeDevices for Chosen<'_> {
         data: TrainingData<'_>,
         extent: Extent,
         monitor: &dyn Monitor,
-        body: &mut dyn FnMut(&mut dyn Backend) -> Result<()>,
+        body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
     ) -> Result<()> {
         let interrupted = || monitor.interrupted();
         let device = match open(self.asked)? {
@@ -44,12 +44,12 @@ impl TreeDevices for Chosen<'_> {
         };
         #[cfg(test)]
         if self.asked == "auto" && fallback::fake::is_there() {
-            return body(&mut fallback::fake::Failing(CpuBackend::new(pool, data, &interrupted)?));
+            return body(&mut fallback::fake::Failing(CpuTrees::new(pool, data, &interrupted)?));
         }
         match device {
-            Device::Auto | Device::Cpu => body(&mut CpuBackend::new(pool, data, &interrupted)?),
+            Device::Auto | Device::Cpu => body(&mut CpuTrees::new(pool, data, &interrupted)?),
             #[cfg(feature = "cuda")]
-            Device::Cuda(number) => body(&mut CudaBackend::new(number, pool, data, extent.most_nodes, &interrupted)?),
+            Device::Cuda(number) => body(&mut CudaTrees::new(number, pool, data, extent.most_nodes, &interrupted)?),
             #[cfg(not(feature = "cuda"))]
             Device::Cuda(_) => Err(Error::parameter("device", NO_CUDA)),
         }
@@ -74,7 +74,7 @@ fn choose(pool: &ThreadPool, data: &TrainingData<'_>, extent: Extent, interrupte
     if cpu <= gpu && !fallback::takes_everything() {
         return Ok((Device::Cpu, format!("cpu: {times}")));
     }
-    Ok(match CudaBackend::check(None, pool, data, extent.most_nodes, interrupted) {
+    Ok(match CudaTrees::check(None, pool, data, extent.most_nodes, interrupted) {
         Ok(()) => (Device::Cuda(None), format!("cuda: an estimated {gpu:.2} s there and {cpu:.2} s on the CPU")),
         Err(Error::Interrupted) => return Err(Error::Interrupted),
         Err(why) => (Device::Cpu, format!("cpu: {why}")),

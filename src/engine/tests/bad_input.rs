@@ -11,8 +11,7 @@ use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::device::with_device;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
-use taiga_engine::memory;
-use taiga_engine::{Error, Result};
+use taiga_engine::{Error, Result, memory};
 
 fn good() -> Table {
     Table::numbers(vec![(0..20).map(f64::from).collect(), (0..20).map(|i| f64::from(i % 3)).collect()], (0..20).map(f64::from).collect())

@@ -4,8 +4,7 @@ mod cuda_support;
 
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::patterns;
-use taiga_engine::cuda::columns::target_encode::DeviceCodes;
-use taiga_engine::cuda::columns::target_encode::category_values;
+use taiga_engine::cuda::columns::target_encode::{DeviceCodes, category_values};
 use taiga_engine::cuda::trees::ctr;
 use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::combine::combine;

@@ -9,12 +9,10 @@ mod cuda_support;
 
 use cuda_support::gpu::{Gpu, gpu, say};
 use cuda_support::{assert_same, patterns};
-use taiga_engine::cuda::grid;
-use taiga_engine::cuda::launch;
 use taiga_engine::cuda::runtime::device::NUMERICS;
+use taiga_engine::cuda::{grid, launch};
 use taiga_engine::learners::boosting::BoostingParams;
-use taiga_engine::losses::LossKind;
-use taiga_engine::losses::{Rows, loss};
+use taiga_engine::losses::{LossKind, Rows, loss};
 use taiga_engine::numerics::fixed::{dither, round_with, round32, round64};
 use taiga_engine::numerics::math;
 use taiga_engine::numerics::random::{Purpose, Random};

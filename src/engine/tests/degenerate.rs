@@ -15,10 +15,9 @@ use taiga_engine::error::RowsFault;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::{BoostingParams, constant, fit};
-use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::{Forest, ForestParams};
-use taiga_engine::learners::linear;
 use taiga_engine::learners::linear::{LinearModel, LinearParams};
+use taiga_engine::learners::{forest, linear};
 use taiga_engine::{Error, Result};
 
 fn text(labels: &[&str]) -> Labels {

@@ -12,9 +12,8 @@ use taiga_engine::column::categories::{Categories, CategoryColumn, Labels as Lab
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::learners::forest::explain::Importance;
 use taiga_engine::learners::forest::{Forest, ForestParams, Input, Monitor, Predictor, Quiet, Target, bootstrap, fit};
-use taiga_engine::memory;
 use taiga_engine::numerics::random::{Purpose, Random, below};
-use taiga_engine::{Error, Result};
+use taiga_engine::{Error, Result, memory};
 
 fn with(base: &Value, name: &str, value: Value) -> ForestParams {
     let mut base = base.clone();

@@ -8,7 +8,8 @@ use serde_json::json;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::losses::LossKind;
-use taiga_engine::quantize::{BorderMethod, borders::borders};
+use taiga_engine::quantize::BorderMethod;
+use taiga_engine::quantize::borders::borders;
 use taiga_engine::tree::Policy;
 
 /// The borders of every column, by the engine's own rule (which has tests of its own).

@@ -8,13 +8,11 @@ use taiga_engine::dataset::labels::{Label, Labels};
 use taiga_engine::dataset::{Quiet, Target};
 use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
-use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::{Forest, ForestParams};
-use taiga_engine::learners::linear;
 use taiga_engine::learners::linear::{LinearModel, LinearParams};
+use taiga_engine::learners::{boosting, forest, linear};
 use taiga_engine::provenance::{LabelType, Provenance};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -8,11 +8,11 @@ use serde_json::json;
 use std::ops::Range;
 use taiga_core::learners::boosting;
 use taiga_engine::collective::{Local, RowShard, local};
-use taiga_engine::cpu::trees::CpuBackend;
+use taiga_engine::cpu::trees::CpuTrees;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::learners::boosting::BoostingParams;
-use taiga_engine::learners::boosting::steps::{Backend, Begun, Extent, GroupId, LeafSums, TrainingData, TreeDevices, TreeRequest};
+use taiga_engine::learners::boosting::steps::{Begun, Extent, GroupId, LeafSums, TrainingData, TreeDevices, TreeRequest, TreeSteps};
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
 use taiga_engine::quantize::codes::{Quantizer, Scratch};
@@ -32,11 +32,11 @@ struct Dealt {
 }
 
 /// A fit whose shards all do the same.
-struct Shards<'a>(Vec<CpuBackend<'a>>);
+struct Shards<'a>(Vec<CpuTrees<'a>>);
 
 impl Shards<'_> {
     /// Does the same in all shards at once; what they answer must be equal.
-    fn all<R: Send + PartialEq + std::fmt::Debug>(&mut self, work: impl Fn(&mut CpuBackend<'_>) -> Result<R> + Sync) -> Result<R> {
+    fn all<R: Send + PartialEq + std::fmt::Debug>(&mut self, work: impl Fn(&mut CpuTrees<'_>) -> Result<R> + Sync) -> Result<R> {
         let answers: Vec<Result<R>> = std::thread::scope(|scope| {
             let threads: Vec<_> = self.0.iter_mut().map(|shard| scope.spawn(|| work(shard))).collect();
             threads.into_iter().map(|t| t.join().expect("no panic")).collect()
@@ -70,7 +70,7 @@ impl GrowSteps for Shards<'_> {
     }
 }
 
-impl Backend for Shards<'_> {
+impl TreeSteps for Shards<'_> {
     fn add_group(&mut self, _: &[CodedFeature], _: &[Vec<u8>]) -> Result<GroupId> {
         Err(Error::Data("no categories here".into()))
     }
@@ -80,7 +80,7 @@ impl Backend for Shards<'_> {
     }
 
     fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {
-        let root = |shard: &mut CpuBackend<'_>| match shard.begin_tree(request)? {
+        let root = |shard: &mut CpuTrees<'_>| match shard.begin_tree(request)? {
             Begun::Root { sums, scales } => Ok((sums, (scales.gradient, scales.hessian))),
             Begun::Whole(_) => Err(Error::Data("the CPU grows no whole trees".into())),
         };
@@ -136,7 +136,7 @@ impl TreeDevices for Dealt {
         data: TrainingData<'_>,
         _: Extent,
         _: &dyn Monitor,
-        body: &mut dyn FnMut(&mut dyn Backend) -> Result<()>,
+        body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
     ) -> Result<()> {
         let rows = data.target.len();
         let codes: Vec<Vec<u8>> = data.features.iter().zip(data.sources).map(|(f, source)| codes(f, source, rows)).collect();
@@ -159,7 +159,7 @@ impl TreeDevices for Dealt {
                 ..data
             }
         };
-        let shards = (0..self.world).map(|k| CpuBackend::new(&pools[k], shard(k), &|| false)).collect::<Result<Vec<_>>>()?;
+        let shards = (0..self.world).map(|k| CpuTrees::new(&pools[k], shard(k), &|| false)).collect::<Result<Vec<_>>>()?;
         body(&mut Shards(shards))
     }
 }

@@ -9,8 +9,7 @@ use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::losses;
 use taiga_engine::losses::LossKind;
-use taiga_engine::metrics::MetricKind;
-use taiga_engine::metrics::metric;
+use taiga_engine::metrics::{MetricKind, metric};
 
 /// Proves that a fit from another model's raw scores continues that model: the scores together
 /// are those of one long fit.

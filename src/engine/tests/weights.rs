@@ -11,16 +11,14 @@ use taiga_engine::dataset::Target;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Plan, TargetParams, target_encode};
-use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::model::explain::Importance;
-use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::params::Splitter;
 use taiga_engine::learners::forest::{Forest, ForestParams};
-use taiga_engine::learners::linear;
 use taiga_engine::learners::linear::{Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, Texts};
+use taiga_engine::learners::{boosting, forest, linear};
 use taiga_engine::tree::Tree;
 
 /// Rows with two numeric columns, one of categories, weights of which a third are 0, and marks of held-out rows.

@@ -1,8 +1,7 @@
 //! The target of an encoding, and what stands beside it: weights, an order, folds.
 
-use crate::categories;
 use crate::columns::Numbers;
-use crate::errors;
+use crate::{categories, errors};
 use polars::prelude::*;
 use rayon::prelude::*;
 use taiga_engine::column::categories::Codes;

@@ -1,8 +1,7 @@
 //! What a prediction looks like, and its type, which Polars must know before there is a model.
 
 use super::applied::{Applied, Inputs};
-use crate::errors;
-use crate::labels;
+use crate::{errors, labels};
 use polars::prelude::*;
 use serde::Deserialize;
 use taiga_engine::provenance::LabelType;

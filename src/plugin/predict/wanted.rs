@@ -3,10 +3,9 @@
 
 use crate::categories::{is_category, is_of_kind};
 use crate::columns::number_type;
-use crate::errors;
 use crate::fitted::Fitted;
-use crate::lists;
 use crate::schema::is_known;
+use crate::{errors, lists};
 use polars::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cell::LazyCell;

@@ -5,8 +5,7 @@
 //! Ke et al., "LightGBM", 2017); here no conflict is allowed, so that nothing is lost. Sparse
 //! features that exclude no others are lists of rows.
 
-use super::layout::MAX_ROWS;
-use super::layout::{Home, Plan, Stored};
+use super::layout::{Home, MAX_ROWS, Plan, Stored};
 use super::steps::TrainingData;
 use crate::error::{Error, Result};
 use crate::parallel::thread_pool::ThreadPool;

@@ -18,7 +18,7 @@
 mod ctrs;
 
 use super::params::{BoostingParams, CatMethod};
-use super::steps::{Backend, GroupId};
+use super::steps::{GroupId, TreeSteps};
 use crate::dataset::Input;
 use crate::encoding::ctr::{Ctr, CtrKind, CtrTarget};
 use crate::encoding::permutation::permutation;
@@ -309,7 +309,7 @@ impl<'a> CategoricalFeatures<'a> {
     ///
     /// # Errors
     /// What the backend reports.
-    pub fn translated(&mut self, backend: &mut dyn Backend, tree: &Tree, order: usize) -> Result<Tree> {
+    pub fn translated(&mut self, backend: &mut dyn TreeSteps, tree: &Tree, order: usize) -> Result<Tree> {
         let mut translated = tree.clone();
         for split in translated.splits_mut() {
             split.feature = self.counterpart(backend, split.feature, order)?;
@@ -318,7 +318,7 @@ impl<'a> CategoricalFeatures<'a> {
     }
 
     /// The feature that says under another permutation what this one says under that of the tree.
-    fn counterpart(&mut self, backend: &mut dyn Backend, feature: u32, order: usize) -> Result<u32> {
+    fn counterpart(&mut self, backend: &mut dyn TreeSteps, feature: u32, order: usize) -> Result<u32> {
         let place = |kept: &Kept| kept.features.contains(&feature).then(|| feature - kept.features.start);
         if let Some(place) = self.simple[self.order].as_ref().and_then(place) {
             self.add_simple(backend, order)?;
@@ -331,7 +331,7 @@ impl<'a> CategoricalFeatures<'a> {
     }
 
     /// Adds the columns' own statistics under a permutation, if they are not there.
-    fn add_simple(&mut self, backend: &mut dyn Backend, order: usize) -> Result<()> {
+    fn add_simple(&mut self, backend: &mut dyn TreeSteps, order: usize) -> Result<()> {
         if self.simple[order].is_none() {
             let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
             let projections = columns.iter().map(|c| vec![*c]).collect();
@@ -342,7 +342,7 @@ impl<'a> CategoricalFeatures<'a> {
 
     /// The combinations of a column (or a combination) under a permutation, added if they are not
     /// there.
-    fn add_combinations(&mut self, backend: &mut dyn Backend, key: &(Vec<u32>, usize)) -> Result<&Kept> {
+    fn add_combinations(&mut self, backend: &mut dyn TreeSteps, key: &(Vec<u32>, usize)) -> Result<&Kept> {
         let mut kept = match self.combinations.remove(key) {
             Some(kept) => kept,
             None => {
@@ -394,7 +394,7 @@ impl<'a> CategoricalFeatures<'a> {
     }
 
     /// Drops the combinations that were not open for the longest time, until `more` bytes fit.
-    fn make_room(&mut self, backend: &mut dyn Backend, more: usize) {
+    fn make_room(&mut self, backend: &mut dyn TreeSteps, more: usize) {
         let kept: usize = self.combinations.values().map(|k| k.bytes).sum();
         let mut total = more + kept;
         // Of what is kept and what is free together no more than half.
@@ -453,7 +453,7 @@ impl CategoricalFeatures<'_> {
     ///
     /// # Errors
     /// What the backend reports, and [`Error::Memory`].
-    pub fn begin_tree(&mut self, backend: &mut dyn Backend, tree: u64) -> Result<Vec<GroupId>> {
+    pub fn begin_tree(&mut self, backend: &mut dyn TreeSteps, tree: u64) -> Result<Vec<GroupId>> {
         self.tree = tree;
         self.combined.clear();
         self.open.truncate(self.base);
@@ -474,8 +474,8 @@ impl CategoricalFeatures<'_> {
     }
 }
 
-impl<'b> Features<dyn Backend + 'b> for CategoricalFeatures<'_> {
-    fn open(&mut self, backend: &mut (dyn Backend + 'b), used: &[u32], nodes: &[SearchNode]) -> Result<()> {
+impl<'b> Features<dyn TreeSteps + 'b> for CategoricalFeatures<'_> {
+    fn open(&mut self, backend: &mut (dyn TreeSteps + 'b), used: &[u32], nodes: &[SearchNode]) -> Result<()> {
         let order = self.order;
         for columns in self.to_combine(used) {
             let key = (columns, order);

@@ -1,4 +1,4 @@
-//! Statistics of categories whose codes a device makes by itself, where it can ([`super::steps::Backend::makes_ctrs`]):
+//! Statistics of categories whose codes a device makes by itself, where it can ([`super::steps::TreeSteps::ctrs`]):
 //! with the codes of [`crate::encoding::ctr`].
 
 use crate::encoding::ctr::{Ctr, CtrTarget, Prefix};

@@ -5,8 +5,7 @@ use super::categorical_features::{CategoricalFeatures, Origin};
 use super::model::{CtrTable, Derived};
 use crate::dataset::Input;
 use crate::encoding::ctr::{Ctr, CtrKind};
-use crate::model::Feature;
-use crate::model::unasked;
+use crate::model::{Feature, unasked};
 use crate::tree::{Split, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,30 +4,22 @@
 use super::categorical_features::CategoricalFeatures;
 use super::finish::{Questions, finish};
 use super::model::Model;
-use super::needed;
 use super::params::{BoostingParams, RowSample};
-use super::prepare;
 use super::prepare::Start;
 use super::schema::{Constraints, check_class_weight, constraints, held_out_metric};
-use super::steps::TreeDevices;
-use super::steps::{Announced, Backend, Extent, LeafSums, TrainingData};
+use super::steps::{Announced, Extent, LeafSums, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
+use super::{needed, prepare};
 use crate::collective::RowShard;
 use crate::column::FeatureType;
-use crate::dataset::checks;
-use crate::dataset::coded;
 use crate::dataset::counted::{Counted, rows_that_count};
 use crate::dataset::labels::Labels;
-use crate::dataset::target;
 use crate::dataset::weights::row_weights;
-use crate::dataset::{Input, Monitor, Target};
+use crate::dataset::{Input, Monitor, Target, checks, coded, target};
 use crate::error::{Error, Result};
-use crate::learners::boosting::steps::Begun;
-use crate::learners::boosting::steps::TreeRequest;
-use crate::losses::resolve_loss;
-use crate::losses::{LeafRule, Loss, loss};
-use crate::metrics::MetricKind;
-use crate::metrics::{metric, undefined};
+use crate::learners::boosting::steps::{Begun, TreeRequest};
+use crate::losses::{LeafRule, Loss, loss, resolve_loss};
+use crate::metrics::{MetricKind, metric, undefined};
 use crate::model::History;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
@@ -177,7 +169,7 @@ impl Rounds<'_> {
     /// Round after round: a tree for each output, their values added to the scores, the metric of
     /// the held-out rows; until all trees are grown or the metric no longer improves.
     /// With each tree the exponent of what its gains are in units of.
-    fn run(&self, backend: &mut dyn Backend, features: &mut CategoricalFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
+    fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let (mut trees, mut gains) = (vec![], vec![]);
         let mut least_gains = vec![f64::INFINITY; outputs];
@@ -219,7 +211,7 @@ impl Rounds<'_> {
     /// in units of. `least_gain`: see [`grow`].
     fn tree(
         &self,
-        backend: &mut dyn Backend,
+        backend: &mut dyn TreeSteps,
         features: &mut CategoricalFeatures<'_>,
         number: u64,
         output: usize,
@@ -254,7 +246,7 @@ impl Rounds<'_> {
     }
 
     /// The leaves of the tree just ended or replayed, from their sums; the backend has their values.
-    fn leaves(&self, backend: &mut dyn Backend, grown: &Grown, sums: Vec<LeafSums>) -> Result<Vec<Leaf>> {
+    fn leaves(&self, backend: &mut dyn TreeSteps, grown: &Grown, sums: Vec<LeafSums>) -> Result<Vec<Leaf>> {
         let values: Vec<f64> = match self.loss.leaf_rule() {
             LeafRule::Newton => sums.iter().zip(&grown.bounds).map(|(s, b)| grown.rules.leaf_value(s.gradient, s.hessian, *b)).collect(),
             LeafRule::Quantile(alpha) => {

@@ -6,10 +6,8 @@ use crate::column::FeatureType;
 use crate::dataset::ClassWeight;
 use crate::dataset::checks::not_numeric;
 use crate::error::{Error, Result, nearest};
-use crate::losses::LossKind;
-use crate::losses::{Loss, loss};
-use crate::metrics::check_measured;
-use crate::metrics::{MetricKind, metric_names};
+use crate::losses::{Loss, LossKind, loss};
+use crate::metrics::{MetricKind, check_measured, metric_names};
 use crate::objective::Link;
 
 /// What a target is, as far as its type tells.

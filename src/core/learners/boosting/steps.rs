@@ -16,8 +16,7 @@ use crate::tree::Tree;
 use crate::tree::grow::WholeTree;
 use crate::tree::params::TreeParams;
 use crate::tree::split::{Scales, Sums};
-use crate::tree::steps::GrowSteps;
-use crate::tree::steps::NodeId;
+use crate::tree::steps::{GrowSteps, NodeId};
 
 /// The index of a group of features: group 0 are those that a fit starts with.
 pub type GroupId = usize;
@@ -34,7 +33,7 @@ pub struct TrainingData<'a> {
     pub weight: Option<Vec<f32>>,
     /// Scores to start from, `[output][row]`. Several sets of them stand one behind the other, each of
     /// as many outputs as the loss has: rows may have other codes in one than in the other, which
-    /// [`Backend::replay`] follows.
+    /// [`TreeSteps::replay`] follows.
     pub scores: Vec<Vec<f32>>,
     /// Rows that are measured on and not trained on.
     pub held_out: Option<&'a [bool]>,
@@ -110,7 +109,7 @@ pub trait CtrSteps {
     /// Those of the device.
     fn sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample>;
 
-    /// Adds a group ([`Backend::add_group`]) of statistics under permutation `order`, one for each of `features`, those of the same
+    /// Adds a group ([`TreeSteps::add_group`]) of statistics under permutation `order`, one for each of `features`, those of the same
     /// columns side by side.
     ///
     /// # Errors
@@ -119,7 +118,7 @@ pub trait CtrSteps {
 }
 
 /// A device's share of the work of fitting trees to gradients.
-pub trait Backend: GrowSteps {
+pub trait TreeSteps: GrowSteps {
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
     /// those there are. It takes part in no tree that does not name or open it.
     ///
@@ -130,7 +129,7 @@ pub trait Backend: GrowSteps {
     /// Frees what a group takes. It never takes part in a tree again.
     fn drop_group(&mut self, group: GroupId);
 
-    /// What makes statistics of categories on the device, where it does; else their codes come through [`Backend::add_group`].
+    /// What makes statistics of categories on the device, where it does; else their codes come through [`TreeSteps::add_group`].
     fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
         None
     }
@@ -153,7 +152,7 @@ pub trait Backend: GrowSteps {
     /// Sends every row through `tree` (whose splits count features as [`TrainingData::features`]
     /// does, of whatever groups) as the last tree of `output`, which belongs to another set of scores
     /// than the tree that has grown. Gives each leaf's sums over the rows drawn of that output's
-    /// derivatives. What follows ([`Backend::leaf_quantiles`], [`Backend::set_leaf_values`]) is about
+    /// derivatives. What follows ([`TreeSteps::leaf_quantiles`], [`TreeSteps::set_leaf_values`]) is about
     /// this tree.
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>>;
 
@@ -161,7 +160,7 @@ pub trait Backend: GrowSteps {
     /// the rows drawn; 0 for a leaf without rows.
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>>;
 
-    /// Remembers the leaf values of the tree just ended; [`Backend::update_scores`] adds them.
+    /// Remembers the leaf values of the tree just ended; [`TreeSteps::update_scores`] adds them.
     fn set_leaf_values(&mut self, values: &[f32]) -> Result<()>;
 
     /// The subsets of categories that nodes were divided by since the fit began.
@@ -198,6 +197,6 @@ pub trait TreeDevices: Sync {
         data: TrainingData<'_>,
         extent: Extent,
         monitor: &dyn Monitor,
-        body: &mut dyn FnMut(&mut dyn Backend) -> Result<()>,
+        body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
     ) -> Result<()>;
 }

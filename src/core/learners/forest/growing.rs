@@ -2,9 +2,7 @@
 
 use super::model::Tree;
 use crate::error::Result;
-use crate::learners::forest::codes::Code;
-use crate::learners::forest::codes::Meaning;
-use crate::learners::forest::codes::View;
+use crate::learners::forest::codes::{Code, Meaning, View};
 use crate::memory;
 use crate::numerics::random::Random;
 use crate::quantize::CodeSet;

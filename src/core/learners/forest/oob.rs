@@ -5,14 +5,13 @@ use super::growing::GrowingTree;
 use super::model::OutOfBag;
 use super::steps::{OutOfBagScale, OutOfBagSums};
 use crate::error::Result;
-use crate::memory;
 use crate::numerics::fixed::round64;
 use crate::numerics::math::ln64;
 use crate::numerics::random::{Purpose, Random, below};
 use crate::numerics::reduce;
-use crate::pages;
 use crate::quantize::CodeSet;
 use crate::tree::model::Child;
+use crate::{memory, pages};
 use std::sync::{Mutex, PoisonError};
 
 /// Rows that walk side by side.

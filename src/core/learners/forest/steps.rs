@@ -2,8 +2,7 @@
 
 use super::codes::{Code, View};
 use super::growing::GrowingTree;
-use super::impurity::Impurity;
-use super::impurity::{Classes, Numbers, Two};
+use super::impurity::{Classes, Impurity, Numbers, Two};
 use super::params::{Criterion, ForestParams};
 use crate::device::Place;
 use crate::error::Result;

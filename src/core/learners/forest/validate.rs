@@ -3,8 +3,7 @@
 use super::model::{Forest, Tree};
 use super::params::Criterion;
 use crate::column::FeatureType;
-use crate::dataset::labels::Labels;
-use crate::dataset::labels::validate_labels;
+use crate::dataset::labels::{Labels, validate_labels};
 use crate::envelope::check;
 use crate::error::{Error, Result};
 use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names};

@@ -15,7 +15,7 @@ use super::lbfgs::Fitted;
 use super::params::{LinearParams, Optimizer};
 use super::problem::Problem;
 use super::rule::Rule;
-use super::steps::{BatchBackend, ScoreRows, Task};
+use super::steps::{BatchSteps, ScoreRows, Task};
 use super::whole::power;
 use crate::error::Result;
 use crate::numerics::random::{Purpose, Random};
@@ -50,7 +50,7 @@ pub struct ByBatches<'s, 'p, 'a, 'w> {
 
 impl<'a> ByBatches<'_, '_, 'a, '_> {
     /// Lowers the objective on a device. `scores`: what scores rows by a vector on the host.
-    pub fn on(self, deal: &Deal, backend: &mut impl BatchBackend, scorer: &dyn ScoreRows) -> Result<Fitted> {
+    pub fn on(self, deal: &Deal, backend: &mut impl BatchSteps, scorer: &dyn ScoreRows) -> Result<Fitted> {
         let (params, watch) = (self.params, self.watch);
         let p = self.task.problem;
         let steps = deal.rows.len().div_ceil(deal.batch);

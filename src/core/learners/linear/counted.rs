@@ -3,10 +3,9 @@
 use super::Input;
 use super::rows::{Items, ListChunk, ListColumn, Offsets, SparseRows, Texts};
 use crate::column::select::{OwnedBits, OwnedChunk};
-use crate::dataset;
 use crate::dataset::counted::Counted;
 use crate::error::Result;
-use crate::memory;
+use crate::{dataset, memory};
 
 /// The rows of a table that weigh something, copied.
 pub struct CountedLists<'a> {

@@ -5,12 +5,9 @@ use super::problem::Problem;
 use super::schema::metric_of;
 use crate::dataset::Monitor;
 use crate::error::Result;
-use crate::metrics::MetricKind;
-use crate::metrics::check_measured;
-use crate::metrics::{metric, undefined};
+use crate::metrics::{MetricKind, check_measured, metric, undefined};
 use crate::model::History;
-use crate::objective::Link;
-use crate::objective::LossParams;
+use crate::objective::{Link, LossParams};
 
 /// The held-out rows as the metric sees them.
 struct HeldOut {

@@ -12,7 +12,7 @@
 
 use super::held_out::Watch;
 use super::problem::Problem;
-use super::steps::{LinearBackend, On};
+use super::steps::{On, PassSteps};
 use super::vectors::{lanes, map, sum};
 use crate::error::{Error, Result};
 use crate::numerics::reduce::sum as serial_sum;
@@ -49,7 +49,7 @@ struct Point<R> {
     objective: f64,
 }
 
-struct Search<'s, 'p, B: LinearBackend> {
+struct Search<'s, 'p, B: PassSteps> {
     backend: &'s B,
     problem: &'s Problem<'p>,
     pool: &'s ThreadPool,
@@ -69,13 +69,13 @@ pub(super) struct Lbfgs<'s, 'p, 'w> {
 }
 
 impl On<Fitted> for Lbfgs<'_, '_, '_> {
-    fn on<B: LinearBackend>(self, backend: &B) -> Result<Fitted> {
+    fn on<B: PassSteps>(self, backend: &B) -> Result<Fitted> {
         lbfgs(self, backend)
     }
 }
 
 /// Lowers the objective.
-fn lbfgs<B: LinearBackend>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
+fn lbfgs<B: PassSteps>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
     let Lbfgs { problem: p, pool, iterations, tolerance, watch } = task;
     let residuals = backend.rows(&vec![0.0; p.outputs])?;
     let mut search = Search { backend, problem: p, pool, pairs: VecDeque::new(), residuals, inverse: vec![] };
@@ -115,7 +115,7 @@ fn lbfgs<B: LinearBackend>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitte
     Ok(Fitted { vector: at.vector, passes: done, converged, objective: at.objective })
 }
 
-impl<B: LinearBackend> Search<'_, '_, B> {
+impl<B: PassSteps> Search<'_, '_, B> {
     /// No coefficients, and the intercept of the classes' shares.
     fn start(&mut self) -> Result<Point<B::Rows>> {
         let p = self.problem;

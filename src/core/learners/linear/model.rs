@@ -7,8 +7,7 @@ pub use envelope::is_linear;
 
 use super::params::LinearParams;
 use crate::column::FeatureType;
-use crate::dataset::labels::Labels;
-use crate::dataset::labels::validate_labels;
+use crate::dataset::labels::{Labels, validate_labels};
 use crate::error::{Error, Result};
 use crate::model::History;
 use crate::model::validate::validate_columns;

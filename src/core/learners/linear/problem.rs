@@ -1,23 +1,19 @@
 //! From a table to what the optimizers work on: checks, rows, weights.
 
 use super::csr::{Csr, Keys};
-use super::model;
 use super::model::{DenseFeature, Numbering, SparseFeatures};
 use super::params::{HASH_BITS, LinearParams};
 use super::rows::{Items, SparseRows};
-use super::schema;
 use super::schema::check_numbering;
-use super::{Input, as_boosting, check_dense};
+use super::{Input, as_boosting, check_dense, model, schema};
 use crate::column::{Column, FeatureType};
-use crate::dataset::Target;
-use crate::dataset::checks;
 use crate::dataset::labels::Labels;
 use crate::dataset::weights::{Weights, row_weights};
+use crate::dataset::{Target, checks};
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::numerics::reduce::total_weight;
-use crate::pages;
 use crate::parallel::thread_pool::ThreadPool;
+use crate::{memory, pages};
 use std::borrow::Cow;
 
 /// Coefficients of so many features stand in arrays by feature number; beyond that, where most would be of features that no

@@ -4,8 +4,7 @@
 use super::params::LinearParams;
 use crate::column::FeatureType;
 use crate::error::{Error, Result};
-use crate::metrics::MetricKind;
-use crate::metrics::check_measured;
+use crate::metrics::{MetricKind, check_measured};
 use crate::objective::Link;
 
 /// Checks the parameters of a fit against its columns: the dense ones, that of lists with whether it holds strings,

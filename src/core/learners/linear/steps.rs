@@ -1,6 +1,6 @@
 //! Linear problems: what a device does for L-BFGS and for batches, and the place where it is chosen.
 //!
-//! Numbers of a row stay where the device keeps them (`LinearBackend::Rows`); coefficients, of which there are fewer, are
+//! Numbers of a row stay where the device keeps them (`PassSteps::Rows`); coefficients, of which there are fewer, are
 //! the host's.
 
 use super::LinearParams;
@@ -27,7 +27,7 @@ pub struct Residuals {
 ///
 /// A vector of coefficients stands as `vector[feature * outputs + output]` (sparse features, dense columns, the intercept),
 /// numbers of rows as `row * outputs + output`.
-pub trait LinearBackend {
+pub trait PassSteps {
     /// A number for each row and output.
     type Rows;
 
@@ -58,7 +58,7 @@ pub trait LinearBackend {
 }
 
 /// Coefficients that move batch after batch: the same bits on each device.
-pub trait BatchBackend {
+pub trait BatchSteps {
     /// Moves them by one batch after another: `steps` are their numbers, in the order to take. `past`: the time in rows at which
     /// the first one begins; `rate`: the step size.
     fn epoch(&mut self, steps: &[usize], past: f64, rate: f64) -> Result<()>;
@@ -72,7 +72,7 @@ pub trait BatchBackend {
 
 /// Work on a device of whatever type.
 pub trait On<R> {
-    fn on<B: LinearBackend>(self, backend: &B) -> Result<R>;
+    fn on<B: PassSteps>(self, backend: &B) -> Result<R>;
 }
 
 /// Scores rows on the host, whatever device moves the coefficients.

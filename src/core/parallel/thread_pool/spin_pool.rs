@@ -3,9 +3,8 @@
 //! with its own is the caller's: where the system gives a core to others, nobody waits for a thread to be woken.
 
 // Also compiled by loom/, with a module `sync` whose threads and atomics try every order of events.
-use super::sync::thread;
 use super::sync::thread::JoinHandle;
-use super::sync::{Arc, AtomicBool, AtomicUsize, Condvar, LOOKS, Mutex, MutexGuard, YIELDS, spin_loop};
+use super::sync::{Arc, AtomicBool, AtomicUsize, Condvar, LOOKS, Mutex, MutexGuard, YIELDS, spin_loop, thread};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;

@@ -8,8 +8,7 @@
 use super::{Branches, Growth, Open, Shape, close};
 use crate::error::Result;
 use crate::tree::split::Sums;
-use crate::tree::steps::GrowSteps;
-use crate::tree::steps::{Candidate, Division};
+use crate::tree::steps::{Candidate, Division, GrowSteps};
 
 /// A node, and its best split with the sums of its left child.
 type Searched = (Open, Option<(Candidate, Sums)>);

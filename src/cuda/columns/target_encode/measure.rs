@@ -15,7 +15,8 @@ use taiga_core::error::Result;
 /// all behind the first sort, and all of it; for `benches/cuda_encoding.rs`.
 #[doc(hidden)]
 pub fn measure(queue: &Queue, codes: &[u32], categories: usize, flags: &[u8], order: &Order) -> Result<[f64; 4]> {
-    use cudarc::driver::{CudaEvent, sys::CUevent_flags::CU_EVENT_DEFAULT};
+    use cudarc::driver::CudaEvent;
+    use cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT;
     let timed = |e| driver(queue.gpu(), "timing", e);
     let mark = || queue.stream().record_event(Some(CU_EVENT_DEFAULT)).map_err(timed);
     let between = |a: &CudaEvent, b: &CudaEvent| a.elapsed_ms(b).map(f64::from).map_err(timed);

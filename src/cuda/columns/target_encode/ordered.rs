@@ -3,11 +3,10 @@
 use super::scan::{Keys, Mode, Written, scan};
 use super::statistic::{Argument, DeviceStatistic};
 use super::{DeviceCodes, ENCODING, WINDOW_BITS, bits_below, each_row, upload};
-use crate::grid;
-use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::memory::pointer;
 use crate::runtime::sort::Pairs;
+use crate::{grid, launch};
 use cudarc::driver::CudaSlice;
 use taiga_core::encoding::target::{Order, TargetParams, places_in};
 use taiga_core::error::Result;

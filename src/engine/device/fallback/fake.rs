@@ -4,16 +4,15 @@ use crate::device::Place;
 use std::borrow::Cow;
 use std::cell::Cell;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::steps::{Backend, Begun, GroupId, LeafSums, TreeRequest};
-use taiga_core::learners::linear::steps::{LinearBackend, Residuals};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, LeafSums, TreeRequest, TreeSteps};
+use taiga_core::learners::linear::steps::{PassSteps, Residuals};
 use taiga_core::losses::Loss;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::{SplitRules, Sums};
-use taiga_core::tree::steps::GrowSteps;
-use taiga_core::tree::steps::{Candidate, Division, NodeId, SearchNode};
+use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode};
 use taiga_cpu::linear::passes::Passes;
-use taiga_cpu::trees::CpuBackend;
+use taiga_cpu::trees::CpuTrees;
 
 /// Why `"auto"` takes it.
 pub const WHY: &str = "cuda: a test";
@@ -60,7 +59,7 @@ fn step() -> Result<()> {
 }
 
 /// For boosted trees.
-pub struct Failing<'a>(pub CpuBackend<'a>);
+pub struct Failing<'a>(pub CpuTrees<'a>);
 
 impl GrowSteps for Failing<'_> {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
@@ -88,7 +87,7 @@ impl GrowSteps for Failing<'_> {
     }
 }
 
-impl Backend for Failing<'_> {
+impl TreeSteps for Failing<'_> {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         step()?;
         self.0.add_group(features, codes)
@@ -146,7 +145,7 @@ impl Backend for Failing<'_> {
 /// For passes of a linear model.
 pub struct FailingPasses<'s, 't, 'p, 'a>(pub &'s Passes<'t, 'p, 'a>);
 
-impl LinearBackend for FailingPasses<'_, '_, '_, '_> {
+impl PassSteps for FailingPasses<'_, '_, '_, '_> {
     type Rows = Vec<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {

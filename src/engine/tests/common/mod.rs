@@ -186,7 +186,8 @@ pub fn classes(rows: usize, seed: u64) -> Table {
 
 /// The path of features from the root to each leaf of a tree.
 pub fn paths(tree: &taiga_engine::tree::Tree) -> Vec<Vec<u32>> {
-    use taiga_engine::tree::{Tree, model::Child};
+    use taiga_engine::tree::Tree;
+    use taiga_engine::tree::model::Child;
     match tree {
         Tree::Symmetric { splits, .. } => vec![splits.iter().map(|s| s.feature).collect()],
         Tree::Branching { nodes, .. } => {

@@ -8,13 +8,11 @@ use crate::error::Result;
 use crate::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature};
 use crate::learners::boosting::model::CtrTable;
 use crate::learners::boosting::params::{BoostingParams, CatMethod};
-use crate::learners::boosting::steps::Backend;
-use crate::learners::boosting::steps::CtrSteps;
+use crate::learners::boosting::steps::{CtrSteps, TreeSteps};
 use crate::memory;
 use crate::memory::{Reservation, product, sum};
-use crate::quantize::BorderMethod;
-use crate::quantize::CodedFeature;
 use crate::quantize::borders::borders;
+use crate::quantize::{BorderMethod, CodedFeature};
 use std::borrow::Cow;
 
 /// Borders of a statistic are found from so many rows.
@@ -102,7 +100,7 @@ impl<'a> CategoricalFeatures<'a> {
     /// Adds the statistics of columns and combinations under a permutation as one group. `counters`: those too.
     pub(super) fn add_projections(
         &mut self,
-        backend: &mut dyn Backend,
+        backend: &mut dyn TreeSteps,
         projections: Vec<Vec<u32>>,
         order: usize,
         counters: bool,

@@ -40,15 +40,7 @@
 
 use super::{CtrTable, Derived, Model};
 use crate::error::Result;
-use crate::model::json::ChildJson;
-use crate::model::json::FeatureJson;
-use crate::model::json::HistoryJson;
-use crate::model::json::LabelsJson;
-use crate::model::json::List;
-use crate::model::json::Number;
-use crate::model::json::Numbers;
-use crate::model::json::text_of;
-use crate::model::json::write_provenance;
+use crate::model::json::{ChildJson, FeatureJson, HistoryJson, LabelsJson, List, Number, Numbers, text_of, write_provenance};
 use crate::model::payload::name_of;
 use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use serde::ser::{Serialize, SerializeMap, Serializer};

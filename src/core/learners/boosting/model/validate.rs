@@ -1,8 +1,7 @@
 //! Whether a model is one: everything that applying and explaining it relies on.
 
 use super::{Derived, Model};
-use crate::dataset::labels::Labels;
-use crate::dataset::labels::validate_labels;
+use crate::dataset::labels::{Labels, validate_labels};
 use crate::encoding::ctr::CtrKind;
 use crate::envelope::check;
 use crate::error::{Error, Result};
