@@ -107,7 +107,7 @@ fn headers(folder: &Path) -> Result<Vec<PathBuf>, String> {
     for path in entries.flatten().map(|e| e.path()) {
         if path.is_dir() {
             found.extend(headers(&path)?);
-        } else if path.extension().is_some_and(|e| e == "cuh") {
+        } else if path.extension().is_some_and(|e| e == "cuh" || e == "def") {
             found.push(path);
         }
     }

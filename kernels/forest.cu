@@ -18,3 +18,11 @@
 #include "forest/oob.cuh"
 #include "forest/rows.cuh"
 #include "forest/segments.cuh"
+
+// The host's structs are laid out as these.
+#include <cstddef>
+#define TABLE(type, size) static_assert(sizeof(type) == size, #type);
+#define FIELD(type, field, at) static_assert(offsetof(type, field) == at, #type "." #field);
+#include "forest/layouts.def"
+#undef TABLE
+#undef FIELD

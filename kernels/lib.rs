@@ -51,3 +51,15 @@ pub mod images {
         stats2d = "stats2d";
     }
 }
+
+/// Sizes and offsets of the structs that kernels and host share, as lines `TABLE(type, size)` and `FIELD(type, field, offset)`.
+pub mod layouts {
+    /// The numbers of losses, as lines `LOSS(name, number)`.
+    pub const LOSSES: &str = include_str!("numerics/losses.def");
+    /// Of boosted trees.
+    pub const TREES: &str = include_str!("trees/layouts.def");
+    /// Of forests.
+    pub const FOREST: &str = include_str!("forest/layouts.def");
+    /// Of sparse logistic regression.
+    pub const LINEAR: &str = include_str!("linear/layouts.def");
+}

@@ -8,8 +8,16 @@
 //   linear_batch_*                                         batches (src/core/learners/linear/batches.rs, rule.rs)
 
 #include "linear/batches.cuh"
-#include "linear/cells.cuh"
+#include "linear/tiles.cuh"
 #include "linear/gradient.cuh"
 #include "linear/layout.cuh"
 #include "linear/rows.cuh"
 #include "linear/scores.cuh"
+
+// The host's structs are laid out as these.
+#include <cstddef>
+#define TABLE(type, size) static_assert(sizeof(type) == size, #type);
+#define FIELD(type, field, at) static_assert(offsetof(type, field) == at, #type "." #field);
+#include "linear/layouts.def"
+#undef TABLE
+#undef FIELD

@@ -1,4 +1,4 @@
-// The kernels of boosted trees: see trees/common.cuh for the tables they share.
+// The kernels of boosted trees: see trees/layouts.cuh for the tables they share.
 //
 //   tree_encode ─► tree_root (or tree_round, then tree_sum_*)                          once a tree
 //   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_divide_sum                      once a level
@@ -11,12 +11,20 @@
 //   tree_search_grow, or tree_level_grow ─► tree_move_root, tree_move_rows             once a level
 //   tree_leaves_heap
 
-#include "trees/ahead.cuh"
-#include "trees/divide.cuh"
-#include "trees/leaves.cuh"
-#include "trees/level.cuh"
-#include "trees/move.cuh"
-#include "trees/quantiles.cuh"
-#include "trees/root.cuh"
-#include "trees/rows.cuh"
-#include "trees/search.cuh"
+#include "trees/resident.cuh"
+#include "trees/partition.cuh"
+#include "trees/leaf_sums.cuh"
+#include "trees/evaluate_level.cuh"
+#include "trees/partition_records.cuh"
+#include "trees/leaf_quantiles.cuh"
+#include "trees/root_histogram.cuh"
+#include "trees/gradient_quantizer.cuh"
+#include "trees/evaluate_splits.cuh"
+
+// The host's structs are laid out as these.
+#include <cstddef>
+#define TABLE(type, size) static_assert(sizeof(taiga::type) == size, #type);
+#define FIELD(type, field, at) static_assert(offsetof(taiga::type, field) == at, #type "." #field);
+#include "trees/layouts.def"
+#undef TABLE
+#undef FIELD

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "cells.cuh"
+#include "tiles.cuh"
 
 constexpr uint32_t EVERYONE = 0xffffffffu;
 

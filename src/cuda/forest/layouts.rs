@@ -1,5 +1,6 @@
 //! The tables of the kernels of forests: twins of `kernels/forest/table.cuh` and of those beside it.
 
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::queue::Queue;
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
 
@@ -104,6 +105,14 @@ pub struct Best {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step([u32; 4]);
+
+assert_layouts! {
+    taiga_kernels::layouts::FOREST;
+    Sums as "Sums" { sum, weight, count }
+    Node as "Node" { key, begin, rows, total, left, score, threshold, tree, feature, left_code, right_code, missing_left, children }
+    Fit as "Fit" { codes, ranks, bins, first, nodes, lanes, sets, next_node, lists, counts, rows, min_data, min_gain, tree_weights, classes, values, levels, weights, logs, log_count, distinct, distinct_starts, unit, features, drawn, few, many, deeper, class_count, criterion, kind }
+    Segment as "Segment" { offset, at, feature, order, ranks }
+}
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
 unsafe impl DeviceRepr for Node {}

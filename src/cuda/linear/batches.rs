@@ -12,6 +12,7 @@ use crate::launch;
 use crate::runtime::column::bytes_of_mut;
 use crate::runtime::device::{Gpu, Kernel};
 use crate::runtime::error::driver;
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::queue::{Queue, grid};
 use cudarc::driver::{CudaEvent, DeviceRepr, LaunchConfig};
 use taiga_core::error::{Error, Result};
@@ -62,6 +63,12 @@ struct Fit {
     scale: f64,
     cells: u64,
     intercept: u64,
+}
+
+assert_layouts! {
+    taiga_kernels::layouts::LINEAR;
+    RawRule as "Rule" { optimizer, rate, l1, l2 }
+    Fit as "Fit" { rows, units, rule, free, c, state, sums, others, residuals, mean_weight, scale, cells, intercept }
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.

@@ -8,6 +8,7 @@
 use super::address;
 use super::tiles::Grid;
 use crate::runtime::column::bytes_of;
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::queue::Queue;
 use crate::runtime::upload::{Fill, Upload};
 use cudarc::driver::{CudaSlice, DeviceRepr};
@@ -32,6 +33,11 @@ pub struct Lists {
     first: u64,
     pub rows: u32,
     pub outputs: u32,
+}
+
+assert_layouts! {
+    taiga_kernels::layouts::LINEAR;
+    Lists as "Lists" { starts, keys, values, first, rows, outputs }
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.

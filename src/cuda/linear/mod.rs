@@ -22,6 +22,7 @@ use super::runtime::column::{DeviceColumn, bytes_of_mut};
 use super::runtime::device::{Gpu, Image};
 use super::runtime::queue::{Queue, grid};
 use crate::launch;
+use crate::runtime::layouts::assert_layouts;
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, LaunchConfig};
 use lists::{Lists, Storage};
 use std::borrow::Cow;
@@ -54,6 +55,12 @@ struct Rows {
 struct Units {
     inverse: u64,
     common: f64,
+}
+
+assert_layouts! {
+    taiga_kernels::layouts::LINEAR;
+    Rows as "Rows" { dense, codes, weight, rows, columns, outputs }
+    Units as "Units" { inverse, common }
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.

@@ -15,6 +15,7 @@ use super::lists::{Block, rows_of};
 use super::{LINEAR, address};
 use crate::launch;
 use crate::runtime::device::Gpu;
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::queue::{Queue, grid};
 use cudarc::driver::{CudaSlice, DeviceRepr, ValidAsZeroBits};
 use std::ops::Range;
@@ -160,6 +161,12 @@ struct Raw {
     rows: u64,
     outputs: u32,
     output: u32,
+}
+
+assert_layouts! {
+    taiga_kernels::layouts::LINEAR;
+    Raw as "Cells" { entries, steps, ranges, height, width, rows, outputs, output }
+    Step as "Step" { first, first_size, second, size, numbers, strip, buffer, fresh }
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.

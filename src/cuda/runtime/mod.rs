@@ -5,6 +5,7 @@ pub mod column;
 pub mod device;
 pub mod error;
 mod fingerprint;
+pub mod layouts;
 pub mod memory;
 pub mod queue;
 pub mod sort;

@@ -36,7 +36,7 @@ macro_rules! launch {
     }};
 }
 
-/// [`launch!`] of a kernel that begins with `follow_on()` (kernels/trees/common.cuh): where the GPU can do that (compute
+/// [`launch!`] of a kernel that begins with `follow_on()` (kernels/trees/layouts.cuh): where the GPU can do that (compute
 /// capability 9.0 or newer), its blocks come while the launch before it still runs, and wait there for its end, which hides
 /// the time that a launch takes to begin (*programmatic dependent launch*). Arguments are references to numbers and tables.
 #[macro_export]

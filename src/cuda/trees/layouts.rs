@@ -1,6 +1,7 @@
 //! The tables that the host and the kernels share: twins of the structs in `kernels/trees/*.cuh`,
 //! field by field. Addresses are those of the device.
 
+use crate::runtime::layouts::{assert_layouts, listed};
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 use taiga_core::losses::Formula;
 use taiga_core::tree::split::{SplitRules, Sums};
@@ -52,7 +53,7 @@ pub fn leaf(number: usize) -> u64 {
 }
 
 macro_rules! tables {
-    ($($(#[$doc:meta])* pub struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
+    ($($(#[$doc:meta])* pub struct $name:ident as $twin:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
         $($(#[$doc])*
         #[repr(C)]
         #[derive(Clone, Copy, Debug, Default)]
@@ -62,15 +63,17 @@ macro_rules! tables {
         unsafe impl DeviceRepr for $name {}
         // SAFETY: zeros are numbers.
         unsafe impl ValidAsZeroBits for $name {})*
+
+        assert_layouts! { taiga_kernels::layouts::TREES; $($name as $twin { $($field),* })* }
     };
 }
 
 tables! {
     /// Sums over rows.
-    pub struct Total { gradient: i64, hessian: i64, count: i64, }
+    pub struct Total as "Sums" { gradient: i64, hessian: i64, count: i64, }
 
     /// How the derivatives of one tree become integers.
-    pub struct GradientQuantizer {
+    pub struct GradientQuantizer as "GradientQuantizer" {
         gradient: f64, hessian: f64,
         gradient32: f32, hessian32: f32,
         leaf_gradient: f64, leaf_hessian: f64,
@@ -80,7 +83,7 @@ tables! {
     }
 
     /// The rows as the losses see them.
-    pub struct Rows {
+    pub struct Rows as "Rows" {
         rows: u64,
         target: u64, weight: u64, bag: u64, scores: u64,
         output: u32, loss: u32,
@@ -89,7 +92,7 @@ tables! {
     }
 
     /// A node's rows.
-    pub struct Node {
+    pub struct Node as "Node" {
         start: u32, len: u32,
         gone: u64,
         list: u32, parent: i32,
@@ -97,7 +100,7 @@ tables! {
     }
 
     /// A division.
-    pub struct Job {
+    pub struct Job as "Job" {
         codes: u64,
         node: u32, last: u32, zero_right: u32, is_set: u32,
         set: [u32; 8],
@@ -106,13 +109,13 @@ tables! {
     }
 
     /// The rows of a launch's nodes.
-    pub struct Plan { rows: u32, unused: u32, }
+    pub struct Plan as "Plan" { rows: u32, unused: u32, }
 
     /// A node's rows are summed in a slot.
-    pub struct Summed { node: u32, slot: u32, }
+    pub struct Summed as "Summed" { node: u32, slot: u32, }
 
     /// Where histograms of a group go.
-    pub struct Histograms {
+    pub struct Histograms as "Histograms" {
         codes: u64, rows: u64, slots: u64, slot_size: u64,
         features: u32, bins: u32, components: u32, component: u32,
         first_word: u64,
@@ -120,25 +123,25 @@ tables! {
     }
 
     /// The lists of a group's listed features.
-    pub struct Entries { starts: u64, words: u64, }
+    pub struct Entries as "Entries" { starts: u64, words: u64, }
 
     /// How rows are added to the words of their entries.
-    pub struct Adding { entries: Entries, lanes: u32, near: u32, mean: u32, unused: u32, }
+    pub struct Adding as "Adding" { entries: Entries, lanes: u32, near: u32, mean: u32, unused: u32, }
 
     /// The lists of rows.
-    pub struct Lists { lists: [u64; 2], words: u64, }
+    pub struct Lists as "Lists" { lists: [u64; 2], words: u64, }
 
     /// The rows of nodes as records.
-    pub struct Records { codes: u64, words: u64, lists: [u64; 2], }
+    pub struct Records as "Records" { codes: u64, words: u64, lists: [u64; 2], }
 
     /// A feature.
-    pub struct Feature {
+    pub struct Feature as "Feature" {
         borders: u32, first: u32, categories: u32, monotone: i32,
         column: u32, usual: u32, low: u32, start: u32,
     }
 
     /// What makes a split good and allowed.
-    pub struct Rules {
+    pub struct Rules as "Rules" {
         l1: f64, l2: f64, min_child_weight: f64, min_gain: f64,
         min_data_in_leaf: i64,
         smooth: f64, category_l2: f64,
@@ -146,7 +149,7 @@ tables! {
     }
 
     /// A node to be searched.
-    pub struct Item {
+    pub struct Item as "Item" {
         sums: Total,
         low: f64, high: f64,
         slot: u32, minus: i32,
@@ -154,10 +157,10 @@ tables! {
     }
 
     /// What a feature offers a node.
-    pub struct Best { gain: f64, border: u32, side: u32, left: Total, unused: u64, }
+    pub struct Best as "Best" { gain: f64, border: u32, side: u32, left: Total, unused: u64, }
 
     /// What was found for a node.
-    pub struct Found {
+    pub struct Found as "Found" {
         gain: f64,
         feature: u32, border: u32, side: u32, unused: u32,
         left: Total,
@@ -165,7 +168,7 @@ tables! {
     }
 
     /// A search.
-    pub struct Search {
+    pub struct Search as "Search" {
         histograms: Histograms,
         features: u64,
         first_feature: u32, first_column: u32, columns: u32, counted: u32,
@@ -175,19 +178,19 @@ tables! {
     }
 
     /// The scores of a level's candidates.
-    pub struct Level {
+    pub struct Level as "Level" {
         scores: u64, lefts: u64, missing: u64, sums: u64, parent: u64, any: u64,
         nodes: u32, unused: u32,
     }
 
     /// How rows are drawn.
-    pub struct Draw { kind: u32, bucket: u32, l2: f32, unused: u32, first: f64, second: f64, }
+    pub struct Draw as "Draw" { kind: u32, bucket: u32, l2: f32, unused: u32, first: f64, second: f64, }
 
     /// A tree as rows walk it.
-    pub struct Walk { questions: u64, children: u64, sets: u64, entries: u32, depth: u32, listed: Entries, }
+    pub struct Walk as "Walk" { questions: u64, children: u64, sets: u64, entries: u32, depth: u32, listed: Entries, }
 
     /// The sums of leaves.
-    pub struct Leaves {
+    pub struct Leaves as "Leaves" {
         walk: Walk,
         leaf: u64, sums: u64,
         near: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
@@ -196,10 +199,10 @@ tables! {
     }
 
     /// The values of leaves that are found behind their sums.
-    pub struct LeafValues { rules: Rules, learning_rate: f64, values: u64, log: u64, arrived: u64, }
+    pub struct LeafValues as "LeafValues" { rules: Rules, learning_rate: f64, values: u64, log: u64, arrived: u64, }
 
     /// What a tree begins with once its root is summed.
-    pub struct Begin {
+    pub struct Begin as "Begin" {
         search: Search,
         slot: u32, bins: u32,
         total: u64, items: u64, root: u64, sums: u64,
@@ -207,13 +210,13 @@ tables! {
     }
 
     /// What a root's pass does ahead of the tree's encoding.
-    pub struct Guess {
+    pub struct Guess as "Guess" {
         last: u64, leaf: u64, values: u64, sums: u64, largest: u64, arrived: u64, out: u64, wrong: u64,
         unit: u32, unused: u32,
     }
 
     /// A level that grows ahead of the host.
-    pub struct Ahead {
+    pub struct Ahead as "Ahead" {
         search: Search,
         numbers: u64, codes: u64,
         nodes: u64, items: u64, found: u64, questions: u64, sets: u64,
@@ -253,19 +256,28 @@ impl Rules {
     }
 }
 
+/// The number by which kernels know a loss.
+macro_rules! loss {
+    ($name:ident) => {{
+        const NUMBER: usize = listed(taiga_kernels::layouts::LOSSES, concat!("LOSS(", stringify!($name), ", "));
+        const _: () = assert!(NUMBER < 256, "kernels know no such loss");
+        NUMBER as u32
+    }};
+}
+
 impl Rows {
     /// Names the loss by its number and parameters.
     pub fn with_formula(mut self, formula: Formula) -> Rows {
         (self.loss, self.a, self.b, self.classes) = match formula {
-            Formula::Rmse => (0, 0.0, 0.0, 0),
-            Formula::CrossEntropy => (1, 0.0, 0.0, 0),
-            Formula::Mae => (2, 0.0, 0.0, 0),
-            Formula::Quantile { below, above } => (3, below, above, 0),
-            Formula::Huber { delta } => (4, delta, 0.0, 0),
-            Formula::Poisson => (5, 0.0, 0.0, 0),
-            Formula::Gamma => (6, 0.0, 0.0, 0),
-            Formula::Tweedie { one, two } => (7, one, two, 0),
-            Formula::Multiclass { classes, factor } => (8, factor, 0.0, classes),
+            Formula::Rmse => (loss!(RMSE), 0.0, 0.0, 0),
+            Formula::CrossEntropy => (loss!(CROSS_ENTROPY), 0.0, 0.0, 0),
+            Formula::Mae => (loss!(MAE), 0.0, 0.0, 0),
+            Formula::Quantile { below, above } => (loss!(QUANTILE), below, above, 0),
+            Formula::Huber { delta } => (loss!(HUBER), delta, 0.0, 0),
+            Formula::Poisson => (loss!(POISSON), 0.0, 0.0, 0),
+            Formula::Gamma => (loss!(GAMMA), 0.0, 0.0, 0),
+            Formula::Tweedie { one, two } => (loss!(TWEEDIE), one, two, 0),
+            Formula::Multiclass { classes, factor } => (loss!(MULTICLASS), factor, 0.0, classes),
         };
         self
     }

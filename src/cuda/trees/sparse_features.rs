@@ -1,5 +1,5 @@
 //! Features that have one code in most rows and exclude no others: their other codes, as lists by row. Twin of
-//! `kernels/trees/listed.cuh`.
+//! `kernels/trees/sparse_features.cuh`.
 //!
 //! Lists are made on the device, from columns of codes that are there for that alone, some at a time:
 //!

@@ -18,7 +18,8 @@ pub use taiga_core::learners::boosting::*;
 /// [`taiga_core::Error::Interrupted`] when `monitor` asks to stop.
 ///
 /// ```
-/// use taiga_engine::learners::boosting::{BoostingParams, Input, Quiet, Target, fit};
+/// use taiga_engine::dataset::{Input, Quiet, Target};
+/// use taiga_engine::learners::boosting::{BoostingParams, fit};
 /// use taiga_engine::column::Column;
 ///
 /// let x: Vec<f64> = (0..100).map(f64::from).collect();

@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include "sums.cuh"
+#include "histogram.cuh"
 
 namespace taiga {
 

@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include "level.cuh"
-#include "rows.cuh"
+#include "evaluate_level.cuh"
+#include "gradient_quantizer.cuh"
 
 namespace taiga {
 
@@ -12,13 +12,13 @@ namespace taiga {
 // tree's values to the scores, rounds by the encoding that the last tree had, and finds the one that is
 // right. Scales are powers of two, so from one tree to the next they rarely differ.
 struct Guess {
-    const Encoding* last;
+    const GradientQuantizer* last;
     const uint16_t* leaf;  // or none, where scores are up to date
     const float* values;
     double2* sums;  // see `make_encoding`
     uint32_t* largest;
     uint32_t* arrived;
-    Encoding* out;
+    GradientQuantizer* out;
     // Set where the guess was wrong: the slot is then empty again, and the pass is to be made once more.
     uint32_t* wrong;
     uint32_t unit, unused;
@@ -59,7 +59,7 @@ constexpr uint32_t ROOT_THREADS = 640;
 
 // Block b takes rows b * piece on; its bins are empty before.
 template <bool GUESS>
-__device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, const Encoding& e, const Guess& guess, uint64_t seed, uint64_t tree,
+__device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, const GradientQuantizer& e, const Guess& guess, uint64_t seed, uint64_t tree,
                                          uint32_t* words, uint32_t slot, uint32_t piece) {
     // The components of the words of each warp's rows.
     __shared__ uint4 uppers[ROOT_THREADS / 32][8], lowers[ROOT_THREADS / 32][8];
@@ -120,7 +120,7 @@ __device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, con
     make_encoding(r, guess.sums, guess.unit, guess.largest, guess.out);
     __shared__ bool wrong;
     if (threadIdx.x == 0) {
-        const Encoding& right = *guess.out;
+        const GradientQuantizer& right = *guess.out;
         wrong = right.gradient != e.gradient || right.hessian != e.hessian || right.wide || e.wide;
         *guess.wrong = wrong;
     }
@@ -132,7 +132,7 @@ __device__ __forceinline__ void sum_root(const Rows& r, const Histograms& h, con
 // `wrong`: none, or a flag that is set where there is anything to sum. Behind the sums the tree begins, where it is
 // told to; `arrived` is zero before and after.
 extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS, 2))
-    tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const Encoding* encoding, uint64_t seed, uint64_t tree,
+    tree_root(const __grid_constant__ Rows r, const __grid_constant__ Histograms h, const GradientQuantizer* encoding, uint64_t seed, uint64_t tree,
               uint32_t* words, uint32_t slot, uint32_t piece, const uint32_t* wrong, const __grid_constant__ Begin begin, uint32_t* arrived) {
     follow_on();
     if (wrong && !*wrong) {

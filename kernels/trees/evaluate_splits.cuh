@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "subset.cuh"
+#include "category_subsets.cuh"
 
 namespace taiga {
 
@@ -121,7 +121,7 @@ __device__ __forceinline__ void search_node(const Search& a, uint32_t inside, ui
         if (code == 0) *best = Best{};
         return;
     }
-    const Encoding& e = *a.encoding;
+    const GradientQuantizer& e = *a.encoding;
     if (feature.categories) {
         best_subset(a, e, item, own[0], feature.borders + 1, best, a.sets + (best - a.best) * 8);
         return;
@@ -148,7 +148,7 @@ __device__ __forceinline__ void search_lanes(const Search& a, uint32_t node) {
     const Feature feature = a.features[f];
     const Lanes<WIDTH, EACH> codes(a, item, feature, there);
     const bool may = there && may_split(a, item, f), any = any_of(codes.missing);
-    const Encoding& e = *a.encoding;
+    const GradientQuantizer& e = *a.encoding;
     Top with = {-INFINITE64, codes.first}, without = with;
     if (may) {
         codes.each_code([&](uint32_t code, Sums left, bool same) {
@@ -261,7 +261,7 @@ __device__ __forceinline__ void search_steps(const Search& a, uint32_t node) {
         if (lane == 0) *best = Best{};
         return;
     }
-    const Encoding& e = *a.encoding;
+    const GradientQuantizer& e = *a.encoding;
     const bool any = any_of(steps.missing);
     // By steps, which are in the order of codes.
     Top with = {-INFINITE64, lane}, without = with;

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "search.cuh"
+#include "evaluate_splits.cuh"
 
 namespace taiga {
 
@@ -45,7 +45,7 @@ __device__ __forceinline__ void know_nodes(const Search& a, const Item* items, u
 // scores `parent` unsplit.
 __device__ __forceinline__ void score_code(const Search& a, const Level& level, const Item& item, const Feature& feature, uint32_t column,
                                            uint32_t node, uint32_t code, Sums left, Sums missing, double parent) {
-    const Encoding& e = *a.encoding;
+    const GradientQuantizer& e = *a.encoding;
     const uint32_t border = code - feature.first;
     const bool any = any_of(missing);
     if (code == 0) level.missing[static_cast<uint64_t>(column) * level.nodes + node] = any;
@@ -95,7 +95,7 @@ __device__ __forceinline__ void score_steps(const Search& a, const Level& level,
     const uint32_t inside = blockIdx.x * (STEP_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x & 31;
     const Item item = a.items[node];
     if (!(item.state & SEARCHED) || inside >= a.features_here) return;
-    const Encoding& e = *a.encoding;
+    const GradientQuantizer& e = *a.encoding;
     const Feature feature = a.features[a.first_feature + inside];
     const Steps steps(a, item, feature, scratch[threadIdx.x / 32]);
     const double parent = node_score(a.rules, e, item);

@@ -52,8 +52,8 @@ __device__ __forceinline__ Sums operator-(Sums a, Sums b) {
     return {a.gradient - b.gradient, a.hessian - b.hessian, a.count - b.count};
 }
 
-// How the derivatives of one tree become integers (cpu/trees/gradient_quantizer.rs: Encoding).
-struct Encoding {
+// How the derivatives of one tree become integers (cpu/trees/gradient_quantizer.rs: GradientQuantizer).
+struct GradientQuantizer {
     // Before rounding, as f64 and as f32.
     double gradient, hessian;
     float gradient32, hessian32;
@@ -78,8 +78,12 @@ struct Rows {
     uint32_t classes, unused;
 };
 
-// Losses by number: `Formula` in boosting/loss/mod.rs.
-enum : uint32_t { RMSE, CROSS_ENTROPY, MAE, QUANTILE, HUBER, POISSON, GAMMA, TWEEDIE, MULTICLASS };
+// Losses by number: `Formula` in src/core/losses/mod.rs.
+enum : uint32_t {
+#define LOSS(name, number) name = number,
+#include "../numerics/losses.def"
+#undef LOSS
+};
 
 // A row's derivatives, its bag aside.
 __device__ __forceinline__ Derivatives derive(const Rows& r, uint64_t row, float score, float target) {
@@ -121,7 +125,7 @@ struct Node {
 
 // A division: which codes go right, and whose histogram is summed.
 struct Job {
-    // The codes of the feature: the address of row 0's, that of row r being 32 r behind it; or where a listed one's are (listed.cuh).
+    // The codes of the feature: the address of row 0's, that of row r being 32 r behind it; or where a listed one's are (sparse_features.cuh).
     uint64_t codes;
     uint32_t node;
     // Codes above `last` go right, and code 0 where `zero_right`.

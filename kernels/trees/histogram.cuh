@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "common.cuh"
+#include "layouts.cuh"
 
 namespace taiga {
 

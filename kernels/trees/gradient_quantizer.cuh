@@ -1,9 +1,9 @@
 // Passes over all rows: scores, derivatives, draws, rounding. Twins of src/cpu/trees/
-// statistics.rs, sample.rs and shard.rs.
+// gradient_quantizer.rs and shard.rs, and of src/core/learners/boosting/row_sampler.rs.
 
 #pragma once
 
-#include "common.cuh"
+#include "layouts.cuh"
 
 namespace taiga {
 
@@ -94,7 +94,7 @@ __device__ __noinline__ void ordered_sums(const Rows& r, double2* sums) {
 // The encoding of a tree from the magnitudes, by the last block. `sums`: room for the batches' sums, and
 // behind it what each block's rows come to, in whatever order. `unit`: each row's hessian is 1. Apart, so
 // that the rows' loops keep their registers.
-__device__ __noinline__ void make_encoding(const Rows& r, double2* sums, uint32_t unit, uint32_t* largest, Encoding* out) {
+__device__ __noinline__ void make_encoding(const Rows& r, double2* sums, uint32_t unit, uint32_t* largest, GradientQuantizer* out) {
     __shared__ double2 parts[32];
     const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
     const double2* blocks = sums + batches;
@@ -157,7 +157,7 @@ __device__ __noinline__ void make_encoding(const Rows& r, double2* sums, uint32_
 // and after. `sums`: see `make_encoding`.
 extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
     tree_encode(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
-                uint32_t* arrived, Encoding* out) {
+                uint32_t* arrived, GradientQuantizer* out) {
     // Rows that a thread has on their way.
     constexpr uint32_t TURNS = 4;
     const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
@@ -188,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
 }
 
 // The word of a row's first plane.
-__device__ __forceinline__ uint32_t first_word(const Encoding& e, Derivatives d, Random random, uint32_t row) {
+__device__ __forceinline__ uint32_t first_word(const GradientQuantizer& e, Derivatives d, Random random, uint32_t row) {
     if (e.wide) return pack_wide(d.gradient, e.gradient, random, row, 0);
     if (e.unit) return pack_unit(d.gradient, d.hessian, e.gradient32, random, row);
     return pack_both(d.gradient, d.hessian, e.gradient32, e.hessian32, random, row);
@@ -197,9 +197,9 @@ __device__ __forceinline__ uint32_t first_word(const Encoding& e, Derivatives d,
 // Rounds the derivatives of all rows: `words`, and where they are wide `hessians`, by row. Where
 // rows were drawn, those drawn become the root's list, in whatever order.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_round(const __grid_constant__ Rows r, const Encoding* encoding, uint64_t seed, uint64_t tree, uint32_t* words,
+    tree_round(const __grid_constant__ Rows r, const GradientQuantizer* encoding, uint64_t seed, uint64_t tree, uint32_t* words,
                uint32_t* hessians, uint2* list, Node* root) {
-    const Encoding e = *encoding;
+    const GradientQuantizer e = *encoding;
     const Random random(seed, 2, tree);
     const float* scores = r.scores + r.output * r.rows;
     for (uint64_t base = blockIdx.x * 256ull; base < r.rows; base += gridDim.x * 256ull) {

@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include "divide.cuh"
+#include "partition.cuh"
 
 namespace taiga {
 

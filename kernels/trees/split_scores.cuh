@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "sums.cuh"
+#include "histogram.cuh"
 
 namespace taiga {
 
@@ -15,7 +15,7 @@ struct Feature {
     uint32_t categories;
     int32_t monotone;
     // Its column, counted in the group. Where it shares that with other features: the code that is not stored there, the
-    // lowest one that is, and what stands there for that one (core/learners/boosting/layout.rs). So too where it is listed (listed.cuh).
+    // lowest one that is, and what stands there for that one (core/learners/boosting/layout.rs). So too where it is listed (sparse_features.cuh).
     uint32_t column, usual, low, start;
 };
 
@@ -85,7 +85,7 @@ struct Search {
     uint32_t unused;
     const Item* items;
     const uint32_t* allowed;  // bits
-    const Encoding* encoding;
+    const GradientQuantizer* encoding;
     Best* best;      // [item][column]
     uint32_t* sets;  // [item][column][8]; where there are categories
     Rules rules;
@@ -95,7 +95,7 @@ struct Values {
     double gradient, hessian;
 };
 
-__device__ __forceinline__ Values values(const Encoding& e, Sums s) {
+__device__ __forceinline__ Values values(const GradientQuantizer& e, Sums s) {
     return {static_cast<double>(s.gradient) * e.unit_gradient, static_cast<double>(s.hessian) * e.unit_hessian};
 }
 
@@ -115,7 +115,7 @@ __device__ __forceinline__ double leaf_score(const Rules& r, Values v, double va
     return -(2.0 * (v.gradient * value + r.l1 * fabs(value)) + (v.hessian + r.l2) * value * value);
 }
 
-__device__ __forceinline__ double node_score(const Rules& r, const Encoding& e, const Item& item) {
+__device__ __forceinline__ double node_score(const Rules& r, const GradientQuantizer& e, const Item& item) {
     Values v = values(e, item.sums);
     if (r.constrained) return leaf_score(r, v, leaf_value(r, v, item.low, item.high));
     double t = soft_threshold(v.gradient, r.l1), divisor = v.hessian + r.l2;
@@ -126,14 +126,14 @@ __device__ __forceinline__ bool large_enough(const Rules& r, Sums s, Values v) {
     return s.hessian > 0 && v.hessian >= r.min_child_weight && (r.min_data_in_leaf == 0 || s.count >= r.min_data_in_leaf);
 }
 
-__device__ __forceinline__ bool is_searched(const Rules& r, const Encoding& e, Sums s) {
+__device__ __forceinline__ bool is_searched(const Rules& r, const GradientQuantizer& e, Sums s) {
     if (r.level_limits) return s.count > 0;
     double h = static_cast<double>(s.hessian) * e.unit_hessian;
     return s.hessian >= 2 && h >= 2.0 * r.min_child_weight && (r.min_data_in_leaf == 0 || s.count >= 2 * r.min_data_in_leaf);
 }
 
 // scores.rs: what both children of a candidate score.
-__device__ __forceinline__ double score(const Rules& r, const Encoding& e, const Item& item, int32_t direction, Sums left, double too_small) {
+__device__ __forceinline__ double score(const Rules& r, const GradientQuantizer& e, const Item& item, int32_t direction, Sums left, double too_small) {
     Sums right = item.sums - left;
     Values l = values(e, left), g = values(e, right);
     // A node whose rows all go to one side is not divided.

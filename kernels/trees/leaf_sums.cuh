@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "listed.cuh"
-#include "search.cuh"
+#include "sparse_features.cuh"
+#include "evaluate_splits.cuh"
 
 namespace taiga {
 
@@ -12,7 +12,7 @@ namespace taiga {
 //
 //   bits 0-48   address: the code of row r is at address + 32 r        0-31  the leaf
 //   bits 49-56  last
-//   bits 57-60  ZERO_RIGHT, BY_SET, LEAF, LISTED: then bits 0-47 are not an address, but see listed.cuh
+//   bits 57-60  ZERO_RIGHT, BY_SET, LEAF, LISTED: then bits 0-47 are not an address, but see sparse_features.cuh
 //
 // Trees of levels are heaps, the children of entry i being 2i + 1 and 2i + 2; others name them.
 constexpr uint64_t ADDRESS = (1ull << 49) - 1, ZERO_RIGHT = 1ull << 57, BY_SET = 1ull << 58, LEAF = 1ull << 59;
@@ -103,7 +103,7 @@ struct LeafValues {
 };
 
 // Apart, so that the rows' loops keep their registers.
-__device__ __noinline__ void value_leaves(const LeafValues& v, const Encoding& e, const int64_t* sums, uint32_t leaves) {
+__device__ __noinline__ void value_leaves(const LeafValues& v, const GradientQuantizer& e, const int64_t* sums, uint32_t leaves) {
     for (uint32_t leaf = threadIdx.x; leaf < leaves; leaf += blockDim.x) {
         // Past the first-level cache: other blocks have written them.
         const int64_t g = __ldcg(reinterpret_cast<const long long*>(sums) + 3 * leaf), h = __ldcg(reinterpret_cast<const long long*>(sums) + 3 * leaf + 1);
@@ -128,7 +128,7 @@ constexpr uint32_t LEAF_THREADS = 512;
 
 // `HEAP`: a heap of questions of one block of features, which fits in shared memory.
 template <bool HEAP>
-__device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const Encoding* encoding, const LeafValues& v) {
+__device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const GradientQuantizer* encoding, const LeafValues& v) {
     // In shared memory: the questions, where they fit, their children, the threads' rows of codes under
     // HEAP, the sums.
     uint64_t* questions_here = reinterpret_cast<uint64_t*>(memory);
@@ -218,12 +218,12 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
 }
 
 extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
-    tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding, const __grid_constant__ LeafValues v) {
+    tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const GradientQuantizer* encoding, const __grid_constant__ LeafValues v) {
     sum_leaves<false>(r, l, encoding, v);
 }
 
 extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
-    tree_leaves_heap(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const Encoding* encoding, const __grid_constant__ LeafValues v) {
+    tree_leaves_heap(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const GradientQuantizer* encoding, const __grid_constant__ LeafValues v) {
     sum_leaves<true>(r, l, encoding, v);
 }
 

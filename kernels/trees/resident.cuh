@@ -5,8 +5,8 @@
 
 #pragma once
 
-#include "leaves.cuh"
-#include "level.cuh"
+#include "leaf_sums.cuh"
+#include "evaluate_level.cuh"
 
 namespace taiga {
 
@@ -82,7 +82,7 @@ __device__ __forceinline__ void grow_node(const Ahead& a, uint32_t place, uint32
     if (last) return;
     // A node that was too small to be searched goes along; its children are too small too.
     Sums right = searched ? item.sums - left : item.sums;
-    const Encoding& e = *a.search.encoding;
+    const GradientQuantizer& e = *a.search.encoding;
     const bool left_open = is_searched(a.search.rules, e, left), right_open = is_searched(a.search.rules, e, right);
     Item l = {left, item.low, item.high, item.slot, -1, ~0u, EXISTS}, r = {right, item.low, item.high, item.slot, -1, ~0u, EXISTS};
     if (searched && (left_open || right_open)) {

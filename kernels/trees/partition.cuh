@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "listed.cuh"
+#include "sparse_features.cuh"
 
 namespace taiga {
 

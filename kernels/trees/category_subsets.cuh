@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "scores.cuh"
+#include "split_scores.cuh"
 
 namespace taiga {
 
@@ -78,7 +78,7 @@ __device__ __forceinline__ bool may_split(const Search& a, const Item& item, uin
 }
 
 // subset.rs: the subset of categories that gains most when it goes right. A thread is a category.
-__device__ __forceinline__ void best_subset(const Search& a, const Encoding& e, const Item& item, Sums own, uint32_t count, Best* best,
+__device__ __forceinline__ void best_subset(const Search& a, const GradientQuantizer& e, const Item& item, Sums own, uint32_t count, Best* best,
                                             uint32_t* set) {
     __shared__ double keys[BINS];
     __shared__ Sums sorted[BINS];

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "common.cuh"
+#include "layouts.cuh"
 
 namespace taiga {
 
