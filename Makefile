@@ -141,9 +141,9 @@ docs: build ## Reference pages into build/docs: python/ (pdoc) and rust/ (rustdo
 	rm -rf build/docs
 	mkdir -p build/docs
 	$(BIN)/python -m pdoc --docformat numpy --output-directory build/docs/python polars_taiga
-	RUSTDOCFLAGS='-D warnings' cargo doc --release --no-deps -p taiga-engine --target-dir build/doc-target
+	RUSTDOCFLAGS='-D warnings' cargo doc --release --no-deps -p taiga-core -p taiga-cpu -p taiga-engine --target-dir build/doc-target
 	cp -r build/doc-target/doc build/docs/rust
-	echo 'build/docs/python/index.html, build/docs/rust/taiga_engine/index.html'
+	echo 'build/docs/python/index.html, build/docs/rust/taiga_engine/index.html, taiga_core/'
 
 clean: ## Remove everything that was built, .venv included
 	rm -rf $(VENV) target loom/target fuzz/target build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

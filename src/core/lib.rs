@@ -1,7 +1,7 @@
 //! Every algorithm of polars-taiga over plain slices, and every interface that a device implements; no device, no Polars, no Python.
 //!
 //! Imports point down only: [`learners`] → [`model`] → [`tree`], [`metrics`], [`losses`] → [`dataset`] → [`encoding`], [`stats`] →
-//! [`quantize`] → [`column`] → [`parallel`], [`numerics`]; `make lint` holds them to that. A learner's heavy steps are a trait of its
+//! [`quantize`] → [`mod@column`] → [`parallel`], [`numerics`]; `make lint` holds them to that. A learner's heavy steps are a trait of its
 //! own (`steps.rs`), which `taiga-cpu` and `taiga-cuda` implement.
 
 pub mod collective;

@@ -16,7 +16,7 @@ pub const NO_HELD_OUT: &str = "needs held-out rows to measure on: mark them with
 /// The most problems that are told of: a text may name any number of parameters.
 const MOST: usize = 100;
 
-/// Everything that is wrong with the parameters of one call, as far as the first [`MOST`] problems.
+/// Everything that is wrong with the parameters of one call, as far as the first `MOST` problems.
 #[derive(Default)]
 pub struct Problems(Vec<Error>);
 
@@ -311,7 +311,7 @@ fn expected(name: &str, fault: &str, variants: &[String]) -> String {
     text.into()
 }
 
-/// Parameters as a JSON object, without those that never change a model, which `never` names, and those of [`LATER`] that
+/// Parameters as a JSON object, without those that never change a model, which `never` names, and those of `LATER` that
 /// are at their default.
 pub fn to_json(params: &impl Serialize, never: &[&str]) -> Value {
     let mut value = serde_json::to_value(params).unwrap_or_default();

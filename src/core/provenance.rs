@@ -1,7 +1,7 @@
 //! What a model tells of the columns it was fitted on beyond what predictions are computed from: the type of its
 //! class labels, and which of its columns were computed.
 //!
-//! In bytes it stands behind the payload, from the version of [`Envelope::provenance`] on; where there is nothing
+//! In bytes it stands behind the payload, from the version of `provenance` on; where there is nothing
 //! to tell, the version before is written, which has none.
 
 use serde::{Deserialize, Serialize};

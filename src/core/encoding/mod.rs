@@ -1,6 +1,6 @@
 //! Categories and what is made of them: dense codes, permutations, statistics of a target.
 //!
-//! A categorical column becomes a [`categories::CategoryColumn`]: a code for each row, numbered by
+//! A categorical column becomes a [`CategoryColumn`]: a code for each row, numbered by
 //! first appearance, and the labels. Everything else works on codes alone. Functions here use the
 //! rayon pool that they are called in, and no result depends on how many threads it has.
 

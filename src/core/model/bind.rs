@@ -3,7 +3,7 @@
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::model::Feature;
-/// The columns of `features`, in their order, found by name among `columns`: see [`Predictor::bind`].
+/// The columns of `features`, in their order, found by name among `columns`: see `bind`.
 pub fn bind<'c, 'a>(features: &[Feature], columns: &'c [Column<'a>]) -> Result<Vec<&'c Column<'a>>> {
     let mut by_name = std::collections::HashMap::with_capacity(features.len());
     by_name.extend(features.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)));
@@ -41,7 +41,7 @@ pub fn bind<'c, 'a>(features: &[Feature], columns: &'c [Column<'a>]) -> Result<V
     }
 }
 
-/// The index of the class with the largest raw score, as [`Predictor::class`] says; of one class, it is that.
+/// The index of the class with the largest raw score, as `class` says; of one class, it is that.
 pub fn largest(raw: &[Vec<f64>], classes: usize) -> Vec<u32> {
     match raw {
         [] => vec![],

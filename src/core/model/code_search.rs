@@ -4,7 +4,7 @@
 //! exact:
 //!
 //! - few borders: compare with every one, many rows at once;
-//! - many borders and many rows: a [`Grid`] says how many borders are surely below, and the few in
+//! - many borders and many rows: a `Grid` says how many borders are surely below, and the few in
 //!   the value's own cell are compared;
 //! - else bisection.
 

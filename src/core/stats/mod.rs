@@ -8,7 +8,7 @@
 //! Functions use the rayon pool that they are called in, for columns of [`PARALLEL_FROM`] rows or
 //! more, and the caller's thread below that; no result depends on how many threads there are.
 //! A missing value, null or NaN, never counts. Between blocks of rows they look whether they are still wanted
-//! ([`interrupt`](crate::parallel::interrupt)).
+//! ([`interrupt`]).
 //!
 //! ```text
 //! column ─► smallest, largest ─► edges ─► the bin of each value ─► counters of each thread ─► Σ

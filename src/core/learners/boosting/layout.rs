@@ -2,7 +2,7 @@
 //!
 //! A sparse feature's most frequent code, its default, is not stored: its sums are what those of
 //! the other codes leave of the node's. Each other code has a *word*, a packed bin, in the order of
-//! [`Plan::sparse`]. The rows are in a list ([`crate::cpu::trees::sparse_features`]) or in a column that several
+//! [`Plan::sparse`]. The rows are in a list (`sparse_features` of a device) or in a column that several
 //! features share ([`super::bundling`]):
 //!
 //! ```text

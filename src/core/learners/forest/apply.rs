@@ -71,7 +71,7 @@ enum Reader {
     Categories(u32),
 }
 
-/// How a device is to read the values of a feature: [`Reader`], without what reads them.
+/// How a device is to read the values of a feature: `Reader`, without what reads them.
 pub enum Reading {
     None,
     Codes,

@@ -1,4 +1,4 @@
-//! A fitted model: what it holds ([`Model`], its class [`labels`]), its bytes ([`envelope`]) and what they must keep to
+//! A fitted model: what it holds ([`Model`], its class labels), its bytes ([`envelope`]) and what they must keep to
 //! ([`validate`]), how it is applied ([`apply`], by a compiled `plan` that starts with a `search`
 //! for the code of each value), and how it explains itself ([`explain`], [`json`]).
 

@@ -10,7 +10,7 @@ pub struct Parts<'a> {
     pub slots: Vec<SlotPart<'a>>,
     pub entries: &'a [Entries],
     pub trees: Vec<TreePart>,
-    /// Slot, shift, above: see [`super::Test`].
+    /// Slot, shift, above: see `Test`.
     pub tests: Vec<(u32, u8, u8)>,
     /// Of each node of a branching tree the states left and right: `k` is node `k`, `nodes + k` leaf `k`.
     pub children: Vec<[u32; 2]>,
