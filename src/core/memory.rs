@@ -194,6 +194,18 @@ fn reusable(bytes: u64, left: u64) -> bool {
     found >= bytes
 }
 
+/// Asks for a line that is read soon.
+#[inline(always)]
+pub fn prefetch_near(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing; any address is allowed.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p as *const i8)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,16 +252,4 @@ mod tests {
         assert_eq!((product(&[u64::MAX, 3]), sum(&[u64::MAX, 1])), (u64::MAX, u64::MAX));
         assert_eq!((product(&[2, 3, 5]), sum(&[2, 3, 5])), (30, 10));
     }
-}
-
-/// Asks for a line that is read soon.
-#[inline(always)]
-pub fn prefetch_near(p: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing; any address is allowed.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p as *const i8)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
 }

@@ -47,7 +47,7 @@ pub fn borders(sample: &[f64], max_borders: usize, method: BorderMethod) -> Vec<
 /// # Errors
 /// Those of `values`.
 pub fn borders_of(values: &impl SortedValues, max_borders: usize, method: BorderMethod) -> Result<Vec<f64>> {
-    let n = values.len();
+    let n = values.distinct();
     if max_borders == 0 || n < 2 {
         return Ok(vec![]);
     }
@@ -145,7 +145,7 @@ pub fn midpoint(a: f64, b: f64) -> f64 {
 /// Steps of equal width between the smallest and the largest finite value; for three values and more.
 fn uniform(values: &impl SortedValues, max_borders: usize) -> Result<Vec<f64>> {
     // Infinite ones are the first and the last.
-    let n = values.len();
+    let n = values.distinct();
     let mut ends = vec![0, 1, n - 2, n - 1];
     ends.dedup();
     let finite: Vec<f64> = values.values(&ends)?.into_iter().filter(|x| x.is_finite()).collect();
@@ -180,7 +180,7 @@ struct Stretch {
 /// stretches of light values between heavy ones share the remaining bins by their rows. A stretch
 /// too small for a bin joins the heavy value behind it (the last one: the one before it).
 fn quantile(values: &impl SortedValues, bins: usize) -> Result<Vec<usize>> {
-    let (n, total) = (values.len(), values.rows_before(values.len())?);
+    let (n, total) = (values.distinct(), values.rows_before(values.distinct())?);
     let heavy = values.heavy_values(bins)?;
     let mut rest_bins = bins - heavy.len();
     let mut rest_rows = total - heavy.iter().map(|h| h.rows).sum::<usize>();

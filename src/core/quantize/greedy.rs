@@ -59,11 +59,11 @@ impl Eq for Bin {}
 /// over, even where no cut lowers it. `penalty` is -log(rows) for `greedy_logsum` and
 /// rows · log(rows) for `min_max_entropy`.
 pub(super) fn greedy(values: &impl SortedValues, max_borders: usize, penalty: impl Fn(f64) -> f64) -> Result<Vec<usize>> {
-    let total = values.rows_before(values.len())?;
+    let total = values.rows_before(values.distinct())?;
     // Where no value has many rows, bins are halved, and those that are left have been looked at too.
     let parts = 2 * (max_borders + 1).next_power_of_two();
     values.expect(&mut (1..parts).map(|i| (total as u128 * i as u128 / parts as u128) as usize))?;
-    let mut bins = BinaryHeap::from([Bin::new(values, &penalty, 0, values.len(), [0, total])?]);
+    let mut bins = BinaryHeap::from([Bin::new(values, &penalty, 0, values.distinct(), [0, total])?]);
     let mut cuts = vec![];
     while cuts.len() < max_borders {
         match bins.pop() {

@@ -33,7 +33,7 @@ pub fn heavy_count(rows: impl Iterator<Item = usize>, bins: usize, total: usize)
 /// Never NaN, never -0.0.
 pub trait SortedValues {
     /// The number of distinct values.
-    fn len(&self) -> usize;
+    fn distinct(&self) -> usize;
 
     /// The values at `indices`.
     fn values(&self, indices: &[usize]) -> Result<Vec<f64>>;
@@ -152,7 +152,7 @@ impl<K: Key> Distinct<K> {
 }
 
 impl<K: Key> SortedValues for Distinct<K> {
-    fn len(&self) -> usize {
+    fn distinct(&self) -> usize {
         self.keys.len()
     }
 
@@ -171,7 +171,7 @@ impl<K: Key> SortedValues for Distinct<K> {
     }
 
     fn heavy_values(&self, bins: usize) -> Result<Vec<Heavy>> {
-        let n = self.len();
+        let n = self.distinct();
         let total = self.before(n);
         if (0..n).all(|i| self.rows(i) * bins < total) {
             return Ok(vec![]);
@@ -331,14 +331,14 @@ mod tests {
     }
 
     fn check<K: Key>(d: &Distinct<K>, plain: &[f64]) -> std::result::Result<(), TestCaseError> {
-        prop_assert_eq!(d.before(d.len()), plain.len());
-        let values = d.values(&(0..d.len()).collect::<Vec<_>>()).unwrap();
+        prop_assert_eq!(d.before(d.distinct()), plain.len());
+        let values = d.values(&(0..d.distinct()).collect::<Vec<_>>()).unwrap();
         prop_assert!(values.windows(2).all(|w| w[0] < w[1]));
         for (i, value) in values.into_iter().enumerate() {
             prop_assert!(d.rows(i) > 0);
             prop_assert!(plain[d.before(i)..d.before(i + 1)].iter().all(|&x| x == value));
             prop_assert!(value != 0.0 || value.is_sign_positive());
-            prop_assert_eq!(d.value_behind(d.before(i), 0, d.len()).unwrap(), i);
+            prop_assert_eq!(d.value_behind(d.before(i), 0, d.distinct()).unwrap(), i);
         }
         Ok(())
     }

@@ -116,7 +116,7 @@ impl SparseBins<'_> {
     /// The sums over all words.
     #[inline(always)]
     fn stored_sums(&self) -> Sums {
-        let n = self.stored.len();
+        let n = self.stored.words();
         self.sums(|plane| self.words[plane * self.stride..][..n].iter().fold(0, |a, word| word.wrapping_add(a)))
     }
 
@@ -394,7 +394,7 @@ impl Steps {
         if stored.default >= first && (stored.default == first || default != Sums::default()) {
             self.push(stored.default, default, &mut sum);
         }
-        self.push_words(bins, middle, stored.len(), stored.default < first, &mut sum);
+        self.push_words(bins, middle, stored.words(), stored.default < first, &mut sum);
     }
 
     /// Steps for the words `start .. end` that have any rows; for the first one even so where `forced`.

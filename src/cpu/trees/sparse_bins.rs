@@ -95,14 +95,14 @@ impl WordShare {
             let feature = &features[s.feature];
             let word = s.word - range.start;
             if let Some((column, start)) = s.column {
-                let codes = start..start + s.stored.len();
+                let codes = start..start + s.stored.words();
                 match share.bundled.last_mut() {
                     Some(last) if last.column == column && last.codes.end == start => last.codes.end = codes.end,
                     _ => share.bundled.push(Stretch { column, codes, word }),
                 }
             }
             // Of two values one is the default, and no row is missing.
-            let two = feature.borders.len() == 1 && s.stored.len() == 1 && s.stored.default >= feature.first();
+            let two = feature.borders.len() == 1 && s.stored.words() == 1 && s.stored.default >= feature.first();
             if two {
                 let left = s.stored.default > feature.first();
                 share.single.push(Single { feature: (first + s.feature) as u32, word: word as u32, left });

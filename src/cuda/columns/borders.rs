@@ -237,7 +237,7 @@ impl<K: DeviceKey> DeviceValues<'_, K> {
 }
 
 impl<K: DeviceKey> SortedValues for DeviceValues<'_, K> {
-    fn len(&self) -> usize {
+    fn distinct(&self) -> usize {
         self.len
     }
 

@@ -118,7 +118,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
         // A block that passes through has whole batches.
         let block_entries = streamed_entries().max(most);
         let block_rows = deal.rows.len();
-        let always = deal.rows.len() * (8 * p.dense.len() + 8) + p.len() * 32 + 8 * deal.batch * p.outputs + (1 << 20);
+        let always = deal.rows.len() * (8 * p.dense.len() + 8) + p.coefficients() * 32 + 8 * deal.batch * p.outputs + (1 << 20);
         let all: usize = batches().map(entries).sum::<usize>() * size + 4 * deal.rows.len();
         let resident =
             all as u64 <= resident_limit() && all / size < u32::MAX as usize && queue.has_room((always + all) as u64).unwrap_or(false);
@@ -300,7 +300,7 @@ impl BatchSteps for CudaBatches<'_, '_> {
     }
 
     fn vector(&mut self, now: f64) -> Result<Vec<f64>> {
-        let mut out = vec![0.0; self.passes.problem.len()];
+        let mut out = vec![0.0; self.passes.problem.coefficients()];
         let mut found = self.queue.alloc::<f64>("coefficients", out.len())?;
         let kernel = self.queue.gpu().kernel(LINEAR, "linear_batch_vector")?;
         // SAFETY: the arguments are those of `linear_batch_vector`, and there is room for all coefficients.

@@ -76,7 +76,7 @@ impl Plan {
         let p = passes.problem;
         // Four sets of numbers of rows, and what is the same in all layouts.
         let rows = p.rows * (p.outputs * (4 * 8 + 4) + 8 * p.dense.len() + 12);
-        let always = (rows + p.len() * 24 + (1 << 20)) as u64;
+        let always = (rows + p.coefficients() * 24 + (1 << 20)) as u64;
         let outputs = p.outputs as u32;
         let Some(csr) = &p.csr else {
             queue.check_memory("a logistic regression", always)?;

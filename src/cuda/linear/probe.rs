@@ -60,7 +60,7 @@ pub fn pass_times(input: &Input<'_>, params: &LinearParams, repeats: usize) -> R
         Ok(middle(&mut times[2..]))
     };
     let p = &problem;
-    let vector: Vec<f64> = (0..p.len()).map(|i| ((i * 7919) % 1009) as f64 / 1009.0 - 0.5).collect();
+    let vector: Vec<f64> = (0..p.coefficients()).map(|i| ((i * 7919) % 1009) as f64 / 1009.0 - 0.5).collect();
     let mut scores = linear.rows(&vec![0.0; p.outputs])?;
     let mut residuals = linear.rows(&vec![0.0; p.outputs])?;
     linear.scores(&vector, &mut scores)?;
@@ -92,7 +92,7 @@ pub fn pass_times(input: &Input<'_>, params: &LinearParams, repeats: usize) -> R
             linear.add_whole(&whole.borrow(), &mut sums.borrow_mut())
         })?;
     }
-    let mut gradient = vec![0.0; p.len()];
+    let mut gradient = vec![0.0; p.coefficients()];
     let mut whole_pass = vec![];
     for _ in 0..repeats.min(5) {
         let start = Instant::now();

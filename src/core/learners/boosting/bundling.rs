@@ -163,7 +163,7 @@ fn bundles(exceptions: &[Option<Exceptions>], stored: &[Option<Stored>], rows: u
     for (f, (e, s)) in exceptions.iter().zip(stored).enumerate() {
         let (Some(e), Some(s)) = (e, s) else { continue };
         let fits = |bundle: &Open, effort: &mut usize| {
-            if bundle.codes + s.len() > 256 || *effort == 0 {
+            if bundle.codes + s.words() > 256 || *effort == 0 {
                 return false;
             }
             let conflict = e.rows.iter().position(|r| bundle.marks[*r as usize / 64] >> (r % 64) & 1 == 1);
@@ -173,14 +173,14 @@ fn bundles(exceptions: &[Option<Exceptions>], stored: &[Option<Stored>], rows: u
         let found = (0..open.len()).rev().take(TRIES).find(|b| fits(&open[*b], &mut effort));
         let mut bundle = match found {
             Some(b) => open.remove(b),
-            None if open.len() < most_open && s.len() < 255 => Open { members: vec![], codes: 1, marks: vec![0; rows.div_ceil(64)] },
+            None if open.len() < most_open && s.words() < 255 => Open { members: vec![], codes: 1, marks: vec![0; rows.div_ceil(64)] },
             None => {
                 closed.push(vec![f]);
                 continue;
             }
         };
         bundle.members.push(f);
-        bundle.codes += s.len();
+        bundle.codes += s.words();
         e.rows.iter().for_each(|r| bundle.marks[*r as usize / 64] |= 1 << (r % 64));
         if bundle.codes < 256 {
             open.push(bundle);
@@ -306,7 +306,7 @@ mod tests {
             }
             if let Some((column, start)) = s.column {
                 assert_eq!(s.code_of(0), e.default);
-                assert!(start > 0 && start + s.stored.len() <= plan.column_codes[column]);
+                assert!(start > 0 && start + s.stored.words() <= plan.column_codes[column]);
             }
         }
         assert_eq!(word, plan.words());

@@ -24,7 +24,7 @@ pub struct Stored {
 
 impl Stored {
     /// The number of words.
-    pub fn len(&self) -> usize {
+    pub fn words(&self) -> usize {
         self.bins - self.low - (self.default >= self.low) as usize
     }
 
@@ -56,7 +56,7 @@ pub struct SparseFeature {
 impl SparseFeature {
     /// The feature's code where the column that it shares has `code`.
     pub fn code_of(&self, code: u8) -> u8 {
-        let own = self.column.and_then(|(_, start)| (code as usize).checked_sub(start)).filter(|word| *word < self.stored.len());
+        let own = self.column.and_then(|(_, start)| (code as usize).checked_sub(start)).filter(|word| *word < self.stored.words());
         own.map_or(self.stored.default, |word| self.stored.code(word)) as u8
     }
 
@@ -67,7 +67,7 @@ impl SparseFeature {
 
     /// Its words.
     pub fn words(&self) -> std::ops::Range<usize> {
-        self.word..self.word + self.stored.len()
+        self.word..self.word + self.stored.words()
     }
 }
 
@@ -120,8 +120,8 @@ impl Plan {
             let Some(stored) = stored[feature] else { return 0 };
             homes[feature] = Some(Home::Sparse(sparse.len()));
             sparse.push(SparseFeature { feature, stored, word, column });
-            word += stored.len();
-            stored.len()
+            word += stored.words();
+            stored.words()
         };
         let listed_words = listed.iter().map(|f| add(*f, None)).sum();
         let dense = features.len() - listed.len() - bundles.iter().map(Vec::len).sum::<usize>();
@@ -173,7 +173,7 @@ mod tests {
                 for low in 0..2 {
                     let stored = Stored { default, low: if default == 0 { 1 } else { low }, bins };
                     let codes: Vec<usize> = (stored.low..bins).filter(|c| *c != default).collect();
-                    assert_eq!(stored.len(), codes.len());
+                    assert_eq!(stored.words(), codes.len());
                     for (word, code) in codes.into_iter().enumerate() {
                         assert_eq!((stored.word(code), stored.code(word)), (word, code));
                     }

@@ -81,7 +81,7 @@ fn lbfgs<B: PassSteps>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
     let mut search = Search { backend, problem: p, pool, pairs: VecDeque::new(), residuals, inverse: vec![] };
     let mut at = search.start()?;
     let (mut first, mut done, mut converged) = (0.0, 0, false);
-    let mut steepest = vec![0.0; if p.l1 > 0.0 { p.len() } else { 0 }];
+    let mut steepest = vec![0.0; if p.l1 > 0.0 { p.coefficients() } else { 0 }];
     while done < iterations {
         search.subgradient(&at, &mut steepest);
         let gradient = if p.l1 > 0.0 { &steepest } else { &at.gradient };
@@ -119,19 +119,19 @@ impl<B: PassSteps> Search<'_, '_, B> {
     /// No coefficients, and the intercept of the classes' shares.
     fn start(&mut self) -> Result<Point<B::Rows>> {
         let p = self.problem;
-        let mut vector = pages::try_filled("the coefficients", 0.0, p.len())?;
+        let mut vector = pages::try_filled("the coefficients", 0.0, p.coefficients())?;
         if p.fit_intercept {
             p.log_shares(&mut vector[p.intercepts()..]);
         }
         let scores = self.backend.rows(&vector[p.intercepts()..])?;
-        let mut at = Point { vector, scores, gradient: pages::try_filled("the gradient", 0.0, p.len())?, objective: 0.0 };
+        let mut at = Point { vector, scores, gradient: pages::try_filled("the gradient", 0.0, p.coefficients())?, objective: 0.0 };
         let largest = self.measure(&mut at)?;
         self.backend.squares(&mut at.gradient)?;
         let curvature = |i: usize| 0.25 * at.gradient[i] / p.total_weight + if i < p.intercepts() { p.l2 } else { 0.0 };
-        let top = (0..p.len()).fold(f64::MIN_POSITIVE, |m, i| m.max(curvature(i)));
+        let top = (0..p.coefficients()).fold(f64::MIN_POSITIVE, |m, i| m.max(curvature(i)));
         // A feature that no row has has no gradient either.
         let inverse = |i: usize| 1.0 / if curvature(i) > 0.0 { curvature(i) } else { top };
-        self.inverse = (0..p.len()).map(|i| inverse(i).clamp(1e-30, 1e30) as f32).collect();
+        self.inverse = (0..p.coefficients()).map(|i| inverse(i).clamp(1e-30, 1e30) as f32).collect();
         self.derive(&mut at, largest)?;
         Ok(at)
     }
@@ -151,7 +151,7 @@ impl<B: PassSteps> Search<'_, '_, B> {
     /// The gradient of the smooth part, from the residuals.
     fn derive(&mut self, at: &mut Point<B::Rows>, largest: f64) -> Result<()> {
         let p = self.problem;
-        at.gradient.resize(p.len(), 0.0);
+        at.gradient.resize(p.coefficients(), 0.0);
         self.backend.gradient(&self.residuals, largest, &mut at.gradient)?;
         let (c, penalised) = (&at.vector, p.intercepts());
         map(self.pool, &mut at.gradient, |range, g| {
@@ -310,7 +310,7 @@ impl<B: PassSteps> Search<'_, '_, B> {
                 lanes(0..d.len(), |i| d[i] * steepest[range.start + i])
             });
             let scores = backend.rows(&vec![0.0; p.outputs])?;
-            let mut next = Point { vector: pages::filled(0.0, p.len()), scores, gradient: vec![], objective: 0.0 };
+            let mut next = Point { vector: pages::filled(0.0, p.coefficients()), scores, gradient: vec![], objective: 0.0 };
             let mut step = 1.0;
             if self.pairs.is_empty() {
                 backend.scores(&direction, &mut next.scores)?;

@@ -54,7 +54,7 @@ pub struct Problem<'a> {
 
 impl Problem<'_> {
     /// The length of a vector of coefficients.
-    pub fn len(&self) -> usize {
+    pub fn coefficients(&self) -> usize {
         (self.width + self.dense.len() + 1) * self.outputs
     }
 
