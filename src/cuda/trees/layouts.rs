@@ -2,7 +2,7 @@
 //! field by field. Addresses are those of the device.
 
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
-use taiga_core::losses::Formula;
+use taiga_core::losses::{Formula, LossKind};
 use taiga_core::tree::split::{SplitRules, Sums};
 
 /// Features of a block of codes: a row of a block is one 32-byte sector.
@@ -255,18 +255,41 @@ impl Rules {
 
 impl Rows {
     /// Names the loss by its number and parameters.
-    pub fn with_formula(mut self, formula: Formula) -> Rows {
-        (self.loss, self.a, self.b, self.classes) = match formula {
-            Formula::Rmse => (0, 0.0, 0.0, 0),
-            Formula::CrossEntropy => (1, 0.0, 0.0, 0),
-            Formula::Mae => (2, 0.0, 0.0, 0),
-            Formula::Quantile { below, above } => (3, below, above, 0),
-            Formula::Huber { delta } => (4, delta, 0.0, 0),
-            Formula::Poisson => (5, 0.0, 0.0, 0),
-            Formula::Gamma => (6, 0.0, 0.0, 0),
-            Formula::Tweedie { one, two } => (7, one, two, 0),
-            Formula::Multiclass { classes, factor } => (8, factor, 0.0, classes),
-        };
-        self
+    pub fn with_formula(self, formula: Formula) -> Rows {
+        let Formula { name, a, b, classes } = formula;
+        Rows { loss: number_of(name), a, b, classes, ..self }
     }
+}
+
+/// The formulas that the kernels compute, by their numbers: the losses of `kernels/trees/common.cuh`.
+const FORMULAS: [&str; 9] = ["rmse", "cross_entropy", "mae", "quantile", "huber", "poisson", "gamma", "tweedie", "multiclass"];
+
+// Every loss has a formula that the kernels compute.
+const _: () = {
+    let mut i = 0;
+    while i < LossKind::FORMULAS.len() {
+        number_of(LossKind::FORMULAS[i]);
+        i += 1;
+    }
+};
+
+/// Returns the number of a formula that the kernels compute; for others the crate does not compile.
+const fn number_of(name: &str) -> u32 {
+    let mut number = 0;
+    while number < FORMULAS.len() {
+        if is_same(name.as_bytes(), FORMULAS[number].as_bytes()) {
+            return number as u32;
+        }
+        number += 1;
+    }
+    panic!("no kernel computes this loss")
+}
+
+/// Whether two texts are equal, also while compiling.
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
 }

@@ -355,7 +355,7 @@ impl BoostingParams {
             return;
         }
         let name = self.loss.name();
-        if self.class_weight != ClassWeight::None && !matches!(self.loss, LossKind::Logloss | LossKind::Multiclass) {
+        if self.class_weight != ClassWeight::None && !self.loss.is_for_classes() {
             problems.add(Error::parameter("class_weight", format!("loss=\"{name}\" has no classes to weigh; give rows a `weight`")));
         }
         if let (Some(metric), Ok(loss)) = (self.metric, crate::losses::loss(self.loss, &self.loss_params(), 2, 1.0))

@@ -6,8 +6,7 @@ use crate::column::FeatureType;
 use crate::dataset::ClassWeight;
 use crate::dataset::checks::not_numeric;
 use crate::error::{Error, Result, nearest};
-use crate::losses::LossKind;
-use crate::losses::{Loss, loss};
+use crate::losses::{Loss, LossKind, LossTarget, loss};
 use crate::metrics::check_measured;
 use crate::metrics::{MetricKind, metric_names};
 use crate::objective::Link;
@@ -67,7 +66,7 @@ pub fn check(
     let loss = loss(kind, &params.loss_params(), 2, 1.0)?;
     // Of a loss that is named the number of classes says nothing.
     held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
-    if kind == LossKind::Multiclass { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
+    if kind.target() == Some(LossTarget::Classes) { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
 }
 
 /// What `loss="auto"` makes of numbers, and how to make it classes.
