@@ -3,7 +3,8 @@
 
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 use taiga_core::losses::{Formula, LossKind};
-use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::params::SplitParams;
+use taiga_core::tree::split::{CategoryRules, SplitRules, Sums};
 
 /// Features of a block of codes: a row of a block is one 32-byte sector.
 pub const LANES: usize = 32;
@@ -237,15 +238,17 @@ impl From<Total> for Sums {
 impl Rules {
     /// Those of a tree; units come from its encoding, which the device has.
     pub fn new(rules: &SplitRules) -> Rules {
+        let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, categories } = rules.params;
+        let CategoryRules { smooth, l2: category_l2, most: most_categories } = categories;
         Rules {
-            l1: rules.l1,
-            l2: rules.l2,
-            min_child_weight: rules.min_child_weight,
-            min_gain: rules.min_gain,
-            min_data_in_leaf: rules.min_data_in_leaf,
-            smooth: rules.categories.smooth,
-            category_l2: rules.categories.l2,
-            most_categories: rules.categories.most,
+            l1,
+            l2,
+            min_child_weight,
+            min_gain,
+            min_data_in_leaf,
+            smooth,
+            category_l2,
+            most_categories,
             constrained: !rules.monotone.is_empty() as u32,
             level_limits: rules.level_limits as u32,
             unused: 0,

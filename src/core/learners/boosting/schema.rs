@@ -7,7 +7,6 @@ use crate::dataset::ClassWeight;
 use crate::dataset::checks::not_numeric;
 use crate::error::{Error, Result, nearest};
 use crate::losses::{Loss, LossKind, LossTarget, loss};
-use crate::metrics::check_measured;
 use crate::metrics::{MetricKind, metric_names};
 use crate::objective::Link;
 
@@ -102,7 +101,7 @@ pub(super) fn held_out_metric(
     classes: Option<usize>,
 ) -> Result<Option<MetricKind>> {
     if !held_out {
-        return check_measured(params.early_stopping, params.metric).map(|()| None);
+        return params.check_measured().map(|()| None);
     }
     let kind = params.metric.unwrap_or(loss.metric());
     if !kind.fits(loss.link()) {

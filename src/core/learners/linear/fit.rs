@@ -16,7 +16,6 @@ use crate::device::Place;
 use crate::error::{Error, Result};
 use crate::losses::LossKind;
 use crate::losses::loss;
-use crate::metrics::check_measured;
 use crate::objective::LossParams;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
@@ -152,7 +151,7 @@ fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> R
     // What is wrong with the features is so for a constant too.
     let features = features(input, params, pool)?;
     if input.held_out.is_none() {
-        check_measured(params.early_stopping, params.metric)?;
+        params.check_measured()?;
     }
     let weight = training.weights(&own, &params.class_weight)?;
     let kind = if labels.len() > 2 { LossKind::Multiclass } else { LossKind::Logloss };
