@@ -54,7 +54,7 @@ pub mod images {
 
 /// Sizes and offsets of the structs that kernels and host share, as lines `TABLE(type, size)` and `FIELD(type, field, offset)`.
 pub mod layouts {
-    /// The numbers of losses, as lines `LOSS(name, number)`.
+    /// The numbers of losses, as lines `LOSS(formula, name, number)`.
     pub const LOSSES: &str = include_str!("numerics/losses.def");
     /// Of boosted trees.
     pub const TREES: &str = include_str!("trees/layouts.def");

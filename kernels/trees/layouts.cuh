@@ -80,7 +80,7 @@ struct Rows {
 
 // Losses by number: `Formula` in src/core/losses/mod.rs.
 enum : uint32_t {
-#define LOSS(name, number) name = number,
+#define LOSS(formula, name, number) name = number,
 #include "../numerics/losses.def"
 #undef LOSS
 };

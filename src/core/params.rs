@@ -1,5 +1,6 @@
 //! From JSON objects to parameter structs, with errors that name every parameter that is wrong.
 
+pub mod limits;
 pub mod names;
 mod values;
 
@@ -10,8 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use values::Advice;
 
-/// What is wrong with a parameter that needs held-out rows.
-pub const NO_HELD_OUT: &str = "needs held-out rows to measure on: mark them with `eval`, as eval=pl.col(\"held_out\")";
+/// Returns the error of a parameter that needs held-out rows, where there are none.
+pub fn no_held_out(name: &str) -> Error {
+    Error::parameter(name, "needs held-out rows to measure on: mark them with `eval`, as eval=pl.col(\"held_out\")")
+}
 
 /// The most problems that are told of: a text may name any number of parameters.
 const MOST: usize = 100;
@@ -39,22 +42,6 @@ impl Problems {
     pub fn check(&mut self, ok: bool, name: &str, value: impl std::fmt::Debug, expected: &str) {
         if !ok {
             self.add(Error::parameter(name, format!("{value:?} is not {expected}")));
-        }
-    }
-
-    /// The rule for `n_threads`.
-    pub fn check_threads(&mut self, n_threads: Option<u32>) {
-        if let Some(n) = n_threads {
-            self.check((1..=1024).contains(&n), "n_threads", n, "between 1 and 1,024");
-        }
-    }
-
-    /// The rule for parameters that need held-out rows, where there are none.
-    pub fn check_held_out(&mut self, held_out: bool, early_stopping: bool, metric: bool) {
-        for (name, given) in [("early_stopping", early_stopping), ("metric", metric)] {
-            if given && !held_out {
-                self.add(Error::parameter(name, NO_HELD_OUT));
-            }
         }
     }
 

@@ -269,11 +269,6 @@ fn unwrapped(fields: Vec<Series>) -> PolarsResult<Vec<(Series, bool)>> {
     Ok(out)
 }
 
-/// The parameter that needs held-out rows, where one does.
-pub fn needs_held_out(early_stopping: bool, metric: bool) -> Option<&'static str> {
-    [(early_stopping, "early_stopping"), (metric, "metric")].into_iter().find(|(given, _)| *given).map(|(_, name)| name)
-}
-
 /// The columns of a role, and whether they were computed.
 fn columns_of(roles: &[Series], role: &str) -> PolarsResult<Vec<(Series, bool)>> {
     match roles.iter().find(|s| s.name().strip_prefix(ROLE) == Some(role)) {

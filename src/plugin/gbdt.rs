@@ -3,7 +3,7 @@
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
 use crate::export::export;
-use crate::fit::{self, FitKwargs, Parts, Wanted, model_field, needs_held_out};
+use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetData, is_of_classes};
@@ -53,7 +53,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let baseline = parts.all("baseline")?;
     let baseline = baseline.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a baseline")));
     let baseline = baseline.collect::<PolarsResult<Vec<_>>>()?;
-    let held_out = parts.held_out(needs_held_out(params.early_stopping.is_some(), params.metric.is_some()), wanted)?;
+    let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
     let input = Input {

@@ -3,7 +3,7 @@
 use crate::columns::{Feature, Numbers};
 use crate::errors::{self, guarded};
 use crate::export::export;
-use crate::fit::{self, FitKwargs, Parts, Wanted, model_field, needs_held_out};
+use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
@@ -44,7 +44,7 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: 
     }
     let sparse = indices.as_ref().map(|indices| Lists::new(indices, values.as_ref())).transpose()?;
     let weight = parts.weight()?;
-    let held_out = parts.held_out(needs_held_out(params.early_stopping.is_some(), params.metric.is_some()), wanted)?;
+    let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
     // A row of lists is about as much work as 64 numbers.
     let threads = FitThreads::take(params.n_threads, parts.target.len() * (dense.len() + 64));
     params.n_threads = Some(threads.count());

@@ -36,9 +36,8 @@ fn is_text(dtype: &DataType) -> bool {
 pub fn is_of_classes(name: &str, dtype: &DataType, loss: LossKind, by: &str) -> PolarsResult<bool> {
     let text = is_text(dtype);
     let classes = match loss {
-        LossKind::Logloss | LossKind::Multiclass => true,
         LossKind::Auto => text || *dtype == DataType::Boolean,
-        _ => false,
+        _ => loss.is_for_classes(),
     };
     if text && !classes {
         return Err(errors::mistyped(name, format!("its type is {dtype}, which {by} can't use; it needs numbers")));

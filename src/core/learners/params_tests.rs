@@ -200,3 +200,59 @@ fn the_value_of_a_known_name_is_never_refused_for_the_tables_of_others() {
         assert!(BoostingParams::from_json(&json!({"loss": loss})).is_ok());
     }
 }
+
+/// The text of Python's `fit_*`, in a file of the package.
+fn python(file: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/polars_taiga").join(file);
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The words in quotes.
+fn quoted(text: &str) -> BTreeSet<String> {
+    text.split('"').skip(1).step_by(2).map(String::from).collect()
+}
+
+/// Checks that the `TypedDict` called `class` has the parameters of `defaults` and no others, that the docstring has a paragraph for
+/// each, and that it takes the words that `fault` names, which says what is wrong with a parameter's value.
+fn check_python(file: &str, class: &str, defaults: Value, fault: impl Fn(&str, &str) -> Option<String>) {
+    let text = python(file);
+    let body = text.split_once(&format!("class {class}(TypedDict")).unwrap().1;
+    let fields = body.lines().skip(1).take_while(|line| line.is_empty() || line.starts_with("    "));
+    let types: std::collections::BTreeMap<&str, &str> = fields.filter_map(|line| line.trim().split_once(": ")).collect();
+    let names: BTreeSet<&str> = defaults.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(types.keys().copied().collect::<BTreeSet<_>>(), names, "the fields of {class}");
+
+    let docs = text.split_once("    Parameters\n    ----------\n").unwrap().1.split_once("\n    Raises\n").unwrap().0;
+    let headers = docs.lines().filter(|line| line.starts_with("    ") && !line.starts_with("     "));
+    let told: BTreeSet<&str> = headers.flat_map(|line| line.trim().split(", ")).collect();
+    for (name, python) in types {
+        assert!(told.contains(name), "{class}: `{name}` is not documented");
+        // An alias stands for what is written at its definition.
+        let alias = python.trim_end_matches(" | None").trim_start_matches("Sequence[").trim_end_matches(']');
+        let python = text.split_once(&format!("\n{alias} = Literal[")).map_or(python, |(_, rest)| rest.split(']').next().unwrap());
+        if python.contains('"') {
+            let said = fault(name, "\u{1}").unwrap();
+            let known = quoted(said.split_once(" is not ").unwrap().1);
+            let takes = |word: &String| !fault(name, word).is_some_and(|said| said.contains(&format!("\"{word}\" is not ")));
+            // What is the default may be left unsaid.
+            let unsaid = BTreeSet::from(["none".to_string()]);
+            let (ours, theirs) = (known.into_iter().filter(takes).collect::<BTreeSet<_>>(), quoted(python));
+            assert_eq!(ours.difference(&unsaid).collect::<Vec<_>>(), theirs.difference(&unsaid).collect::<Vec<_>>(), "{class}: `{name}`");
+        }
+    }
+}
+
+#[test]
+fn python_has_the_same_parameters_and_words() {
+    macro_rules! check {
+        ($file:literal, $params:ident) => {
+            $params::from_json(&json!({})).unwrap();
+            check_python($file, stringify!($params).replace("Boosting", "Gbdt").as_str(), json!($params::default()), |name, value| {
+                $params::from_json(&json!({name: value})).err().map(|error| error.to_string())
+            });
+        };
+    }
+    check!("gbdt.py", BoostingParams);
+    check!("forest.py", ForestParams);
+    check!("linear.py", LinearParams);
+}

@@ -1,11 +1,13 @@
 //! Cross entropy with probabilities as targets.
 
 use super::pointwise::{Pointwise, SMALLEST_HESSIAN};
-use super::{Formula, Loss, Rows};
+use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::math;
 use crate::numerics::reduce::weighted_mean;
 use crate::objective::Link;
+
+pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "cross_entropy", make: |_| Box::new(CrossEntropy) };
 
 /// `-y ln p - (1 - y) ln(1 - p)` with `p = 1 / (1 + exp(-score))`: gradient `p - y`, hessian
 /// `p (1 - p)`, not below 10⁻¹⁶.
@@ -31,7 +33,7 @@ impl Loss for CrossEntropy {
     }
 
     fn formula(&self) -> Formula {
-        Formula::CrossEntropy
+        Formula::new(ENTRY.formula)
     }
 
     /// The log-odds of the mean target, which is kept 10⁻¹⁵ away from 0 and 1.

@@ -1,10 +1,13 @@
 //! Gamma regression.
 
+use super::log_link;
 use super::log_link::LARGEST_TARGET;
 use super::pointwise::Pointwise;
-use super::{Formula, Loss, Rows, log_link};
+use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::objective::Link;
+
+pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "gamma", make: |_| Box::new(Gamma) };
 
 /// `score + target · exp(-score)`, the negative log-likelihood of a gamma distribution with mean
 /// exp(score). Gradient `1 - target · exp(-score)`; hessian `(1 + target · exp(-score)) / 2`, for
@@ -24,7 +27,7 @@ impl Loss for Gamma {
     }
 
     fn formula(&self) -> Formula {
-        Formula::Gamma
+        Formula::new(ENTRY.formula)
     }
 
     /// The logarithm of the weighted mean.

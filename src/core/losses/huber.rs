@@ -1,10 +1,13 @@
 //! Huber's loss.
 
 use super::pointwise::{Pointwise, clamp};
-use super::{Formula, Loss, Rows};
+use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::{sum, weighted_quantile};
 use crate::objective::Link;
+
+pub(super) const ENTRY: LossEntry =
+    LossEntry { target: LossTarget::Numbers, formula: "huber", make: |s| Box::new(Huber::new(s.params.huber_delta / s.unit)) };
 
 /// Squared error up to `delta`, absolute error beyond (Huber 1964): `r² / 2` where
 /// `|r| <= delta`, else `delta (|r| - delta / 2)`, with `r = score - target`. Gradient: `r` kept
@@ -35,7 +38,7 @@ impl Loss for Huber {
     }
 
     fn formula(&self) -> Formula {
-        Formula::Huber { delta: self.delta32 }
+        Formula { a: self.delta32, ..Formula::new(ENTRY.formula) }
     }
 
     fn constant_hessian(&self) -> bool {

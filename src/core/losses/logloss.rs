@@ -2,9 +2,11 @@
 
 use super::cross_entropy::CrossEntropy;
 use super::pointwise::Pointwise;
-use super::{Formula, Loss, Rows};
+use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::objective::Link;
+
+pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::TwoClasses, formula: "cross_entropy", make: |_| Box::new(Logloss) };
 
 /// `-ln p` of the row's class, with `p = 1 / (1 + exp(-score))` the probability of class 1: the
 /// cross entropy of targets 0 and 1.
@@ -16,7 +18,7 @@ impl Loss for Logloss {
     }
 
     fn formula(&self) -> Formula {
-        Formula::CrossEntropy
+        Formula::new(ENTRY.formula)
     }
 
     /// The log-odds of class 1; those of a probability of 10⁻¹⁵ where a class is absent.

@@ -1,10 +1,12 @@
 //! Absolute error.
 
 use super::pointwise::Pointwise;
-use super::{Formula, LeafRule, Loss, Rows};
+use super::{Formula, LeafRule, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::weighted_quantile;
 use crate::objective::Link;
+
+pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "mae", make: |_| Box::new(Mae) };
 
 /// `|score - target|`: the gradient is the sign of `score - target` (0 where they are equal), the
 /// hessian counts as 1, and each leaf's value is refitted as the median of its residuals, as in
@@ -25,7 +27,7 @@ impl Loss for Mae {
     }
 
     fn formula(&self) -> Formula {
-        Formula::Mae
+        Formula::new(ENTRY.formula)
     }
 
     fn constant_hessian(&self) -> bool {

@@ -1,27 +1,31 @@
-//! Losses: one file each, and one line each in [`loss`].
+//! Losses: one file each, and one line each in the list below.
 
-mod cross_entropy;
-mod gamma;
-mod huber;
 mod kind;
 mod log_link;
-mod logloss;
-mod mae;
-mod multiclass;
 mod pointwise;
-mod poisson;
-mod quantile;
-mod rmse;
-mod tweedie;
 
 #[cfg(test)]
 mod tests;
 
-pub use kind::{LossKind, resolve_loss};
+pub use kind::{LossTarget, resolve_loss};
 
 use crate::error::{Error, Result};
 use crate::metrics::MetricKind;
 pub use crate::objective::{Link, LossParams};
+use kind::{LossEntry, Settings};
+
+kind::losses! {
+    rmse => Rmse,
+    logloss => Logloss,
+    cross_entropy => CrossEntropy,
+    multiclass => Multiclass,
+    mae => Mae,
+    quantile => Quantile,
+    huber => Huber,
+    poisson => Poisson,
+    gamma => Gamma,
+    tweedie => Tweedie,
+}
 
 /// How a leaf's value follows from its rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,34 +36,25 @@ pub enum LeafRule {
     Quantile(f64),
 }
 
-/// What [`Loss::derivatives`] computes, for devices with code of their own: a formula and the
-/// numbers that it reads, in the units of the scores.
+/// What [`Loss::derivatives`] computes, for devices with code of their own: a formula and the numbers that it reads, in the units of the
+/// scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Formula {
-    Rmse,
-    /// The log loss of two classes too.
-    CrossEntropy,
-    Mae,
-    /// The gradients below and above the target.
-    Quantile {
-        below: f32,
-        above: f32,
-    },
-    Huber {
-        delta: f32,
-    },
-    Poisson,
-    Gamma,
-    /// 1 and 2 less the power.
-    Tweedie {
-        one: f32,
-        two: f32,
-    },
-    /// `factor`: of the hessians.
-    Multiclass {
-        classes: u32,
-        factor: f32,
-    },
+pub struct Formula {
+    /// The formula's name: that of its struct in `kernels/numerics/loss.cuh`, in small letters with underscores.
+    pub name: &'static str,
+    /// The formula's first number, as the loss's file says; 0 where it reads none.
+    pub a: f32,
+    /// The second one.
+    pub b: f32,
+    /// The number of classes; 0 for losses of one score.
+    pub classes: u32,
+}
+
+impl Formula {
+    /// Returns a formula that reads no numbers.
+    const fn new(name: &'static str) -> Formula {
+        Formula { name, a: 0.0, b: 0.0, classes: 0 }
+    }
 }
 
 /// The rows that derivatives are asked for.
@@ -140,17 +135,8 @@ pub trait Loss: Send + Sync {
 /// assert_eq!((gradient, hessian), ([0.5, -0.5], [0.25, 0.25]));
 /// ```
 pub fn loss(kind: LossKind, params: &LossParams, classes: usize, unit: f64) -> Result<Box<dyn Loss>> {
-    Ok(match kind {
-        LossKind::Auto => return Err(Error::parameter("loss", "\"auto\" stands for a loss that depends on the target")),
-        LossKind::Rmse => Box::new(rmse::Rmse),
-        LossKind::Logloss => Box::new(logloss::Logloss),
-        LossKind::CrossEntropy => Box::new(cross_entropy::CrossEntropy),
-        LossKind::Multiclass => Box::new(multiclass::Multiclass::new(classes)),
-        LossKind::Mae => Box::new(mae::Mae),
-        LossKind::Quantile => Box::new(quantile::Quantile::new(params.alpha)),
-        LossKind::Huber => Box::new(huber::Huber::new(params.huber_delta / unit)),
-        LossKind::Poisson => Box::new(poisson::Poisson),
-        LossKind::Gamma => Box::new(gamma::Gamma),
-        LossKind::Tweedie => Box::new(tweedie::Tweedie::new(params.tweedie_power)),
-    })
+    match kind.entry() {
+        Some(entry) => Ok((entry.make)(&Settings { params: *params, classes, unit })),
+        None => Err(Error::parameter("loss", "\"auto\" stands for a loss that depends on the target")),
+    }
 }

@@ -2,12 +2,15 @@
 
 use super::cross_entropy::SMALLEST_SHARE;
 use super::pointwise::{SMALLEST_HESSIAN, finite};
-use super::{Formula, Loss, Rows};
+use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::math;
 use crate::numerics::reduce::{sum, total_weight};
 use crate::objective::Link;
 use multiversion::multiversion;
+
+pub(super) const ENTRY: LossEntry =
+    LossEntry { target: LossTarget::Classes, formula: "multiclass", make: |s| Box::new(Multiclass::new(s.classes)) };
 
 /// `-ln p` of the row's class, with `p` the softmax of the scores, one a class. Gradient of score
 /// k: `p_k - [y = k]`; hessian: `p_k (1 - p_k) K / (K - 1)`, not below 10⁻¹⁶.
@@ -58,7 +61,7 @@ impl Loss for Multiclass {
     }
 
     fn formula(&self) -> Formula {
-        Formula::Multiclass { classes: self.classes as u32, factor: self.factor }
+        Formula { a: self.factor, classes: self.classes as u32, ..Formula::new(ENTRY.formula) }
     }
 
     /// The logarithms of the classes' shares of the weight, none below 10⁻¹⁵.

@@ -1,10 +1,13 @@
 //! Poisson regression.
 
+use super::log_link;
 use super::log_link::LARGEST_TARGET;
 use super::pointwise::Pointwise;
-use super::{Formula, Loss, Rows, log_link};
+use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::objective::Link;
+
+pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "poisson", make: |_| Box::new(Poisson) };
 
 /// `exp(score) - target · score`, the negative log-likelihood of counts (or of any target that is
 /// not negative) with mean exp(score). Gradient `exp(score) - target`; hessian
@@ -24,7 +27,7 @@ impl Loss for Poisson {
     }
 
     fn formula(&self) -> Formula {
-        Formula::Poisson
+        Formula::new(ENTRY.formula)
     }
 
     fn scale_power(&self) -> Option<f64> {

@@ -1,10 +1,13 @@
 //! Pinball loss.
 
 use super::pointwise::Pointwise;
-use super::{Formula, LeafRule, Loss, Rows};
+use super::{Formula, LeafRule, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::weighted_quantile;
 use crate::objective::Link;
+
+pub(super) const ENTRY: LossEntry =
+    LossEntry { target: LossTarget::Numbers, formula: "quantile", make: |s| Box::new(Quantile::new(s.params.alpha)) };
 
 /// `alpha · (target - score)` below the target, `(1 - alpha) · (score - target)` above it: the
 /// gradient is `-alpha` below, `1 - alpha` above, 0 where they are equal; the hessian counts as 1,
@@ -36,7 +39,7 @@ impl Loss for Quantile {
     }
 
     fn formula(&self) -> Formula {
-        Formula::Quantile { below: self.below, above: self.above }
+        Formula { a: self.below, b: self.above, ..Formula::new(ENTRY.formula) }
     }
 
     fn constant_hessian(&self) -> bool {

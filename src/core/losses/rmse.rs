@@ -1,10 +1,12 @@
 //! Squared error.
 
 use super::pointwise::{Pointwise, finite};
-use super::{Formula, Loss, Rows};
+use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::weighted_mean;
 use crate::objective::Link;
+
+pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "rmse", make: |_| Box::new(Rmse) };
 
 /// `(score - target)² / 2`: gradient `score - target`, hessian 1. The model estimates the mean.
 pub(super) struct Rmse;
@@ -22,7 +24,7 @@ impl Loss for Rmse {
     }
 
     fn formula(&self) -> Formula {
-        Formula::Rmse
+        Formula::new(ENTRY.formula)
     }
 
     fn constant_hessian(&self) -> bool {

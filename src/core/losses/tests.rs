@@ -5,18 +5,7 @@ use super::pointwise::Pointwise;
 use super::*;
 use crate::numerics::random::{Purpose, Random};
 
-const KINDS: [LossKind; 10] = [
-    LossKind::Rmse,
-    LossKind::Logloss,
-    LossKind::CrossEntropy,
-    LossKind::Multiclass,
-    LossKind::Mae,
-    LossKind::Quantile,
-    LossKind::Huber,
-    LossKind::Poisson,
-    LossKind::Gamma,
-    LossKind::Tweedie,
-];
+const KINDS: &[LossKind] = LossKind::ALL;
 const CLASSES: usize = 4;
 
 fn params() -> LossParams {
@@ -102,7 +91,7 @@ fn derivatives(loss: &dyn Loss, t: &Table, output: usize, weighted: bool) -> (Ve
 
 #[test]
 fn derivatives_are_the_differences_of_the_loss() {
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let (loss, t) = (make(kind), table(kind, 3000));
         for output in 0..loss.outputs() {
             let (g, h) = derivatives(&*loss, &t, output, false);
@@ -191,7 +180,7 @@ fn scalar(kind: LossKind, t: &Table, output: usize, i: usize) -> (f32, f32) {
 
 #[test]
 fn vector_code_gives_the_bits_of_scalar_code() {
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let loss = make(kind);
         let mut t = table(kind, 20_011);
         // Random bit patterns among the scores, so that every path is taken.
@@ -248,7 +237,7 @@ fn avx2_code_gives_the_bits_of_what_the_dispatcher_picks() {
 
 #[test]
 fn batches_of_any_length_give_the_same_bits() {
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let (loss, t) = (make(kind), table(kind, 1000));
         let whole = derivatives(&*loss, &t, 0, true);
         for length in [1, 3, 17, 256, 999] {
@@ -270,7 +259,7 @@ fn batches_of_any_length_give_the_same_bits() {
 #[test]
 fn derivatives_are_finite_for_every_score_target_and_weight() {
     let edges = [0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 50.0, -50.0, 100.0, -100.0, 1e4, -1e4, f32::MAX, f32::MIN, f32::MIN_POSITIVE];
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let loss = make(kind);
         let targets = [0.0, 1.0, 0.5, 3.0, 1e-30, 1e30, -1e30, f32::MAX, f32::MIN];
         for y in targets.into_iter().filter(|y| loss.check_target(*y as f64).is_ok()) {
@@ -292,7 +281,7 @@ fn derivatives_are_finite_for_every_score_target_and_weight() {
 
 #[test]
 fn the_start_is_the_minimum() {
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let loss = make(kind);
         for n in [1, 2, 37, 10_000] {
             let t = table(kind, n);
@@ -322,7 +311,7 @@ fn starts_are_finite_where_a_class_or_all_weight_is_absent() {
     assert!((lo(LossKind::Logloss, &[0.0], None)[0] + 34.54).abs() < 0.2);
     assert_eq!(lo(LossKind::Logloss, &[0.0, 1.0], None), [0.0]);
     assert_eq!(lo(LossKind::Multiclass, &[1.0], None).len(), CLASSES);
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         for y in [&[][..], &[1.0], &[1.0; 5]] {
             let zero = vec![0.0f32; y.len()];
             assert!(lo(kind, y, None).iter().all(|s| s.is_finite()), "{kind:?} {y:?}");
@@ -342,7 +331,7 @@ fn starts_are_finite_where_a_class_or_all_weight_is_absent() {
 
 #[test]
 fn a_location_loss_keeps_its_derivatives_in_other_units() {
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let (one, t) = (make(kind), table(kind, 500));
         if !one.location() {
             continue;
@@ -374,7 +363,7 @@ fn targets_outside_the_domain_are_refused() {
             assert!(message.contains("needs"), "{message}");
         }
     }
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         (0..100).for_each(|i| assert!(make(kind).check_target(target(kind, i as f64 / 100.0)).is_ok()));
     }
     assert!(loss(LossKind::Auto, &params(), 2, 1.0).is_err());
@@ -384,7 +373,7 @@ fn targets_outside_the_domain_are_refused() {
 #[test]
 #[ignore = "prints times; asserts nothing"]
 fn derivative_times() {
-    for kind in KINDS {
+    for kind in KINDS.iter().copied() {
         let (loss, t) = (make(kind), table(kind, 1 << 20));
         let (mut g, mut h) = ([0.0; 2048], [0.0; 2048]);
         for weighted in [false, true] {

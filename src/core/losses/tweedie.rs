@@ -1,10 +1,14 @@
 //! Tweedie regression.
 
+use super::log_link;
 use super::log_link::LARGEST_TARGET;
 use super::pointwise::Pointwise;
-use super::{Formula, Loss, Rows, log_link};
+use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::objective::Link;
+
+pub(super) const ENTRY: LossEntry =
+    LossEntry { target: LossTarget::Numbers, formula: "tweedie", make: |s| Box::new(Tweedie::new(s.params.tweedie_power)) };
 
 /// `exp((2-ρ) score) / (2-ρ) - target · exp((1-ρ) score) / (1-ρ)`, half the unit deviance of a
 /// Tweedie distribution of power ρ inside (1, 2): zeros and positive numbers, such as insurance
@@ -35,7 +39,7 @@ impl Loss for Tweedie {
     }
 
     fn formula(&self) -> Formula {
-        Formula::Tweedie { one: self.power.0, two: self.power.1 }
+        Formula { a: self.power.0, b: self.power.1, ..Formula::new(ENTRY.formula) }
     }
 
     fn scale_power(&self) -> Option<f64> {

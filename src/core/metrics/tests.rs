@@ -3,9 +3,8 @@
 use super::MetricKind::*;
 use super::*;
 use crate::numerics::random::{Purpose, Random};
-use crate::objective::{Link, LossParams};
+use crate::numerics::reduce::BLOCK;
 
-const ALL: [MetricKind; 13] = [Rmse, Mae, R2, Quantile, Huber, Logloss, CrossEntropy, Auc, Accuracy, Multiclass, Poisson, Gamma, Tweedie];
 const SCORE: [f64; 5] = [0.2, -0.4, 1.0, 0.5, 1.2];
 const NUMBER: [f64; 5] = [1.5, 0.5, 3.0, 2.0, 7.0];
 const ZERO_IN: [f64; 5] = [1.5, 0.0, 3.0, 2.0, 7.0];
@@ -106,7 +105,7 @@ fn auc_is_the_share_of_pairs_in_any_order_of_rows() {
 
 #[test]
 fn nothing_to_measure_is_nan() {
-    for kind in ALL {
+    for kind in MetricKind::ALL.iter().copied() {
         for link in [Link::Identity, Link::Sigmoid, Link::Exp, Link::Softmax] {
             let scores = [vec![0.5, 0.1], vec![0.1, 0.4]];
             let value = metric(kind, &params(), link, &scores, &[1.0, 0.0], None);
@@ -161,7 +160,7 @@ fn metric_times() {
     let score: Vec<f64> = (0..n).map(|i| r.unit(i) * 8.0 - 4.0).collect();
     let class: Vec<f64> = (0..n).map(|i| (r.unit(i + n) < 0.5) as u8 as f64).collect();
     let weight: Vec<f32> = (0..n).map(|i| r.unit(i) as f32).collect();
-    for kind in ALL {
+    for kind in MetricKind::ALL.iter().copied() {
         for link in [Link::Identity, Link::Sigmoid, Link::Exp, Link::Softmax] {
             for w in [None, Some(&weight[..])] {
                 if kind.fits(link) {

@@ -8,4 +8,4 @@ pub mod split;
 pub mod steps;
 
 pub use model::{Leaf, Split, Tree};
-pub use params::{Policy, TreeParams};
+pub use params::{Policy, SplitParams, TreeParams};

@@ -17,6 +17,37 @@ pub enum Policy {
     Leafwise,
 }
 
+/// What makes a split good and allowed, the same in every node of every tree; the meaning of each is in
+/// [`crate::learners::boosting::BoostingParams`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SplitParams {
+    pub l1: f64,
+    pub l2: f64,
+    pub min_child_weight: f64,
+    /// 0: rows are not counted.
+    pub min_data_in_leaf: i64,
+    /// A split counts when its gain is larger.
+    pub min_gain: f64,
+    pub categories: CategoryRules,
+}
+
+impl SplitParams {
+    /// Returns them beside gradients and hessians in these units: a gradient has the unit of the gradients and of the weights, a
+    /// hessian that of the weights, a gain the square of the one over the other.
+    pub fn in_units(self, gradient_unit: f64, weight_unit: f64) -> SplitParams {
+        let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, categories: CategoryRules { smooth, l2: more, most } } =
+            self;
+        SplitParams {
+            l1: l1 / gradient_unit / weight_unit,
+            l2: l2 / weight_unit,
+            min_child_weight: min_child_weight / weight_unit,
+            min_data_in_leaf,
+            min_gain: min_gain / gradient_unit / gradient_unit / weight_unit,
+            categories: CategoryRules { smooth: smooth / weight_unit, l2: more / weight_unit, most },
+        }
+    }
+}
+
 /// The regularisation and the limits of one tree; the meaning of each is in
 /// [`crate::learners::boosting::BoostingParams`], which carries them for the user.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,11 +55,7 @@ pub struct TreeParams {
     pub policy: Policy,
     pub depth: u32,
     pub leaves: u32,
-    pub l1: f64,
-    pub l2: f64,
-    pub min_child_weight: f64,
-    pub min_data_in_leaf: u32,
-    pub min_gain: f64,
+    pub split: SplitParams,
     pub feature_fraction: f64,
     pub feature_fraction_level: f64,
     pub feature_fraction_node: f64,
@@ -36,19 +63,18 @@ pub struct TreeParams {
     pub monotone: Vec<i8>,
     /// Groups of the table's columns that may meet on one path; empty where all may.
     pub interaction: Vec<Vec<u32>>,
-    pub categories: CategoryRules,
     pub seed: u64,
 }
 
 impl TreeParams {
     /// See [`super::split::SplitRules::level_limits`].
     pub fn level_limits(&self) -> bool {
-        self.policy == Policy::Symmetric && (self.min_data_in_leaf > 0 || self.min_child_weight > 0.0)
+        self.policy == Policy::Symmetric && (self.split.min_data_in_leaf > 0 || self.split.min_child_weight > 0.0)
     }
 
     /// Whether exact row counts are needed besides the hessian sums.
     pub fn counts_rows(&self) -> bool {
-        self.min_data_in_leaf > 0 || self.level_limits()
+        self.split.min_data_in_leaf > 0 || self.level_limits()
     }
 }
 

@@ -1,7 +1,8 @@
 //! How a split is scored: second-order gains (Chen and Guestrin, "XGBoost", 2016) in f64 from
 //! integer sums.
 
-use super::params::TreeParams;
+use super::params::{SplitParams, TreeParams};
+
 /// Exact sums over rows, in the integer units of a tree's [`Scales`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
@@ -34,23 +35,26 @@ pub struct Scales {
     pub hessian: f64,
 }
 
-/// What makes a split good, and what makes it allowed.
+/// What makes a split good, and what makes it allowed, in a tree; [`SplitParams`] are its fields too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitRules {
     pub scales: Scales,
-    pub l1: f64,
-    pub l2: f64,
-    pub min_child_weight: f64,
-    /// 0: rows are not counted.
-    pub min_data_in_leaf: i64,
-    /// Whether these two limits bind a split that serves all nodes of a level: none of them may get a child that has rows
+    /// What is the same in every tree.
+    pub params: SplitParams,
+    /// Whether the two limits of a child bind a split that serves all nodes of a level: none of them may get a child that has rows
     /// and is too small. Rows are counted then.
     pub level_limits: bool,
-    /// A split counts when its gain is larger.
-    pub min_gain: f64,
     /// -1, 0 or 1 for each coded feature; empty: no constraints.
     pub monotone: Vec<i8>,
-    pub categories: CategoryRules,
+}
+
+impl std::ops::Deref for SplitRules {
+    type Target = SplitParams;
+
+    #[inline(always)]
+    fn deref(&self) -> &SplitParams {
+        &self.params
+    }
 }
 
 /// What divisions of a node by a subset of categories keep to (LightGBM's `cat_smooth`, `cat_l2`
@@ -82,17 +86,7 @@ pub fn soft_threshold(gradient: f64, l1: f64) -> f64 {
 impl SplitRules {
     /// Returns the rules of a tree whose sums are in units of `scales`.
     pub fn new(params: &TreeParams, scales: Scales) -> SplitRules {
-        SplitRules {
-            scales,
-            l1: params.l1,
-            l2: params.l2,
-            min_child_weight: params.min_child_weight,
-            min_data_in_leaf: params.min_data_in_leaf as i64,
-            level_limits: params.level_limits(),
-            min_gain: params.min_gain,
-            monotone: params.monotone.clone(),
-            categories: params.categories,
-        }
+        SplitRules { scales, params: params.split, level_limits: params.level_limits(), monotone: params.monotone.clone() }
     }
 
     /// The gradient and hessian of `sums` as numbers.

@@ -1,10 +1,11 @@
 //! The tables that the host and the kernels share: twins of the structs in `kernels/trees/*.cuh`,
 //! field by field. Addresses are those of the device.
 
-use crate::runtime::layouts::{assert_layouts, listed};
+use crate::runtime::layouts::assert_layouts;
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
-use taiga_core::losses::Formula;
-use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::losses::{Formula, LossKind};
+use taiga_core::tree::params::SplitParams;
+use taiga_core::tree::split::{CategoryRules, SplitRules, Sums};
 
 /// Features of a block of codes: a row of a block is one 32-byte sector.
 pub const LANES: usize = 32;
@@ -240,15 +241,17 @@ impl From<Total> for Sums {
 impl Rules {
     /// Those of a tree; units come from its encoding, which the device has.
     pub fn new(rules: &SplitRules) -> Rules {
+        let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, categories } = rules.params;
+        let CategoryRules { smooth, l2: category_l2, most: most_categories } = categories;
         Rules {
-            l1: rules.l1,
-            l2: rules.l2,
-            min_child_weight: rules.min_child_weight,
-            min_gain: rules.min_gain,
-            min_data_in_leaf: rules.min_data_in_leaf,
-            smooth: rules.categories.smooth,
-            category_l2: rules.categories.l2,
-            most_categories: rules.categories.most,
+            l1,
+            l2,
+            min_child_weight,
+            min_gain,
+            min_data_in_leaf,
+            smooth,
+            category_l2,
+            most_categories,
             constrained: !rules.monotone.is_empty() as u32,
             level_limits: rules.level_limits as u32,
             unused: 0,
@@ -256,29 +259,48 @@ impl Rules {
     }
 }
 
-/// The number by which kernels know a loss.
-macro_rules! loss {
-    ($name:ident) => {{
-        const NUMBER: usize = listed(taiga_kernels::layouts::LOSSES, concat!("LOSS(", stringify!($name), ", "));
-        const _: () = assert!(NUMBER < 256, "kernels know no such loss");
-        NUMBER as u32
-    }};
-}
-
 impl Rows {
     /// Names the loss by its number and parameters.
-    pub fn with_formula(mut self, formula: Formula) -> Rows {
-        (self.loss, self.a, self.b, self.classes) = match formula {
-            Formula::Rmse => (loss!(RMSE), 0.0, 0.0, 0),
-            Formula::CrossEntropy => (loss!(CROSS_ENTROPY), 0.0, 0.0, 0),
-            Formula::Mae => (loss!(MAE), 0.0, 0.0, 0),
-            Formula::Quantile { below, above } => (loss!(QUANTILE), below, above, 0),
-            Formula::Huber { delta } => (loss!(HUBER), delta, 0.0, 0),
-            Formula::Poisson => (loss!(POISSON), 0.0, 0.0, 0),
-            Formula::Gamma => (loss!(GAMMA), 0.0, 0.0, 0),
-            Formula::Tweedie { one, two } => (loss!(TWEEDIE), one, two, 0),
-            Formula::Multiclass { classes, factor } => (loss!(MULTICLASS), factor, 0.0, classes),
-        };
-        self
+    pub fn with_formula(self, formula: Formula) -> Rows {
+        let Formula { name, a, b, classes } = formula;
+        Rows { loss: number_of(name), a, b, classes, ..self }
     }
+}
+
+// Every loss has a formula that the kernels compute.
+const _: () = {
+    let mut i = 0;
+    while i < LossKind::FORMULAS.len() {
+        number_of(LossKind::FORMULAS[i]);
+        i += 1;
+    }
+};
+
+/// Returns the number of a formula that the kernels compute, as `kernels/numerics/losses.def` has it; for others the crate does not compile.
+const fn number_of(formula: &str) -> u32 {
+    let (list, name) = (taiga_kernels::layouts::LOSSES.as_bytes(), formula.as_bytes());
+    let mut at = 0;
+    while at < list.len() {
+        if list[at] == b'L' && is_named(list, at + "LOSS(".len(), name) {
+            while list[at] != b')' {
+                at += 1;
+            }
+            return (list[at - 1] - b'0') as u32;
+        }
+        // On to the next line.
+        while list[at] != b'\n' {
+            at += 1;
+        }
+        at += 1;
+    }
+    panic!("no kernel computes this loss")
+}
+
+/// Whether a list has a name, and a comma behind it, at a place.
+const fn is_named(list: &[u8], at: usize, name: &[u8]) -> bool {
+    let mut i = 0;
+    while i < name.len() && at + i < list.len() && list[at + i] == name[i] {
+        i += 1;
+    }
+    i == name.len() && at + i < list.len() && list[at + i] == b','
 }

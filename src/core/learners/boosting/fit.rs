@@ -26,7 +26,6 @@ use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
 use crate::tree::grow::{Grown, Root, grow, is_plain};
 use crate::tree::params::TreeParams;
-use crate::tree::split::CategoryRules;
 use crate::tree::{Leaf, Tree};
 
 /// Fits boosted trees to a table with the steps of one of `devices`.
@@ -91,7 +90,7 @@ fn fit_on(
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
     // What both derivatives are in units of.
     let weight_unit = weight_unit * factor;
-    let tree_params = in_units(tree_params, gradient_unit, weight_unit);
+    let tree_params = TreeParams { split: tree_params.split.in_units(gradient_unit, weight_unit), ..tree_params };
 
     // A set of scores for each permutation of categories' statistics, all alike at first.
     let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
@@ -317,24 +316,6 @@ impl HeldOut {
     }
 }
 
-/// The growing parameters beside gradients and hessians in these units: a gradient has the unit of the gradients and of the
-/// weights, a hessian that of the weights, a gain the square of the one over the other.
-fn in_units(params: TreeParams, gradient_unit: f64, weight_unit: f64) -> TreeParams {
-    let categories = CategoryRules {
-        smooth: params.categories.smooth / weight_unit,
-        l2: params.categories.l2 / weight_unit,
-        most: params.categories.most,
-    };
-    TreeParams {
-        l1: params.l1 / gradient_unit / weight_unit,
-        l2: params.l2 / weight_unit,
-        min_child_weight: params.min_child_weight / weight_unit,
-        min_gain: params.min_gain / gradient_unit / gradient_unit / weight_unit,
-        categories,
-        ..params
-    }
-}
-
 /// The growing parameters with names turned into indices of coded features.
 pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, CodedFeature)]) -> Result<TreeParams> {
     let features: Vec<(&str, &FeatureType)> = input.features.iter().map(|f| (f.name(), f.dtype())).collect();
@@ -352,17 +333,12 @@ pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &
         policy: params.policy,
         depth: params.depth(),
         leaves: params.leaves(),
-        l1: params.l1,
-        l2: params.l2,
-        min_child_weight: params.min_child_weight(),
-        min_data_in_leaf: params.min_data_in_leaf,
-        min_gain: params.min_gain,
+        split: params.split_params(),
         feature_fraction: params.feature_fraction,
         feature_fraction_level: params.feature_fraction_level,
         feature_fraction_node: params.feature_fraction_node,
         monotone,
         interaction,
-        categories: CategoryRules { smooth: params.cat_smooth, l2: params.cat_l2, most: params.max_cat_threshold },
         seed: params.seed,
     })
 }

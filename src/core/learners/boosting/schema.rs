@@ -6,8 +6,8 @@ use crate::column::FeatureType;
 use crate::dataset::ClassWeight;
 use crate::dataset::checks::not_numeric;
 use crate::error::{Error, Result, nearest};
-use crate::losses::{Loss, LossKind, loss};
-use crate::metrics::{MetricKind, check_measured, metric_names};
+use crate::losses::{Loss, LossKind, LossTarget, loss};
+use crate::metrics::{MetricKind, metric_names};
 use crate::objective::Link;
 
 /// What a target is, as far as its type tells.
@@ -65,7 +65,7 @@ pub fn check(
     let loss = loss(kind, &params.loss_params(), 2, 1.0)?;
     // Of a loss that is named the number of classes says nothing.
     held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
-    if kind == LossKind::Multiclass { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
+    if kind.target() == Some(LossTarget::Classes) { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
 }
 
 /// What `loss="auto"` makes of numbers, and how to make it classes.
@@ -101,7 +101,7 @@ pub(super) fn held_out_metric(
     classes: Option<usize>,
 ) -> Result<Option<MetricKind>> {
     if !held_out {
-        return check_measured(params.early_stopping, params.metric).map(|()| None);
+        return params.check_measured().map(|()| None);
     }
     let kind = params.metric.unwrap_or(loss.metric());
     if !kind.fits(loss.link()) {

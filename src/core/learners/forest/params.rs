@@ -4,7 +4,9 @@ use crate::dataset::ClassWeight;
 use crate::dataset::checks::not_numeric;
 use crate::dataset::labels::Label;
 use crate::error::{Error, Result};
-use crate::params::{Problems, from_json, to_json};
+use crate::params::Problems;
+use crate::params::limits::Limit::{AtLeast, Between, NotNegative};
+use crate::params::limits::{By, DeviceName, params};
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::BorderParams;
 use serde::{Deserialize, Serialize};
@@ -96,96 +98,77 @@ impl Bootstrap {
         }
     }
 }
+params! {
+    /// Parameters of [`super::fit()`].
+    ///
+    /// ```
+    /// use taiga_core::learners::forest::ForestParams;
+    /// use taiga_core::learners::forest::params::{FeatureRule, MaxFeatures};
+    /// let params = ForestParams::from_json(&serde_json::json!({"trees": 50, "max_features": "log2"})).unwrap();
+    /// assert_eq!(params.max_features, Some(MaxFeatures::Rule(FeatureRule::Log2)));
+    /// let error = ForestParams::from_json(&serde_json::json!({"max_feature": 3})).unwrap_err();
+    /// assert_eq!(error.to_string(), "there is no parameter `max_feature`; did you mean `max_features`?");
+    /// ```
+    pub struct ForestParams {
+        /// The number of trees.
+        pub trees: u32 = 100 => Between(1, 1_000_000),
+        /// What splits lower.
+        pub criterion: Criterion = Criterion::Auto,
+        /// Which borders splits choose from.
+        pub splitter: Splitter = Splitter::Histogram,
+        /// The largest depth of a tree; without limit unless told otherwise.
+        pub depth: Option<u32> = None => AtLeast(1),
+        /// The largest number of leaves of a tree: nodes with the largest gain are split first. Without
+        /// limit unless told otherwise.
+        pub leaves: Option<u32> = None => AtLeast(2),
+        /// The number of features drawn at each node, among which the best split is sought; more only
+        /// while all drawn ones are constant in the node. Unless told otherwise `"sqrt"` for classes and
+        /// `"all"` for numbers.
+        pub max_features: Option<MaxFeatures> = None => By(Self::check_max_features),
+        /// How rows are drawn for each tree.
+        pub bootstrap: Bootstrap = Bootstrap::Flag(true) => By(Self::check_bootstrap),
 
-/// Parameters of [`super::fit()`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ForestParams {
-    /// The number of trees.
-    pub trees: u32,
-    /// What splits lower.
-    pub criterion: Criterion,
-    /// Which borders splits choose from.
-    pub splitter: Splitter,
-    /// The largest depth of a tree; without limit unless told otherwise.
-    pub depth: Option<u32>,
-    /// The largest number of leaves of a tree: nodes with the largest gain are split first. Without
-    /// limit unless told otherwise.
-    pub leaves: Option<u32>,
-    /// The number of features drawn at each node, among which the best split is sought; more only
-    /// while all drawn ones are constant in the node. Unless told otherwise `"sqrt"` for classes and
-    /// `"all"` for numbers.
-    pub max_features: Option<MaxFeatures>,
-    /// How rows are drawn for each tree.
-    pub bootstrap: Bootstrap,
+        /// The largest number of borders a feature, 1 to 255; counts only under `histogram`.
+        pub bins: u32 = 254 => Between(1, 255),
+        /// How borders are chosen; counts only under `histogram`.
+        pub border_method: BorderMethod = BorderMethod::Quantile,
+        /// The number of rows that borders are fitted on; counts only under `histogram`.
+        pub border_sample: u64 = 200_000 => AtLeast(2),
 
-    /// The largest number of borders a feature, 1 to 255; counts only under `histogram`.
-    pub bins: u32,
-    /// How borders are chosen; counts only under `histogram`.
-    pub border_method: BorderMethod,
-    /// The number of rows that borders are fitted on; counts only under `histogram`.
-    pub border_sample: u64,
+        /// The smallest number of rows in a child; a row drawn twice counts twice.
+        pub min_data_in_leaf: u32 = 1 => AtLeast(1),
+        /// The smallest gain of a split: by how much it lowers the impurity of all rows of the tree
+        /// (scikit-learn's `min_impurity_decrease`).
+        pub min_gain: f64 = 0.0 => NotNegative,
 
-    /// The smallest number of rows in a child; a row drawn twice counts twice.
-    pub min_data_in_leaf: u32,
-    /// The smallest gain of a split: by how much it lowers the impurity of all rows of the tree
-    /// (scikit-learn's `min_impurity_decrease`).
-    pub min_gain: f64,
+        /// Names of integer and Boolean features that are categories; whoever makes the table reads it.
+        pub categorical: Vec<String> = vec![],
+        /// Class weights.
+        pub class_weight: ClassWeight = ClassWeight::None => By(Self::check_class_weight),
+        /// Of two classes, the one whose probability is predicted; whoever makes the target puts it last
+        /// ([`Labels::with_positive`](crate::dataset::labels::Labels::with_positive)). The last one unless told otherwise.
+        pub positive: Option<Label> = None,
 
-    /// Names of integer and Boolean features that are categories; whoever makes the table reads it.
-    pub categorical: Vec<String>,
-    /// Class weights.
-    pub class_weight: ClassWeight,
-    /// Of two classes, the one whose probability is predicted; whoever makes the target puts it last
-    /// ([`Labels::with_positive`](crate::dataset::labels::Labels::with_positive)). The last one unless told otherwise.
-    pub positive: Option<Label>,
+        /// Whether rows are predicted by the trees they were not drawn for, and how well; unless told
+        /// otherwise wherever there is a bootstrap.
+        pub oob: Option<bool> = None => By(Self::check_oob),
+        /// Whether the loss of accuracy by shuffling each feature is measured on each tree's rows that
+        /// were not drawn (Breiman, 2001).
+        pub permutation_importance: bool = false => By(Self::check_permutation_importance),
 
-    /// Whether rows are predicted by the trees they were not drawn for, and how well; unless told
-    /// otherwise wherever there is a bootstrap.
-    pub oob: Option<bool>,
-    /// Whether the loss of accuracy by shuffling each feature is measured on each tree's rows that
-    /// were not drawn (Breiman, 2001).
-    pub permutation_importance: bool,
-
-    /// The seed of every random choice.
-    pub seed: u64,
-    /// Threads; as many as Polars uses unless told otherwise. Never changes the forest.
-    pub n_threads: Option<u32>,
-    /// `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the forest.
-    pub device: String,
-}
-
-impl Default for ForestParams {
-    fn default() -> Self {
-        ForestParams {
-            trees: 100,
-            criterion: Criterion::Auto,
-            splitter: Splitter::Histogram,
-            depth: None,
-            leaves: None,
-            max_features: None,
-            bootstrap: Bootstrap::Flag(true),
-            bins: 254,
-            border_method: BorderMethod::Quantile,
-            border_sample: 200_000,
-            min_data_in_leaf: 1,
-            min_gain: 0.0,
-            categorical: vec![],
-            class_weight: ClassWeight::None,
-            positive: None,
-            oob: None,
-            permutation_importance: false,
-            seed: 0,
-            n_threads: None,
-            device: "auto".into(),
-        }
+        /// The seed of every random choice.
+        pub seed: u64 = 0,
+        /// Threads; as many as Polars uses unless told otherwise. Never changes the forest.
+        pub n_threads: Option<u32> = None => Between(1, 1024),
+        /// `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the forest.
+        pub device: String = "auto".into() => DeviceName,
     }
+    local { n_threads, device }
+    held_out {}
+    together {}
 }
 
 impl ForestParams {
-    /// The names of the parameters that say how a fit is done and never change its result, which is why no model keeps them.
-    pub const LOCAL: [&str; 2] = ["n_threads", "device"];
-
     /// Checks what is said of classes against a target that has some, or has none.
     ///
     /// # Errors
@@ -208,81 +191,53 @@ impl ForestParams {
         BorderParams { bins: self.bins as usize, method: self.border_method, sample, seed: self.seed }
     }
 
-    /// Parameters from a JSON object; what it does not name has its default.
-    ///
-    /// # Errors
-    /// [`Error::UnknownParameter`] with what was probably meant, [`Error::Parameter`] for a value of the
-    /// wrong type or out of range, [`Error::Several`] for more than one of these: all is told at once.
-    ///
-    /// ```
-    /// use taiga_core::learners::forest::ForestParams;
-    /// use taiga_core::learners::forest::params::{FeatureRule, MaxFeatures};
-    /// let params = ForestParams::from_json(&serde_json::json!({"trees": 50, "max_features": "log2"})).unwrap();
-    /// assert_eq!(params.max_features, Some(MaxFeatures::Rule(FeatureRule::Log2)));
-    /// let error = ForestParams::from_json(&serde_json::json!({"max_feature": 3})).unwrap_err();
-    /// assert_eq!(error.to_string(), "there is no parameter `max_feature`; did you mean `max_features`?");
-    /// ```
-    pub fn from_json(value: &serde_json::Value) -> Result<Self> {
-        from_json(value, Self::problems)
-    }
-
-    /// The parameters as a JSON object, without those that never change the forest (`n_threads`,
-    /// `device`).
-    pub fn to_json(&self) -> serde_json::Value {
-        to_json(self, &Self::LOCAL)
-    }
-
-    /// Checks each parameter alone and those that exclude each other.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] naming the parameter, its value and what was expected; [`Error::Several`] for more than one.
-    pub fn validate(&self) -> Result<()> {
-        let mut problems = Problems::default();
-        self.problems(&mut problems);
-        problems.result()
-    }
-
-    /// What [`ForestParams::validate`] finds.
-    fn problems(&self, problems: &mut Problems) {
-        let fraction = |x: f64| x > 0.0 && x <= 1.0;
-        problems.check((1..=1_000_000).contains(&self.trees), "trees", self.trees, "between 1 and 1,000,000");
-        if let Some(depth) = self.depth {
-            problems.check(depth >= 1, "depth", depth, "at least 1");
-        }
-        if let Some(leaves) = self.leaves {
-            problems.check(leaves >= 2, "leaves", leaves, "at least 2");
-        }
+    /// Adds what is wrong with `max_features`.
+    fn check_max_features(&self, problems: &mut Problems) {
         match self.max_features {
-            Some(MaxFeatures::Count(count)) => problems.check(count >= 1, "max_features", count, "at least 1"),
+            Some(MaxFeatures::Count(count)) => problems.limit("max_features", Some(count), AtLeast(1)),
             Some(MaxFeatures::Fraction(f)) => {
-                problems.check(fraction(f), "max_features", f, "inside (0, 1] (a float is a share of the features)")
+                problems.check(f > 0.0 && f <= 1.0, "max_features", f, "inside (0, 1] (a float is a share of the features)")
             }
             Some(MaxFeatures::Rule(_)) | None => {}
         }
+    }
+
+    /// Adds what is wrong with `bootstrap`.
+    fn check_bootstrap(&self, problems: &mut Problems) {
         if let Bootstrap::Fraction(f) = self.bootstrap {
-            problems.check(fraction(f), "bootstrap", f, "True, False, or inside (0, 1]");
+            problems.check(f > 0.0 && f <= 1.0, "bootstrap", f, "True, False, or inside (0, 1]");
         }
-        problems.check((1..=255).contains(&self.bins), "bins", self.bins, "between 1 and 255");
-        problems.check(self.border_sample >= 2, "border_sample", self.border_sample, "at least 2");
-        problems.check(self.min_data_in_leaf >= 1, "min_data_in_leaf", self.min_data_in_leaf, "at least 1");
-        problems.check(self.min_gain.is_finite() && self.min_gain >= 0.0, "min_gain", self.min_gain, "zero or a positive number");
+    }
+
+    /// Adds what is wrong with `class_weight`.
+    fn check_class_weight(&self, problems: &mut Problems) {
         problems.take(self.class_weight.validate());
         if let (Criterion::SquaredError | Criterion::Poisson, false) = (self.criterion, self.class_weight == ClassWeight::None) {
             let criterion = if self.criterion == Criterion::Poisson { "poisson" } else { "squared_error" };
             let text = format!("criterion=\"{criterion}\" has no classes to weigh; give rows a `weight`");
             problems.add(Error::parameter("class_weight", text));
         }
-        if self.bootstrap == Bootstrap::Flag(false) {
-            let needs = |name: &str| Error::parameter(name, "with bootstrap=False every tree sees every row: there are none out of bag");
-            if self.oob == Some(true) {
-                problems.add(needs("oob"));
-            }
-            if self.permutation_importance {
-                problems.add(needs("permutation_importance"));
-            }
+    }
+
+    /// Adds what is wrong with `oob`.
+    fn check_oob(&self, problems: &mut Problems) {
+        if self.oob == Some(true) {
+            self.check_out_of_bag("oob", problems);
         }
-        problems.check_threads(self.n_threads);
-        problems.check_device(&self.device);
+    }
+
+    /// Adds what is wrong with `permutation_importance`.
+    fn check_permutation_importance(&self, problems: &mut Problems) {
+        if self.permutation_importance {
+            self.check_out_of_bag("permutation_importance", problems);
+        }
+    }
+
+    /// Adds that there are no rows out of bag, where there are none, for a parameter that needs some.
+    fn check_out_of_bag(&self, name: &str, problems: &mut Problems) {
+        if self.bootstrap == Bootstrap::Flag(false) {
+            problems.add(Error::parameter(name, "with bootstrap=False every tree sees every row: there are none out of bag"));
+        }
     }
 
     /// Whether rows are predicted out of bag.

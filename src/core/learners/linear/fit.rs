@@ -8,13 +8,14 @@ use super::needed::Needed;
 use super::problem::{Problem, check_columns, check_table, features, problem};
 use super::steps::{LinearDevices, Task};
 use super::{Input, LinearModel, LinearParams, Optimizer, as_boosting};
+use crate::dataset::checks;
 use crate::dataset::counted::rows_that_count;
 use crate::dataset::training::Training;
-use crate::dataset::{Monitor, Target, checks};
+use crate::dataset::{Monitor, Target};
 use crate::device::Place;
 use crate::error::{Error, Result};
-use crate::losses::{LossKind, loss};
-use crate::metrics::check_measured;
+use crate::losses::LossKind;
+use crate::losses::loss;
 use crate::objective::LossParams;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
@@ -150,7 +151,7 @@ fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> R
     // What is wrong with the features is so for a constant too.
     let features = features(input, params, pool)?;
     if input.held_out.is_none() {
-        check_measured(params.early_stopping, params.metric)?;
+        params.check_measured()?;
     }
     let weight = training.weights(&own, &params.class_weight)?;
     let kind = if labels.len() > 2 { LossKind::Multiclass } else { LossKind::Logloss };

@@ -5,9 +5,11 @@ use super::problem::Problem;
 use super::schema::metric_of;
 use crate::dataset::Monitor;
 use crate::error::Result;
-use crate::metrics::{MetricKind, check_measured, metric, undefined};
+use crate::metrics::MetricKind;
+use crate::metrics::{metric, undefined};
 use crate::model::History;
-use crate::objective::{Link, LossParams};
+use crate::objective::Link;
+use crate::objective::LossParams;
 
 /// The held-out rows as the metric sees them.
 struct HeldOut {
@@ -42,7 +44,7 @@ impl<'a> Watch<'a> {
         let mut watch =
             Watch { marks, held_out: None, outputs: problem.outputs, patience: params.early_stopping, monitor, history: None, best: None };
         let Some(marks) = marks else {
-            return check_measured(params.early_stopping, params.metric).map(|()| watch);
+            return params.check_measured().map(|()| watch);
         };
         let (kind, link) = metric_of(params, problem.outputs)?;
         let rows: Vec<usize> = (0..problem.rows).filter(|i| marks[*i]).collect();

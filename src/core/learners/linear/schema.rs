@@ -4,7 +4,7 @@
 use super::params::LinearParams;
 use crate::column::FeatureType;
 use crate::error::{Error, Result};
-use crate::metrics::{MetricKind, check_measured};
+use crate::metrics::{MetricKind, listed};
 use crate::objective::Link;
 
 /// Checks the parameters of a fit against its columns: the dense ones, that of lists with whether it holds strings,
@@ -23,7 +23,7 @@ pub fn check(dense: &[(&str, &FeatureType)], lists: Option<(&str, bool)>, two: b
     check_columns(dense, lists.is_some())?;
     check_numbering(lists, params)?;
     if !held_out {
-        return check_measured(params.early_stopping, params.metric);
+        return params.check_measured();
     }
     if two { metric_of(params, 1).map(|_| ()) } else { Ok(()) }
 }
@@ -64,9 +64,10 @@ pub(super) fn metric_of(params: &LinearParams, outputs: usize) -> Result<(Metric
     let (link, own) = if outputs == 1 { (Link::Sigmoid, MetricKind::Logloss) } else { (Link::Softmax, MetricKind::Multiclass) };
     let kind = params.metric.unwrap_or(own);
     if !kind.fits(link) {
-        let (classes, others) =
-            if outputs == 1 { ("two classes", "\"logloss\", \"auc\"") } else { ("more than two classes", "\"multiclass\"") };
-        let text = format!("\"{}\" can't be measured on {classes}; {others} and \"accuracy\" can", kind.name());
+        let classes = if outputs == 1 { "two classes" } else { "more than two classes" };
+        let others = MetricKind::ALL.iter().copied().filter(|m| m.is_of_classes() && m.fits(link) && *m != own);
+        let fitting = listed([own].into_iter().chain(others), "and");
+        let text = format!("\"{}\" can't be measured on {classes}; {fitting} can", kind.name());
         return Err(Error::parameter("metric", text));
     }
     Ok((kind, link))

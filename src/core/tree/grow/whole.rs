@@ -74,6 +74,7 @@ mod tests {
     use super::*;
     use crate::error::Result;
     use crate::tree::grow::{Features, Root, grow};
+    use crate::tree::params::SplitParams;
     use crate::tree::split::CategoryRules;
     use crate::tree::steps::{Division, GrowSteps, SearchNode};
     use proptest::prelude::*;
@@ -162,17 +163,19 @@ mod tests {
                 policy: if symmetric { Policy::Symmetric } else { Policy::Depthwise },
                 depth,
                 leaves: 31,
-                l1: 0.0,
-                l2: 1.0,
-                min_child_weight: 0.0,
-                min_data_in_leaf: 0,
-                min_gain: 0.0,
+                split: SplitParams {
+                    l1: 0.0,
+                    l2: 1.0,
+                    min_child_weight: 0.0,
+                    min_data_in_leaf: 0,
+                    min_gain: 0.0,
+                    categories: CategoryRules::default(),
+                },
                 feature_fraction: 1.0,
                 feature_fraction_level: 1.0,
                 feature_fraction_node: 1.0,
                 monotone: vec![],
                 interaction: vec![],
-                categories: CategoryRules { smooth: 10.0, l2: 10.0, most: 32 },
                 seed: 0,
             };
             let scales = Scales { gradient: 1.0, hessian: 1.0 };

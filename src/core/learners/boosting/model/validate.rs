@@ -5,7 +5,7 @@ use crate::dataset::labels::{Labels, validate_labels};
 use crate::encoding::ctr::CtrKind;
 use crate::envelope::check;
 use crate::error::{Error, Result};
-use crate::losses::LossKind;
+use crate::losses::LossTarget;
 use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names};
 use crate::tree::model::{Leaf, Split, Tree};
 
@@ -58,12 +58,12 @@ impl Model {
         }
         check(self.trees.len().is_multiple_of(outputs), || format!("{} trees for {outputs} outputs", self.trees.len()))?;
         let classes = self.labels.as_ref().map(Labels::len);
-        let fits = match self.loss {
-            LossKind::Auto => false,
-            LossKind::Multiclass => outputs >= 2 && classes == Some(outputs),
+        let fits = match self.loss.target() {
+            None => false,
+            Some(LossTarget::Classes) => outputs >= 2 && classes == Some(outputs),
             // One class where there was no other to learn: a constant.
-            LossKind::Logloss => outputs == 1 && matches!(classes, Some(1 | 2)),
-            _ => outputs == 1 && classes.is_none(),
+            Some(LossTarget::TwoClasses) => outputs == 1 && matches!(classes, Some(1 | 2)),
+            Some(LossTarget::Numbers) => outputs == 1 && classes.is_none(),
         };
         check(fits, || format!("{outputs} outputs and {classes:?} classes under the loss {:?}", self.loss))?;
         validate_labels(self.labels.as_ref(), &self.provenance)

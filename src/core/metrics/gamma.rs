@@ -1,0 +1,11 @@
+//! The mean gamma deviance.
+
+use super::kind::{ERROR, Metric};
+use super::rows::term;
+use crate::numerics::math::{exp64, ln64};
+use crate::objective::Link;
+
+pub(super) const METRIC: Metric =
+    Metric { fits: |link| link == Link::Exp, value: |rows| rows.mean(rows.score(), GammaDeviance {}), ..ERROR };
+
+term!(GammaDeviance {} | s, y | 2.0 * (((s - ln64(y)) + y * exp64(-s)) - 1.0));

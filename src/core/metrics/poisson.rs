@@ -1,0 +1,17 @@
+//! The mean Poisson deviance.
+
+use super::kind::{ERROR, Metric};
+use super::rows::term;
+use crate::numerics::math::{exp64, ln64};
+use crate::objective::Link;
+
+pub(super) const METRIC: Metric =
+    Metric { fits: |link| link == Link::Exp, value: |rows| rows.mean(rows.score(), PoissonDeviance {}), ..ERROR };
+
+term!(
+    PoissonDeviance {} | s,
+    y | {
+        let log_ratio = ln64(if y > 0.0 { y } else { 1.0 }) - s;
+        2.0 * ((y * log_ratio - y) + exp64(s))
+    }
+);
