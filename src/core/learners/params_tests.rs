@@ -218,7 +218,10 @@ fn check_python(file: &str, class: &str, defaults: Value, fault: impl Fn(&str, &
     let text = python(file);
     let body = text.split_once(&format!("class {class}(TypedDict")).unwrap().1;
     let fields = body.lines().skip(1).take_while(|line| line.is_empty() || line.starts_with("    "));
-    let types: std::collections::BTreeMap<&str, &str> = fields.filter_map(|line| line.trim().split_once(": ")).collect();
+    let types: std::collections::BTreeMap<&str, &str> = fields
+        .filter_map(|line| line.trim().split_once(": "))
+        .filter(|(name, _)| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+        .collect();
     let names: BTreeSet<&str> = defaults.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(types.keys().copied().collect::<BTreeSet<_>>(), names, "the fields of {class}");
 
