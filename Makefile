@@ -109,6 +109,7 @@ MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/ta
 
 lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences and layers
 	cargo fmt --all -- --check
+	rustfmt --edition 2024 --check src/core/losses/*.rs src/core/metrics/*.rs   # modules that a macro declares
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python

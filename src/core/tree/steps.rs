@@ -42,6 +42,16 @@ pub struct Division {
     pub histograms: bool,
 }
 
+/// Which leaves are worth partitioning before their turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speculation {
+    /// The most leaves that are partitioned together.
+    pub most: usize,
+    /// The least gain of those that are, in the least gain that a leaf was partitioned for in the last tree: 0 where to ask and to be
+    /// answered costs far more than a partition for nothing.
+    pub share: f64,
+}
+
 /// A device's share of growing one tree: searching its nodes, and dividing them.
 pub trait GrowSteps {
     /// Finds the best split of each node by itself, and the sums of its left child.
@@ -63,9 +73,9 @@ pub trait GrowSteps {
     /// Those of the device.
     fn partition(&mut self, divisions: &[Division]) -> Result<()>;
 
-    /// The most nodes that are worth partitioning at once where the turn of some of them may not come
-    /// ([`Policy::Leafwise`](super::Policy::Leafwise)): those are taken back in the end.
-    fn most_at_once(&self) -> usize;
+    /// What the device's costs make of partitioning nodes whose turn may not come ([`Policy::Leafwise`](super::Policy::Leafwise)):
+    /// those are taken back in the end.
+    fn speculation(&self) -> Speculation;
 
     /// Takes divisions back whose children have not been divided: the rows are in the parents again, whose histograms
     /// are gone. Told just before the growing ends.

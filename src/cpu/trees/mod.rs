@@ -43,6 +43,7 @@ use taiga_core::quantize::codes::Quantizer;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::Speculation;
 use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode};
 
 /// Work on a pool's threads.
@@ -477,8 +478,8 @@ impl GrowSteps for CpuTrees<'_> {
         Ok(())
     }
 
-    fn most_at_once(&self) -> usize {
-        MOST_AT_ONCE
+    fn speculation(&self) -> Speculation {
+        Speculation { most: MOST_AT_ONCE, share: 1.0 }
     }
 
     fn take_back(&mut self, divisions: &[Division]) -> Result<()> {

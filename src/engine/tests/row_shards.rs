@@ -19,6 +19,7 @@ use taiga_engine::quantize::codes::{Quantizer, Scratch};
 use taiga_engine::quantize::{CodeSet, CodeSource, CodedFeature};
 use taiga_engine::tree::Tree;
 use taiga_engine::tree::split::{SplitRules, Sums};
+use taiga_engine::tree::steps::Speculation;
 use taiga_engine::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode};
 use taiga_engine::{Error, Result};
 
@@ -61,8 +62,8 @@ impl GrowSteps for Shards<'_> {
         self.all(|shard| shard.partition(divisions))
     }
 
-    fn most_at_once(&self) -> usize {
-        self.0[0].most_at_once()
+    fn speculation(&self) -> Speculation {
+        self.0[0].speculation()
     }
 
     fn take_back(&mut self, divisions: &[Division]) -> Result<()> {

@@ -2,8 +2,8 @@
 //!
 //! A division is two steps of all threads, of a large table a pass over its rows, and of a GPU a question and an answer, so that
 //! one at a time is the slowest way. But how a node is divided does not depend on when; only whether it is, does. So leaves
-//! that gain more than the least that was divided in the last tree are divided together, as many as the device says are worth it
-//! ([`GrowSteps::most_at_once`]). Those whose turn does not come are leaves again in the end: the tree is the same.
+//! that gain enough beside the least that was divided in the last tree are divided together, as many as the device says are worth it
+//! ([`GrowSteps::speculation`]). Those whose turn does not come are leaves again in the end: the tree is the same.
 
 use super::{Branches, Growth, Open, Shape, close};
 use crate::error::Result;
@@ -34,7 +34,10 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     pub(super) fn leafwise(&mut self, root: Open) -> Result<Shape> {
         let mut shape = Branches::new(root.id);
         let plain = self.params.feature_fraction_node >= 1.0 && !self.features.may_open();
-        let others = if plain { self.steps.most_at_once().saturating_sub(1) } else { 0 };
+        let speculation = self.steps.speculation();
+        let others = if plain { speculation.most.saturating_sub(1) } else { 0 };
+        // Nothing is known before the first tree.
+        let least_likely = if speculation.share > 0.0 { speculation.share * *self.least_gain } else { f64::NEG_INFINITY };
         let mut closed = vec![];
         let mut waiting: Vec<Waiting> = vec![];
         let mut fresh = vec![(root, None)];
@@ -60,7 +63,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             let Some(best) = best else { break };
             if waiting[best].children.is_none() {
                 let more = others.min((self.params.leaves - leaves - 1) as usize);
-                self.divide_together(&mut waiting, best, more, leaves)?;
+                self.divide_together(&mut waiting, best, (more, least_likely), leaves)?;
             }
             let Waiting { node, split: candidate, children, .. } = waiting.swap_remove(best);
             let Some(Children { nodes: [left, right], .. }) = children else { break };
@@ -78,11 +81,11 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         Ok(shape.finish(closed))
     }
 
-    /// Divides the best leaf, and with it up to `more` others whose turn is likely to come. `leaves`: how many there are.
-    fn divide_together(&mut self, waiting: &mut [Waiting], best: usize, more: usize, leaves: u32) -> Result<()> {
+    /// Divides the best leaf, and with it up to `more` others of at least the gain `least`, whose turn is likely to come. `leaves`: how many there are.
+    fn divide_together(&mut self, waiting: &mut [Waiting], best: usize, (more, least): (usize, f64), leaves: u32) -> Result<()> {
         let mut chosen = vec![best];
         if more > 0 {
-            let likely = |i: &usize| *i != best && waiting[*i].children.is_none() && waiting[*i].split.gain >= *self.least_gain;
+            let likely = |i: &usize| *i != best && waiting[*i].children.is_none() && waiting[*i].split.gain >= least;
             let mut others: Vec<usize> = (0..waiting.len()).filter(likely).collect();
             others.sort_unstable_by(|a, b| waiting[*b].split.gain.total_cmp(&waiting[*a].split.gain));
             chosen.extend(others.into_iter().take(more));

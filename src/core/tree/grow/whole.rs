@@ -76,7 +76,7 @@ mod tests {
     use crate::tree::grow::{Features, Root, grow};
     use crate::tree::params::SplitParams;
     use crate::tree::split::CategoryRules;
-    use crate::tree::steps::{Division, GrowSteps, SearchNode};
+    use crate::tree::steps::{Division, GrowSteps, SearchNode, Speculation};
     use proptest::prelude::*;
 
     /// A device that answers from a heap, in whatever order it is asked.
@@ -113,8 +113,8 @@ mod tests {
             Ok(())
         }
 
-        fn most_at_once(&self) -> usize {
-            1
+        fn speculation(&self) -> Speculation {
+            Speculation { most: 1, share: 1.0 }
         }
 
         fn take_back(&mut self, _: &[Division]) -> Result<()> {

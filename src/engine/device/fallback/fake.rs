@@ -10,6 +10,7 @@ use taiga_core::losses::Loss;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::Speculation;
 use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode};
 use taiga_cpu::linear::passes::Passes;
 use taiga_cpu::trees::CpuTrees;
@@ -77,8 +78,8 @@ impl GrowSteps for Failing<'_> {
         self.0.partition(divisions)
     }
 
-    fn most_at_once(&self) -> usize {
-        self.0.most_at_once()
+    fn speculation(&self) -> Speculation {
+        self.0.speculation()
     }
 
     fn take_back(&mut self, divisions: &[Division]) -> Result<()> {
