@@ -114,7 +114,7 @@ pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> Pol
             monitor::unwound();
             Error::Interrupted.to_string()
         }
-        Err(payload) => format!("a bug in polars-taiga, please report it: {}", panic_text(payload.as_ref())),
+        Err(payload) => bug(payload.as_ref()),
     };
     // The text travels as a C string, which no NUL may cut short.
     Err(data(format!("{function}: {}", message.replace('\0', "\\0"))))
@@ -167,13 +167,10 @@ pub fn expression(function: &str, body: impl FnOnce() -> PolarsResult<Series>) -
     })
 }
 
-/// What a panic said.
-pub fn panic_text(payload: &(dyn Any + Send)) -> String {
-    payload
-        .downcast_ref::<&str>()
-        .map(|s| s.to_string())
-        .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "panicked without a text".into())
+/// The text of the error that a panic becomes.
+pub fn bug(payload: &(dyn Any + Send)) -> String {
+    let said = payload.downcast_ref::<&str>().map(|s| s.to_string()).or_else(|| payload.downcast_ref::<String>().cloned());
+    format!("a bug in polars-taiga, please report it: {}", said.unwrap_or_else(|| "panicked without a text".into()))
 }
 
 /// A count in words: `1 value is`, `2 values are`.

@@ -3,7 +3,7 @@
 //! `pyo3_polars::derive` makes the same ones, but asks for polars-plan, and with it for most of Polars, where this
 //! asks for polars-core alone: half of what a build compiles.
 
-use crate::errors::{data, panic_text};
+use crate::errors::{bug, data};
 use arrow2::ffi::{ArrowSchema, export_field_to_c, import_field_from_c};
 use polars::prelude::*;
 use polars_ffi::version_0::{SeriesExport, export_series, import_series_buffer};
@@ -59,7 +59,7 @@ fn kept(body: impl FnOnce() -> PolarsResult<()>) {
     let message = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error.to_string(),
-        Err(payload) => format!("a bug in polars-taiga, please report it: {}", panic_text(payload.as_ref())),
+        Err(payload) => bug(payload.as_ref()),
     };
     let message = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
     LAST_ERROR.with(|last| last.replace(message));

@@ -1,7 +1,6 @@
 //! A model for Python: what `polars_taiga.Model` is built on.
 
-use crate::errors::panic_text;
-use crate::fitted::Fitted;
+use crate::errors::bug;
 use crate::labels;
 use crate::predict::wanted::Wanted;
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
@@ -11,11 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::device::with_device;
 use taiga_engine::learners::boosting::BoostingParams;
-use taiga_engine::learners::boosting::model::explain::Importance;
 use taiga_engine::learners::forest::ForestParams;
-use taiga_engine::learners::forest::explain::Importance as ForestImportance;
 use taiga_engine::learners::linear::LinearParams;
-use taiga_engine::learners::linear::model::FeatureName;
+use taiga_engine::learners::registry::read_model;
+use taiga_engine::model::fitted::{Cell, Coefficients, FeatureName, FittedModel};
 use taiga_engine::{Error, memory};
 
 /// An engine error as Python's: `TypeError` for a parameter that does not exist, as for any
@@ -34,29 +32,13 @@ pub fn value_error(error: impl std::fmt::Display) -> PyErr {
 
 /// A panic as a `ValueError`; there should be none.
 pub fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    catch_unwind(AssertUnwindSafe(body))
-        .unwrap_or_else(|p| Err(value_error(format!("a bug in polars-taiga, please report it: {}", panic_text(p.as_ref())))))
-}
-
-/// The nodes and leaves of a model's trees, and the numbers in their leaves.
-fn nodes_of(model: &Fitted) -> (usize, usize) {
-    match model {
-        Fitted::Boosted(m) => {
-            let leaves: usize = m.trees.iter().map(|t| t.leaves().len()).sum();
-            (m.trees.iter().map(|t| t.splits().count()).sum::<usize>() + leaves, leaves)
-        }
-        Fitted::Forest(m) => {
-            let nodes = m.trees.iter().map(|t| t.nodes.len() + t.counts.len()).sum();
-            (nodes, m.trees.iter().map(|t| t.sums.len()).sum())
-        }
-        Fitted::Linear(m) => (0, m.weights.len()),
-    }
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(value_error(bug(payload.as_ref()))))
 }
 
 /// Checks that there is memory for what Python is told of a model: so many bytes for each node, and for each number in a leaf.
-fn check_memory(model: &Fitted, what: &str, of_node: u64, of_number: u64) -> PyResult<()> {
-    let (nodes, numbers) = nodes_of(model);
-    let bytes = memory::sum(&[of_node * nodes as u64, of_number * numbers as u64]);
+fn check_memory(model: &dyn FittedModel, what: &str, of_node: u64, of_number: u64) -> PyResult<()> {
+    let size = model.size();
+    let bytes = memory::sum(&[of_node * size.nodes as u64, of_number * size.numbers as u64]);
     memory::check(what, bytes, "fit fewer or smaller trees, or read the model's bytes elsewhere").map_err(python_error)
 }
 
@@ -73,13 +55,18 @@ const PIECE: usize = 1 << 13;
 /// # Errors
 /// What a signal's handler raises, `KeyboardInterrupt` for one.
 fn list<'py, T: IntoPyObject<'py>>(py: Python<'py>, values: impl IntoIterator<Item = T>) -> PyResult<Bound<'py, PyList>> {
+    try_list(py, values.into_iter().map(Ok))
+}
+
+/// [`list`] of values that may be errors.
+fn try_list<'py, T: IntoPyObject<'py>>(py: Python<'py>, values: impl IntoIterator<Item = PyResult<T>>) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for (i, value) in values.into_iter().enumerate() {
         if i % PIECE == PIECE - 1 {
             py.detach(|| ());
             py.check_signals()?;
         }
-        list.append(value)?;
+        list.append(value?)?;
     }
     Ok(list)
 }
@@ -119,7 +106,7 @@ pub fn linear_problems(json: &str, held_out: bool) -> PyResult<Problems> {
 type OutOfBag<'py> = (f64, Option<f64>, Bound<'py, PyList>);
 
 /// Feature numbers, or indices of dense columns where there is none; class indices; values; and the names of the dense columns.
-type Coefficients<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, Vec<String>);
+type CoefficientLists<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, Vec<String>);
 
 /// The columns of a table of nodes, whose features and categories are indices into the names of features and of categories: a name
 /// of any length may stand in any number of nodes.
@@ -128,84 +115,47 @@ type Nodes<'py> = (Bound<'py, PyDict>, Vec<String>, Vec<Option<String>>);
 /// A parsed model and its bytes.
 #[pyclass(frozen, name = "Model", module = "polars_taiga._taiga")]
 pub struct PyModel {
-    model: Fitted,
+    model: Box<dyn FittedModel>,
     bytes: Vec<u8>,
+}
+
+/// A cell of a table of nodes as Python's value.
+fn python_cell<'py>(py: Python<'py>, cell: Cell<'_>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match cell {
+        Cell::None => py.None().into_bound(py),
+        Cell::Integer(x) => x.into_pyobject(py)?.into_any(),
+        Cell::Number(x) => x.into_pyobject(py)?.into_any(),
+        Cell::Flag(x) => x.into_pyobject(py)?.to_owned().into_any(),
+        Cell::Numbers(x) => PyList::new(py, x)?.into_any(),
+        Cell::Indices(x) => PyList::new(py, x)?.into_any(),
+    })
 }
 
 impl PyModel {
     /// What the other learners' models do not have.
     fn has_no(&self, what: &str) -> PyErr {
-        let learner = match &self.model {
-            Fitted::Boosted(_) => "a model of boosted trees",
-            Fitted::Forest(_) => "a forest",
-            Fitted::Linear(_) => "a linear model",
-        };
-        value_error(format!("{learner} has no {what}"))
+        value_error(format!("{} has no {what}", self.model.noun()))
     }
 
-    /// One entry a node in every column.
-    fn node_columns<'py>(&self, py: Python<'py>) -> PyResult<Nodes<'py>> {
-        // A row of the table, 15 places in lists, and objects for four floats or more; those of a leaf's classes.
-        check_memory(&self.model, "the table of the model's nodes", 320, 40)?;
-        let out = PyDict::new(py);
-        macro_rules! columns {
-            ($rows:ident; $($name:literal, $row:ident => $value:expr;)*) => {
-                $(out.set_item($name, list(py, $rows.iter().map(|$row| $value))?)?;)*
-            };
-        }
-        match &self.model {
-            Fitted::Boosted(m) => {
-                let rows = detached(py, || Ok(m.node_table()))?;
-                columns! { rows;
-                    "tree", r => r.tree;
-                    "round", r => r.round;
-                    "output", r => r.output;
-                    "node", r => r.node;
-                    "depth", r => r.depth;
-                    "left", r => r.left;
-                    "right", r => r.right;
-                    "feature", r => r.feature;
-                    "border", r => r.border;
-                    "missing_left", r => r.missing_left;
-                    "gain", r => r.gain;
-                    "value", r => r.value;
-                    "leaf", r => r.leaf;
-                    "weight", r => r.weight;
-                    "count", r => r.count;
-                }
-                let names = (0..(m.features.len() + m.derived.len()) as u32).map(|f| m.feature_name(f)).collect();
-                Ok((out, names, vec![]))
-            }
-            Fitted::Forest(m) => {
-                let rows = detached(py, || Ok(m.node_table()))?;
-                // The categories of all features, one feature's behind the other's, and where each one's begin.
-                let (mut categories, mut first) = (vec![], vec![]);
-                for f in &m.features {
-                    first.push(categories.len() as u32);
-                    let known = f.categories.iter().flat_map(|k| (0..k.len() as u32).map(|c| (k.null != Some(c)).then(|| k.name(c))));
-                    categories.extend(known);
-                }
-                let place = |feature: Option<u32>, code: &u32| feature.map(|f| first[f as usize] + code);
-                columns! { rows;
-                    "tree", r => r.tree;
-                    "node", r => r.node;
-                    "depth", r => r.depth;
-                    "left", r => r.left;
-                    "right", r => r.right;
-                    "feature", r => r.feature;
-                    "border", r => r.border;
-                    "right_categories", r => r.categories.as_ref().map(|c| c.iter().map(|c| place(r.feature, c)).collect::<Vec<_>>());
-                    "missing_left", r => r.missing_left;
-                    "gain", r => r.gain;
-                    "value", r => (!r.value.is_empty()).then_some(&r.value);
-                    "leaf", r => r.leaf;
-                    "weight", r => r.weight;
-                    "count", r => r.count;
-                }
-                Ok((out, m.features.iter().map(|f| f.name.clone()).collect(), categories))
-            }
-            Fitted::Linear(_) => Err(self.has_no("trees; see coefficients()")),
-        }
+    /// [`PyModel::has_no`] for what is told of trees: of a linear model coefficients tell it.
+    fn has_no_trees(&self, what: &str) -> PyErr {
+        let instead = if self.model.coefficients().is_some() { "; see coefficients()" } else { "" };
+        self.has_no(&format!("{what}{instead}"))
+    }
+
+    /// Name and type of each column that it reads, those of lists first.
+    fn all_columns(&self) -> impl Iterator<Item = (&str, String)> {
+        let lists = self.model.lists().into_iter().flat_map(|lists| {
+            let features = if lists.holds_text { "list of strings" } else { "list of integers" };
+            let values = lists.values.map(|name| (name, "list of numbers".to_string()));
+            std::iter::once((lists.features, features.to_string())).chain(values)
+        });
+        lists.chain(self.model.columns().into_iter().map(|c| (c.name, c.dtype.to_string())))
+    }
+
+    /// The coefficients of a linear model; of another an error that it has none of `what`.
+    fn linear(&self, what: &str) -> PyResult<Coefficients<'_>> {
+        self.model.coefficients().ok_or_else(|| self.has_no(what))
     }
 }
 
@@ -214,7 +164,7 @@ impl PyModel {
     /// The model of these bytes.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        detached(py, || Ok(PyModel { model: Fitted::from_bytes(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
+        detached(py, || Ok(PyModel { model: read_model(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -232,7 +182,7 @@ impl PyModel {
     /// The whole model as JSON text.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         // The text alone, which is written item by item.
-        check_memory(&self.model, "the model as JSON", 160, 20)?;
+        check_memory(&*self.model, "the model as JSON", 160, 20)?;
         detached(py, || self.model.json_text().map_err(python_error))
     }
 
@@ -244,7 +194,7 @@ impl PyModel {
     /// The columns that a prediction reads, as `predict` passes it on; the names of those that must be there, and of one that may be.
     fn wanted(&self, py: Python<'_>) -> (String, Vec<String>, Option<String>) {
         py.detach(|| {
-            let wanted = Wanted::of_model(&self.model);
+            let wanted = Wanted::of_model(&*self.model);
             let (names, optional) = wanted.names();
             (wanted.to_json(), names, optional)
         })
@@ -252,17 +202,13 @@ impl PyModel {
 
     /// Pairs of a column's name and type.
     fn features(&self) -> PyResult<Vec<(String, String)>> {
-        guarded(|| Ok(self.model.columns()))
+        guarded(|| Ok(self.all_columns().map(|(name, dtype)| (name.into(), dtype)).collect()))
     }
 
     /// The borders of every feature.
     fn borders<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let features = match &self.model {
-            Fitted::Boosted(m) => &m.features,
-            Fitted::Forest(m) => &m.features,
-            Fitted::Linear(_) => return Err(self.has_no("borders")),
-        };
-        list(py, features.iter().map(|f| list(py, &f.borders)).collect::<PyResult<Vec<_>>>()?)
+        let borders = self.model.borders().ok_or_else(|| self.has_no("borders"))?;
+        list(py, borders.into_iter().map(|b| list(py, b)).collect::<PyResult<Vec<_>>>()?)
     }
 
     /// The labels in the order of the classes; `None` for a regression.
@@ -283,19 +229,13 @@ impl PyModel {
 
     /// The names of the columns that were not columns under these names when the model was fitted.
     fn computed_features(&self) -> Vec<String> {
-        let columns = self.model.columns();
-        let computed = self.model.provenance().computed_names(columns.iter().map(|(name, _)| name.as_str()));
+        let computed = self.model.provenance().computed_names(self.all_columns().map(|(name, _)| name));
         computed.into_iter().map(String::from).collect()
     }
 
     /// The name of the loss (never `auto`); of a forest, its criterion's.
     fn loss(&self) -> String {
-        let name = match &self.model {
-            Fitted::Boosted(m) => serde_json::to_value(m.loss),
-            Fitted::Forest(m) => serde_json::to_value(m.criterion),
-            Fitted::Linear(m) => Ok(if m.outputs() == 1 { "logloss" } else { "multiclass" }.into()),
-        };
-        name.ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default()
+        self.model.loss()
     }
 
     fn target(&self) -> &str {
@@ -309,11 +249,7 @@ impl PyModel {
 
     /// Rounds of boosting, trees of a forest, or passes over the rows.
     fn rounds(&self) -> usize {
-        match &self.model {
-            Fitted::Boosted(m) => m.rounds(),
-            Fitted::Forest(m) => m.trees.len(),
-            Fitted::Linear(m) => m.passes as usize,
-        }
+        self.model.rounds()
     }
 
     /// The number of training rows.
@@ -323,54 +259,35 @@ impl PyModel {
 
     /// One number a feature; `kind` is `gain` (of a forest `impurity`), `split`, `cover` or `permutation`.
     fn importance(&self, py: Python<'_>, kind: &str) -> PyResult<Vec<f64>> {
-        match &self.model {
-            Fitted::Boosted(m) => {
-                let kind = match kind {
-                    "gain" => Importance::Gain,
-                    "split" => Importance::Split,
-                    "cover" => Importance::Cover,
-                    other => return Err(value_error(format!("kind={other:?} is not \"gain\", \"split\" or \"cover\""))),
-                };
-                detached(py, || Ok(m.importance(kind)))
-            }
-            Fitted::Forest(m) => {
-                let kind = match kind {
-                    "gain" | "impurity" => ForestImportance::Impurity,
-                    "split" => ForestImportance::Split,
-                    "cover" => ForestImportance::Cover,
-                    "permutation" => ForestImportance::Permutation,
-                    other => {
-                        return Err(value_error(format!(
-                            "kind={other:?} is not \"impurity\" (or \"gain\"), \"split\", \"cover\" or \"permutation\""
-                        )));
-                    }
-                };
-                detached(py, || m.importance(kind).map_err(python_error))
-            }
-            Fitted::Linear(_) => Err(self.has_no("importance; see coefficients()")),
+        match detached(py, || self.model.importance(kind).transpose().map_err(python_error))? {
+            Some(importance) => Ok(importance),
+            None => Err(self.has_no_trees("importance")),
         }
     }
 
     /// One entry a node in every column, with features and categories as indices; the names of features; those of categories, `None`
     /// for null.
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Nodes<'py>> {
-        self.node_columns(py)
+        // A row of the table, 15 places in lists, and objects for four floats or more; those of a leaf's classes.
+        check_memory(&*self.model, "the table of the model's nodes", 320, 40)?;
+        let Some(table) = detached(py, || Ok(self.model.node_table()))? else { return Err(self.has_no_trees("trees")) };
+        let (out, rows) = (PyDict::new(py), &table.rows);
+        for (column, name) in rows.columns().into_iter().enumerate() {
+            let cells = (0..rows.rows()).map(|row| python_cell(py, rows.cell(column, row)));
+            out.set_item(name, try_list(py, cells)?)?;
+        }
+        Ok((out, table.features, table.categories))
     }
 
     /// The metric's name, its values by round, and the best round; `None` without held-out rows.
     fn history(&self) -> Option<(&'static str, Vec<f64>, u32)> {
-        let history = match &self.model {
-            Fitted::Boosted(m) => m.history.as_ref(),
-            Fitted::Forest(_) => None,
-            Fitted::Linear(m) => m.history.as_ref(),
-        };
+        let history = self.model.history();
         history.map(|h| (h.metric.name(), h.values.clone(), h.best))
     }
 
     /// Of a forest the out-of-bag score, log loss, and predictions `[output][row]`, where it has them.
     fn out_of_bag<'py>(&self, py: Python<'py>) -> PyResult<Option<OutOfBag<'py>>> {
-        let Fitted::Forest(m) = &self.model else { return Err(self.has_no("out-of-bag predictions")) };
-        let Some(oob) = &m.oob else { return Ok(None) };
+        let Some(oob) = self.model.out_of_bag().ok_or_else(|| self.has_no("out-of-bag predictions"))? else { return Ok(None) };
         let numbers: usize = oob.predictions.iter().map(Vec::len).sum();
         // An object and its place in a list for each.
         memory::check("the predictions out of bag", 32 * numbers as u64, "use oob=False").map_err(python_error)?;
@@ -380,10 +297,13 @@ impl PyModel {
 
     /// Of a linear model the feature numbers (or indices of dense columns, where `None`), class indices and values of the
     /// coefficients that are not zero; and the names of the dense columns.
-    fn coefficients<'py>(&self, py: Python<'py>) -> PyResult<Coefficients<'py>> {
-        let Fitted::Linear(m) = &self.model else { return Err(self.has_no("coefficients")) };
-        check_memory(&self.model, "the table of the model's coefficients", 0, 60)?;
-        let found = detached(py, || Ok(m.coefficients().collect::<Vec<_>>()))?;
+    fn coefficients<'py>(&self, py: Python<'py>) -> PyResult<CoefficientLists<'py>> {
+        let linear = self.linear("coefficients")?;
+        check_memory(&*self.model, "the table of the model's coefficients", 0, 60)?;
+        let found = {
+            let list = linear.list;
+            detached(py, move || Ok(list()))?
+        };
         let number = |name: &FeatureName<'_>| if let FeatureName::Number(n) = name { Some(*n) } else { None };
         let column = |name: &FeatureName<'_>| if let FeatureName::Column { index, .. } = name { Some(*index) } else { None };
         Ok((
@@ -391,19 +311,18 @@ impl PyModel {
             list(py, found.iter().map(|c| column(&c.feature)))?,
             list(py, found.iter().map(|c| c.class))?,
             list(py, found.iter().map(|c| c.value))?,
-            m.dense.iter().map(|d| d.name.clone()).collect(),
+            linear.columns.iter().map(|name| name.to_string()).collect(),
         ))
     }
 
     /// Of a linear model one number an output.
     fn intercepts(&self) -> PyResult<Vec<f64>> {
-        let Fitted::Linear(m) = &self.model else { return Err(self.has_no("intercept")) };
-        Ok(m.intercepts.clone())
+        Ok(self.linear("intercept")?.intercepts.to_vec())
     }
 
     /// Of a linear model whether it converged, and the objective that it reached.
     fn convergence(&self) -> PyResult<(bool, f64)> {
-        let Fitted::Linear(m) = &self.model else { return Err(self.has_no("convergence")) };
-        Ok((m.converged, m.objective))
+        let linear = self.linear("convergence")?;
+        Ok((linear.converged, linear.objective))
     }
 }

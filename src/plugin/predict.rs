@@ -7,7 +7,6 @@ pub mod wanted;
 use crate::cache::Cache;
 use crate::errors::{self, guarded};
 use crate::export::export;
-use crate::fitted::Fitted;
 use crate::monitor::{self, expression};
 use crate::threads::for_blocks;
 use crate::{columns, schema};
@@ -36,8 +35,8 @@ struct Ready {
 
 impl Ready {
     fn new(bytes: &[u8], device: &str) -> PolarsResult<Self> {
-        let fitted = Fitted::from_literal(bytes).map_err(errors::compute)?;
-        Ok(Ready { wanted: Wanted::of_model(&fitted), model: Applied::new(fitted, device)? })
+        let model = Applied::new(bytes, device)?;
+        Ok(Ready { wanted: Wanted::of_model(model.fitted()), model })
     }
 }
 

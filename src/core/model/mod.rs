@@ -1,10 +1,11 @@
 //! What all fitted models share: features as a model knows them, the curve of a metric, and the parts of their bytes ([`payload`]),
-//! their JSON ([`json`]) and their checks ([`validate`]).
+//! their JSON ([`json`]) and their checks ([`validate`]); and the trait of all of them ([`fitted`]).
 //!
 //! - [`bind`]: columns found by name; [`code_search`]: from values to the codes that a compiled model tests.
 
 pub mod bind;
 pub mod code_search;
+pub mod fitted;
 pub mod json;
 pub mod payload;
 pub mod validate;
@@ -43,4 +44,17 @@ pub struct History {
     pub values: Vec<f64>,
     /// The round (from 0) with the best value; with early stopping, the last one that was kept.
     pub best: u32,
+}
+
+/// Predictions of rows by the trees that they were not drawn for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutOfBag {
+    /// Accuracy for classes, R² for numbers (scikit-learn's `oob_score_`), over the rows that some
+    /// tree was not drawn from.
+    pub score: f64,
+    /// The log loss, for classes. Probabilities of 0 count as 2^-52.
+    pub log_loss: Option<f64>,
+    /// `[output][row]`: the shares of the classes (or the mean), over the trees that the row was not
+    /// drawn for; NaN where there is none, and for rows of weight 0.
+    pub predictions: Vec<Vec<f64>>,
 }

@@ -1,10 +1,16 @@
 //! Gradient-boosted trees on the device that the parameters name.
 
+use super::applied::{AppliedModel, ModelRows};
+use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
+use crate::device::predict::PlacedPredictor;
 use crate::device::{Chosen, Device, open};
+use std::sync::Arc;
 use taiga_core::dataset::Monitor;
+use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
+use taiga_core::model::fitted::FittedModel;
 
 pub use taiga_core::learners::boosting::*;
 
@@ -45,4 +51,52 @@ pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams
     fit_or_on_cpu(&params.device, monitor, |device, monitor| {
         core::fit(input, params, &Chosen::new(device, &|chosen| monitor.device(chosen)), monitor)
     })
+}
+
+/// Models of boosted trees.
+pub const FAMILY: Family = Family {
+    envelope: &core::model::envelope::ENVELOPE,
+    read: |bytes| Ok(Box::new(core::model::Model::from_bytes(bytes)?)),
+    apply: |bytes, device| {
+        let predictor = core::model::apply::Predictor::new(core::model::Model::from_bytes(bytes)?);
+        Ok(Box::new(PlacedPredictor::new(device, Arc::new(predictor))?))
+    },
+};
+
+impl AppliedModel for PlacedPredictor {
+    fn model(&self) -> &dyn FittedModel {
+        self.predictor().model()
+    }
+
+    fn is_remote(&self) -> bool {
+        PlacedPredictor::is_remote(self)
+    }
+
+    fn lookup(&self, column: usize) -> Option<&Lookup> {
+        self.predictor().lookup(column)
+    }
+
+    fn predict(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+        let mut values = AppliedModel::raw(self, rows)?;
+        self.predictor().link(&mut values);
+        Ok(values)
+    }
+
+    fn class(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
+        Ok(self.predictor().class(&AppliedModel::raw(self, rows)?))
+    }
+
+    fn raw(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+        PlacedPredictor::raw(self, &self.predictor().bind(rows.columns)?)
+    }
+
+    fn leaves(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
+        PlacedPredictor::leaves(self, &self.predictor().bind(rows.columns)?)
+    }
+
+    fn staged(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+        let mut stages = PlacedPredictor::staged(self, &self.predictor().bind(rows.columns)?)?;
+        self.predictor().link(&mut stages);
+        Ok(stages)
+    }
 }

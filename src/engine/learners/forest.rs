@@ -1,9 +1,14 @@
 //! Random forests on the device that the parameters name.
 
+use super::applied::{AppliedModel, ModelRows, has_no};
+use super::registry::Family;
+use crate::device::predict::PlacedForest;
 use crate::device::{Chosen, Device, open};
-
+use std::sync::Arc;
+use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::forest as core;
+use taiga_core::model::fitted::FittedModel;
 
 pub use taiga_core::learners::forest::*;
 
@@ -42,4 +47,54 @@ pub fn fit(input: &core::Input<'_>, params: &core::ForestParams, monitor: &dyn M
     }
     let chosen = |chosen: &str| monitor.device(chosen);
     core::fit(input, params, &Chosen::new(&params.device, &chosen), monitor)
+}
+
+/// Random forests.
+pub const FAMILY: Family = Family {
+    envelope: &core::envelope::ENVELOPE,
+    read: |bytes| Ok(Box::new(core::Forest::from_bytes(bytes)?)),
+    apply: |bytes, device| {
+        let predictor = core::Predictor::new(core::Forest::from_bytes(bytes)?);
+        Ok(Box::new(PlacedForest::new(device, Arc::new(predictor))?))
+    },
+};
+
+/// The shares of the classes, or the mean.
+fn shares(forest: &PlacedForest, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+    PlacedForest::predict(forest, &forest.predictor().bind(rows.columns)?)
+}
+
+impl AppliedModel for PlacedForest {
+    fn model(&self) -> &dyn FittedModel {
+        self.predictor().forest()
+    }
+
+    fn is_remote(&self) -> bool {
+        PlacedForest::is_remote(self)
+    }
+
+    fn numbers_a_row(&self) -> usize {
+        self.predictor().forest().outputs()
+    }
+
+    fn lookup(&self, column: usize) -> Option<&Lookup> {
+        self.predictor().lookup(column)
+    }
+
+    fn predict(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+        let mut shares = shares(self, rows)?;
+        Ok(if shares.len() == 2 { shares.split_off(1) } else { shares })
+    }
+
+    fn class(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
+        Ok(self.predictor().class(&shares(self, rows)?))
+    }
+
+    fn raw(&self, _: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+        Err(has_no(self.model(), "a forest", "raw scores; its output=\"auto\" is a mean over trees"))
+    }
+
+    fn leaves(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
+        PlacedForest::leaves(self, &self.predictor().bind(rows.columns)?)
+    }
 }

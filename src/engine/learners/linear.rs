@@ -1,10 +1,13 @@
 //! Sparse logistic regression on the device that the parameters name.
 
+use super::applied::{AppliedModel, ModelRows, has_no};
+use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::{Chosen, Device, open};
 use taiga_core::dataset::Monitor;
-use taiga_core::error::Result;
+use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear as core;
+use taiga_core::model::fitted::FittedModel;
 
 pub use taiga_core::learners::linear::*;
 
@@ -58,4 +61,41 @@ pub fn fit(input: &core::Input<'_>, params: &core::LinearParams, monitor: &dyn M
     fit_or_on_cpu(&params.device, monitor, |device, monitor| {
         core::fit(input, params, &Chosen::new(device, &|chosen| monitor.device(chosen)), monitor)
     })
+}
+
+/// Models of sparse logistic regression, which the CPU alone applies: an explicit choice never falls back.
+pub const FAMILY: Family = Family {
+    envelope: &core::model::envelope::ENVELOPE,
+    read: |bytes| Ok(Box::new(core::LinearModel::from_bytes(bytes)?)),
+    apply: |bytes, device| {
+        let model = core::LinearModel::from_bytes(bytes)?;
+        match open(device)? {
+            Device::Auto | Device::Cpu => Ok(Box::new(core::Predictor::new(model))),
+            Device::Cuda(_) => Err(Error::parameter("device", format!("{device:?}: linear models are applied on the CPU only"))),
+        }
+    },
+};
+
+impl AppliedModel for core::Predictor {
+    fn model(&self) -> &dyn FittedModel {
+        core::Predictor::model(self)
+    }
+
+    fn predict(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+        let mut values = AppliedModel::raw(self, rows)?;
+        self.link(&mut values);
+        Ok(values)
+    }
+
+    fn class(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
+        Ok(core::Predictor::class(self, &AppliedModel::raw(self, rows)?))
+    }
+
+    fn raw(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+        core::Predictor::raw(self, rows.sparse, &self.bind(rows.columns)?)
+    }
+
+    fn leaves(&self, _: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
+        Err(has_no(AppliedModel::model(self), "linear", "leaves"))
+    }
 }

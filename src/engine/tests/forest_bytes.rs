@@ -11,7 +11,7 @@ use taiga_engine::Result;
 use taiga_engine::column::Column;
 use taiga_engine::column::categories::{Categories, CategoryColumn, Labels as Labeled};
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::forest::envelope::is_forest;
+use taiga_engine::learners::forest::envelope::ENVELOPE;
 use taiga_engine::learners::forest::explain::Importance;
 use taiga_engine::learners::forest::{Forest, Input, Predictor, Quiet, Target, fit};
 use taiga_engine::tree::model::Child;
@@ -79,12 +79,12 @@ fn forests() -> Vec<Forest> {
 fn bytes_come_back_as_the_forest() {
     for forest in forests() {
         let bytes = forest.to_bytes();
-        assert!(is_forest(&bytes));
+        assert!(ENVELOPE.claims(&bytes));
         assert!(Forest::from_bytes(&bytes).unwrap().to_bytes() == bytes);
         exercise(&forest);
         assert!(Model::from_bytes(&bytes).unwrap_err().to_string().contains("not a model of boosted trees"));
     }
-    assert!(!is_forest(b"TAIGA\0GB") && !is_forest(b"") && !is_forest(b"TAIGA"));
+    assert!(!ENVELOPE.claims(b"TAIGA\0GB") && !ENVELOPE.claims(b"") && !ENVELOPE.claims(b"TAIGA"));
 }
 
 /// Proves that no cut and no changed byte, its checksum mended or not, does harm.

@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::categories::{check_kind, check_type, lookup_codes};
 use crate::errors::{self, guarded};
 use crate::export::export;
-use crate::fitted::unlabelled;
+use crate::literal::unlabelled;
 use crate::monitor::{self, LONG, expression};
 use crate::predict::{check_models, distinct_models, models_of, wanted};
 use crate::schema::is_known;

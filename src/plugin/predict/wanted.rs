@@ -3,7 +3,6 @@
 
 use crate::categories::{is_category, is_of_kind};
 use crate::columns::number_type;
-use crate::fitted::Fitted;
 use crate::schema::is_known;
 use crate::{errors, lists};
 use polars::prelude::*;
@@ -12,11 +11,7 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use taiga_engine::column::FeatureType;
 use taiga_engine::error::nearest;
-use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::forest::Forest;
-use taiga_engine::learners::linear::LinearModel;
-use taiga_engine::learners::linear::model::{Numbering, SparseFeatures};
-use taiga_engine::model::Feature;
+use taiga_engine::model::fitted::{FittedModel, ModelColumn, ModelLists};
 
 /// What a column must be.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -28,9 +23,9 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(feature: &Feature) -> Kind {
-        match &feature.dtype {
-            FeatureType::Categorical => Kind::Categories(feature.categories.as_ref().map(|c| c.kind().to_string())),
+    fn of(column: &ModelColumn<'_>) -> Kind {
+        match column.dtype {
+            FeatureType::Categorical => Kind::Categories(column.categories.map(|c| c.kind().to_string())),
             dtype => Kind::Number(dtype.clone()),
         }
     }
@@ -63,9 +58,8 @@ struct SparseRows {
 }
 
 impl SparseRows {
-    fn of(sparse: &SparseFeatures) -> Self {
-        let text = matches!(sparse.numbering, Numbering::Hashed { .. });
-        SparseRows { column: sparse.column.clone(), values: sparse.values.clone(), text }
+    fn of(lists: ModelLists<'_>) -> Self {
+        SparseRows { column: lists.features.into(), values: lists.values.map(String::from), text: lists.holds_text }
     }
 
     /// Checks the columns' types; whether values are missing is told by `false`.
@@ -110,7 +104,7 @@ fn listed(faults: &[String], separator: &str) -> String {
 }
 
 impl Wanted {
-    fn new(columns: impl Iterator<Item = (Kind, String)>, sparse: Option<&SparseFeatures>) -> Self {
+    fn new(columns: impl Iterator<Item = (Kind, String)>, lists: Option<ModelLists<'_>>) -> Self {
         let mut by_kind: Vec<(Kind, Vec<String>)> = vec![];
         for (kind, name) in columns {
             match by_kind.iter_mut().find(|(k, _)| *k == kind) {
@@ -118,19 +112,12 @@ impl Wanted {
                 None => by_kind.push((kind, vec![name])),
             }
         }
-        Wanted { columns: by_kind, sparse: sparse.map(SparseRows::of) }
+        Wanted { columns: by_kind, sparse: lists.map(SparseRows::of) }
     }
 
     /// What a model reads.
-    pub fn of_model(fitted: &Fitted) -> Self {
-        let features = |features: &[Feature]| Wanted::new(features.iter().map(|f| (Kind::of(f), f.name.clone())), None);
-        match fitted {
-            Fitted::Boosted(Model { features: own, .. }) => features(own),
-            Fitted::Forest(Forest { features: own, .. }) => features(own),
-            Fitted::Linear(LinearModel { dense, sparse, .. }) => {
-                Wanted::new(dense.iter().map(|d| (Kind::Number(d.dtype.clone()), d.name.clone())), sparse.as_ref())
-            }
-        }
+    pub fn of_model(model: &dyn FittedModel) -> Self {
+        Wanted::new(model.columns().iter().map(|c| (Kind::of(c), c.name.into())), model.lists())
     }
 
     /// What an encoder reads: pairs of a column's name and the kind of its categories.

@@ -22,12 +22,9 @@ use std::borrow::Cow;
 /// The newest format version that this build writes and reads.
 pub const FORMAT_VERSION: u32 = 3;
 
-const ENVELOPE: Envelope = Envelope { kind: b"RF", version: FORMAT_VERSION, provenance: 2, noun: "model", description: "a random forest" };
-
-/// Whether these bytes say that they are a forest, whole or not.
-pub fn is_forest(bytes: &[u8]) -> bool {
-    ENVELOPE.claims(bytes)
-}
+/// The envelope of forests.
+pub const ENVELOPE: Envelope =
+    Envelope { kind: b"RF", version: FORMAT_VERSION, provenance: 2, noun: "model", description: "a random forest" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -102,7 +99,7 @@ impl Forest {
         }
         .map_err(Error::Model)?;
         let forest = Forest {
-            params: params_of(&p.params, &ForestParams::LOCAL, ForestParams::from_json)?,
+            params: params_of(&p.params, ForestParams::LOCAL, ForestParams::from_json)?,
             criterion: named::<Criterion>("criterion", &p.criterion)?,
             target: p.target.into_owned(),
             features: p.features.into_owned(),

@@ -19,6 +19,7 @@ pub mod codes;
 pub mod envelope;
 pub mod explain;
 pub mod fit;
+mod fitted;
 pub mod growing;
 pub mod impurity;
 pub mod model;

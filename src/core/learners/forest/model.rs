@@ -3,6 +3,7 @@
 use super::params::{Criterion, ForestParams};
 use crate::dataset::labels::Labels;
 use crate::model::Feature;
+pub use crate::model::OutOfBag;
 use crate::provenance::Provenance;
 use crate::quantize::CodeSet;
 use crate::tree::model::{Child, Node};
@@ -55,19 +56,6 @@ impl Tree {
     pub fn weight(&self, leaf: usize, outputs: usize) -> u64 {
         self.sums[leaf * outputs..][..outputs].iter().sum()
     }
-}
-
-/// Predictions of rows by the trees that they were not drawn for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OutOfBag {
-    /// Accuracy for classes, R² for numbers (scikit-learn's `oob_score_`), over the rows that some
-    /// tree was not drawn from.
-    pub score: f64,
-    /// The log loss, for classes. Probabilities of 0 count as 2^-52.
-    pub log_loss: Option<f64>,
-    /// `[output][row]`: the shares of the classes (or the mean), over the trees that the row was not
-    /// drawn for; NaN where there is none, and for rows of weight 0.
-    pub predictions: Vec<Vec<f64>>,
 }
 
 /// A fitted random forest.

@@ -1,9 +1,10 @@
 //! A fitted sparse logistic regression: what it holds, its bytes, and it as JSON.
 
-mod envelope;
+pub mod envelope;
+mod fitted;
 mod json;
 
-pub use envelope::is_linear;
+pub use crate::model::fitted::{Coefficient, FeatureName};
 
 use super::params::LinearParams;
 use crate::column::FeatureType;
@@ -60,24 +61,6 @@ pub struct DenseFeature {
     pub name: String,
     /// The type that a column must have to serve.
     pub dtype: FeatureType,
-}
-
-/// Whose coefficient it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FeatureName<'a> {
-    /// A feature of the sparse rows.
-    Number(u64),
-    /// A dense column, by its place among the model's.
-    Column { index: u32, name: &'a str },
-}
-
-/// One coefficient; see [`LinearModel::coefficients`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Coefficient<'a> {
-    pub feature: FeatureName<'a>,
-    /// The index of the class whose score it counts for.
-    pub class: u32,
-    pub value: f64,
 }
 
 /// A fitted sparse logistic regression.

@@ -33,7 +33,8 @@ use std::borrow::Cow;
 /// The newest format version that this build writes and reads.
 pub const FORMAT_VERSION: u32 = 4;
 
-const ENVELOPE: Envelope =
+/// The envelope of models of boosted trees.
+pub const ENVELOPE: Envelope =
     Envelope { kind: b"GB", version: FORMAT_VERSION, provenance: 3, noun: "model", description: "a model of boosted trees" };
 
 /// What the payload holds, in this order.
@@ -154,7 +155,7 @@ impl Model {
         }
         .map_err(invalid)?;
         let model = Model {
-            params: params_of(&p.params, &BoostingParams::LOCAL, BoostingParams::from_json)?,
+            params: params_of(&p.params, BoostingParams::LOCAL, BoostingParams::from_json)?,
             loss: named::<LossKind>("loss", &p.loss)?,
             target: p.target.into_owned(),
             features: p.features.into_owned(),

@@ -6,6 +6,7 @@ pub mod apply;
 pub mod entries;
 pub mod envelope;
 pub mod explain;
+mod fitted;
 pub mod json;
 pub mod plan;
 pub mod validate;

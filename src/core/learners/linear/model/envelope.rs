@@ -19,13 +19,9 @@ use std::borrow::Cow;
 /// The newest format version that this build writes and reads.
 pub(super) const FORMAT_VERSION: u32 = 2;
 
-const ENVELOPE: Envelope =
+/// The envelope of linear models.
+pub const ENVELOPE: Envelope =
     Envelope { kind: b"LR", version: FORMAT_VERSION, provenance: 2, noun: "model", description: "a model of sparse logistic regression" };
-
-/// Whether these bytes say that they are a linear model, whole or not.
-pub fn is_linear(bytes: &[u8]) -> bool {
-    ENVELOPE.claims(bytes)
-}
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -99,7 +95,7 @@ impl LinearModel {
             numbers[i] = numbers[i].checked_add(numbers[i - 1]).ok_or_else(|| invalid("a feature number is too large"))?;
         }
         let model = LinearModel {
-            params: params_of(&p.params, &LinearParams::LOCAL, LinearParams::from_json)?,
+            params: params_of(&p.params, LinearParams::LOCAL, LinearParams::from_json)?,
             target: p.target.into_owned(),
             labels: p.labels.into_owned(),
             sparse: p.sparse.into_owned(),

@@ -1,0 +1,264 @@
+//! What every fitted model tells of itself, whichever learner made it ([`FittedModel`]), and what only some can tell: borders,
+//! importance, a table of nodes, a metric's curve, out-of-bag predictions, coefficients.
+//!
+//! A learner implements the trait beside its model; whoever holds a model of an unknown learner asks through it and matches over
+//! no learners.
+
+use super::{Feature, History, OutOfBag};
+use crate::column::FeatureType;
+use crate::column::categories::Categories;
+use crate::dataset::Labels;
+use crate::error::{Error, Result};
+use crate::provenance::Provenance;
+
+/// A dense column that a model reads.
+pub struct ModelColumn<'a> {
+    pub name: &'a str,
+    /// The type that a column must have to serve.
+    pub dtype: &'a FeatureType,
+    /// The categories of a categorical column that the model asks about.
+    pub categories: Option<&'a Categories>,
+}
+
+impl<'a> From<&'a Feature> for ModelColumn<'a> {
+    fn from(feature: &'a Feature) -> Self {
+        ModelColumn { name: &feature.name, dtype: &feature.dtype, categories: feature.categories.as_ref() }
+    }
+}
+
+/// The columns of lists that a model of sparse rows reads.
+pub struct ModelLists<'a> {
+    /// The name of the column of features.
+    pub features: &'a str,
+    /// The name of the column of values, where there was one.
+    pub values: Option<&'a str>,
+    /// Whether features are strings, not integers.
+    pub holds_text: bool,
+}
+
+/// Whose coefficient it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeatureName<'a> {
+    /// A feature of the sparse rows.
+    Number(u64),
+    /// A dense column, by its place among the model's.
+    Column { index: u32, name: &'a str },
+}
+
+/// One coefficient of a linear model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Coefficient<'a> {
+    pub feature: FeatureName<'a>,
+    /// The index of the class whose score it counts for.
+    pub class: u32,
+    pub value: f64,
+}
+
+/// What a linear model consists of.
+pub struct Coefficients<'a> {
+    /// Lists the coefficients that are not zero.
+    pub list: Box<dyn Fn() -> Vec<Coefficient<'a>> + Send + 'a>,
+    /// The names of the dense columns.
+    pub columns: Vec<&'a str>,
+    /// One for each output.
+    pub intercepts: &'a [f64],
+    /// Whether the optimizer reached its tolerance.
+    pub converged: bool,
+    /// The objective that it reached.
+    pub objective: f64,
+}
+
+/// A value in a table of nodes.
+pub enum Cell<'a> {
+    /// The node has no such value.
+    None,
+    Integer(u64),
+    Number(f64),
+    Flag(bool),
+    Numbers(&'a [f64]),
+    Indices(&'a [u32]),
+}
+
+impl From<u32> for Cell<'_> {
+    fn from(x: u32) -> Self {
+        Cell::Integer(x as u64)
+    }
+}
+
+impl From<u64> for Cell<'_> {
+    fn from(x: u64) -> Self {
+        Cell::Integer(x)
+    }
+}
+
+impl From<f64> for Cell<'_> {
+    fn from(x: f64) -> Self {
+        Cell::Number(x)
+    }
+}
+
+impl From<bool> for Cell<'_> {
+    fn from(x: bool) -> Self {
+        Cell::Flag(x)
+    }
+}
+
+impl<'a> From<&'a [f64]> for Cell<'a> {
+    fn from(x: &'a [f64]) -> Self {
+        Cell::Numbers(x)
+    }
+}
+
+impl<'a> From<&'a [u32]> for Cell<'a> {
+    fn from(x: &'a [u32]) -> Self {
+        Cell::Indices(x)
+    }
+}
+
+impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
+    fn from(x: Option<T>) -> Self {
+        x.map_or(Cell::None, Into::into)
+    }
+}
+
+/// The columns of a table whose rows are `R`: their names, and how each reads its cell of a row.
+pub type NodeColumns<R> = [(&'static str, for<'r> fn(&'r R) -> Cell<'r>)];
+
+/// Every node and leaf of every tree of a model, one a row, whatever a row holds.
+pub trait NodeRows: Send + Sync {
+    /// The number of rows.
+    fn rows(&self) -> usize;
+    /// The names of the columns.
+    fn columns(&self) -> Vec<&'static str>;
+    /// The cell of a row in the column of that index.
+    fn cell(&self, column: usize, row: usize) -> Cell<'_>;
+}
+
+impl<R: Send + Sync> NodeRows for (Vec<R>, &'static NodeColumns<R>) {
+    fn rows(&self) -> usize {
+        self.0.len()
+    }
+
+    fn columns(&self) -> Vec<&'static str> {
+        self.1.iter().map(|(name, _)| *name).collect()
+    }
+
+    fn cell(&self, column: usize, row: usize) -> Cell<'_> {
+        (self.1[column].1)(&self.0[row])
+    }
+}
+
+/// A table of nodes whose features and categories are indices into names, because a name of any length may stand in any number of
+/// nodes.
+pub struct NodeTable {
+    pub rows: Box<dyn NodeRows>,
+    /// The names of the features.
+    pub features: Vec<String>,
+    /// Those of the categories of all features, one feature's behind the other's; none for null.
+    pub categories: Vec<Option<String>>,
+}
+
+/// How large a model is, for what must be known before it is written out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelSize {
+    /// Nodes and leaves of all trees.
+    pub nodes: usize,
+    /// The numbers in all leaves, or the coefficients.
+    pub numbers: usize,
+}
+
+/// A fitted model of any learner.
+pub trait FittedModel: Send + Sync {
+    /// Returns the learner's name: `gbdt`.
+    fn learner(&self) -> &'static str;
+
+    /// Returns what the model is, in words: `a forest`.
+    fn noun(&self) -> &'static str;
+
+    /// Returns the parameters that it was fitted with as a JSON object.
+    fn params(&self) -> serde_json::Value;
+
+    /// Returns the name of the loss, or of what stands for it; never `auto`.
+    fn loss(&self) -> String;
+
+    /// Returns the target's name.
+    fn target(&self) -> &str;
+
+    /// Returns a classifier's labels, in the order of the classes.
+    fn labels(&self) -> Option<&Labels>;
+
+    /// Returns where its classes and columns come from.
+    fn provenance(&self) -> &Provenance;
+
+    /// Returns the dense columns that it reads, in the order of fitting.
+    fn columns(&self) -> Vec<ModelColumn<'_>>;
+
+    /// Returns the columns of lists that it reads.
+    fn lists(&self) -> Option<ModelLists<'_>> {
+        None
+    }
+
+    /// Returns the number of values that it predicts for a row; one for two classes.
+    fn outputs(&self) -> usize;
+
+    /// Returns the number of training rows.
+    fn rows(&self) -> u64;
+
+    /// Returns the number of rounds of boosting, trees of a forest, or passes over the rows.
+    fn rounds(&self) -> usize;
+
+    /// Returns the number of trees, each of which has a leaf for every row.
+    fn trees(&self) -> usize {
+        0
+    }
+
+    /// Returns how large it is.
+    fn size(&self) -> ModelSize;
+
+    /// Returns its bytes; equal models have equal bytes.
+    fn to_bytes(&self) -> Vec<u8>;
+
+    /// Returns the whole model as JSON text.
+    ///
+    /// # Errors
+    /// Where the text would be many times the model's size.
+    fn json_text(&self) -> Result<String>;
+
+    /// Returns the borders of every column.
+    fn borders(&self) -> Option<Vec<&[f64]>> {
+        None
+    }
+
+    /// Computes one number a column, of the importance that the user names; none where the learner has no importance.
+    ///
+    /// # Errors
+    /// For a kind that there is not.
+    fn importance(&self, _kind: &str) -> Option<Result<Vec<f64>>> {
+        None
+    }
+
+    /// Makes the table of its nodes; none where it has no trees.
+    fn node_table(&self) -> Option<NodeTable> {
+        None
+    }
+
+    /// Returns the curve of the metric, where rows were held out.
+    fn history(&self) -> Option<&History> {
+        None
+    }
+
+    /// Returns the out-of-bag predictions where they were asked for; none where the learner has none.
+    fn out_of_bag(&self) -> Option<Option<&OutOfBag>> {
+        None
+    }
+
+    /// Returns its coefficients; none where it is not linear.
+    fn coefficients(&self) -> Option<Coefficients<'_>> {
+        None
+    }
+}
+
+/// The error for a kind of importance that there is not; `known`: those that there are.
+pub fn unknown_importance(kind: &str, known: &str) -> Error {
+    Error::Data(format!("kind={kind:?} is not {known}"))
+}
