@@ -3,8 +3,8 @@
 python .ci/layers.py         fails on an import that points up, naming the file and the line
 python .ci/layers.py graph   prints which module imports which
 
-A crate is kept from the ones above it by Cargo. Inside a crate, modules are listed here from the lowest to the highest; one may
-import itself and those before it. Modules that stand in one list of a list do not know each other.
+A crate is kept from the ones above it by Cargo. Inside a crate, modules are listed here from the lowest to the
+highest; one may import itself and those before it. Modules that stand in one list of a list do not know each other.
 """
 
 from __future__ import annotations
