@@ -19,6 +19,7 @@ use taiga_engine::column::{Chunk, Values};
 use taiga_engine::cuda::linear::lists::limit_resident_rows;
 use taiga_engine::cuda::linear::probe::pass_times;
 use taiga_engine::dataset::{Monitor, Quiet, Target};
+use taiga_engine::device::with_device;
 use taiga_engine::learners::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
 
 /// A limit of what stays on the device, until it is dropped.
@@ -253,7 +254,8 @@ fn who_chooses() {
         let told = noted.0.into_inner().unwrap();
         assert!(told.len() == 1 && told[0].starts_with("cpu: "), "{told:?}");
     }
-    assert_error(LinearParams::from_json(&json!({ "device": "cuda:99" })), &["`device`", "cuda:99"]);
+    let absent = json!({ "device": "cuda:99" });
+    assert_error(with_device(&absent, LinearParams::from_json(&absent)), &["`device`", "cuda:99"]);
 }
 
 /// Notes the devices that it is told of.
