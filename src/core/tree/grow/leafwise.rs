@@ -10,23 +10,57 @@ use crate::error::Result;
 use crate::tree::split::Sums;
 use crate::tree::steps::{Candidate, Division, GrowSteps};
 
-/// A node, and its best split with the sums of its left child.
-type Searched = (Open, Option<(Candidate, Sums)>);
-
-/// A leaf with its best split.
-struct Waiting {
+/// A leaf, or what may become one.
+struct Leaf {
     node: Open,
-    split: Candidate,
-    left: Sums,
+    /// Its best split, with the sums of its left child.
+    found: Option<(Candidate, Sums)>,
+    /// What it was divided into before its turn.
+    children: Option<Box<Children>>,
+}
+
+/// A leaf of the tree whose turn may come.
+struct Waiting {
+    leaf: Leaf,
+    gain: f64,
     /// Leaves in the order in which they came to be.
     number: u32,
-    children: Option<Children>,
 }
 
 /// What a division has come to.
 struct Children {
     division: Division,
-    nodes: [Searched; 2],
+    nodes: [Leaf; 2],
+}
+
+impl Leaf {
+    /// The leaves at the end of what was divided before its turn, which may be divided in their turn.
+    fn ends<'l>(&'l mut self, deeper: bool, out: &mut Vec<&'l mut Leaf>) {
+        if self.children.is_none() {
+            if self.found.is_some() {
+                out.push(self);
+            }
+        } else if deeper && let Some(children) = &mut self.children {
+            children.nodes.iter_mut().for_each(|leaf| leaf.ends(deeper, out));
+        }
+    }
+
+    /// A node without a split.
+    fn unsearched(node: Open) -> Leaf {
+        Leaf { node, found: None, children: None }
+    }
+
+    fn gain(&self) -> f64 {
+        self.found.map_or(f64::NEG_INFINITY, |(split, _)| split.gain)
+    }
+
+    /// The divisions of it and of what it was divided into, the last ones first.
+    fn divisions(&self, out: &mut Vec<Division>) {
+        if let Some(children) = &self.children {
+            children.nodes.iter().for_each(|leaf| leaf.divisions(out));
+            out.push(children.division);
+        }
+    }
 }
 
 impl<S: GrowSteps + ?Sized> Growth<'_, S> {
@@ -40,19 +74,18 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         let least_likely = if speculation.share > 0.0 { speculation.share * *self.least_gain } else { f64::NEG_INFINITY };
         let mut closed = vec![];
         let mut waiting: Vec<Waiting> = vec![];
-        let mut fresh = vec![(root, None)];
+        let mut fresh = vec![Leaf::unsearched(root)];
         // A tree of one leaf has nothing to search.
         if self.params.leaves > 1 {
-            let (root, _) = fresh.remove(0);
-            fresh = self.searched(vec![root])?;
+            fresh = self.searched(fresh.into_iter().map(|leaf| leaf.node).collect())?;
         }
         let (mut leaves, mut number, mut least) = (1, 0, f64::INFINITY);
         loop {
             self.check()?;
-            for (node, found) in fresh.drain(..) {
-                match found {
-                    Some((split, left)) => waiting.push(Waiting { node, split, left, number, children: None }),
-                    None => closed.push(node),
+            for leaf in fresh.drain(..) {
+                match leaf.found {
+                    Some((split, _)) => waiting.push(Waiting { leaf, gain: split.gain, number }),
+                    None => closed.push(leaf.node),
                 }
                 number += 1;
             }
@@ -61,62 +94,64 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             }
             let best = (0..waiting.len()).reduce(|a, b| if first(&waiting[b], &waiting[a]) { b } else { a });
             let Some(best) = best else { break };
-            if waiting[best].children.is_none() {
+            if waiting[best].leaf.children.is_none() {
                 let more = others.min((self.params.leaves - leaves - 1) as usize);
                 self.divide_together(&mut waiting, best, (more, least_likely), leaves)?;
             }
-            let Waiting { node, split: candidate, children, .. } = waiting.swap_remove(best);
-            let Some(Children { nodes: [left, right], .. }) = children else { break };
+            let Leaf { node, found: Some((candidate, _)), children: Some(children) } = waiting.swap_remove(best).leaf else { break };
             leaves += 1;
             least = least.min(candidate.gain);
-            shape.divide(node.id, self.gains.split(&candidate), left.0.id, right.0.id);
+            let [left, right] = children.nodes;
+            shape.divide(node.id, self.gains.split(&candidate), left.node.id, right.node.id);
             fresh.extend([left, right]);
         }
         *self.least_gain = if leaves < self.params.leaves { 0.0 } else { least };
-        let undone: Vec<Division> = waiting.iter().filter_map(|w| w.children.as_ref().map(|c| c.division)).collect();
+        let mut undone = vec![];
+        waiting.iter().for_each(|w| w.leaf.divisions(&mut undone));
         if !undone.is_empty() {
             self.steps.take_back(&undone)?;
         }
-        closed.extend(waiting.into_iter().map(|w| w.node));
+        closed.extend(waiting.into_iter().map(|w| w.leaf.node));
         Ok(shape.finish(closed))
     }
 
-    /// Divides the best leaf, and with it up to `more` others of at least the gain `least`, whose turn is likely to come. `leaves`: how many there are.
+    /// Divides the best leaf, and with it up to `more` others of at least the gain `least`, whose turn is likely to come; where any gain
+    /// will do, also of those that others were divided into before their turn. `leaves`: how many there are.
     fn divide_together(&mut self, waiting: &mut [Waiting], best: usize, (more, least): (usize, f64), leaves: u32) -> Result<()> {
-        let mut chosen = vec![best];
-        if more > 0 {
-            let likely = |i: &usize| *i != best && waiting[*i].children.is_none() && waiting[*i].split.gain >= least;
-            let mut others: Vec<usize> = (0..waiting.len()).filter(likely).collect();
-            others.sort_unstable_by(|a, b| waiting[*b].split.gain.total_cmp(&waiting[*a].split.gain));
-            chosen.extend(others.into_iter().take(more));
+        let (mut chosen, mut others) = (vec![], vec![]);
+        for (i, w) in waiting.iter_mut().enumerate() {
+            if i == best { chosen.push(&mut w.leaf) } else { w.leaf.ends(least == f64::NEG_INFINITY, &mut others) }
         }
+        others.retain(|leaf| leaf.gain() >= least);
+        others.sort_by(|a, b| b.gain().total_cmp(&a.gain()));
+        chosen.extend(others.into_iter().take(more));
         let last = leaves + 1 >= self.params.leaves;
         let mut divisions = Vec::with_capacity(chosen.len());
         let mut nodes = Vec::with_capacity(2 * chosen.len());
-        for i in &chosen {
-            let Waiting { node, split, left, .. } = &waiting[*i];
-            let (l, r) = self.children(node, split, Some(*left));
+        for leaf in &chosen {
+            let Some((split, left)) = &leaf.found else { continue };
+            let (l, r) = self.children(&leaf.node, split, Some(*left));
             let searched = !last && l.depth < self.params.depth && (self.rules.is_searched(l.sums) || self.rules.is_searched(r.sums));
-            divisions.push(self.division(node, &l, &r, *split, searched));
+            divisions.push(self.division(&leaf.node, &l, &r, *split, searched));
             nodes.extend([l, r]);
         }
         self.steps.partition(&divisions)?;
-        let nodes: Vec<_> = if last { nodes.into_iter().map(|n| (n, None)).collect() } else { self.searched(nodes)? };
+        let nodes: Vec<Leaf> = if last { nodes.into_iter().map(Leaf::unsearched).collect() } else { self.searched(nodes)? };
         let mut nodes = nodes.into_iter();
-        for (i, division) in chosen.into_iter().zip(divisions) {
+        for (leaf, division) in chosen.into_iter().zip(divisions) {
             let (Some(left), Some(right)) = (nodes.next(), nodes.next()) else { break };
-            waiting[i].children = Some(Children { division, nodes: [left, right] });
+            leaf.children = Some(Box::new(Children { division, nodes: [left, right] }));
         }
         Ok(())
     }
 
     /// The nodes with their best splits, of those that may have one.
-    fn searched(&mut self, nodes: Vec<Open>) -> Result<Vec<Searched>> {
+    fn searched(&mut self, nodes: Vec<Open>) -> Result<Vec<Leaf>> {
         let may = |n: &Open| n.depth < self.params.depth && self.rules.is_searched(n.sums);
         let search: Vec<bool> = nodes.iter().map(may).collect();
         let open = close(nodes.clone(), may, &mut vec![]);
         if open.is_empty() {
-            return Ok(nodes.into_iter().map(|n| (n, None)).collect());
+            return Ok(nodes.into_iter().map(Leaf::unsearched).collect());
         }
         let mut asked: Vec<_> = open.iter().map(|n| self.search_node(n)).collect();
         self.features.open(self.steps, &self.used, &asked)?;
@@ -124,11 +159,12 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             s.features = self.choice.node(&self.choice.level(n.depth, self.features), n, self.features);
         }
         let mut found = self.steps.find_splits(&asked, &self.rules)?.into_iter();
-        Ok(nodes.into_iter().zip(search).map(|(n, searched)| (n, if searched { found.next().flatten() } else { None })).collect())
+        let leaf = |(node, searched)| Leaf { found: if searched { found.next().flatten() } else { None }, ..Leaf::unsearched(node) };
+        Ok(nodes.into_iter().zip(search).map(leaf).collect())
     }
 }
 
 /// Whether `a` is divided before `b`.
 fn first(a: &Waiting, b: &Waiting) -> bool {
-    a.split.gain > b.split.gain || (a.split.gain == b.split.gain && a.number < b.number)
+    a.gain > b.gain || (a.gain == b.gain && a.number < b.number)
 }
