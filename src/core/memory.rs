@@ -168,7 +168,7 @@ impl Ledger {
             let before = known.map_or(most, |free| free.clamp(limit.left, most));
             *known = Some(before);
             let free = before - self.promised.min(before);
-            let kept = || limit.left >= PIECES.max(bytes / 8) && reusable(bytes - free, limit.left);
+            let kept = || limit.left >= PIECES.max(bytes / 8) && reusable(bytes - free, limit.left, addresses_left);
             if bytes > free && !(of_addresses && kept()) {
                 refusal = Some(Refusal { limit: *limit, free });
             }
@@ -177,9 +177,16 @@ impl Ledger {
     }
 }
 
-/// Whether the allocator has `bytes` of addresses that were freed and kept, as some do. Only pieces are tried that are larger than
-/// what the system would still give (`left`), so that none of that is taken from anybody meanwhile.
-fn reusable(bytes: u64, left: u64) -> bool {
+/// Addresses that the process can still have.
+fn addresses_left() -> u64 {
+    limits::all().iter().filter(|l| l.of_addresses).map(|l| l.left).min().unwrap_or(u64::MAX)
+}
+
+/// Tells whether the allocator has `bytes` of addresses that were freed and kept, as some do. Only pieces are tried that are larger
+/// than what the system would still give (`left`), so that none of that is taken from anybody meanwhile. Where a thread has ended
+/// since `left` was asked for, the system gives such a piece after all: what it gave, by `left_now`, does not count.
+fn reusable(bytes: u64, left: u64, left_now: impl Fn() -> u64) -> bool {
+    let before = left_now();
     let least = left.saturating_add(TINY);
     let (mut pieces, mut found, mut size) = (vec![], 0u64, bytes.max(least));
     while found < bytes && size >= least && size <= isize::MAX as u64 {
@@ -191,7 +198,7 @@ fn reusable(bytes: u64, left: u64) -> bool {
             size /= 2;
         }
     }
-    found >= bytes
+    found.saturating_sub(before.saturating_sub(left_now())) >= bytes
 }
 
 /// Asks for a line that is read soon.
@@ -240,6 +247,23 @@ mod tests {
         assert_eq!(free_at(60, 10), 10, "others have taken 30 more");
         assert_eq!(free_at(60, 90), 30, "and given back: 90 are left, of which 60 may be promised");
         assert_eq!(free_at(60, 500), 440, "much more was freed");
+    }
+
+    /// Proves that a piece which the system gave, and not what the allocator had kept, is none that can be used again: a thread
+    /// that ends between two questions would make it so.
+    #[test]
+    fn what_the_system_gives_is_not_what_was_kept() {
+        use std::cell::Cell;
+        let asked = Cell::new(0);
+        let left = |figures: [u64; 2]| {
+            asked.set(0);
+            let asked = &asked;
+            move || figures[asked.replace(1)]
+        };
+        let bytes = 64 << 20;
+        assert!(reusable(bytes, 1 << 20, left([1 << 20, 1 << 20])), "the system gave nothing");
+        assert!(!reusable(bytes, 1 << 20, left([99 << 20, 35 << 20])), "the system gave all of it");
+        assert!(!reusable(bytes, 1 << 20, left([99 << 20, 98 << 20])), "and a part of it");
     }
 
     /// Proves that no limit is asked for what is tiny, and that a reservation that is dropped is forgotten.

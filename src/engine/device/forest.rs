@@ -16,7 +16,7 @@ impl ForestDevices for Chosen<'_> {
     fn grow<C: Code>(&self, place: &Place, work: &Work<'_, C>) -> Result<Option<Grown>> {
         let Place::Gpu(number, _) = place else { return Ok(None) };
         let on = |device: &str| if device == "cpu" { Ok(None) } else { on_gpu(*number, work).map(Some) };
-        or_on_cpu(self.asked, &|chosen| (self.told)(chosen), on)
+        or_on_cpu(self.asked, &|chosen| self.monitor.device(chosen), on)
     }
 
     fn grower<'a, K: Impurity, C: Code>(&self, task: GrowerTask<'a, K, C>) -> impl GrowTree<K> + 'a {

@@ -11,6 +11,7 @@ mod linear;
 pub mod predict;
 mod trees;
 
+use taiga_core::dataset::Monitor;
 pub use taiga_core::device::{CacheInfo, Device, DeviceInfo, DevicesInfo, Place};
 use taiga_core::error::{Error, Result};
 #[cfg(feature = "cuda")]
@@ -79,6 +80,14 @@ pub fn open(text: &str) -> Result<Device> {
     }
 }
 
+/// Checks that the GPU which a device's name names is there. A text that is no device's name is for the parameters' own check to tell.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn check_present(text: &str) -> Result<()> {
+    if Device::parse(text).is_ok() { open(text).map(drop) } else { Ok(()) }
+}
+
 /// Adds to what is wrong with a learner's parameters, given as a JSON object and parsed, that the GPU which they name is not there.
 ///
 /// # Errors
@@ -92,8 +101,7 @@ pub fn open(text: &str) -> Result<Device> {
 /// assert!(with_device(&given, BoostingParams::from_json(&given)).is_err());
 /// ```
 pub fn with_device<P>(given: &serde_json::Value, parsed: Result<P>) -> Result<P> {
-    let named = given.get("device").and_then(|name| name.as_str()).filter(|name| Device::parse(name).is_ok());
-    let Some(Err(absent)) = named.map(open) else { return parsed };
+    let Some(Err(absent)) = given.get("device").and_then(|name| name.as_str()).map(check_present) else { return parsed };
     let mut errors = parsed.as_ref().err().map_or(vec![], |e| e.each().to_vec());
     errors.push(absent);
     Error::all(errors).and(parsed)
@@ -102,14 +110,13 @@ pub fn with_device<P>(given: &serde_json::Value, parsed: Result<P>) -> Result<P>
 /// The devices of a fit, by the name that the user gives.
 pub struct Chosen<'a> {
     asked: &'a str,
-    /// Whether `"auto"` has fallen back to the CPU is told to it.
-    told: &'a (dyn Fn(&str) + Sync),
+    monitor: &'a dyn Monitor,
 }
 
 impl<'a> Chosen<'a> {
-    /// Those that `asked` names; `told` is called with what `"auto"` comes to in the midst of a fit.
-    pub fn new(asked: &'a str, told: &'a (dyn Fn(&str) + Sync)) -> Self {
-        Chosen { asked, told }
+    /// Those that `asked` names; `monitor` is told what `"auto"` comes to in the midst of a fit.
+    pub fn new(asked: &'a str, monitor: &'a dyn Monitor) -> Self {
+        Chosen { asked, monitor }
     }
 
     /// Where work goes of which a GPU may not be able to do (`refused`, why) that takes one of `threads` threads about `seconds`.

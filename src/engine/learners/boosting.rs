@@ -4,7 +4,7 @@ use super::applied::{AppliedModel, ModelRows};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::predict::PlacedPredictor;
-use crate::device::{Chosen, Device, open};
+use crate::device::{Chosen, check_present};
 use std::sync::Arc;
 use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
@@ -44,13 +44,9 @@ pub use taiga_core::learners::boosting::*;
 /// assert_eq!(model.features[0].borders, vec![30.5]);
 /// ```
 pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams, monitor: &dyn Monitor) -> Result<core::model::Model> {
-    if Device::parse(&params.device).is_ok() {
-        // A device that is not there is told before any work.
-        open(&params.device)?;
-    }
-    fit_or_on_cpu(&params.device, monitor, |device, monitor| {
-        core::fit(input, params, &Chosen::new(device, &|chosen| monitor.device(chosen)), monitor)
-    })
+    // A device that is not there is told before any work.
+    check_present(&params.device)?;
+    fit_or_on_cpu(&params.device, monitor, |device, monitor| core::fit(input, params, &Chosen::new(device, monitor), monitor))
 }
 
 /// Models of boosted trees.

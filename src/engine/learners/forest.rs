@@ -3,7 +3,7 @@
 use super::applied::{AppliedModel, ModelRows, has_no};
 use super::registry::Family;
 use crate::device::predict::PlacedForest;
-use crate::device::{Chosen, Device, open};
+use crate::device::{Chosen, check_present};
 use std::sync::Arc;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
@@ -41,12 +41,9 @@ pub use taiga_core::learners::forest::*;
 /// assert_eq!(predictor.class(&shares), [0, 1]);
 /// ```
 pub fn fit(input: &core::Input<'_>, params: &core::ForestParams, monitor: &dyn Monitor) -> Result<core::Forest> {
-    if Device::parse(&params.device).is_ok() {
-        // A device that is not there is told before any work.
-        open(&params.device)?;
-    }
-    let chosen = |chosen: &str| monitor.device(chosen);
-    core::fit(input, params, &Chosen::new(&params.device, &chosen), monitor)
+    // A device that is not there is told before any work.
+    check_present(&params.device)?;
+    core::fit(input, params, &Chosen::new(&params.device, monitor), monitor)
 }
 
 /// Random forests.

@@ -3,7 +3,7 @@
 use super::applied::{AppliedModel, ModelRows, has_no};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
-use crate::device::{Chosen, Device, open};
+use crate::device::{Chosen, Device, check_present, open};
 use taiga_core::dataset::Monitor;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear as core;
@@ -54,13 +54,9 @@ pub use taiga_core::learners::linear::*;
 /// # Ok::<(), taiga_engine::Error>(())
 /// ```
 pub fn fit(input: &core::Input<'_>, params: &core::LinearParams, monitor: &dyn Monitor) -> Result<core::LinearModel> {
-    if Device::parse(&params.device).is_ok() {
-        // A device that is not there is told before any work.
-        open(&params.device)?;
-    }
-    fit_or_on_cpu(&params.device, monitor, |device, monitor| {
-        core::fit(input, params, &Chosen::new(device, &|chosen| monitor.device(chosen)), monitor)
-    })
+    // A device that is not there is told before any work.
+    check_present(&params.device)?;
+    fit_or_on_cpu(&params.device, monitor, |device, monitor| core::fit(input, params, &Chosen::new(device, monitor), monitor))
 }
 
 /// Models of sparse logistic regression, which the CPU alone applies: an explicit choice never falls back.
