@@ -2,41 +2,84 @@
 
 use crate::error::{Error, Result};
 
-/// Where the work is asked to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
+/// The devices that work is asked to be done on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceSet {
     /// A GPU where there is one and the work is large enough to gain, else the CPU; which also does what the GPU turns out to have
     /// no memory for.
     Auto,
     Cpu,
-    /// A GPU, by its number where one is named.
-    Cuda(Option<u32>),
+    Cuda(Gpus),
 }
 
-impl Device {
-    /// Parses the name of a device: `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"`. Whether it is there is not looked at.
+/// GPUs of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gpus {
+    /// The first that there is.
+    First,
+    /// Those of these numbers, each once, in the order of the shards of rows that they are to have.
+    Numbers(Vec<u32>),
+    All,
+}
+
+impl DeviceSet {
+    /// Parses the name of a set of devices: `"auto"`, `"cpu"`, `"cuda"`, `"cuda:N"`, `"cuda:N,M"` or `"cuda:all"`. Whether they
+    /// are there is not looked at, nor whether the work can be shared between them.
     ///
     /// # Errors
     /// [`Error::Parameter`] for any other text.
     ///
     /// ```
-    /// use taiga_core::device::Device;
-    /// assert_eq!(Device::parse("cuda:1"), Ok(Device::Cuda(Some(1))));
-    /// assert!(Device::parse("gpu").is_err());
+    /// use taiga_core::device::{DeviceSet, Gpus};
+    /// assert_eq!(DeviceSet::parse("cuda:1"), Ok(DeviceSet::Cuda(Gpus::Numbers(vec![1]))));
+    /// assert_eq!(DeviceSet::parse("cuda:0,2"), Ok(DeviceSet::Cuda(Gpus::Numbers(vec![0, 2]))));
+    /// assert!(DeviceSet::parse("gpu").is_err() && DeviceSet::parse("cuda:1,1").is_err());
     /// ```
-    pub fn parse(text: &str) -> Result<Device> {
-        let number = text.strip_prefix("cuda:").map(str::parse);
-        match (text, number) {
-            ("auto", _) => Ok(Device::Auto),
-            ("cpu", _) => Ok(Device::Cpu),
-            ("cuda", _) => Ok(Device::Cuda(None)),
-            (_, Some(Ok(number))) => Ok(Device::Cuda(Some(number))),
-            _ => Err(Error::parameter("device", format!("{text:?} is not \"auto\", \"cpu\", \"cuda\" or \"cuda:N\""))),
+    pub fn parse(text: &str) -> Result<DeviceSet> {
+        let gpus = match (text, text.strip_prefix("cuda:")) {
+            ("auto", _) => return Ok(DeviceSet::Auto),
+            ("cpu", _) => return Ok(DeviceSet::Cpu),
+            ("cuda", _) => Some(Gpus::First),
+            (_, Some("all")) => Some(Gpus::All),
+            (_, Some(numbers)) => numbers.split(',').map(|number| number.parse().ok()).collect::<Option<_>>().map(Gpus::Numbers),
+            _ => None,
+        };
+        match gpus {
+            Some(Gpus::Numbers(numbers)) if (1..numbers.len()).any(|i| numbers[..i].contains(&numbers[i])) => Err(unknown(text)),
+            Some(gpus) => Ok(DeviceSet::Cuda(gpus)),
+            None => Err(unknown(text)),
+        }
+    }
+
+    /// Returns the set for work that is not shared between GPUs.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for more than one GPU.
+    pub fn at_most_one(self) -> Result<DeviceSet> {
+        match &self {
+            DeviceSet::Cuda(Gpus::All) => Err(unknown("cuda:all")),
+            DeviceSet::Cuda(Gpus::Numbers(numbers)) if numbers.len() > 1 => {
+                let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+                Err(unknown(&format!("cuda:{}", numbers.join(","))))
+            }
+            _ => Ok(self),
         }
     }
 }
 
-/// Where trees grow, and a word on why.
+impl Gpus {
+    /// Returns the number of the first of them, where one is named.
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        if let Gpus::Numbers(numbers) = self { numbers.first().copied() } else { None }
+    }
+}
+
+fn unknown(text: &str) -> Error {
+    Error::parameter("device", format!("{text:?} is not \"auto\", \"cpu\", \"cuda\" or \"cuda:N\""))
+}
+
+/// Where work is done, and a word on why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Cpu(String),
@@ -45,7 +88,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The word on why.
+    /// Returns the word on why.
     pub fn why(&self) -> &str {
         let (Place::Cpu(why) | Place::Gpu(_, why)) = self;
         why
@@ -88,4 +131,33 @@ pub struct CacheInfo {
     /// Columns that were there, and that were not, since the process began.
     pub hits: u64,
     pub misses: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves which names there are, and that work for one device refuses several with the text of a name that is none.
+    #[test]
+    fn names_are_parsed_and_several_are_refused_where_one_is_wanted() {
+        let numbers = |numbers: &[u32]| Ok(DeviceSet::Cuda(Gpus::Numbers(numbers.to_vec())));
+        for (text, set) in [
+            ("auto", Ok(DeviceSet::Auto)),
+            ("cpu", Ok(DeviceSet::Cpu)),
+            ("cuda", Ok(DeviceSet::Cuda(Gpus::First))),
+            ("cuda:all", Ok(DeviceSet::Cuda(Gpus::All))),
+            ("cuda:7", numbers(&[7])),
+            ("cuda:3,0,1", numbers(&[3, 0, 1])),
+        ] {
+            assert_eq!(DeviceSet::parse(text), set, "{text}");
+            assert_eq!(DeviceSet::parse(text).and_then(DeviceSet::at_most_one).is_ok(), !text.contains([',', 'l']), "{text}");
+        }
+        for text in ["", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:1,", "cuda:1,1", "cuda:1, 2", "cuda:99999999999", "auto:1"] {
+            assert_eq!(DeviceSet::parse(text), Err(unknown(text)), "{text}");
+        }
+        for text in ["cuda:all", "cuda:0,1"] {
+            assert_eq!(DeviceSet::parse(text).and_then(DeviceSet::at_most_one), Err(unknown(text)));
+        }
+        assert_eq!((Gpus::First.first(), Gpus::All.first(), Gpus::Numbers(vec![4, 2]).first()), (None, None, Some(4)));
+    }
 }

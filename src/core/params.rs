@@ -4,6 +4,7 @@ pub mod limits;
 pub mod names;
 mod values;
 
+use crate::device::DeviceSet;
 use crate::error::{Error, Result, nearest};
 use names::Meaning;
 use serde::Serialize;
@@ -47,7 +48,7 @@ impl Problems {
 
     /// The rule for `device`.
     pub fn check_device(&mut self, device: &str) {
-        self.take(crate::device::Device::parse(device).map(|_| ()));
+        self.take(DeviceSet::parse(device).and_then(DeviceSet::at_most_one).map(drop));
     }
 
     /// All of them as one error.

@@ -31,7 +31,9 @@ use taiga_core::error::{Error, Result};
 pub fn or_on_cpu<R>(device: &str, told: &dyn Fn(&str), mut work: impl FnMut(&str) -> Result<R>) -> Result<R> {
     match work(device) {
         Err(why) if device == "auto" && why.leaves_it_to_the_cpu() => {
-            give_back(&why);
+            if let Error::Device { number, .. } = why {
+                super::gpu::release(number);
+            }
             told(&format!("cpu: again from the start: {why}"));
             work("cpu")
         }
@@ -48,11 +50,7 @@ pub fn take_a_gpu_for_everything(yes: bool) {
 }
 
 pub(crate) fn takes_everything() -> bool {
-    #[cfg(test)]
-    if fake::is_there() {
-        return true;
-    }
-    EVERYTHING.load(Ordering::Relaxed)
+    EVERYTHING.load(Ordering::Relaxed) || super::gpu::takes_everything()
 }
 
 /// [`or_on_cpu`] of a fit, `fit(device, monitor)`: its rounds are told again, from the first one on.
@@ -76,19 +74,3 @@ impl Monitor for Told<'_> {
         self.0.interrupted()
     }
 }
-
-/// Gives the memory of the GPU that an error is about back to the driver, as far as nobody uses it.
-fn give_back(why: &Error) {
-    #[cfg(feature = "cuda")]
-    if let Error::Device { number, .. } = why
-        && let Ok(gpu) = taiga_cuda::runtime::Gpu::get(Some(*number))
-    {
-        // What comes next needs none of it; that it could not be given back is no reason not to do it.
-        let _ = gpu.release();
-    }
-    #[cfg(not(feature = "cuda"))]
-    let _ = why;
-}
-
-#[cfg(test)]
-pub(crate) mod fake;

@@ -1,6 +1,6 @@
 //! A model or a forest on the device that applies it.
 
-use super::Device;
+use super::{DeviceSet, gpu, open};
 use std::sync::Arc;
 use taiga_core::column::Column;
 use taiga_core::error::Result;
@@ -8,116 +8,77 @@ use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::forest;
 use taiga_core::memory;
 
-/// The GPU that `device` names (as [`Device::parse`] has it); none for the CPU, which [`Device::Auto`] is: the columns are
-/// there.
-#[cfg(feature = "cuda")]
-fn gpu_of(device: &str) -> Result<Option<&'static taiga_cuda::runtime::Gpu>> {
-    match Device::parse(device)? {
-        Device::Auto | Device::Cpu => Ok(None),
-        Device::Cuda(number) => taiga_cuda::runtime::Gpu::get(number).map(Some),
-    }
-}
-
-#[cfg(not(feature = "cuda"))]
-fn gpu_of(device: &str) -> Result<Option<std::convert::Infallible>> {
-    match Device::parse(device)? {
-        Device::Auto | Device::Cpu => Ok(None),
-        Device::Cuda(_) => Err(super::no_cuda(device)),
-    }
-}
-
-/// What can be copied to a GPU to be applied there.
-pub trait Placeable: Sized {
-    /// Whether there is anything to do for a device: not for a constant.
-    #[cfg(feature = "cuda")]
-    fn needs_device(&self) -> bool {
-        true
-    }
-
-    /// The copy.
-    #[cfg(feature = "cuda")]
-    type OnGpu;
-
-    /// Copies it.
+/// The copy of boosted trees on another device, which answers with the same bits.
+pub trait ModelCopy: Send + Sync {
+    /// [`Predictor::raw`].
     ///
     /// # Errors
-    /// [`taiga_core::Error::Device`].
-    #[cfg(feature = "cuda")]
-    fn on_gpu(&self, gpu: &'static taiga_cuda::runtime::Gpu) -> Result<Self::OnGpu>;
+    /// Those of the device.
+    fn raw(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>>;
+
+    /// [`Predictor::leaves`].
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>>;
+
+    /// [`Predictor::staged`].
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn staged(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>>;
 }
 
-impl Placeable for Predictor {
-    #[cfg(feature = "cuda")]
-    type OnGpu = taiga_cuda::predict::DevicePredictor;
+/// The copy of a forest on another device, which answers with the same bits.
+pub trait ForestCopy: Send + Sync {
+    /// [`forest::Predictor::predict`].
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn predict(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>>;
 
-    #[cfg(feature = "cuda")]
-    fn needs_device(&self) -> bool {
-        !self.model().trees.is_empty()
-    }
-
-    #[cfg(feature = "cuda")]
-    fn on_gpu(&self, gpu: &'static taiga_cuda::runtime::Gpu) -> Result<Self::OnGpu> {
-        taiga_cuda::predict::DevicePredictor::new(gpu, self)
-    }
+    /// [`forest::Predictor::leaves`].
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>>;
 }
 
-impl Placeable for forest::Predictor {
-    #[cfg(feature = "cuda")]
-    type OnGpu = taiga_cuda::predict::forest::DeviceForest;
-
-    #[cfg(feature = "cuda")]
-    fn on_gpu(&self, gpu: &'static taiga_cuda::runtime::Gpu) -> Result<Self::OnGpu> {
-        taiga_cuda::predict::forest::DeviceForest::new(gpu, self)
-    }
-}
-
-/// A model or a forest, and its copy on a GPU where one applies it: the same bits on each.
-pub struct Placed<P: Placeable> {
+/// What predicts on this process's threads, and its copy on another device where one is asked to.
+pub struct Placed<P, C: ?Sized> {
     predictor: Arc<P>,
-    #[cfg(feature = "cuda")]
-    gpu: Option<(&'static taiga_cuda::runtime::Gpu, P::OnGpu)>,
+    copy: Option<Box<C>>,
 }
 
 /// A model on the device that applies it.
-pub type PlacedPredictor = Placed<Predictor>;
+pub type PlacedPredictor = Placed<Predictor, dyn ModelCopy>;
 
 /// A forest on the device that applies it.
-pub type PlacedForest = Placed<forest::Predictor>;
+pub type PlacedForest = Placed<forest::Predictor, dyn ForestCopy>;
 
-impl<P: Placeable> Placed<P> {
-    /// On the device that `device` names (as [`Device::parse`] has it). [`Device::Auto`] is the CPU, where
-    /// the columns are.
-    ///
-    /// # Errors
-    /// Those of [`Device::parse`] and of the device.
-    pub fn new(device: &str, predictor: Arc<P>) -> Result<Self> {
-        let gpu = gpu_of(device)?;
-        #[cfg(not(feature = "cuda"))]
-        let _ = gpu;
-        #[cfg(feature = "cuda")]
-        let gpu = gpu.filter(|_| predictor.needs_device()).map(|gpu| Ok((gpu, predictor.on_gpu(gpu)?))).transpose()?;
-        Ok(Placed {
-            predictor,
-            #[cfg(feature = "cuda")]
-            gpu,
-        })
-    }
-
-    /// The model by itself.
+impl<P, C: ?Sized> Placed<P, C> {
+    /// Returns the model by itself.
     pub fn predictor(&self) -> &P {
         &self.predictor
     }
 
-    /// Whether rows go to another device, which wants many at a time.
+    /// Returns whether rows go to another device, which wants many at a time.
     pub fn is_remote(&self) -> bool {
-        #[cfg(feature = "cuda")]
-        return self.gpu.is_some();
-        #[cfg(not(feature = "cuda"))]
-        false
+        self.copy.is_some()
+    }
+
+    /// Asks the copy on another device where there is one, else the model by itself.
+    fn ask<R>(&self, copy: impl FnOnce(&C) -> Result<R>, own: impl FnOnce(&P) -> R) -> Result<R> {
+        self.copy.as_deref().map_or_else(|| Ok(own(&self.predictor)), copy)
     }
 }
 
-/// The answer of the copy on a GPU where there is one, else of the model by itself.
+/// The GPU that `device` names, opened, by its number where it has one; none for the CPU, which [`DeviceSet::Auto`] is: the columns
+/// are there.
+fn gpu_of(device: &str) -> Result<Option<Option<u32>>> {
+    Ok(if let DeviceSet::Cuda(gpus) = open(device)? { Some(gpus.first()) } else { None })
+}
+
 /// Checks that there is memory for `numbers` of `bytes` bytes each of every row.
 fn check_memory(columns: &[&Column<'_>], numbers: u64, bytes: u64, what: &str) -> Result<()> {
     let rows = columns.first().map_or(0, |c| c.len()) as u64;
@@ -129,24 +90,26 @@ fn check_memory(columns: &[&Column<'_>], numbers: u64, bytes: u64, what: &str) -
     memory::check(&format!("{numbers} {what} of {rows} rows"), needed, "predict fewer rows at a time (a lazy query streams)")
 }
 
-macro_rules! ask {
-    ($self:ident.$verb:ident($columns:ident), $numbers:expr, $bytes:expr, $what:expr) => {{
-        check_memory($columns, $numbers as u64, $bytes, $what)?;
-        #[cfg(feature = "cuda")]
-        if let Some((gpu, copy)) = &$self.gpu {
-            return copy.$verb(&taiga_cuda::runtime::Queue::new(gpu)?, $columns);
-        }
-        Ok($self.predictor.$verb($columns))
-    }};
-}
-
 impl PlacedPredictor {
+    /// Brings a model to the device that `device` names (as [`DeviceSet::parse`] has it). [`DeviceSet::Auto`] is the CPU, where
+    /// the columns are.
+    ///
+    /// # Errors
+    /// Those of [`DeviceSet::parse`] and of the device.
+    pub fn new(device: &str, predictor: Arc<Predictor>) -> Result<Self> {
+        // A constant needs no device.
+        let number = gpu_of(device)?.filter(|_| !predictor.model().trees.is_empty());
+        let copy = number.map(|number| gpu::copy_model(number, &predictor)).transpose()?;
+        Ok(Placed { predictor, copy })
+    }
+
     /// [`Predictor::raw`].
     ///
     /// # Errors
     /// Those of the device.
     pub fn raw(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        ask!(self.raw(columns), self.predictor.model().outputs(), 8, "scores")
+        check_memory(columns, self.predictor.model().outputs() as u64, 8, "scores")?;
+        self.ask(|copy| copy.raw(columns), |own| own.raw(columns))
     }
 
     /// [`Predictor::leaves`].
@@ -154,7 +117,8 @@ impl PlacedPredictor {
     /// # Errors
     /// Those of the device.
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
-        ask!(self.leaves(columns), self.predictor.model().trees.len(), 4, "leaves")
+        check_memory(columns, self.predictor.model().trees.len() as u64, 4, "leaves")?;
+        self.ask(|copy| copy.leaves(columns), |own| own.leaves(columns))
     }
 
     /// [`Predictor::staged`].
@@ -162,17 +126,28 @@ impl PlacedPredictor {
     /// # Errors
     /// Those of the device.
     pub fn staged(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        ask!(self.staged(columns), self.predictor.model().trees.len(), 8, "staged scores")
+        check_memory(columns, self.predictor.model().trees.len() as u64, 8, "staged scores")?;
+        self.ask(|copy| copy.staged(columns), |own| own.staged(columns))
     }
 }
 
 impl PlacedForest {
+    /// Brings a forest to the device that `device` names, as [`PlacedPredictor::new`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(device: &str, predictor: Arc<forest::Predictor>) -> Result<Self> {
+        let copy = gpu_of(device)?.map(|number| gpu::copy_forest(number, &predictor)).transpose()?;
+        Ok(Placed { predictor, copy })
+    }
+
     /// [`forest::Predictor::predict`].
     ///
     /// # Errors
     /// Those of the device.
     pub fn predict(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        ask!(self.predict(columns), self.predictor.forest().outputs(), 8, "predictions")
+        check_memory(columns, self.predictor.forest().outputs() as u64, 8, "predictions")?;
+        self.ask(|copy| copy.predict(columns), |own| own.predict(columns))
     }
 
     /// [`forest::Predictor::leaves`].
@@ -180,6 +155,7 @@ impl PlacedForest {
     /// # Errors
     /// Those of the device.
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
-        ask!(self.leaves(columns), self.predictor.forest().trees.len(), 4, "leaves")
+        check_memory(columns, self.predictor.forest().trees.len() as u64, 4, "leaves")?;
+        self.ask(|copy| copy.leaves(columns), |own| own.leaves(columns))
     }
 }

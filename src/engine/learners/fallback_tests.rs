@@ -1,7 +1,8 @@
 //! What becomes of fits whose GPU runs out of memory.
 
 use super::{boosting, forest, linear};
-use crate::device::fallback::{fake, or_on_cpu};
+use crate::device::fallback::or_on_cpu;
+use crate::device::gpu;
 use serde_json::json;
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
@@ -137,7 +138,7 @@ fn boosted_trees_begin_again_from_any_step() {
         let mut steps = 0;
         loop {
             let notes = Notes::default();
-            let (bytes, ran_out) = fake::with(steps, || boosted(params.clone(), "auto", &notes));
+            let (bytes, ran_out) = gpu::with(steps, || boosted(params.clone(), "auto", &notes));
             assert!(bytes.expect("a fit") == expected, "{params} after {steps} steps");
             // Rounds are told again, from the first one on.
             let told = notes.rounds.lock().expect("rounds").clone();
@@ -177,7 +178,7 @@ fn linear_models_begin_again_from_any_pass() {
     let mut steps = 0;
     loop {
         let notes = Notes::default();
-        let (bytes, ran_out) = fake::with(steps, || fit("lbfgs", "auto", &notes));
+        let (bytes, ran_out) = gpu::with(steps, || fit("lbfgs", "auto", &notes));
         assert!(bytes.expect("a fit") == expected, "after {steps} steps");
         if !ran_out {
             break;
@@ -189,7 +190,7 @@ fn linear_models_begin_again_from_any_pass() {
     for optimizer in ["sgd", "adagrad", "ftrl"] {
         let notes = Notes::default();
         let expected = fit(optimizer, "cpu", &Notes::default()).expect("a fit");
-        assert!(fake::with(0, || fit(optimizer, "auto", &notes)).0.expect("a fit") == expected);
+        assert!(gpu::with(0, || fit(optimizer, "auto", &notes)).0.expect("a fit") == expected);
         notes.check_fell_back();
     }
 }
@@ -212,7 +213,7 @@ fn forests_begin_again() {
             forest::fit(&input, &params, monitor).map(|forest| forest.to_bytes())
         };
         let notes = Notes::default();
-        let (bytes, _) = fake::with(0, || fit("auto", &notes));
+        let (bytes, _) = gpu::with(0, || fit("auto", &notes));
         assert!(bytes.expect("a forest") == fit("cpu", &Notes::default()).expect("a forest"));
         notes.check_fell_back();
         assert_eq!(*notes.rounds.lock().expect("rounds"), [1, 2, 3, 4]);

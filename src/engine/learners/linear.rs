@@ -3,7 +3,7 @@
 use super::applied::{AppliedModel, ModelRows, has_no};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
-use crate::device::{Chosen, Device, check_present, open};
+use crate::device::{Chosen, DeviceSet, check_present, open};
 use taiga_core::dataset::Monitor;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear as core;
@@ -66,8 +66,8 @@ pub const FAMILY: Family = Family {
     apply: |bytes, device| {
         let model = core::LinearModel::from_bytes(bytes)?;
         match open(device)? {
-            Device::Auto | Device::Cpu => Ok(Box::new(core::Predictor::new(model))),
-            Device::Cuda(_) => Err(Error::parameter("device", format!("{device:?}: linear models are applied on the CPU only"))),
+            DeviceSet::Auto | DeviceSet::Cpu => Ok(Box::new(core::Predictor::new(model))),
+            DeviceSet::Cuda(_) => Err(Error::parameter("device", format!("{device:?}: linear models are applied on the CPU only"))),
         }
     },
 };

@@ -4,7 +4,7 @@ mod cuda_support;
 
 use cuda_support::gpu::{gpu, say};
 use taiga_engine::cuda::runtime::upload::PIECE;
-use taiga_engine::device::{Device, device_info, open};
+use taiga_engine::device::{DeviceSet, Gpus, device_info, open};
 
 #[test]
 fn an_explicit_device_is_there_or_an_error_says_what_was_looked_for() {
@@ -12,7 +12,7 @@ fn an_explicit_device_is_there_or_an_error_says_what_was_looked_for() {
     say(&format!("{info:?}"));
     match open("cuda") {
         Ok(device) => {
-            assert_eq!(device, Device::Cuda(None));
+            assert_eq!(device, DeviceSet::Cuda(Gpus::First));
             assert!(!info.devices.is_empty() && info.unavailable.is_none());
             let first = &info.devices[0];
             assert!(first.free_memory > 0 && first.free_memory <= first.total_memory && first.capability >= (7, 5));
@@ -25,8 +25,8 @@ fn an_explicit_device_is_there_or_an_error_says_what_was_looked_for() {
     }
     let e = open("cuda:4000").expect_err("no machine has as many");
     assert!(e.to_string().contains("cuda:4000"), "{e}");
-    assert_eq!(open("auto"), Ok(Device::Auto));
-    assert_eq!(open("cpu"), Ok(Device::Cpu));
+    assert_eq!(open("auto"), Ok(DeviceSet::Auto));
+    assert_eq!(open("cpu"), Ok(DeviceSet::Cpu));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_forked_process_is_told_to_spawn() {
     if child == 0 {
         let told = open("cuda").is_err_and(|e| e.to_string().contains("spawn") && e.to_string().contains("`device`"));
         let said = device_info().unavailable.is_some_and(|why| why.contains("spawn"));
-        let auto = open("auto") == Ok(Device::Auto);
+        let auto = open("auto") == Ok(DeviceSet::Auto);
         // SAFETY: ends the process.
         unsafe { libc::_exit((!told) as i32 + 2 * (!said) as i32 + 4 * (!auto) as i32) };
     }

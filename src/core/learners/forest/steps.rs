@@ -64,11 +64,12 @@ pub struct Limits {
 
 /// The devices that a forest may grow on: whoever calls a fit says which one is taken.
 pub trait ForestDevices: Sync {
-    /// Chooses where the forest grows. `refused`: why a GPU can't grow this one; `seconds`: about what one of `threads` threads takes.
+    /// Chooses where the forest grows. `refused`: why a GPU can't grow this one; `values`: about how many are looked at, over all rows,
+    /// drawn features, levels and trees; `threads`: what the CPU has.
     ///
     /// # Errors
     /// [`crate::Error::Parameter`] where a GPU is named that can't grow this forest, since an explicit choice never falls back.
-    fn place(&self, refused: Option<&str>, seconds: f64, threads: usize) -> Result<Place>;
+    fn place(&self, refused: Option<&str>, values: f64, threads: usize) -> Result<Place>;
 
     /// Grows all trees at the place, where that is a GPU which has the memory; none where they are to grow by [`ForestDevices::grower`].
     ///

@@ -1,12 +1,21 @@
-//! A GPU for tests that runs out of memory after so many steps: the CPU's backends, which fail where a device's may.
+//! A GPU for unit tests that runs out of memory after so many steps: the CPU's backends, which fail where a device's may.
 
-use crate::device::Place;
+use crate::device::predict::{ForestCopy, ModelCopy};
 use std::borrow::Cow;
 use std::cell::Cell;
+use taiga_core::column_steps::ColumnSteps;
+use taiga_core::device::DevicesInfo;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::steps::{Begun, GroupId, LeafSums, TreeRequest, TreeSteps};
-use taiga_core::learners::linear::steps::{PassSteps, Residuals};
+use taiga_core::learners::boosting::model::apply::Predictor;
+use taiga_core::learners::boosting::steps::{Begun, GroupId, LeafSums, TrainingData, TreeRequest, TreeSteps};
+use taiga_core::learners::forest;
+use taiga_core::learners::forest::codes::Code;
+use taiga_core::learners::forest::steps::{Grown, Work};
+use taiga_core::learners::linear::batches::{ByBatches, Deal};
+use taiga_core::learners::linear::lbfgs::Fitted;
+use taiga_core::learners::linear::steps::{On, PassSteps, Residuals, Task};
 use taiga_core::losses::Loss;
+use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::{SplitRules, Sums};
@@ -14,9 +23,6 @@ use taiga_core::tree::steps::Speculation;
 use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode};
 use taiga_cpu::linear::passes::Passes;
 use taiga_cpu::trees::CpuTrees;
-
-/// Why `"auto"` takes it.
-pub const WHY: &str = "cuda: a test";
 
 thread_local! {
     /// Steps until it is out of memory; none where there is no such GPU.
@@ -35,16 +41,11 @@ pub fn with<R>(steps: u32, body: impl FnOnce() -> R) -> (R, bool) {
     (done, RAN_OUT.get())
 }
 
-pub fn is_there() -> bool {
+fn is_there() -> bool {
     STEPS.get().is_some()
 }
 
-/// Whether a learner is to take it.
-pub fn takes(place: &Place) -> bool {
-    place.why() == WHY
-}
-
-pub fn out_of_memory() -> Error {
+fn out_of_memory() -> Error {
     RAN_OUT.set(true);
     Error::device_memory(0, "a test needs 2.0 GB, and it has 1.0 GB free of 8.0 GB")
 }
@@ -59,8 +60,84 @@ fn step() -> Result<()> {
     }
 }
 
+/// Why there is none.
+const MISSING: &str = "a unit test has no GPU";
+
+pub fn missing() -> Option<&'static str> {
+    if is_there() { None } else { Some(MISSING) }
+}
+
+pub fn takes_everything() -> bool {
+    is_there()
+}
+
+fn absent<R>() -> Result<R> {
+    Err(Error::parameter("device", MISSING))
+}
+
+pub fn open(number: Option<u32>) -> Result<()> {
+    if number.is_none() && is_there() { Ok(()) } else { absent() }
+}
+
+pub fn info() -> DevicesInfo {
+    DevicesInfo { driver: None, devices: vec![], unavailable: missing().map(Into::into) }
+}
+
+pub fn clear_caches() -> Result<()> {
+    Ok(())
+}
+
+pub fn limit_caches(_: Option<u64>) -> Result<()> {
+    Ok(())
+}
+
+pub fn release(_: u32) {}
+
+pub fn check_trees(_: &ThreadPool, _: &TrainingData<'_>, _: usize, _: &(dyn Fn() -> bool + Sync)) -> Result<()> {
+    Ok(())
+}
+
+pub fn with_trees(
+    _: Option<u32>,
+    pool: &ThreadPool,
+    data: TrainingData<'_>,
+    _: usize,
+    interrupted: &(dyn Fn() -> bool + Sync),
+    body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
+) -> Result<()> {
+    body(&mut Failing(CpuTrees::new(pool, data, interrupted)?))
+}
+
+pub fn grow_forest<C: Code>(_: Option<u32>, _: &Work<'_, C>) -> Result<Grown> {
+    Err(out_of_memory())
+}
+
+pub fn with_passes<R>(_: Option<u32>, task: &Task<'_, '_>, on: impl On<R>) -> Result<R> {
+    on.on(&FailingPasses(&Passes::new(task)?))
+}
+
+pub fn by_batches(_: Option<u32>, _: ByBatches<'_, '_, '_, '_>, _: &Deal, _: &Passes<'_, '_, '_>) -> Result<Fitted> {
+    Err(out_of_memory())
+}
+
+pub fn with_columns<R>(_: Option<u32>, _: impl FnOnce(&dyn ColumnSteps) -> Result<R>) -> Result<R> {
+    absent()
+}
+
+pub fn check_sorting(_: usize) -> Result<()> {
+    absent()
+}
+
+pub fn copy_model(_: Option<u32>, _: &Predictor) -> Result<Box<dyn ModelCopy>> {
+    absent()
+}
+
+pub fn copy_forest(_: Option<u32>, _: &forest::Predictor) -> Result<Box<dyn ForestCopy>> {
+    absent()
+}
+
 /// For boosted trees.
-pub struct Failing<'a>(pub CpuTrees<'a>);
+struct Failing<'a>(CpuTrees<'a>);
 
 impl GrowSteps for Failing<'_> {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
@@ -144,7 +221,7 @@ impl TreeSteps for Failing<'_> {
 }
 
 /// For passes of a linear model.
-pub struct FailingPasses<'s, 't, 'p, 'a>(pub &'s Passes<'t, 'p, 'a>);
+struct FailingPasses<'s, 't, 'p, 'a>(&'s Passes<'t, 'p, 'a>);
 
 impl PassSteps for FailingPasses<'_, '_, '_, '_> {
     type Rows = Vec<f64>;
