@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
-import time
 
 import polars as pl
 import pytest
@@ -89,7 +87,25 @@ KINDS = [
 ]
 
 INTERRUPTED = """
-print("begun", flush=True)
+import ctypes, os
+def handler():
+    # The address of what SIGINT calls now: the first field of the structure.
+    action = (ctypes.c_size_t * 64)()
+    ctypes.CDLL(None).sigaction(int(signal.SIGINT), None, ctypes.byref(action))
+    return action[0]
+def libraries():
+    with open("/proc/self/maps") as maps:
+        ours = [line.split()[0].split("-") for line in maps if "_taiga" in line]
+    return [range(int(first, 16), int(end, 16)) for first, end in ours]
+def interrupt():
+    # A signal that comes before a call of ours is under way would be for Polars alone to notice.
+    plugin = libraries()
+    while not any(handler() in addresses for addresses in plugin):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    print("sent", flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
 result = "untouched"
 try:
     result = run(400)
@@ -108,8 +124,8 @@ except KeyboardInterrupt:
 """
 
 
-# Of groups Polars makes lists first: a signal that comes meanwhile, before any call of ours, is Polars' to notice.
-@pytest.mark.parametrize("work", [kind for kind in KINDS if kind != "groups"])
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says which library a signal goes to")
+@pytest.mark.parametrize("work", KINDS)
 def test_ctrl_c_ends_what_takes_long(work: str) -> None:
     """Proves that work of a minute and more ends a few seconds after the signal at most, by KeyboardInterrupt alone."""
     if pl.__version__.startswith("1."):
@@ -118,9 +134,7 @@ def test_ctrl_c_ends_what_takes_long(work: str) -> None:
     with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
         try:
             assert p.stdout is not None
-            assert p.stdout.readline() == "begun\n"
-            time.sleep(1)
-            p.send_signal(signal.SIGINT)
+            assert p.stdout.readline() == "sent\n"
             out, err = p.communicate(timeout=15)
         finally:
             p.kill()
