@@ -18,6 +18,11 @@ pub use models::{boosted, forest, linear};
 pub use params::params;
 pub use sparse_rows::sparse_rows;
 
+// The engine's tests, which include these modules, have one of their own.
+#[cfg(fuzzing)]
+#[global_allocator]
+static ALLOCATOR: taiga_testing::allocator::Counting = taiga_testing::allocator::Counting;
+
 /// A target: its name, which is that of its folder of inputs, and what it does.
 pub type Target = (&'static str, fn(&[u8]) -> bool);
 

@@ -1,9 +1,6 @@
 //! Memory in proportion to an input.
 
-#[path = "../../src/engine/tests/memory_support/mod.rs"]
-mod support;
-
-use support::peak;
+use taiga_testing::allocator::peak;
 
 /// Holds `work` to so many bytes for each of `bytes`, and 8 MiB: two lists that are being read may each have been promised one.
 pub fn bounded<T>(what: &str, bytes: usize, each: usize, work: impl FnOnce() -> T) -> T {

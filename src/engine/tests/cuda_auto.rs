@@ -3,14 +3,6 @@
 //! These tests are ignored unless asked for (`make test-cuda`), and then fail without a GPU. Memory is the whole process's (and the
 //! GPU's), so they take turns.
 
-mod common;
-mod cuda_support;
-mod linear_support;
-
-use common::contract::table;
-use common::{Table, params};
-use cuda_support::gpu::{Gpu, gpu, say};
-use cuda_support::patterns;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -36,6 +28,10 @@ use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, Histogram2dParams, HistogramParams};
 use taiga_engine::{Error, Result};
+use taiga_testing::contract::table;
+use taiga_testing::gpu::patterns;
+use taiga_testing::gpu::{Gpu, gpu, say};
+use taiga_testing::{Table, params};
 
 /// One test at a time.
 fn turn() -> MutexGuard<'static, ()> {
@@ -72,7 +68,7 @@ struct Everything {
     classes: Table,
     several: Table,
     text: Vec<CategoryColumn>,
-    rows_of_features: linear_support::Table,
+    rows_of_features: taiga_testing::linear::Table,
     boosted: Predictor,
     grown: std::sync::Arc<forest::Predictor>,
 }
@@ -101,7 +97,7 @@ impl Everything {
             CategoryColumn::text(&format!("c{stream}"), &[rows], |_, i| Some(names[i].as_str())).expect("a column")
         };
         let numbers = table(rows, 6, "rmse", 4);
-        let mut sparse = linear_support::Table { offsets: vec![0], classes: 2, ..Default::default() };
+        let mut sparse = taiga_testing::linear::Table { offsets: vec![0], classes: 2, ..Default::default() };
         for i in 0..rows as u64 {
             sparse.numbers.extend((0..r.u64(i) % 12).map(|k| (r.u64(7 * i + k) % 5000) as i64));
             sparse.offsets.push(sparse.numbers.len() as i64);
@@ -130,7 +126,7 @@ impl Everything {
     }
 
     fn linear(&self, p: Value, device: &str, monitor: &dyn Monitor) -> Result<Vec<u8>> {
-        let p = LinearParams { device: device.into(), n_threads: Some(1), ..linear_support::params(p) };
+        let p = LinearParams { device: device.into(), n_threads: Some(1), ..taiga_testing::linear::params(p) };
         linear::fit(&self.rows_of_features.input(), &p, monitor).map(|model| model.to_bytes())
     }
 

@@ -1,10 +1,8 @@
 //! Devices: found or not, an error in clear words each time; uploads through pinned buffers.
 
-mod cuda_support;
-
-use cuda_support::gpu::{gpu, say};
 use taiga_engine::cuda::runtime::upload::PIECE;
 use taiga_engine::device::{DeviceSet, Gpus, device_info, open};
+use taiga_testing::gpu::{gpu, say};
 
 #[test]
 fn an_explicit_device_is_there_or_an_error_says_what_was_looked_for() {

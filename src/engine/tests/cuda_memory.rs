@@ -1,13 +1,6 @@
 //! Memory of a GPU: columns that stay for the next expression, and what happens when there is none left. One test,
 //! since both are the whole process's.
 
-mod common;
-mod cuda_support;
-
-use common::contract::table;
-use common::{Table, params, params_with};
-use cuda_support::gpu::{Gpu, gpu, say};
-use cuda_support::patterns;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
@@ -24,6 +17,10 @@ use taiga_engine::learners::forest::ForestParams;
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, HistogramParams};
+use taiga_testing::contract::table;
+use taiga_testing::gpu::patterns;
+use taiga_testing::gpu::{Gpu, gpu, say};
+use taiga_testing::{Table, params, params_with};
 
 fn info(gpu: &Gpu) -> CacheInfo {
     gpu.queue.gpu().cache().info(gpu.queue.gpu())
@@ -262,7 +259,7 @@ fn no_memory_left_is_an_error_and_then_it_works_again(gpu: &Gpu) {
     assert!(e.to_string().contains("`wide`") && e.to_string().contains("320.0 MB") && e.to_string().contains("free of"), "{e}");
     assert_eq!(info(gpu).columns, 0, "the cache goes first");
     let t = table(2_000_000, 6, "rmse", 4);
-    let p = BoostingParams { device: "cuda".into(), ..common::params(json!({ "trees": 3 })) };
+    let p = BoostingParams { device: "cuda".into(), ..taiga_testing::params(json!({ "trees": 3 })) };
     let e = fit(&t.input(), &p, &Quiet).expect_err("no room");
     assert!(e.is_device_memory() && e.to_string().contains("free of"), "{e}");
     let grown = |device: &str| {
@@ -303,7 +300,7 @@ fn bundled_features_count_as_one_column(gpu: &Gpu) {
     let y: Vec<f64> = (0..rows).map(|i| (0..variables).map(|v| ((drawn(v, i) * (v + 3)) % 7) as f64).sum()).collect();
     let t = Table::numbers(columns, y);
     let of = |device: &str, bundle: bool| {
-        let p = BoostingParams { device: device.into(), bundle, ..common::params(json!({ "trees": 3, "policy": "depthwise" })) };
+        let p = BoostingParams { device: device.into(), bundle, ..taiga_testing::params(json!({ "trees": 3, "policy": "depthwise" })) };
         fit(&t.input(), &p, &Quiet).map(|model| model.to_bytes())
     };
     let expected = of("cpu", true).expect("a fit");

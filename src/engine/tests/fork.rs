@@ -1,19 +1,15 @@
 //! A forked process fits and predicts as its parent does, and never waits for a thread that its parent alone has.
 #![cfg(unix)]
 
-mod common;
-mod forest_support;
-mod linear_support;
-
-use common::Dice;
-use common::contract::table;
-use forest_support::grow;
 use serde_json::json;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::parallel::{fork, pools};
+use taiga_testing::Dice;
+use taiga_testing::contract::table;
+use taiga_testing::forest::grow;
 
 /// Runs `body` in a forked process; fails where that does not end well within a minute.
 fn in_a_child(body: impl FnOnce()) {
@@ -51,10 +47,10 @@ fn forked_processes_fit_like_their_parent() {
         let params = json!({ "trees": 3, "depth": 4, "n_threads": threads });
         rows.fit(&BoostingParams::from_json(&params).unwrap()).to_bytes()
     };
-    let forest = || grow(&rows, &forest_support::params(json!({ "trees": 3, "n_threads": 2 }))).to_bytes();
+    let forest = || grow(&rows, &taiga_testing::forest::params(json!({ "trees": 3, "n_threads": 2 }))).to_bytes();
     let mut dice = Dice::new(5);
     let lists: Vec<Vec<(i64, f64)>> = (0..5_000).map(|_| (0..10).map(|_| (dice.below(300) as i64, 1.0)).collect()).collect();
-    let lists = linear_support::Table::new(&lists, (0..5_000).map(|i| i % 2).collect(), 2);
+    let lists = taiga_testing::linear::Table::new(&lists, (0..5_000).map(|i| i % 2).collect(), 2);
     let linear = || lists.fit(json!({ "n_threads": 2 })).to_bytes();
     let all = || {
         // On a thread that is a pool of one, as a plugin's calls are; the child inherits that too.

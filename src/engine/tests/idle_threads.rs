@@ -1,13 +1,11 @@
 //! Threads end: those of sizes that nobody uses go, and all of them when nothing is fitted any more.
 #![cfg(target_os = "linux")]
 
-mod common;
-
-use common::contract::table;
 use serde_json::json;
 use std::time::{Duration, Instant};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::parallel::pools;
+use taiga_testing::contract::table;
 
 /// The threads of this process that are ours.
 fn threads() -> usize {

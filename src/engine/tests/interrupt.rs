@@ -1,12 +1,5 @@
 //! Whatever takes long looks whether it is still wanted, and leaves nothing behind when it is not.
 
-mod common;
-mod forest_support;
-mod linear_support;
-
-use common::Dice;
-use common::contract::table;
-use forest_support::grow;
 use serde_json::json;
 use taiga_engine::Error;
 use taiga_engine::column::Column;
@@ -24,6 +17,9 @@ use taiga_engine::parallel::pools::pool;
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::{BorderParams, fit_borders};
 use taiga_engine::stats::{Histogram2dParams, HistogramParams, histogram, histogram2d, min_max};
+use taiga_testing::Dice;
+use taiga_testing::contract::table;
+use taiga_testing::forest::grow;
 
 const ROWS: usize = 300_000;
 
@@ -94,12 +90,12 @@ fn everything_that_takes_long_ends_when_asked_to() {
     ends("raw scores", || boosted.raw(&columns));
     ends("leaves", || boosted.leaves(&columns));
     ends("stages", || boosted.staged(&columns));
-    let grown = forest::Predictor::new(grow(&rows, &forest_support::params(json!({ "trees": 10 }))));
+    let grown = forest::Predictor::new(grow(&rows, &taiga_testing::forest::params(json!({ "trees": 10 }))));
     let columns = grown.bind(&features).unwrap();
     ends("a forest's predictions", || grown.predict(&columns));
     ends("a forest's leaves", || grown.leaves(&columns));
     let lists: Vec<Vec<(i64, f64)>> = (0..5_000).map(|_| (0..10).map(|_| (dice.below(300) as i64, 1.0)).collect()).collect();
-    let lists = linear_support::Table::new(&lists, (0..5_000).map(|i| i % 2).collect(), 2);
+    let lists = taiga_testing::linear::Table::new(&lists, (0..5_000).map(|i| i % 2).collect(), 2);
     let fitted = linear::Predictor::new(lists.fit(json!({})));
     let sparse = lists.sparse();
     ends("linear scores", || fitted.raw(Some(&sparse), &[]).unwrap());

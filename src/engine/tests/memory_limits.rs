@@ -3,10 +3,6 @@
 //! peak is its own.
 #![cfg(target_os = "linux")]
 
-mod common;
-mod linear_support;
-
-use common::{Dice, Table};
 use serde_json::{Value, json};
 use std::process::Command;
 use taiga_engine::column::Column;
@@ -25,6 +21,7 @@ use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, Histogram2dParams};
 use taiga_engine::{Error, Result, memory};
+use taiga_testing::{Dice, Table};
 
 /// A field of this process's status in bytes: what is there now (`VmRSS`), or was at most since [`forget_peak`] (`VmHWM`).
 fn status(name: &str) -> u64 {
@@ -185,7 +182,7 @@ fn sparse(params: Value) {
     let mut dice = Dice::new(9);
     let rows: Vec<Vec<(i64, f64)>> = (0..rows).map(|_| (0..20).map(|_| (dice.below(width) as i64, 1.0)).collect()).collect();
     let codes = (0..rows.len()).map(|i| (i % classes) as u32).collect();
-    let table = linear_support::Table::new(&rows, codes, classes);
+    let table = taiga_testing::linear::Table::new(&rows, codes, classes);
     let params = LinearParams::from_json(&params).unwrap();
     let input = table.input();
     measured(|| linear::fit(&input, &params, &Quiet));

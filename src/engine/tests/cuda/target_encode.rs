@@ -1,0 +1,244 @@
+//! Target encoding and statistics of categories on the GPU have the CPU's bits.
+
+use taiga_engine::cuda::columns::target_encode::{DeviceCodes, category_values};
+use taiga_engine::cuda::trees::ctr;
+use taiga_engine::device::columns::with_columns;
+use taiga_engine::encoding::combine::combine;
+use taiga_engine::encoding::ctr::{Ctr, CtrKind, CtrTarget, ctr_codes};
+use taiga_engine::encoding::permutation::permutation;
+use taiga_engine::encoding::target::{Auto, EncodingInput, EncodingTarget, Kind, Order, Plan, PriorWeight, TargetParams, target_encode};
+use taiga_engine::numerics::random::{Purpose, Random};
+use taiga_testing::gpu::patterns;
+use taiga_testing::gpu::{Gpu, gpu, say};
+
+fn random(stream: u64) -> Random {
+    patterns::random(9_000 + stream)
+}
+
+fn bits(values: &[Vec<f64>]) -> Vec<Vec<u64>> {
+    values.iter().map(|v| v.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+fn same(gpu: &Gpu, what: &str, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) {
+    let cpu = target_encode(input, plan, params);
+    let found = taiga_engine::cuda::columns::target_encode::target_encode(&gpu.queue, input, plan, params);
+    match (found, cpu) {
+        (Ok(found), Ok(cpu)) => {
+            for (k, (f, c)) in bits(&found).iter().zip(bits(&cpu)).enumerate() {
+                assert_eq!(f.len(), c.len(), "{what}");
+                if let Some(row) = (0..c.len()).find(|i| f[*i] != c[*i]) {
+                    panic!("{what}, {params:?}, output {k}, row {row}: GPU {:?}, CPU {:?}", found[k][row], cpu[k][row]);
+                }
+            }
+        }
+        (Err(found), Err(cpu)) => assert_eq!(found.to_string(), cpu.to_string(), "{what}"),
+        (found, cpu) => panic!("{what}, {params:?}: GPU {:?}, CPU {:?}", found.err(), cpu.err()),
+    }
+    let encoder = category_values(&gpu.queue, input, params).expect("values");
+    let expected = taiga_engine::encoding::target::category_values(input, params).expect("values");
+    assert_eq!(bits(&[encoder.0, encoder.1]), bits(&[expected.0, expected.1]), "{what}: the values of categories");
+}
+
+/// Every kind of order and of folds.
+fn plans(n: usize, params: &TargetParams) -> Vec<(&'static str, Plan, TargetParams)> {
+    let with = |kind, permutations, folds| TargetParams { kind, permutations, folds, ..params.clone() };
+    let mut given: Vec<u32> = (0..n as u32).rev().collect();
+    given.rotate_left(n / 3);
+    let folds: Vec<u32> = (0..n).map(|i| random(4).u32(i as u32) % 7).collect();
+    let one = with(Kind::Ordered, 1, 5);
+    let three = with(Kind::Ordered, 3, 5);
+    let kfold = with(Kind::Kfold, 1, 2);
+    vec![
+        ("in row order", Plan::Ordered(vec![Order::Rows]), one.clone()),
+        ("in a random order", Plan::random(n, &one).expect("a plan"), one.clone()),
+        ("in three orders", Plan::random(n, &three).expect("a plan"), three),
+        ("in a given order", Plan::Ordered(vec![Order::Given(given)]), one),
+        ("in folds", Plan::random(n, &kfold).unwrap_or(Plan::Plain), kfold.clone()),
+        ("in folds of one's own", Plan::Folds(folds, 9), kfold),
+        ("but itself", Plan::Plain, with(Kind::Loo, 1, 5)),
+        ("all", Plan::Plain, with(Kind::Full, 1, 5)),
+    ]
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn target_encodings_have_the_same_bits() {
+    let gpu = gpu();
+    let mut done = 0;
+    for (n, categories) in [(1usize, 1usize), (2, 1), (5, 3), (1000, 1), (1000, 37), (70_001, 5), (300_001, 60_000), (40_000, 1 << 20)] {
+        let r = random(1);
+        // The first categories are frequent, some have no row, some have one.
+        let codes: Vec<u32> = (0..n).map(|i| ((r.unit(i as u64).powi(3) * categories as f64) as u32).min(categories as u32 - 1)).collect();
+        let flags: Vec<u8> = (0..n).map(|i| (r.unit((i + n) as u64) < 0.3) as u8).collect();
+        let whole: Vec<f64> = (0..n).map(|i| (r.unit((i + 2 * n) as u64) * 2e6 - 1e6).round()).collect();
+        let real: Vec<f64> = (0..n).map(|i| (r.unit((i + 3 * n) as u64) - 0.4) * 10f64.powi((i % 23) as i32 - 11)).collect();
+        let huge: Vec<f64> = real.iter().map(|x| x * 1e297).collect();
+        let tiny: Vec<f64> = real.iter().map(|x| x * 1e-310).collect();
+        let constant = vec![0.1; n];
+        let weight: Vec<f64> = (0..n).map(|i| if i % 5 == 1 { 0.0 } else { 3.0 * r.unit((i + 4 * n) as u64) }).collect();
+        let classes: Vec<u32> = (0..n).map(|i| r.u32(i as u32) % 4).collect();
+        let targets = [
+            ("flags", EncodingTarget::Flags(&flags)),
+            ("whole numbers", EncodingTarget::Numbers(&whole)),
+            ("real numbers", EncodingTarget::Numbers(&real)),
+            ("huge numbers", EncodingTarget::Numbers(&huge)),
+            ("tiny numbers", EncodingTarget::Numbers(&tiny)),
+            ("one number", EncodingTarget::Numbers(&constant)),
+            ("classes", EncodingTarget::Classes(&classes, 4)),
+        ];
+        for (name, target) in targets {
+            for weight in [None, Some(&weight[..])] {
+                for prior_weight in [PriorWeight::Fixed(1.0), PriorWeight::Fixed(0.0), PriorWeight::Named(Auto::Auto)] {
+                    for prior in [None, Some(0.05)] {
+                        let base = TargetParams { prior, prior_weight, seed: n as u64, ..Default::default() };
+                        let input = EncodingInput { codes: &codes, categories, target, weight };
+                        for (plan_name, plan, params) in plans(n, &base) {
+                            let seldom =
+                                prior.is_some() || prior_weight == PriorWeight::Fixed(0.0) || (weight.is_some() && name != "real numbers");
+                            if n > 1000 && seldom {
+                                continue;
+                            }
+                            let what = format!("{name}, {plan_name}, {n} rows of {categories}, weighted {}", weight.is_some());
+                            same(gpu, &what, &input, &plan, &params);
+                            done += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    say(&format!("target encodings: {done}, all equal"));
+}
+
+/// A few rows through every kernel: small enough for compute-sanitizer's racecheck.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn few_rows_reach_every_kernel() {
+    let gpu = gpu();
+    let (n, categories) = (6001, 40);
+    let r = random(11);
+    let codes: Vec<u32> = (0..n).map(|i| (r.unit(i as u64).powi(2) * categories as f64) as u32).collect();
+    let flags: Vec<u8> = (0..n).map(|i| (r.unit((i + n) as u64) < 0.3) as u8).collect();
+    let real: Vec<f64> = (0..n).map(|i| r.unit((i + 2 * n) as u64) - 0.4).collect();
+    let classes: Vec<u32> = (0..n).map(|i| r.u32(i as u32) % 3).collect();
+    // Flags in the rows' numbers, flags of classes, numbers, numbers with weights.
+    for (name, target, weight) in [
+        ("flags", EncodingTarget::Flags(&flags), None),
+        ("classes", EncodingTarget::Classes(&classes, 3), None),
+        ("numbers", EncodingTarget::Numbers(&real), None),
+        ("weighted", EncodingTarget::Numbers(&real), Some(&real.iter().map(|x| x + 0.5).collect::<Vec<f64>>()[..])),
+    ] {
+        let input = EncodingInput { codes: &codes, categories, target, weight };
+        for (plan_name, plan, params) in plans(n, &TargetParams::default()) {
+            same(gpu, &format!("{name}, {plan_name}"), &input, &plan, &params);
+        }
+    }
+    statistics(gpu, n, categories);
+    // By a table, and by a sort.
+    let other: Vec<u32> = (0..n).map(|i| r.u32(i as u32) % 1000).collect();
+    for counts in [[categories, 1000], [1 << 20, 1 << 20]] {
+        let columns = [(&codes[..], counts[0]), (&other[..], counts[1])];
+        let found = with_columns("cuda", |backend| backend.combine(&columns)).expect("combined");
+        assert!(found == combine(&columns).expect("combined"), "{counts:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn no_rows_and_bad_input_are_as_on_the_cpu() {
+    let gpu = gpu();
+    let params = TargetParams::default();
+    let empty = EncodingInput { codes: &[], categories: 3, target: EncodingTarget::Flags(&[]), weight: None };
+    same(gpu, "no rows", &empty, &Plan::Ordered(vec![Order::Rows]), &params);
+    let input = |target, weight| EncodingInput { codes: &[0, 1, 1], categories: 2, target, weight };
+    for (target, weight) in [
+        (EncodingTarget::Flags(&[1][..]), None),
+        (EncodingTarget::Numbers(&[1.0, f64::NAN, 2.0][..]), None),
+        (EncodingTarget::Flags(&[1, 0, 1][..]), Some(&[0.0, 0.0, 0.0][..])),
+        (EncodingTarget::Flags(&[1, 0, 1][..]), Some(&[0.0, -1.0, 0.0][..])),
+    ] {
+        let cpu = target_encode(&input(target, weight), &Plan::Plain, &TargetParams { kind: Kind::Full, ..params.clone() });
+        let found = taiga_engine::cuda::columns::target_encode::target_encode(
+            &gpu.queue,
+            &input(target, weight),
+            &Plan::Plain,
+            &TargetParams { kind: Kind::Full, ..params.clone() },
+        );
+        assert_eq!(found.expect_err("bad input").to_string(), cpu.expect_err("bad input").to_string());
+    }
+    // All rows with a weight are in one fold.
+    let one_fold = Plan::Folds(vec![0, 0, 0], 2);
+    let kfold = TargetParams { kind: Kind::Kfold, ..params.clone() };
+    same(gpu, "one fold", &input(EncodingTarget::Flags(&[1, 0, 1]), None), &one_fold, &kfold);
+    let beyond = EncodingInput { codes: &[0, 7], categories: 2, target: EncodingTarget::Flags(&[1, 0]), weight: None };
+    let e =
+        taiga_engine::cuda::columns::target_encode::target_encode(&gpu.queue, &beyond, &Plan::Plain, &params).expect_err("a code too many");
+    assert!(e.to_string().contains("7 is not below"), "{e}");
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn statistics_inside_the_trees_have_the_same_bits() {
+    let gpu = gpu();
+    for (n, cardinality) in [(1usize, 1usize), (100, 3), (5000, 1), (200_003, 30_000)] {
+        statistics(gpu, n, cardinality);
+    }
+}
+
+fn statistics(gpu: &Gpu, n: usize, cardinality: usize) {
+    let r = random(8);
+    let codes: Vec<u32> = (0..n).map(|i| (r.unit(i as u64).powi(2) * cardinality as f64) as u32).collect();
+    let y: Vec<f64> = (0..n).map(|i| r.unit((i + n) as u64) * 8.0 - 3.0).collect();
+    let training: Vec<u32> = (0..n as u32).filter(|i| n < 10 || i % 5 != 0).collect();
+    let target = CtrTarget::numbers(&y, &training, &[-1.0, 0.5, 2.0], true);
+    let shuffled = permutation(n, Random::new(3, Purpose::Permutation, 0));
+    let order: Vec<u32> = shuffled.into_iter().filter(|row| n < 10 || row % 5 != 0).collect();
+    let on_device = DeviceCodes::new(&gpu.queue, "codes", &codes, cardinality).expect("room");
+    for order in [&order[..], &[]] {
+        let device_order = ctr::DeviceOrder::new(&gpu.queue, order, n).expect("room");
+        for kind in [CtrKind::Borders, CtrKind::Buckets, CtrKind::BinarizedTargetMeanValue, CtrKind::FloatTargetMeanValue, CtrKind::Counter]
+        {
+            let statistic = Ctr { kind, class: 1, prior: 0.5 };
+            let addends: Vec<u32> = (0..n)
+                .map(|row| match kind {
+                    CtrKind::Borders => (target.classes[row] > 1) as u32,
+                    CtrKind::Buckets => (target.classes[row] == 1) as u32,
+                    CtrKind::BinarizedTargetMeanValue => target.classes[row] as u32,
+                    CtrKind::FloatTargetMeanValue => target.scaled[row],
+                    CtrKind::Counter => 0,
+                })
+                .collect();
+            let expected = statistic.prefixes(&codes, cardinality, order, &target);
+            let found = ctr::prefixes(&gpu.queue, &on_device, &device_order, &gpu.upload(&addends)).expect("prefixes");
+            let (rows, sums) = (gpu.download(&found.n), gpu.download(found.s.as_ref().expect("sums")));
+            for (row, e) in expected.iter().enumerate() {
+                assert_eq!((rows[row], sums[row]), (e.n, e.s), "{kind:?}, row {row} of {n}");
+            }
+            let most = expected.iter().map(|e| e.n).max().unwrap_or(0);
+            let borders: Vec<f64> = (0..15).map(|i| i as f64 / 15.0).collect();
+            let unit = statistic.unit(target.count);
+            let codes_found = ctr::codes(&gpu.queue, &statistic, &found, unit, most, &borders).expect("codes");
+            assert_eq!(gpu.download(&codes_found), ctr_codes(&statistic, &expected, unit, most, &borders), "{kind:?} of {n}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn combinations_are_numbered_as_on_the_cpu() {
+    gpu();
+    for n in [0usize, 1, 2, 1000, 100_003] {
+        for counts in [&[1usize][..], &[1, 1], &[3, 4], &[100, 100, 7], &[1 << 20, 1 << 20], &[50_000, 60_000, 70_000], &[4_000_000_000, 3]]
+        {
+            let column = |k: usize, count: usize| -> Vec<u32> {
+                (0..n).map(|i| (random(20 + k as u64).unit(i as u64).powi(4) * count as f64) as u32).collect()
+            };
+            let columns: Vec<Vec<u32>> = counts.iter().enumerate().map(|(k, count)| column(k, *count)).collect();
+            let columns: Vec<(&[u32], usize)> = columns.iter().zip(counts).map(|(c, count)| (&c[..], *count)).collect();
+            let found = with_columns("cuda", |backend| backend.combine(&columns)).expect("combined");
+            assert!(found == combine(&columns).expect("combined"), "{n} rows of {counts:?}");
+        }
+        let short = with_columns("cuda", |backend| backend.combine(&[(&[0, 1], 2), (&[0], 1)])).expect_err("lengths differ");
+        assert_eq!(short.to_string(), combine(&[(&[0, 1], 2), (&[0], 1)]).expect_err("lengths differ").to_string());
+    }
+}

@@ -1,0 +1,354 @@
+//! A fit on the GPU gives the model of a fit on the CPU, byte for byte: every policy, loss, way to
+//! draw rows, constraint and categorical method, from one row to millions.
+//!
+//! These tests are ignored unless asked for (`make test-cuda`), and then fail without a GPU.
+
+use serde_json::json;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::learners::boosting::{BoostingParams, fit};
+use taiga_testing::contract::{self, table};
+use taiga_testing::devices::{assert_same, both, compare};
+use taiga_testing::gpu::{gpu, say};
+use taiga_testing::{Dice, Table, Wanted, params, params_with};
+
+/// Proves equal bytes under every policy for the plainest fits.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn plain_fits() {
+    gpu();
+    for loss in ["rmse", "logloss"] {
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            for rows in [2, 10, 1000, 40_000] {
+                if rows < 10 && loss == "logloss" {
+                    continue;
+                }
+                let t = table(rows, 6, loss, 1);
+                let p = params(json!({ "loss": loss, "policy": policy, "trees": 5 }));
+                compare(&t, &p, &format!("{loss}, {policy}, {rows} rows"));
+            }
+        }
+    }
+}
+
+/// Proves equal bytes under every policy, loss and way to draw rows, with feature fractions,
+/// weights, constraints, held-out rows and early stopping dealt out over the combinations.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn any_policy_loss_and_sample() {
+    gpu();
+    contract::combinations(20_000, |t, p, case| compare(t, &p, &format!("case {case}: {p:?}")));
+}
+
+/// Proves equal bytes where leaves are refitted by weighted quantiles: whole and fractional weights, weights of zero, many
+/// equal residuals, drawn and held-out rows, leaves with a row or none that counts.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn weighted_quantiles() {
+    gpu();
+    for (case, (rows, policy, more)) in [
+        (40_000, "symmetric", json!({ "loss": "mae" })),
+        (40_000, "depthwise", json!({ "loss": "quantile", "alpha": 0.9 })),
+        (20_000, "leafwise", json!({ "loss": "mae", "row_sample": "goss" })),
+        (20_000, "symmetric", json!({ "loss": "quantile", "alpha": 0.05, "row_sample": "mvs", "row_fraction": 0.4 })),
+        (20_000, "depthwise", json!({ "loss": "mae", "row_sample": "bernoulli", "row_fraction": 0.3 })),
+        (300, "depthwise", json!({ "loss": "mae", "min_child_weight": 0 })),
+        (33, "leafwise", json!({ "loss": "quantile", "alpha": 0.5, "min_child_weight": 0 })),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for kind in 0..4 {
+            let mut t = table(rows, 5, "rmse", (10 * case + kind) as u64);
+            let mut dice = Dice::new((100 + 10 * case + kind) as u64);
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            if kind % 2 == 1 {
+                y.iter_mut().for_each(|y| *y = y.round());
+            }
+            t.weight = match kind {
+                0 => Some((0..rows).map(|_| dice.unit()).collect()),
+                1 => Some((0..rows).map(|_| dice.below(4) as f64).collect()),
+                2 => Some((0..rows).map(|_| (dice.unit() * 40.0 - 20.0).exp2()).collect()),
+                _ => None,
+            };
+            t.held_out = (kind == 3 || case == 1).then(|| (0..rows).map(|i| i % 7 == 3).collect());
+            let p = params_with(json!({ "trees": 6, "policy": policy, "learning_rate": 0.4 }), more.clone());
+            compare(&t, &p, &format!("{rows} rows, {policy}, weights {kind}: {more}"));
+        }
+    }
+}
+
+/// Proves equal bytes at the edges of the layout: one border and 255, one block of features and
+/// several, many pieces of rows, deep trees.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn edges_of_the_layout() {
+    gpu();
+    for (rows, features, more) in [
+        (40_000, 6, json!({ "trees": 20 })),
+        (40_000, 6, json!({ "trees": 8, "bins": 1, "policy": "depthwise" })),
+        (12_000, 29, json!({ "trees": 4, "policy": "leafwise", "min_data_in_leaf": 9 })),
+        (12_000, 32, json!({ "trees": 4, "policy": "symmetric", "min_child_weight": 3 })),
+        (12_000, 33, json!({ "trees": 4, "policy": "depthwise", "depth": 9 })),
+        (12_000, 61, json!({ "trees": 4, "policy": "depthwise", "row_sample": "mvs" })),
+        (12_000, 125, json!({ "trees": 3 })),
+        (5_000, 10, json!({ "trees": 2, "depth": 12 })),
+        (5_000, 10, json!({ "trees": 2, "depth": 16, "policy": "depthwise", "min_child_weight": 0 })),
+        (30_000, 10, json!({ "trees": 3, "leaves": 700, "depth": 20, "policy": "leafwise", "min_child_weight": 0 })),
+        (300_000, 3, json!({ "trees": 3, "policy": "depthwise", "l1": 0.5 })),
+    ] {
+        let t = table(rows, features, "rmse", 3);
+        compare(&t, &params_with(json!({}), more.clone()), &format!("{rows} x {features}: {more}"));
+    }
+    contract::many_borders(|t, p, missing| compare(t, p, &format!("255 borders, missing {missing}")));
+}
+
+/// Proves equal bytes where the limits of leaves bind a split for a whole level: rows and hessians, counted by hessians that
+/// are 1 and apart, few nodes and many, trees that grow ahead of the host and that don't.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn limits_of_a_level() {
+    gpu();
+    for (case, (rows, features, loss, more)) in [
+        (20_000, 6, "rmse", json!({ "min_data_in_leaf": 40 })),
+        (20_000, 6, "logloss", json!({ "min_data_in_leaf": 40, "depth": 9 })),
+        (20_000, 6, "logloss", json!({ "min_child_weight": 5 })),
+        (20_000, 70, "rmse", json!({ "min_child_weight": 60, "l1": 0.5 })),
+        (20_000, 40, "poisson", json!({ "min_child_weight": 10, "min_data_in_leaf": 100, "depth": 8 })),
+        (5_000, 6, "rmse", json!({ "min_data_in_leaf": 20, "bins": 3 })),
+        (5_000, 6, "rmse", json!({ "min_data_in_leaf": 20, "bins": 20, "monotone": { "x0": 1 } })),
+        (5_000, 6, "mae", json!({ "min_data_in_leaf": 20, "row_sample": "bernoulli" })),
+        (5_000, 6, "multiclass", json!({ "min_child_weight": 4, "row_sample": "mvs", "feature_fraction_level": 0.5 })),
+        (400, 6, "rmse", json!({ "min_data_in_leaf": 10 })),
+        (400, 6, "rmse", json!({ "min_child_weight": 10 })),
+        (30, 6, "rmse", json!({ "min_data_in_leaf": 16 })),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut t = table(rows, features, loss, case as u64);
+        t.weight = (case % 5 == 3).then(|| (0..rows).map(|i| 0.5 + (i % 4) as f64).collect());
+        let p = params_with(json!({ "loss": loss, "policy": "symmetric", "trees": 6 }), more.clone());
+        compare(&t, &p, &format!("{rows} rows of {features}, {loss}: {more}"));
+    }
+}
+
+/// Proves equal bytes for small tables, which the CPU searches without histograms.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn small_tables() {
+    gpu();
+    contract::small_tables(|t, p, case| compare(t, &p, &format!("case {case}: {p:?}")));
+    for rows in [2, 3, 5, 17, 33] {
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            let t = table(rows, 4, "rmse", rows as u64);
+            compare(
+                &t,
+                &params(json!({ "trees": 4, "policy": policy, "min_child_weight": 0, "l2": 0.0 })),
+                &format!("{rows} rows, {policy}"),
+            );
+        }
+    }
+}
+
+/// Proves equal bytes where statistics are wide: a target with an outlier, under constant hessians,
+/// weights and counts.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn wide_statistics() {
+    gpu();
+    for policy in ["symmetric", "depthwise", "leafwise"] {
+        for (weighted, min_data) in [(false, 0), (true, 0), (false, 20), (true, 20)] {
+            let mut t = table(40_000, 6, "rmse", 5);
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            y[12_345] = 1e9;
+            let mut dice = Dice::new(6);
+            t.weight = weighted.then(|| (0..40_000).map(|i| if i == 999 { 1e6 } else { dice.unit() }).collect());
+            let p = params(json!({ "trees": 6, "policy": policy, "min_data_in_leaf": min_data, "learning_rate": 0.8 }));
+            compare(&t, &p, &format!("{policy}, weighted {weighted}, {min_data}"));
+        }
+    }
+}
+
+/// Proves equal bytes where the largest gradient is exactly as many times the mean as makes statistics wide, and
+/// beside that: there the order of sums would count, and a tree that grew ahead of the host may be void.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn at_the_edge_of_wide_statistics() {
+    gpu();
+    for (rows, ones) in [(1024, 1), (1025, 1), (1023, 1), (4096, 4), (4097, 4), (8192, 9), (40_960, 40), (40_961, 40)] {
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            let mut t = table(rows, 5, "rmse", rows as u64);
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            y.iter_mut().enumerate().for_each(|(i, y)| *y = (i % (rows / ones) == 17 && i / (rows / ones) < ones) as u8 as f64);
+            t.columns[0].iter_mut().enumerate().for_each(|(i, x)| *x = (i * 7 % 1013) as f64);
+            let zeros = vec![0.0; rows];
+            let input = Input { baseline: vec![Column::from_f64("b", &zeros)], ..t.input() };
+            let p = params(json!({ "trees": 7, "policy": policy, "learning_rate": 0.9, "min_child_weight": 0 }));
+            assert_same(&both(&input, &p), &format!("{rows} rows, {ones} of them, {policy}"));
+        }
+    }
+}
+
+/// Proves equal bytes for columns of categories under every method: statistics under several
+/// permutations, combinations found while trees grow, one-hot questions, subsets.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn categories() {
+    gpu();
+    let mut case = 0;
+    for (cardinalities, classes) in [(vec![7, 40], 0), (vec![3, 300, 12], 2), (vec![30, 30, 5], 3)] {
+        for more in [
+            json!({}),
+            json!({ "policy": "depthwise", "max_combination": 3, "permutations": 1 }),
+            json!({ "policy": "leafwise", "max_combination": 2, "permutations": 3 }),
+            json!({ "policy": "symmetric", "loss": "mae", "permutations": 2, "row_sample": "bernoulli", "row_fraction": 0.6 }),
+            json!({ "policy": "depthwise", "permutations": 4, "max_combination": 1 }),
+            json!({ "policy": "depthwise", "cat_method": "partition", "min_data_in_leaf": 5 }),
+            json!({ "policy": "leafwise", "cat_method": "partition", "row_sample": "mvs" }),
+            json!({ "one_hot_max_size": 50, "max_combination": 1 }),
+        ] {
+            case += 1;
+            // More rows than the sample has, and fewer than a warp.
+            let rows = [6000, 30, 45_000, 500, 21_000][case as usize % 5];
+            let mut dice = Dice::new(case);
+            let text: Vec<Vec<Option<String>>> = cardinalities
+                .iter()
+                .map(|k| (0..rows).map(|_| (!dice.chance(0.03)).then(|| format!("k{}", dice.below(*k) * dice.below(*k) / k))).collect())
+                .collect();
+            let columns: Vec<CategoryColumn> = text
+                .iter()
+                .enumerate()
+                .map(|(i, c)| CategoryColumn::text(&format!("c{i}"), &[rows], |_, r| c[r].as_deref()).unwrap())
+                .collect();
+            let number: Vec<f64> = (0..rows).map(|_| dice.normal()).collect();
+            let effect = |t: &Option<String>| {
+                t.as_ref().map_or(0.5, |t| (t.len() * 7 + t.as_bytes()[t.len() - 1] as usize * 13) as f64 % 10.0 / 5.0 - 1.0)
+            };
+            let y: Vec<f64> =
+                (0..rows).map(|i| text.iter().map(|c| effect(&c[i])).sum::<f64>() + 0.5 * number[i] + 0.3 * dice.normal()).collect();
+            let codes: Vec<u32> = y.iter().map(|y| ((y + 1.5).max(0.0) as u32).min(classes.max(1) - 1)).collect();
+            let mut features: Vec<Column<'_>> = columns.iter().map(Column::categorical).collect();
+            features.push(Column::from_f64("x", &number));
+            let held_out: Vec<bool> = (0..rows).map(|_| dice.chance(0.2)).collect();
+            let weight: Vec<f64> = (0..rows).map(|i| 0.5 + (i % 5) as f64).collect();
+            let labels = if classes == 2 { Labels::Boolean } else { Labels::Integer((0..classes as i64).collect()) };
+            let input = Input {
+                features,
+                target: if classes > 0 { Target::Classes { codes: &codes, labels } } else { Target::Numbers(Column::from_f64("y", &y)) },
+                target_name: "y".into(),
+                weight: (case % 3 == 0).then(|| Column::from_f64("w", &weight)),
+                baseline: vec![],
+                held_out: (case % 2 == 0).then_some(&held_out[..]),
+            };
+            if classes > 0 && more.get("loss").is_some() {
+                continue;
+            }
+            let p = params_with(json!({ "trees": 6, "depth": 5, "seed": case, "learning_rate": 0.3 }), more.clone());
+            assert_same(&both(&input, &p), &format!("{cardinalities:?}, {classes} classes: {more}"));
+        }
+    }
+}
+
+/// A few small fits that touch every kernel: what `compute-sanitizer` is run on.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn every_kernel_once() {
+    gpu();
+    for (loss, features, more) in [
+        ("logloss", 6, json!({ "policy": "depthwise" })),
+        ("rmse", 6, json!({ "policy": "symmetric", "min_data_in_leaf": 5 })),
+        ("multiclass", 40, json!({ "policy": "leafwise", "row_sample": "goss" })),
+        ("quantile", 6, json!({ "policy": "symmetric", "feature_fraction": 0.7, "row_sample": "bernoulli", "row_fraction": 0.5 })),
+    ] {
+        let mut t = table(3000, features, loss, 21);
+        t.held_out = (features == 40).then(|| (0..3000).map(|i| i % 5 == 0).collect());
+        compare(&t, &params_with(json!({ "loss": loss, "trees": 2, "depth": 4 }), more.clone()), &format!("{loss}: {more}"));
+    }
+    let mut t = table(3000, 4, "rmse", 22);
+    let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+    y[1234] = 1e9;
+    t.weight = Some((0..3000).map(|i| 1.0 + (i % 3) as f64).collect());
+    compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
+    let mut t = table(3000, 4, "rmse", 23);
+    t.weight = Some((0..3000).map(|i| 0.1 + (i % 7) as f64).collect());
+    compare(&t, &params(json!({ "trees": 4, "depth": 3, "loss": "mae" })), "weighted quantiles");
+    let mut dice = Dice::new(24);
+    let levels: Vec<[usize; 2]> = (0..3000).map(|_| [dice.below(20) as usize, dice.below(20) as usize]).collect();
+    let flag = |f: usize| levels.iter().map(|l| (l[f / 20] == f % 20) as u8 as f64).collect();
+    let t = Table::numbers((0..40).map(flag).collect(), levels.iter().map(|l| (l[0] * 7 % 11 + l[1]) as f64).collect());
+    for policy in ["symmetric", "depthwise"] {
+        compare(&t, &params(json!({ "trees": 4, "depth": 3, "policy": policy })), "flags");
+    }
+}
+
+/// Proves that fits that share the GPU at the same time give the bytes that each gives alone.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn several_fits_at_once() {
+    gpu();
+    let t = table(30_000, 8, "logloss", 31);
+    let all: Vec<BoostingParams> = ["symmetric", "depthwise", "leafwise"]
+        .into_iter()
+        .flat_map(|policy| (0..3).map(move |seed| params(json!({ "loss": "logloss", "policy": policy, "trees": 12, "seed": seed }))))
+        .collect();
+    let expected: Vec<Vec<u8>> = all.iter().map(|p| t.fit(p).to_bytes()).collect();
+    std::thread::scope(|scope| {
+        for (p, expected) in all.iter().zip(&expected) {
+            let t = &t;
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let p = BoostingParams { device: "cuda".into(), ..p.clone() };
+                    let model = fit(&t.input(), &p, &Quiet).unwrap_or_else(|e| panic!("{e}; {p:?}"));
+                    assert!(model.to_bytes() == *expected, "{p:?}");
+                }
+            });
+        }
+    });
+}
+
+/// Proves equal bytes from the types of columns that the CPU reads: f32, integers behind bitmaps.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn types_of_columns() {
+    gpu();
+    let t = table(20_000, 6, "logloss", 8);
+    let single: Vec<Vec<f32>> = t.columns.iter().map(|c| c.iter().map(|x| *x as f32).collect()).collect();
+    let whole: Vec<i32> = t.columns[1].iter().map(|x| if x.is_nan() { 7 } else { *x as i32 }).collect();
+    let mut valid = vec![0u8; 20_003usize.div_ceil(8)];
+    t.columns[1].iter().enumerate().filter(|(_, x)| !x.is_nan()).for_each(|(i, _)| valid[(i + 3) / 8] |= 1 << ((i + 3) % 8));
+    let mut features: Vec<Column<'_>> = single.iter().enumerate().map(|(i, c)| Column::from_f32(format!("x{i}"), c)).collect();
+    features[1] = Column::new("x1", FeatureType::Numeric, vec![Chunk::new(Values::I32(&whole), Some(Bits::new(&valid, 3, 20_000)))]);
+    let p = params(json!({ "trees": 5, "policy": "depthwise" }));
+    let models = both(&Input { features, ..t.input() }, &p);
+    assert_same(&models, "f32 and integers");
+    assert!(models.0 == t.fit(&p));
+}
+
+/// Proves equal bytes for millions of rows. `TAIGA_CUDA_ROWS` says how many; 2,000,000 unless told.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn many_rows() {
+    gpu();
+    let rows: usize = std::env::var("TAIGA_CUDA_ROWS").ok().and_then(|r| r.parse().ok()).unwrap_or(2_000_000);
+    let mut dice = Dice::new(12);
+    let features = 28;
+    // Columns are windows of one vector, so that the test needs little memory.
+    let noise: Vec<f32> = (0..rows + 4 * features).map(|_| dice.unit() as f32).collect();
+    let codes: Vec<u32> = (0..rows).map(|i| (noise[i] * noise[i + 12] + 0.3 * noise[i + 40] * dice.unit() as f32 > 0.35) as u32).collect();
+    let input = Input {
+        features: (0..features).map(|f| Column::from_f32(format!("x{f}"), &noise[4 * f..4 * f + rows])).collect(),
+        target: Target::Classes { codes: &codes, labels: Labels::Boolean },
+        target_name: "y".into(),
+        weight: None,
+        baseline: vec![],
+        held_out: None,
+    };
+    for policy in ["symmetric", "depthwise", "leafwise"] {
+        let p = params(json!({ "trees": 3, "policy": policy }));
+        assert_same(&both(&input, &p), &format!("{rows} rows, {policy}"));
+        say(&format!("{rows} rows, {policy}: equal bytes"));
+    }
+}

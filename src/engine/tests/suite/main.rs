@@ -1,0 +1,54 @@
+//! Tests of the engine through its public face: a file a module, by the module's name; and what holds for all learners alike
+//! (`bad_input`, `degenerate`, `hostile_bytes`, `fuzz_corpus`, `reproducibility`, `weights`).
+//!
+//! One program, so that it is linked once. What changes a whole process (its limits, its threads, its signals) is a program of its
+//! own beside this folder.
+
+use taiga_testing::allocator::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+mod bad_input;
+mod collective;
+mod degenerate;
+mod fuzz_corpus;
+mod hostile_bytes;
+mod provenance;
+mod reproducibility;
+mod stats;
+mod weights;
+
+mod boosting {
+    mod bundling;
+    mod categorical_features;
+    mod fit;
+    mod grow;
+    mod model_apply;
+    mod model_envelope;
+    mod model_explain;
+    mod prepare;
+    mod ties;
+}
+
+mod column {
+    mod categories;
+}
+
+mod encoding {
+    mod encoders;
+    mod target;
+}
+
+mod forest {
+    mod envelope;
+    mod fit;
+    mod grow;
+}
+
+mod linear {
+    mod batches;
+    mod envelope;
+    mod lbfgs;
+    mod problem;
+}
