@@ -22,7 +22,7 @@ BUILT := $(VENV)/$(if $(CUDA),.build-cuda,.build)
 unexport DATA TARGET
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-ENGINE := -p taiga-core -p taiga-cpu -p taiga-engine $(if $(CUDA),-p taiga-cuda -p taiga-kernels)
+ENGINE := -p taiga-core -p taiga-cpu -p taiga-engine -p taiga-testing $(if $(CUDA),-p taiga-cuda -p taiga-kernels)
 FEATURES := $(if $(CUDA),--features taiga-engine/cuda)
 SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE-THIRD-PARTY $(shell find src kernels -type f -not -path '*/tests/*' -not -path '*/benches/*')
 PYTHON_SOURCES := $(shell find python -type f -name '*.py*' 2>/dev/null)
@@ -123,7 +123,7 @@ lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences and 
 AT_LENGTH := f32_maths_has_the_same_bits_for_every_argument timing
 
 test-cuda: $(VENV)/.nvcc ## Compare GPU and CPU bit by bit; fails without a GPU
-	cargo test --release -p taiga-engine --features cuda --test 'cuda_*' -- --include-ignored $(patsubst %,--skip %,$(AT_LENGTH))
+	cargo test --release -p taiga-engine --features cuda --test 'cuda*' -- --include-ignored $(patsubst %,--skip %,$(AT_LENGTH))
 
 bench: build $(VENV)/.setup-test ## Measure side by side with the peers (about an hour; see benchmarks/README.md)
 	$(BIN)/python -m benchmarks.train --trees 25,50,100,200

@@ -1,4 +1,4 @@
-"""XGBoost's GPU random forest, beside the test `timing` of src/engine/tests/cuda_forest.rs on the same rows.
+"""XGBoost's GPU random forest, beside the test `timing` of src/engine/tests/cuda/forest.rs on the same rows.
 
 Needs a GPU, numpy, cupy and XGBoost with CUDA. `python3 benchmarks/gpu_forest.py ROWS DEPTH TREES FILE` makes ROWS
 rows of 28 features and a twelfth of them more to be held out, fits XGBoost on device arrays, and writes the rows to

@@ -1,6 +1,6 @@
-"""scikit-learn's optima that `src/engine/tests/linear_optimum.rs` holds: `python -m benchmarks.sparse_lr_optimum`.
+"""scikit-learn's optima that `src/engine/tests/suite/linear/lbfgs.rs` holds: `python -m benchmarks.sparse_lr_optimum`.
 
-400 rows of 60 features made by formulas (the Rust twin is `formulas` in `tests/linear_support`), with two classes and
+400 rows of 60 features made by formulas (the Rust twin is `formulas` in `src/testing/linear.rs`), with two classes and
 three, L2 and L1 at C = 1 and C = 0.05: the objective in our scale, `mean loss + l2/2 Σ c² + l1 Σ |c|` with
 `l = 1 / (C rows)`, and the number of coefficients.
 """
