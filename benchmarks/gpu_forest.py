@@ -2,7 +2,7 @@
 
 Needs a GPU, numpy, cupy and XGBoost with CUDA. `python3 benchmarks/gpu_forest.py ROWS DEPTH TREES FILE` makes ROWS
 rows of 28 features and a twelfth of them more to be held out, fits XGBoost on device arrays, and writes the rows to
-FILE (column after column as f32, then the target), which the test reads: `TAIGA_FOREST_FILE=FILE cuda_forest timing`.
+FILE (column after column as f32, then the target), which the test reads: `TAIGA_FOREST_FILE=FILE cuda forest::timing`.
 """
 
 import sys
