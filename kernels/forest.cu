@@ -13,16 +13,10 @@
 //
 // and everything else is sorted by code (sorted.cuh, segments.cuh). See src/cuda/forest for the host's side.
 
-#include "forest/apply.cuh"
 #include "forest/bins.cuh"
 #include "forest/oob.cuh"
 #include "forest/rows.cuh"
 #include "forest/segments.cuh"
 
-// The host's structs are laid out as these.
-#include <cstddef>
-#define TABLE(type, size) static_assert(sizeof(type) == size, #type);
-#define FIELD(type, field, at) static_assert(offsetof(type, field) == at, #type "." #field);
+#include "runtime/assert_layouts.cuh"
 #include "forest/layouts.def"
-#undef TABLE
-#undef FIELD

@@ -14,10 +14,5 @@
 #include "linear/rows.cuh"
 #include "linear/scores.cuh"
 
-// The host's structs are laid out as these.
-#include <cstddef>
-#define TABLE(type, size) static_assert(sizeof(type) == size, #type);
-#define FIELD(type, field, at) static_assert(offsetof(type, field) == at, #type "." #field);
+#include "runtime/assert_layouts.cuh"
 #include "linear/layouts.def"
-#undef TABLE
-#undef FIELD

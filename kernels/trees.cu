@@ -21,10 +21,7 @@
 #include "trees/gradient_quantizer.cuh"
 #include "trees/evaluate_splits.cuh"
 
-// The host's structs are laid out as these.
-#include <cstddef>
-#define TABLE(type, size) static_assert(sizeof(taiga::type) == size, #type);
-#define FIELD(type, field, at) static_assert(offsetof(taiga::type, field) == at, #type "." #field);
+#include "runtime/assert_layouts.cuh"
+namespace taiga {
 #include "trees/layouts.def"
-#undef TABLE
-#undef FIELD
+}

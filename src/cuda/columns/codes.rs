@@ -17,8 +17,8 @@ use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::quantize::codes::round_down;
 
-/// `kernels/codes.cu`.
-const CODES: Image = Image { name: "codes", bytes: taiga_kernels::images::codes };
+/// `kernels/columns/codes.cu`.
+const CODES: Image = Image { name: "columns/codes", bytes: taiga_kernels::images::codes };
 
 const THREADS: u32 = 512;
 

@@ -4,6 +4,7 @@ use super::range::count_by_range;
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form, bytes_of};
 use crate::runtime::device::{Gpu, Image, Kernel};
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::memory::{pointer, size};
 use crate::runtime::queue::{Queue, grid};
 use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
@@ -15,14 +16,14 @@ use taiga_core::stats::locate::Locator;
 use taiga_core::stats::min_max::wider;
 use taiga_core::stats::{BLOCK, Histogram, HistogramParams, MinMax, Number};
 
-/// `kernels/stats.cu`.
-pub(crate) const STATS: Image = Image { name: "stats", bytes: taiga_kernels::images::stats };
+/// `kernels/columns/stats.cu`.
+const STATS: Image = Image { name: "columns/stats", bytes: taiga_kernels::images::stats };
 
 /// Threads of a block of `extremes_*`, and of `count_*`.
 const EXTREMES_THREADS: u32 = 512;
 pub(crate) const COUNT_THREADS: u32 = 1024;
 
-/// `Uniform<F>` of `kernels/stats/bins.cuh`.
+/// `Uniform<F>` of `kernels/columns/stats/bins.cuh`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Uniform<F> {
@@ -34,7 +35,7 @@ pub(crate) struct Uniform<F> {
     pub bins: u32,
 }
 
-/// `Edges` of `kernels/stats/bins.cuh`.
+/// `Edges` of `kernels/columns/stats/bins.cuh`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Edges {
@@ -42,6 +43,16 @@ struct Edges {
     first: f64,
     last: f64,
     bins: u32,
+}
+
+type UniformF32 = Uniform<f32>;
+type UniformF64 = Uniform<f64>;
+
+assert_layouts! {
+    taiga_kernels::layouts::COLUMNS;
+    UniformF32 as "Uniform<float>" { edges, first, last, scale, sure, bins }
+    UniformF64 as "Uniform<double>" { edges, first, last, scale, sure, bins }
+    Edges as "Edges" { edges, first, last, bins }
 }
 
 // SAFETY: the same layout as the kernels' own, of numbers and one device pointer.

@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use taiga_core::encoding::target::{EncodingInput, Plan, Prepared, TargetParams, check_folds, check_input};
 use taiga_core::error::{Error, Result};
 
-/// `kernels/encoding.cu`.
-pub(crate) const ENCODING: Image = Image { name: "encoding", bytes: taiga_kernels::images::encoding };
+/// `kernels/columns/target_encode.cu`.
+const TARGET_ENCODE: Image = Image { name: "columns/target_encode", bytes: taiga_kernels::images::target_encode };
 
 const THREADS: u32 = 256;
 

@@ -36,7 +36,7 @@ use taiga_core::learners::forest::steps::{Grown, Targets, Work};
 use taiga_core::numerics::random::{Purpose, Random};
 
 /// `kernels/forest.cu`.
-pub(crate) const FOREST: Image = Image { name: "forest", bytes: taiga_kernels::images::forest };
+const FOREST: Image = Image { name: "forest", bytes: taiga_kernels::images::forest };
 
 /// Rows of a tile of a node with many rows.
 const TILE: usize = 8192;

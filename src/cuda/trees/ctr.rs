@@ -2,15 +2,19 @@
 //! bits.
 
 use crate::columns::codes::Place;
-use crate::columns::target_encode::{DeviceCodes, ENCODING, Keys, Mode, Written, bits_below, each_row, scan};
+use crate::columns::target_encode::{DeviceCodes, Keys, Mode, Written, bits_below, each_row, scan};
 use crate::launch;
+use crate::runtime::device::Image;
 use crate::runtime::memory::{fill, pointer};
 use crate::runtime::queue::Queue;
 use crate::runtime::sort::Pairs;
 use cudarc::driver::CudaSlice;
 use taiga_core::encoding::ctr::{Ctr, CtrKind, Prefix};
 use taiga_core::error::{Error, Result};
-use taiga_kernels::algorithms;
+use taiga_kernels::columns::TargetColumns;
+
+/// `kernels/trees/ctr.cu`.
+const CTR: Image = Image { name: "trees/ctr", bytes: taiga_kernels::images::ctr };
 
 /// The kind of whole numbers of `taiga_scan_categories`, and the bytes of its sums.
 const WHOLE: u32 = 1;
@@ -57,7 +61,7 @@ impl DevicePrefixes {
     /// [`Error::Device`].
     pub fn at(&self, queue: &Queue, rows: &DeviceOrder) -> Result<Vec<Prefix>> {
         let (mut n, mut s) = (queue.alloc::<u32>("rows before", rows.len)?, queue.alloc::<u64>("sums before", rows.len)?);
-        let kernel = queue.gpu().kernel(ENCODING, "gather_sums")?;
+        let kernel = queue.gpu().kernel(CTR, "gather_sums")?;
         let (count, sums) = (rows.len as u64, self.sums(queue));
         // SAFETY: the arguments are those of `gather_sums`; the rows are below the number of sums.
         unsafe { launch!(queue, kernel, each_row(queue, rows.len); &count, &rows.rows, &self.n, &sums, &mut n, &mut s) }?;
@@ -81,7 +85,7 @@ impl Sorted {
         let len = order.len;
         let mut pairs: Pairs<u32> = (queue.alloc("keys", len)?, queue.alloc("rows", len)?);
         if len > 0 {
-            let kernel = queue.gpu().kernel(ENCODING, "gather_codes")?;
+            let kernel = queue.gpu().kernel(CTR, "gather_codes")?;
             let mut keys = queue.alloc::<u32>("keys", len)?;
             let count = len as u64;
             // SAFETY: the arguments are those of `gather_codes`; the order's rows are below the number of codes.
@@ -106,7 +110,7 @@ impl Sorted {
             fill(queue, &mut rows_before)?;
         }
         if n > 0 {
-            let columns = algorithms::Columns { numbers: pointer(queue, addends), ..Default::default() };
+            let columns = TargetColumns { numbers: pointer(queue, addends), ..Default::default() };
             let (sums, rows_before, target_before) = (pointer(queue, &totals), pointer(queue, &rows_before), pointer(queue, &sums_before));
             let written = Written { sums, rows_before, target_before, values: 0 };
             let keys = Keys::Narrow(&self.pairs.0);
@@ -114,7 +118,7 @@ impl Sorted {
             unsafe { scan(queue, WHOLE, keys, &self.pairs.1, n, &columns, &Default::default(), Mode::Before, written)? };
         }
         if n < rows {
-            let kernel = queue.gpu().kernel(ENCODING, "fill_others")?;
+            let kernel = queue.gpu().kernel(CTR, "fill_others")?;
             let count = rows as u64;
             // SAFETY: the arguments are those of `fill_others`, all of `rows` rows, with a sum for each category.
             unsafe { launch!(queue, kernel, each_row(queue, rows); &count, &codes.codes, &totals, &mut rows_before, &mut sums_before) }?;
@@ -140,10 +144,10 @@ pub fn counts(queue: &Queue, codes: &DeviceCodes, totals: &CudaSlice<u8>) -> Res
     let gpu = queue.gpu();
     let (mut n, mut most) = (queue.alloc::<u32>("rows", codes.rows)?, queue.zeros::<u32>("the most rows", 1)?);
     let (rows, categories) = (codes.rows as u64, codes.categories as u64);
-    let kernel = gpu.kernel(ENCODING, "rows_of_category")?;
+    let kernel = gpu.kernel(CTR, "rows_of_category")?;
     // SAFETY: the arguments are those of `rows_of_category`, with a sum for each category.
     unsafe { launch!(queue, kernel, each_row(queue, codes.rows); &rows, &codes.codes, totals, &mut n) }?;
-    let kernel = gpu.kernel(ENCODING, "most_rows")?;
+    let kernel = gpu.kernel(CTR, "most_rows")?;
     // SAFETY: the arguments are those of `most_rows`, likewise.
     unsafe { launch!(queue, kernel, each_row(queue, codes.categories); &categories, totals, &mut most) }?;
     let most = queue.read(&most)?[0];
@@ -185,7 +189,7 @@ pub fn codes_into(
         return Ok(());
     }
     assert!(place.first + (sums.rows - 1) * place.stride < out.len(), "room for {} codes", sums.rows);
-    let kernel = queue.gpu().kernel(ENCODING, "ctr_codes")?;
+    let kernel = queue.gpu().kernel(CTR, "ctr_codes")?;
     let on_device = queue.copy_of("borders", borders)?;
     let counter = ctr.kind == CtrKind::Counter;
     assert!(counter || sums.s.is_some(), "sums of the target");

@@ -2,7 +2,7 @@
 
 use super::ordered::{Sorted, ordered};
 use super::statistic::{Argument, DeviceStatistic};
-use super::{DeviceCodes, ENCODING, WINDOW_BITS, bits_below, each_row};
+use super::{DeviceCodes, TARGET_ENCODE, WINDOW_BITS, bits_below, each_row};
 use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::error::driver;
@@ -30,7 +30,7 @@ pub fn measure(queue: &Queue, codes: &[u32], categories: usize, flags: &[u8], or
     let n = codes.rows;
     let mut from: Pairs<u64> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
     let mut to: Pairs<u64> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
-    let kernel = queue.gpu().kernel(ENCODING, "order_keys")?;
+    let kernel = queue.gpu().kernel(TARGET_ENCODE, "order_keys")?;
     let (rows, key, places) = (n as u64, if let Order::Random(r) = order { r.key() } else { 0 }, 0u64);
     let flags = statistic.packed_flags(queue);
     let start = mark()?;

@@ -2,7 +2,7 @@
 
 use super::scan::{Keys, Mode, Written, scan};
 use super::statistic::{Argument, DeviceStatistic};
-use super::{DeviceCodes, ENCODING, WINDOW_BITS, bits_below, each_row, upload};
+use super::{DeviceCodes, TARGET_ENCODE, WINDOW_BITS, bits_below, each_row, upload};
 use crate::runtime::Queue;
 use crate::runtime::memory::pointer;
 use crate::runtime::sort::Pairs;
@@ -10,7 +10,7 @@ use crate::{grid, launch};
 use cudarc::driver::CudaSlice;
 use taiga_core::encoding::target::{Order, TargetParams, places_in};
 use taiga_core::error::Result;
-use taiga_kernels::algorithms;
+use taiga_kernels::columns::Smoothing as DeviceSmoothing;
 
 /// The values of rows from those before them in each of the orders: the mean of all.
 pub fn ordered(
@@ -21,7 +21,7 @@ pub fn ordered(
     params: &TargetParams,
 ) -> Result<Vec<CudaSlice<f64>>> {
     let n = codes.rows;
-    let smoothings: Vec<Argument<algorithms::Smoothing>> =
+    let smoothings: Vec<Argument<DeviceSmoothing>> =
         statistics.iter().map(|s| Ok(Argument::from(&s.smoothing(s.total(queue, n)?, params).1))).collect::<Result<_>>()?;
     let mut out = statistics.iter().map(|_| queue.alloc::<f64>("values", n)).collect::<Result<Vec<_>>>()?;
     // One statistic's flags ride in the rows; several share the sorted rows.
@@ -33,7 +33,7 @@ pub fn ordered(
         }
     }
     if orders.len() > 1 {
-        let kernel = queue.gpu().kernel(ENCODING, "scale")?;
+        let kernel = queue.gpu().kernel(TARGET_ENCODE, "scale")?;
         let (n, each) = (n as u64, 1.0 / orders.len() as f64);
         for out in &out {
             // SAFETY: the arguments are those of `scale`.
@@ -56,7 +56,7 @@ impl Sorted {
         let (rows, none) = (n as u64, 0u64);
         let places = match order {
             Order::Rows => {
-                let kernel = queue.gpu().kernel(ENCODING, "cell_keys")?;
+                let kernel = queue.gpu().kernel(TARGET_ENCODE, "cell_keys")?;
                 let mut from: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
                 // SAFETY: the arguments are those of `cell_keys`, all of `n` rows.
                 unsafe { launch!(queue, kernel, each_row(queue, n); &rows, &codes.codes, &none, &1u32, &flags, &mut from.0, &mut from.1) }?;
@@ -69,7 +69,7 @@ impl Sorted {
         };
         let key = if let Order::Random(random) = order { random.key() } else { 0 };
         let places = places.as_ref().map_or(0, |p| pointer(queue, p));
-        let kernel = queue.gpu().kernel(ENCODING, "order_keys")?;
+        let kernel = queue.gpu().kernel(TARGET_ENCODE, "order_keys")?;
         let mut from: Pairs<u64> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
         // SAFETY: the arguments are those of `order_keys`, all of `n` rows.
         unsafe {
@@ -85,7 +85,7 @@ impl Sorted {
         &self,
         queue: &Queue,
         statistic: &DeviceStatistic<'_>,
-        smoothing: &algorithms::Smoothing,
+        smoothing: &DeviceSmoothing,
         n: usize,
         out: &mut CudaSlice<f64>,
         add: bool,
@@ -99,7 +99,7 @@ impl Sorted {
         let mut dealt: Pairs<u32, u64> = (queue.alloc("rows", n)?, queue.alloc("values", n)?);
         queue.sort_pairs(self.rows(), &values, &mut dealt, n as u32, WINDOW_BITS..bits_below(n as u64).max(WINDOW_BITS))?;
         drop(values);
-        let kernel = queue.gpu().kernel(ENCODING, "place_values")?;
+        let kernel = queue.gpu().kernel(TARGET_ENCODE, "place_values")?;
         let (rows, add) = (n as u64, add as u32);
         let blocks = n.div_ceil(1 << WINDOW_BITS) as u32;
         // SAFETY: the arguments are those of `place_values`; each row is there once, so that a window of rows is the

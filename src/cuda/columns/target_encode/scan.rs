@@ -6,7 +6,7 @@ use crate::runtime::memory::pointer;
 use cudarc::driver::{CudaSlice, DevicePtrMut};
 use std::ffi::c_void;
 use taiga_core::error::Result;
-use taiga_kernels::algorithms;
+use taiga_kernels::columns::{Smoothing, TargetColumns, taiga_scan_categories};
 
 /// What the scan makes of the sums: the modes of `taiga_scan_categories`.
 #[derive(Clone, Copy)]
@@ -42,8 +42,8 @@ pub(crate) unsafe fn scan(
     keys: Keys<'_>,
     rows: &CudaSlice<u32>,
     n: usize,
-    columns: &algorithms::Columns,
-    smoothing: &algorithms::Smoothing,
+    columns: &TargetColumns,
+    smoothing: &Smoothing,
     mode: Mode,
     written: Written,
 ) -> Result<()> {
@@ -59,7 +59,7 @@ pub(crate) unsafe fn scan(
         // SAFETY: the caller's; `temporary` has as many bytes as the first call, which reads and writes nothing,
         // asked for.
         let code = unsafe {
-            algorithms::taiga_scan_categories(
+            taiga_scan_categories(
                 temporary,
                 &mut bytes,
                 kind,

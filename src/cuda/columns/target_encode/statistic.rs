@@ -1,9 +1,10 @@
 //! A statistic's sums on the GPU.
 
 use super::scan::{Keys, Mode, Written, scan};
-use super::{DeviceCodes, ENCODING, bits_below, each_row, upload};
+use super::{DeviceCodes, TARGET_ENCODE, bits_below, each_row, upload};
 use crate::launch;
 use crate::runtime::Queue;
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::memory::pointer;
 use crate::runtime::sort::Pairs;
 use cudarc::driver::{CudaSlice, DeviceRepr};
@@ -11,7 +12,7 @@ use taiga_core::encoding::group::Smoothing;
 use taiga_core::encoding::statistic::{AnyStatistic, Moments, Sums};
 use taiga_core::encoding::target::{TargetParams, smoothing_of};
 use taiga_core::error::{Error, Result};
-use taiga_kernels::algorithms;
+use taiga_kernels::columns::{Smoothing as DeviceSmoothing, TargetColumns};
 
 /// How sums are kept: the kinds of `taiga_scan_categories`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,19 +63,25 @@ macro_rules! named {
 
 pub(crate) use named;
 
-/// `Columns` and `Smoothing` as arguments of kernels.
+/// `TargetColumns` and `Smoothing` as arguments of kernels.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Argument<T>(pub T);
 
-// SAFETY: the same layout as the kernels' own, of numbers and device pointers.
-unsafe impl DeviceRepr for Argument<algorithms::Columns> {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for Argument<algorithms::Smoothing> {}
+assert_layouts! {
+    taiga_kernels::layouts::COLUMNS;
+    TargetColumns as "TargetColumns" { flags, numbers, values, weight, scale, weight_scale, centre, distance_scale }
+    DeviceSmoothing as "Smoothing" { weight, prior, variance, centre, scale, weight_scale, automatic }
+}
 
-impl From<&Smoothing> for Argument<algorithms::Smoothing> {
+// SAFETY: the same layout as the kernels' own, of numbers and device pointers.
+unsafe impl DeviceRepr for Argument<TargetColumns> {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for Argument<DeviceSmoothing> {}
+
+impl From<&Smoothing> for Argument<DeviceSmoothing> {
     fn from(s: &Smoothing) -> Self {
-        Argument(algorithms::Smoothing {
+        Argument(DeviceSmoothing {
             weight: s.weight.unwrap_or(0.0),
             prior: s.prior,
             variance: s.variance,
@@ -90,7 +97,7 @@ impl From<&Smoothing> for Argument<algorithms::Smoothing> {
 pub struct DeviceStatistic<'a> {
     host: AnyStatistic<'a>,
     pub form: Form,
-    pub columns: Argument<algorithms::Columns>,
+    pub columns: Argument<TargetColumns>,
     units: (f64, f64),
     centre: f64,
     flags: Option<CudaSlice<u8>>,
@@ -101,7 +108,7 @@ impl<'a> DeviceStatistic<'a> {
     /// `packed`: flags may ride in the rows' numbers.
     pub fn new(queue: &Queue, host: AnyStatistic<'a>, rows: usize, packed: bool) -> Result<Self> {
         let parts = host.parts();
-        let mut columns = algorithms::Columns {
+        let mut columns = TargetColumns {
             scale: parts.scale,
             weight_scale: parts.weight_scale,
             centre: parts.centre,
@@ -145,7 +152,7 @@ impl<'a> DeviceStatistic<'a> {
 
     /// Σ over all rows.
     pub fn total(&self, queue: &Queue, rows: usize) -> Result<[i128; 3]> {
-        let kernel = queue.gpu().kernel(ENCODING, named!("total", self.form))?;
+        let kernel = queue.gpu().kernel(TARGET_ENCODE, named!("total", self.form))?;
         let config = each_row(queue, rows);
         let mut out = queue.alloc::<u8>("sums", config.grid_dim.0 as usize * self.form.bytes())?;
         let (n, flags) = (rows as u64, self.packed_flags(queue));
@@ -169,7 +176,7 @@ impl<'a> DeviceStatistic<'a> {
         }
         queue.check_memory("the sums of categories", (cells * self.form.bytes()) as u64)?;
         let sums = queue.zeros::<u8>("the sums of categories", cells * self.form.bytes())?;
-        let kernel = queue.gpu().kernel(ENCODING, "cell_keys")?;
+        let kernel = queue.gpu().kernel(TARGET_ENCODE, "cell_keys")?;
         let n = codes.rows;
         let mut from: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
         let (rows, folds_pointer, of) = (n as u64, folds.map_or(0, |f| pointer(queue, &f.codes)), count as u32);
@@ -191,7 +198,7 @@ impl<'a> DeviceStatistic<'a> {
     /// The value of each category from all its rows.
     pub fn category_values(&self, queue: &Queue, codes: &DeviceCodes, smoothing: &Smoothing) -> Result<CudaSlice<f64>> {
         let sums = self.cells(queue, codes, None)?;
-        let kernel = queue.gpu().kernel(ENCODING, named!("category_values", self.form))?;
+        let kernel = queue.gpu().kernel(TARGET_ENCODE, named!("category_values", self.form))?;
         let mut values = queue.alloc::<f64>("the values of categories", codes.categories)?;
         let (n, smoothing) = (codes.categories as u64, Argument::from(smoothing));
         // SAFETY: the arguments are those of `category_values_*`, with a sum and a value for each category.

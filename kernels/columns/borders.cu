@@ -1,18 +1,15 @@
-// Keys to sort a column by, and what the border methods ask of the distinct ones (src/cuda/columns/borders.rs).
+// Makes the keys that a column is sorted by, and looks up what the border methods ask of the distinct ones (src/core/quantize/borders).
 
 #include <cstdint>
 
+#include "../runtime/for_each.cuh"
+#include "key_summary.cuh"
 #include "stats/values.cuh"
 
 using namespace taiga;
 
 // `PAGE` of borders.rs.
 constexpr uint32_t PAGE = 512;
-
-// i runs over 0..n, dealt to the threads of the grid.
-#define FOR_EACH(i, n)                                                                                                  \
-    for (uint64_t i = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < (n);                            \
-         i += gridDim.x * static_cast<uint64_t>(blockDim.x))
 
 // Unsigned integers that order as the values do, as `Key` of src/core/quantize/sort.rs makes them: 0.0 and -0.0 are one.
 __device__ __forceinline__ uint32_t key_of(float x) {
@@ -33,17 +30,11 @@ __device__ __forceinline__ uint32_t key_of(uint8_t x) { return x; }
 __device__ __forceinline__ uint32_t key_of(uint16_t x) { return x; }
 __device__ __forceinline__ uint32_t key_of(uint32_t x) { return x; }
 
-// What the host is told of the keys.
-struct Summary {
-    unsigned long long missing;  // how many values are
-    unsigned long long differ;   // the bits in which keys differ
-};
-
 // The key of each value, or of those in the rows of `sample`; a missing one has `last`, which is no smaller than any other.
 template <typename K, typename T>
 __device__ __forceinline__ void write_keys(const T* values, const uint32_t* validity, const uint32_t* sample, uint64_t n, K last,
-                                           K* keys, Summary* summary) {
-    __shared__ Summary of_block;
+                                           K* keys, KeySummary* summary) {
+    __shared__ KeySummary of_block;
     if (threadIdx.x == 0) of_block = {0, 0};
     __syncthreads();
     auto key_at = [&](uint64_t i, bool& is_missing) {
@@ -73,7 +64,7 @@ __device__ __forceinline__ void write_keys(const T* values, const uint32_t* vali
 
 #define KEYS(name, T, K)                                                                                                \
     extern "C" __global__ void keys_##name(const T* values, const uint32_t* validity, const uint32_t* sample, uint64_t n, \
-                                           K last, K* keys, Summary* summary) {                                         \
+                                           K last, K* keys, KeySummary* summary) {                                         \
         write_keys(values, validity, sample, n, last, keys, summary);                                                   \
     }
 
@@ -125,3 +116,5 @@ extern "C" __global__ void gather_u32(uint64_t n, const uint32_t* keys, const ui
 extern "C" __global__ void gather_u64(uint64_t n, const uint64_t* keys, const uint32_t* indices, uint64_t* out) {
     gather(n, keys, indices, out);
 }
+
+#include "layouts.cuh"

@@ -1,6 +1,9 @@
-// Statistics of a column: the smallest and the largest value, counts and weights of bins.
+// Finds the smallest and the largest value of a column, and the counts and weights of its bins.
 
-#include "stats/range.cuh"
+#include "stats/bins.cuh"
+#include "stats/counters.cuh"
+#include "stats/extremes.cuh"
+#include "stats/values.cuh"
 
 using namespace taiga;
 
@@ -72,16 +75,6 @@ extern "C" __global__ void add_blocks(const double* sums, uint64_t blocks, uint3
     totals[bin] = total;
 }
 
-// Two blocks a multiprocessor, where it takes as many threads and the registers suffice, have more loads on
-// their way than one: f32 gain 4 %.
-#if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
-#define TWO_BLOCKS 2
-#else
-#define TWO_BLOCKS 1
-#endif
-
-constexpr int COUNT_THREADS = 1024;
-
 #define EXTREMES(name, T, largest, smallest)                                                                            \
     extern "C" __global__ void __launch_bounds__(EXTREMES_THREADS)                                                      \
         extremes_##name(const T* values, const uint32_t* validity, uint64_t rows, T* out) {                             \
@@ -100,30 +93,27 @@ constexpr int COUNT_THREADS = 1024;
         weigh<T, Bins>(bins, values, validity, weights, rows, first_block, sums_in_shared, sums);                       \
     }
 
-// All kernels of a type whose bins are computed in F.
-#define NUMERIC(name, T, F, blocks, largest, smallest)                                                                  \
+// All kernels of a type, whose bins are computed in f64.
+#define NUMERIC(name, T, largest, smallest)                                                                             \
     EXTREMES(name, T, largest, smallest)                                                                                \
     BINS(uniform64, name, T, Uniform<double>, 1)                                                                        \
-    BINS(edges, name, T, Edges, 1)                                                                                      \
-    extern "C" __global__ void __launch_bounds__(COUNT_THREADS, blocks)                                                 \
-        range_##name(const T* values, const uint32_t* validity, uint64_t rows, uint32_t bins, uint32_t shift,           \
-                     T* partial, unsigned long long* out) {                                                             \
-        count_by_range<COUNT_THREADS, T, F>(largest, smallest, values, validity, rows, bins, shift, partial, out);      \
-    }
+    BINS(edges, name, T, Edges, 1)
 
 typedef __int128 int128_t;
 typedef unsigned __int128 uint128_t;
 
 BINS(uniform32, f32, float, Uniform<float>, TWO_BLOCKS)
-NUMERIC(f32, float, float, TWO_BLOCKS, __int_as_float(0x7f800000), __int_as_float(0xff800000))
-NUMERIC(f64, double, double, 1, __longlong_as_double(0x7ff0000000000000), __longlong_as_double(0xfff0000000000000))
-NUMERIC(i8, int8_t, double, 1, INT8_MAX, INT8_MIN)
-NUMERIC(i16, int16_t, double, 1, INT16_MAX, INT16_MIN)
-NUMERIC(i32, int32_t, double, 1, INT32_MAX, INT32_MIN)
-NUMERIC(i64, int64_t, double, 1, INT64_MAX, INT64_MIN)
-NUMERIC(u8, uint8_t, double, 1, UINT8_MAX, 0)
-NUMERIC(u16, uint16_t, double, 1, UINT16_MAX, 0)
-NUMERIC(u32, uint32_t, double, 1, UINT32_MAX, 0)
-NUMERIC(u64, uint64_t, double, 1, UINT64_MAX, 0)
+NUMERIC(f32, float, __int_as_float(0x7f800000), __int_as_float(0xff800000))
+NUMERIC(f64, double, __longlong_as_double(0x7ff0000000000000), __longlong_as_double(0xfff0000000000000))
+NUMERIC(i8, int8_t, INT8_MAX, INT8_MIN)
+NUMERIC(i16, int16_t, INT16_MAX, INT16_MIN)
+NUMERIC(i32, int32_t, INT32_MAX, INT32_MIN)
+NUMERIC(i64, int64_t, INT64_MAX, INT64_MIN)
+NUMERIC(u8, uint8_t, UINT8_MAX, 0)
+NUMERIC(u16, uint16_t, UINT16_MAX, 0)
+NUMERIC(u32, uint32_t, UINT32_MAX, 0)
+NUMERIC(u64, uint64_t, UINT64_MAX, 0)
 EXTREMES(i128, int128_t, static_cast<int128_t>(~static_cast<uint128_t>(0) >> 1), -static_cast<int128_t>(~static_cast<uint128_t>(0) >> 1) - 1)
 EXTREMES(u128, uint128_t, ~static_cast<uint128_t>(0), 0)
+
+#include "layouts.cuh"

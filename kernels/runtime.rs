@@ -102,26 +102,6 @@ unsafe extern "C" {
         stream: *mut c_void,
     ) -> c_int;
 
-    /// Sums over the rows of a category before each row, or all of them, of rows that are sorted by category:
-    /// see `algorithms/encode.cu`. `columns` and `smoothing` are read before it returns.
-    pub fn taiga_scan_categories(
-        temporary: *mut c_void,
-        bytes: *mut usize,
-        kind: u32,
-        narrow: *const u32,
-        wide: *const u64,
-        rows: *const u32,
-        n: u32,
-        columns: *const Columns,
-        smoothing: *const Smoothing,
-        mode: u32,
-        values: *mut f64,
-        sums: *mut c_void,
-        rows_before: *mut u32,
-        target_before: *mut u64,
-        stream: *mut c_void,
-    ) -> c_int;
-
     /// `out[i]` = the sum of `input[..i]`.
     pub fn taiga_sum_before(
         temporary: *mut c_void,
@@ -144,34 +124,6 @@ unsafe extern "C" {
 
     fn cudaGetErrorString(error: c_int) -> *const c_char;
     fn cudaGetLastError() -> c_int;
-}
-
-/// `Columns` of `encoding/statistic.cuh`: device pointers, 0 for none, and the units.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Columns {
-    pub flags: u64,
-    pub numbers: u64,
-    pub values: u64,
-    pub weight: u64,
-    pub scale: f64,
-    pub weight_scale: f64,
-    pub centre: f64,
-    pub distance_scale: f64,
-}
-
-/// `Smoothing` of `encoding/statistic.cuh`.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Smoothing {
-    pub weight: f64,
-    pub prior: f64,
-    pub variance: f64,
-    pub centre: f64,
-    pub scale: f64,
-    pub weight_scale: f64,
-    /// 1: the weight is by empirical Bayes.
-    pub automatic: u64,
 }
 
 /// What the CUDA runtime says of one of its errors.

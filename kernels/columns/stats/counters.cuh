@@ -3,7 +3,18 @@
 
 #include <cstdint>
 
+// Two blocks a multiprocessor, where it takes as many threads and the registers suffice, have more loads on
+// their way than one: f32 gain 4 %.
+#if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
+#define TWO_BLOCKS 2
+#else
+#define TWO_BLOCKS 1
+#endif
+
 namespace taiga {
+
+// Threads of a block that counts.
+constexpr int COUNT_THREADS = 1024;
 
 extern __shared__ uint4 shared_memory[];
 

@@ -1,4 +1,4 @@
-// CUB's sort of keys alone, and the distinct ones among sorted keys, behind a C interface (algorithms.rs).
+// CUB's sort of keys alone, and the distinct ones among sorted keys, behind a C interface (runtime.rs).
 
 #include <cstdint>
 #include <cub/device/device_radix_sort.cuh>

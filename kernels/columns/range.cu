@@ -1,28 +1,10 @@
-// The smallest and the largest value; and in one launch the bins of equal width between them, and their rows.
-#pragma once
-
-#include "bins.cuh"
-#include "counters.cuh"
-#include "values.cuh"
+// Finds the smallest and the largest value of a column and counts the rows of the bins of equal width between them, in one launch.
+#include "stats/bins.cuh"
+#include "stats/counters.cuh"
+#include "stats/extremes.cuh"
+#include "stats/values.cuh"
 
 namespace taiga {
-
-// The smallest of what the threads bring in lows[0], the largest in highs[0]: arrays of a place for each thread, of
-// which there are THREADS, a power of two.
-template <int THREADS, typename T>
-__device__ __forceinline__ void reduce_extremes(T low, T high, T* lows, T* highs) {
-    lows[threadIdx.x] = low;
-    highs[threadIdx.x] = high;
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half) {
-            T x = lows[threadIdx.x + half], y = highs[threadIdx.x + half];
-            if (x < lows[threadIdx.x]) lows[threadIdx.x] = x;
-            if (y > highs[threadIdx.x]) highs[threadIdx.x] = y;
-        }
-    }
-    __syncthreads();
-}
 
 __device__ __forceinline__ float next_up(float x) { return __int_as_float(__float_as_int(x) + 1); }
 __device__ __forceinline__ double next_up(double x) { return __longlong_as_double(__double_as_longlong(x) + 1); }
@@ -199,3 +181,23 @@ __device__ __forceinline__ void count_by_range(T largest, T smallest, const T* v
 }
 
 }  // namespace taiga
+
+using namespace taiga;
+
+#define RANGE(name, T, F, blocks, largest, smallest)                                                                    \
+    extern "C" __global__ void __launch_bounds__(COUNT_THREADS, blocks)                                                 \
+        range_##name(const T* values, const uint32_t* validity, uint64_t rows, uint32_t bins, uint32_t shift,           \
+                     T* partial, unsigned long long* out) {                                                             \
+        count_by_range<COUNT_THREADS, T, F>(largest, smallest, values, validity, rows, bins, shift, partial, out);      \
+    }
+
+RANGE(f32, float, float, TWO_BLOCKS, __int_as_float(0x7f800000), __int_as_float(0xff800000))
+RANGE(f64, double, double, 1, __longlong_as_double(0x7ff0000000000000), __longlong_as_double(0xfff0000000000000))
+RANGE(i8, int8_t, double, 1, INT8_MAX, INT8_MIN)
+RANGE(i16, int16_t, double, 1, INT16_MAX, INT16_MIN)
+RANGE(i32, int32_t, double, 1, INT32_MAX, INT32_MIN)
+RANGE(i64, int64_t, double, 1, INT64_MAX, INT64_MIN)
+RANGE(u8, uint8_t, double, 1, UINT8_MAX, 0)
+RANGE(u16, uint16_t, double, 1, UINT16_MAX, 0)
+RANGE(u32, uint32_t, double, 1, UINT32_MAX, 0)
+RANGE(u64, uint64_t, double, 1, UINT64_MAX, 0)

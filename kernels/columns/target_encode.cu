@@ -1,16 +1,12 @@
-// Target encoding and statistics of categories: keys to sort by, totals, values (src/core/encoding).
+// Computes target encodings: keys to sort rows by, totals of categories and folds, values (src/core/encoding/target.rs).
 
-#include "encoding/statistic.cuh"
-#include "numerics/random.cuh"
+#include "../numerics/random.cuh"
+#include "../runtime/for_each.cuh"
+#include "target_encode/statistic.cuh"
 
 using namespace taiga;
 
 constexpr int THREADS = 256;
-
-// i runs over 0..n, dealt to the threads of the grid.
-#define FOR_EACH(i, n)                                                                                                  \
-    for (uint64_t i = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < (n);                            \
-         i += gridDim.x * static_cast<uint64_t>(blockDim.x))
 
 __device__ __forceinline__ uint32_t packed(uint64_t row, const uint8_t* flags) {
     return static_cast<uint32_t>(row) | (flags != nullptr ? static_cast<uint32_t>(flags[row] != 0) << 31 : 0);
@@ -50,11 +46,6 @@ extern "C" __global__ void __launch_bounds__(512)
     for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
         out[start + i] = add ? out[start + i] + window[i] : window[i];
     }
-}
-
-// The category of each of the rows of an order.
-extern "C" __global__ void gather_codes(uint64_t n, const uint32_t* codes, const uint32_t* order, uint32_t* keys) {
-    FOR_EACH(i, n) keys[i] = codes[order[i]];
 }
 
 // The sum of what each thread brings, in out[0]; for any block of up to THREADS threads, a power of two.
@@ -117,22 +108,22 @@ __device__ void loo_values(const S& statistic, const typename S::Sum* sums, uint
 
 #define STATISTIC(name, S)                                                                                              \
     extern "C" __global__ void __launch_bounds__(THREADS)                                                               \
-        total_##name(Columns columns, uint64_t n, const uint8_t* flags, S::Sum* out) {                                  \
+        total_##name(TargetColumns columns, uint64_t n, const uint8_t* flags, S::Sum* out) {                                  \
         total(S{columns}, n, flags, out);                                                                               \
     }                                                                                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS)                                                               \
         fold_totals_##name(const S::Sum* cells, uint64_t categories, uint32_t folds, S::Sum* out) {                     \
         fold_totals<S>(cells, categories, folds, out);                                                                  \
     }                                                                                                                   \
-    extern "C" __global__ void category_values_##name(Columns columns, const S::Sum* sums, uint64_t categories,         \
+    extern "C" __global__ void category_values_##name(TargetColumns columns, const S::Sum* sums, uint64_t categories,         \
                                                       Smoothing smoothing, double* values) {                            \
         category_values(S{columns}, sums, categories, smoothing, values);                                               \
     }                                                                                                                   \
-    extern "C" __global__ void fold_values_##name(Columns columns, const S::Sum* cells, uint64_t categories,            \
+    extern "C" __global__ void fold_values_##name(TargetColumns columns, const S::Sum* cells, uint64_t categories,            \
                                                   uint32_t folds, const Smoothing* smoothings, double* values) {        \
         fold_values(S{columns}, cells, categories, folds, smoothings, values);                                          \
     }                                                                                                                   \
-    extern "C" __global__ void loo_values_##name(Columns columns, const S::Sum* sums, uint64_t n, const uint32_t* codes, \
+    extern "C" __global__ void loo_values_##name(TargetColumns columns, const S::Sum* sums, uint64_t n, const uint32_t* codes, \
                                                  const uint8_t* flags, Smoothing smoothing, double* values) {           \
         loo_values(S{columns}, sums, n, codes, flags, smoothing, values);                                               \
     }
@@ -152,108 +143,4 @@ extern "C" __global__ void scale(uint64_t n, double factor, double* values) {
     FOR_EACH(i, n) values[i] *= factor;
 }
 
-// ---- combinations of categories (src/core/encoding/combine.rs): numbers by first appearance
-
-__device__ __forceinline__ uint64_t pair_key(const uint32_t* a, const uint32_t* b, uint64_t b_count, uint64_t row) {
-    return a[row] * b_count + b[row];
-}
-
-// table[key] = the first row with that pair; `table` is filled with ones before.
-extern "C" __global__ void first_by_table(uint64_t n, const uint32_t* a, const uint32_t* b, uint64_t b_count, uint32_t* table) {
-    FOR_EACH(row, n) {
-        uint32_t* place = table + pair_key(a, b, b_count, row);
-        // Rows come about in order, so that few of many equal pairs get past this.
-        if (*static_cast<volatile uint32_t*>(place) > row) atomicMin(place, static_cast<uint32_t>(row));
-    }
-}
-
-// first[row] = the first row with the row's pair.
-extern "C" __global__ void look_up_first(uint64_t n, const uint32_t* a, const uint32_t* b, uint64_t b_count,
-                                         const uint32_t* table, uint32_t* first) {
-    FOR_EACH(row, n) first[row] = table[pair_key(a, b, b_count, row)];
-}
-
-extern "C" __global__ void pair_keys(uint64_t n, const uint32_t* a, const uint32_t* b, uint64_t b_count, uint64_t* keys,
-                                     uint32_t* rows) {
-    FOR_EACH(row, n) {
-        keys[row] = pair_key(a, b, b_count, row);
-        rows[row] = static_cast<uint32_t>(row);
-    }
-}
-
-// heads[i] = i where a new key begins, else 0.
-extern "C" __global__ void mark_heads(uint64_t n, const uint64_t* keys, uint32_t* heads) {
-    FOR_EACH(i, n) heads[i] = i > 0 && keys[i] != keys[i - 1] ? static_cast<uint32_t>(i) : 0;
-}
-
-// first[rows[i]] = the row at the head of its key: rows with one key are in their order.
-extern "C" __global__ void spread_first(uint64_t n, const uint32_t* rows, const uint32_t* heads, uint32_t* first) {
-    FOR_EACH(i, n) first[rows[i]] = rows[heads[i]];
-}
-
-// flags[row] = 1 for the first row of a pair.
-extern "C" __global__ void flag_first(uint64_t n, const uint32_t* first, uint32_t* flags) {
-    FOR_EACH(row, n) flags[row] = first[row] == row;
-}
-
-// codes[row] = how many pairs appeared before the row's own.
-extern "C" __global__ void number_pairs(uint64_t n, const uint32_t* first, const uint32_t* before, uint32_t* codes) {
-    FOR_EACH(row, n) codes[row] = before[first[row]];
-}
-
-// ---- statistics of categories inside the trees (src/core/encoding/ctr.rs)
-
-// Rows that are not in the order have all rows of their category before them.
-extern "C" __global__ void fill_others(uint64_t n, const uint32_t* codes, const Whole::Sum* sums, uint32_t* rows_before,
-                                       uint64_t* target_before) {
-    FOR_EACH(row, n) {
-        if (rows_before[row] == 0xffffffffu) {
-            rows_before[row] = static_cast<uint32_t>(sums[codes[row]].rows);
-            target_before[row] = static_cast<uint64_t>(sums[codes[row]].target);
-        }
-    }
-}
-
-// rows_of[row] = the rows of the row's category.
-extern "C" __global__ void rows_of_category(uint64_t n, const uint32_t* codes, const Whole::Sum* sums, uint32_t* rows_of) {
-    FOR_EACH(row, n) rows_of[row] = static_cast<uint32_t>(sums[codes[row]].rows);
-}
-
-// most = the rows of the largest category; 0 before.
-extern "C" __global__ void most_rows(uint64_t categories, const Whole::Sum* sums, uint32_t* most) {
-    uint32_t own = 0;
-    FOR_EACH(category, categories) {
-        const uint32_t rows = static_cast<uint32_t>(sums[category].rows);
-        own = rows > own ? rows : own;
-    }
-    if (own > 0) atomicMax(most, own);
-}
-
-// The sums at some rows.
-extern "C" __global__ void gather_sums(uint64_t n, const uint32_t* rows, const uint32_t* rows_before,
-                                       const uint64_t* target_before, uint32_t* n_out, uint64_t* s_out) {
-    FOR_EACH(i, n) {
-        n_out[i] = rows_before[rows[i]];
-        s_out[i] = target_before != nullptr ? target_before[rows[i]] : 0;
-    }
-}
-
-// codes[row * stride] = the borders below (s * unit + prior) / (n + 1), or for counters below (n + prior) / (most + 1);
-// multiplied out, as on the CPU.
-extern "C" __global__ void ctr_codes(uint64_t n, const uint32_t* rows_before, const uint64_t* target_before, double unit,
-                                     double prior, uint32_t counter, uint32_t most, const double* borders, uint32_t count,
-                                     uint8_t* codes, uint64_t first, uint64_t stride) {
-    FOR_EACH(row, n) {
-        double numerator, denominator;
-        if (counter) {
-            numerator = static_cast<double>(rows_before[row]) + prior;
-            denominator = static_cast<double>(most) + 1.0;
-        } else {
-            numerator = static_cast<double>(target_before[row]) * unit + prior;
-            denominator = static_cast<double>(rows_before[row]) + 1.0;
-        }
-        uint32_t below = 0;
-        for (uint32_t b = 0; b < count; b++) below += numerator > borders[b] * denominator;
-        codes[first + row * stride] = static_cast<uint8_t>(below);
-    }
-}
+#include "layouts.cuh"

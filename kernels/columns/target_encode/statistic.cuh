@@ -51,7 +51,7 @@ struct Moments {
 };
 
 // What rows bring; null where there is none of it.
-struct Columns {
+struct TargetColumns {
     const uint8_t* flags;
     const uint32_t* numbers;
     const double* values;
@@ -65,7 +65,7 @@ struct Columns {
 // sum, flags in the upper one: neither overflows.
 struct PackedFlags {
     using Sum = uint64_t;
-    Columns columns;
+    TargetColumns columns;
     __device__ __forceinline__ static uint32_t row(uint32_t packed) { return packed & 0x7fffffff; }
     __device__ __forceinline__ Sum of(uint32_t packed) const { return 1ull | static_cast<uint64_t>(packed >> 31) << 32; }
     __device__ __forceinline__ Moments read(Sum sum) const {
@@ -80,7 +80,7 @@ struct Whole {
         __host__ __device__ __forceinline__ Sum operator+(const Sum& o) const { return {target + o.target, rows + o.rows}; }
         __host__ __device__ __forceinline__ Sum operator-(const Sum& o) const { return {target - o.target, rows - o.rows}; }
     };
-    Columns columns;
+    TargetColumns columns;
     __device__ __forceinline__ static uint32_t row(uint32_t row) { return row; }
     __device__ __forceinline__ Sum of(uint32_t row) const {
         const int64_t y = columns.flags != nullptr     ? columns.flags[row]
@@ -101,7 +101,7 @@ struct Real {
         __host__ __device__ __forceinline__ Sum operator+(const Sum& o) const { return {target + o.target, rows + o.rows, 0}; }
         __host__ __device__ __forceinline__ Sum operator-(const Sum& o) const { return {target - o.target, rows - o.rows, 0}; }
     };
-    Columns columns;
+    TargetColumns columns;
     __device__ __forceinline__ static uint32_t row(uint32_t row) { return row; }
     __device__ __forceinline__ Sum of(uint32_t row) const { return {fixed92(columns.values[row] * columns.scale), 1, 0}; }
     __device__ __forceinline__ Moments read(const Sum& sum) const {
@@ -120,7 +120,7 @@ struct Full {
             return {weight - o.weight, target - o.target, squares - o.squares};
         }
     };
-    Columns columns;
+    TargetColumns columns;
     __device__ __forceinline__ static uint32_t row(uint32_t row) { return row; }
     __device__ __forceinline__ Sum of(uint32_t row) const {
         const double y = columns.values[row] * columns.scale;

@@ -1,4 +1,4 @@
-// CUB's device-wide scans of 32-bit numbers behind a C interface (algorithms.rs).
+// CUB's device-wide scans of 32-bit numbers behind a C interface (runtime.rs).
 
 #include <cstdint>
 #include <cub/device/device_scan.cuh>

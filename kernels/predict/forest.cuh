@@ -6,18 +6,19 @@
 
 namespace {
 
-enum Way : uint32_t { CODE, VALUE, SET };
+// How a node tells rows left from right.
+enum SplitBy : uint32_t { CODE, VALUE, SET };
 
 // A node of a tree. Of codes `(code - shift) mod 256 > above` goes right; of values `x > border`, or missing with `shift`; of
 // categories those whose code is in set `above`.
-struct Question {
+struct ForestNode {
     double border;
-    uint32_t slot, way, shift, above;
+    uint32_t slot, split_by, shift, above;
     uint32_t children[2];  // from the tree's number of nodes on, leaves
 };
 
 // Where a tree's nodes and values begin, and how many nodes it has.
-struct Planted {
+struct ForestTree {
     uint64_t first_node, first_value;
     uint32_t nodes, unused;
 };
@@ -25,13 +26,13 @@ struct Planted {
 }  // namespace
 
 // Predictions `out[output][row]`; or, where there is room for them, `leaves[row][tree]`. codes[slot][row], values[slot][row].
-extern "C" __global__ void __launch_bounds__(256) forest_apply(
+extern "C" __global__ void __launch_bounds__(256) predict_forest(
     uint64_t rows,
     const uint8_t* codes,
     const double* values,
-    const Planted* trees,
+    const ForestTree* trees,
     uint32_t tree_count,
-    const Question* questions,
+    const ForestNode* nodes,
     const uint64_t* sets,
     const double* leaf_values,
     uint32_t outputs,
@@ -45,22 +46,22 @@ extern "C" __global__ void __launch_bounds__(256) forest_apply(
         out[k * rows + row] = 0.0;
     }
     for (uint32_t t = 0; t < tree_count; t++) {
-        const Planted tree = trees[t];
+        const ForestTree tree = trees[t];
         uint32_t at = 0;
         while (at < tree.nodes) {
-            const Question& question = questions[tree.first_node + at];
-            const uint64_t place = question.slot * rows + row;
+            const ForestNode& node = nodes[tree.first_node + at];
+            const uint64_t value_at = node.slot * rows + row;
             bool right;
-            if (question.way == CODE) {
-                right = ((codes[place] - question.shift) & 0xff) > question.above;
-            } else if (question.way == VALUE) {
-                const double x = values[place];
-                right = x > question.border || (!(x == x) && question.shift != 0);
+            if (node.split_by == CODE) {
+                right = ((codes[value_at] - node.shift) & 0xff) > node.above;
+            } else if (node.split_by == VALUE) {
+                const double x = values[value_at];
+                right = x > node.border || (!(x == x) && node.shift != 0);
             } else {
-                const uint32_t code = codes[place];
-                right = (sets[question.above * 4ull + code / 64] >> (code % 64) & 1) != 0;
+                const uint32_t code = codes[value_at];
+                right = (sets[node.above * 4ull + code / 64] >> (code % 64) & 1) != 0;
             }
-            at = question.children[right];
+            at = node.children[right];
         }
         const uint32_t leaf = at - tree.nodes;
         if (leaves != nullptr) {

@@ -7,7 +7,7 @@
 #include <thrust/iterator/tabulate_output_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
-#include "../encoding/statistic.cuh"
+#include "statistic.cuh"
 
 using namespace taiga;
 
@@ -79,7 +79,7 @@ struct Write {
 };
 
 template <typename S>
-cudaError_t scan(void* temporary, size_t& bytes, KeyAt key, const uint32_t* rows, uint32_t n, const Columns& columns,
+cudaError_t scan(void* temporary, size_t& bytes, KeyAt key, const uint32_t* rows, uint32_t n, const TargetColumns& columns,
                  const Output& out, cudaStream_t stream) {
     const S statistic{columns};
     const auto places = thrust::make_counting_iterator(0u);
@@ -94,7 +94,7 @@ cudaError_t scan(void* temporary, size_t& bytes, KeyAt key, const uint32_t* rows
 
 // `kind`: 0 PackedFlags, 1 Whole, 2 Real, 3 Full. One of `narrow` and `wide` is null.
 extern "C" int taiga_scan_categories(void* temporary, size_t* bytes, uint32_t kind, const uint32_t* narrow, const uint64_t* wide,
-                                     const uint32_t* rows, uint32_t n, const Columns* columns, const Smoothing* smoothing,
+                                     const uint32_t* rows, uint32_t n, const TargetColumns* columns, const Smoothing* smoothing,
                                      uint32_t mode, double* values, void* sums, uint32_t* rows_before,
                                      uint64_t* target_before, void* stream) {
     const KeyAt key{narrow, wide};
