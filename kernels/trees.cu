@@ -3,7 +3,7 @@
 //   tree_encode ─► tree_root (or tree_round, then tree_sum_*)                          once a tree
 //   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_divide_sum                      once a level
 //   (tree_divide ─► tree_plan_sums ─► tree_sum_*, tree_sum_listed_* where there are more than 32 columns or listed features)
-//   tree_leaves, and with the next tree's encoding the scores' update                  once a tree
+//   tree_leaves, and with the next tree's quantizer the scores' update                  once a tree
 //
 // and ahead of the host:
 //

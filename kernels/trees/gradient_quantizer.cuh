@@ -72,7 +72,7 @@ struct Magnitudes {
 
 // The sums of each batch as the CPU adds them: sixteen lanes, each taking every sixteenth row of the
 // batch, and then the lanes. By one block.
-__device__ __noinline__ void ordered_sums(const Rows& r, double2* sums) {
+__device__ __noinline__ void ordered_sums(const LossRows& r, double2* sums) {
     const float* scores = r.scores + r.output * r.rows;
     for (uint64_t first = threadIdx.x * static_cast<uint64_t>(BATCH); first < r.rows; first += blockDim.x * static_cast<uint64_t>(BATCH)) {
         const uint64_t end = r.rows - first < BATCH ? r.rows : first + BATCH;
@@ -91,10 +91,10 @@ __device__ __noinline__ void ordered_sums(const Rows& r, double2* sums) {
     __syncthreads();
 }
 
-// The encoding of a tree from the magnitudes, by the last block. `sums`: room for the batches' sums, and
+// The quantizer of a tree from the magnitudes, by the last block. `sums`: room for the batches' sums, and
 // behind it what each block's rows come to, in whatever order. `unit`: each row's hessian is 1. Apart, so
 // that the rows' loops keep their registers.
-__device__ __noinline__ void make_encoding(const Rows& r, double2* sums, uint32_t unit, uint32_t* largest, GradientQuantizer* out) {
+__device__ __noinline__ void make_quantizer(const LossRows& r, double2* sums, uint32_t unit, uint32_t* largest, GradientQuantizer* out) {
     __shared__ double2 parts[32];
     const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
     const double2* blocks = sums + batches;
@@ -152,11 +152,11 @@ __device__ __noinline__ void make_encoding(const Rows& r, double2* sums, uint32_
     out->unit = unit;
 }
 
-// Exact maxima of the derivatives of the rows drawn, and their sums; from these the tree's encoding.
+// Exact maxima of the derivatives of the rows drawn, and their sums; from these the tree's quantizer.
 // Where `leaf` is given, the last tree's values are added to the scores first. `largest` is zero before
-// and after. `sums`: see `make_encoding`.
+// and after. `sums`: see `make_quantizer`.
 extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
-    tree_encode(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
+    tree_find_quantizer(const __grid_constant__ LossRows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
                 uint32_t* arrived, GradientQuantizer* out) {
     // Rows that a thread has on their way.
     constexpr uint32_t TURNS = 4;
@@ -184,32 +184,32 @@ extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
         }
     }
     found.finish(largest, sums + batches + blockIdx.x);
-    if (last_block(arrived, gridDim.x)) make_encoding(r, sums, unit, largest, out);
+    if (last_block(arrived, gridDim.x)) make_quantizer(r, sums, unit, largest, out);
 }
 
 // The word of a row's first plane.
-__device__ __forceinline__ uint32_t first_word(const GradientQuantizer& e, Derivatives d, Random random, uint32_t row) {
+__device__ __forceinline__ uint32_t first_plane(const GradientQuantizer& e, Derivatives d, Random random, uint32_t row) {
     if (e.wide) return pack_wide(d.gradient, e.gradient, random, row, 0);
     if (e.unit) return pack_unit(d.gradient, d.hessian, e.gradient32, random, row);
     return pack_both(d.gradient, d.hessian, e.gradient32, e.hessian32, random, row);
 }
 
-// Rounds the derivatives of all rows: `words`, and where they are wide `hessians`, by row. Where
+// Rounds the derivatives of all rows: `packed_gradients`, and where they are wide `hessians`, by row. Where
 // rows were drawn, those drawn become the root's list, in whatever order.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_round(const __grid_constant__ Rows r, const GradientQuantizer* encoding, uint64_t seed, uint64_t tree, uint32_t* words,
-               uint32_t* hessians, uint2* list, Node* root) {
-    const GradientQuantizer e = *encoding;
+    tree_round(const __grid_constant__ LossRows r, const GradientQuantizer* quantizer, uint64_t seed, uint64_t tree, uint32_t* packed_gradients,
+               uint32_t* hessians, uint2* list, NodeRows* root) {
+    const GradientQuantizer e = *quantizer;
     const Random random(seed, 2, tree);
     const float* scores = r.scores + r.output * r.rows;
     for (uint64_t base = blockIdx.x * 256ull; base < r.rows; base += gridDim.x * 256ull) {
         uint64_t row = base + threadIdx.x;
         bool drawn = false;
-        uint32_t word = 0;
+        uint32_t packed_gradient = 0;
         if (row < r.rows) {
             Derivatives d = derive_drawn(r, row, scores[row], r.target[row]);
-            word = first_word(e, d, random, static_cast<uint32_t>(row));
-            words[row] = word;
+            packed_gradient = first_plane(e, d, random, static_cast<uint32_t>(row));
+            packed_gradients[row] = packed_gradient;
             if (hessians) hessians[row] = pack_wide(d.hessian, e.hessian, random, static_cast<uint32_t>(row), 16);
             drawn = r.bag && r.bag[row] != 0.0f;
         }
@@ -229,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(256)
                 start = atomicAdd(&root->len, total);
             }
             __syncthreads();
-            if (drawn) list[start + counts[warp] + __popc(mask & ((1u << lane) - 1))] = make_uint2(static_cast<uint32_t>(row), word);
+            if (drawn) list[start + counts[warp] + __popc(mask & ((1u << lane) - 1))] = make_uint2(static_cast<uint32_t>(row), packed_gradient);
             __syncthreads();
         }
     }
@@ -260,7 +260,7 @@ __device__ __forceinline__ uint32_t draw_bucket(float key) {
 
 // Counts the training rows by their keys' upper halves.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_keys(const __grid_constant__ Rows r, const uint8_t* held_out, uint32_t kind, float l2, uint32_t* counts) {
+    tree_keys(const __grid_constant__ LossRows r, const uint8_t* held_out, uint32_t kind, float l2, uint32_t* counts) {
     const float* scores = r.scores + r.output * r.rows;
     for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < r.rows; row += gridDim.x * 256ull) {
         if (held_out && held_out[row]) continue;
@@ -272,7 +272,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // sample.rs: Draw.
-struct Draw {
+struct RowDraw {
     uint32_t kind, bucket;
     float l2;
     uint32_t unused;
@@ -282,7 +282,7 @@ struct Draw {
 
 // What each row counts in this tree.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_draw(const __grid_constant__ Rows r, const uint8_t* held_out, const __grid_constant__ Draw draw, uint64_t seed, uint64_t tree, float* bag) {
+    tree_draw(const __grid_constant__ LossRows r, const uint8_t* held_out, const __grid_constant__ RowDraw draw, uint64_t seed, uint64_t tree, float* bag) {
     const Random random(seed, 3, tree);
     const float* scores = r.scores + r.output * r.rows;
     for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < r.rows; row += gridDim.x * 256ull) {

@@ -67,7 +67,7 @@ struct GradientQuantizer {
 };
 
 // The rows of the table as the losses see them.
-struct Rows {
+struct LossRows {
     uint64_t rows;
     const float* target;
     const float* weight;  // or none
@@ -86,7 +86,7 @@ enum : uint32_t {
 };
 
 // A row's derivatives, its bag aside.
-__device__ __forceinline__ Derivatives derive(const Rows& r, uint64_t row, float score, float target) {
+__device__ __forceinline__ Derivatives derive(const LossRows& r, uint64_t row, float score, float target) {
     Derivatives d;
     switch (r.loss) {
         case RMSE: d = Rmse{}.at(score, target); break;
@@ -103,7 +103,7 @@ __device__ __forceinline__ Derivatives derive(const Rows& r, uint64_t row, float
 }
 
 // The same with what the row counts in this tree.
-__device__ __forceinline__ Derivatives derive_drawn(const Rows& r, uint64_t row, float score, float target) {
+__device__ __forceinline__ Derivatives derive_drawn(const LossRows& r, uint64_t row, float score, float target) {
     Derivatives d = derive(r, row, score, target);
     if (r.bag) {
         float bag = r.bag[row];
@@ -113,7 +113,7 @@ __device__ __forceinline__ Derivatives derive_drawn(const Rows& r, uint64_t row,
 }
 
 // A node's rows.
-struct Node {
+struct NodeRows {
     uint32_t start, len;
     // The rows that have gone left (lower half) and right (upper half) when it is divided.
     unsigned long long gone;
@@ -124,7 +124,7 @@ struct Node {
 };
 
 // A division: which codes go right, and whose histogram is summed.
-struct Job {
+struct PartitionJob {
     // The codes of the feature: the address of row 0's, that of row r being 32 r behind it; or where a listed one's are (sparse_features.cuh).
     uint64_t codes;
     uint32_t node;
@@ -140,7 +140,7 @@ struct Job {
 };
 
 // The rows of a launch's nodes.
-struct Plan {
+struct LaunchRows {
     uint32_t rows, unused;
 };
 

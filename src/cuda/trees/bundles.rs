@@ -1,7 +1,7 @@
 //! Features that share columns of codes: the plan is the CPU's (core/learners/boosting/layout.rs, bundle.rs; exclusive feature bundling,
 //! Ke et al., "LightGBM", 2017). Sparse features that exclude no others are lists ([`super::sparse_features`]).
 
-use super::layouts::Feature;
+use super::layouts::FeatureInfo;
 use std::ops::Range;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::bundling;
@@ -78,7 +78,7 @@ impl Bundles {
     }
 
     /// Tells the kernels what a feature stores in the column that it shares.
-    pub fn describe(&self, feature: usize, table: &mut Feature) {
+    pub fn describe(&self, feature: usize, table: &mut FeatureInfo) {
         let Some(s) = self.shared(feature) else { return };
         (table.usual, table.low, table.start) =
             (s.stored.default as u32, s.stored.low as u32, s.column.map_or(0, |(_, start)| start as u32));

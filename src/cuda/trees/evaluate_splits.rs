@@ -2,7 +2,7 @@
 
 use super::buffers::Kernels;
 use super::feature_groups::{Group, State};
-use super::layouts::{Found, Item, MISSING_LEFT, NO_SIDE, Rules, SEARCHED, SUBSET, Search};
+use super::layouts::{MISSING_LEFT, NO_SIDE, NodeSplit, Rules, SEARCHED, SUBSET, SplitInput, SplitSearch};
 use super::{CudaTrees, partition};
 use crate::runtime::Gpu;
 use crate::{Kernel, grid, launch};
@@ -97,11 +97,11 @@ impl CudaTrees {
                 }
             });
         }
-        let mut items = Vec::with_capacity(nodes.len() * open.len());
+        let mut split_inputs = Vec::with_capacity(nodes.len() * open.len());
         for g in &open {
             for (node, place) in nodes.iter().zip(&places) {
                 let state = self.groups[*g].state(node.id);
-                items.push(Item {
+                split_inputs.push(SplitInput {
                     sums: node.sums.into(),
                     low: node.bounds.0,
                     high: node.bounds.1,
@@ -110,33 +110,33 @@ impl CudaTrees {
                     features: *place,
                     state: SEARCHED,
                 });
-                self.groups[*g].set_state(node.id, State::Summed);
+                self.groups[*g].set_state(node.id, State::HistogramJob);
             }
         }
         let work = &mut self.work;
-        work.items.reserve(&self.queue, "nodes", items.len())?;
-        work.items.write(&self.queue, &items)?;
+        work.split_inputs.reserve(&self.queue, "nodes", split_inputs.len())?;
+        work.split_inputs.write(&self.queue, &split_inputs)?;
         work.allowed.reserve(&self.queue, "features", allowed.len())?;
         work.allowed.write(&self.queue, &allowed)?;
         Ok(open)
     }
 
     /// A search of `nodes` nodes in the `index`-th open group, of those from `from` on.
-    pub(crate) fn search_table(&self, open: &[usize], index: usize, nodes: usize, from: usize, rules: &SplitRules) -> Result<Search> {
+    pub(crate) fn search_table(&self, open: &[usize], index: usize, nodes: usize, from: usize, rules: &SplitRules) -> Result<SplitSearch> {
         let group = &self.groups[open[index]];
         let before: usize = open[..index].iter().map(|g| self.groups[*g].features).sum();
-        Ok(Search {
+        Ok(SplitSearch {
             histograms: group.table(0),
             features: self.feature_table.address,
             first_feature: group.first as u32,
             first_column: before as u32,
             columns: self.columns as u32,
-            counted: self.counted(self.encoding()?),
+            counted: self.counted(self.quantizer()?),
             features_here: group.features as u32,
             unused: 0,
-            items: self.work.items.address + ((index * nodes + from) * size_of::<Item>()) as u64,
+            split_inputs: self.work.split_inputs.address + ((index * nodes + from) * size_of::<SplitInput>()) as u64,
             allowed: self.work.allowed.address,
-            encoding: self.data.log().address,
+            quantizer: self.data.log().address,
             best: self.work.best.address,
             sets: self.work.sets.address,
             rules: Rules::new(rules),
@@ -158,9 +158,9 @@ impl CudaTrees {
             // The second dimension of a grid is of 16 bits.
             for from in (0..n).step_by(1 << 15) {
                 let here = (n - from).min(1 << 15);
-                let search = Search {
-                    items: search.items + (from * size_of::<Item>()) as u64,
-                    best: search.best + (from * self.columns * size_of::<super::layouts::Best>()) as u64,
+                let search = SplitSearch {
+                    split_inputs: search.split_inputs + (from * size_of::<SplitInput>()) as u64,
+                    best: search.best + (from * self.columns * size_of::<super::layouts::FeatureSplit>()) as u64,
                     sets: search.sets + (from * self.columns * 32) as u64,
                     ..search
                 };
@@ -182,7 +182,7 @@ impl CudaTrees {
     }
 
     /// A found split as the grower takes it.
-    pub(crate) fn candidate(&mut self, found: &Found) -> Option<(Candidate, Sums)> {
+    pub(crate) fn candidate(&mut self, found: &NodeSplit) -> Option<(Candidate, Sums)> {
         if found.side == NO_SIDE {
             return None;
         }
@@ -191,7 +191,7 @@ impl CudaTrees {
         if found.side == SUBSET {
             let mut set = CodeSet::default();
             (0..=255u8).filter(|c| found.set[*c as usize / 32] >> (c % 32) & 1 == 1).for_each(|c| set.insert(c));
-            debug_assert_eq!(partition::words(set), found.set);
+            debug_assert_eq!(partition::bit_set(set), found.set);
             candidate.border = self.subsets.len() as u32;
             candidate.missing_left = true;
             self.subsets.push(set);

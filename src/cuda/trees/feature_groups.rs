@@ -1,12 +1,12 @@
 //! Groups of features on the device: their codes, and the histograms of the tree that grows.
 //!
-//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]), or is listed ([`Listed`]): of the
+//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]), or is listed ([`SparseFeatures`]): of the
 //! latter two its most frequent code is not stored, and is searched as what the others leave of a node.
 
 use super::buffers::{Buffer, Kernels};
 use super::bundles::Bundles;
-use super::layouts::{ALL_STORED, Entries, Feature, Histograms, LANES, LISTED_COLUMN};
-use super::sparse_features::{Candidates, Listed};
+use super::layouts::{ALL_STORED, FeatureInfo, Histograms, LANES, SPARSE_COLUMN, SparseRows};
+use super::sparse_features::{Candidates, SparseFeatures};
 use crate::columns::codes::{Place, Source, quantize};
 use crate::runtime::Queue;
 use crate::runtime::error::driver;
@@ -20,7 +20,7 @@ pub enum State {
     /// None: the group was opened elsewhere, or no descendant is searched.
     Absent,
     /// In the node's slot.
-    Summed,
+    HistogramJob,
     /// What the histogram in this slot leaves of the parent's, which the node's slot still holds.
     Rest(u32),
 }
@@ -32,8 +32,8 @@ pub struct Group {
     pub features: usize,
     /// How its features share columns, where some do, and which are listed.
     pub bundles: Option<Bundles>,
-    pub listed: Option<Listed>,
-    /// Of each feature; `LISTED_COLUMN` where it has none.
+    pub sparse: Option<SparseFeatures>,
+    /// Of each feature; `SPARSE_COLUMN` where it has none.
     columns_of: Vec<u32>,
     pub columns: usize,
     /// The most codes that a column has, and the first one's.
@@ -59,7 +59,7 @@ pub struct Group {
 }
 
 /// Features whose codes are lists, or are planned to be.
-pub trait Lists {
+pub trait SparseMembers {
     /// Whether a feature, counted in the group, is one.
     fn has(&self, feature: usize) -> bool;
 }
@@ -67,19 +67,19 @@ pub trait Lists {
 /// How a group stores its features, beside columns of their own: shared columns, and lists.
 pub struct Storage<L> {
     pub bundles: Option<Bundles>,
-    pub lists: Option<L>,
+    pub sparse: Option<L>,
 }
 
 impl<L> Default for Storage<L> {
     fn default() -> Self {
-        Storage { bundles: None, lists: None }
+        Storage { bundles: None, sparse: None }
     }
 }
 
-impl<L: Lists> Storage<L> {
+impl<L: SparseMembers> Storage<L> {
     /// Whether a feature has a column of its own.
     fn own(&self, feature: usize) -> bool {
-        self.bundles.as_ref().is_none_or(|b| b.column(feature).is_none()) && self.lists.as_ref().is_none_or(|l| !l.has(feature))
+        self.bundles.as_ref().is_none_or(|b| b.column(feature).is_none()) && self.sparse.as_ref().is_none_or(|l| !l.has(feature))
     }
 
     /// The column of each feature: first those of one feature, in order, then the shared ones.
@@ -88,8 +88,8 @@ impl<L: Lists> Storage<L> {
         let mut next = 0..single as u32;
         let column = |f: usize| match self.bundles.as_ref().and_then(|b| b.column(f)) {
             Some(shared) => (single + shared) as u32,
-            None if self.own(f) => next.next().unwrap_or(LISTED_COLUMN),
-            None => LISTED_COLUMN,
+            None if self.own(f) => next.next().unwrap_or(SPARSE_COLUMN),
+            None => SPARSE_COLUMN,
         };
         (0..features).map(column).collect()
     }
@@ -109,17 +109,17 @@ impl Group {
 
     /// Numbers of a node's histogram of so many bins and words, of which each takes some. The length keeps pairs of numbers at
     /// multiples of 16 bytes.
-    fn slot_size((bins, of_bin): (usize, usize), (words, of_word): (usize, usize)) -> usize {
-        (bins * of_bin + words * of_word).next_multiple_of(2)
+    fn slot_size((bins, of_bin): (usize, usize), (sparse_bins, of_sparse_bin): (usize, usize)) -> usize {
+        (bins * of_bin + sparse_bins * of_sparse_bin).next_multiple_of(2)
     }
 
     /// Bytes of a group with `slots` histograms, and of three columns of values on their way.
     pub fn bytes(features: &[CodedFeature], planned: &Storage<Candidates>, rows: usize, components: usize, slots: usize) -> u64 {
         let bins = planned.column_bins(features);
         let codes = rows as u64 * (LANES * bins.len().div_ceil(LANES) + 3 * 8) as u64;
-        let (words, lists) = planned.lists.as_ref().map_or((0, 0), |c| (c.words(features), c.bytes(rows)));
-        let slot = Group::slot_size((Group::bins_of_columns(&bins), components), (words, components));
-        codes + lists + 8 * slot as u64 * slots as u64
+        let (sparse_bins, listed_bytes) = planned.sparse.as_ref().map_or((0, 0), |c| (c.bins(features), c.bytes(rows)));
+        let slot = Group::slot_size((Group::bins_of_columns(&bins), components), (sparse_bins, components));
+        codes + listed_bytes + 8 * slot as u64 * slots as u64
     }
 
     /// Makes the codes of a group and brings them to the device.
@@ -146,13 +146,13 @@ impl Group {
             CodeSource::Values(column) => Source::Values(column, &features[f].borders, features[f].first()),
             CodeSource::Codes(codes) => Source::Codes(codes),
         };
-        let Storage { mut bundles, lists: candidates } = planned;
-        let lists = match candidates {
-            Some(candidates) => Listed::new(queue, kernels, features, source, &candidates, rows, interrupted)?,
+        let Storage { mut bundles, sparse: candidates } = planned;
+        let sparse = match candidates {
+            Some(candidates) => SparseFeatures::new(queue, kernels, features, source, &candidates, rows, interrupted)?,
             None => None,
         };
         let shared = bundles.as_mut().map_or(vec![], |b| b.codes(rows));
-        let storage = Storage { bundles, lists };
+        let storage = Storage { bundles, sparse };
         let own = (0..features.len()).filter(|f| storage.own(*f)).map(source);
         let all = own.chain(shared.iter().map(|codes| Source::Codes(codes)));
         let columns: Vec<(Source<'_>, Place)> = all.enumerate().map(|(i, source)| (source, Group::place(i, rows))).collect();
@@ -174,7 +174,7 @@ impl Group {
         queue: &Queue,
         first: usize,
         features: &[CodedFeature],
-        storage: Storage<Listed>,
+        storage: Storage<SparseFeatures>,
         rows: usize,
         components: usize,
         slots: usize,
@@ -187,16 +187,17 @@ impl Group {
         queue.clear(&mut codes.slice)?;
         fill(&mut codes.slice)?;
         let bins = column_bins.iter().copied().max().unwrap_or(1);
-        let packed = components == 2 && storage.lists.as_ref().is_some_and(|l| l.fits_one);
-        let words = storage.lists.as_ref().map_or(0, |l| l.words);
-        let slot_size = Group::slot_size((Group::bins_of_columns(&column_bins), components), (words, if packed { 1 } else { components }));
+        let packed = components == 2 && storage.sparse.as_ref().is_some_and(|l| l.fits_one);
+        let sparse_bins = storage.sparse.as_ref().map_or(0, |l| l.bins);
+        let slot_size =
+            Group::slot_size((Group::bins_of_columns(&column_bins), components), (sparse_bins, if packed { 1 } else { components }));
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
         Ok(Group {
             first,
             features: features.len(),
             columns_of: storage.columns(features.len()),
             bundles: storage.bundles,
-            listed: storage.lists,
+            sparse: storage.sparse,
             columns: n,
             bins,
             most_codes: features.iter().map(CodedFeature::bins).max().unwrap_or(1),
@@ -233,18 +234,18 @@ impl Group {
 
     /// Whether one block of columns is all there is.
     pub fn is_one_block(&self) -> bool {
-        self.blocks() == 1 && self.listed.is_none()
+        self.blocks() == 1 && self.sparse.is_none()
     }
 
     /// Tells the kernels where a feature's codes are.
-    pub fn describe(&self, feature: usize, table: &mut Feature) {
+    pub fn describe(&self, feature: usize, table: &mut FeatureInfo) {
         let inside = feature - self.first;
         (table.column, table.usual) = (self.columns_of[inside], ALL_STORED);
         if let Some(bundles) = &self.bundles {
             bundles.describe(inside, table);
         }
-        if let Some(listed) = &self.listed {
-            listed.describe(inside, table);
+        if let Some(sparse) = &self.sparse {
+            sparse.describe(inside, table);
         }
     }
 
@@ -256,12 +257,12 @@ impl Group {
             let column = self.columns_of[inside] as usize;
             self.codes_address() + (column / LANES * self.rows * LANES + column % LANES) as u64
         };
-        self.listed.as_ref().and_then(|l| l.codes_of(inside)).unwrap_or_else(address)
+        self.sparse.as_ref().and_then(|l| l.codes_of(inside)).unwrap_or_else(address)
     }
 
     /// The lists of its listed features.
-    pub fn entries(&self) -> Entries {
-        self.listed.as_ref().map_or(Entries::default(), Listed::table)
+    pub fn entries(&self) -> SparseRows {
+        self.sparse.as_ref().map_or(SparseRows::default(), SparseFeatures::table)
     }
 
     fn codes_address(&self) -> u64 {
@@ -279,27 +280,27 @@ impl Group {
             bins: self.bins as u32,
             components: self.components as u32,
             component,
-            first_word: self.first_word() as u64,
+            first_sparse_bin: self.first_sparse_bin() as u64,
             packed: self.packed as u32,
             unused: 0,
         }
     }
 
     /// The bins of all columns.
-    fn first_word(&self) -> usize {
+    fn first_sparse_bin(&self) -> usize {
         self.blocks() * self.bins * LANES
     }
 
     /// How a tree keeps the words of listed features, whose statistics are narrow or not: before its histograms are zeroed. Gives
     /// whether that is another way than the last tree's.
     pub fn keep(&mut self, queue: &Queue, narrow: bool) -> Result<bool> {
-        let Some(listed) = &self.listed else { return Ok(false) };
-        let packed = narrow && self.components == 2 && listed.fits_one;
+        let Some(sparse) = &self.sparse else { return Ok(false) };
+        let packed = narrow && self.components == 2 && sparse.fits_one;
         if packed == self.packed {
             return Ok(false);
         }
         let each = if packed { 1 } else { self.components };
-        self.slot_size = Group::slot_size((self.first_word(), self.components), (listed.words, each));
+        self.slot_size = Group::slot_size((self.first_sparse_bin(), self.components), (sparse.bins, each));
         (self.packed, self.clear) = (packed, 0);
         self.reserve(queue, 1, 0)?;
         Ok(true)

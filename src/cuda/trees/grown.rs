@@ -1,6 +1,6 @@
 //! What grew whole on the device: the sums and values of its leaves.
 
-use super::layouts::{Found, GradientQuantizer, MISSING_LEFT, NO_SIDE};
+use super::layouts::{GradientQuantizer, MISSING_LEFT, NO_SIDE, NodeSplit};
 use super::leaf_sums::leaf_sums;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::steps::LeafSums;
@@ -16,7 +16,7 @@ pub struct Grown {
     pub values: Option<Vec<f32>>,
 }
 
-impl Found {
+impl NodeSplit {
     /// Returns the split, where there is one.
     pub fn candidate(&self) -> Option<Candidate> {
         let side = self.side == MISSING_LEFT;
@@ -44,10 +44,10 @@ impl Grown {
     }
 
     /// The sums of leaves.
-    pub fn leaf_sums(&self, leaves: &[NodeId], encoding: &GradientQuantizer) -> Vec<LeafSums> {
+    pub fn leaf_sums(&self, leaves: &[NodeId], quantizer: &GradientQuantizer) -> Vec<LeafSums> {
         let sums = |node: &NodeId| {
             let at = 3 * self.key(*node);
-            leaf_sums(encoding, self.sums[at], self.sums[at + 1], self.sums[at + 2])
+            leaf_sums(quantizer, self.sums[at], self.sums[at + 1], self.sums[at + 2])
         };
         leaves.iter().map(sums).collect()
     }

@@ -4,13 +4,13 @@
 //! was found. Kernels are in `kernels/trees/`, the tables they share with us in [`tables`].
 //!
 //! - [`rows`]: targets, weights, scores, draws, rounding;
-//! - [`group`]: groups of features, their codes and histograms; [`bundles`]: features that share columns of codes; [`listed`]:
+//! - [`group`]: groups of features, their codes and histograms; [`bundles`]: features that share columns of codes; [`sparse`]:
 //!   features whose codes are lists;
-//! - [`divide`]: rows sent to children, histograms summed;
+//! - [`partition`]: rows sent to children, histograms summed;
 //! - [`search`]: the search for splits;
 //! - [`leaves`]: the end of a tree;
 //! - [`quantiles`]: leaves that are refitted;
-//! - [`ahead`]: whole trees that grow without asking the host, and [`grown`], what grew; [`graph`]: as one launch.
+//! - [`resident`]: whole trees that grow without asking the host, and [`grown`], what grew; [`graph`]: as one launch.
 
 mod buffers;
 mod bundles;
@@ -31,7 +31,7 @@ mod sparse_features;
 use self::buffers::{Buffer, Kernels};
 use self::ctr_maker::CtrMaker;
 use self::feature_groups::{Group, Storage};
-use self::layouts::{Feature, GradientQuantizer, Item, Job, Level, Node, Plan, Summed, Total};
+use self::layouts::{FeatureInfo, GradientQuantizer, HistogramJob, LaunchRows, LevelScores, NodeRows, PartitionJob, SplitInput, Total};
 use self::sparse_features::Candidates;
 use super::runtime::{Gpu, Queue};
 use bundles::Bundles;
@@ -63,23 +63,23 @@ const MOST_ROWS: usize = 1 << 31;
 
 /// What a launch works on, by level: uploaded, or made by kernels.
 struct Work {
-    nodes: Buffer<Node>,
-    jobs: Buffer<Job>,
-    summed: Buffer<Summed>,
+    nodes: Buffer<NodeRows>,
+    jobs: Buffer<PartitionJob>,
+    summed: Buffer<HistogramJob>,
     starts: Buffer<u32>,
-    plan: Buffer<Plan>,
+    plan: Buffer<LaunchRows>,
     /// Blocks that have come to the end of a launch: of all, and of each node or column; zero between launches.
     arrived: Buffer<u32>,
-    items: Buffer<Item>,
+    split_inputs: Buffer<SplitInput>,
     allowed: Buffer<u32>,
-    best: Buffer<layouts::Best>,
+    best: Buffer<layouts::FeatureSplit>,
     sets: Buffer<u32>,
-    found: Buffer<layouts::Found>,
+    found: Buffer<layouts::NodeSplit>,
     total: Buffer<Total>,
     level: [Buffer<f64>; 3],
     level_flags: [Buffer<u8>; 2],
     level_lefts: Buffer<Total>,
-    questions: Buffer<u64>,
+    split_tests: Buffer<u64>,
     children: Buffer<[u32; 2]>,
     walk_sets: Buffer<u32>,
     codes: Buffer<u64>,
@@ -92,7 +92,7 @@ pub struct CudaTrees {
     kernels: Kernels,
     features: Vec<CodedFeature>,
     /// As kernels see them, and whether that is up to date.
-    feature_table: Buffer<Feature>,
+    feature_table: Buffer<FeatureInfo>,
     table_stale: bool,
     monotone: Vec<i8>,
     groups: Vec<Group>,
@@ -112,7 +112,7 @@ pub struct CudaTrees {
     /// For leaves that are refitted from residuals.
     host: leaf_sums::HostRows,
     /// The tree that grows.
-    encoding: Option<GradientQuantizer>,
+    quantizer: Option<GradientQuantizer>,
     output: usize,
     tree: u64,
     /// What grew whole.
@@ -161,7 +161,7 @@ impl CudaTrees {
     fn plan(pool: &ThreadPool, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Storage<Candidates>> {
         let bundles = Bundles::plan(pool, data, interrupted)?;
         let candidates = Candidates::probe(pool, data, bundles.as_ref(), interrupted)?;
-        Ok(Storage { bundles, lists: candidates })
+        Ok(Storage { bundles, sparse: candidates })
     }
 
     fn check_on(queue: &Queue, data: &TrainingData<'_>, most_nodes: usize, planned: &Storage<Candidates>) -> Result<()> {
@@ -216,7 +216,7 @@ impl CudaTrees {
             columns: 0,
             host: leaf_sums::HostRows::new(data),
             data: row_data,
-            encoding: None,
+            quantizer: None,
             output: 0,
             tree: 0,
             grown: None,
@@ -233,8 +233,8 @@ impl CudaTrees {
         })
     }
 
-    fn encoding(&self) -> Result<&GradientQuantizer> {
-        self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
+    fn quantizer(&self) -> Result<&GradientQuantizer> {
+        self.quantizer.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
     }
 
     /// Writes the numbers of the open features, in order.
@@ -253,17 +253,17 @@ impl CudaTrees {
         }
         let row = |(i, f): (usize, &CodedFeature)| {
             let group = self.group_of(i as u32);
-            let mut row = Feature {
+            let mut row = FeatureInfo {
                 borders: f.borders.len() as u32,
                 first: f.first() as u32,
                 categories: f.categories as u32,
                 monotone: monotone.get(i).copied().unwrap_or(0) as i32,
-                ..Feature::default()
+                ..FeatureInfo::default()
             };
             group.describe(i, &mut row);
             row
         };
-        let table: Vec<Feature> = self.features.iter().enumerate().map(row).collect();
+        let table: Vec<FeatureInfo> = self.features.iter().enumerate().map(row).collect();
         self.feature_table.reserve(&self.queue, "features", table.len())?;
         self.feature_table.write(&self.queue, &table)?;
         (self.table_stale, self.monotone) = (false, monotone.to_vec());
@@ -299,7 +299,7 @@ impl Work {
             starts: Buffer::new(queue, "nodes", 256)?,
             plan: Buffer::new(queue, "nodes", 1)?,
             arrived: Buffer::zeros(queue, "counts of blocks", 64)?,
-            items: Buffer::new(queue, "nodes", 256)?,
+            split_inputs: Buffer::new(queue, "nodes", 256)?,
             allowed: Buffer::new(queue, "features", 256)?,
             best: Buffer::new(queue, "splits", 256)?,
             sets: Buffer::new(queue, "splits", 8)?,
@@ -312,7 +312,7 @@ impl Work {
             ],
             level_flags: [Buffer::new(queue, "scores of splits", 1)?, Buffer::new(queue, "scores of splits", 1)?],
             level_lefts: Buffer::new(queue, "sums of splits", 1)?,
-            questions: Buffer::new(queue, "a tree", 256)?,
+            split_tests: Buffer::new(queue, "a tree", 256)?,
             children: Buffer::new(queue, "a tree", 256)?,
             codes: Buffer::new(queue, "a tree", 1)?,
             walk_sets: Buffer::new(queue, "a tree", 8)?,
@@ -321,7 +321,7 @@ impl Work {
     }
 
     /// The scores of a level, for `nodes` nodes at a time of `columns` features; `lefts`: and their sums.
-    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize, lefts: bool) -> Result<Level> {
+    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize, lefts: bool) -> Result<LevelScores> {
         let what = "scores of splits";
         let sizes = [columns * 2 * nodes * 256, columns * 2 * 256, columns];
         for (buffer, size) in self.level.iter_mut().zip(sizes) {
@@ -334,7 +334,7 @@ impl Work {
             self.level_lefts.reserve(queue, what, columns * nodes * 256)?;
         }
         let ([scores, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
-        Ok(Level {
+        Ok(LevelScores {
             scores: scores.address,
             lefts: if lefts { self.level_lefts.address } else { 0 },
             missing: missing.address,
@@ -358,7 +358,7 @@ impl GrowSteps for CudaTrees {
 
     fn partition(&mut self, divisions: &[Division]) -> Result<()> {
         // The rows of other nodes are asked for by nobody: a tree's leaves are found by walking it.
-        self.divide_nodes(&divisions.iter().filter(|d| d.histograms).copied().collect::<Vec<_>>())
+        self.partition_nodes(&divisions.iter().filter(|d| d.histograms).copied().collect::<Vec<_>>())
     }
 
     fn speculation(&self) -> Speculation {
@@ -419,8 +419,8 @@ impl TreeSteps for CudaTrees {
         if let Some(tree) = self.grow_whole(loss, plan, unit)? {
             return Ok(Begun::Whole(tree));
         }
-        self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
-        Ok(Begun::Root { sums: self.begin_root(loss)?, scales: self.encoding()?.scales() })
+        self.data.find_quantizer(&self.queue, &self.kernels, loss, output, unit)?;
+        Ok(Begun::Root { sums: self.begin_root(loss)?, scales: self.quantizer()?.scales() })
     }
 
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
@@ -433,7 +433,7 @@ impl TreeSteps for CudaTrees {
         match &self.grown {
             Some(grown) => {
                 self.leaves = leaves.to_vec();
-                Ok(grown.leaf_sums(leaves, self.encoding()?))
+                Ok(grown.leaf_sums(leaves, self.quantizer()?))
             }
             None => self.sum_leaves(loss, tree, leaves),
         }

@@ -1,7 +1,7 @@
 //! The rows of the table on the device: targets, weights, scores, draws, statistics.
 
 use super::buffers::{Buffer, Kernels};
-use super::layouts::{Draw as DrawTable, GradientQuantizer, Guess, Node, Rows};
+use super::layouts::{GradientQuantizer, LossRows, NodeRows, RootGuess, RowDraw};
 use crate::runtime::Queue;
 use crate::{grid, launch};
 use taiga_core::error::{Error, Result};
@@ -16,8 +16,8 @@ const BATCH: usize = 1024;
 /// Buckets of the keys that rows are drawn by.
 const BUCKETS: usize = 1 << 15;
 
-/// 64-bit words of an encoding.
-pub const ENCODING_WORDS: usize = size_of::<GradientQuantizer>() / 8;
+/// 64-bit words of an quantizer.
+pub const QUANTIZER_WORDS: usize = size_of::<GradientQuantizer>() / 8;
 
 /// The rows.
 pub struct RowData {
@@ -38,9 +38,9 @@ pub struct RowData {
     /// Whether the values of the last round's trees are still to be added to the scores, and whether those of
     /// the round that has not ended yet are queued to be.
     pub waiting: bool,
-    pub added_ahead: bool,
+    pub addition_queued: bool,
     /// By row: the first plane, and that of wide hessians.
-    pub words: Buffer<u32>,
+    pub packed_gradients: Buffer<u32>,
     pub hessians: Option<Buffer<u32>>,
     sums: Buffer<f64>,
     largest: Buffer<u32>,
@@ -48,13 +48,13 @@ pub struct RowData {
     pub wrong: Buffer<u32>,
     /// Blocks that have come to the end of a launch; zero between launches.
     pub arrived: Buffer<u32>,
-    /// What the host reads of a tree: its encoding, and behind it what grew ahead. Two of them, so that one
+    /// What the host reads of a tree: its quantizer, and behind it what grew ahead. Two of them, so that one
     /// tree grows while the other is read.
     logs: [Buffer<u64>; 2],
     /// The one of the tree that was queued last.
     pub turn: usize,
-    /// Whether the log has a tree's encoding.
-    pub encoded: bool,
+    /// Whether the log has a tree's quantizer.
+    pub has_quantizer: bool,
     counts: Option<Buffer<u32>>,
     row_sample: RowSample,
     row_fraction: f64,
@@ -112,16 +112,16 @@ impl RowData {
             leaf: Buffer::new(queue, "leaves", outputs * rows)?,
             values: (0..outputs).map(|_| Buffer::new(queue, "leaf values", 1)).collect::<Result<_>>()?,
             waiting: false,
-            added_ahead: false,
-            words: Buffer::new(queue, "statistics", rows)?,
+            addition_queued: false,
+            packed_gradients: Buffer::new(queue, "statistics", rows)?,
             hessians: None,
-            sums: Buffer::new(queue, "sums", 2 * (batches + encode_blocks(queue, rows).max(root_shape(queue, rows).0) as usize))?,
+            sums: Buffer::new(queue, "sums", 2 * (batches + quantizer_blocks(queue, rows).max(root_shape(queue, rows).0) as usize))?,
             largest,
             wrong: Buffer::new(queue, "counts of blocks", 1)?,
             arrived,
-            logs: [Buffer::new(queue, "scales", ENCODING_WORDS)?, Buffer::new(queue, "scales", ENCODING_WORDS)?],
+            logs: [Buffer::new(queue, "scales", QUANTIZER_WORDS)?, Buffer::new(queue, "scales", QUANTIZER_WORDS)?],
             turn: 0,
-            encoded: false,
+            has_quantizer: false,
             counts: None,
             row_sample: data.row_sample,
             row_fraction: data.row_fraction,
@@ -144,7 +144,7 @@ impl RowData {
 
     /// Makes room for logs of `words` words. What they held is lost where they grow.
     pub fn reserve_logs(&mut self, queue: &Queue, words: usize) -> Result<()> {
-        self.encoded &= self.log().slice.len() >= words;
+        self.has_quantizer &= self.log().slice.len() >= words;
         self.logs.iter_mut().try_for_each(|log| log.reserve(queue, "a tree", words))
     }
 
@@ -154,17 +154,17 @@ impl RowData {
     }
 
     /// What kernels are told; `bagged`: with the rows drawn.
-    pub fn table(&self, loss: &dyn Loss, output: usize, bagged: bool) -> Rows {
+    pub fn table(&self, loss: &dyn Loss, output: usize, bagged: bool) -> LossRows {
         // Several sets of scores stand one behind the other.
         let (set, output) = (output / loss.outputs(), output % loss.outputs());
-        Rows {
+        LossRows {
             rows: self.rows as u64,
             target: self.target.address,
             weight: self.weight.as_ref().map_or(0, |w| w.address),
             bag: self.bag.as_ref().filter(|_| bagged).map_or(0, |b| b.address),
             scores: self.scores.address + 4 * (set * loss.outputs() * self.rows) as u64,
             output: output as u32,
-            ..Rows::default()
+            ..LossRows::default()
         }
         .with_formula(loss.formula())
     }
@@ -196,15 +196,15 @@ impl RowData {
         };
         let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
         let described = match draw {
-            Draw::Bernoulli { probability } => DrawTable { kind: 0, first: probability, ..DrawTable::default() },
-            Draw::Goss { bucket, share, rest } => DrawTable {
+            Draw::Bernoulli { probability } => RowDraw { kind: 0, first: probability, ..RowDraw::default() },
+            Draw::Goss { bucket, share, rest } => RowDraw {
                 kind: 1,
                 bucket: bucket as u32,
                 first: (share + (1.0 - share) * rest).min(1.0),
                 second: rest,
-                ..DrawTable::default()
+                ..RowDraw::default()
             },
-            Draw::Mvs { threshold, l2 } => DrawTable { kind: 2, l2, first: threshold, ..DrawTable::default() },
+            Draw::Mvs { threshold, l2 } => RowDraw { kind: 2, l2, first: threshold, ..RowDraw::default() },
         };
         let bag = match &mut self.bag {
             Some(bag) => bag,
@@ -215,34 +215,34 @@ impl RowData {
         Ok(draw.unit())
     }
 
-    /// Finds the encoding of a tree: the maxima and sums of the derivatives, with the last tree's
+    /// Finds the quantizer of a tree: the maxima and sums of the derivatives, with the last tree's
     /// values added to the scores first where they are not yet.
-    pub fn encode(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize, unit: bool) -> Result<()> {
+    pub fn find_quantizer(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize, unit: bool) -> Result<()> {
         let fused = self.waiting && self.outputs == 1;
         if !fused {
             self.add_values(queue, kernels)?;
         }
-        (self.waiting, self.encoded) = (false, true);
+        (self.waiting, self.has_quantizer) = (false, true);
         let table = self.table(loss, output, true);
         let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
         let unit = unit as u32;
-        let config = grid(encode_blocks(queue, self.rows), 256, 0);
+        let config = grid(quantizer_blocks(queue, self.rows), 256, 0);
         let (sums, largest, arrived, out) = (self.sums.address, self.largest.address, self.arrived.address, self.log().address);
-        // SAFETY: the arguments are those of `tree_encode`: leaves by row, their values, two sums for each
-        // batch and block, two maxima and a count of blocks that are zero, room for the encoding.
-        unsafe { launch!(queue, &kernels.encode, config; &table, &leaf, &values, &sums, &largest, &unit, &arrived, &out) }
+        // SAFETY: the arguments are those of `tree_find_quantizer`: leaves by row, their values, two sums for each
+        // batch and block, two maxima and a count of blocks that are zero, room for the quantizer.
+        unsafe { launch!(queue, &kernels.find_quantizer, config; &table, &leaf, &values, &sums, &largest, &unit, &arrived, &out) }
     }
 
-    /// What a root's pass is told that goes ahead of the tree's encoding, by the log of the tree before it;
+    /// What a root's pass is told that goes ahead of the tree's quantizer, by the log of the tree before it;
     /// it adds the last tree's values to the scores, where they are not yet.
-    pub fn guess(&mut self, queue: &Queue, kernels: &Kernels, unit: bool) -> Result<Guess> {
+    pub fn guess(&mut self, queue: &Queue, kernels: &Kernels, unit: bool) -> Result<RootGuess> {
         let fused = self.waiting && self.outputs == 1;
         if !fused {
             self.add_values(queue, kernels)?;
         }
         self.waiting = false;
         let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
-        Ok(Guess {
+        Ok(RootGuess {
             last: self.logs[1 - self.turn].address,
             leaf,
             values,
@@ -266,7 +266,7 @@ impl RowData {
         (tree, output): (u64, usize),
         hessians: bool,
         list: u64,
-        root: &Buffer<Node>,
+        root: &Buffer<NodeRows>,
     ) -> Result<()> {
         if hessians && self.hessians.is_none() {
             self.hessians = Some(Buffer::new(queue, "wide statistics", self.rows)?);
@@ -277,7 +277,7 @@ impl RowData {
         // SAFETY: the arguments are those of `tree_round`: a word for each row, room for all rows in the
         // list, and the root's node.
         unsafe {
-            launch!(queue, &kernels.round, config; &table, &self.log().address, &self.seed, &tree, &self.words.address, &hessians, &list, &root.address)
+            launch!(queue, &kernels.round, config; &table, &self.log().address, &self.seed, &tree, &self.packed_gradients.address, &hessians, &list, &root.address)
         }
     }
 
@@ -290,7 +290,7 @@ impl RowData {
     /// Ends a round: the values of its trees are added to the scores, at the latest when these are
     /// read.
     pub fn update(&mut self, queue: &Queue, kernels: &Kernels) -> Result<()> {
-        if std::mem::take(&mut self.added_ahead) {
+        if std::mem::take(&mut self.addition_queued) {
             return Ok(());
         }
         self.waiting = true;
@@ -326,16 +326,16 @@ impl RowData {
         (0..self.outputs).map(one).collect()
     }
 
-    /// The encoding of the tree, when the device has found it.
-    pub fn read_encoding(&self, queue: &Queue) -> Result<GradientQuantizer> {
-        let words = self.log().read(queue, ENCODING_WORDS)?;
-        Ok(encoding_of(&words))
+    /// The quantizer of the tree, when the device has found it.
+    pub fn read_quantizer(&self, queue: &Queue) -> Result<GradientQuantizer> {
+        let words = self.log().read(queue, QUANTIZER_WORDS)?;
+        Ok(quantizer_of(&words))
     }
 
     /// An error where derivatives are no longer finite.
-    pub fn check_finite(encoding: &GradientQuantizer) -> Result<()> {
+    pub fn check_finite(quantizer: &GradientQuantizer) -> Result<()> {
         let finite = |bits: u32| f32::from_bits(bits).is_finite();
-        if finite(encoding.largest_gradient) && finite(encoding.largest_hessian) {
+        if finite(quantizer.largest_gradient) && finite(quantizer.largest_hessian) {
             return Ok(());
         }
         Err(Error::Data(taiga_core::learners::boosting::steps::NOT_FINITE.into()).of_values())
@@ -349,15 +349,15 @@ pub fn root_shape(queue: &Queue, rows: usize) -> (u32, u32) {
     (rows.div_ceil(piece) as u32, piece as u32)
 }
 
-/// Blocks that find an encoding.
-fn encode_blocks(queue: &Queue, rows: usize) -> u32 {
+/// Blocks that find an quantizer.
+fn quantizer_blocks(queue: &Queue, rows: usize) -> u32 {
     (rows.div_ceil(BATCH) as u32).min(queue.gpu().multiprocessors() * 5)
 }
 
-/// The encoding at the beginning of a log.
-pub fn encoding_of(words: &[u64]) -> GradientQuantizer {
-    assert!(words.len() >= ENCODING_WORDS);
-    // SAFETY: as many words as an encoding has, of plain numbers.
+/// The quantizer at the beginning of a log.
+pub fn quantizer_of(words: &[u64]) -> GradientQuantizer {
+    assert!(words.len() >= QUANTIZER_WORDS);
+    // SAFETY: as many words as an quantizer has, of plain numbers.
     unsafe { std::ptr::read_unaligned(words.as_ptr().cast()) }
 }
 
