@@ -1,4 +1,4 @@
-// Sums of statistics by code: a root's, and those of nodes whose rows are listed.
+// Sums of statistics by code: a root's, and those of nodes whose rows are sparse.
 //
 // A warp takes a row at a time, a lane a feature, and the block's bins lie at `code * 32 + lane`: no
 // two lanes ever meet in a bank of shared memory or in a bin, whatever the data. Blocks add their
@@ -10,7 +10,7 @@
 
 namespace taiga {
 
-// What a plane's words are (cpu/trees/gradient_quantizer.rs: Plane).
+// What a plane's packed gradients are (cpu/trees/gradient_quantizer.rs: Plane).
 enum : uint32_t { BOTH, LIMBS, ONES };
 
 // Where a kernel's histograms go, of one group of features.
@@ -21,7 +21,7 @@ struct Histograms {
     uint64_t slot_size;  // numbers in a slot
     uint32_t features, bins, components;
     uint32_t component;   // of a plane of limbs or ones
-    // The bin behind those of all columns, where words of listed features are; and whether such a word is one number, with the
+    // The bin behind those of all columns, where bins of sparse features are; and whether such a bin is one number, with the
     // gradient in its upper half.
     uint64_t first_sparse_bin;
     uint32_t packed, unused;
@@ -43,7 +43,7 @@ __device__ __forceinline__ void add_row(uint32_t* shared, uint32_t lane, uint32_
     }
 }
 
-// The components of a word.
+// The components of a packed gradient.
 __device__ __forceinline__ uint32_t upper_of(uint32_t packed_gradient) {
     return static_cast<uint32_t>(static_cast<int32_t>(packed_gradient) >> 16);
 }
@@ -202,7 +202,7 @@ struct RowLists {
 constexpr int TURNS = 3;
 
 // Rows of a warp that wait to be added, with their codes: the first half of each row's, and the second
-// ones, which lie in other banks; and the components of their words.
+// ones, which lie in other banks; and the components of their packed gradients.
 template <int TURNS>
 struct QueueOf {
     static constexpr int QUEUED = (TURNS + 1) * 32;
@@ -332,7 +332,7 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const RowLists& l
             __syncwarp();
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
-                // Words of 0 add nothing, but ones are not asked for.
+                // Packed gradients of 0 add nothing, but ones are not asked for.
                 if (PLANE != ONES || here >= t * 32 + 32) {
                     if (t * 32 < here) add_queued<PLANE>(shared, lane, own_codes, queue, t * 32);
                 } else {

@@ -2,7 +2,7 @@
 // way rows are dealt to blocks. Twins of the structs in src/cuda/trees/layouts.rs.
 //
 //   codes      [block of 32 features][row][32]      a row of a block is one 32-byte sector
-//   lists      [position] {row, word}               the rows of each node, next to one another
+//   lists      [position] {row, packed gradient}               the rows of each node, next to one another
 //   histogram  [slot][block][bin][32][component]    64-bit sums: gradient, hessian (, count)
 
 #pragma once
@@ -115,7 +115,7 @@ __device__ __forceinline__ Derivatives derive_drawn(const LossRows& r, uint64_t 
 // A node's rows.
 struct NodeRows {
     uint32_t start, len;
-    // The rows that have gone left (lower half) and right (upper half) when it is divided.
+    // The rows that have gone left (lower half) and right (upper half) when it is partitioned.
     unsigned long long gone;
     uint32_t list;
     // Its parent and its side; no parent for a root.
@@ -125,7 +125,7 @@ struct NodeRows {
 
 // A division: which codes go right, and whose histogram is summed.
 struct PartitionJob {
-    // The codes of the feature: the address of row 0's, that of row r being 32 r behind it; or where a listed one's are (sparse_features.cuh).
+    // The codes of the feature: the address of row 0's, that of row r being 32 r behind it; or where a sparse one's are (sparse_features.cuh).
     uint64_t codes;
     uint32_t node;
     // Codes above `last` go right, and code 0 where `zero_right`.

@@ -12,7 +12,7 @@ namespace taiga {
 //
 //   bits 0-48   address: the code of row r is at address + 32 r        0-31  the leaf
 //   bits 49-56  last
-//   bits 57-60  ZERO_RIGHT, BY_SET, LEAF, LISTED: then bits 0-47 are not an address, but see sparse_features.cuh
+//   bits 57-60  ZERO_RIGHT, BY_SET, LEAF, SPARSE: then bits 0-47 are not an address, but see sparse_features.cuh
 //
 // Trees of levels are heaps, the children of entry i being 2i + 1 and 2i + 2; others name them.
 constexpr uint64_t ADDRESS = (1ull << 49) - 1, ZERO_RIGHT = 1ull << 57, BY_SET = 1ull << 58, LEAF = 1ull << 59;
@@ -92,7 +92,7 @@ struct LeafSumParams {
     uint64_t clears;
 };
 
-// What the last block makes of the sums: the values of the leaves of a tree that has grown ahead, as the host will find
+// What the last block makes of the sums: the values of the leaves of a tree that has grown whole on the device, as the host will find
 // them (boosting/fit.rs). All zero where the tree is void, because its statistics ought to have been wide.
 struct LeafValues {
     Rules rules;

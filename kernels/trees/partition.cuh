@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
     Share share(starts, count, plan);
     if (share.at >= share.to) return;
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    // The queues too: what is added with a word of 0 must have codes that are some feature's.
+    // The queues too: what is added with a packed gradient of 0 must have codes that are some feature's.
     for (uint32_t i = threadIdx.x; i < h.bins * 16 + blockDim.x / 32 * (sizeof(Queue) / 16); i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
     Queue& queue = reinterpret_cast<Queue*>(shared + 2 * h.bins * LANES)[threadIdx.x / 32];
     const uint32_t lane = threadIdx.x & 31;

@@ -1,11 +1,11 @@
 // The rows of nodes moved to their children, codes and all, and the smaller children's histograms summed on
-// the way: for trees that grow ahead of the host from all rows, of one block of at most 28 features. A row is
+// the way: for trees that grow without asking the host from all rows, of one block of at most 28 features. A row is
 // then a record of one sector, and everything is read in order, where lists of row numbers would gather rows
 // from all over the table:
 //
-//   record   28 codes | word
+//   record   28 codes | packed gradient
 //
-// The root's rows are not records yet: their codes are those of the table, their words lie apart.
+// The root's rows are not records yet: their codes are those of the table, their packed gradients lie apart.
 
 #pragma once
 
@@ -30,7 +30,7 @@ __device__ __forceinline__ unsigned rows_mask(int n) {
     return n >= 16 ? EVEN : n > 0 ? EVEN & ((1u << (2 * n)) - 1) : 0;
 }
 
-// Half-rows on their way. A word that lies apart has a register of its own: to write it into the half-row it
+// Half-rows on their way. A packed gradient that lies apart has a register of its own: to write it into the half-row it
 // belongs to would mean to wait for that first.
 template <bool ROOT, int HALVES>
 struct Halves {
@@ -72,7 +72,7 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const RowRecords& 
     __shared__ Places::Shared asked;
     const Group group;
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    // The queues too: what is added with a word of 0 must have codes that are some feature's.
+    // The queues too: what is added with a packed gradient of 0 must have codes that are some feature's.
     for (uint32_t i = threadIdx.x; i < h.bins * 16 + blockDim.x / 32 * (sizeof(Queue) / 16); i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
     follow_on();
     Share share(starts, count, plan);

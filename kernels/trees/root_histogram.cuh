@@ -8,7 +8,7 @@
 
 namespace taiga {
 
-// What a root's pass does beside summing, where it goes ahead of the tree's quantizer: it adds the last
+// What a root's pass does beside summing, where it runs before the tree's quantizer is known: it adds the last
 // tree's values to the scores, rounds by the quantizer that the last tree had, and finds the one that is
 // right. Scales are powers of two, so from one tree to the next they rarely differ.
 struct RootGuess {
@@ -61,7 +61,7 @@ constexpr uint32_t ROOT_THREADS = 640;
 template <bool GUESS>
 __device__ __forceinline__ void sum_root(const LossRows& r, const Histograms& h, const GradientQuantizer& e, const RootGuess& guess, uint64_t seed, uint64_t tree,
                                          uint32_t* packed_gradients, uint32_t slot, uint32_t piece) {
-    // The components of the words of each warp's rows.
+    // The components of the packed gradients of each warp's rows.
     __shared__ uint4 uppers[ROOT_THREADS / 32][8], lowers[ROOT_THREADS / 32][8];
     uint32_t* own_upper = reinterpret_cast<uint32_t*>(uppers[threadIdx.x / 32]);
     uint32_t* own_lower = reinterpret_cast<uint32_t*>(lowers[threadIdx.x / 32]);

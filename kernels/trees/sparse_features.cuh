@@ -1,9 +1,9 @@
-// Features that have one code in most rows and exclude no others: what is stored are their other codes, as lists of words by
-// row; a word is a feature's code. Twin of src/cpu/trees/sparse_features.rs.
+// Features that have one code in most rows and exclude no others: what is stored are their other codes, as lists of sparse bins by
+// row; a sparse bin is a code of a feature. Twin of src/cpu/trees/sparse_features.rs.
 //
 //   starts  | 0 2 2 5 …          entries  | 7 19 | | 7 8 40 | …     ascending in a row
 //
-// A histogram has a bin for each word, behind the bins of all columns; the code that is not stored is searched as what the
+// A histogram has a bin for each of them, behind the bins of all columns; the code that is not stored is searched as what the
 // others leave of a node. Where no feature has more than 65,536 entries, narrow statistics of both components share one
 // number: the gradient has its upper half, the hessian the lower one.
 
@@ -18,10 +18,10 @@ struct SparseRows {
     const uint32_t* bins;
 };
 
-// Where a listed feature's codes are, in place of an address of codes: its first word, how many it has, and the code that is not
+// Where a sparse feature's codes are, in place of an address of codes: its first bin, how many it has, and the code that is not
 // stored.
 //
-//   bits 0-31 first    32-39 words    40-47 usual    60 LISTED
+//   bits 0-31 first    32-39 bins     40-47 usual    60 SPARSE
 constexpr uint64_t SPARSE = 1ull << 60;
 
 // The codes of some rows, which are looked for side by side.
@@ -64,20 +64,20 @@ __device__ __forceinline__ uint32_t code_at(const SparseRows& e, uint64_t where,
     return codes[0];
 }
 
-// Rows of a lane whose words are read at a time.
+// Rows of a lane whose bins are read at a time.
 constexpr uint32_t ROWS_READ = 4;
 
-// How rows are added to the words of their entries.
+// How rows are added to the bins of their entries.
 struct SparseSumParams {
     SparseRows entries;
     // Lanes that take a row.
     uint32_t lanes;
-    // The words, where shared memory has room for the sums of all of them, or 0; and the entries of a row, about.
+    // The bins, where shared memory has room for the sums of all of them, or 0; and the entries of a row, about.
     uint32_t near, mean;
     uint32_t unused;
 };
 
-// Adds the rows of whole nodes to the words of their entries: in global memory, or where a block has entries enough for
+// Adds the rows of whole nodes to the bins of their entries: in global memory, or where a block has entries enough for
 // that, in shared memory first. Where a plane has two components that are not packed, two neighbouring lanes add them, so that
 // they reach memory as one.
 template <uint32_t PLANE, bool PACKED>
@@ -187,7 +187,7 @@ TAIGA_SUM_SPARSE(tree_sum_sparse_limbs, LIMBS, false)
 TAIGA_SUM_SPARSE(tree_sum_sparse_ones, ONES, false)
 
 // How lists are made, from codes in blocks of 32 columns as a group has them. `usual`: of each column the code that is not
-// stored; `first`: its first word, or `NOT_SPARSE`. A lane has half a row of a block at a time, a warp 16 rows.
+// stored; `first`: its first bin, or `NOT_SPARSE`. A lane has half a row of a block at a time, a warp 16 rows.
 constexpr uint32_t NOT_SPARSE = ~0u;
 
 // Rows that a warp counts before it asks for their places.
@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// Appends the entries of all columns: (row, word), the word in the lower `bits` bits, in whatever order.
+// Appends the entries of all columns: (row, sparse bin), the bin in the lower `bits` bits, in whatever order.
 extern "C" __global__ void __launch_bounds__(256)
     tree_list_sparse(const uint8_t* codes, uint64_t rows, const uint8_t* usual, const uint32_t* first, uint32_t columns, uint32_t bits,
               unsigned long long* count, uint64_t* keys) {
@@ -299,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// From sorted entries: where each row's begin, and their words.
+// From sorted entries: where each row's begin, and their bins.
 extern "C" __global__ void __launch_bounds__(256)
     tree_sparse_rows(const uint64_t* keys, uint32_t entries, uint64_t rows, uint32_t bits, uint32_t* starts, uint32_t* bins) {
     const uint64_t threads = gridDim.x * 256ull, own = blockIdx.x * 256ull + threadIdx.x;

@@ -15,7 +15,7 @@ struct FeatureInfo {
     uint32_t categories;
     int32_t monotone;
     // Its column, counted in the group. Where it shares that with other features: the code that is not stored there, the
-    // lowest one that is, and what stands there for that one (core/learners/boosting/layout.rs). So too where it is listed (sparse_features.cuh).
+    // lowest one that is, and what stands there for that one (core/learners/boosting/layout.rs). So too where it is sparse (sparse_features.cuh).
     uint32_t column, usual, low, start;
 };
 
@@ -86,8 +86,8 @@ struct SplitSearch {
     const SplitInput* split_inputs;
     const uint32_t* allowed;  // bits
     const GradientQuantizer* quantizer;
-    FeatureSplit* best;      // [item][column]
-    uint32_t* sets;  // [item][column][8]; where there are categories
+    FeatureSplit* best;      // [node][column]
+    uint32_t* sets;  // [node][column][8]; where there are categories
     Rules rules;
 };
 
@@ -136,7 +136,7 @@ __device__ __forceinline__ bool is_searched(const Rules& r, const GradientQuanti
 __device__ __forceinline__ double score(const Rules& r, const GradientQuantizer& e, const SplitInput& input, int32_t direction, Sums left, double too_small) {
     Sums right = input.sums - left;
     Values l = values(e, left), g = values(e, right);
-    // A node whose rows all go to one side is not divided.
+    // A node whose rows all go to one side is not split.
     if (!large_enough(r, left, l) || !large_enough(r, right, g)) {
         return r.level_limits && left.count > 0 && right.count > 0 ? -INFINITE64 : too_small;
     }
@@ -157,7 +157,7 @@ __device__ __forceinline__ uint32_t kept_as(const Histograms& h, uint32_t column
     return column == SPARSE_COLUMN && h.packed ? PACKED : h.components;
 }
 
-// A bin's sums, of a slot of a group; `column`: or `SPARSE_COLUMN`, and the bin is a word.
+// A bin's sums, of a slot of a group; `column`: or `SPARSE_COLUMN`, and the bin is a sparse one.
 __device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, uint32_t column, uint32_t bin) {
     int64_t* first = h.slots + slot * h.slot_size;
     if (column == SPARSE_COLUMN) return first + h.first_sparse_bin * h.components + static_cast<uint64_t>(bin) * kept_as(h, column);
@@ -202,7 +202,7 @@ __device__ __forceinline__ Sums counted_sums(Sums s, uint32_t counted) {
     return s;
 }
 
-// Sums of some codes of a feature whose words are packed: both components in one number, which has room for all of its entries.
+// Sums of some codes of a feature whose bins are packed: both components in one number, which has room for all of its entries.
 struct Packed {
     int64_t both;
 };
@@ -252,7 +252,7 @@ __device__ __forceinline__ void write_bin(int64_t* at, uint32_t, Packed p) {
     *at = p.both;
 }
 
-// Where a code's sums are in a feature's column, or among the words of listed features.
+// Where a code's sums are in a feature's column, or among the bins of sparse features.
 __device__ __forceinline__ uint32_t place_of(const FeatureInfo& f, uint32_t code) {
     return code < f.borders + 1 + f.first ? stored_at(f, code) : NOWHERE;
 }
@@ -261,7 +261,7 @@ __device__ __forceinline__ uint32_t place_of(const FeatureInfo& f, uint32_t code
 constexpr uint32_t AT_ONCE = 4;
 
 // The sums of `each` codes in a node, from `code` on, as far as they are stored. A node whose histogram is what its sibling
-// leaves of its parent's gets it written down here. `S`: `Sums`, or `Packed` where the feature's words are.
+// leaves of its parent's gets it written down here. `S`: `Sums`, or `Packed` where the feature's bins are.
 template <uint32_t EACH, typename S>
 __device__ __forceinline__ void take_bins(const SplitSearch& a, const SplitInput& input, const FeatureInfo& f, uint32_t code, uint32_t each, S (&own)[EACH]) {
     constexpr uint32_t STEP = EACH < AT_ONCE ? EACH : AT_ONCE;

@@ -132,7 +132,7 @@ kernels!(
     weighted_quantiles,
 );
 
-/// Threads of the blocks that part rows, and of those that sum a root.
+/// Threads of the blocks that partition rows, and of those that sum a root.
 pub const PARTITION_THREADS: u32 = 768;
 pub const ROOT_THREADS: u32 = 640;
 

@@ -1,7 +1,7 @@
 //! The search for splits.
 
 use super::buffers::Kernels;
-use super::feature_groups::{Group, State};
+use super::feature_groups::{FeatureGroup, HistogramState};
 use super::layouts::{MISSING_LEFT, NO_SIDE, NodeSplit, Rules, SEARCHED, SUBSET, SplitInput, SplitSearch};
 use super::{CudaTrees, partition};
 use crate::runtime::Gpu;
@@ -32,7 +32,7 @@ pub enum Searcher {
 
 impl Searcher {
     /// Of a group, in so many nodes.
-    pub fn of(group: &Group, nodes: u32, gpu: &Gpu) -> Searcher {
+    pub fn of(group: &FeatureGroup, nodes: u32, gpu: &Gpu) -> Searcher {
         // What is searched at a time by blocks.
         let at_once = 8 * gpu.multiprocessors() as usize;
         match group.most_codes {
@@ -76,7 +76,7 @@ fn pick_threads(columns: usize) -> u32 {
 }
 
 impl CudaTrees {
-    /// Uploads what is to be searched in group after group: the items of each open group follow one
+    /// Uploads what is to be searched in group after group: the nodes of each open group follow one
     /// another, since a node's histogram is in another state in each. Gives the group's numbers.
     fn list_items(&mut self, nodes: &[SearchNode]) -> Result<Vec<usize>> {
         let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open && self.groups[*g].features > 0).collect();
@@ -106,11 +106,11 @@ impl CudaTrees {
                     low: node.bounds.0,
                     high: node.bounds.1,
                     slot: self.slot_of(node.id) as u32,
-                    minus: if let State::Rest(slot) = state { slot as i32 } else { -1 },
+                    minus: if let HistogramState::Rest(slot) = state { slot as i32 } else { -1 },
                     features: *place,
                     state: SEARCHED,
                 });
-                self.groups[*g].set_state(node.id, State::HistogramJob);
+                self.groups[*g].set_state(node.id, HistogramState::HistogramJob);
             }
         }
         let work = &mut self.work;
@@ -166,7 +166,7 @@ impl CudaTrees {
                 };
                 let searcher = Searcher::of(&self.groups[open[index]], here as u32, self.queue.gpu());
                 let kernel = self.kernels.search_by(searcher);
-                // SAFETY: the arguments are those of `tree_search*`: as many items, slots that are there, and
+                // SAFETY: the arguments are those of `tree_search*`: as many nodes, slots that are there, and
                 // room for what is found by every column.
                 unsafe { launch!(self.queue, kernel, searcher.config(search.features_here, here as u32); &search) }?;
             }
@@ -215,7 +215,7 @@ impl CudaTrees {
                 let search = self.search_table(&open, index, n, from, rules)?;
                 let searcher = Searcher::of(&self.groups[open[index]], here, self.queue.gpu());
                 let kernel = self.kernels.level_scores_by(searcher);
-                // SAFETY: the arguments are those of `tree_level_scores*`: as many items, and room for their scores.
+                // SAFETY: the arguments are those of `tree_level_scores*`: as many nodes, and room for their scores.
                 unsafe { launch!(self.queue, kernel, searcher.config(search.features_here, here); &search, &level) }?;
             }
             let search = self.search_table(&open, 0, n, from, rules)?;

@@ -1,12 +1,12 @@
 //! Groups of features on the device: their codes, and the histograms of the tree that grows.
 //!
-//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]), or is listed ([`SparseFeatures`]): of the
+//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]), or is sparse ([`SparseFeatures`]): of the
 //! latter two its most frequent code is not stored, and is searched as what the others leave of a node.
 
 use super::buffers::{Buffer, Kernels};
-use super::bundles::Bundles;
+use super::bundling::Bundles;
 use super::layouts::{ALL_STORED, FeatureInfo, Histograms, LANES, SPARSE_COLUMN, SparseRows};
-use super::sparse_features::{Candidates, SparseFeatures};
+use super::sparse_features::{SparseCandidates, SparseFeatures};
 use crate::columns::codes::{Place, Source, quantize};
 use crate::runtime::Queue;
 use crate::runtime::error::driver;
@@ -16,7 +16,7 @@ use taiga_core::quantize::{CodeSource, CodedFeature};
 
 /// A node's histogram in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum HistogramState {
     /// None: the group was opened elsewhere, or no descendant is searched.
     Absent,
     /// In the node's slot.
@@ -26,11 +26,11 @@ pub enum State {
 }
 
 /// A group.
-pub struct Group {
+pub struct FeatureGroup {
     /// Its first feature.
     pub first: usize,
     pub features: usize,
-    /// How its features share columns, where some do, and which are listed.
+    /// How its features share columns, where some do, and which are sparse.
     pub bundles: Option<Bundles>,
     pub sparse: Option<SparseFeatures>,
     /// Of each feature; `SPARSE_COLUMN` where it has none.
@@ -47,13 +47,13 @@ pub struct Group {
     /// `[block][row][32]`
     codes: Option<Buffer<u8>>,
     histograms: Option<Buffer<i64>>,
-    /// Numbers of a node's histogram, in the tree that grows; and whether words of listed features take one each.
+    /// Numbers of a node's histogram, in the tree that grows; and whether those of sparse features take one each.
     slot_size: usize,
     packed: bool,
     components: usize,
     rows: usize,
     /// Of each node of the tree.
-    states: Vec<State>,
+    states: Vec<HistogramState>,
     /// How many slots, from the first on, are zero when what is queued has run.
     clear: usize,
 }
@@ -65,18 +65,18 @@ pub trait SparseMembers {
 }
 
 /// How a group stores its features, beside columns of their own: shared columns, and lists.
-pub struct Storage<L> {
+pub struct FeatureStorage<L> {
     pub bundles: Option<Bundles>,
     pub sparse: Option<L>,
 }
 
-impl<L> Default for Storage<L> {
+impl<L> Default for FeatureStorage<L> {
     fn default() -> Self {
-        Storage { bundles: None, sparse: None }
+        FeatureStorage { bundles: None, sparse: None }
     }
 }
 
-impl<L: SparseMembers> Storage<L> {
+impl<L: SparseMembers> FeatureStorage<L> {
     /// Whether a feature has a column of its own.
     fn own(&self, feature: usize) -> bool {
         self.bundles.as_ref().is_none_or(|b| b.column(feature).is_none()) && self.sparse.as_ref().is_none_or(|l| !l.has(feature))
@@ -101,24 +101,30 @@ impl<L: SparseMembers> Storage<L> {
     }
 }
 
-impl Group {
+impl FeatureGroup {
     /// The bins of columns of so many codes.
     fn bins_of_columns(column_bins: &[usize]) -> usize {
         column_bins.len().div_ceil(LANES) * column_bins.iter().copied().max().unwrap_or(1) * LANES
     }
 
-    /// Numbers of a node's histogram of so many bins and words, of which each takes some. The length keeps pairs of numbers at
+    /// Numbers of a node's histogram of so many bins and sparse bins, of which each takes some. The length keeps pairs of numbers at
     /// multiples of 16 bytes.
     fn slot_size((bins, of_bin): (usize, usize), (sparse_bins, of_sparse_bin): (usize, usize)) -> usize {
         (bins * of_bin + sparse_bins * of_sparse_bin).next_multiple_of(2)
     }
 
     /// Bytes of a group with `slots` histograms, and of three columns of values on their way.
-    pub fn bytes(features: &[CodedFeature], planned: &Storage<Candidates>, rows: usize, components: usize, slots: usize) -> u64 {
+    pub fn bytes(
+        features: &[CodedFeature],
+        planned: &FeatureStorage<SparseCandidates>,
+        rows: usize,
+        components: usize,
+        slots: usize,
+    ) -> u64 {
         let bins = planned.column_bins(features);
         let codes = rows as u64 * (LANES * bins.len().div_ceil(LANES) + 3 * 8) as u64;
         let (sparse_bins, listed_bytes) = planned.sparse.as_ref().map_or((0, 0), |c| (c.bins(features), c.bytes(rows)));
-        let slot = Group::slot_size((Group::bins_of_columns(&bins), components), (sparse_bins, components));
+        let slot = FeatureGroup::slot_size((FeatureGroup::bins_of_columns(&bins), components), (sparse_bins, components));
         codes + listed_bytes + 8 * slot as u64 * slots as u64
     }
 
@@ -133,12 +139,12 @@ impl Group {
         first: usize,
         features: &'a [CodedFeature],
         sources: &[CodeSource<'a>],
-        planned: Storage<Candidates>,
+        planned: FeatureStorage<SparseCandidates>,
         rows: usize,
         components: usize,
         slots: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Group> {
+    ) -> Result<FeatureGroup> {
         if interrupted() {
             return Err(Error::Interrupted);
         }
@@ -146,17 +152,17 @@ impl Group {
             CodeSource::Values(column) => Source::Values(column, &features[f].borders, features[f].first()),
             CodeSource::Codes(codes) => Source::Codes(codes),
         };
-        let Storage { mut bundles, sparse: candidates } = planned;
+        let FeatureStorage { mut bundles, sparse: candidates } = planned;
         let sparse = match candidates {
             Some(candidates) => SparseFeatures::new(queue, kernels, features, source, &candidates, rows, interrupted)?,
             None => None,
         };
         let shared = bundles.as_mut().map_or(vec![], |b| b.codes(rows));
-        let storage = Storage { bundles, sparse };
+        let storage = FeatureStorage { bundles, sparse };
         let own = (0..features.len()).filter(|f| storage.own(*f)).map(source);
         let all = own.chain(shared.iter().map(|codes| Source::Codes(codes)));
-        let columns: Vec<(Source<'_>, Place)> = all.enumerate().map(|(i, source)| (source, Group::place(i, rows))).collect();
-        Group::filled(queue, first, features, storage, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
+        let columns: Vec<(Source<'_>, Place)> = all.enumerate().map(|(i, source)| (source, FeatureGroup::place(i, rows))).collect();
+        FeatureGroup::filled(queue, first, features, storage, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
     }
 
     /// Where the codes of column `i` of a group go.
@@ -164,7 +170,7 @@ impl Group {
         Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES }
     }
 
-    /// A group whose codes `fill` writes, each column's to its [`Group::place`]: those of features that have one, then
+    /// A group whose codes `fill` writes, each column's to its [`FeatureGroup::place`]: those of features that have one, then
     /// the shared ones.
     ///
     /// # Errors
@@ -174,12 +180,12 @@ impl Group {
         queue: &Queue,
         first: usize,
         features: &[CodedFeature],
-        storage: Storage<SparseFeatures>,
+        storage: FeatureStorage<SparseFeatures>,
         rows: usize,
         components: usize,
         slots: usize,
         fill: impl FnOnce(&mut CudaSlice<u8>) -> Result<()>,
-    ) -> Result<Group> {
+    ) -> Result<FeatureGroup> {
         let column_bins = storage.column_bins(features);
         let n = column_bins.len();
         let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
@@ -189,10 +195,12 @@ impl Group {
         let bins = column_bins.iter().copied().max().unwrap_or(1);
         let packed = components == 2 && storage.sparse.as_ref().is_some_and(|l| l.fits_one);
         let sparse_bins = storage.sparse.as_ref().map_or(0, |l| l.bins);
-        let slot_size =
-            Group::slot_size((Group::bins_of_columns(&column_bins), components), (sparse_bins, if packed { 1 } else { components }));
+        let slot_size = FeatureGroup::slot_size(
+            (FeatureGroup::bins_of_columns(&column_bins), components),
+            (sparse_bins, if packed { 1 } else { components }),
+        );
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
-        Ok(Group {
+        Ok(FeatureGroup {
             first,
             features: features.len(),
             columns_of: storage.columns(features.len()),
@@ -250,7 +258,7 @@ impl Group {
     }
 
     /// The address of a feature's code in row 0, those of the next rows being 32 bytes apart; or what stands for it where the
-    /// feature is listed.
+    /// feature is sparse.
     pub fn codes_of(&self, feature: usize) -> u64 {
         let inside = feature - self.first;
         let address = || {
@@ -260,7 +268,7 @@ impl Group {
         self.sparse.as_ref().and_then(|l| l.codes_of(inside)).unwrap_or_else(address)
     }
 
-    /// The lists of its listed features.
+    /// The lists of its sparse features.
     pub fn entries(&self) -> SparseRows {
         self.sparse.as_ref().map_or(SparseRows::default(), SparseFeatures::table)
     }
@@ -291,7 +299,7 @@ impl Group {
         self.blocks() * self.bins * LANES
     }
 
-    /// How a tree keeps the words of listed features, whose statistics are narrow or not: before its histograms are zeroed. Gives
+    /// How a tree keeps the bins of sparse features, whose statistics are narrow or not: before its histograms are zeroed. Gives
     /// whether that is another way than the last tree's.
     pub fn keep(&mut self, queue: &Queue, narrow: bool) -> Result<bool> {
         let Some(sparse) = &self.sparse else { return Ok(false) };
@@ -300,26 +308,26 @@ impl Group {
             return Ok(false);
         }
         let each = if packed { 1 } else { self.components };
-        self.slot_size = Group::slot_size((self.first_sparse_bin(), self.components), (sparse.bins, each));
+        self.slot_size = FeatureGroup::slot_size((self.first_sparse_bin(), self.components), (sparse.bins, each));
         (self.packed, self.clear) = (packed, 0);
         self.reserve(queue, 1, 0)?;
         Ok(true)
     }
 
-    /// Whether words take one number each.
+    /// Whether sparse bins take one number each.
     pub fn is_packed(&self) -> bool {
         self.packed
     }
 
     /// A node's histogram.
-    pub fn state(&self, node: u32) -> State {
-        self.states.get(node as usize).copied().unwrap_or(State::Absent)
+    pub fn state(&self, node: u32) -> HistogramState {
+        self.states.get(node as usize).copied().unwrap_or(HistogramState::Absent)
     }
 
     /// Notes where a node's histogram is.
-    pub fn set_state(&mut self, node: u32, state: State) {
+    pub fn set_state(&mut self, node: u32, state: HistogramState) {
         if self.states.len() <= node as usize {
-            self.states.resize(node as usize + 1, State::Absent);
+            self.states.resize(node as usize + 1, HistogramState::Absent);
         }
         self.states[node as usize] = state;
     }
@@ -340,7 +348,7 @@ impl Group {
         Ok(())
     }
 
-    /// Sets the first `slots` slots to zero for a tree that grows ahead, where the one before it has not done so.
+    /// Sets the first `slots` slots to zero for a tree that grows whole on the device, where the one before it has not done so.
     pub fn clear_first(&mut self, queue: &Queue, slots: usize) -> Result<()> {
         if self.clear < slots { self.zero(queue, 0..slots) } else { Ok(()) }
     }

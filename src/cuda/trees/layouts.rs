@@ -10,7 +10,7 @@ use taiga_core::tree::split::{CategoryRules, SplitRules, Sums};
 /// Features of a block of codes: a row of a block is one 32-byte sector.
 pub const LANES: usize = 32;
 
-/// Features of a record, which is a row's codes and its word.
+/// Features of a record, which is a row's codes and its packed gradient.
 pub const RECORD_FEATURES: usize = 28;
 
 /// Bytes of a record.
@@ -22,10 +22,10 @@ pub const IN_ORDER: u32 = 2;
 /// [`FeatureInfo::usual`] of a feature with a column of its own, which has all codes.
 pub const ALL_STORED: u32 = u32::MAX;
 
-/// [`FeatureInfo::column`] of a listed feature.
+/// [`FeatureInfo::column`] of a sparse feature.
 pub const SPARSE_COLUMN: u32 = u32::MAX;
 
-/// Marks what stands for an address of codes where a listed feature's are meant.
+/// Marks what stands for an address of codes where a sparse feature's are meant.
 pub const SPARSE: u64 = 1 << 60;
 
 /// [`SplitInput::state`] of a node that is there and is searched.
@@ -123,10 +123,10 @@ tables! {
         packed: u32, unused: u32,
     }
 
-    /// The lists of a group's listed features.
+    /// The lists of a group's sparse features.
     pub struct SparseRows as "SparseRows" { starts: u64, bins: u64, }
 
-    /// How rows are added to the words of their entries.
+    /// How rows are added to the bins of their entries.
     pub struct SparseSumParams as "SparseSumParams" { entries: SparseRows, lanes: u32, near: u32, mean: u32, unused: u32, }
 
     /// The lists of rows.
@@ -210,13 +210,13 @@ tables! {
         numbers: u32, unused: u32,
     }
 
-    /// What a root's pass does ahead of the tree's quantizer.
+    /// What a root's pass does before the tree's quantizer is known.
     pub struct RootGuess as "RootGuess" {
         last: u64, leaf: u64, values: u64, sums: u64, largest: u64, arrived: u64, out: u64, wrong: u64,
         unit: u32, unused: u32,
     }
 
-    /// A level that grows ahead of the host.
+    /// A level that grows without asking the host.
     pub struct ResidentLevel as "ResidentLevel" {
         search: SplitSearch,
         numbers: u64, codes: u64,

@@ -2,7 +2,7 @@
 
 use super::CudaTrees;
 use super::buffers::leaves_shared;
-use super::feature_groups::Group;
+use super::feature_groups::FeatureGroup;
 use super::layouts::{BY_SET, GradientQuantizer, LeafSumParams, LeafValues, SparseRows, TreeWalk, leaf, split_test};
 use super::partition::bit_set;
 use super::rows::RowData;
@@ -111,7 +111,7 @@ impl CudaTrees {
             entries: split_tests.len() as u32,
             ..TreeWalk::default()
         };
-        walk.sparse = self.groups.iter().find(|g| g.sparse.is_some()).map_or(SparseRows::default(), Group::entries);
+        walk.sparse = self.groups.iter().find(|g| g.sparse.is_some()).map_or(SparseRows::default(), FeatureGroup::entries);
         match tree {
             Tree::Symmetric { splits, .. } => walk.depth = splits.len() as u32,
             Tree::Branching { .. } => {
@@ -141,7 +141,7 @@ impl CudaTrees {
         walk: TreeWalk,
         leaves: usize,
         sums: u64,
-        one: Option<&Group>,
+        one: Option<&FeatureGroup>,
         (cleared, clears): (u64, u64),
         values: &LeafValues,
     ) -> Result<()> {

@@ -1,244 +1,17 @@
-//! Rows sent to children, and histograms summed from rows.
+//! Sends the rows of nodes to their children, on the way summing the histograms of the smaller ones where that is one pass.
 
-use super::buffers::{PARTITION_THREADS, ROOT_THREADS, queueing, queueing_records, root_fits, shared_bins};
-use super::feature_groups::State;
-use super::layouts::{
-    GradientQuantizer, HistogramJob, IN_ORDER, NodeRows, PartitionJob, RowLists, RowRecords, SparseRows, SplitSearch, TreeStart,
-};
-use super::rows::root_shape;
-use super::{CudaTrees, RowData};
+use super::CudaTrees;
+use super::buffers::{PARTITION_THREADS, queueing, queueing_records};
+use super::feature_groups::HistogramState;
+use super::histogram::Plane;
+use super::layouts::{HistogramJob, NodeRows, PartitionJob, RowRecords, SparseRows};
 use crate::runtime::Queue;
-use crate::{Kernel, follow, grid, launch};
-use cudarc::driver::LaunchConfig;
+use crate::{follow, grid, launch};
 use taiga_core::error::{Error, Result};
-use taiga_core::losses::Loss;
 use taiga_core::quantize::CodeSet;
-use taiga_core::tree::split::Sums;
-use taiga_core::tree::steps::{Division, NodeId};
-
-/// What a plane of statistics holds, and where its words are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Plane {
-    /// Gradient and hessian, 16 bits each.
-    Both,
-    /// Two limbs of a component; `false`: the first plane's words.
-    Limbs { component: u32, hessians: bool },
-    /// 1 for every row.
-    Ones { component: u32 },
-}
+use taiga_core::tree::steps::Division;
 
 impl CudaTrees {
-    /// The planes of the tree that grows, as in `cpu/trees/gradient_quantizer.rs`.
-    pub(crate) fn planes(&self, quantizer: &GradientQuantizer) -> Vec<Plane> {
-        let (wide, unit) = (quantizer.wide != 0, quantizer.unit != 0);
-        let mut planes = match (wide, unit) {
-            (false, _) => vec![Plane::Both],
-            (true, true) => vec![Plane::Limbs { component: 0, hessians: false }, Plane::Ones { component: 1 }],
-            (true, false) => vec![Plane::Limbs { component: 0, hessians: false }, Plane::Limbs { component: 1, hessians: true }],
-        };
-        if self.count_rows && !unit {
-            planes.push(Plane::Ones { component: 2 });
-        }
-        planes
-    }
-
-    /// How many blocks sum at a time.
-    pub(crate) fn sum_blocks(&self) -> u32 {
-        2 * self.queue.gpu().multiprocessors()
-    }
-
-    fn lists_table(&self) -> RowLists {
-        RowLists { lists: [self.lists[0].address, self.lists[1].address], packed_gradients: self.data.packed_gradients.address }
-    }
-
-    /// Rounds the statistics of a tree and sums the root's histogram; gives the root's sums.
-    pub(crate) fn begin_root(&mut self, loss: &dyn Loss) -> Result<Sums> {
-        let queue = &self.queue;
-        let drawn = self.data.bag.is_some();
-        let list = if drawn { 0 } else { IN_ORDER };
-        let len = if drawn { 0 } else { self.data.rows as u32 };
-        self.work.nodes.write(queue, &[NodeRows { len, list, parent: -1, ..NodeRows::default() }])?;
-        self.next_slot = 1;
-        for group in self.groups.iter_mut().filter(|g| g.open) {
-            group.keep(queue, true)?;
-            group.zero(queue, 0..1)?;
-            group.set_state(0, State::HistogramJob);
-        }
-        // Statistics are rarely wide: the root's pass is queued before that is known.
-        let fused = !drawn && root_fits(queue.gpu(), self.groups[0].bins);
-        if fused {
-            self.sum_root(loss, (self.tree, self.output), false, &TreeStart::default())?;
-        }
-        let quantizer = self.data.read_quantizer(&self.queue)?;
-        RowData::check_finite(&quantizer)?;
-        let planes = self.planes(&quantizer);
-        self.quantizer = Some(quantizer);
-        if !fused || quantizer.wide != 0 {
-            let hessians = planes.contains(&Plane::Limbs { component: 1, hessians: true });
-            let output = self.output;
-            self.data.round(&self.queue, &self.kernels, loss, (self.tree, output), hessians, self.lists[0].address, &self.work.nodes)?;
-        }
-        let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
-        for g in open {
-            let otherwise = self.groups[g].keep(&self.queue, quantizer.wide == 0)?;
-            if otherwise || (fused && quantizer.wide != 0 && g == 0) {
-                self.groups[g].zero(&self.queue, 0..1)?;
-            }
-            let done = fused && quantizer.wide == 0 && g == 0;
-            self.sum(g, &[HistogramJob { node: 0, slot: 0 }], done)?;
-        }
-        self.root_total()
-    }
-
-    /// The first block of group 0 in the root, with the rounding: for narrow statistics of all rows.
-    /// `again`: only where a guess was wrong. Behind it the tree begins, where `begin` says how.
-    pub(crate) fn sum_root(&self, loss: &dyn Loss, (tree, output): (u64, usize), again: bool, begin: &TreeStart) -> Result<()> {
-        let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
-        let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
-        let config = grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins));
-        let (quantizer, packed_gradients, arrived) =
-            (self.data.log().address, self.data.packed_gradients.address, self.data.arrived.address);
-        let wrong = if again { self.data.wrong.address } else { 0 };
-        // SAFETY: the arguments are those of `tree_root`: codes and packed_gradients of all rows, a slot that is there, what `tree_start`
-        // is given.
-        unsafe {
-            follow!(self.queue, &self.kernels.root, config;
-                &table, &histograms, &quantizer, &seed, &tree, &packed_gradients, &slot, &piece, &wrong, begin, &arrived)
-        }
-    }
-
-    /// The same ahead of the tree's quantizer, which is found on the way: by that of the tree before it.
-    pub(crate) fn guess_root(&mut self, loss: &dyn Loss, (tree, output): (u64, usize), unit: bool, begin: &TreeStart) -> Result<()> {
-        let guess = self.data.guess(&self.queue, &self.kernels, unit)?;
-        let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
-        let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
-        let (config, packed_gradients) = (grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins)), self.data.packed_gradients.address);
-        // SAFETY: the arguments are those of `tree_root_guess`: as above, and those of `tree_find_quantizer`.
-        unsafe {
-            follow!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &packed_gradients, &slot, &piece)
-        }?;
-        self.sum_root(loss, (tree, output), true, begin)
-    }
-
-    /// The sums over the root's rows, from the bins of the first feature.
-    fn root_total(&mut self) -> Result<Sums> {
-        let quantizer = self.quantizer()?;
-        let counted = self.counted(quantizer);
-        let Some(group) = self.groups.iter().find(|g| g.open && g.features > 0) else { return Ok(Sums::default()) };
-        let search = SplitSearch { histograms: group.table(0), counted, ..SplitSearch::default() };
-        let (bins, total) = (group.first_bins as u32, self.work.total.address);
-        self.queue_start(&TreeStart { search, bins, total, ..TreeStart::default() })?;
-        Ok(self.work.total.read(&self.queue, 1)?[0].into())
-    }
-
-    /// Begins a tree whose root is summed.
-    pub(crate) fn queue_start(&self, begin: &TreeStart) -> Result<()> {
-        // SAFETY: the argument is that of `tree_start`: a column's bins in a slot, room for the sums, and for the root's item,
-        // node and leaves where they are given.
-        unsafe { launch!(self.queue, &self.kernels.start, grid(1, 256, 0); begin) }
-    }
-
-    /// How rows are counted in this tree, as kernels say it.
-    pub(crate) fn counted(&self, quantizer: &GradientQuantizer) -> u32 {
-        match (self.count_rows, quantizer.unit != 0) {
-            (false, _) => 0,
-            (true, false) => 1,
-            (true, true) => 2,
-        }
-    }
-
-    /// Sums whole nodes in slots of a group, which are zero; `first_done`: the first plane of the first
-    /// block is already there.
-    fn sum(&mut self, group: usize, summed: &[HistogramJob], first_done: bool) -> Result<()> {
-        let planes = self.planes(self.quantizer()?);
-        if summed.is_empty() {
-            return Ok(());
-        }
-        self.work.summed.reserve(&self.queue, "nodes", summed.len())?;
-        self.work.summed.write(&self.queue, summed)?;
-        self.work.starts.reserve(&self.queue, "nodes", summed.len())?;
-        self.queue_sum(group, summed.len(), &planes, first_done)
-    }
-
-    /// The same for `count` nodes that are listed on the device.
-    pub(crate) fn queue_sum(&self, group: usize, count: usize, planes: &[Plane], first_done: bool) -> Result<()> {
-        let (g, blocks) = (&self.groups[group], self.groups[group].blocks() as u32);
-        if blocks == 0 || (first_done && planes.len() == 1 && g.is_one_block()) {
-            return Ok(());
-        }
-        let (queue, count) = (&self.queue, count as u32);
-        let (nodes, list, starts, plan) =
-            (self.work.nodes.address, self.work.summed.address, self.work.starts.address, self.work.plan.address);
-        // SAFETY: the arguments are those of `tree_plan_sums`: nodes by number, `count` of them in the list.
-        unsafe { launch!(queue, &self.kernels.plan_sums, grid(1, 1024, 0); &nodes, &list, &count, &starts, &plan) }?;
-        let lists = self.lists_table();
-        for (p, plane) in planes.iter().enumerate() {
-            let k = &self.kernels;
-            let (near, far, by_lists): (&Kernel, &Kernel, &Kernel) = match plane {
-                Plane::Both if g.is_packed() => (&k.sum_both, &k.sum_far_both, &k.sum_sparse_packed),
-                Plane::Both => (&k.sum_both, &k.sum_far_both, &k.sum_sparse_both),
-                Plane::Limbs { .. } => (&k.sum_limbs, &k.sum_far_limbs, &k.sum_sparse_limbs),
-                Plane::Ones { .. } => (&k.sum_ones, &k.sum_far_ones, &k.sum_sparse_ones),
-            };
-            let (component, packed_gradients) = match plane {
-                Plane::Both => (0, 0),
-                Plane::Limbs { component, hessians: true } => (*component, self.data.hessians.as_ref().map_or(0, |h| h.address)),
-                Plane::Limbs { component, .. } | Plane::Ones { component } => (*component, 0),
-            };
-            let histograms = g.table(component);
-            let multiprocessors = queue.gpu().multiprocessors();
-            if let Some(sparse) = &g.sparse {
-                let (sparse_sums, config) = sparse.sparse_sums(queue.gpu(), if *plane == Plane::Both && !g.is_packed() { 2 } else { 1 });
-                // SAFETY: the arguments are those of `tree_sum_listed_*`: as below, and the entries of all rows.
-                unsafe {
-                    launch!(queue, by_lists, config; &histograms, &sparse_sums, &lists, &packed_gradients, &nodes, &list, &starts, &count, &plan)
-                }?;
-            }
-            let skip = (first_done && p == 0) as u32;
-            if skip == blocks {
-                continue;
-            }
-            let (kernel, threads, shared, at_once) = match queueing(queue.gpu(), g.bins) {
-                Some((threads, shared)) => (near, threads, shared, multiprocessors),
-                None => (far, 256, 0, 4 * multiprocessors),
-            };
-            let shares = (at_once / (blocks - skip)).max(1);
-            let config = LaunchConfig { grid_dim: (shares, blocks - skip, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared };
-            // SAFETY: the arguments are those of `tree_sum_*`: the nodes' rows are rows of the table, the
-            // slots are there.
-            unsafe {
-                launch!(queue, kernel, config; &histograms, &lists, &packed_gradients, &nodes, &list, &starts, &count, &plan, &skip)
-            }?;
-        }
-        Ok(())
-    }
-
-    /// Sums nodes in a group that was opened after their rows were parted.
-    pub(crate) fn sum_in_group(&mut self, group: usize, nodes: &[NodeId]) -> Result<()> {
-        let mut summed = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let slot = self.slot_of(*node);
-            self.groups[group].reserve(&self.queue, slot + 1, slot)?;
-            self.groups[group].zero(&self.queue, slot..slot + 1)?;
-            self.groups[group].set_state(*node, State::HistogramJob);
-            summed.push(HistogramJob { node: *node, slot: slot as u32 });
-        }
-        self.sum(group, &summed, false)
-    }
-
-    /// The slot that a node has in all groups.
-    pub(crate) fn slot_of(&self, node: NodeId) -> usize {
-        self.host.slots.get(node as usize).copied().unwrap_or(0)
-    }
-
-    fn set_slot(&mut self, node: NodeId, slot: usize) {
-        let slots = &mut self.host.slots;
-        if slots.len() <= node as usize {
-            slots.resize(node as usize + 1, 0);
-        }
-        slots[node as usize] = slot;
-    }
-
     /// What sends a row to the right by its code.
     pub(crate) fn code_test(&self, feature: u32, border: u32, missing_left: bool) -> (u32, bool) {
         let f = &self.features[feature as usize];
@@ -274,16 +47,16 @@ impl CudaTrees {
             for g in &open {
                 let group = &mut self.groups[*g];
                 sums[*g].push(HistogramJob { node: smaller, slot: slot as u32 });
-                let rest = if group.state(d.parent) == State::HistogramJob {
-                    State::Rest(slot as u32)
+                let rest = if group.state(d.parent) == HistogramState::HistogramJob {
+                    HistogramState::Rest(slot as u32)
                 } else {
-                    // The group was opened after the parent was divided from its own.
+                    // The group was opened after the parent was partitioned from its own.
                     group.reserve(&self.queue, parent_slot + 1, parent_slot)?;
                     group.zero(&self.queue, parent_slot..parent_slot + 1)?;
                     sums[*g].push(HistogramJob { node: larger, slot: parent_slot as u32 });
-                    State::HistogramJob
+                    HistogramState::HistogramJob
                 };
-                group.set_state(smaller, State::HistogramJob);
+                group.set_state(smaller, HistogramState::HistogramJob);
                 group.set_state(larger, rest);
             }
             let (last_left, zero_right) = self.code_test(d.split.feature, d.split.border, d.split.missing_left);
@@ -330,13 +103,13 @@ impl CudaTrees {
         Ok(())
     }
 
-    /// Whether rows are summed while they are parted: where one block of features is open.
+    /// Whether rows are summed while they are partitioned: where one block of features is open.
     pub(crate) fn sums_on_the_way(&self) -> bool {
         let mut open = self.groups.iter().filter(|g| g.open && g.features > 0);
         matches!((open.next(), open.next()), (Some(g), None) if g.is_one_block() && queueing(self.queue.gpu(), g.bins).is_some())
     }
 
-    /// Parts the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`, and where nobody
+    /// Partitions the rows of `count` jobs that are planned on the device; `fused`: sums them in `group`, and where nobody
     /// reads the children's rows, does not even list them.
     pub(crate) fn queue_partition(&self, group: usize, count: u32, fused: bool, read: bool) -> Result<()> {
         let (nodes, list, starts, plan) =
@@ -369,7 +142,7 @@ impl CudaTrees {
         let kernel = if root { &self.kernels.partition_root_records } else { &self.kernels.partition_records };
         let (threads, shared) = queueing_records(self.queue.gpu(), self.groups[group].bins).ok_or_else(|| no_room(&self.queue))?;
         let config = grid(self.queue.gpu().multiprocessors(), threads, shared);
-        // SAFETY: the arguments are those of `tree_move*`: records for all rows in both lists, jobs whose nodes stand
+        // SAFETY: the arguments are those of `tree_partition*_records`: records for all rows in both lists, jobs whose nodes stand
         // there (the root's in the table), slots that are there.
         unsafe { follow!(self.queue, kernel, config; &histograms, &records, &nodes, &list, &starts, &count, &plan, &read) }
     }

@@ -13,13 +13,14 @@
 use super::CudaTrees;
 use super::buffers::{Buffer, root_fits};
 use super::evaluate_splits::Searcher;
-use super::grown::Grown;
+use super::gradient_quantizer::{QUANTIZER_WORDS, quantizer_of};
+use super::histogram::Plane;
 use super::layouts::{
     GradientQuantizer, IN_ORDER, LeafValues, NodeSplit, RECORD, RECORD_FEATURES, ResidentLevel, RowRecords, Rules, SplitInput, SplitSearch,
     Total, TreeStart, TreeWalk,
 };
-use super::partition::Plane;
-use super::rows::{QUANTIZER_WORDS, RowData, quantizer_of};
+use super::resident_tree::ResidentTree;
+use super::rows::RowData;
 use crate::runtime::Gpu;
 use crate::runtime::error::driver;
 use crate::{follow, grid, launch};
@@ -42,18 +43,18 @@ const NODE_SPLIT_WORDS: usize = size_of::<NodeSplit>() / 8;
 const SUMS_WORDS: usize = size_of::<Total>() / 8;
 
 /// Copies of the logs on the host, one for each turn; they are made on a stream of their own, while the next tree grows.
-pub struct Logs {
+pub struct TreeLogs {
     stream: Arc<CudaStream>,
     /// When the tree has grown that is queued last.
     grown: CudaEvent,
     copies: [Option<(PinnedHostSlice<u64>, CudaEvent)>; 2],
 }
 
-impl Logs {
-    pub fn new(gpu: &'static Gpu) -> Result<Logs> {
+impl TreeLogs {
+    pub fn new(gpu: &'static Gpu) -> Result<TreeLogs> {
         let failed = |e| driver(gpu, "making a stream", e);
         let stream = gpu.context().new_stream().map_err(failed)?;
-        Ok(Logs { stream, grown: gpu.context().new_event(None).map_err(failed)?, copies: [None, None] })
+        Ok(TreeLogs { stream, grown: gpu.context().new_event(None).map_err(failed)?, copies: [None, None] })
     }
 }
 
@@ -66,18 +67,18 @@ impl Drop for CudaTrees {
 
 /// A tree to be queued: what it is grown from.
 #[derive(Clone, Copy)]
-struct Ordered<'a> {
+struct ResidentTask<'a> {
     loss: &'a dyn Loss,
     group: usize,
     plan: &'a TreeParams,
-    log: &'a Log,
+    log: &'a LogLayout,
     unit: bool,
     tree: u64,
     output: usize,
 }
 
 /// A tree that is queued.
-pub struct Queued {
+pub struct QueuedTree {
     tree: u64,
     output: usize,
     turn: usize,
@@ -86,19 +87,19 @@ pub struct Queued {
 }
 
 /// The log's layout, in words: quantizer, the root's sums, the leaves', their values, what was found.
-struct Log {
+struct LogLayout {
     sums: usize,
     values: usize,
     found: usize,
     words: usize,
 }
 
-impl Log {
-    fn new(depth: u32) -> Log {
+impl LogLayout {
+    fn new(depth: u32) -> LogLayout {
         let sums = QUANTIZER_WORDS + SUMS_WORDS;
         let values = sums + (3 << depth);
         let found = values + (1usize << depth).div_ceil(2);
-        Log { sums, values, found, words: found + NODE_SPLIT_WORDS * ((1 << depth) - 1) }
+        LogLayout { sums, values, found, words: found + NODE_SPLIT_WORDS * ((1 << depth) - 1) }
     }
 }
 
@@ -113,9 +114,9 @@ impl CudaTrees {
         if !fits || self.was_wide || self.features[range].iter().any(|f| f.categories) {
             return Ok(None);
         }
-        let log = Log::new(plan.depth);
-        let same = |q: &Queued| (q.tree, q.output, q.unit) == (self.tree, self.output, unit) && q.plan == *plan;
-        let ordered = Ordered { loss, group, plan, log: &log, unit, tree: self.tree, output: self.output };
+        let log = LogLayout::new(plan.depth);
+        let same = |q: &QueuedTree| (q.tree, q.output, q.unit) == (self.tree, self.output, unit) && q.plan == *plan;
+        let ordered = ResidentTask { loss, group, plan, log: &log, unit, tree: self.tree, output: self.output };
         let queued = match self.queued.take().filter(same) {
             Some(queued) => queued,
             None => {
@@ -139,13 +140,13 @@ impl CudaTrees {
         let sums = words[log.sums..log.values].iter().map(|w| *w as i64).collect();
         let values = words[log.values..log.found].iter().flat_map(|w| [*w as u32, (*w >> 32) as u32].map(f32::from_bits)).collect();
         let values = self.announced.map(|_| values);
-        self.grown = Some(Grown { depth: plan.depth, sums, values });
+        self.grown = Some(ResidentTree { depth: plan.depth, sums, values });
         self.quantizer = Some(quantizer);
         Ok(Some(WholeTree { splits, scales: quantizer.scales() }))
     }
 
     /// Queues the tree behind the one that grows, where nothing that is still to be told can change it.
-    fn queue_next(&mut self, grows: Ordered<'_>) -> Result<Option<Queued>> {
+    fn queue_next(&mut self, grows: ResidentTask<'_>) -> Result<Option<QueuedTree>> {
         let (tree, output) = (self.tree + 1, (self.output + 1) % self.data.outputs);
         let sure = self.announced.is_some_and(|a| tree < a.trees) && self.data.keeps_all();
         // Several outputs' values are added when all of them are known: one tree may turn out to be void.
@@ -156,10 +157,10 @@ impl CudaTrees {
             // The round's values will be on the device, and the round ends before that tree begins.
             (self.data.waiting, self.data.addition_queued) = (true, true);
         }
-        Ok(Some(self.queue_tree(Ordered { tree, output, ..grows })?))
+        Ok(Some(self.queue_tree(ResidentTask { tree, output, ..grows })?))
     }
 
-    fn reserve_resident(&mut self, group: usize, depth: u32, log: &Log, unit: bool) -> Result<()> {
+    fn reserve_resident(&mut self, group: usize, depth: u32, log: &LogLayout, unit: bool) -> Result<()> {
         let (nodes, widest) = (1usize << depth, 1usize << (depth - 1));
         let (queue, work) = (&self.queue, &mut self.work);
         self.data.reserve_logs(queue, log.words)?;
@@ -209,7 +210,7 @@ impl CudaTrees {
     }
 
     /// Queues a tree, and the copy of its log. Where trees have the same launches, from the third one on, as a graph.
-    fn queue_tree(&mut self, ordered: Ordered<'_>) -> Result<Queued> {
+    fn queue_tree(&mut self, ordered: ResidentTask<'_>) -> Result<QueuedTree> {
         let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[ordered.group].is_one_block();
         if same && self.graph.begins(&self.queue)? {
             let launched = self.launch_tree(ordered);
@@ -220,12 +221,12 @@ impl CudaTrees {
             self.launch_tree(ordered)?;
         }
         self.copy_log(ordered.log.words)?;
-        let Ordered { tree, output, plan, unit, .. } = ordered;
-        Ok(Queued { tree, output, turn: self.data.turn, plan: plan.clone(), unit })
+        let ResidentTask { tree, output, plan, unit, .. } = ordered;
+        Ok(QueuedTree { tree, output, turn: self.data.turn, plan: plan.clone(), unit })
     }
 
     /// A tree's launches.
-    fn launch_tree(&mut self, Ordered { loss, group, plan, log, unit, tree, output }: Ordered<'_>) -> Result<()> {
+    fn launch_tree(&mut self, ResidentTask { loss, group, plan, log, unit, tree, output }: ResidentTask<'_>) -> Result<()> {
         let (depth, rows) = (plan.depth, self.data.rows);
         let (drawn, guess) = (self.data.bag.is_some(), self.data.has_quantizer);
         self.data.turn = 1 - self.data.turn;
@@ -362,7 +363,7 @@ impl CudaTrees {
         let searcher = |nodes: u32| Searcher::of(&self.groups[group], nodes, self.queue.gpu());
         if n <= FUSED_NODES && policy == Policy::Depthwise {
             let by = searcher(n);
-            // SAFETY: the arguments are those of `tree_search_grow*`: the level's items, with slots that are there; heaps
+            // SAFETY: the arguments are those of `tree_search_grow*`: the level's nodes, with slots that are there; heaps
             // with room for the tree; a count for each node.
             return unsafe { follow!(self.queue, self.kernels.search_grow_by(by), by.config(features, n); resident) };
         }
@@ -374,7 +375,7 @@ impl CudaTrees {
         }
         if policy == Policy::Depthwise {
             let (search, by) = (resident.search, searcher(n));
-            // SAFETY: the arguments are those of `tree_search*`: the level's items, with slots that are there.
+            // SAFETY: the arguments are those of `tree_search*`: the level's nodes, with slots that are there.
             unsafe { launch!(self.queue, self.kernels.search_by(by), by.config(features, n); &search) }?;
             // SAFETY: the arguments are those of `tree_grow`: heaps with room for the tree.
             return unsafe { launch!(self.queue, &self.kernels.grow, grid(n.div_ceil(8), 256, 0); resident) };
@@ -388,7 +389,7 @@ impl CudaTrees {
                 ..resident.search
             };
             let by = Searcher::of(&self.groups[group], here, self.queue.gpu());
-            // SAFETY: the arguments are those of `tree_level_scores*`: as many items, and room for their scores.
+            // SAFETY: the arguments are those of `tree_level_scores*`: as many nodes, and room for their scores.
             unsafe { launch!(self.queue, self.kernels.level_scores_by(by), by.config(features, here); &search, &level) }?;
             let (begins, ends) = ((from == 0) as u32, (from + here == n) as u32);
             let config = grid(self.columns as u32, 256, 0);

@@ -4,13 +4,13 @@
 //! SparseMembers are made on the device, from columns of codes that are there for that alone, some at a time:
 //!
 //! ```text
-//! values ─► codes of 32 columns and more ─► how many rows are off the usual code ─► (row, word) of each ─┐ next columns
-//!                                                       words by row ◄─ sorted ◄─────────────────────────┘
+//! values ─► codes of 32 columns and more ─► how many rows are off the usual code ─► (row, sparse bin) of each ─┐ next columns
+//!                                                       bins by row ◄─ sorted ◄─────────────────────────┘
 //! ```
 
 use super::buffers::{Buffer, Kernels};
-use super::bundles::Bundles;
-use super::feature_groups::{Group, SparseMembers};
+use super::bundling::Bundles;
+use super::feature_groups::{FeatureGroup, SparseMembers};
 use super::layouts::{FeatureInfo, LANES, SPARSE, SPARSE_COLUMN, SparseRows, SparseSumParams};
 use crate::columns::codes::{Place, Source, quantize};
 use crate::runtime::error::driver;
@@ -25,7 +25,7 @@ use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::quantize::codes::{Quantizer, Scratch};
 
-/// The largest share of rows off the usual code of a feature that is listed, as the probe sees it, and as it turns out. To sum an
+/// The largest share of rows off the usual code of a feature that is sparse, as the probe sees it, and as it turns out. To sum an
 /// entry takes as long as to sum some fifty codes of columns.
 const SPARSE_SHARE: f64 = 0.02;
 const MOST_SHARE: f64 = 0.04;
@@ -39,15 +39,15 @@ const MOST_PACKED: usize = 65_536;
 /// Rows that a warp lists at a time (`SPARSE_ROWS_AT_ONCE` of the kernels).
 const ROWS_AT_ONCE: usize = 256;
 
-/// The features that may be listed.
-pub struct Candidates {
+/// The features that may be sparse.
+pub struct SparseCandidates {
     /// Counted in the group, ascending, with the code that is not stored.
     features: Vec<(usize, u8)>,
     /// Entries in a row, about.
     entries: f64,
 }
 
-impl Candidates {
+impl SparseCandidates {
     /// Those of the features that a fit starts with, as some rows show them; none where too few are.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Candidates {
         data: &TrainingData<'_>,
         bundles: Option<&Bundles>,
         interrupted: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Candidates>> {
+    ) -> Result<Option<SparseCandidates>> {
         if !bundling::worthwhile(data) {
             return Ok(None);
         }
@@ -87,10 +87,10 @@ impl Candidates {
         }
         sparse.sort_by_key(|(f, ..)| *f);
         let entries = sparse.iter().map(|l| l.2).sum();
-        Ok(Some(Candidates { features: sparse.into_iter().map(|(f, usual, _)| (f, usual)).collect(), entries }))
+        Ok(Some(SparseCandidates { features: sparse.into_iter().map(|(f, usual, _)| (f, usual)).collect(), entries }))
     }
 
-    /// The words that they have at most.
+    /// The bins that they have at most.
     pub fn bins(&self, features: &[CodedFeature]) -> usize {
         self.features.iter().map(|(f, _)| features[*f].bins() - 1).sum()
     }
@@ -101,7 +101,7 @@ impl Candidates {
     }
 }
 
-impl SparseMembers for Candidates {
+impl SparseMembers for SparseCandidates {
     fn has(&self, feature: usize) -> bool {
         self.features.binary_search_by_key(&feature, |(f, _)| *f).is_ok()
     }
@@ -113,7 +113,7 @@ impl SparseMembers for SparseFeatures {
     }
 }
 
-/// What a listed feature stores.
+/// What a sparse feature stores.
 #[derive(Clone, Copy)]
 struct SparseBins {
     first: u32,
@@ -121,15 +121,15 @@ struct SparseBins {
     usual: u8,
 }
 
-/// The listed features of a group.
+/// The sparse features of a group.
 pub struct SparseFeatures {
     /// By feature, counted in the group.
     features: Vec<Option<SparseBins>>,
-    /// How many words they have together.
+    /// How many bins they have together.
     pub bins: usize,
     /// Entries in a row, on the average.
     mean: f64,
-    /// Whether a word's narrow statistics fit one number: 32 bits sum them in each feature.
+    /// Whether a bin's narrow statistics fit one number: 32 bits sum them in each feature.
     pub fits_one: bool,
     starts: Buffer<u32>,
     entries: Buffer<u32>,
@@ -145,14 +145,14 @@ impl SparseFeatures {
         kernels: &Kernels,
         features: &[CodedFeature],
         source: impl Fn(usize) -> Source<'a>,
-        candidates: &Candidates,
+        candidates: &SparseCandidates,
         rows: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<SparseFeatures>> {
         let block = rows * LANES;
         let room = memory::of(queue.gpu())?.free as usize / 8;
         let at_once = LANES * (room / block.max(1)).clamp(1, candidates.features.len().div_ceil(LANES));
-        let mut maker = Maker {
+        let mut maker = SparseRowsBuilder {
             queue,
             kernels,
             rows,
@@ -169,7 +169,7 @@ impl SparseFeatures {
                 return Err(Error::Interrupted);
             }
             let columns: Vec<(Source<'_>, Place)> =
-                some.iter().enumerate().map(|(i, (f, _))| (source(*f), Group::place(i, rows))).collect();
+                some.iter().enumerate().map(|(i, (f, _))| (source(*f), FeatureGroup::place(i, rows))).collect();
             quantize(queue, &columns, &mut maker.codes.slice)?;
             maker.list(some, features, &mut sparse)?;
         }
@@ -198,11 +198,11 @@ impl SparseFeatures {
         SparseRows { starts: self.starts.address, bins: self.entries.address }
     }
 
-    /// How rows are added to the words of their entries, where an entry takes `each` lanes; and with what launch.
+    /// How rows are added to the bins of their entries, where an entry takes `each` lanes; and with what launch.
     pub fn sparse_sums(&self, gpu: &Gpu, each: u32) -> (SparseSumParams, LaunchConfig) {
         let mean = (self.mean.ceil() as u32).max(1);
         let lanes = (mean.next_power_of_two() * each).clamp(4, 32);
-        // Two blocks a multiprocessor, if shared memory holds two sums of each word.
+        // Two blocks a multiprocessor, if shared memory holds two sums of each bin.
         let bytes = 8 * self.bins;
         let near = bytes <= (gpu.shared_per_block() / 2 - 1024) as usize;
         let config = match near {
@@ -213,12 +213,12 @@ impl SparseFeatures {
     }
 }
 
-/// Entries that are being listed.
-struct Maker<'q> {
+/// Collects the entries of sparse features while their rows are made.
+struct SparseRowsBuilder<'q> {
     queue: &'q Queue,
     kernels: &'q Kernels,
     rows: usize,
-    /// Of a word in a key.
+    /// Of a bin in a key.
     bits: u32,
     codes: Buffer<u8>,
     keys: Buffer<u64>,
@@ -228,7 +228,7 @@ struct Maker<'q> {
     most: usize,
 }
 
-impl Maker<'_> {
+impl SparseRowsBuilder<'_> {
     /// Appends the entries of some features, whose codes are there.
     fn list(&mut self, some: &[(usize, u8)], features: &[CodedFeature], sparse: &mut [Option<SparseBins>]) -> Result<()> {
         let (queue, rows, columns) = (self.queue, self.rows as u64, some.len() as u32);
@@ -265,7 +265,7 @@ impl Maker<'_> {
         let first = Buffer::copy_of(queue, "codes", &first)?;
         let next = Buffer::copy_of(queue, "counts", &[self.made as u64])?;
         let (first, next, keys, bits) = (first.address, next.address, self.keys.address, self.bits);
-        // SAFETY: the arguments are those of `tree_list_sparse`: as above, of each column its first word, room for as many entries as
+        // SAFETY: the arguments are those of `tree_list_sparse`: as above, of each column its first bin, room for as many entries as
         // were counted behind those that are there.
         unsafe {
             launch!(queue, &self.kernels.list_sparse, by_blocks(ROWS_AT_ONCE); &codes, &rows, &usual_at, &first, &columns, &bits, &next, &keys)
@@ -288,9 +288,9 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Where each row's entries begin, and their words.
+    /// Where each row's entries begin, and their bins.
     fn finish(self) -> Result<(Buffer<u32>, Buffer<u32>)> {
-        let Maker { queue, kernels, rows, bits, codes, keys, made, .. } = self;
+        let SparseRowsBuilder { queue, kernels, rows, bits, codes, keys, made, .. } = self;
         drop(codes);
         let starts: Buffer<u32> = Buffer::new(queue, "lists", rows + 1)?;
         let bins: Buffer<u32> = Buffer::new(queue, "lists", made.max(1))?;
@@ -298,7 +298,7 @@ impl Maker<'_> {
         let (sorted, _) = queue.sort_keys(keys.slice, made as u32, 0..bits + bits_of_row)?;
         let config = grid(8 * queue.gpu().multiprocessors(), 256, 0);
         let (entries, rows, starts_at, bins_at) = (made as u32, rows as u64, starts.address, bins.address);
-        // SAFETY: the arguments are those of `tree_sparse_rows`: `entries` sorted keys and room for as many words, and for a start
+        // SAFETY: the arguments are those of `tree_sparse_rows`: `entries` sorted keys and room for as many bins, and for a start
         // of each row and an end.
         unsafe { launch!(queue, &kernels.sparse_rows, config; &sorted, &entries, &rows, &bits, &starts_at, &bins_at) }?;
         Ok((starts, bins))

@@ -8,7 +8,7 @@ use taiga_core::tree::split::Scales;
 use taiga_core::tree::steps::{Candidate, NodeId};
 
 /// A tree that has grown. Nodes are places in its heap.
-pub struct Grown {
+pub struct ResidentTree {
     pub depth: u32,
     /// Three for each leaf, by the number that its rows have: of gradients, of hessians, of rows.
     pub sums: Vec<i64>,
@@ -35,7 +35,7 @@ fn differs() -> Error {
     Error::Data("a leaf of the tree that grew on the GPU has not the value that it should have: please report this".into())
 }
 
-impl Grown {
+impl ResidentTree {
     /// The number that the rows of a leaf have: its place among the leaves of a full tree.
     pub fn key(&self, node: NodeId) -> usize {
         let at = node as usize + 1;
