@@ -6,7 +6,7 @@
 //                                                 order is no matter, as all sums are integers
 //   nodes     all nodes of all trees, a level behind the other, in no order inside a level
 //
-// A node of few rows is searched and divided by one block; one of many rows by several launches. Two classes or numbers,
+// A node of few rows is searched and partitioned by one block; one of many rows by several launches. Two classes or numbers,
 // without weights, by borders, are counted by code in shared memory (bins.cuh):
 //
 //   sum_large ─► grow (searches) ─► divide_large ─► children_large

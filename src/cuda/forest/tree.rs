@@ -1,6 +1,6 @@
 //! From a device's nodes to a tree in preorder.
 
-use super::layouts::{NONE, Node, Sums};
+use super::layouts::{GrowingNode, NONE, Sums};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use taiga_core::learners::forest::codes::Code;
@@ -12,8 +12,8 @@ use taiga_core::numerics::random::Random;
 use taiga_core::quantize::CodeSet;
 
 /// The nodes of some trees; root `t` is node `t`.
-pub struct Nodes {
-    pub nodes: Vec<Node>,
+pub struct GrownNodes {
+    pub nodes: Vec<GrowingNode>,
     /// Of each the weights of its classes, where there are several.
     pub lanes: Vec<u64>,
     /// Of each the categories that go right, where there are any.
@@ -64,7 +64,7 @@ impl Ord for Waiting {
     }
 }
 
-impl Nodes {
+impl GrownNodes {
     fn lanes_of(&self, node: usize) -> &[u64] {
         let classes = self.lanes.len() / self.nodes.len();
         &self.lanes[node * classes..(node + 1) * classes]

@@ -2,14 +2,14 @@
 
 #pragma once
 
-#include "score.cuh"
+#include "impurity.cuh"
 
 namespace {
 
 // The split of a node, where its gain is enough: by one thread.
 template <int KIND>
-__device__ bool decide(const Fit& fit, uint32_t id, const Best& best, uint32_t feature) {
-    Node& node = fit.nodes[id];
+__device__ bool decide(const ForestFit& fit, uint32_t id, const BestSplit& best, uint32_t feature) {
+    GrowingNode& node = fit.nodes[id];
     if (best.order == NONE) {
         return false;
     }
@@ -32,8 +32,8 @@ __device__ bool decide(const Fit& fit, uint32_t id, const Best& best, uint32_t f
 
 // The categories that go right: those of larger ranks than the left ones', and where most rows do those that are not there
 // (rank 255). By a block; `ranks` of 256 codes.
-__device__ void write_set(const Fit& fit, uint32_t id, const Best& best, const uint8_t* ranks) {
-    const Node& node = fit.nodes[id];
+__device__ void write_set(const ForestFit& fit, uint32_t id, const BestSplit& best, const uint8_t* ranks) {
+    const GrowingNode& node = fit.nodes[id];
     const bool absent = best.left.count * 2 < node.total.count;
     for (uint32_t code = threadIdx.x; code < BINS; code += blockDim.x) {
         bool right = ranks[code] == 0xff ? absent : ranks[code] > best.left_code;
@@ -50,11 +50,11 @@ __device__ void write_set(const Fit& fit, uint32_t id, const Best& best, const u
 }
 
 // The sums of the left child's classes, to be added to.
-__device__ __forceinline__ uint64_t* left_lanes(const Fit& fit, const Node& node) {
+__device__ __forceinline__ uint64_t* left_lanes(const ForestFit& fit, const GrowingNode& node) {
     return fit.lanes + static_cast<uint64_t>(node.children) * fit.class_count;
 }
 
-__device__ __forceinline__ bool goes_right(const Fit& fit, const Node& node, uint64_t id, uint32_t row) {
+__device__ __forceinline__ bool goes_right(const ForestFit& fit, const GrowingNode& node, uint64_t id, uint32_t row) {
     uint32_t code = code_of(fit, node.feature, row);
     if (is_categorical(fit, node.feature)) {
         return (fit.sets[id * 4 + code / 64] >> (code % 64) & 1) != 0;
@@ -64,7 +64,7 @@ __device__ __forceinline__ bool goes_right(const Fit& fit, const Node& node, uin
 }
 
 // Adds a child to the nodes, and to the list of its kind where it may be split. By a warp.
-__device__ void add_child(const Fit& fit, const Node& parent, uint32_t id, uint32_t side, uint64_t begin, uint64_t rows, Sums total) {
+__device__ void add_child(const ForestFit& fit, const GrowingNode& parent, uint32_t id, uint32_t side, uint64_t begin, uint64_t rows, Sums total) {
     const uint32_t lane = threadIdx.x % LANES;
     bool pure = fit.kind == TWO && (total.sum == 0 || static_cast<uint64_t>(total.sum) == total.count);
     if (fit.kind == CLASSES) {
@@ -78,14 +78,14 @@ __device__ void add_child(const Fit& fit, const Node& parent, uint32_t id, uint3
         uint64_t key = mix64(parent.key ^ ((side + 1ull) * 0xD1B54A32D192ED03ull));
         fit.nodes[id] = {key, begin, rows, total, {0, 0, 0}, 0.0, 0.0, parent.tree, NONE, 0, 0, 0, NONE};
         if (fit.deeper != 0 && rows >= 2 && total.count >= 2 * fit.min_data && !pure) {
-            uint32_t list = rows <= fit.few ? 0 : rows <= fit.many ? 1 : 2;
+            uint32_t list = rows <= fit.warp_rows ? 0 : rows <= fit.block_rows ? 1 : 2;
             fit.lists[list][atomicAdd(fit.counts + list, 1)] = id;
         }
     }
 }
 
 // Both children, by a warp.
-__device__ void add_children(const Fit& fit, const Node& node, uint64_t id, uint64_t left_rows) {
+__device__ void add_children(const ForestFit& fit, const GrowingNode& node, uint64_t id, uint64_t left_rows) {
     uint32_t child = node.children;
     if (fit.kind == CLASSES) {
         const uint64_t* all = fit.lanes + id * fit.class_count;
@@ -99,11 +99,11 @@ __device__ void add_children(const Fit& fit, const Node& node, uint64_t id, uint
     add_child(fit, node, child + 1, 1, node.begin + left_rows, node.rows - left_rows, node.total - node.left);
 }
 
-// Divides a node's rows and adds its children, by one block.
+// Partitions a node's rows and adds its children, by one block.
 template <int KIND>
-__device__ void divide(const Fit& fit, uint32_t id, const Entry* from, Entry* to) {
+__device__ void partition(const ForestFit& fit, uint32_t id, const DrawnRow* from, DrawnRow* to) {
     __shared__ unsigned long long lefts, rights;
-    const Node& node = fit.nodes[id];
+    const GrowingNode& node = fit.nodes[id];
     const uint64_t begin = node.begin, end = begin + node.rows;
     const uint32_t lane = threadIdx.x % LANES, lower = (1u << lane) - 1;
     uint64_t* lanes = KIND == CLASSES ? left_lanes(fit, node) : nullptr;
@@ -118,7 +118,7 @@ __device__ void divide(const Fit& fit, uint32_t id, const Entry* from, Entry* to
     for (uint64_t i = begin; i < end; i += blockDim.x) {
         uint64_t at = i + threadIdx.x;
         bool is = at < end;
-        Entry entry = is ? from[at] : Entry{0, 0};
+        DrawnRow entry = is ? from[at] : DrawnRow{0, 0};
         bool right = is && goes_right(fit, node, id, entry.row), left = is && !right;
         uint32_t of_left = __ballot_sync(ALL, left), of_right = __ballot_sync(ALL, right);
         unsigned long long first = 0, last = 0;
@@ -144,13 +144,13 @@ __device__ void divide(const Fit& fit, uint32_t id, const Entry* from, Entry* to
     }
 }
 
-// Divides nodes with many rows: blocks (node, share of its tiles). `tally`: of each node the rows that went left, and those
+// Partitions nodes with many rows: blocks (node, share of its tiles). `tally`: of each node the rows that went left, and those
 // that went right; zero before.
-__device__ void divide_large(const Fit& fit, const uint32_t* list, const Entry* from, Entry* to, unsigned long long* tally) {
+__device__ void partition_large(const ForestFit& fit, const uint32_t* list, const DrawnRow* from, DrawnRow* to, unsigned long long* tally) {
     __shared__ uint32_t lefts[8], rights[8];
     __shared__ unsigned long long first_left, first_right;
     const uint64_t id = list[blockIdx.x];
-    const Node& node = fit.nodes[id];
+    const GrowingNode& node = fit.nodes[id];
     if (node.feature == NONE) {
         return;
     }
@@ -160,7 +160,7 @@ __device__ void divide_large(const Fit& fit, const uint32_t* list, const Entry* 
     for (uint64_t i = node.begin + blockIdx.y * static_cast<uint64_t>(blockDim.x); i < end; i += step) {
         uint64_t at = i + threadIdx.x;
         bool is = at < end;
-        Entry entry = is ? from[at] : Entry{0, 0};
+        DrawnRow entry = is ? from[at] : DrawnRow{0, 0};
         bool right = is && goes_right(fit, node, id, entry.row), left = is && !right;
         uint32_t of_left = __ballot_sync(ALL, left), of_right = __ballot_sync(ALL, right);
         if (lane == 0) {
@@ -196,13 +196,13 @@ __device__ void divide_large(const Fit& fit, const uint32_t* list, const Entry* 
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(256) forest_divide_large(
-    Fit fit, const uint32_t* list, const Entry* from, Entry* to, unsigned long long* tally) {
-    divide_large(fit, list, from, to, tally);
+extern "C" __global__ void __launch_bounds__(256) forest_partition_large(
+    ForestFit fit, const uint32_t* list, const DrawnRow* from, DrawnRow* to, unsigned long long* tally) {
+    partition_large(fit, list, from, to, tally);
 }
 
 // The children of nodes with many rows: a warp each.
-extern "C" __global__ void forest_children_large(Fit fit, const uint32_t* list, uint32_t count, const unsigned long long* tally) {
+extern "C" __global__ void forest_children_large(ForestFit fit, const uint32_t* list, uint32_t count, const unsigned long long* tally) {
     uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / LANES;
     if (i < count && fit.nodes[list[i]].feature != NONE) {
         add_children(fit, fit.nodes[list[i]], list[i], tally[i * 2]);
@@ -210,7 +210,7 @@ extern "C" __global__ void forest_children_large(Fit fit, const uint32_t* list, 
 }
 
 // The rows of each node of a list.
-extern "C" __global__ void forest_sizes(const uint32_t* list, uint32_t count, const Node* nodes, uint64_t* sizes) {
+extern "C" __global__ void forest_sizes(const uint32_t* list, uint32_t count, const GrowingNode* nodes, uint64_t* sizes) {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count) {
         sizes[i] = nodes[list[i]].rows;

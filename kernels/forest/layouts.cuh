@@ -22,7 +22,7 @@ constexpr uint32_t PASS = 8;
 constexpr uint32_t TILE = 8192;
 
 // What targets are: two classes without weights, classes, numbers (src/core/learners/forest/impurity.rs).
-enum Kind : uint32_t { TWO, CLASSES, NUMBERS };
+enum TargetKind : uint32_t { TWO, CLASSES, NUMBERS };
 
 enum Criterion : uint32_t { GINI, ENTROPY, SQUARED_ERROR, POISSON };
 
@@ -36,7 +36,7 @@ struct Sums {
 __device__ __forceinline__ Sums operator+(Sums a, Sums b) { return {a.sum + b.sum, a.weight + b.weight, a.count + b.count}; }
 __device__ __forceinline__ Sums operator-(Sums a, Sums b) { return {a.sum - b.sum, a.weight - b.weight, a.count - b.count}; }
 
-struct Node {
+struct GrowingNode {
     uint64_t key;
     uint64_t begin, rows;
     Sums total, left;
@@ -44,17 +44,17 @@ struct Node {
     uint32_t tree, feature, left_code, right_code, missing_left, children;
 };
 
-struct Entry {
+struct DrawnRow {
     uint32_t row, count;
 };
 
 // What all launches of a fit share.
-struct Fit {
+struct ForestFit {
     const uint8_t* codes;    // of one byte, in blocks of 32 features; or
     const uint32_t* ranks;   // of four, feature after feature
     const uint32_t* bins;    // of each feature
     const uint8_t* first;    // its code of the smallest values; with CATEGORICAL where it is one of categories
-    Node* nodes;
+    GrowingNode* nodes;
     uint64_t* lanes;         // [node][class]: weights, of kind CLASSES
     uint64_t* sets;          // [node][4]: the categories that go right, where there are any
     uint32_t* next_node;
@@ -78,33 +78,33 @@ struct Fit {
     const uint64_t* distinct_starts;
     // What a gain is multiplied by to be in the units that gains are told in; 1 for classes.
     double unit;
-    uint32_t features, drawn, few, many;
+    uint32_t features, drawn, warp_rows, block_rows;
     uint32_t deeper;  // whether children may be split
     uint32_t class_count, criterion, kind;
 };
 
 constexpr uint32_t CATEGORICAL = 2;
 
-__device__ __forceinline__ bool is_categorical(const Fit& fit, uint32_t feature) { return (fit.first[feature] & CATEGORICAL) != 0; }
+__device__ __forceinline__ bool is_categorical(const ForestFit& fit, uint32_t feature) { return (fit.first[feature] & CATEGORICAL) != 0; }
 
 // Whether code 0 stands for missing values.
-__device__ __forceinline__ bool has_missing(const Fit& fit, uint32_t feature) { return fit.first[feature] == 1; }
+__device__ __forceinline__ bool has_missing(const ForestFit& fit, uint32_t feature) { return fit.first[feature] == 1; }
 
-__device__ __forceinline__ uint32_t byte_of(const Fit& fit, uint32_t feature, uint32_t row) {
+__device__ __forceinline__ uint32_t byte_of(const ForestFit& fit, uint32_t feature, uint32_t row) {
     return fit.codes[(static_cast<uint64_t>(feature / LANES) * fit.rows + row) * LANES + feature % LANES];
 }
 
-__device__ __forceinline__ uint32_t code_of(const Fit& fit, uint32_t feature, uint32_t row) {
+__device__ __forceinline__ uint32_t code_of(const ForestFit& fit, uint32_t feature, uint32_t row) {
     return fit.ranks != nullptr ? fit.ranks[feature * fit.rows + row] : byte_of(fit, feature, row);
 }
 
-__device__ __forceinline__ uint64_t weight_of(const Fit& fit, Entry entry) {
+__device__ __forceinline__ uint64_t weight_of(const ForestFit& fit, DrawnRow entry) {
     return fit.weights != nullptr ? static_cast<uint64_t>(fit.weights[entry.row]) * entry.count : entry.count;
 }
 
 // What a row adds.
 template <int KIND>
-__device__ __forceinline__ Sums sums_of(const Fit& fit, Entry entry) {
+__device__ __forceinline__ Sums sums_of(const ForestFit& fit, DrawnRow entry) {
     if (KIND == TWO) {
         return {static_cast<int64_t>(fit.classes[entry.row] * entry.count), entry.count, entry.count};
     }
@@ -194,7 +194,7 @@ struct Draws {
 };
 
 // The best split found so far.
-struct Best {
+struct BestSplit {
     double score, threshold;
     Sums left;
     uint32_t order;  // at a tie the smaller; NONE: there is no split
@@ -202,14 +202,14 @@ struct Best {
     uint32_t varies, unused;
 };
 
-__device__ __forceinline__ Best no_split() {
+__device__ __forceinline__ BestSplit no_split() {
     return {-taiga::INFINITE64, 0.0, {0, 0, 0}, NONE, 0, 0, 0, 0, 0};
 }
 
 // The best of a warp, in lane 0.
-__device__ __forceinline__ Best best_of_warp(Best best) {
+__device__ __forceinline__ BestSplit best_of_warp(BestSplit best) {
     for (uint32_t step = LANES / 2; step > 0; step /= 2) {
-        Best other = moved(best, [&](uint32_t word) { return __shfl_down_sync(ALL, word, step); });
+        BestSplit other = moved(best, [&](uint32_t word) { return __shfl_down_sync(ALL, word, step); });
         if (other.order != NONE
             && (best.order == NONE || other.score > best.score || (other.score == best.score && other.order < best.order))) {
             best = other;
@@ -219,7 +219,7 @@ __device__ __forceinline__ Best best_of_warp(Best best) {
 }
 
 // Whether the targets of some rows differ from that of the first one.
-__device__ __forceinline__ bool levels_differ(const Fit& fit, const Entry* entries, uint64_t first, uint64_t begin, uint64_t end) {
+__device__ __forceinline__ bool levels_differ(const ForestFit& fit, const DrawnRow* entries, uint64_t first, uint64_t begin, uint64_t end) {
     uint32_t level = fit.levels[entries[first].row];
     bool differ = false;
     for (uint64_t i = begin + threadIdx.x; i < end && !differ; i += blockDim.x) {

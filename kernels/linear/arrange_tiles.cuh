@@ -1,4 +1,4 @@
-// Rows to cells, once.
+// Brings the entries of rows to their tiles and orders them, once in a fit.
 
 #pragma once
 
@@ -6,18 +6,18 @@
 
 constexpr uint32_t EVERYONE = 0xffffffffu;
 
-// The bucket of each entry, and what it is in cells. A bucket is a cell (counted from the first strip of these rows) and the banks of
-// shared memory of row and feature: cell << 10 | row's << 5 | feature's.
+// The bucket of each entry, and what it is in tiles. A bucket is a tile (counted from the first strip of these rows) and the banks of
+// shared memory of row and feature: tile << 10 | row's << 5 | feature's.
 extern "C" __global__ void __launch_bounds__(256)
-    linear_place(Lists lists, uint32_t tiles, uint32_t width, uint32_t height, uint32_t* buckets, uint32_t* places) {
+    linear_place(CsrRows lists, uint32_t spans, uint32_t width, uint32_t height, uint32_t* buckets, uint32_t* places) {
     const uint64_t row = thread_number() / 8;
     if (row >= lists.rows) return;
     const uint32_t block = static_cast<uint32_t>(row) / height, inside = static_cast<uint32_t>(row) % height;
     for (uint32_t e = lists.starts[row] + threadIdx.x % 8; e < lists.starts[row + 1]; e += 8) {
-        const uint32_t key = lists.keys[e], tile = key / width, feature = key - tile * width;
-        const uint32_t cell = (block / BESIDE * tiles + tile) * BESIDE + block % BESIDE;
-        buckets[e] = cell << 10 | (inside & 31) << 5 | (feature & 31);
-        places[e] = entry_of(block % BESIDE * (height + NOBODIES) + inside, tile % BESIDE * (width + NOBODIES) + feature);
+        const uint32_t key = lists.keys[e], span = key / width, feature = key - span * width;
+        const uint32_t tile = (block / BESIDE * spans + span) * BESIDE + block % BESIDE;
+        buckets[e] = tile << 10 | (inside & 31) << 5 | (feature & 31);
+        places[e] = entry_of(block % BESIDE * (height + NOBODIES) + inside, span % BESIDE * (width + NOBODIES) + feature);
     }
 }
 
@@ -45,15 +45,15 @@ __device__ __forceinline__ uint32_t first_from(uint32_t bits, uint32_t from) {
     return (__ffs(__funnelshift_r(bits, bits, from)) - 1 + from) & 31;
 }
 
-// Orders the entries of cells, so that the 32 that a warp works on together have rows of 32 banks and features of 32 banks: a
+// Orders the entries of tiles, so that the 32 that a warp works on together have rows of 32 banks and features of 32 banks: a
 // step of them is a matching of rows' banks and features' banks, made as a crossbar switch makes it (each row's bank asks for
 // one of the features' banks that it has entries of, each of those takes one that asks, and the others ask again: Anderson et al., "High
 // speed switch scheduling for local area networks", 1993). Lanes that get none have an entry of nobody. Where steps are no longer
 // full, as in the end the fuller banks are left, the rest follows as it is.
 //
-// Four steps are 32 fours, of which a lane reads one. A warp for each cell; without `entries` only the sizes are counted, in fours.
+// Four steps are 32 fours, of which a lane reads one. A warp for each tile; without `entries` only the sizes are counted, in fours.
 extern "C" __global__ void __launch_bounds__(256)
-    linear_arrange(uint32_t count, uint32_t tiles, uint32_t width, uint32_t height, const uint32_t* starts, const uint32_t* places,
+    linear_arrange(uint32_t count, uint32_t spans, uint32_t width, uint32_t height, const uint32_t* starts, const uint32_t* places,
                    const uint32_t* quads, uint32_t* sizes, uint4* entries) {
     constexpr int ASK = 4;
     constexpr uint32_t FULL = 96;  // entries of four steps, of 128
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(256)
         const uint32_t* const from = starts + c * 1024;
         uint4* const to = entries ? entries + quads[c] : nullptr;
         const uint32_t rows_nobody = c % BESIDE * (height + NOBODIES) + height;
-        const uint32_t features_nobody = c / BESIDE % tiles % BESIDE * (width + NOBODIES) + width;
+        const uint32_t features_nobody = c / BESIDE % spans % BESIDE * (width + NOBODIES) + width;
         auto nobody = [&](uint32_t row, uint32_t feature) { return entry_of(rows_nobody + row, features_nobody + feature); };
         for (uint32_t b = lane; b < 1024; b += 32) left[b] = from[b + 1] - from[b];
         __syncwarp();

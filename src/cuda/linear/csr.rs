@@ -1,4 +1,4 @@
-//! Rows as lists on the GPU: all of them, or blocks of them that pass through while the last one is worked on.
+//! Compressed sparse rows on the GPU: all of them, or blocks of them that pass through while the last one is worked on.
 //!
 //! ```text
 //! host ─► pinned slots ─► queue a: block 0 │ work │ block 2 │ work │ …
@@ -6,12 +6,12 @@
 //! ```
 
 use super::address;
-use super::tiles::Grid;
+use super::tiles::TileGrid;
 use crate::runtime::column::bytes_of;
 use crate::runtime::layouts::assert_layouts;
-use crate::runtime::queue::Queue;
+use crate::runtime::queue::{Queue, grid};
 use crate::runtime::upload::{Fill, Upload};
-use cudarc::driver::{CudaSlice, DeviceRepr};
+use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,10 +23,10 @@ use taiga_core::learners::linear::steps::Task;
 /// Entries of a block that passes through: 256 MiB with values.
 const BLOCK_ENTRIES: usize = 1 << 25;
 
-/// Twin of `Lists` in `kernels/linear.cu`: addresses and numbers.
+/// Twin of `CsrRows` in `kernels/linear/layouts.cuh`: addresses and numbers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Lists {
+pub struct CsrRows {
     starts: u64,
     keys: u64,
     values: u64,
@@ -37,16 +37,16 @@ pub struct Lists {
 
 assert_layouts! {
     taiga_kernels::layouts::LINEAR;
-    Lists as "Lists" { starts, keys, values, first, rows, outputs }
+    CsrRows as "CsrRows" { starts, keys, values, first, rows, outputs }
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for Lists {}
+unsafe impl DeviceRepr for CsrRows {}
 
-impl Lists {
+impl CsrRows {
     /// No entries, of any rows.
-    pub fn none(outputs: u32) -> Lists {
-        Lists { starts: 0, keys: 0, values: 0, first: 0, rows: 0, outputs }
+    pub fn none(outputs: u32) -> CsrRows {
+        CsrRows { starts: 0, keys: 0, values: 0, first: 0, rows: 0, outputs }
     }
 
     /// Whether there are lists at all.
@@ -55,24 +55,38 @@ impl Lists {
     }
 
     /// The rows `from .. from + rows` of them, to be called `first` and so on.
-    pub fn part(&self, from: usize, rows: usize, first: usize) -> Lists {
-        Lists { starts: self.starts + 4 * from as u64, first: first as u64, rows: rows as u32, ..*self }
+    pub fn part(&self, from: usize, rows: usize, first: usize) -> CsrRows {
+        CsrRows { starts: self.starts + 4 * from as u64, first: first as u64, rows: rows as u32, ..*self }
+    }
+
+    /// A launch for its rows: eight threads each, or one for each output.
+    pub(super) fn config(&self) -> LaunchConfig {
+        self.of_threads(if self.outputs == 1 { 8 } else { self.outputs as u64 })
+    }
+
+    /// A launch of eight threads a row.
+    pub(super) fn eight(&self) -> LaunchConfig {
+        self.of_threads(8)
+    }
+
+    pub(super) fn of_threads(&self, of_row: u64) -> LaunchConfig {
+        grid((self.rows as u64 * of_row).div_ceil(256).max(1) as u32, 256, 0)
     }
 }
 
 /// How the entries of a problem will be kept.
-pub struct Plan {
-    pub grid: Option<Grid>,
+pub struct StoragePlan {
+    pub grid: Option<TileGrid>,
     streamed: bool,
     outputs: u32,
 }
 
-impl Plan {
+impl StoragePlan {
     /// What there is memory for.
     ///
     /// # Errors
     /// [`Error::Device`], with both figures where not even blocks fit.
-    pub fn new(queue: &Queue, passes: &Task<'_, '_>) -> Result<Plan> {
+    pub fn new(queue: &Queue, passes: &Task<'_, '_>) -> Result<StoragePlan> {
         let p = passes.problem;
         // Four sets of numbers of rows, and what is the same in all layouts.
         let rows = p.rows * (p.outputs * (4 * 8 + 4) + 8 * p.dense.len() + 12);
@@ -80,20 +94,20 @@ impl Plan {
         let outputs = p.outputs as u32;
         let Some(csr) = &p.csr else {
             queue.check_memory("a logistic regression", always)?;
-            return Ok(Plan { grid: None, streamed: false, outputs });
+            return Ok(StoragePlan { grid: None, streamed: false, outputs });
         };
         let (entries, size) = (csr.entries(), if csr.has_values() { 8 } else { 4 });
         let all = (entries * size + 4 * p.rows) as u64;
         let possible = entries < u32::MAX as usize - 4 && all <= resident_limit();
         let fits = |more: u64| queue.has_room(always + all + more).unwrap_or(false);
-        let grid = Grid::new(queue.gpu(), p.rows, p.width, entries)
+        let grid = TileGrid::new(queue.gpu(), p.rows, p.width, entries)
             .filter(|_| passes.precision.whole && possible)
             .filter(|grid| fits(grid.temporary(csr)));
         if grid.is_some() || (possible && fits(0)) {
-            return Ok(Plan { grid, streamed: false, outputs });
+            return Ok(StoragePlan { grid, streamed: false, outputs });
         }
         queue.check_memory("a logistic regression, though its rows are not kept there,", always + 2 * block_bytes(csr) as u64)?;
-        Ok(Plan { grid: None, streamed: true, outputs })
+        Ok(StoragePlan { grid: None, streamed: true, outputs })
     }
 }
 
@@ -152,20 +166,20 @@ fn copy(entries: Row<'_>, values: bool, out: &mut [u8]) -> usize {
 }
 
 /// Room for rows, and which ones stand there.
-pub struct Block {
+pub struct CsrBlock {
     starts: CudaSlice<u32>,
     keys: CudaSlice<u32>,
     values: Option<CudaSlice<f32>>,
     rows: Range<usize>,
 }
 
-impl Block {
+impl CsrBlock {
     /// Room for so many rows and entries.
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub fn room(queue: &Queue, rows: usize, entries: usize, values: bool) -> Result<Block> {
-        Ok(Block {
+    pub fn room(queue: &Queue, rows: usize, entries: usize, values: bool) -> Result<CsrBlock> {
+        Ok(CsrBlock {
             starts: queue.alloc("offsets", rows + 1)?,
             keys: queue.alloc("feature numbers", entries)?,
             values: values.then(|| queue.alloc("values", entries)).transpose()?,
@@ -247,8 +261,8 @@ impl Block {
     }
 
     /// What kernels are given.
-    pub fn lists(&self, queue: &Queue, outputs: u32) -> Lists {
-        Lists {
+    pub fn lists(&self, queue: &Queue, outputs: u32) -> CsrRows {
+        CsrRows {
             starts: address(queue, &self.starts),
             keys: address(queue, &self.keys),
             values: self.values.as_ref().map_or(0, |v| address(queue, v)),
@@ -260,50 +274,50 @@ impl Block {
 }
 
 /// Where lists are.
-pub enum Storage<'p, 'a> {
+pub enum CsrStorage<'p, 'a> {
     Resident {
-        block: Block,
+        block: CsrBlock,
         outputs: u32,
     },
     Streamed {
         csr: &'p Csr<'a>,
         blocks: Vec<Range<usize>>,
-        lanes: Box<RefCell<[(Queue, Block); 2]>>,
+        lanes: Box<RefCell<[(Queue, CsrBlock); 2]>>,
         monitor: &'p dyn Monitor,
         outputs: u32,
     },
 }
 
-impl<'p, 'a> Storage<'p, 'a> {
+impl<'p, 'a> CsrStorage<'p, 'a> {
     /// As planned.
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub fn new(queue: &Queue, csr: &'p Csr<'a>, plan: &Plan, monitor: &'p dyn Monitor) -> Result<Self> {
+    pub fn new(queue: &Queue, csr: &'p Csr<'a>, plan: &StoragePlan, monitor: &'p dyn Monitor) -> Result<Self> {
         let outputs = plan.outputs;
         if !plan.streamed {
-            let mut block = Block::room(queue, csr.rows(), csr.entries(), csr.has_values())?;
+            let mut block = CsrBlock::room(queue, csr.rows(), csr.entries(), csr.has_values())?;
             block.fill(queue, csr, 0..csr.rows())?;
-            return Ok(Storage::Resident { block, outputs });
+            return Ok(CsrStorage::Resident { block, outputs });
         }
         let blocks = blocks(csr);
         let (rows, entries) = largest(csr, &blocks);
-        let lane = || -> Result<(Queue, Block)> {
+        let lane = || -> Result<(Queue, CsrBlock)> {
             let queue = Queue::new(queue.gpu())?;
-            let block = Block::room(&queue, rows, entries, csr.has_values())?;
+            let block = CsrBlock::room(&queue, rows, entries, csr.has_values())?;
             Ok((queue, block))
         };
-        Ok(Storage::Streamed { csr, blocks, lanes: Box::new(RefCell::new([lane()?, lane()?])), monitor, outputs })
+        Ok(CsrStorage::Streamed { csr, blocks, lanes: Box::new(RefCell::new([lane()?, lane()?])), monitor, outputs })
     }
 
     /// `work` on all rows, when what `queue` was given before has run; what it is given next comes after it.
     ///
     /// # Errors
     /// Those of `work`; [`Error::Device`] and [`Error::Interrupted`].
-    pub fn each(&self, queue: &Queue, work: &dyn Fn(&Queue, Lists) -> Result<()>) -> Result<()> {
+    pub fn each(&self, queue: &Queue, work: &dyn Fn(&Queue, CsrRows) -> Result<()>) -> Result<()> {
         match self {
-            Storage::Resident { block, outputs } => work(queue, block.lists(queue, *outputs)),
-            Storage::Streamed { csr, blocks, lanes, monitor, outputs } => {
+            CsrStorage::Resident { block, outputs } => work(queue, block.lists(queue, *outputs)),
+            CsrStorage::Streamed { csr, blocks, lanes, monitor, outputs } => {
                 let lanes = &mut *lanes.borrow_mut();
                 lanes.iter().try_for_each(|(lane, _)| lane.wait_for(queue))?;
                 let done = blocks.iter().enumerate().try_for_each(|(i, rows)| {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "walk.cuh"
+#include "evaluate_splits.cuh"
 
 namespace {
 
@@ -19,8 +19,8 @@ __device__ double between(double low, double high, double unit) {
 
 // By a block; the result is thread 0's.
 template <int KIND>
-__device__ Best search_random(
-    const Fit& fit, const Entry* entries, uint64_t begin, uint64_t end, uint64_t key, uint32_t feature, Sums total, const Lanes& lanes) {
+__device__ BestSplit search_random(
+    const ForestFit& fit, const DrawnRow* entries, uint64_t begin, uint64_t end, uint64_t key, uint32_t feature, Sums total, const Lanes& lanes) {
     __shared__ uint32_t low, high, missing;
     __shared__ Sums parts[2][LANES];
     const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
@@ -80,7 +80,7 @@ __device__ Best search_random(
     Sums left{0, 0, 0}, with{0, 0, 0};
     for (uint64_t i = begin; i < end; i += blockDim.x) {
         const bool is = i + threadIdx.x < end;
-        const Entry entry = is ? entries[i + threadIdx.x] : Entry{0, 0};
+        const DrawnRow entry = is ? entries[i + threadIdx.x] : DrawnRow{0, 0};
         const uint32_t code = is ? code_of(fit, feature, entry.row) : NONE;
         const bool is_left = is && code != 0 && code <= last, is_missing = is && code == 0;
         Item item{0, {0, 0, 0}};
@@ -101,7 +101,7 @@ __device__ Best search_random(
         parts[1][warp] = with;
     }
     __syncthreads();
-    Best best = no_split();
+    BestSplit best = no_split();
     if (warp == 0) {
         left = {0, 0, 0};
         with = {0, 0, 0};

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "score.cuh"
+#include "impurity.cuh"
 
 namespace {
 
@@ -16,7 +16,7 @@ struct Item {
 };
 
 template <int KIND>
-__device__ __forceinline__ Item item_of(const Fit& fit, Entry entry) {
+__device__ __forceinline__ Item item_of(const ForestFit& fit, DrawnRow entry) {
     return {KIND == CLASSES ? fit.classes[entry.row] : 0, sums_of<KIND>(fit, entry)};
 }
 
@@ -24,9 +24,9 @@ __device__ __forceinline__ Item item_of(const Fit& fit, Entry entry) {
 template <int KIND>
 struct SharedRows {
     const uint64_t* keys;
-    const Entry* entries;
+    const DrawnRow* entries;
     __device__ __forceinline__ uint32_t code(uint32_t i) const { return keys[i] >> 32; }
-    __device__ __forceinline__ Item item(const Fit& fit, uint32_t i) const {
+    __device__ __forceinline__ Item item(const ForestFit& fit, uint32_t i) const {
         return item_of<KIND>(fit, entries[static_cast<uint32_t>(keys[i])]);
     }
 };
@@ -37,10 +37,10 @@ template <int KIND>
 struct SortedRows {
     const uint64_t* keys;
     const uint32_t* values;
-    const Entry* entries;
+    const DrawnRow* entries;
     uint64_t mask;
     __device__ __forceinline__ uint32_t code(uint32_t i) const { return keys[i] & mask; }
-    __device__ __forceinline__ Item item(const Fit& fit, uint32_t i) const {
+    __device__ __forceinline__ Item item(const ForestFit& fit, uint32_t i) const {
         if (KIND != NUMBERS && fit.weights == nullptr) {
             uint32_t cls = values[i] >> 16, count = values[i] & 0xffff;
             return {cls, {KIND == TWO ? static_cast<int64_t>(cls * count) : 0, count, count}};
@@ -57,7 +57,7 @@ struct Lanes {
     __device__ Lanes(uint64_t* memory, uint32_t classes) : total(memory), missing(memory + classes), carry(memory + 2 * classes) {}
 
     template <int KIND>
-    __device__ void load(const Fit& fit, uint64_t id) const {
+    __device__ void load(const ForestFit& fit, uint64_t id) const {
         for (uint32_t k = threadIdx.x; KIND == CLASSES && k < fit.class_count; k += blockDim.x) {
             total[k] = fit.lanes[id * fit.class_count + k];
         }
@@ -66,7 +66,7 @@ struct Lanes {
 
 // What classes come to, in their order; `left(k)`: the weight on the left. By a warp.
 template <class Left>
-__device__ double inside_of_warp(const Fit& fit, Left left, const uint64_t* total, Sums sums, Sums all) {
+__device__ double inside_of_warp(const ForestFit& fit, Left left, const uint64_t* total, Sums sums, Sums all) {
     const uint32_t lane = threadIdx.x % LANES;
     double inside = 0.0, nl = static_cast<double>(sums.weight), n = static_cast<double>(all.weight);
     for (uint32_t base = 0; base < fit.class_count; base += LANES) {
@@ -81,9 +81,9 @@ __device__ double inside_of_warp(const Fit& fit, Left left, const uint64_t* tota
 
 // By a block; the result is thread 0's. `missing_first`: whether code 0 stands for missing values.
 template <int KIND, class Rows>
-__device__ Best walk(const Fit& fit, const Rows& rows, uint32_t n, bool missing_first, Sums total, const Lanes& lanes) {
+__device__ BestSplit walk(const ForestFit& fit, const Rows& rows, uint32_t n, bool missing_first, Sums total, const Lanes& lanes) {
     __shared__ Sums parts[LANES], missing_parts[LANES];
-    __shared__ Best found[LANES];
+    __shared__ BestSplit found[LANES];
     const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     const uint32_t classes = fit.class_count;
     const uint32_t last_code = rows.code(n - 1);
@@ -158,7 +158,7 @@ __device__ Best walk(const Fit& fit, const Rows& rows, uint32_t n, bool missing_
         carry = w < warp ? carry + parts[w] : carry;
     }
 
-    Best best = no_split();
+    BestSplit best = no_split();
     const double weight = static_cast<double>(total.weight);
     for (uint32_t base = begin; base < end; base += LANES) {
         const uint32_t i = base + lane;
@@ -220,7 +220,7 @@ __device__ Best walk(const Fit& fit, const Rows& rows, uint32_t n, bool missing_
     __syncthreads();
     if (threadIdx.x == 0) {
         for (uint32_t w = 1; w < warps; w++) {
-            const Best& other = found[w];
+            const BestSplit& other = found[w];
             if (other.score > best.score || (other.score == best.score && other.order < best.order)) {
                 best = other;
             }

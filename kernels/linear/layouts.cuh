@@ -7,8 +7,8 @@
 // Rows of a block of sums (numerics/reduce.rs), and of a tile of it.
 constexpr uint32_t BLOCK = 4096, TILE = 1024;
 
-// Rows of entries. Twin of `Lists` in cuda/linear/lists.rs.
-struct Lists {
+// Rows of entries. Twin of `CsrRows` in cuda/linear/csr.rs.
+struct CsrRows {
     const uint32_t* starts;  // of each row, counted from the first one's; one more than rows
     const uint32_t* keys;
     const float* values;  // null: 1 each
@@ -16,8 +16,8 @@ struct Lists {
     uint32_t rows, outputs;
 };
 
-// Dense columns and what the rows are. Twin of `Rows` in cuda/linear/mod.rs.
-struct Rows {
+// Dense columns and what the rows are. Twin of `DenseRows` in cuda/linear/mod.rs.
+struct DenseRows {
     const double* const* dense;
     const uint32_t* codes;
     const float* weight;  // null: 1 each
@@ -26,7 +26,7 @@ struct Rows {
 };
 
 // The integers of a pass: `unit` is one over the unit of all features where they have none of their own.
-struct Units {
+struct FeatureScale {
     const double* inverse;
     double common;
 
@@ -45,11 +45,11 @@ __device__ __forceinline__ void add(int64_t* sum, int64_t q) {
 __device__ __forceinline__ uint64_t thread_number() { return blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; }
 
 // A thread's part of the entries `begin, begin + step .. end` of a row. One output: eight lanes a row; more: a thread for each.
-struct Part {
+struct EntryShare {
     uint64_t row, output;
     uint32_t begin, end, step;
 
-    __device__ __forceinline__ explicit Part(const Lists& lists) {
+    __device__ __forceinline__ explicit EntryShare(const CsrRows& lists) {
         const uint64_t thread = thread_number();
         const bool one = lists.outputs == 1;
         row = one ? thread / 8 : thread / lists.outputs;
