@@ -41,7 +41,8 @@ def source(path: Path, seen: set[Path]) -> str:
 
 def arguments(text: str, at: int) -> tuple[list[str], int]:
     """The arguments of a macro from behind its parenthesis, and where they end."""
-    found, depth, start = [], 0, at
+    found: list[str] = []
+    depth, start = 0, at
     for i in range(at, len(text)):
         if text[i] in "({[":
             depth += 1
@@ -133,15 +134,20 @@ def requests() -> list[tuple[Path, set[str], str]]:
 
 def main() -> int:
     kernels, asked = images(), requests()
-    faults, users = [], {}
+    faults: list[str] = []
+    users: dict[tuple[str, str], set[str]] = {}
     for path, of_images, name in asked:
         holders = [image for image in of_images if name in kernels.get(image, ())]
         if not holders:
-            faults.append(f"{path.relative_to(ROOT)}: `{name}` is no kernel of {', '.join(sorted(of_images)) or 'any image'}")
+            faults.append(
+                f"{path.relative_to(ROOT)}: `{name}` is no kernel of {', '.join(sorted(of_images)) or 'any image'}"
+            )
         for image in holders:
             users.setdefault((image, name), set()).add(str(path.relative_to(ROOT)))
     for image, names in kernels.items():
-        faults += [f"kernels/{image}.cu: nobody asks for `{name}`" for name in sorted(names) if (image, name) not in users]
+        faults += [
+            f"kernels/{image}.cu: nobody asks for `{name}`" for name in sorted(names) if (image, name) not in users
+        ]
     if sys.argv[1:] == ["graph"]:
         for image, names in kernels.items():
             print(f"{image}: {len(names)} kernels")
