@@ -1,6 +1,6 @@
 """Checks that kernels and the host's names of them agree.
 
-python .ci/kernels.py         fails where the host asks for a kernel that its image has not, or where nobody asks for a kernel
+python .ci/kernels.py         fails where the host asks for a kernel that its image has not, or nobody asks for a kernel
 python .ci/kernels.py graph   prints each image, its kernels and the files that ask for them
 
 An image is a `.cu` of IMAGES in kernels/build.rs with all that it includes. The host asks for kernels in src/cuda by
@@ -70,8 +70,8 @@ def kernels_of(text: str) -> set[str]:
             if "__global__" not in body and not any(f"{other}(" in body for other in macros):
                 continue
             given, _ = arguments(code, call.end())
-            for parameter, value in zip(parameters, given):
-                body = re.sub(rf"\b{re.escape(parameter)}\b", lambda _: value, body)
+            values = dict(zip(parameters, given, strict=False))
+            body = re.sub(r"\b\w+\b", lambda word, values=values: values.get(word.group(0), word.group(0)), body)
             names |= expand(re.sub(r"\s*##\s*", "", body.replace("\\\n", "\n")))
         return names
 

@@ -13,7 +13,7 @@ namespace {
 struct Pair {
     int64_t sum;
     uint64_t count;
-    __device__ __forceinline__ Sums sums() const { return {sum, count, count}; }
+    __device__ __forceinline__ NodeSums sums() const { return {sum, count, count}; }
 };
 
 __device__ __forceinline__ Pair operator+(Pair a, Pair b) { return {a.sum + b.sum, a.count + b.count}; }
@@ -21,7 +21,7 @@ __device__ __forceinline__ Pair operator-(Pair a, Pair b) { return {a.sum - b.su
 
 // The best split by one feature, by a warp: `bin(code)` are the sums of a code.
 template <int KIND, class Bin>
-__device__ BestSplit search(const ForestFit& fit, uint32_t feature, Sums total, Bin bin) {
+__device__ BestSplit search(const ForestFit& fit, uint32_t feature, NodeSums total, Bin bin) {
     const uint32_t lane = threadIdx.x % LANES;
     const uint32_t bins = fit.bins[feature], first = fit.first[feature];
     const Pair missing = first == 1 ? bin(0) : Pair{0, 0};
@@ -111,7 +111,7 @@ __device__ void grow(const ForestFit& fit, const uint32_t* list, const DrawnRow*
     const uint32_t id = list[blockIdx.x];
     const GrowingNode& node = fit.nodes[id];
     const uint64_t begin = node.begin, end = begin + node.rows, key = node.key;
-    const Sums total = node.total;
+    const NodeSums total = node.total;
     const bool large = sums != nullptr;
     Draws draws{places, values, 0};
     if (KIND == NUMBERS) {

@@ -12,7 +12,7 @@ namespace {
 // A row: its class, and what it adds.
 struct Item {
     uint32_t cls;
-    Sums sums;
+    NodeSums sums;
 };
 
 template <int KIND>
@@ -66,7 +66,7 @@ struct Lanes {
 
 // What classes come to, in their order; `left(k)`: the weight on the left. By a warp.
 template <class Left>
-__device__ double inside_of_warp(const ForestFit& fit, Left left, const uint64_t* total, Sums sums, Sums all) {
+__device__ double inside_of_warp(const ForestFit& fit, Left left, const uint64_t* total, NodeSums sums, NodeSums all) {
     const uint32_t lane = threadIdx.x % LANES;
     double inside = 0.0, nl = static_cast<double>(sums.weight), n = static_cast<double>(all.weight);
     for (uint32_t base = 0; base < fit.class_count; base += LANES) {
@@ -81,8 +81,8 @@ __device__ double inside_of_warp(const ForestFit& fit, Left left, const uint64_t
 
 // By a block; the result is thread 0's. `missing_first`: whether code 0 stands for missing values.
 template <int KIND, class Rows>
-__device__ BestSplit walk(const ForestFit& fit, const Rows& rows, uint32_t n, bool missing_first, Sums total, const Lanes& lanes) {
-    __shared__ Sums parts[LANES], missing_parts[LANES];
+__device__ BestSplit walk(const ForestFit& fit, const Rows& rows, uint32_t n, bool missing_first, NodeSums total, const Lanes& lanes) {
+    __shared__ NodeSums parts[LANES], missing_parts[LANES];
     __shared__ BestSplit found[LANES];
     const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     const uint32_t classes = fit.class_count;
@@ -112,7 +112,7 @@ __device__ BestSplit walk(const ForestFit& fit, const Rows& rows, uint32_t n, bo
         __syncthreads();
     }
 
-    Sums sum{0, 0, 0};
+    NodeSums sum{0, 0, 0};
     for (uint32_t base = warp * LANES; base < first; base += warps * LANES) {
         bool is = base + lane < first;
         Item item = is ? rows.item(fit, base + lane) : Item{0, {0, 0, 0}};
@@ -152,7 +152,7 @@ __device__ BestSplit walk(const ForestFit& fit, const Rows& rows, uint32_t n, bo
         }
         __syncthreads();
     }
-    Sums missing{0, 0, 0}, carry{0, 0, 0};
+    NodeSums missing{0, 0, 0}, carry{0, 0, 0};
     for (uint32_t w = 0; w < warps; w++) {
         missing = missing + missing_parts[w];
         carry = w < warp ? carry + parts[w] : carry;
@@ -167,8 +167,8 @@ __device__ BestSplit walk(const ForestFit& fit, const Rows& rows, uint32_t n, bo
         const uint32_t code = is ? rows.code(i) : 0, before = is && i > first ? rows.code(i - 1) : code;
         const bool edge = before != code;
         [[maybe_unused]] const bool any = __any_sync(ALL, edge);
-        const Sums up_to = sum_up_to(item.sums);
-        const Sums left = carry + up_to - item.sums, with = left + missing;
+        const NodeSums up_to = sum_up_to(item.sums);
+        const NodeSums left = carry + up_to - item.sums, with = left + missing;
         double inside = 0.0, inside_with = 0.0;
         if constexpr (KIND == CLASSES) {
             if (any) {
@@ -204,7 +204,7 @@ __device__ BestSplit walk(const ForestFit& fit, const Rows& rows, uint32_t n, bo
     }
     // All values to the left, and those missing to the right.
     if (first > 0 && warp == 0) {
-        const Sums left = total - missing;
+        const NodeSums left = total - missing;
         double inside = 0.0;
         if (KIND == CLASSES) {
             inside = inside_of_warp(fit, [&](uint32_t k) { return lanes.total[k] - lanes.missing[k]; }, lanes.total, left, total);

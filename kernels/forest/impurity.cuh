@@ -14,7 +14,7 @@ __device__ __noinline__ double compute_x_log_x(uint64_t whole) {
 __device__ __forceinline__ double x_log_x(const ForestFit& fit, uint64_t x) { return x < fit.log_count ? fit.logs[x] : compute_x_log_x(x); }
 
 // Of two classes: minus the entropy times the weight.
-__device__ __forceinline__ double entropy_of_two(const ForestFit& fit, Sums side) {
+__device__ __forceinline__ double entropy_of_two(const ForestFit& fit, NodeSums side) {
     uint64_t ones = static_cast<uint64_t>(side.sum);
     return x_log_x(fit, side.count - ones) + x_log_x(fit, ones) - x_log_x(fit, side.count);
 }
@@ -35,7 +35,7 @@ __device__ __noinline__ double poisson_score(double cl, double nl, double cr, do
 
 // Of kind CLASSES with what classes come to `inside`.
 template <int KIND>
-__device__ __forceinline__ double score_of(const ForestFit& fit, Sums left, Sums total, double inside) {
+__device__ __forceinline__ double score_of(const ForestFit& fit, NodeSums left, NodeSums total, double inside) {
     if (KIND == TWO && fit.criterion == ENTROPY) {
         return entropy_of_two(fit, left) + entropy_of_two(fit, total - left);
     }
@@ -56,7 +56,7 @@ __device__ __forceinline__ double score_of(const ForestFit& fit, Sums left, Sums
 
 // By how much a split lowers the node's impurity, times its weight.
 template <int KIND>
-__device__ double gain_of(const ForestFit& fit, double score, Sums total, const uint64_t* lanes) {
+__device__ double gain_of(const ForestFit& fit, double score, NodeSums total, const uint64_t* lanes) {
     if (KIND == TWO) {
         return fit.criterion == ENTROPY ? score - entropy_of_two(fit, total) : score / static_cast<double>(total.count);
     }
@@ -77,7 +77,7 @@ __device__ double gain_of(const ForestFit& fit, double score, Sums total, const 
 
 template <int KIND>
 __device__ __forceinline__ void consider(
-    BestSplit& best, const ForestFit& fit, Sums left, Sums total, double inside, uint32_t order, uint32_t a, uint32_t b, uint32_t missing_left) {
+    BestSplit& best, const ForestFit& fit, NodeSums left, NodeSums total, double inside, uint32_t order, uint32_t a, uint32_t b, uint32_t missing_left) {
     if (fit.min_data > 1 && (left.count < fit.min_data || total.count - left.count < fit.min_data)) {
         return;
     }

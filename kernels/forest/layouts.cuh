@@ -28,18 +28,18 @@ enum Criterion : uint32_t { GINI, ENTROPY, SQUARED_ERROR, POISSON };
 
 // Of some rows: the sum of their targets (how many are of the second class, of two classes; nothing, of more), their weight in
 // units, and how many were drawn.
-struct Sums {
+struct NodeSums {
     int64_t sum;
     uint64_t weight, count;
 };
 
-__device__ __forceinline__ Sums operator+(Sums a, Sums b) { return {a.sum + b.sum, a.weight + b.weight, a.count + b.count}; }
-__device__ __forceinline__ Sums operator-(Sums a, Sums b) { return {a.sum - b.sum, a.weight - b.weight, a.count - b.count}; }
+__device__ __forceinline__ NodeSums operator+(NodeSums a, NodeSums b) { return {a.sum + b.sum, a.weight + b.weight, a.count + b.count}; }
+__device__ __forceinline__ NodeSums operator-(NodeSums a, NodeSums b) { return {a.sum - b.sum, a.weight - b.weight, a.count - b.count}; }
 
 struct GrowingNode {
     uint64_t key;
     uint64_t begin, rows;
-    Sums total, left;
+    NodeSums total, left;
     double score, threshold;
     uint32_t tree, feature, left_code, right_code, missing_left, children;
 };
@@ -104,7 +104,7 @@ __device__ __forceinline__ uint64_t weight_of(const ForestFit& fit, DrawnRow ent
 
 // What a row adds.
 template <int KIND>
-__device__ __forceinline__ Sums sums_of(const ForestFit& fit, DrawnRow entry) {
+__device__ __forceinline__ NodeSums sums_of(const ForestFit& fit, DrawnRow entry) {
     if (KIND == TWO) {
         return {static_cast<int64_t>(fit.classes[entry.row] * entry.count), entry.count, entry.count};
     }
@@ -196,7 +196,7 @@ struct Draws {
 // The best split found so far.
 struct BestSplit {
     double score, threshold;
-    Sums left;
+    NodeSums left;
     uint32_t order;  // at a tie the smaller; NONE: there is no split
     uint32_t left_code, right_code, missing_left;  // 2: there is none missing
     uint32_t varies, unused;

@@ -39,7 +39,7 @@ extern "C" __global__ void forest_values(
     for (uint64_t i = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < static_cast<uint64_t>(count) * outputs;
          i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
         const uint64_t id = i / outputs, k = i % outputs;
-        const Sums total = fit.nodes[id].total;
+        const NodeSums total = fit.nodes[id].total;
         const double n = static_cast<double>(total.weight);
         double value;
         if (fit.kind == NUMBERS) {

@@ -64,7 +64,7 @@ __device__ __forceinline__ bool goes_right(const ForestFit& fit, const GrowingNo
 }
 
 // Adds a child to the nodes, and to the list of its kind where it may be split. By a warp.
-__device__ void add_child(const ForestFit& fit, const GrowingNode& parent, uint32_t id, uint32_t side, uint64_t begin, uint64_t rows, Sums total) {
+__device__ void add_child(const ForestFit& fit, const GrowingNode& parent, uint32_t id, uint32_t side, uint64_t begin, uint64_t rows, NodeSums total) {
     const uint32_t lane = threadIdx.x % LANES;
     bool pure = fit.kind == TWO && (total.sum == 0 || static_cast<uint64_t>(total.sum) == total.count);
     if (fit.kind == CLASSES) {

@@ -20,9 +20,9 @@ __device__ double between(double low, double high, double unit) {
 // By a block; the result is thread 0's.
 template <int KIND>
 __device__ BestSplit search_random(
-    const ForestFit& fit, const DrawnRow* entries, uint64_t begin, uint64_t end, uint64_t key, uint32_t feature, Sums total, const Lanes& lanes) {
+    const ForestFit& fit, const DrawnRow* entries, uint64_t begin, uint64_t end, uint64_t key, uint32_t feature, NodeSums total, const Lanes& lanes) {
     __shared__ uint32_t low, high, missing;
-    __shared__ Sums parts[2][LANES];
+    __shared__ NodeSums parts[2][LANES];
     const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     uint64_t* left_lanes = lanes.carry;
     __syncthreads();
@@ -77,7 +77,7 @@ __device__ BestSplit search_random(
             }
         }
     }
-    Sums left{0, 0, 0}, with{0, 0, 0};
+    NodeSums left{0, 0, 0}, with{0, 0, 0};
     for (uint64_t i = begin; i < end; i += blockDim.x) {
         const bool is = i + threadIdx.x < end;
         const DrawnRow entry = is ? entries[i + threadIdx.x] : DrawnRow{0, 0};

@@ -39,8 +39,8 @@ __device__ void list_rows(
     count = count != 0 && fit.weights != nullptr && fit.weights[row] == 0 ? 0 : count;
     uint32_t drawn = __ballot_sync(ALL, count != 0);
     DrawnRow entry{row, count};
-    Sums own = count == 0 ? Sums{0, 0, 0} : sums_of<KIND>(fit, entry);
-    Sums sum = sum_of_warp(own);
+    NodeSums own = count == 0 ? NodeSums{0, 0, 0} : sums_of<KIND>(fit, entry);
+    NodeSums sum = sum_of_warp(own);
     unsigned long long first = 0;
     if (lane == 0 && drawn != 0) {
         first = atomicAdd(tally, static_cast<unsigned long long>(__popc(drawn)));

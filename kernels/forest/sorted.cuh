@@ -100,7 +100,7 @@ __device__ void grow_sorted(const ForestFit& fit, const uint32_t* list, const Dr
     const uint32_t id = list[blockIdx.x];
     const GrowingNode& node = fit.nodes[id];
     const uint64_t begin = node.begin, end = begin + node.rows, key = node.key;
-    const Sums total = node.total;
+    const NodeSums total = node.total;
     const uint32_t n = end - begin;
     if (KIND == NUMBERS && __syncthreads_or(levels_differ(fit, from, begin, begin, end)) == 0) {
         return;

@@ -9,13 +9,13 @@
 //! A method looks at a few hundred places among the distinct values, so that little of them ever comes to the host. The choice
 //! itself is the CPU's code ([`taiga_core::quantize::borders`]).
 
-use super::stats::{NO_VALIDITY, kernel_of, no_kernel};
-use super::target_encode::each_row;
+use crate::columns::kernel_names::{NO_VALIDITY, kernel_of, no_kernel};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form, bytes_of_mut};
 use crate::runtime::device::Image;
 use crate::runtime::layouts::assert_layouts;
 use crate::runtime::memory::pointer;
+use crate::runtime::queue::each_row;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::sort::LoneKey;
 use crate::runtime::upload::PIECE;

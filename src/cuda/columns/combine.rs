@@ -5,11 +5,13 @@
 //!       ─► flags of first rows ─► their sums before each row are the numbers of the pairs
 //! ```
 
-use super::target_encode::{DeviceCodes, bits_below, each_row};
+use super::target_encode::DeviceCodes;
 use crate::launch;
 use crate::runtime::device::Image;
 use crate::runtime::queue::Queue;
+use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
+use crate::runtime::sort::bits_below;
 use cudarc::driver::CudaSlice;
 use taiga_core::error::{Error, Result};
 

@@ -2,7 +2,8 @@
 //! passes, so that nothing goes to the host and back, and the second pass begins where the first one ended, with what
 //! is still in the cache.
 
-use super::stats::{COUNT_THREADS, NO_VALIDITY, extremes_of, kernel_of, layout};
+use super::stats::{COUNT_THREADS, extremes_of, layout};
+use crate::columns::kernel_names::{NO_VALIDITY, kernel_of};
 use crate::runtime::column::{DeviceColumn, Form};
 use crate::runtime::device::Image;
 use crate::runtime::memory::pointer;

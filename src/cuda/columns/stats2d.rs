@@ -69,10 +69,10 @@ pub fn histogram2d(
     weights: Option<&Column<'_>>,
     params: &Histogram2dParams,
 ) -> Result<Histogram2d> {
-    by_steps(x, y, weights.is_some(), params, &mut DeviceSteps { queue, columns: [x, y], weights, on_device: None })
+    by_steps(x, y, weights.is_some(), params, &mut Histogram2dSteps { queue, columns: [x, y], weights, on_device: None })
 }
 
-struct DeviceSteps<'a> {
+struct Histogram2dSteps<'a> {
     queue: &'a Queue,
     columns: [&'a Column<'a>; 2],
     weights: Option<&'a Column<'a>>,
@@ -91,7 +91,7 @@ fn reals(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
     }
 }
 
-impl DeviceSteps<'_> {
+impl Histogram2dSteps<'_> {
     /// The columns, copied once.
     fn columns(&mut self) -> Result<[FloatColumn; 2]> {
         let queue = self.queue;
@@ -123,7 +123,7 @@ impl DeviceSteps<'_> {
     }
 }
 
-impl Steps2d for DeviceSteps<'_> {
+impl Steps2d for Histogram2dSteps<'_> {
     fn extremes(&mut self) -> Result<Option<Extremes2d>> {
         let (queue, rows) = (self.queue, self.rows());
         if rows == 0 {

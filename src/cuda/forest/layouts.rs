@@ -13,10 +13,10 @@ pub const CATEGORICAL: u8 = 2;
 /// Codes of one byte: so many bins.
 pub const BINS: usize = 256;
 
-/// Twin of `Sums`.
+/// Twin of `NodeSums`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sums {
+pub struct NodeSums {
     pub sum: i64,
     pub weight: u64,
     pub count: u64,
@@ -29,8 +29,8 @@ pub struct GrowingNode {
     pub key: u64,
     pub begin: u64,
     pub rows: u64,
-    pub total: Sums,
-    pub left: Sums,
+    pub total: NodeSums,
+    pub left: NodeSums,
     pub score: f64,
     pub threshold: f64,
     pub tree: u32,
@@ -95,7 +95,7 @@ pub struct FeatureSegment {
 pub struct BestSplit {
     score: f64,
     threshold: f64,
-    left: Sums,
+    left: NodeSums,
     codes: [u32; 4],
     varies: u32,
     unused: u32,
@@ -108,7 +108,7 @@ pub struct WalkStep([u32; 4]);
 
 assert_layouts! {
     taiga_kernels::layouts::FOREST;
-    Sums as "Sums" { sum, weight, count }
+    NodeSums as "NodeSums" { sum, weight, count }
     GrowingNode as "GrowingNode" { key, begin, rows, total, left, score, threshold, tree, feature, left_code, right_code, missing_left, children }
     ForestFit as "ForestFit" { codes, ranks, bins, first, nodes, lanes, sets, next_node, lists, counts, rows, min_data, min_gain, tree_weights, classes, values, levels, weights, logs, log_count, distinct, distinct_starts, unit, features, drawn, warp_rows, block_rows, deeper, class_count, criterion, kind }
     FeatureSegment as "FeatureSegment" { offset, at, feature, order, ranks }

@@ -19,13 +19,13 @@ mod segments;
 mod table;
 mod tree;
 
-use self::layouts::{ForestFit, GrowingNode, NONE, Sums, WalkStep, address, address_of};
-use super::columns::target_encode::each_row;
+use self::layouts::{ForestFit, GrowingNode, NONE, NodeSums, WalkStep, address, address_of};
 use super::runtime::column::bytes_of_mut;
 use super::runtime::device::{Gpu, Image};
 use super::runtime::memory;
 use super::runtime::queue::{Queue, grid};
 use crate::launch;
+use crate::runtime::queue::each_row;
 use cudarc::driver::CudaSlice;
 use table::TrainingTable;
 use taiga_core::error::{Error, Result};
@@ -242,7 +242,7 @@ impl<C: Code> TreeBatch<'_, '_, C> {
                 key: root_key(work.params.seed, self.first + tree as u32).key(),
                 begin: (tree * self.entries) as u64,
                 rows: *rows,
-                total: Sums { sum: *sum as i64, weight: *weight, count: *count },
+                total: NodeSums { sum: *sum as i64, weight: *weight, count: *count },
                 tree: tree as u32,
                 feature: NONE,
                 children: NONE,

@@ -2,10 +2,11 @@
 
 use super::layouts::{ForestFit, WalkStep};
 use super::{FOREST, TreeBatch};
-use crate::columns::target_encode::{each_row, upload};
 use crate::launch;
 use crate::runtime::column::bytes_of_mut;
+use crate::runtime::queue::each_row;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::CudaSlice;
 use taiga_core::error::Result;
 use taiga_core::learners::forest::codes::Code;

@@ -2,10 +2,10 @@
 
 use super::FOREST;
 use super::layouts::{CATEGORICAL, ForestFit, address, address_of};
-use crate::columns::target_encode::upload;
 use crate::launch;
 use crate::runtime::column::bytes_of;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::CudaSlice;
 use taiga_core::error::Result;
 use taiga_core::learners::forest::codes::{Code, Meaning};

@@ -7,13 +7,13 @@
 
 use super::csr::{CsrBlock, CsrRows, resident_limit, streamed_entries};
 use super::{DenseRows, FeatureScale, LINEAR, address};
-use crate::columns::target_encode::upload;
 use crate::launch;
 use crate::runtime::column::bytes_of_mut;
 use crate::runtime::device::{Gpu, Kernel};
 use crate::runtime::error::driver;
 use crate::runtime::layouts::assert_layouts;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::{CudaEvent, DeviceRepr, LaunchConfig};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::Optimizer;

@@ -13,11 +13,11 @@
 use super::csr::{self, CsrStorage};
 use super::tiles::Tiles;
 use super::{DenseRows, FeatureScale, LINEAR, address, check_shape};
-use crate::columns::target_encode::upload;
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, bytes_of_mut};
 use crate::runtime::device::Gpu;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::{CudaSlice, LaunchConfig};
 use std::borrow::Cow;
 use taiga_core::error::{Error, Result};

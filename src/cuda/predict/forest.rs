@@ -1,13 +1,13 @@
 //! A forest applied on the GPU: what [`taiga_core::learners::forest::Predictor`] computes, with the same bits.
 
 use super::PREDICT;
-use crate::columns::codes::{Place, Source, quantize};
-use crate::columns::target_encode::upload;
+use crate::columns::codes::{CodeInput, CodePlace, quantize};
 use crate::launch;
 use crate::runtime::column::bytes_of_mut;
 use crate::runtime::device::Gpu;
 use crate::runtime::layouts::assert_layouts;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use taiga_core::column::Column;
 use taiga_core::error::Result;
@@ -143,11 +143,11 @@ impl DeviceForest {
         }
         let values = upload(queue, "values", &values)?;
         let numeric = self.slots.iter().zip(columns).filter_map(|((slot, at), column)| match slot {
-            FeatureReading::Codes(borders) => Some((Source::Values(column, borders, 1), *at)),
+            FeatureReading::Codes(borders) => Some((CodeInput::Values(column, borders, 1), *at)),
             _ => None,
         });
-        let sources = numeric.chain(categories.iter().map(|(codes, at)| (Source::Codes(codes), *at)));
-        let sources: Vec<_> = sources.map(|(source, at)| (source, Place { first: at * rows, stride: 1 })).collect();
+        let sources = numeric.chain(categories.iter().map(|(codes, at)| (CodeInput::Codes(codes), *at)));
+        let sources: Vec<_> = sources.map(|(source, at)| (source, CodePlace { first: at * rows, stride: 1 })).collect();
         quantize(queue, &sources, &mut codes)?;
         let kernel = queue.gpu().kernel(PREDICT, "predict_forest")?;
         let (n, trees, outputs) = (rows as u64, self.tree_count as u32, self.outputs as u32);

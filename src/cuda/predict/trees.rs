@@ -6,14 +6,15 @@
 //! ```
 
 use super::PREDICT;
-use crate::columns::codes::{Place, Source, codes, quantize};
-use crate::columns::target_encode::{each_row, upload};
+use crate::columns::codes::{CodeInput, CodePlace, codes, quantize};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, bytes_of_mut};
 use crate::runtime::device::Gpu;
 use crate::runtime::error::driver;
 use crate::runtime::layouts::assert_layouts;
+use crate::runtime::queue::each_row;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::{CudaSlice, DevicePtrMut, DeviceRepr, sys};
 use taiga_core::column::Column;
 use taiga_core::error::Result;
@@ -59,7 +60,7 @@ unsafe impl DeviceRepr for BoostedTree {}
 pub struct DevicePredictor {
     /// What the model's buffers were made on; it outlives them.
     queue: Queue,
-    slots: Vec<Slot>,
+    slots: Vec<CodeSlot>,
     entries: Vec<DeviceEntries>,
     trees: CudaSlice<BoostedTree>,
     tree_count: usize,
@@ -71,7 +72,7 @@ pub struct DevicePredictor {
     scale: f64,
 }
 
-enum Slot {
+enum CodeSlot {
     Column { feature: usize, borders: Vec<f64> },
     Derived { of_entry: CudaSlice<u8> },
 }
@@ -99,8 +100,8 @@ impl DevicePredictor {
         let (parts, model) = (predictor.parts(), predictor.model());
         let slot = |slot: &SlotPart<'_>| {
             Ok(match slot {
-                SlotPart::Column { feature, borders } => Slot::Column { feature: *feature, borders: borders.to_vec() },
-                SlotPart::Derived { of_entry, .. } => Slot::Derived { of_entry: queue.copy_of("a model", of_entry)? },
+                SlotPart::Column { feature, borders } => CodeSlot::Column { feature: *feature, borders: borders.to_vec() },
+                SlotPart::Derived { of_entry, .. } => CodeSlot::Derived { of_entry: queue.copy_of("a model", of_entry)? },
             })
         };
         let mut slots_of = vec![vec![]; parts.entries.len()];
@@ -166,10 +167,10 @@ impl DevicePredictor {
         let mut out = self.room(queue, rows, 24)?;
         let stride = Self::stride(rows);
         let sources = self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {
-            Slot::Column { feature, borders } => {
-                Some((Source::Values(columns[*feature], borders, 1), Place { first: i * stride, stride: 1 }))
+            CodeSlot::Column { feature, borders } => {
+                Some((CodeInput::Values(columns[*feature], borders, 1), CodePlace { first: i * stride, stride: 1 }))
             }
-            Slot::Derived { .. } => None,
+            CodeSlot::Derived { .. } => None,
         });
         quantize(queue, &sources.collect::<Vec<_>>(), &mut out)?;
         let mut last = None;
@@ -177,7 +178,7 @@ impl DevicePredictor {
             let found = entries.of_rows(queue, columns, rows, &mut last)?;
             let kernel = queue.gpu().kernel(PREDICT, "codes_of_entries")?;
             for i in &entries.slots {
-                if let Slot::Derived { of_entry } = &self.slots[*i] {
+                if let CodeSlot::Derived { of_entry } = &self.slots[*i] {
                     let (n, mut codes) = (rows as u64, out.slice_mut(i * stride..(i + 1) * stride));
                     // SAFETY: the arguments are those of `codes_of_entries`; every entry has a code.
                     unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &found, of_entry, &mut codes) }?;
@@ -234,8 +235,8 @@ impl DevicePredictor {
         let (mut out, stride) = (self.room(queue, rows, 0)?, Self::stride(rows));
         let mut missing = queue.zeros::<u32>("a flag", 1)?;
         for (i, slot) in self.slots.iter().enumerate() {
-            if let Slot::Column { feature, borders } = slot {
-                let place = Place { first: i * stride, stride: 1 };
+            if let CodeSlot::Column { feature, borders } = slot {
+                let place = CodePlace { first: i * stride, stride: 1 };
                 codes(queue, &columns[*feature], borders, 1, &mut out, place, &mut missing.as_view_mut())?;
             }
         }

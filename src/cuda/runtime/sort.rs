@@ -177,3 +177,8 @@ impl Queue {
         self.in_two_calls(name, |temporary, bytes| unsafe { scan(temporary, bytes, from, to, n, stream.cu_stream().cast()) })
     }
 }
+
+/// Returns how many bits numbers below `limit` have.
+pub(crate) fn bits_below(limit: u64) -> u32 {
+    u64::BITS - limit.saturating_sub(1).leading_zeros()
+}

@@ -1,13 +1,15 @@
 //! Statistics of categories inside the trees, on the GPU: what [`taiga_core::encoding::ctr`] computes, with the same
 //! bits.
 
-use crate::columns::codes::Place;
-use crate::columns::target_encode::{DeviceCodes, Keys, Mode, Written, bits_below, each_row, scan};
+use crate::columns::codes::CodePlace;
+use crate::columns::target_encode::{CategoryKeys, DeviceCodes, ScanMode, ScanOutput, scan};
 use crate::launch;
 use crate::runtime::device::Image;
 use crate::runtime::memory::{fill, pointer};
 use crate::runtime::queue::Queue;
+use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
+use crate::runtime::sort::bits_below;
 use cudarc::driver::CudaSlice;
 use taiga_core::encoding::ctr::{Ctr, CtrKind, Prefix};
 use taiga_core::error::{Error, Result};
@@ -71,17 +73,17 @@ impl DevicePrefixes {
 }
 
 /// Rows by category, inside a category in an order.
-pub struct Sorted {
+pub struct SortedCategories {
     pairs: Pairs<u32>,
     len: usize,
 }
 
-impl Sorted {
+impl SortedCategories {
     /// Sorts. Does not wait.
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub fn new(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder) -> Result<Sorted> {
+    pub fn new(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder) -> Result<SortedCategories> {
         let len = order.len;
         let mut pairs: Pairs<u32> = (queue.alloc("keys", len)?, queue.alloc("rows", len)?);
         if len > 0 {
@@ -92,7 +94,7 @@ impl Sorted {
             unsafe { launch!(queue, kernel, each_row(queue, len); &count, &codes.codes, &order.rows, &mut keys) }?;
             queue.sort_pairs(&keys, &order.rows, &mut pairs, len as u32, 0..bits_below(codes.categories as u64))?;
         }
-        Ok(Sorted { pairs, len })
+        Ok(SortedCategories { pairs, len })
     }
 
     /// The sums before each row (of rows that are not in the order, over all of them), and those of the categories: of 16
@@ -112,10 +114,10 @@ impl Sorted {
         if n > 0 {
             let columns = TargetColumns { numbers: pointer(queue, addends), ..Default::default() };
             let (sums, rows_before, target_before) = (pointer(queue, &totals), pointer(queue, &rows_before), pointer(queue, &sums_before));
-            let written = Written { sums, rows_before, target_before, values: 0 };
-            let keys = Keys::Narrow(&self.pairs.0);
+            let written = ScanOutput { sums, rows_before, target_before, values: 0 };
+            let keys = CategoryKeys::Narrow(&self.pairs.0);
             // SAFETY: `n` keys below the number of categories and `n` rows, of which both arrays have one each.
-            unsafe { scan(queue, WHOLE, keys, &self.pairs.1, n, &columns, &Default::default(), Mode::Before, written)? };
+            unsafe { scan(queue, WHOLE, keys, &self.pairs.1, n, &columns, &Default::default(), ScanMode::Before, written)? };
         }
         if n < rows {
             let kernel = queue.gpu().kernel(CTR, "fill_others")?;
@@ -133,7 +135,7 @@ impl Sorted {
 /// # Errors
 /// [`Error::Device`].
 pub fn prefixes(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder, addends: &CudaSlice<u32>) -> Result<DevicePrefixes> {
-    Ok(Sorted::new(queue, codes, order)?.sums(queue, codes, addends)?.0)
+    Ok(SortedCategories::new(queue, codes, order)?.sums(queue, codes, addends)?.0)
 }
 
 /// What counters count: of each row the rows of its category, and of the largest category. Waits.
@@ -160,7 +162,7 @@ pub fn counts(queue: &Queue, codes: &DeviceCodes, totals: &CudaSlice<u8>) -> Res
 /// [`Error::Device`].
 pub fn codes(queue: &Queue, ctr: &Ctr, sums: &DevicePrefixes, unit: f64, most: u32, borders: &[f64]) -> Result<CudaSlice<u8>> {
     let mut out = queue.alloc::<u8>("codes", sums.rows)?;
-    codes_into(queue, ctr, sums, unit, most, borders, &mut out, Place { first: 0, stride: 1 })?;
+    codes_into(queue, ctr, sums, unit, most, borders, &mut out, CodePlace { first: 0, stride: 1 })?;
     Ok(out)
 }
 
@@ -180,7 +182,7 @@ pub fn codes_into(
     most: u32,
     borders: &[f64],
     out: &mut CudaSlice<u8>,
-    place: Place,
+    place: CodePlace,
 ) -> Result<()> {
     if borders.len() > 255 {
         return Err(Error::Data(format!("{} borders are more than a byte counts", borders.len())));

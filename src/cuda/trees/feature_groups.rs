@@ -7,7 +7,7 @@ use super::buffers::{Buffer, Kernels};
 use super::bundling::Bundles;
 use super::layouts::{ALL_STORED, FeatureInfo, Histograms, LANES, SPARSE_COLUMN, SparseRows};
 use super::sparse_features::{SparseCandidates, SparseFeatures};
-use crate::columns::codes::{Place, Source, quantize};
+use crate::columns::codes::{CodeInput, CodePlace, quantize};
 use crate::runtime::Queue;
 use crate::runtime::error::driver;
 use cudarc::driver::CudaSlice;
@@ -149,8 +149,8 @@ impl FeatureGroup {
             return Err(Error::Interrupted);
         }
         let source = |f: usize| match sources[f] {
-            CodeSource::Values(column) => Source::Values(column, &features[f].borders, features[f].first()),
-            CodeSource::Codes(codes) => Source::Codes(codes),
+            CodeSource::Values(column) => CodeInput::Values(column, &features[f].borders, features[f].first()),
+            CodeSource::Codes(codes) => CodeInput::Codes(codes),
         };
         let FeatureStorage { mut bundles, sparse: candidates } = planned;
         let sparse = match candidates {
@@ -160,14 +160,14 @@ impl FeatureGroup {
         let shared = bundles.as_mut().map_or(vec![], |b| b.codes(rows));
         let storage = FeatureStorage { bundles, sparse };
         let own = (0..features.len()).filter(|f| storage.own(*f)).map(source);
-        let all = own.chain(shared.iter().map(|codes| Source::Codes(codes)));
-        let columns: Vec<(Source<'_>, Place)> = all.enumerate().map(|(i, source)| (source, FeatureGroup::place(i, rows))).collect();
+        let all = own.chain(shared.iter().map(|codes| CodeInput::Codes(codes)));
+        let columns: Vec<(CodeInput<'_>, CodePlace)> = all.enumerate().map(|(i, source)| (source, FeatureGroup::place(i, rows))).collect();
         FeatureGroup::filled(queue, first, features, storage, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
     }
 
     /// Where the codes of column `i` of a group go.
-    pub fn place(i: usize, rows: usize) -> Place {
-        Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES }
+    pub fn place(i: usize, rows: usize) -> CodePlace {
+        CodePlace { first: i / LANES * rows * LANES + i % LANES, stride: LANES }
     }
 
     /// A group whose codes `fill` writes, each column's to its [`FeatureGroup::place`]: those of features that have one, then

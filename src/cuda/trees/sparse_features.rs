@@ -12,7 +12,7 @@ use super::buffers::{Buffer, Kernels};
 use super::bundling::Bundles;
 use super::feature_groups::{FeatureGroup, SparseMembers};
 use super::layouts::{FeatureInfo, LANES, SPARSE, SPARSE_COLUMN, SparseRows, SparseSumParams};
-use crate::columns::codes::{Place, Source, quantize};
+use crate::columns::codes::{CodeInput, CodePlace, quantize};
 use crate::runtime::error::driver;
 use crate::runtime::{Gpu, Queue, memory};
 use crate::{grid, launch};
@@ -115,7 +115,7 @@ impl SparseMembers for SparseFeatures {
 
 /// What a sparse feature stores.
 #[derive(Clone, Copy)]
-struct SparseBins {
+struct SparseBinRange {
     first: u32,
     count: u32,
     usual: u8,
@@ -124,7 +124,7 @@ struct SparseBins {
 /// The sparse features of a group.
 pub struct SparseFeatures {
     /// By feature, counted in the group.
-    features: Vec<Option<SparseBins>>,
+    features: Vec<Option<SparseBinRange>>,
     /// How many bins they have together.
     pub bins: usize,
     /// Entries in a row, on the average.
@@ -144,7 +144,7 @@ impl SparseFeatures {
         queue: &Queue,
         kernels: &Kernels,
         features: &[CodedFeature],
-        source: impl Fn(usize) -> Source<'a>,
+        source: impl Fn(usize) -> CodeInput<'a>,
         candidates: &SparseCandidates,
         rows: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
@@ -168,7 +168,7 @@ impl SparseFeatures {
             if interrupted() {
                 return Err(Error::Interrupted);
             }
-            let columns: Vec<(Source<'_>, Place)> =
+            let columns: Vec<(CodeInput<'_>, CodePlace)> =
                 some.iter().enumerate().map(|(i, (f, _))| (source(*f), FeatureGroup::place(i, rows))).collect();
             quantize(queue, &columns, &mut maker.codes.slice)?;
             maker.list(some, features, &mut sparse)?;
@@ -230,7 +230,7 @@ struct SparseRowsBuilder<'q> {
 
 impl SparseRowsBuilder<'_> {
     /// Appends the entries of some features, whose codes are there.
-    fn list(&mut self, some: &[(usize, u8)], features: &[CodedFeature], sparse: &mut [Option<SparseBins>]) -> Result<()> {
+    fn list(&mut self, some: &[(usize, u8)], features: &[CodedFeature], sparse: &mut [Option<SparseBinRange>]) -> Result<()> {
         let (queue, rows, columns) = (self.queue, self.rows as u64, some.len() as u32);
         let usual: Vec<u8> = some.iter().map(|(_, usual)| *usual).collect();
         let usual_codes = Buffer::copy_of(queue, "codes", &usual)?;
@@ -255,7 +255,7 @@ impl SparseRowsBuilder<'_> {
                 continue;
             }
             let count = features[*f].bins() as u32 - 1;
-            sparse[*f] = Some(SparseBins { first: self.bins, count, usual: *usual });
+            sparse[*f] = Some(SparseBinRange { first: self.bins, count, usual: *usual });
             *first = self.bins;
             self.bins += count;
             self.most = self.most.max(n);

@@ -1,11 +1,12 @@
 //! Values of rows from sums of categories, or of categories in folds.
 
-use super::statistic::{Argument, DeviceStatistic, Form, named};
-use super::{DeviceCodes, TARGET_ENCODE, THREADS, each_row};
+use super::statistic::{Argument, DeviceStatistic, SumForm, named};
+use super::{DeviceCodes, TARGET_ENCODE, THREADS};
 use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::column::bytes_of;
 use crate::runtime::memory::pointer;
+use crate::runtime::queue::each_row;
 use cudarc::driver::{CudaSlice, LaunchConfig};
 use taiga_core::encoding::target::{Kind, TargetParams, nothing_outside};
 use taiga_core::error::{Error, Result};

@@ -1,11 +1,14 @@
 //! Values of rows from the rows before them in an order.
 
-use super::scan::{Keys, Mode, Written, scan};
+use super::scan::{CategoryKeys, ScanMode, ScanOutput, scan};
 use super::statistic::{Argument, DeviceStatistic};
-use super::{DeviceCodes, TARGET_ENCODE, WINDOW_BITS, bits_below, each_row, upload};
+use super::{DeviceCodes, TARGET_ENCODE, WINDOW_BITS};
 use crate::runtime::Queue;
 use crate::runtime::memory::pointer;
+use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
+use crate::runtime::sort::bits_below;
+use crate::runtime::upload::upload;
 use crate::{grid, launch};
 use cudarc::driver::CudaSlice;
 use taiga_core::encoding::target::{Order, TargetParams, places_in};
@@ -27,7 +30,7 @@ pub fn ordered(
     // One statistic's flags ride in the rows; several share the sorted rows.
     let flags = statistics.first().map_or(0, |s| s.packed_flags(queue));
     for (i, order) in orders.iter().enumerate() {
-        let sorted = Sorted::new(queue, codes, order, flags)?;
+        let sorted = SortedRows::new(queue, codes, order, flags)?;
         for ((statistic, smoothing), out) in statistics.iter().zip(&smoothings).zip(&mut out) {
             sorted.values(queue, statistic, &smoothing.0, n, out, i > 0)?;
         }
@@ -44,14 +47,14 @@ pub fn ordered(
 }
 
 /// Rows by category, inside a category in an order.
-pub enum Sorted {
+pub enum SortedRows {
     InRowOrder(Pairs<u32>),
     InOrder(Pairs<u64>),
 }
 
-impl Sorted {
+impl SortedRows {
     /// Sorts. Does not wait.
-    pub fn new(queue: &Queue, codes: &DeviceCodes, order: &Order, flags: u64) -> Result<Sorted> {
+    pub fn new(queue: &Queue, codes: &DeviceCodes, order: &Order, flags: u64) -> Result<SortedRows> {
         let (n, category_bits) = (codes.rows, bits_below(codes.categories as u64));
         let (rows, none) = (n as u64, 0u64);
         let places = match order {
@@ -62,7 +65,7 @@ impl Sorted {
                 unsafe { launch!(queue, kernel, each_row(queue, n); &rows, &codes.codes, &none, &1u32, &flags, &mut from.0, &mut from.1) }?;
                 let mut to: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
                 queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..category_bits)?;
-                return Ok(Sorted::InRowOrder(to));
+                return Ok(SortedRows::InRowOrder(to));
             }
             Order::Random(_) => None,
             Order::Given(order) => Some(upload(queue, "the order", &places_in(order, n)?)?),
@@ -77,7 +80,7 @@ impl Sorted {
         }
         let mut to: Pairs<u64> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
         queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..32 + category_bits)?;
-        Ok(Sorted::InOrder(to))
+        Ok(SortedRows::InOrder(to))
     }
 
     /// Writes to `out`, or adds to it, the value of each row from the rows before it.
@@ -91,10 +94,10 @@ impl Sorted {
         add: bool,
     ) -> Result<()> {
         let values = queue.alloc::<u64>("values", n)?;
-        let written = Written { values: pointer(queue, &values), ..Default::default() };
+        let written = ScanOutput { values: pointer(queue, &values), ..Default::default() };
         let columns = &statistic.columns.0;
         // SAFETY: `n` keys and rows, and a value for each.
-        unsafe { scan(queue, statistic.form as u32, self.keys(), self.rows(), n, columns, smoothing, Mode::Values, written)? };
+        unsafe { scan(queue, statistic.form as u32, self.keys(), self.rows(), n, columns, smoothing, ScanMode::Values, written)? };
         // Back into the order of the rows: to windows by a sort, inside a window by shared memory.
         let mut dealt: Pairs<u32, u64> = (queue.alloc("rows", n)?, queue.alloc("values", n)?);
         queue.sort_pairs(self.rows(), &values, &mut dealt, n as u32, WINDOW_BITS..bits_below(n as u64).max(WINDOW_BITS))?;
@@ -107,17 +110,17 @@ impl Sorted {
         unsafe { launch!(queue, kernel, grid(blocks, 512, 0); &rows, &dealt.0, &dealt.1, &add, out) }
     }
 
-    fn keys(&self) -> Keys<'_> {
+    fn keys(&self) -> CategoryKeys<'_> {
         match self {
-            Sorted::InRowOrder(pairs) => Keys::Narrow(&pairs.0),
-            Sorted::InOrder(pairs) => Keys::Wide(&pairs.0),
+            SortedRows::InRowOrder(pairs) => CategoryKeys::Narrow(&pairs.0),
+            SortedRows::InOrder(pairs) => CategoryKeys::Wide(&pairs.0),
         }
     }
 
     fn rows(&self) -> &CudaSlice<u32> {
         match self {
-            Sorted::InRowOrder(pairs) => &pairs.1,
-            Sorted::InOrder(pairs) => &pairs.1,
+            SortedRows::InRowOrder(pairs) => &pairs.1,
+            SortedRows::InOrder(pairs) => &pairs.1,
         }
     }
 }

@@ -1,12 +1,15 @@
 //! A statistic's sums on the GPU.
 
-use super::scan::{Keys, Mode, Written, scan};
-use super::{DeviceCodes, TARGET_ENCODE, bits_below, each_row, upload};
+use super::scan::{CategoryKeys, ScanMode, ScanOutput, scan};
+use super::{DeviceCodes, TARGET_ENCODE};
 use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::layouts::assert_layouts;
 use crate::runtime::memory::pointer;
+use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
+use crate::runtime::sort::bits_below;
+use crate::runtime::upload::upload;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use taiga_core::encoding::group::Smoothing;
 use taiga_core::encoding::statistic::{AnyStatistic, Moments, Sums};
@@ -16,7 +19,7 @@ use taiga_kernels::columns::{Smoothing as DeviceSmoothing, TargetColumns};
 
 /// How sums are kept: the kinds of `taiga_scan_categories`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum SumForm {
     /// Flags that ride in the uppermost bit of the row's number.
     Packed,
     Whole,
@@ -24,13 +27,13 @@ pub enum Form {
     Full,
 }
 
-impl Form {
+impl SumForm {
     pub fn bytes(self) -> usize {
         match self {
-            Form::Packed => 8,
-            Form::Whole => 16,
-            Form::Real => 32,
-            Form::Full => 48,
+            SumForm::Packed => 8,
+            SumForm::Whole => 16,
+            SumForm::Real => 32,
+            SumForm::Full => 48,
         }
     }
 
@@ -39,13 +42,13 @@ impl Form {
         let i64_at = |i: usize| bytes[i..].first_chunk().map_or(0, |b| i64::from_ne_bytes(*b)) as i128;
         let i128_at = |i: usize| bytes[i..].first_chunk().map_or(0, |b| i128::from_ne_bytes(*b));
         match self {
-            Form::Packed => {
+            SumForm::Packed => {
                 let both = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
                 [(both as u32).into(), (both >> 32) as i128, 0]
             }
-            Form::Whole => [i64_at(8), i64_at(0), 0],
-            Form::Real => [i64_at(16), i128_at(0), 0],
-            Form::Full => [i128_at(0), i128_at(16), i128_at(32)],
+            SumForm::Whole => [i64_at(8), i64_at(0), 0],
+            SumForm::Real => [i64_at(16), i128_at(0), 0],
+            SumForm::Full => [i128_at(0), i128_at(16), i128_at(32)],
         }
     }
 }
@@ -53,10 +56,10 @@ impl Form {
 macro_rules! named {
     ($prefix:literal, $form:expr) => {
         match $form {
-            Form::Packed => concat!($prefix, "_flags"),
-            Form::Whole => concat!($prefix, "_whole"),
-            Form::Real => concat!($prefix, "_real"),
-            Form::Full => concat!($prefix, "_full"),
+            SumForm::Packed => concat!($prefix, "_flags"),
+            SumForm::Whole => concat!($prefix, "_whole"),
+            SumForm::Real => concat!($prefix, "_real"),
+            SumForm::Full => concat!($prefix, "_full"),
         }
     };
 }
@@ -96,7 +99,7 @@ impl From<&Smoothing> for Argument<DeviceSmoothing> {
 /// A statistic on the GPU.
 pub struct DeviceStatistic<'a> {
     host: AnyStatistic<'a>,
-    pub form: Form,
+    pub form: SumForm,
     pub columns: Argument<TargetColumns>,
     units: (f64, f64),
     centre: f64,
@@ -125,12 +128,12 @@ impl<'a> DeviceStatistic<'a> {
         }
         let flags = parts.flags.map(|flags| upload(queue, "the target", flags)).transpose()?;
         let form = match parts.kind {
-            Sums::Whole if flags.is_some() && packed && rows < 1 << 31 => Form::Packed,
-            Sums::Whole => Form::Whole,
-            Sums::Real => Form::Real,
-            Sums::Full => Form::Full,
+            Sums::Whole if flags.is_some() && packed && rows < 1 << 31 => SumForm::Packed,
+            Sums::Whole => SumForm::Whole,
+            Sums::Real => SumForm::Real,
+            Sums::Full => SumForm::Full,
         };
-        if let (Form::Whole, Some(flags)) = (form, &flags) {
+        if let (SumForm::Whole, Some(flags)) = (form, &flags) {
             columns.flags = pointer(queue, flags);
         }
         let (units, centre) = ((parts.scale, parts.weight_scale), parts.centre);
@@ -139,7 +142,7 @@ impl<'a> DeviceStatistic<'a> {
 
     /// The flags that ride in the rows' numbers; a null pointer for none.
     pub fn packed_flags(&self, queue: &Queue) -> u64 {
-        self.flags.as_ref().filter(|_| self.form == Form::Packed).map_or(0, |flags| pointer(queue, flags))
+        self.flags.as_ref().filter(|_| self.form == SumForm::Packed).map_or(0, |flags| pointer(queue, flags))
     }
 
     /// The sums that blocks wrote, added by groups of `each`.
@@ -186,11 +189,11 @@ impl<'a> DeviceStatistic<'a> {
         let mut to: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
         queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..bits_below(cells as u64))?;
         drop(from);
-        let written = Written { sums: pointer(queue, &sums), ..Default::default() };
+        let written = ScanOutput { sums: pointer(queue, &sums), ..Default::default() };
         // SAFETY: `n` keys and rows, all keys below the number of cells.
         unsafe {
-            let keys = Keys::Narrow(&to.0);
-            scan(queue, self.form as u32, keys, &to.1, n, &self.columns.0, &Default::default(), Mode::Totals, written)?;
+            let keys = CategoryKeys::Narrow(&to.0);
+            scan(queue, self.form as u32, keys, &to.1, n, &self.columns.0, &Default::default(), ScanMode::Totals, written)?;
         }
         Ok(sums)
     }
