@@ -9,7 +9,7 @@
 // A node of few rows is searched and partitioned by one block; one of many rows by several launches. Two classes or numbers,
 // without weights, by borders, are counted by code in shared memory (bins.cuh):
 //
-//   sum_large ─► grow (searches) ─► divide_large ─► children_large
+//   forest_sum_* ─► forest_grow_* (searches) ─► forest_partition_large ─► forest_children_large
 //
 // and everything else is sorted by code (sorted.cuh, segments.cuh). See src/cuda/forest for the host's side.
 

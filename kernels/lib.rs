@@ -60,18 +60,18 @@ pub mod images {
     }
 }
 
-/// Sizes and offsets of the structs that kernels and host share, as lines `TABLE(type, size)` and `FIELD(type, field, offset)`.
+/// Sizes and offsets of the structs that kernels and host share, as lines `STRUCT(type, size)` and `FIELD(type, field, offset)`.
 pub mod layouts {
     /// The numbers of losses, as lines `LOSS(formula, name, number)`.
     pub const LOSSES: &str = include_str!("numerics/losses.def");
-    /// Of columns.
+    /// The structs of columns.
     pub const COLUMNS: &str = include_str!("columns/layouts.def");
-    /// Of boosted trees.
+    /// The structs of boosted trees.
     pub const TREES: &str = include_str!("trees/layouts.def");
-    /// Of forests.
+    /// The structs of forests.
     pub const FOREST: &str = include_str!("forest/layouts.def");
-    /// Of sparse logistic regression.
+    /// The structs of sparse logistic regression.
     pub const LINEAR: &str = include_str!("linear/layouts.def");
-    /// Of models that are applied.
+    /// The structs of models that are applied.
     pub const PREDICT: &str = include_str!("predict/layouts.def");
 }

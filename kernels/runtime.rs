@@ -78,7 +78,7 @@ unsafe extern "C" {
         stream: *mut c_void,
     ) -> c_int;
 
-    /// Of each run of equal keys among `n` sorted ones the key and its first place; `count[0]` of them.
+    /// Writes the key of each run of equal keys among `n` sorted ones and its first place; `count[0]` of them.
     pub fn taiga_distinct_u32(
         temporary: *mut c_void,
         bytes: *mut usize,

@@ -1,4 +1,4 @@
-// The code of each value: offset + #(borders < x), and 0 for a missing value (src/core/quantize/codes.rs).
+// Computes the code of each value: offset + #(borders < x), and 0 for a missing value (src/core/quantize/codes.rs).
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// Nodes searched by the bins of their rows' codes in shared memory: two classes or numbers without weights, borders, numeric
+// Searches nodes by the bins of their rows' codes in shared memory: two classes or numbers without weights, borders, numeric
 // features.
 
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Of rows without weights: the sum of their targets, and how many were drawn.
+// Sums over rows without weights: of their targets, and how many were drawn.
 struct Pair {
     int64_t sum;
     uint64_t count;
@@ -120,7 +120,7 @@ __device__ void grow(const ForestFit& fit, const uint32_t* list, const DrawnRow*
             return;
         }
     }
-    // Of thread 0.
+    // Thread 0 has the block's.
     BestSplit best = no_split();
     uint32_t best_feature = 0;
     if (threadIdx.x == 0) {

@@ -1,4 +1,4 @@
-// The best split by one feature, from a node's rows in the order of their codes.
+// Finds the best split by one feature, from a node's rows in the order of their codes.
 //
 //   rows      missing │ 3 3 5 │ 5 8 8 │ 9 …        each warp takes neighbouring rows, with the sums of all before them;
 //   gaps                  ^       ^     ^          every gap between two codes is scored
@@ -49,7 +49,7 @@ struct SortedRows {
     }
 };
 
-// Of classes: the weights of a node, of its missing rows, and of the rows before a warp's.
+// The weights of classes: of a node, of its missing rows, and of the rows before a warp's.
 struct Lanes {
     uint64_t *total, *missing, *carry;
 

@@ -1,4 +1,4 @@
-// What splits are worth: src/core/learners/forest/impurity.rs, the same operations in the same order.
+// Scores splits by their impurity: twin of src/core/learners/forest/impurity.rs, the same operations in the same order.
 
 #pragma once
 
@@ -13,7 +13,7 @@ __device__ __noinline__ double compute_x_log_x(uint64_t whole) {
 
 __device__ __forceinline__ double x_log_x(const ForestFit& fit, uint64_t x) { return x < fit.log_count ? fit.logs[x] : compute_x_log_x(x); }
 
-// Of two classes: minus the entropy times the weight.
+// Minus the entropy of two classes times their weight.
 __device__ __forceinline__ double entropy_of_two(const ForestFit& fit, NodeSums side) {
     uint64_t ones = static_cast<uint64_t>(side.sum);
     return x_log_x(fit, side.count - ones) + x_log_x(fit, ones) - x_log_x(fit, side.count);
@@ -33,7 +33,7 @@ __device__ __noinline__ double poisson_score(double cl, double nl, double cr, do
     return cl > 0.0 && cr > 0.0 ? cl * taiga::ln64(cl / nl) + cr * taiga::ln64(cr / nr) : -taiga::INFINITE64;
 }
 
-// Of kind CLASSES with what classes come to `inside`.
+// The score of kind CLASSES, with what classes come to `inside`.
 template <int KIND>
 __device__ __forceinline__ double score_of(const ForestFit& fit, NodeSums left, NodeSums total, double inside) {
     if (KIND == TWO && fit.criterion == ENTROPY) {

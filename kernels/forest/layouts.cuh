@@ -1,4 +1,4 @@
-// The tables that the kernels of forests share, and the draws of features. Twins of src/cuda/forest/layouts.rs.
+// The structs that the kernels of forests share with the host, and the draws of features. Twins of src/cuda/forest/layouts.rs.
 
 #pragma once
 
@@ -26,7 +26,7 @@ enum TargetKind : uint32_t { TWO, CLASSES, NUMBERS };
 
 enum Criterion : uint32_t { GINI, ENTROPY, SQUARED_ERROR, POISSON };
 
-// Of some rows: the sum of their targets (how many are of the second class, of two classes; nothing, of more), their weight in
+// Sums over some rows: the sum of their targets (how many are of the second class, of two classes; nothing, of more), their weight in
 // units, and how many were drawn.
 struct NodeSums {
     int64_t sum;

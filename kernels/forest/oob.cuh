@@ -1,4 +1,4 @@
-// Predictions of the rows that a tree was not grown on (src/core/learners/forest/oob.rs).
+// Predicts the rows that a tree was not grown on (src/core/learners/forest/oob.rs).
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// A node's split, its rows' division, its children.
+// Decides a node's split, partitions its rows and adds its children.
 
 #pragma once
 

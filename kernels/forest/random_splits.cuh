@@ -1,4 +1,4 @@
-// One border, drawn between the smallest and the largest value of a node (src/cpu/forest/evaluate_splits.rs, `random`).
+// Scores one border, drawn between the smallest and the largest value of a node (src/cpu/forest/evaluate_splits.rs, `random`).
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The rows of each tree, and their codes as trees read them.
+// Draws the rows of each tree, and lays out their codes as trees read them.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Nodes of many rows, by segments: see sorted.cuh.
+// Searches nodes of many rows by segments, a node and a feature each: see sorted.cuh.
 
 #pragma once
 

@@ -1,9 +1,9 @@
-// Nodes searched by sorting their rows by code: every kind of target, criterion and splitter.
+// Searches nodes by sorting their rows by code: every kind of target, criterion and splitter.
 //
 // A node of few rows is searched and partitioned by one block, which sorts in shared memory. Those of many rows are sorted together
 // (by CUB), a segment for each node and feature:
 //
-//   forest_features ─► forest_keys ─► radix sort ─► forest_walk ─► forest_choose ─► divide_large ─► children_large
+//   forest_features ─► forest_keys ─► radix sort ─► forest_walk ─► forest_choose ─► partition_large ─► children_large
 //                      (splitter="random": forest_random alone)
 
 #pragma once
@@ -111,7 +111,7 @@ __device__ void grow_sorted(const ForestFit& fit, const uint32_t* list, const Dr
     while (padded < n) {
         padded *= 2;
     }
-    // Of thread 0.
+    // Thread 0 has the block's.
     BestSplit best = no_split();
     uint32_t best_feature = 0;
     for (uint32_t done = 1;; done++) {

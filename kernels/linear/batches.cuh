@@ -1,4 +1,4 @@
-// Batches (src/core/learners/linear/batches.rs).
+// Computes batches: scores, residuals, sums of features and steps of coefficients (src/core/learners/linear/batches.rs).
 
 #pragma once
 

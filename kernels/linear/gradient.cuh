@@ -1,4 +1,4 @@
-// The gradient: sums of sparse features from lists, and block sums of dense columns.
+// Computes the gradient: sums of sparse features from rows of entries, and block sums of dense columns.
 
 #pragma once
 

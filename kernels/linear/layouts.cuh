@@ -1,4 +1,4 @@
-// Rows of entries, rows of other numbers, and sums over both: what all passes are made of.
+// The structs that the kernels of linear models share with the host, rows of entries and rows of other numbers; and sums over both.
 
 #pragma once
 

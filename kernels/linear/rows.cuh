@@ -1,4 +1,4 @@
-// What is done row by row: residuals and losses, derivatives along a line, steps, and integers of numbers.
+// Computes row by row: residuals and losses, derivatives along a line, steps, and integers of numbers.
 
 #pragma once
 

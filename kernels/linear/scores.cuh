@@ -1,4 +1,4 @@
-// Scores: intercept, dense columns, and the entries of each row as lists.
+// Computes the scores of rows: intercept, dense columns, and the entries of each row.
 
 #pragma once
 

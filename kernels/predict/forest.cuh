@@ -1,4 +1,4 @@
-// A forest applied (src/core/learners/forest/apply.rs): the mean of the trees' leaves, added in their order.
+// Applies a forest to rows: the mean of the trees' leaves, added in their order (src/core/learners/forest/apply.rs).
 
 #pragma once
 

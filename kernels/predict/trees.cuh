@@ -1,4 +1,4 @@
-// Trees applied to codes (src/core/learners/boosting/model/plan.rs): a code is 0 for a missing value, else 1 + #(borders < x).
+// Applies boosted trees to codes (src/core/learners/boosting/model/plan.rs): a code is 0 for a missing value, else 1 + #(borders < x).
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// CUB's sort of keys alone, and the distinct ones among sorted keys, behind a C interface (runtime.rs).
+// Sorts keys alone, and finds the distinct ones among sorted keys: CUB's algorithms behind a C interface (runtime.rs).
 
 #include <cstdint>
 #include <cub/device/device_radix_sort.cuh>
@@ -19,7 +19,7 @@
 SORT_KEYS(u32, uint32_t)
 SORT_KEYS(u64, uint64_t)
 
-// Of each run of equal keys the key, and its place in `sorted`; `count` of them.
+// Writes the key of each run of equal keys, and its first place in `sorted`; `count` of them.
 #define DISTINCT_KEYS(name, Key)                                                                                   \
     extern "C" int taiga_distinct_##name(void* temporary, size_t* bytes, const Key* sorted, Key* distinct,         \
                                          uint32_t* first, uint32_t* count, uint32_t n, void* stream) {             \

@@ -1,4 +1,4 @@
-// CUB's device-wide scans of 32-bit numbers behind a C interface (runtime.rs).
+// Scans 32-bit numbers: CUB's device-wide algorithms behind a C interface (runtime.rs).
 
 #include <cstdint>
 #include <cub/device/device_scan.cuh>

@@ -1,4 +1,4 @@
-// CUB's device-wide radix sort behind a C interface (runtime.rs): with `temporary` null a call only
+// Sorts pairs: CUB's device-wide radix sort behind a C interface (runtime.rs): with `temporary` null a call only
 // says how many bytes it needs there.
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The subset of categories that gains most (src/cpu/trees/category_subsets.rs), by a block; and what a block finds together:
+// Finds the subset of categories that gains most (src/cpu/trees/category_subsets.rs), by a block; and what a block finds together:
 // sums up to each of its threads, the largest value of all.
 
 #pragma once

@@ -1,4 +1,4 @@
-// The search for the split of a whole level: the largest gain summed over its nodes.
+// Finds the split of a whole level: the one of the largest gain summed over its nodes.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The search for splits: src/cpu/trees/evaluate_splits.rs. Ties: the lower feature, the lower border, missing values to the
+// Finds the best split of each node by itself: twin of src/cpu/trees/evaluate_splits.rs. Ties: the lower feature, the lower border, missing values to the
 // left.
 //
 // Few features of few nodes are searched by a block each, a thread a code; else by a few lanes each. Of many codes only those are

@@ -1,4 +1,4 @@
-// Sums of statistics by code: a root's, and those of nodes whose rows are sparse.
+// Sums the histograms of nodes, packed gradients by code: a root's, and those of nodes whose rows are listed.
 //
 // A warp takes a row at a time, a lane a feature, and the block's bins lie at `code * 32 + lane`: no
 // two lanes ever meet in a bank of shared memory or in a bin, whatever the data. Blocks add their
@@ -83,7 +83,7 @@ __device__ __forceinline__ void flush_bins(uint32_t* shared, const Histograms& h
     }
 }
 
-// What is summed: a node's rows, in a slot.
+// What is summed: the rows of a node, into the slot of its histogram.
 struct HistogramJob {
     uint32_t node, slot;
 };

@@ -1,4 +1,4 @@
-// What the kernels of boosted trees share: the tables that the host and the kernels read, and the
+// What the kernels of boosted trees share: the structs that the host and the kernels read, and the
 // way rows are dealt to blocks. Twins of the structs in src/cuda/trees/layouts.rs.
 //
 //   codes      [block of 32 features][row][32]      a row of a block is one 32-byte sector

@@ -1,4 +1,4 @@
-// The end of a tree: every row's leaf, and the leaves' sums from the unrounded derivatives.
+// Ends a tree: finds every row's leaf, and sums the unrounded derivatives of each leaf as integers.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The rows of nodes sent to their children, and the smaller children's histograms summed on the way.
+// Sends the rows of nodes to their children, and sums the smaller children's histograms on the way.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The rows of nodes moved to their children, codes and all, and the smaller children's histograms summed on
+// Moves the rows of nodes to their children, codes and all, and sums the smaller children's histograms on
 // the way: for trees that grow without asking the host from all rows, of one block of at most 28 features. A row is
 // then a record of one sector, and everything is read in order, where lists of row numbers would gather rows
 // from all over the table:

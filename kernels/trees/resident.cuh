@@ -1,4 +1,4 @@
-// Trees that grow without asking the host: under policies by level, where every open feature may
+// Grows whole trees without asking the host: under policies by level, where every open feature may
 // split every node, the device decides as the grower would (src/core/tree/grow.rs), level after
 // level, and the host reads afterwards what was decided. Nodes are counted as in a heap: the
 // children of node i are 2i + 1 and 2i + 2.
@@ -20,7 +20,7 @@ struct ResidentLevel {
     NodeSplit* found;
     uint64_t* split_tests;
     uint32_t* sets;  // [entry][8]; where features share columns
-    // Of the level.
+    // One a node of the level.
     PartitionJob* jobs;
     HistogramJob* summed;
     uint32_t* starts;
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(32) tree_seed(NodeRows* root, uint3
     if (threadIdx.x == 0) *root = NodeRows{0, rows, 0, list, -1, 0, 0};
 }
 
-// Of a word of a set: the bits of the codes below `end`.
+// The bits of a word of a set that stand for codes below `end`.
 __device__ __forceinline__ uint32_t bits_below(uint32_t word, uint32_t end) {
     return end >= 32 * word + 32 ? ~0u : end <= 32 * word ? 0 : (1u << (end - 32 * word)) - 1;
 }

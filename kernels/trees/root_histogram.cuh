@@ -1,4 +1,4 @@
-// The root's pass, where all rows count and statistics are narrow: derivatives, their rounding and the
+// Makes the root's pass, where all rows count and statistics are narrow: derivatives, their rounding and the
 // histogram of the first block of features.
 
 #pragma once

@@ -90,7 +90,7 @@ __device__ __forceinline__ void sum_sparse(const Histograms& h, const SparseSumP
     const uint32_t lanes = a.lanes, lane = threadIdx.x & 31, at_once = 32 / lanes, part = lane % PARTS, own = lane % lanes / PARTS;
     const uint32_t step = lanes / PARTS;
     const uint64_t stride = PACKED ? 1 : h.components;
-    // Of each packed_gradient the upper components' sum, then the lower ones'.
+    // For each sparse bin the upper components' sum, then the lower ones'.
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
     for (uint32_t i = threadIdx.x; i < 2 * a.near; i += blockDim.x) shared[i] = 0;
     uint32_t from = 0;

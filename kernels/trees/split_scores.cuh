@@ -1,4 +1,4 @@
-// What a split is worth: the arithmetic of src/core/tree/split.rs and cpu/trees/split_scores.rs, in their order, from the
+// Scores splits: the arithmetic of src/core/tree/split.rs and cpu/trees/split_scores.rs, in their order, from the
 // integer sums; and the tables of a search.
 
 #pragma once

@@ -1,4 +1,4 @@
-// The bin of a value: the twin of src/core/stats/locate.rs, comparison by comparison.
+// Finds the bin of a value: the twin of src/core/stats/locate.rs, comparison by comparison.
 #pragma once
 
 #include <cstdint>

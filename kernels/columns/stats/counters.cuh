@@ -1,4 +1,4 @@
-// Counters of bins, and sums of weights of bins.
+// Counts the rows of bins, and sums their weights.
 #pragma once
 
 #include <cstdint>

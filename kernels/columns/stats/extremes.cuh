@@ -1,4 +1,4 @@
-// The smallest and the largest of what the threads of a block bring.
+// Reduces to the smallest and the largest what the threads of a block bring.
 #pragma once
 
 namespace taiga {

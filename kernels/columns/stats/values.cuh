@@ -1,4 +1,4 @@
-// A column's values on the device, read 16 bytes at a time.
+// Reads a column's values, 16 bytes at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Sums over the rows of a category before each row, by CUB's segmented scan over rows that are sorted by
+// Sums over the rows of each category before each row, by CUB's segmented scan over rows that are sorted by
 // category: what is made of them is written from inside the scan.
 
 #include <cstdint>

@@ -203,7 +203,7 @@ struct DeviceValues<'a, K> {
 /// The pages that are there.
 #[derive(Default)]
 struct Pages {
-    /// Of each page the batch that it came with, and where in that it begins.
+    /// The batch that each page came with, and where in that it begins.
     places: HashMap<usize, (usize, usize)>,
     batches: Vec<Vec<u32>>,
 }

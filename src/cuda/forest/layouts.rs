@@ -111,6 +111,8 @@ assert_layouts! {
     NodeSums as "NodeSums" { sum, weight, count }
     GrowingNode as "GrowingNode" { key, begin, rows, total, left, score, threshold, tree, feature, left_code, right_code, missing_left, children }
     ForestFit as "ForestFit" { codes, ranks, bins, first, nodes, lanes, sets, next_node, lists, counts, rows, min_data, min_gain, tree_weights, classes, values, levels, weights, logs, log_count, distinct, distinct_starts, unit, features, drawn, warp_rows, block_rows, deeper, class_count, criterion, kind }
+    BestSplit as "BestSplit" {}
+    WalkStep as "WalkStep" {}
     FeatureSegment as "FeatureSegment" { offset, at, feature, order, ranks }
 }
 

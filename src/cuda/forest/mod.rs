@@ -55,7 +55,7 @@ struct LevelNodes {
 
 /// What memory a forest needs.
 struct MemoryNeeds {
-    /// Of a tree: room for so many rows, and nodes.
+    /// Room for so many rows and nodes of a tree.
     entries: usize,
     most_nodes: usize,
     tree: usize,
@@ -136,7 +136,7 @@ struct TreeBatch<'a, 'w, C> {
     table: &'a TrainingTable,
     first: u32,
     count: usize,
-    /// Of a tree: room for so many rows, and nodes.
+    /// Room for so many rows and nodes of a tree.
     entries: usize,
     most_nodes: usize,
 }
@@ -144,9 +144,9 @@ struct TreeBatch<'a, 'w, C> {
 /// The rows of some trees.
 struct TreeRows {
     entries: CudaSlice<u64>,
-    /// Of each tree how many there are, their sum, their weight, how many were drawn.
+    /// Four numbers a tree: how many rows there are, their sum, their weight, how many were drawn.
     tallies: Vec<[u64; 4]>,
-    /// Of each tree the weights of the classes.
+    /// The weights of the classes, tree after tree.
     lanes: Vec<u64>,
     /// Trees that drew no row that weighs anything, and are grown on all of them, as on the CPU.
     saw_all: Vec<usize>,

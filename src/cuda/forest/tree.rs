@@ -14,9 +14,9 @@ use taiga_core::quantize::CodeSet;
 /// The nodes of some trees; root `t` is node `t`.
 pub struct GrownNodes {
     pub nodes: Vec<GrowingNode>,
-    /// Of each the weights of its classes, where there are several.
+    /// The weights of each node's classes, where there are several.
     pub lanes: Vec<u64>,
-    /// Of each the categories that go right, where there are any.
+    /// The categories that go right at each node, where there are any.
     pub sets: Vec<[u64; 4]>,
 }
 
@@ -75,7 +75,7 @@ impl GrownNodes {
         (gain(work.targets, node.score, node.total, self.lanes_of(at)) / whole as f64).max(0.0)
     }
 
-    /// Of a tree grown to the end the nodes that one of at most `leaves` leaves splits, which are those with the largest
+    /// Finds, in a tree grown to the end, the nodes that one of at most `leaves` leaves splits, which are those with the largest
     /// gains: a node's split depends on no other node. The others of its nodes that were split.
     fn ended<C: Code>(&self, work: &Work<'_, C>, tree: usize, leaves: u32) -> Vec<u32> {
         let whole = self.nodes[tree].total.weight;

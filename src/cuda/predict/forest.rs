@@ -51,7 +51,7 @@ unsafe impl DeviceRepr for ForestTree {}
 pub struct DeviceForest {
     /// What the buffers were made on; it outlives them.
     queue: Queue,
-    /// Of each feature how it is read, and where.
+    /// How each feature is read, and its place among those that are read so.
     slots: Vec<(FeatureReading, usize)>,
     /// How many features are read as codes, and as values.
     coded: usize,

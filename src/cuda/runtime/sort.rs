@@ -112,7 +112,7 @@ impl Queue {
         Ok(if in_other == 1 { (other, keys) } else { (keys, other) })
     }
 
-    /// Of each run of equal keys among `n` sorted ones the key, to `distinct`, and its first place, to `first`; `count[0]` of
+    /// Writes the key of each run of equal keys among `n` sorted ones to `distinct`, and its first place, to `first`; `count[0]` of
     /// them. Does not wait.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Features that share columns of codes: the plan is the CPU's (core/learners/boosting/layout.rs, bundle.rs; exclusive feature bundling,
+//! Plans which features share columns of codes: the plan is the CPU's (core/learners/boosting/layout.rs, bundle.rs; exclusive feature bundling,
 //! Ke et al., "LightGBM", 2017). Sparse features that exclude no others are lists ([`super::sparse_features`]).
 
 use super::layouts::FeatureInfo;
@@ -22,9 +22,9 @@ const SAMPLED_RUN: usize = 2048;
 
 /// The features of a group that share columns.
 pub struct Bundles {
-    /// Of each shared column: the number of codes.
+    /// The number of codes of each shared column.
     pub column_codes: Vec<usize>,
-    /// Of each feature that shares its column: which one, counted among these, what it stores there, and its rows off the code
+    /// For each feature that shares its column: which one, counted among these, what it stores there, and its rows off the code
     /// that is not stored.
     shared: Vec<Option<(usize, SparseFeature, Exceptions)>>,
 }

@@ -39,7 +39,7 @@ impl DeviceOrder {
     }
 }
 
-/// Of each row the rows of its category that count, and the sum of what they add (none for counters); `Prefix` in two
+/// Sums before each row: how many rows of its category count, and the sum of what they add (none for counters); `Prefix` in two
 /// arrays.
 pub struct DevicePrefixes {
     pub n: CudaSlice<u32>,
@@ -57,7 +57,7 @@ impl DevicePrefixes {
         self.s.as_ref().map_or(0, |s| pointer(queue, s))
     }
 
-    /// Those of some rows, when all before has run.
+    /// Reads the sums of some rows, when all before has run.
     ///
     /// # Errors
     /// [`Error::Device`].

@@ -1,4 +1,4 @@
-//! The search for splits.
+//! Finds the best splits of nodes, each by itself or of a level together. Twin of `cpu/trees/evaluate_splits.rs`.
 
 use super::buffers::Kernels;
 use super::feature_groups::{FeatureGroup, HistogramState};
@@ -31,7 +31,7 @@ pub enum Searcher {
 }
 
 impl Searcher {
-    /// Of a group, in so many nodes.
+    /// Chooses how a group's features are searched in so many nodes.
     pub fn of(group: &FeatureGroup, nodes: u32, gpu: &Gpu) -> Searcher {
         // What is searched at a time by blocks.
         let at_once = 8 * gpu.multiprocessors() as usize;

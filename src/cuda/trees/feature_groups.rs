@@ -25,7 +25,7 @@ pub enum HistogramState {
     Rest(u32),
 }
 
-/// A group.
+/// A group of features: their codes, and the histograms of nodes.
 pub struct FeatureGroup {
     /// Its first feature.
     pub first: usize,
@@ -33,7 +33,7 @@ pub struct FeatureGroup {
     /// How its features share columns, where some do, and which are sparse.
     pub bundles: Option<Bundles>,
     pub sparse: Option<SparseFeatures>,
-    /// Of each feature; `SPARSE_COLUMN` where it has none.
+    /// The column of each feature; `SPARSE_COLUMN` where it has none.
     columns_of: Vec<u32>,
     pub columns: usize,
     /// The most codes that a column has, and the first one's.
@@ -52,7 +52,7 @@ pub struct FeatureGroup {
     packed: bool,
     components: usize,
     rows: usize,
-    /// Of each node of the tree.
+    /// Where the histogram of each node of the tree is.
     states: Vec<HistogramState>,
     /// How many slots, from the first on, are zero when what is queued has run.
     clear: usize,

@@ -1,4 +1,4 @@
-//! The tables that the host and the kernels share: twins of the structs in `kernels/trees/*.cuh`,
+//! The structs that the host and the kernels share: twins of those in `kernels/trees/*.cuh`,
 //! field by field. Addresses are those of the device.
 
 use crate::runtime::layouts::assert_layouts;
@@ -239,7 +239,7 @@ impl From<Total> for Sums {
 }
 
 impl Rules {
-    /// Those of a tree; units come from its quantizer, which the device has.
+    /// Makes the rules of a tree; units come from its quantizer, which the device has.
     pub fn new(rules: &SplitRules) -> Rules {
         let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, categories } = rules.params;
         let CategoryRules { smooth, l2: category_l2, most: most_categories } = categories;

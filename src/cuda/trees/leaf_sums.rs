@@ -1,4 +1,4 @@
-//! The end of a tree: every row's leaf, and the sums of leaves.
+//! Ends a tree: every row's leaf, and the sums of leaves.
 
 use super::CudaTrees;
 use super::buffers::leaves_shared;
@@ -19,7 +19,7 @@ pub struct HostRows {
     pub target: Vec<f32>,
     pub weight: Option<Vec<f32>>,
     pub seed: u64,
-    /// Of each node of the tree that grows.
+    /// The slot of each node of the tree that grows.
     pub slots: Vec<usize>,
 }
 

@@ -48,7 +48,7 @@ pub struct SparseCandidates {
 }
 
 impl SparseCandidates {
-    /// Those of the features that a fit starts with, as some rows show them; none where too few are.
+    /// Finds those of the features that a fit starts with, as some rows show them; none where too few are.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -218,7 +218,7 @@ struct SparseRowsBuilder<'q> {
     queue: &'q Queue,
     kernels: &'q Kernels,
     rows: usize,
-    /// Of a bin in a key.
+    /// How many bits of a key are the sparse bin's.
     bits: u32,
     codes: Buffer<u8>,
     keys: Buffer<u64>,

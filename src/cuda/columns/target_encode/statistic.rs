@@ -4,7 +4,7 @@ use super::scan::{CategoryKeys, ScanMode, ScanOutput, scan};
 use super::{DeviceCodes, TARGET_ENCODE};
 use crate::launch;
 use crate::runtime::Queue;
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::{assert_layouts, number_behind};
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
@@ -28,7 +28,8 @@ pub enum SumForm {
 }
 
 impl SumForm {
-    pub fn bytes(self) -> usize {
+    /// Returns the bytes of a sum.
+    pub const fn bytes(self) -> usize {
         match self {
             SumForm::Packed => 8,
             SumForm::Whole => 16,
@@ -53,6 +54,16 @@ impl SumForm {
     }
 }
 
+// Sums of the kernels are as large as those that are read here.
+const _: () = {
+    let list = taiga_kernels::layouts::COLUMNS;
+    assert!(number_behind(list, "STRUCT(PackedFlags::Sum, ") == SumForm::Packed.bytes());
+    assert!(number_behind(list, "STRUCT(Whole::Sum, ") == SumForm::Whole.bytes());
+    assert!(number_behind(list, "STRUCT(Real::Sum, ") == SumForm::Real.bytes());
+    assert!(number_behind(list, "STRUCT(Full::Sum, ") == SumForm::Full.bytes());
+};
+
+/// The name of the kernel of a form of sums.
 macro_rules! named {
     ($prefix:literal, $form:expr) => {
         match $form {
