@@ -96,7 +96,7 @@ struct Bins {
     }
 };
 
-// Searches a node and, where its rows are few, divides them. `sums`: of nodes with many rows, the sums of the first
+// Searches a node and, where its rows are few, partitions them. `sums`: of nodes with many rows, the sums of the first
 // features drawn, [node][feature][bin], behind them whether their targets differ; and then the rows are left to others.
 template <int KIND>
 __device__ void grow(const ForestFit& fit, const uint32_t* list, const DrawnRow* from, DrawnRow* to, const long2* sums, const uint32_t* mixed) {

@@ -40,7 +40,7 @@ __device__ __forceinline__ uint32_t bits_below(uint32_t word, uint32_t end) {
 }
 
 // The codes of a column that a feature shares that a split sends to the right: Bundles::right in
-// src/cuda/trees/bundles.rs. Apart, so that the searches keep their registers.
+// src/cuda/trees/bundling.rs. Apart, so that the searches keep their registers.
 __device__ __noinline__ void set_of_shared(const FeatureInfo* feature, uint32_t last, bool zero_right, uint32_t* set) {
     const FeatureInfo f = *feature;
     const uint32_t above = stored_from(f, last + 1 > f.low ? last + 1 : f.low), end = stored_from(f, f.borders + 1 + f.first);

@@ -7,10 +7,10 @@
 //!                                                                                  └ one number of nodes a level
 //! ```
 //!
-//! - [`table`]: what all trees share; [`tables`]: the kernels' own types.
+//! - [`table`]: what all trees share; [`layouts`]: the structs that kernels share with us.
 //! - [`bins`]: nodes searched by counting rows by code; [`segments`]: by sorting them, for what counts don't cover.
 //! - [`tree`]: from nodes to a tree, where `leaves` are limited by taking the best ones first.
-//! - [`oob`]: predictions of rows out of bag; [`apply`]: a forest applied.
+//! - [`oob`]: predictions of rows out of bag.
 
 mod bins;
 pub(crate) mod layouts;

@@ -1,7 +1,7 @@
 //! Features that have one code in most rows and exclude no others: their other codes, as lists by row. Twin of
 //! `kernels/trees/sparse_features.cuh`.
 //!
-//! SparseMembers are made on the device, from columns of codes that are there for that alone, some at a time:
+//! Lists are made on the device, from columns of codes that are there for that alone, some at a time:
 //!
 //! ```text
 //! values ─► codes of 32 columns and more ─► how many rows are off the usual code ─► (row, sparse bin) of each ─┐ next columns
@@ -136,7 +136,7 @@ pub struct SparseFeatures {
 }
 
 impl SparseFeatures {
-    /// SparseMembers the candidates among a group's features; none where too few are what they seemed.
+    /// Makes sparse rows of the candidates among a group's features; none where too few are what they seemed.
     ///
     /// # Errors
     /// [`Error::Device`], [`Error::Interrupted`].
