@@ -1,9 +1,9 @@
 //! Compiles the kernels, where the feature `cuda` asks for them.
 //!
 //! ```text
-//! <name>.cu          ─► OUT_DIR/<name>.fatbin          embedded by lib.rs, loaded by the driver
-//! algorithms/*.cu    ─► OUT_DIR/libtaiga_algorithms.a  CUB's device-wide sorts and scans, with the
-//!                                                      CUDA runtime linked statically
+//! IMAGES        <name>.cu ─► OUT_DIR/<name>.fatbin          embedded by lib.rs, loaded by the driver
+//! ALGORITHMS    <name>.cu ─► OUT_DIR/libtaiga_algorithms.a  CUB's device-wide sorts and scans, with the
+//!                                                           CUDA runtime linked statically
 //! ```
 //!
 //! nvcc is taken from, in this order: the variable `NVCC`; `PATH`; the Python packages
@@ -16,11 +16,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 /// Kernels that the driver loads; each source becomes an image of its own.
-const IMAGES: [&str; 10] =
-    ["borders.cu", "codes.cu", "encoding.cu", "forest.cu", "linear.cu", "numerics.cu", "predict.cu", "stats.cu", "stats2d.cu", "trees.cu"];
+const IMAGES: [&str; 13] = [
+    "columns/borders.cu",
+    "columns/codes.cu",
+    "columns/combine.cu",
+    "columns/range.cu",
+    "columns/stats.cu",
+    "columns/stats2d.cu",
+    "columns/target_encode.cu",
+    "forest.cu",
+    "linear.cu",
+    "numerics.cu",
+    "predict.cu",
+    "trees.cu",
+    "trees/ctr.cu",
+];
 
 /// Host code over CUB's device-wide algorithms: one static library.
-const ALGORITHMS: [&str; 4] = ["algorithms/distinct.cu", "algorithms/encode.cu", "algorithms/scan.cu", "algorithms/sort.cu"];
+const ALGORITHMS: [&str; 4] = ["columns/target_encode/scan.cu", "runtime/distinct.cu", "runtime/scan.cu", "runtime/sort.cu"];
 
 /// Machine code for fewer architectures than [`ARCHITECTURES`], such as `90` or `90,100`: quicker
 /// while one works on a kernel. GPUs of others compile the PTX when they load it.
@@ -73,7 +86,10 @@ fn compile() -> Result<(), String> {
         let mut command = Command::new(&nvcc);
         command.args(["-fatbin", "-std=c++17", "-O3", "-Werror=all-warnings", "--threads=0"]);
         command.args(EXACT).args(&targets).arg(source);
-        make(command, &out.join(source).with_extension("fatbin"), &[source], &headers)?;
+        let image = out.join(source).with_extension("fatbin");
+        let folder = image.parent().unwrap_or(&out);
+        std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        make(command, &image, &[source], &headers)?;
     }
     let mut command = Command::new(&nvcc);
     command.args(["-lib", "-std=c++17", "-O3", "-Xcompiler=-fPIC", "--threads=0"]).args(EXACT).args(&targets).args(ALGORITHMS);

@@ -6,23 +6,17 @@
 //                                                 order is no matter, as all sums are integers
 //   nodes     all nodes of all trees, a level behind the other, in no order inside a level
 //
-// A node of few rows is searched and divided by one block; one of many rows by several launches. Two classes or numbers,
+// A node of few rows is searched and partitioned by one block; one of many rows by several launches. Two classes or numbers,
 // without weights, by borders, are counted by code in shared memory (bins.cuh):
 //
-//   sum_large ─► grow (searches) ─► divide_large ─► children_large
+//   forest_sum_* ─► forest_grow_* (searches) ─► forest_partition_large ─► forest_children_large
 //
 // and everything else is sorted by code (sorted.cuh, segments.cuh). See src/cuda/forest for the host's side.
 
-#include "forest/apply.cuh"
 #include "forest/bins.cuh"
 #include "forest/oob.cuh"
 #include "forest/rows.cuh"
 #include "forest/segments.cuh"
 
-// The host's structs are laid out as these.
-#include <cstddef>
-#define TABLE(type, size) static_assert(sizeof(type) == size, #type);
-#define FIELD(type, field, at) static_assert(offsetof(type, field) == at, #type "." #field);
+#include "runtime/assert_layouts.cuh"
 #include "forest/layouts.def"
-#undef TABLE
-#undef FIELD

@@ -1,13 +1,15 @@
 //! The GPU kernels of polars-taiga: `.cuh` and `.cu` files, the build script that compiles them, and
-//! what it makes of them: [`images`] for the CUDA driver to load, and CUB's device-wide
-//! [`algorithms`]. Nothing links to the driver, so whatever links to this crate also loads where
+//! what it makes of them: [`images`] for the CUDA driver to load, and functions over CUB's device-wide
+//! algorithms ([`runtime`], [`mod@columns`]). Nothing links to the driver, so whatever links to this crate also loads where
 //! there is none.
 //!
 //! With the feature `cuda` off the crate is empty and needs no nvcc; see `build.rs` for where nvcc
 //! is looked for when it is on.
 
 #[cfg(feature = "cuda")]
-pub mod algorithms;
+pub mod columns;
+#[cfg(feature = "cuda")]
+pub mod runtime;
 
 /// Fat binaries with machine code for every GPU from compute capability 7.5 on, and PTX, for the
 /// driver's `cuModuleLoadData`: one for each `.cu`.
@@ -29,37 +31,47 @@ pub mod images {
 
     images! {
         /// Keys of columns, and their distinct values.
-        borders = "borders";
+        borders = "columns/borders";
         /// Codes by binary search.
-        codes = "codes";
-        /// Target encoding and statistics of categories.
-        encoding = "encoding";
+        codes = "columns/codes";
+        /// Two categorical columns made one.
+        combine = "columns/combine";
+        /// The smallest and the largest value, and the counts of the bins between them, in one launch.
+        range = "columns/range";
+        /// The smallest and the largest value, counts and weights of bins.
+        stats = "columns/stats";
+        /// The same of two columns.
+        stats2d = "columns/stats2d";
+        /// Target encoding.
+        target_encode = "columns/target_encode";
+        /// Boosted trees.
+        trees = "trees";
+        /// Statistics of categories, for boosted trees.
+        ctr = "trees/ctr";
         /// Random forests.
         forest = "forest";
         /// Sparse logistic regression.
         linear = "linear";
+        /// Boosted trees and forests applied.
+        predict = "predict";
         /// Each elementwise function of `numerics.cuh` over an array, for the test that compares
         /// them with the engine's.
         numerics = "numerics";
-        /// Boosted trees.
-        trees = "trees";
-        /// Trees applied to codes.
-        predict = "predict";
-        /// The smallest and the largest value, counts and weights of bins.
-        stats = "stats";
-        /// The same of two columns.
-        stats2d = "stats2d";
     }
 }
 
-/// Sizes and offsets of the structs that kernels and host share, as lines `TABLE(type, size)` and `FIELD(type, field, offset)`.
+/// Sizes and offsets of the structs that kernels and host share, as lines `STRUCT(type, size)` and `FIELD(type, field, offset)`.
 pub mod layouts {
     /// The numbers of losses, as lines `LOSS(formula, name, number)`.
     pub const LOSSES: &str = include_str!("numerics/losses.def");
-    /// Of boosted trees.
+    /// The structs of columns.
+    pub const COLUMNS: &str = include_str!("columns/layouts.def");
+    /// The structs of boosted trees.
     pub const TREES: &str = include_str!("trees/layouts.def");
-    /// Of forests.
+    /// The structs of forests.
     pub const FOREST: &str = include_str!("forest/layouts.def");
-    /// Of sparse logistic regression.
+    /// The structs of sparse logistic regression.
     pub const LINEAR: &str = include_str!("linear/layouts.def");
+    /// The structs of models that are applied.
+    pub const PREDICT: &str = include_str!("predict/layouts.def");
 }

@@ -1,14 +1,14 @@
-// The kernels of boosted trees: see trees/layouts.cuh for the tables they share.
+// The kernels of boosted trees: see trees/layouts.cuh for the structs they share.
 //
-//   tree_encode ─► tree_root (or tree_round, then tree_sum_*)                          once a tree
-//   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_divide_sum                      once a level
-//   (tree_divide ─► tree_plan_sums ─► tree_sum_*, tree_sum_listed_* where there are more than 32 columns or listed features)
-//   tree_leaves, and with the next tree's encoding the scores' update                  once a tree
+//   tree_find_quantizer ─► tree_root (or tree_round, then tree_sum_*)                  once a tree
+//   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_partition_sum                   once a level
+//   (tree_partition ─► tree_plan_sums ─► tree_sum_*, tree_sum_sparse_* where there are more than 32 columns or sparse features)
+//   tree_leaves, and while the next tree's quantizer is found the scores' update       once a tree
 //
-// and ahead of the host:
+// and without asking the host:
 //
-//   tree_root_guess ─► tree_root (sums again where the guess was wrong; begins the tree)
-//   tree_search_grow, or tree_level_grow ─► tree_move_root, tree_move_rows             once a level
+//   tree_root_guess ─► tree_root (sums again where the guess was wrong; starts the tree)
+//   tree_search_grow, or tree_level_grow ─► tree_partition_root_records, tree_partition_records    once a level
 //   tree_leaves_heap
 
 #include "trees/resident.cuh"
@@ -19,12 +19,11 @@
 #include "trees/leaf_quantiles.cuh"
 #include "trees/root_histogram.cuh"
 #include "trees/gradient_quantizer.cuh"
+#include "trees/row_sampler.cuh"
+#include "trees/rows.cuh"
 #include "trees/evaluate_splits.cuh"
 
-// The host's structs are laid out as these.
-#include <cstddef>
-#define TABLE(type, size) static_assert(sizeof(taiga::type) == size, #type);
-#define FIELD(type, field, at) static_assert(offsetof(taiga::type, field) == at, #type "." #field);
+#include "runtime/assert_layouts.cuh"
+namespace taiga {
 #include "trees/layouts.def"
-#undef TABLE
-#undef FIELD
+}

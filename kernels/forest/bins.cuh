@@ -1,19 +1,19 @@
-// Nodes searched by the bins of their rows' codes in shared memory: two classes or numbers without weights, borders, numeric
+// Searches nodes by the bins of their rows' codes in shared memory: two classes or numbers without weights, borders, numeric
 // features.
 
 #pragma once
 
 #include <type_traits>
 
-#include "nodes.cuh"
+#include "partition.cuh"
 
 namespace {
 
-// Of rows without weights: the sum of their targets, and how many were drawn.
+// Sums over rows without weights: of their targets, and how many were drawn.
 struct Pair {
     int64_t sum;
     uint64_t count;
-    __device__ __forceinline__ Sums sums() const { return {sum, count, count}; }
+    __device__ __forceinline__ NodeSums sums() const { return {sum, count, count}; }
 };
 
 __device__ __forceinline__ Pair operator+(Pair a, Pair b) { return {a.sum + b.sum, a.count + b.count}; }
@@ -21,11 +21,11 @@ __device__ __forceinline__ Pair operator-(Pair a, Pair b) { return {a.sum - b.su
 
 // The best split by one feature, by a warp: `bin(code)` are the sums of a code.
 template <int KIND, class Bin>
-__device__ Best search(const Fit& fit, uint32_t feature, Sums total, Bin bin) {
+__device__ BestSplit search(const ForestFit& fit, uint32_t feature, NodeSums total, Bin bin) {
     const uint32_t lane = threadIdx.x % LANES;
     const uint32_t bins = fit.bins[feature], first = fit.first[feature];
     const Pair missing = first == 1 ? bin(0) : Pair{0, 0};
-    Best best = no_split();
+    BestSplit best = no_split();
     Pair carry{0, 0};
     uint32_t last = NONE, seen = 0;
     for (uint32_t from = 0; from < bins; from += LANES) {
@@ -76,9 +76,9 @@ struct Bins {
     __device__ Pair at(uint32_t i) const { return {static_cast<int64_t>(sums[i]), counts[i]}; }
 
     // Adds the rows of a node, or of a tile of it.
-    __device__ void add(const Fit& fit, const Entry* entries, uint64_t begin, uint64_t end, const uint32_t* features, uint32_t count) {
+    __device__ void add(const ForestFit& fit, const DrawnRow* entries, uint64_t begin, uint64_t end, const uint32_t* features, uint32_t count) {
         for (uint64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
-            Entry entry = entries[i];
+            DrawnRow entry = entries[i];
             Word word;
             if (KIND == NUMBERS) {
                 word = static_cast<Word>(fit.values[entry.row] * static_cast<int64_t>(entry.count));
@@ -96,22 +96,22 @@ struct Bins {
     }
 };
 
-// Searches a node and, where its rows are few, divides them. `sums`: of nodes with many rows, the sums of the first
+// Searches a node and, where its rows are few, partitions them. `sums`: of nodes with many rows, the sums of the first
 // features drawn, [node][feature][bin], behind them whether their targets differ; and then the rows are left to others.
 template <int KIND>
-__device__ void grow(const Fit& fit, const uint32_t* list, const Entry* from, Entry* to, const long2* sums, const uint32_t* mixed) {
+__device__ void grow(const ForestFit& fit, const uint32_t* list, const DrawnRow* from, DrawnRow* to, const long2* sums, const uint32_t* mixed) {
     // Bins and draws; what the warps find.
     const uint32_t pass = min(PASS, fit.drawn);
     Bins<KIND> bins(shared, pass);
     uint16_t *places = reinterpret_cast<uint16_t*>(bins.counts + pass * BINS), *values = places + fit.features;
     __shared__ uint32_t features[PASS];
-    __shared__ Best found[PASS];
+    __shared__ BestSplit found[PASS];
     __shared__ uint32_t count, more, is_split;
     const uint32_t warp = threadIdx.x / LANES, warps = blockDim.x / LANES, lane = threadIdx.x % LANES;
     const uint32_t id = list[blockIdx.x];
-    const Node& node = fit.nodes[id];
+    const GrowingNode& node = fit.nodes[id];
     const uint64_t begin = node.begin, end = begin + node.rows, key = node.key;
-    const Sums total = node.total;
+    const NodeSums total = node.total;
     const bool large = sums != nullptr;
     Draws draws{places, values, 0};
     if (KIND == NUMBERS) {
@@ -120,8 +120,8 @@ __device__ void grow(const Fit& fit, const uint32_t* list, const Entry* from, En
             return;
         }
     }
-    // Of thread 0.
-    Best best = no_split();
+    // Thread 0 has the block's.
+    BestSplit best = no_split();
     uint32_t best_feature = 0;
     if (threadIdx.x == 0) {
         more = 1;
@@ -147,7 +147,7 @@ __device__ void grow(const Fit& fit, const uint32_t* list, const Entry* from, En
             __syncthreads();
         }
         for (uint32_t f = warp; f < count; f += warps) {
-            Best result;
+            BestSplit result;
             if (summed) {
                 const long2* at = sums + (static_cast<uint64_t>(blockIdx.x) * fit.drawn + done + f) * BINS;
                 result = search<KIND>(fit, features[f], total, [&](uint32_t code) {
@@ -180,18 +180,18 @@ __device__ void grow(const Fit& fit, const uint32_t* list, const Entry* from, En
     }
     __syncthreads();
     if (is_split != 0 && !large) {
-        divide<KIND>(fit, id, from, to);
+        partition<KIND>(fit, id, from, to);
     }
 }
 
 // The sums of nodes with many rows, and whether their targets differ: blocks (node, share of its tiles).
 template <int KIND>
-__device__ void sum_large(const Fit& fit, const uint32_t* list, const Entry* from, unsigned long long* sums, uint32_t* mixed) {
+__device__ void sum_large(const ForestFit& fit, const uint32_t* list, const DrawnRow* from, unsigned long long* sums, uint32_t* mixed) {
     const uint32_t pass = min(PASS, fit.drawn);
     Bins<KIND> bins(shared, pass);
     uint16_t *places = reinterpret_cast<uint16_t*>(bins.counts + pass * BINS), *values = places + fit.features;
     __shared__ uint32_t features[PASS];
-    const Node& node = fit.nodes[list[blockIdx.x]];
+    const GrowingNode& node = fit.nodes[list[blockIdx.x]];
     const uint64_t tiles = (node.rows + TILE - 1) / TILE;
     if (blockIdx.y >= tiles) {
         return;
@@ -228,21 +228,21 @@ __device__ void sum_large(const Fit& fit, const uint32_t* list, const Entry* fro
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(256) forest_grow_two(
-    Fit fit, const uint32_t* list, const Entry* from, Entry* to, const long2* sums, const uint32_t* mixed) {
+    ForestFit fit, const uint32_t* list, const DrawnRow* from, DrawnRow* to, const long2* sums, const uint32_t* mixed) {
     grow<TWO>(fit, list, from, to, sums, mixed);
 }
 
 extern "C" __global__ void __launch_bounds__(256) forest_grow_numbers(
-    Fit fit, const uint32_t* list, const Entry* from, Entry* to, const long2* sums, const uint32_t* mixed) {
+    ForestFit fit, const uint32_t* list, const DrawnRow* from, DrawnRow* to, const long2* sums, const uint32_t* mixed) {
     grow<NUMBERS>(fit, list, from, to, sums, mixed);
 }
 
 extern "C" __global__ void __launch_bounds__(512) forest_sum_two(
-    Fit fit, const uint32_t* list, const Entry* from, unsigned long long* sums, uint32_t* mixed) {
+    ForestFit fit, const uint32_t* list, const DrawnRow* from, unsigned long long* sums, uint32_t* mixed) {
     sum_large<TWO>(fit, list, from, sums, mixed);
 }
 
 extern "C" __global__ void __launch_bounds__(512) forest_sum_numbers(
-    Fit fit, const uint32_t* list, const Entry* from, unsigned long long* sums, uint32_t* mixed) {
+    ForestFit fit, const uint32_t* list, const DrawnRow* from, unsigned long long* sums, uint32_t* mixed) {
     sum_large<NUMBERS>(fit, list, from, sums, mixed);
 }

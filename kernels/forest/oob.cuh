@@ -1,13 +1,13 @@
-// Predictions of the rows that a tree was not grown on (src/core/learners/forest/oob.rs).
+// Predicts the rows that a tree was not grown on (src/core/learners/forest/oob.rs).
 
 #pragma once
 
-#include "nodes.cuh"
+#include "partition.cuh"
 
 namespace {
 
 // A node as rows meet it.
-struct Step {
+struct WalkStep {
     uint32_t feature;  // NONE: a leaf
     uint32_t shift, above;
     uint32_t children;
@@ -17,12 +17,12 @@ struct Step {
 
 // Nodes as rows meet them; `cuts`: of each the code that larger ones go right of, which may be larger than those on its left,
 // and NONE of leaves.
-extern "C" __global__ void forest_steps(Fit fit, uint32_t count, const uint32_t* cuts, Step* steps) {
+extern "C" __global__ void forest_steps(ForestFit fit, uint32_t count, const uint32_t* cuts, WalkStep* steps) {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) {
         return;
     }
-    const Node& node = fit.nodes[i];
+    const GrowingNode& node = fit.nodes[i];
     if (cuts[i] == NONE) {
         steps[i] = {NONE, 0, 0, 0};
         return;
@@ -34,12 +34,12 @@ extern "C" __global__ void forest_steps(Fit fit, uint32_t count, const uint32_t*
 // What each node would add to a row's predictions, in fixed point: [node][output]. Of numbers a mean is `centre` and what a
 // node's mean is worth by `unit`, less `middle`.
 extern "C" __global__ void forest_values(
-    Fit fit, uint32_t count, double scale, double centre, double unit, double middle, int64_t* values) {
+    ForestFit fit, uint32_t count, double scale, double centre, double unit, double middle, int64_t* values) {
     const uint32_t outputs = fit.kind == NUMBERS ? 1 : fit.class_count;
     for (uint64_t i = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < static_cast<uint64_t>(count) * outputs;
          i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
         const uint64_t id = i / outputs, k = i % outputs;
-        const Sums total = fit.nodes[id].total;
+        const NodeSums total = fit.nodes[id].total;
         const double n = static_cast<double>(total.weight);
         double value;
         if (fit.kind == NUMBERS) {
@@ -55,14 +55,14 @@ extern "C" __global__ void forest_values(
 
 // Rows that were not drawn walk from `root` to their leaf, and add its values: sums[row][output].
 extern "C" __global__ void forest_walk_out(
-    Fit fit, uint32_t root, const uint32_t* drawn, const Step* steps, const int64_t* values, int64_t* sums, uint32_t* counts) {
+    ForestFit fit, uint32_t root, const uint32_t* drawn, const WalkStep* steps, const int64_t* values, int64_t* sums, uint32_t* counts) {
     const uint64_t row = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x;
     if (row >= fit.rows || drawn[row] != 0) {
         return;
     }
     const uint32_t outputs = fit.kind == NUMBERS ? 1 : fit.class_count;
     uint32_t at = root;
-    for (Step step = steps[at]; step.feature != NONE; step = steps[at]) {
+    for (WalkStep step = steps[at]; step.feature != NONE; step = steps[at]) {
         const uint32_t code = code_of(fit, step.feature, row);
         bool right = code - step.shift > step.above;
         if (is_categorical(fit, step.feature)) {

@@ -1,8 +1,8 @@
-// The rows of each tree, and their codes as trees read them.
+// Draws the rows of each tree, and lays out their codes as trees read them.
 
 #pragma once
 
-#include "table.cuh"
+#include "layouts.cuh"
 
 // codes[block][row][32] from codes[feature][row].
 extern "C" __global__ void forest_interleave(uint64_t rows, uint32_t features, const uint8_t* in, uint8_t* out) {
@@ -33,14 +33,14 @@ namespace {
 // `tally`: how many they are, and their sums; `lanes`: the weights of their classes.
 template <int KIND>
 __device__ void list_rows(
-    const Fit& fit, const uint32_t* counts, uint64_t begin, uint64_t room, Entry* entries, unsigned long long* tally, uint64_t* lanes) {
+    const ForestFit& fit, const uint32_t* counts, uint64_t begin, uint64_t room, DrawnRow* entries, unsigned long long* tally, uint64_t* lanes) {
     uint32_t row = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % LANES;
     uint32_t count = row >= fit.rows ? 0 : counts == nullptr ? 1 : min(counts[row], 0xffffu);
     count = count != 0 && fit.weights != nullptr && fit.weights[row] == 0 ? 0 : count;
     uint32_t drawn = __ballot_sync(ALL, count != 0);
-    Entry entry{row, count};
-    Sums own = count == 0 ? Sums{0, 0, 0} : sums_of<KIND>(fit, entry);
-    Sums sum = sum_of_warp(own);
+    DrawnRow entry{row, count};
+    NodeSums own = count == 0 ? NodeSums{0, 0, 0} : sums_of<KIND>(fit, entry);
+    NodeSums sum = sum_of_warp(own);
     unsigned long long first = 0;
     if (lane == 0 && drawn != 0) {
         first = atomicAdd(tally, static_cast<unsigned long long>(__popc(drawn)));
@@ -61,7 +61,7 @@ __device__ void list_rows(
 }  // namespace
 
 extern "C" __global__ void forest_entries(
-    Fit fit, const uint32_t* counts, uint64_t begin, uint64_t room, Entry* entries, unsigned long long* tally, uint64_t* lanes) {
+    ForestFit fit, const uint32_t* counts, uint64_t begin, uint64_t room, DrawnRow* entries, unsigned long long* tally, uint64_t* lanes) {
     if (fit.kind == TWO) {
         list_rows<TWO>(fit, counts, begin, room, entries, tally, lanes);
     } else if (fit.kind == CLASSES) {

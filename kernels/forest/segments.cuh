@@ -1,12 +1,12 @@
-// Nodes of many rows, by segments: see sorted.cuh.
+// Searches nodes of many rows by segments, a node and a feature each: see sorted.cuh.
 
 #pragma once
 
 #include "sorted.cuh"
 
 // The features drawn for each node of a list; and of numbers whether their targets differ. A block a node.
-extern "C" __global__ void forest_features(Fit fit, const uint32_t* list, const Entry* from, uint32_t* features, uint32_t* mixed) {
-    const Node& node = fit.nodes[list[blockIdx.x]];
+extern "C" __global__ void forest_features(ForestFit fit, const uint32_t* list, const DrawnRow* from, uint32_t* features, uint32_t* mixed) {
+    const GrowingNode& node = fit.nodes[list[blockIdx.x]];
     if (threadIdx.x == 0) {
         uint16_t* places = reinterpret_cast<uint16_t*>(shared);
         Draws draws{places, places + fit.features, 0};
@@ -23,13 +23,13 @@ extern "C" __global__ void forest_features(Fit fit, const uint32_t* list, const 
 
 // The order of the categories of segments that have any; others are left alone.
 extern "C" __global__ void forest_ranks(
-    Fit fit, const uint32_t* list, const Entry* from, const Segment* segments, uint8_t* ranks) {
+    ForestFit fit, const uint32_t* list, const DrawnRow* from, const FeatureSegment* segments, uint8_t* ranks) {
     __shared__ uint64_t memory[2 * BINS];
-    const Segment segment = segments[blockIdx.x];
+    const FeatureSegment segment = segments[blockIdx.x];
     if (segment.ranks == NONE) {
         return;
     }
-    const Node& node = fit.nodes[list[segment.at]];
+    const GrowingNode& node = fit.nodes[list[segment.at]];
     const uint64_t begin = node.begin, end = begin + node.rows;
     uint8_t* out = ranks + static_cast<uint64_t>(segment.ranks) * BINS;
     if (fit.kind == TWO) {
@@ -44,19 +44,19 @@ extern "C" __global__ void forest_ranks(
 // The keys of segments, and what is sorted with them: blocks (segment, share of its rows). A key is the segment, then the
 // code in `bits` bits.
 extern "C" __global__ void forest_keys(
-    Fit fit,
+    ForestFit fit,
     const uint32_t* list,
-    const Entry* from,
-    const Segment* segments,
+    const DrawnRow* from,
+    const FeatureSegment* segments,
     const uint8_t* ranks,
     uint32_t bits,
     uint64_t* keys,
     uint32_t* values) {
-    const Segment segment = segments[blockIdx.x];
-    const Node& node = fit.nodes[list[segment.at]];
+    const FeatureSegment segment = segments[blockIdx.x];
+    const GrowingNode& node = fit.nodes[list[segment.at]];
     const uint64_t step = static_cast<uint64_t>(gridDim.y) * blockDim.x;
     for (uint64_t i = blockIdx.y * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < node.rows; i += step) {
-        const Entry entry = from[node.begin + i];
+        const DrawnRow entry = from[node.begin + i];
         uint32_t code = code_of(fit, segment.feature, entry.row);
         code = segment.ranks == NONE ? code : ranks[static_cast<uint64_t>(segment.ranks) * BINS + code];
         keys[segment.offset + i] = static_cast<uint64_t>(blockIdx.x) << bits | code;
@@ -69,28 +69,28 @@ namespace {
 
 template <int KIND>
 __device__ void walk_segment(
-    const Fit& fit, const uint32_t* list, const Entry* from, const Segment& segment, uint32_t bits, const uint64_t* keys,
-    const uint32_t* values, Best* found) {
+    const ForestFit& fit, const uint32_t* list, const DrawnRow* from, const FeatureSegment& segment, uint32_t bits, const uint64_t* keys,
+    const uint32_t* values, BestSplit* found) {
     const uint32_t id = list[segment.at];
-    const Node& node = fit.nodes[id];
+    const GrowingNode& node = fit.nodes[id];
     Lanes lanes(shared, fit.class_count);
     lanes.load<KIND>(fit, id);
     const SortedRows<KIND> rows{keys + segment.offset, values + segment.offset, from + node.begin, (1ull << bits) - 1};
     const bool missing_first = has_missing(fit, segment.feature);
-    const Best best = walk<KIND>(fit, rows, static_cast<uint32_t>(node.rows), missing_first, node.total, lanes);
+    const BestSplit best = walk<KIND>(fit, rows, static_cast<uint32_t>(node.rows), missing_first, node.total, lanes);
     if (threadIdx.x == 0) {
         *found = best;
     }
 }
 
 template <int KIND>
-__device__ void random_segment(const Fit& fit, const uint32_t* list, const Entry* from, const Segment& segment, Best* found) {
+__device__ void random_segment(const ForestFit& fit, const uint32_t* list, const DrawnRow* from, const FeatureSegment& segment, BestSplit* found) {
     const uint32_t id = list[segment.at];
-    const Node& node = fit.nodes[id];
+    const GrowingNode& node = fit.nodes[id];
     Lanes lanes(shared, fit.class_count);
     lanes.load<KIND>(fit, id);
     const uint64_t begin = node.begin, end = begin + node.rows;
-    const Best best = search_random<KIND>(fit, from, begin, end, node.key, segment.feature, node.total, lanes);
+    const BestSplit best = search_random<KIND>(fit, from, begin, end, node.key, segment.feature, node.total, lanes);
     if (threadIdx.x == 0) {
         *found = best;
     }
@@ -101,12 +101,12 @@ __device__ void random_segment(const Fit& fit, const uint32_t* list, const Entry
 // `last`.
 template <int KIND>
 __device__ void choose(
-    const Fit& fit, const uint32_t* list, const Entry* from, const uint32_t* firsts, const Segment* segments, const Best* found,
+    const ForestFit& fit, const uint32_t* list, const DrawnRow* from, const uint32_t* firsts, const FeatureSegment* segments, const BestSplit* found,
     const uint8_t* ranks, const uint32_t* mixed, uint32_t last, uint32_t* again, uint32_t* again_count) {
     __shared__ uint32_t feature, is_split, table;
-    __shared__ Best chosen;
+    __shared__ BestSplit chosen;
     const uint32_t id = list[blockIdx.x];
-    const Node& node = fit.nodes[id];
+    const GrowingNode& node = fit.nodes[id];
     if (mixed[blockIdx.x] == 0) {
         return;
     }
@@ -141,7 +141,7 @@ __device__ void choose(
         return;
     }
     if (threadIdx.x == 0) {
-        Best best = no_split();
+        BestSplit best = no_split();
         for (uint32_t s = firsts[blockIdx.x]; s < firsts[blockIdx.x + 1]; s++) {
             if (found[s].score > best.score) {
                 best = found[s];
@@ -168,17 +168,17 @@ __device__ void choose(
 
 #define SEGMENTS(name, kind)                                                                                                 \
     extern "C" __global__ void __launch_bounds__(512) forest_walk_##name(                                                    \
-        Fit fit, const uint32_t* list, const Entry* from, const Segment* segments, uint32_t bits, const uint64_t* keys,      \
-        const uint32_t* values, Best* found) {                                                                               \
+        ForestFit fit, const uint32_t* list, const DrawnRow* from, const FeatureSegment* segments, uint32_t bits, const uint64_t* keys,      \
+        const uint32_t* values, BestSplit* found) {                                                                               \
         walk_segment<kind>(fit, list, from, segments[blockIdx.x], bits, keys, values, found + blockIdx.x);                   \
     }                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(512) forest_random_##name(                                                  \
-        Fit fit, const uint32_t* list, const Entry* from, const Segment* segments, Best* found) {                            \
+        ForestFit fit, const uint32_t* list, const DrawnRow* from, const FeatureSegment* segments, BestSplit* found) {                            \
         random_segment<kind>(fit, list, from, segments[blockIdx.x], found + blockIdx.x);                                     \
     }                                                                                                                        \
     extern "C" __global__ void __launch_bounds__(256) forest_choose_##name(                                                  \
-        Fit fit, const uint32_t* list, const Entry* from, const uint32_t* firsts, const Segment* segments,                   \
-        const Best* found, const uint8_t* ranks, const uint32_t* mixed, uint32_t last, uint32_t* again,                      \
+        ForestFit fit, const uint32_t* list, const DrawnRow* from, const uint32_t* firsts, const FeatureSegment* segments,                   \
+        const BestSplit* found, const uint8_t* ranks, const uint32_t* mixed, uint32_t last, uint32_t* again,                      \
         uint32_t* again_count) {                                                                                             \
         choose<kind>(fit, list, from, firsts, segments, found, ranks, mixed, last, again, again_count);                      \
     }

@@ -1,21 +1,21 @@
-// Nodes searched by sorting their rows by code: every kind of target, criterion and splitter.
+// Searches nodes by sorting their rows by code: every kind of target, criterion and splitter.
 //
-// A node of few rows is searched and divided by one block, which sorts in shared memory. Those of many rows are sorted together
+// A node of few rows is searched and partitioned by one block, which sorts in shared memory. Those of many rows are sorted together
 // (by CUB), a segment for each node and feature:
 //
-//   forest_features ─► forest_keys ─► radix sort ─► forest_walk ─► forest_choose ─► divide_large ─► children_large
+//   forest_features ─► forest_keys ─► radix sort ─► forest_walk ─► forest_choose ─► partition_large ─► children_large
 //                      (splitter="random": forest_random alone)
 
 #pragma once
 
-#include "nodes.cuh"
-#include "random.cuh"
-#include "walk.cuh"
+#include "partition.cuh"
+#include "random_splits.cuh"
+#include "evaluate_splits.cuh"
 
 namespace {
 
 // A feature that a node with many rows is searched by.
-struct Segment {
+struct FeatureSegment {
     uint64_t offset;    // of its rows among those that are sorted together
     uint32_t at;        // of its node in the list
     uint32_t feature;
@@ -44,7 +44,7 @@ __device__ void sort_keys(uint64_t* keys, uint32_t n) {
 // The order of a node's categories: `ranks[code]`, 255 for those that are not there. `memory`: 512 words. By a block.
 template <int KIND>
 __device__ void rank_categories(
-    const Fit& fit, const Entry* entries, uint64_t begin, uint64_t end, uint32_t feature, uint32_t order, uint64_t* memory, uint8_t* ranks) {
+    const ForestFit& fit, const DrawnRow* entries, uint64_t begin, uint64_t end, uint32_t feature, uint32_t order, uint64_t* memory, uint8_t* ranks) {
     unsigned long long *sums = reinterpret_cast<unsigned long long*>(memory), *weights = sums + BINS;
     const uint32_t cls = fit.class_count == 2 ? 1 : order;
     __syncthreads();
@@ -53,7 +53,7 @@ __device__ void rank_categories(
     }
     __syncthreads();
     for (uint64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
-        const Entry entry = entries[i];
+        const DrawnRow entry = entries[i];
         const uint32_t code = code_of(fit, feature, entry.row);
         const Item item = item_of<KIND>(fit, entry);
         const uint64_t own = KIND != CLASSES ? static_cast<uint64_t>(item.sums.sum) : item.cls == cls ? item.sums.weight : 0;
@@ -82,13 +82,13 @@ __device__ void rank_categories(
 
 // How many ways there are to put the categories of a feature in order; 1 for numeric ones.
 template <int KIND>
-__device__ __forceinline__ uint32_t orders_of(const Fit& fit, uint32_t feature) {
+__device__ __forceinline__ uint32_t orders_of(const ForestFit& fit, uint32_t feature) {
     return KIND == CLASSES && fit.class_count > 2 && is_categorical(fit, feature) ? fit.class_count : 1;
 }
 
-// Searches and divides a node; there are keys for `room` rows in shared memory.
+// Searches and partitions a node; there are keys for `room` rows in shared memory.
 template <int KIND, bool RANDOM>
-__device__ void grow_few(const Fit& fit, const uint32_t* list, const Entry* from, Entry* to, uint32_t room) {
+__device__ void grow_sorted(const ForestFit& fit, const uint32_t* list, const DrawnRow* from, DrawnRow* to, uint32_t room) {
     const uint32_t classes = KIND == CLASSES ? fit.class_count : 0;
     uint64_t* keys = shared;
     Lanes lanes(keys + room, classes);
@@ -98,9 +98,9 @@ __device__ void grow_few(const Fit& fit, const uint32_t* list, const Entry* from
     uint16_t* places = reinterpret_cast<uint16_t*>(best_ranks + (fit.sets != nullptr ? BINS : 0));
     __shared__ uint32_t drawn, more, taken, is_split;
     const uint32_t id = list[blockIdx.x];
-    const Node& node = fit.nodes[id];
+    const GrowingNode& node = fit.nodes[id];
     const uint64_t begin = node.begin, end = begin + node.rows, key = node.key;
-    const Sums total = node.total;
+    const NodeSums total = node.total;
     const uint32_t n = end - begin;
     if (KIND == NUMBERS && __syncthreads_or(levels_differ(fit, from, begin, begin, end)) == 0) {
         return;
@@ -111,8 +111,8 @@ __device__ void grow_few(const Fit& fit, const uint32_t* list, const Entry* from
     while (padded < n) {
         padded *= 2;
     }
-    // Of thread 0.
-    Best best = no_split();
+    // Thread 0 has the block's.
+    BestSplit best = no_split();
     uint32_t best_feature = 0;
     for (uint32_t done = 1;; done++) {
         if (threadIdx.x == 0) {
@@ -123,7 +123,7 @@ __device__ void grow_few(const Fit& fit, const uint32_t* list, const Entry* from
         const uint32_t feature = drawn, orders = orders_of<KIND>(fit, feature);
         const bool categories = !RANDOM && is_categorical(fit, feature);
         for (uint32_t order = 0; order < orders; order++) {
-            Best found;
+            BestSplit found;
             if (RANDOM) {
                 found = search_random<KIND>(fit, from, begin, end, key, feature, total, lanes);
             } else {
@@ -157,7 +157,7 @@ __device__ void grow_few(const Fit& fit, const uint32_t* list, const Entry* from
             break;
         }
     }
-    __shared__ Best chosen;
+    __shared__ BestSplit chosen;
     if (threadIdx.x == 0) {
         is_split = decide<KIND>(fit, id, best, best_feature);
         chosen = best;
@@ -170,20 +170,20 @@ __device__ void grow_few(const Fit& fit, const uint32_t* list, const Entry* from
         write_set(fit, id, chosen, best_ranks);
         __syncthreads();
     }
-    divide<KIND>(fit, id, from, to);
+    partition<KIND>(fit, id, from, to);
 }
 
 }  // namespace
 
-#define GROW_FEW(name, kind, random)                                                                                         \
-    extern "C" __global__ void __launch_bounds__(256) forest_few_##name(                                                     \
-        Fit fit, const uint32_t* list, const Entry* from, Entry* to, uint32_t room) {                                        \
-        grow_few<kind, random>(fit, list, from, to, room);                                                                   \
+#define GROW_SORTED(name, kind, random)                                                                                         \
+    extern "C" __global__ void __launch_bounds__(256) forest_grow_sorted_##name(                                                     \
+        ForestFit fit, const uint32_t* list, const DrawnRow* from, DrawnRow* to, uint32_t room) {                                        \
+        grow_sorted<kind, random>(fit, list, from, to, room);                                                                   \
     }
 
-GROW_FEW(two, TWO, false)
-GROW_FEW(classes, CLASSES, false)
-GROW_FEW(numbers, NUMBERS, false)
-GROW_FEW(two_random, TWO, true)
-GROW_FEW(classes_random, CLASSES, true)
-GROW_FEW(numbers_random, NUMBERS, true)
+GROW_SORTED(two, TWO, false)
+GROW_SORTED(classes, CLASSES, false)
+GROW_SORTED(numbers, NUMBERS, false)
+GROW_SORTED(two_random, TWO, true)
+GROW_SORTED(classes_random, CLASSES, true)
+GROW_SORTED(numbers_random, NUMBERS, true)

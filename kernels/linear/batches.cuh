@@ -1,14 +1,14 @@
-// Batches (src/core/learners/linear/batches.rs).
+// Computes batches: scores, residuals, sums of features and steps of coefficients (src/core/learners/linear/batches.rs).
 
 #pragma once
 
-#include "common.cuh"
+#include "layouts.cuh"
 #include "rule.cuh"
 
-// A fit by batches. Twin of `Fit` in cuda/linear/batches.rs. Rows stand in the order in which they are dealt.
-struct Fit {
-    Rows rows;
-    Units units;
+// A fit by batches. Twin of `BatchFit` in cuda/linear/batches.rs. Rows stand in the order in which they are dealt.
+struct BatchFit {
+    DenseRows rows;
+    FeatureScale feature_scale;
     Rule rule, free;        // of penalised coefficients, and of intercepts
     float* c;               // of sparse features, and what the rule remembers: n, and z or the rows up to which penalties are made up, as bits
     uint2* state;
@@ -16,22 +16,22 @@ struct Fit {
     Cell* others;           // of dense columns and intercepts
     double* residuals;      // of a batch
     double mean_weight, scale;
-    uint64_t cells, intercept;  // intercept: whether it moves
+    uint64_t coefficients, intercept;  // intercept: whether it moves
 };
 
-// `Cells` of batches.rs.
-__device__ __forceinline__ Cell cell_of(const Fit& fit, uint64_t at) {
+// A coefficient with what its rule remembers.
+__device__ __forceinline__ Cell cell_of(const BatchFit& fit, uint64_t at) {
     const uint2 s = fit.state[at];
     const double z = fit.rule.optimizer == FTRL ? static_cast<double>(__uint_as_float(s.y)) : static_cast<double>(s.y);
     return {static_cast<double>(fit.c[at]), static_cast<double>(__uint_as_float(s.x)), z};
 }
 
-__device__ __forceinline__ const Rule& rule_of(const Fit& fit, uint64_t other) {
+__device__ __forceinline__ const Rule& rule_of(const BatchFit& fit, uint64_t other) {
     return other < fit.rows.columns * static_cast<uint64_t>(fit.rows.outputs) ? fit.rule : fit.free;
 }
 
 // A row's residuals from its scores, weighted and scaled.
-__device__ __forceinline__ void finish_row(const Fit& fit, uint64_t row, double* o) {
+__device__ __forceinline__ void finish_row(const BatchFit& fit, uint64_t row, double* o) {
     const uint32_t code = fit.rows.codes[row], outputs = fit.rows.outputs;
     if (outputs == 1) {
         const double side = code == 0 ? 1.0 : -1.0;
@@ -45,7 +45,7 @@ __device__ __forceinline__ void finish_row(const Fit& fit, uint64_t row, double*
 }
 
 // Scores of a batch, and where there is one output the residuals. Eight lanes a row, or a thread for each output.
-extern "C" __global__ void __launch_bounds__(256) linear_batch_scores(Fit fit, Lists lists, double now) {
+extern "C" __global__ void __launch_bounds__(256) linear_batch_scores(BatchFit fit, CsrRows lists, double now) {
     const uint64_t thread = thread_number();
     const uint32_t outputs = lists.outputs;
     const bool one = outputs == 1;
@@ -80,18 +80,18 @@ extern "C" __global__ void __launch_bounds__(256) linear_batch_scores(Fit fit, L
 }
 
 // Residuals of several outputs.
-extern "C" __global__ void __launch_bounds__(256) linear_batch_residuals(Fit fit, Lists lists) {
+extern "C" __global__ void __launch_bounds__(256) linear_batch_residuals(BatchFit fit, CsrRows lists) {
     const uint64_t row = thread_number();
     if (row < lists.rows) finish_row(fit, lists.first + row, fit.residuals + row * lists.outputs);
 }
 
 // Sums of the batch's features.
-extern "C" __global__ void __launch_bounds__(256) linear_batch_add(Fit fit, Lists lists) {
+extern "C" __global__ void __launch_bounds__(256) linear_batch_add(BatchFit fit, CsrRows lists) {
     const uint64_t row = thread_number() / 8;
     if (row >= lists.rows) return;
     for (uint32_t e = lists.starts[row] + threadIdx.x % 8; e < lists.starts[row + 1]; e += 8) {
         const uint32_t key = lists.keys[e];
-        const double x = lists.values ? static_cast<double>(lists.values[e]) * fit.units.of(key) : 1.0;
+        const double x = lists.values ? static_cast<double>(lists.values[e]) * fit.feature_scale.of(key) : 1.0;
         for (uint32_t k = 0; k < lists.outputs; k++) {
             const int64_t q = round64(fit.residuals[row * lists.outputs + k] * x);
             if (q != 0) add(fit.sums + key * static_cast<uint64_t>(lists.outputs) + k, q);
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256) linear_batch_add(Fit fit, List
 }
 
 // Steps of the batch's features, the last block of threads those of dense columns and intercepts.
-extern "C" __global__ void __launch_bounds__(256) linear_batch_step(Fit fit, Lists lists, double now) {
+extern "C" __global__ void __launch_bounds__(256) linear_batch_step(BatchFit fit, CsrRows lists, double now) {
     const double rows = lists.rows;
     const uint32_t outputs = lists.outputs;
     if (blockIdx.x == gridDim.x - 1) {
@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(256) linear_batch_step(Fit fit, Lis
     if (row >= lists.rows) return;
     for (uint32_t e = lists.starts[row] + threadIdx.x % 8; e < lists.starts[row + 1]; e += 8) {
         const uint32_t key = lists.keys[e];
-        const double scale = fit.scale * fit.units.of(key);
+        const double scale = fit.scale * fit.feature_scale.of(key);
         for (uint32_t k = 0; k < outputs; k++) {
             const uint64_t at = key * static_cast<uint64_t>(outputs) + k;
             // Of a feature that stands here more than once whoever comes first takes all.
@@ -141,27 +141,27 @@ extern "C" __global__ void __launch_bounds__(256) linear_batch_step(Fit fit, Lis
 }
 
 // Makes up all penalties at the end of an epoch.
-extern "C" __global__ void __launch_bounds__(256) linear_batch_settle(Fit fit, double now) {
+extern "C" __global__ void __launch_bounds__(256) linear_batch_settle(BatchFit fit, double now) {
     const uint64_t others = (fit.rows.columns + 1ull) * fit.rows.outputs;
-    for (uint64_t i = thread_number(); i < fit.cells + others; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
-        if (i < fit.cells) {
+    for (uint64_t i = thread_number(); i < fit.coefficients + others; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
+        if (i < fit.coefficients) {
             const Cell cell = cell_of(fit, i);
             if (fit.rule.fades() && cell.c != 0.0) fit.c[i] = static_cast<float>(fit.rule.value(cell, now));
             fit.state[i].y = 0;
         } else {
-            Cell cell = fit.others[i - fit.cells];
-            cell.c = rule_of(fit, i - fit.cells).value(cell, now);
+            Cell cell = fit.others[i - fit.coefficients];
+            cell.c = rule_of(fit, i - fit.coefficients).value(cell, now);
             cell.z = 0.0;
-            fit.others[i - fit.cells] = cell;
+            fit.others[i - fit.coefficients] = cell;
         }
     }
 }
 
 // All coefficients at a time.
-extern "C" __global__ void __launch_bounds__(256) linear_batch_vector(Fit fit, double now, double* out) {
+extern "C" __global__ void __launch_bounds__(256) linear_batch_vector(BatchFit fit, double now, double* out) {
     const uint64_t others = (fit.rows.columns + 1ull) * fit.rows.outputs;
-    for (uint64_t i = thread_number(); i < fit.cells + others; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
-        out[i] = i < fit.cells ? fit.rule.value(cell_of(fit, i), now)
-                               : rule_of(fit, i - fit.cells).value(fit.others[i - fit.cells], now);
+    for (uint64_t i = thread_number(); i < fit.coefficients + others; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
+        out[i] = i < fit.coefficients ? fit.rule.value(cell_of(fit, i), now)
+                               : rule_of(fit, i - fit.coefficients).value(fit.others[i - fit.coefficients], now);
     }
 }

@@ -1,12 +1,12 @@
-// What is done row by row: residuals and losses, derivatives along a line, steps, and integers of numbers.
+// Computes row by row: residuals and losses, derivatives along a line, steps, and integers of numbers.
 
 #pragma once
 
-#include "common.cuh"
+#include "layouts.cuh"
 
 // Weighted residuals and losses of two classes or more; block sums of the losses, and the largest |residual| as bits.
 extern "C" __global__ void __launch_bounds__(256)
-    linear_residuals(Rows rows, const double* scores, double* out, double* losses, unsigned long long* largest) {
+    linear_residuals(DenseRows rows, const double* scores, double* out, double* losses, unsigned long long* largest) {
     const uint64_t first = blockIdx.x * static_cast<uint64_t>(BLOCK);
     const uint32_t n = rows.rows - first < BLOCK ? static_cast<uint32_t>(rows.rows - first) : BLOCK;
     const uint32_t outputs = rows.outputs;
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // Block sums of the first and the second derivative of the loss at scores + step * direction: out[block * 2], out[block * 2 + 1].
 extern "C" __global__ void __launch_bounds__(256)
-    linear_along(Rows rows, const double* scores, const double* direction, double step, double* out) {
+    linear_along(DenseRows rows, const double* scores, const double* direction, double step, double* out) {
     const uint64_t first = blockIdx.x * static_cast<uint64_t>(BLOCK);
     const uint32_t n = rows.rows - first < BLOCK ? static_cast<uint32_t>(rows.rows - first) : BLOCK;
     const uint32_t outputs = rows.outputs;
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(256) linear_round(uint64_t n, const
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) linear_round_weight(Rows rows, double scale, int32_t* out) {
+extern "C" __global__ void __launch_bounds__(256) linear_round_weight(DenseRows rows, double scale, int32_t* out) {
     for (uint64_t i = thread_number(); i < rows.rows; i += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
         out[i] = static_cast<int32_t>(round64((rows.weight ? static_cast<double>(rows.weight[i]) : 1.0) * scale));
     }

@@ -1,4 +1,4 @@
-// The steps of batches: how a coefficient moves.
+// Moves a coefficient by the rule of an optimizer.
 
 #pragma once
 

@@ -1,32 +1,32 @@
-// Scores and gradient from cells.
+// Computes scores of rows and gradients of features, as integers, from entries in tiles.
 
 #pragma once
 
-#include "common.cuh"
+#include "layouts.cuh"
 
-// Threads of a block that works on cells; what stands behind the numbers of a cell's side: nobody, once a bank.
-constexpr uint32_t CELL_THREADS = 1024, NOBODIES = 32;
+// Threads of a block that works on tiles; what stands behind the numbers of a tile's side: nobody, once a bank.
+constexpr uint32_t TILE_THREADS = 1024, NOBODIES = 32;
 
-// Rows cut into blocks of `height`, features into tiles of `width`, both multiples of 32: cells of entries. Sums are kept of `BESIDE`
-// blocks (a strip), or of so many tiles. Twin of `Raw` in cuda/linear/cells.rs.
+// Rows cut into blocks of `height`, features into spans of `width`, both multiples of 32: tiles of entries. Sums are kept of `BESIDE`
+// blocks (a strip), or of so many spans. Twin of `TileParams` in cuda/linear/tiles.rs.
 //
-//              tile 0    tile 1    …        cells lie strip after strip, in it tile after tile, in it block after block
-//   block 0  │ cell 0  │ cell 2  │
-//   block 1  │ cell 1  │ cell 3  │ …        an entry: row << 17 | feature << 2, both in their strips, with nobody behind each block
-//   block 2  │ …                            and each tile
-struct Cells {
+//              span 0    span 1    …        tiles lie strip after strip, in it span after span, in it block after block
+//   block 0  │ tile 0  │ tile 2  │
+//   block 1  │ tile 1  │ tile 3  │ …        an entry: row << 17 | feature << 2, both in their strips, with nobody behind each block
+//   block 2  │ …                            and each span
+struct Tiles {
     const uint4* entries;
-    const struct Step* steps;  // in the order that they are taken
+    const struct TileStep* steps;  // in the order that they are taken
     const uint32_t* ranges;    // of each block of threads: its steps; one more than blocks
     uint32_t height, width;
     uint64_t rows;
     uint32_t outputs, output;  // how many numbers rows and features have, and which one it is
 };
 
-// What has the same numbers, or a part of it that the registers hold. Twin of `Step` in cuda/linear/cells.rs.
-struct __align__(16) Step {
+// What has the same numbers, or a part of it that the registers hold. Twin of `TileStep` in cuda/linear/tiles.rs.
+struct __align__(16) TileStep {
     uint32_t first, first_size, second, size;  // its fours: first_size of them from `first` on, then from `second` on, which counts from 0
-    uint32_t numbers;                          // the block or tile that they are of
+    uint32_t numbers;                          // the block or span that they are of
     uint32_t strip;                            // whose sums they are added to
     uint32_t buffer;                           // where its numbers stand: 0 or 1
     uint32_t fresh;                            // whether they have to come
@@ -70,40 +70,40 @@ __device__ __forceinline__ void arrived() {
 #endif
 }
 
-// Adds from[one side of an entry] to the sum of its other side. GRADIENT: from rows to features, a strip of tiles from block to block;
-// else from features to rows, a strip of blocks from tile to tile. A step is what has the same numbers: they stand in shared
+// Adds from[one side of an entry] to the sum of its other side. GRADIENT: from rows to features, a strip of spans from block to block;
+// else from features to rows, a strip of blocks from span to span. A step is what has the same numbers: they stand in shared
 // memory, those of the next step come there meanwhile, and its entries to registers. `flush(at, sum)` gets the sums
 // when a strip is left.
 template <bool GRADIENT, typename Flush>
-__device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* from, Flush flush) {
+__device__ __forceinline__ void work_tiles(const Tiles& tiles, const int32_t* from, Flush flush) {
     extern __shared__ __align__(16) char memory[];
     const uint32_t t = threadIdx.x;
-    const uint32_t numbers = GRADIENT ? cells.height : cells.width, own = GRADIENT ? cells.width : cells.height;
+    const uint32_t numbers = GRADIENT ? tiles.height : tiles.width, own = GRADIENT ? tiles.width : tiles.height;
     const uint32_t sums = BESIDE * (own + NOBODIES);
     uint32_t* const low = reinterpret_cast<uint32_t*>(memory);
     int32_t* const high = reinterpret_cast<int32_t*>(low + sums);
     int32_t* const tables = high + sums;
     const uint32_t counts = static_cast<uint32_t>(__cvta_generic_to_shared(high));
-    uint32_t c = cells.ranges[blockIdx.x];
-    const uint32_t last = cells.ranges[blockIdx.x + 1];
+    uint32_t c = tiles.ranges[blockIdx.x];
+    const uint32_t last = tiles.ranges[blockIdx.x + 1];
     if (c >= last) return;
-    auto fetch_numbers = [&](const Step& step) {
+    auto fetch_numbers = [&](const TileStep& step) {
         const int4* source = reinterpret_cast<const int4*>(from + static_cast<uint64_t>(step.numbers) * numbers);
         int4* to = reinterpret_cast<int4*>(tables + step.buffer * (numbers + NOBODIES));
 #pragma unroll 1
-        for (uint32_t p = t; p < numbers / 4; p += CELL_THREADS) copy16(to + p, source + p);
+        for (uint32_t p = t; p < numbers / 4; p += TILE_THREADS) copy16(to + p, source + p);
     };
     // A step that is asked for one step ahead is there when it is needed.
-    Step now = cells.steps[c], ahead = cells.steps[c + 1 < last ? c + 1 : c];
+    TileStep now = tiles.steps[c], upcoming = tiles.steps[c + 1 < last ? c + 1 : c];
     uint4 next[4];
     auto fetch = [&](int k) {
-        const uint32_t p = k * CELL_THREADS + t;
-        if (p < now.size) next[k] = __ldcs(cells.entries + (GRADIENT && p >= now.first_size ? now.second + p : now.first + p));
+        const uint32_t p = k * TILE_THREADS + t;
+        if (p < now.size) next[k] = __ldcs(tiles.entries + (GRADIENT && p >= now.first_size ? now.second + p : now.first + p));
     };
     fetch_numbers(now);
 #pragma unroll
     for (int k = 0; k < 4; k++) fetch(k);
-    for (uint32_t i = t; i < sums; i += CELL_THREADS) low[i] = MIDDLE, high[i] = 0;
+    for (uint32_t i = t; i < sums; i += TILE_THREADS) low[i] = MIDDLE, high[i] = 0;
     if (t < 2 * NOBODIES) tables[t / NOBODIES * (numbers + NOBODIES) + numbers + t % NOBODIES] = 0;
     while (true) {
         const uint32_t strip = now.strip, size = now.size;
@@ -128,20 +128,20 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
         __syncthreads();
         const bool more = ++c < last;
         if (more) {
-            now = ahead;
+            now = upcoming;
             if (now.fresh) fetch_numbers(now);
-            ahead = cells.steps[c + 1 < last ? c + 1 : c];
+            upcoming = tiles.steps[c + 1 < last ? c + 1 : c];
         }
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const uint4 quad = next[k];
             if (more) fetch(k);
-            if (k * CELL_THREADS + t < size) four(quad);
+            if (k * TILE_THREADS + t < size) four(quad);
         }
         if (!more || now.strip != strip) {
             __syncthreads();
             for (uint32_t side = 0; side < BESIDE; side++) {
-                for (uint32_t inside = t; inside < own; inside += CELL_THREADS) {
+                for (uint32_t inside = t; inside < own; inside += TILE_THREADS) {
                     const uint32_t i = side * (own + NOBODIES) + inside;
                     const int64_t sum = static_cast<int64_t>(low[i]) - MIDDLE + (static_cast<int64_t>(high[i]) << 32);
                     low[i] = MIDDLE, high[i] = 0;
@@ -155,20 +155,20 @@ __device__ __forceinline__ void work_cells(const Cells& cells, const int32_t* fr
 
 // out[row * outputs + output] = intercept + the row's entries, from coefficients that are integers; without an intercept they are
 // added to what stands there. A block's rows are all of one block of threads.
-extern "C" __global__ void __launch_bounds__(CELL_THREADS, 1)
-    linear_cells_scores(Cells cells, const int32_t* vector, double scale, const double* intercept, double* out) {
-    const double base = intercept ? intercept[cells.output] : 0.0;
-    work_cells<false>(cells, vector, [&](uint64_t row, int64_t sum) {
-        if (row >= cells.rows || (sum == 0 && !intercept)) return;
-        double* const o = out + row * cells.outputs + cells.output;
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 1)
+    linear_tile_scores(Tiles tiles, const int32_t* vector, double scale, const double* intercept, double* out) {
+    const double base = intercept ? intercept[tiles.output] : 0.0;
+    work_tiles<false>(tiles, vector, [&](uint64_t row, int64_t sum) {
+        if (row >= tiles.rows || (sum == 0 && !intercept)) return;
+        double* const o = out + row * tiles.outputs + tiles.output;
         *o = (intercept ? base : *o) + (sum == 0 ? 0.0 : static_cast<double>(sum) / scale);
     });
 }
 
 // sums[feature * outputs + output] += the integers of its rows.
-extern "C" __global__ void __launch_bounds__(CELL_THREADS, 1) linear_cells_gradient(Cells cells, const int32_t* whole, int64_t* sums) {
-    work_cells<true>(cells, whole, [&](uint64_t feature, int64_t sum) {
-        if (sum != 0) add(sums + feature * cells.outputs + cells.output, sum);
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 1) linear_tile_gradient(Tiles tiles, const int32_t* whole, int64_t* sums) {
+    work_tiles<true>(tiles, whole, [&](uint64_t feature, int64_t sum) {
+        if (sum != 0) add(sums + feature * tiles.outputs + tiles.output, sum);
     });
 }
 

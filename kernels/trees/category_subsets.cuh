@@ -1,4 +1,4 @@
-// The subset of categories that gains most (src/cpu/trees/category_subsets.rs), by a block; and what a block finds together:
+// Finds the subset of categories that gains most (src/cpu/trees/category_subsets.rs), by a block; and what a block finds together:
 // sums up to each of its threads, the largest value of all.
 
 #pragma once
@@ -73,12 +73,12 @@ __device__ __forceinline__ Top top_of_block(double value, Top* tops) {
     return top;
 }
 
-__device__ __forceinline__ bool may_split(const Search& a, const Item& item, uint32_t feature) {
-    return item.features == ~0u || (a.allowed[item.features + feature / 32] >> (feature & 31) & 1);
+__device__ __forceinline__ bool may_split(const SplitSearch& a, const SplitInput& input, uint32_t feature) {
+    return input.features == ~0u || (a.allowed[input.features + feature / 32] >> (feature & 31) & 1);
 }
 
 // subset.rs: the subset of categories that gains most when it goes right. A thread is a category.
-__device__ __forceinline__ void best_subset(const Search& a, const GradientQuantizer& e, const Item& item, Sums own, uint32_t count, Best* best,
+__device__ __forceinline__ void best_subset(const SplitSearch& a, const GradientQuantizer& e, const SplitInput& input, Sums own, uint32_t count, FeatureSplit* best,
                                             uint32_t* set) {
     __shared__ double keys[BINS];
     __shared__ Sums sorted[BINS];
@@ -110,7 +110,7 @@ __device__ __forceinline__ void best_subset(const Search& a, const GradientQuant
     }
     __syncthreads();
     uint32_t half = (n + 1) / 2, most = a.rules.most_categories < half ? a.rules.most_categories : half;
-    double parent = node_score(a.rules, e, item);
+    double parent = node_score(a.rules, e, input);
     Top found[2];
     Sums outside_of[2];
     for (int reversed = 0; reversed < 2; reversed++) {
@@ -118,7 +118,7 @@ __device__ __forceinline__ void best_subset(const Search& a, const GradientQuant
         Sums mine = inside_range ? sorted[reversed ? n - 1 - code : code] : Sums{0, 0, 0};
         __syncthreads();
         Sums inside = sums_upto(mine, true, parts);
-        Sums outside = item.sums - inside;
+        Sums outside = input.sums - inside;
         Values in = values(e, inside), out = values(e, outside);
         double gain = -INFINITE64;
         if (inside_range && large_enough(a.rules, inside, in) && large_enough(a.rules, outside, out)) {
@@ -135,7 +135,7 @@ __device__ __forceinline__ void best_subset(const Search& a, const GradientQuant
     int reversed = found[1].value > found[0].value;
     Top top = found[reversed];
     bool any = top.value > a.rules.min_gain;
-    if (code == top.place) *best = Best{top.value, 0, any ? SUBSET : NO_SIDE, reversed ? outside_of[1] : outside_of[0], 0};
+    if (code == top.place) *best = FeatureSplit{top.value, 0, any ? SUBSET : NO_SIDE, reversed ? outside_of[1] : outside_of[0], 0};
     __shared__ uint32_t bits_of_set[8];
     if (code < 8) bits_of_set[code] = 0;
     __syncthreads();

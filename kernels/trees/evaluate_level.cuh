@@ -1,4 +1,4 @@
-// The search for the split of a whole level: the largest gain summed over its nodes.
+// Finds the split of a whole level: the one of the largest gain summed over its nodes.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 namespace taiga {
 
 // What the candidates of a feature score in each node of a level, to be added up in their order.
-struct Level {
+struct LevelScores {
     double* scores;    // [column][side][node][bin]; of `nodes` nodes at a time
     Sums* lefts;       // [column][node][bin]: the sums up to a bin, where they are to be kept
     uint8_t* missing;  // [column][node]: whether the node has missing values there
@@ -19,7 +19,7 @@ struct Level {
 };
 
 // The sums left of a split of a column in a node, from those that are kept.
-__device__ __forceinline__ Sums kept_left(const Level& level, uint32_t column, uint32_t node, uint32_t first, const Best& best) {
+__device__ __forceinline__ Sums kept_left(const LevelScores& level, uint32_t column, uint32_t node, uint32_t first, const FeatureSplit& best) {
     const long long* kept = reinterpret_cast<const long long*>(level.lefts + (static_cast<uint64_t>(column) * level.nodes + node) * BINS);
     auto upto = [&](uint32_t bin) { return Sums{__ldcg(kept + 3 * bin), __ldcg(kept + 3 * bin + 1), __ldcg(kept + 3 * bin + 2)}; };
     const Sums left = upto(first + best.border), missing = first ? upto(0) : Sums{0, 0, 0};
@@ -33,19 +33,19 @@ struct Known {
 };
 
 // By a thread a node; all threads know it behind the next barrier.
-__device__ __forceinline__ void know_nodes(const Search& a, const Item* items, uint32_t nodes, Known& known) {
+__device__ __forceinline__ void know_nodes(const SplitSearch& a, const SplitInput* split_inputs, uint32_t nodes, Known& known) {
     if (threadIdx.x >= nodes) return;
-    const Item item = items[threadIdx.x];
-    const bool searched = item.state & SEARCHED;
+    const SplitInput input = split_inputs[threadIdx.x];
+    const bool searched = input.state & SEARCHED;
     known.searched[threadIdx.x] = searched;
-    if (searched) known.parents[threadIdx.x] = node_score(a.rules, *a.encoding, item);
+    if (searched) known.parents[threadIdx.x] = node_score(a.rules, *a.quantizer, input);
 }
 
 // What a candidate of a column scores in a node, from the sums up to its code; `node` among those of this time, which
 // scores `parent` unsplit.
-__device__ __forceinline__ void score_code(const Search& a, const Level& level, const Item& item, const Feature& feature, uint32_t column,
+__device__ __forceinline__ void score_code(const SplitSearch& a, const LevelScores& level, const SplitInput& input, const FeatureInfo& feature, uint32_t column,
                                            uint32_t node, uint32_t code, Sums left, Sums missing, double parent) {
-    const GradientQuantizer& e = *a.encoding;
+    const GradientQuantizer& e = *a.quantizer;
     const uint32_t border = code - feature.first;
     const bool any = any_of(missing);
     if (code == 0) level.missing[static_cast<uint64_t>(column) * level.nodes + node] = any;
@@ -56,55 +56,55 @@ __device__ __forceinline__ void score_code(const Search& a, const Level& level, 
     double* out = level.scores + ((static_cast<uint64_t>(column) * 2) * level.nodes + node) * BINS + code;
     // A node that a candidate would leave a child too small in counts as not split; so behind the
     // last border.
-    out[0] = score(a.rules, e, item, feature.monotone, left, parent);
-    if (any) out[static_cast<uint64_t>(level.nodes) * BINS] = score(a.rules, e, item, feature.monotone, left - missing, parent);
+    out[0] = score(a.rules, e, input, feature.monotone, left, parent);
+    if (any) out[static_cast<uint64_t>(level.nodes) * BINS] = score(a.rules, e, input, feature.monotone, left - missing, parent);
 }
 
 // The scores of a feature's candidates in a node, by a block. `parent`: what the node scores unsplit, in shared memory,
 // which is there behind the next barrier. A node that is not searched counts for nothing.
-__device__ __forceinline__ void score_node(const Search& a, const Level& level, uint32_t inside, uint32_t node, const double& parent) {
+__device__ __forceinline__ void score_node(const SplitSearch& a, const LevelScores& level, uint32_t inside, uint32_t node, const double& parent) {
     __shared__ int64_t parts[3][8];
-    const Item item = a.items[node];
-    if (!(item.state & SEARCHED)) return;
-    const Feature feature = a.features[a.first_feature + inside];
+    const SplitInput input = a.split_inputs[node];
+    if (!(input.state & SEARCHED)) return;
+    const FeatureInfo feature = a.features[a.first_feature + inside];
     Sums own[1], missing;
-    take_bins(a, item, feature, threadIdx.x, 1, own);
-    const Sums left = sums_upto_codes(a, item, feature, own[0], parts, missing);
-    score_code(a, level, item, feature, a.first_column + inside, node, threadIdx.x, left, missing, parent);
+    take_bins(a, input, feature, threadIdx.x, 1, own);
+    const Sums left = sums_upto_codes(a, input, feature, own[0], parts, missing);
+    score_code(a, level, input, feature, a.first_column + inside, node, threadIdx.x, left, missing, parent);
 }
 
 // The same by `WIDTH` lanes; by all lanes of a block.
 template <uint32_t WIDTH, uint32_t EACH>
-__device__ __forceinline__ void score_lanes(const Search& a, const Level& level, uint32_t node) {
+__device__ __forceinline__ void score_lanes(const SplitSearch& a, const LevelScores& level, uint32_t node) {
     const uint32_t inside = (blockIdx.x * blockDim.x + threadIdx.x) / WIDTH;
-    const Item item = a.items[node];
-    if (!(item.state & SEARCHED)) return;
+    const SplitInput input = a.split_inputs[node];
+    if (!(input.state & SEARCHED)) return;
     const bool there = inside < a.features_here;
-    const Feature feature = a.features[a.first_feature + (there ? inside : 0)];
-    const Lanes<WIDTH, EACH> codes(a, item, feature, there);
+    const FeatureInfo feature = a.features[a.first_feature + (there ? inside : 0)];
+    const Lanes<WIDTH, EACH> codes(a, input, feature, there);
     if (!there) return;
-    const double parent = node_score(a.rules, *a.encoding, item);
+    const double parent = node_score(a.rules, *a.quantizer, input);
     codes.each_code([&](uint32_t code, Sums left, bool) {
-        score_code(a, level, item, feature, a.first_column + inside, node, code, left, codes.missing, parent);
+        score_code(a, level, input, feature, a.first_column + inside, node, code, left, codes.missing, parent);
     });
 }
 
 // The same of many codes by a warp: of codes that no row of the node has the score is that of the code before.
-__device__ __forceinline__ void score_steps(const Search& a, const Level& level, uint32_t node) {
+__device__ __forceinline__ void score_steps(const SplitSearch& a, const LevelScores& level, uint32_t node) {
     __shared__ Steps::Scratch scratch[STEP_THREADS / 32];
     const uint32_t inside = blockIdx.x * (STEP_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x & 31;
-    const Item item = a.items[node];
-    if (!(item.state & SEARCHED) || inside >= a.features_here) return;
-    const GradientQuantizer& e = *a.encoding;
-    const Feature feature = a.features[a.first_feature + inside];
-    const Steps steps(a, item, feature, scratch[threadIdx.x / 32]);
-    const double parent = node_score(a.rules, e, item);
+    const SplitInput input = a.split_inputs[node];
+    if (!(input.state & SEARCHED) || inside >= a.features_here) return;
+    const GradientQuantizer& e = *a.quantizer;
+    const FeatureInfo feature = a.features[a.first_feature + inside];
+    const Steps steps(a, input, feature, scratch[threadIdx.x / 32]);
+    const double parent = node_score(a.rules, e, input);
     const bool any = any_of(steps.missing);
     for (uint32_t i = lane; i < steps.count; i += 32) {
         const Sums left = steps.left(a, i);
         const uint32_t at = Steps::place(i);
-        const double with = score(a.rules, e, item, feature.monotone, left, parent);
-        const double without = any ? score(a.rules, e, item, feature.monotone, left - steps.missing, parent) : 0.0;
+        const double with = score(a.rules, e, input, feature.monotone, left, parent);
+        const double without = any ? score(a.rules, e, input, feature.monotone, left - steps.missing, parent) : 0.0;
         steps.kept.gradients[at] = __double_as_longlong(with);
         steps.kept.hessians[at] = __double_as_longlong(without);
     }
@@ -126,7 +126,7 @@ __device__ __forceinline__ void score_steps(const Search& a, const Level& level,
 // Adds up the scores of `nodes` more nodes in a column, by a block; behind the last ones picks the column's
 // best. What other blocks of this launch may have written is read past the first-level cache. `known`: room for
 // what is known of BINS nodes at a time, or `is_known` of all of them.
-__device__ __forceinline__ void sum_scores(const Search& a, const Level& level, const uint32_t* numbers, uint32_t column, uint32_t nodes,
+__device__ __forceinline__ void sum_scores(const SplitSearch& a, const LevelScores& level, const uint32_t* numbers, uint32_t column, uint32_t nodes,
                                            bool begins, bool ends, Known& known, bool is_known) {
     __shared__ Top tops[8];
     const uint64_t own = static_cast<uint64_t>(column) * 2 * BINS + threadIdx.x;
@@ -142,13 +142,13 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
     }
     const double* scores = level.scores + static_cast<uint64_t>(column) * 2 * level.nodes * BINS + threadIdx.x;
     const uint8_t* missing = level.missing + static_cast<uint64_t>(column) * level.nodes;
-    const Feature feature = a.features[numbers[column]];
+    const FeatureInfo feature = a.features[numbers[column]];
     const bool inside = threadIdx.x - feature.first <= feature.borders;
     for (uint32_t from = 0; from < nodes; from += BINS) {
         const uint32_t here = nodes - from < BINS ? nodes - from : BINS;
         if (!is_known) {
             __syncthreads();
-            know_nodes(a, a.items + from, here, known);
+            know_nodes(a, a.split_inputs + from, here, known);
             __syncthreads();
         }
         const bool lacks = threadIdx.x < here && known.searched[threadIdx.x] && __ldcg(missing + from + threadIdx.x);
@@ -187,28 +187,28 @@ __device__ __forceinline__ void sum_scores(const Search& a, const Level& level, 
         return;
     }
     const uint32_t border = threadIdx.x - feature.first;
-    Best* best = a.best + column;
-    if (!may_split(a, a.items[0], numbers[column])) {
-        if (threadIdx.x == 0) *best = Best{};
+    FeatureSplit* best = a.best + column;
+    if (!may_split(a, a.split_inputs[0], numbers[column])) {
+        if (threadIdx.x == 0) *best = FeatureSplit{};
         return;
     }
     const double with = border < feature.borders && found ? sums[0] : -INFINITE64;
     const auto without = [&] { return top_of_block(border <= feature.borders ? sums[1] : -INFINITE64, tops); };
     const Picked picked = pick_side(a.rules.min_gain, parent, top_of_block(with, tops), any, without);
-    if (threadIdx.x == picked.place) *best = Best{picked.gain, border, picked.side, {0, 0, 0}, 0};
+    if (threadIdx.x == picked.place) *best = FeatureSplit{picked.gain, border, picked.side, {0, 0, 0}, 0};
 }
 
 // blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
-extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+extern "C" __global__ void __launch_bounds__(BINS) tree_level_scores(const __grid_constant__ SplitSearch a, const __grid_constant__ LevelScores level) {
     __shared__ double parent;
-    const Item& item = a.items[blockIdx.y];
-    if (threadIdx.x == 0 && (item.state & SEARCHED)) parent = node_score(a.rules, *a.encoding, item);
+    const SplitInput& input = a.split_inputs[blockIdx.y];
+    if (threadIdx.x == 0 && (input.state & SEARCHED)) parent = node_score(a.rules, *a.quantizer, input);
     score_node(a, level, blockIdx.x, blockIdx.y, parent);
 }
 
 // The same where all features have at most so many codes and none is of categories.
 #define TAIGA_LEVEL_SCORES(name, width, each)                                                                                              \
-    extern "C" __global__ void __launch_bounds__(LANE_THREADS) name(const __grid_constant__ Search a, const __grid_constant__ Level level) { \
+    extern "C" __global__ void __launch_bounds__(LANE_THREADS) name(const __grid_constant__ SplitSearch a, const __grid_constant__ LevelScores level) { \
         score_lanes<width, each>(a, level, blockIdx.y);                                                                                    \
     }
 
@@ -216,13 +216,13 @@ TAIGA_LEVEL_SCORES(tree_level_scores_4, 4, 1)
 TAIGA_LEVEL_SCORES(tree_level_scores_32, 32, 1)
 
 extern "C" __global__ void __launch_bounds__(STEP_THREADS)
-    tree_level_scores_256(const __grid_constant__ Search a, const __grid_constant__ Level level) {
+    tree_level_scores_256(const __grid_constant__ SplitSearch a, const __grid_constant__ LevelScores level) {
     score_steps(a, level, blockIdx.y);
 }
 
 // A block a column.
 extern "C" __global__ void __launch_bounds__(BINS)
-    tree_level_sum(const __grid_constant__ Search a, const __grid_constant__ Level level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
+    tree_level_sum(const __grid_constant__ SplitSearch a, const __grid_constant__ LevelScores level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
                    uint32_t ends) {
     __shared__ Known known;
     sum_scores(a, level, numbers, blockIdx.x, nodes, begins, ends, known, false);
@@ -230,7 +230,7 @@ extern "C" __global__ void __launch_bounds__(BINS)
 
 // The sums left of a split in a node's histogram, by a warp. All bins are on their way before the first is
 // added: those behind the split are read too, for the first bin's address, and count nothing.
-__device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32_t inside, uint32_t first, uint32_t border, uint32_t side) {
+__device__ __forceinline__ Sums left_sums(const SplitSearch& a, uint32_t slot, uint32_t inside, uint32_t first, uint32_t border, uint32_t side) {
     constexpr uint32_t EACH = BINS / 32;
     const uint32_t from = (side == MISSING_LEFT ? 0 : first) + (threadIdx.x & 31), end = first + border + 1;
     Sums s = {0, 0, 0}, parts[EACH];
@@ -257,8 +257,8 @@ __device__ __forceinline__ Sums left_sums(const Search& a, uint32_t slot, uint32
 
 // The same of a feature whose codes may not all be stored. Past the first-level cache: other blocks of this launch may have
 // written them.
-__device__ __forceinline__ Sums left_of_split(const Search& a, const Item& item, const Feature& f, const Best& best) {
-    if (f.usual == ALL_STORED) return left_sums(a, item.slot, f.column, f.first, best.border, best.side);
+__device__ __forceinline__ Sums left_of_split(const SplitSearch& a, const SplitInput& input, const FeatureInfo& f, const FeatureSplit& best) {
+    if (f.usual == ALL_STORED) return left_sums(a, input.slot, f.column, f.first, best.border, best.side);
     const uint32_t from = best.side == MISSING_LEFT ? 0 : f.first, end = f.first + best.border + 1;
     // Where the usual code goes left, what is not left is summed.
     const bool other = f.usual >= from && f.usual < end;
@@ -266,33 +266,33 @@ __device__ __forceinline__ Sums left_of_split(const Search& a, const Item& item,
     for (uint32_t bin = threadIdx.x & 31; bin < f.borders + 1 + f.first; bin += 32) {
         const uint32_t place = stored_at(f, bin);
         if (place == NOWHERE || (bin >= from && bin < end) == other) continue;
-        s = s + counted_sums(read_written(bin_of(a.histograms, item.slot, f.column, place), kept_as(a.histograms, f.column)), a.counted);
+        s = s + counted_sums(read_written(bin_of(a.histograms, input.slot, f.column, place), kept_as(a.histograms, f.column)), a.counted);
     }
     for (int o = 16; o; o >>= 1) {
         s = s + Sums{__shfl_xor_sync(~0u, s.gradient, o), __shfl_xor_sync(~0u, s.hessian, o), __shfl_xor_sync(~0u, s.count, o)};
     }
-    return other ? item.sums - s : s;
+    return other ? input.sums - s : s;
 }
 
 // The split of a level, and each node's left sums under it: for the features of one group, which may
 // have it or not. A block a node.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_level_pick(const __grid_constant__ Search a, const uint32_t* numbers, Found* found) {
+    tree_level_pick(const __grid_constant__ SplitSearch a, const uint32_t* numbers, NodeSplit* found) {
     uint32_t c = best_column_of_block(a.best, a.columns);
-    Found* out = found + blockIdx.x;
+    NodeSplit* out = found + blockIdx.x;
     if (c == NOWHERE) {
-        if (threadIdx.x == 0) *out = Found{};
+        if (threadIdx.x == 0) *out = NodeSplit{};
         return;
     }
     if (threadIdx.x >= 32) return;
-    const Best b = a.best[c];
+    const FeatureSplit b = a.best[c];
     const uint32_t f = numbers[c];
     if (f < a.first_feature || f >= a.first_feature + a.features_here) return;
-    const Item item = a.items[blockIdx.x];
-    if (!(item.state & SEARCHED)) return;
-    const Sums left = left_of_split(a, item, a.features[f], b);
+    const SplitInput input = a.split_inputs[blockIdx.x];
+    if (!(input.state & SEARCHED)) return;
+    const Sums left = left_of_split(a, input, a.features[f], b);
     if (threadIdx.x == 0) {
-        *out = Found{};
+        *out = NodeSplit{};
         out->gain = b.gain;
         out->feature = f;
         out->border = b.border;

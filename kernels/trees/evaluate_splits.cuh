@@ -1,4 +1,4 @@
-// The search for splits: src/cpu/trees/evaluate_splits.rs. Ties: the lower feature, the lower border, missing values to the
+// Finds the best split of each node by itself: twin of src/cpu/trees/evaluate_splits.rs. Ties: the lower feature, the lower border, missing values to the
 // left.
 //
 // Few features of few nodes are searched by a block each, a thread a code; else by a few lanes each. Of many codes only those are
@@ -12,7 +12,7 @@ namespace taiga {
 
 // The sums up to each code of a feature, and those of its missing values, from what is stored, by a block: the code that is not
 // is what the others leave of the node.
-__device__ __forceinline__ Sums sums_upto_codes(const Search& a, const Item& item, const Feature& feature, Sums own, int64_t (*parts)[8],
+__device__ __forceinline__ Sums sums_upto_codes(const SplitSearch& a, const SplitInput& input, const FeatureInfo& feature, Sums own, int64_t (*parts)[8],
                                                 Sums& missing) {
     __shared__ Sums lowest;
     if (threadIdx.x == 0) lowest = own;
@@ -21,7 +21,7 @@ __device__ __forceinline__ Sums sums_upto_codes(const Search& a, const Item& ite
     if (feature.usual != ALL_STORED) {
         Sums stored = {0, 0, 0};
         for (uint32_t w = 0; w < 8; w++) stored = stored + Sums{parts[0][w], parts[1][w], parts[2][w]};
-        const Sums rest = item.sums - stored;
+        const Sums rest = input.sums - stored;
         if (threadIdx.x >= feature.usual) left = left + rest;
         if (feature.first && feature.usual == 0) missing = rest;
     }
@@ -39,13 +39,13 @@ struct Lanes {
     uint32_t first, each, usual, counted;
 
     // By all lanes of a warp; without a feature nothing is read.
-    __device__ __forceinline__ Lanes(const Search& a, const Item& item, const Feature& feature, bool there) {
+    __device__ __forceinline__ Lanes(const SplitSearch& a, const SplitInput& input, const FeatureInfo& feature, bool there) {
         const uint32_t codes = feature.borders + 1 + feature.first;
         each = EACH == 1 ? 1 : (codes + WIDTH - 1) / WIDTH;
         first = threadIdx.x % WIDTH * each;
         usual = feature.usual;
         counted = a.counted;
-        take_bins(a, item, feature, first, there ? each : 0, own);
+        take_bins(a, input, feature, first, there ? each : 0, own);
         S total = own[0];
 #pragma unroll
         for (uint32_t k = 1; k < EACH; k++) total = total + own[k];
@@ -53,7 +53,7 @@ struct Lanes {
         before = upto - total;
         const Sums lowest = sums_of(of_lane(own[0], 0), counted), stored = sums_of(of_lane(upto, WIDTH - 1), counted);
         missing = feature.first ? lowest : Sums{0, 0, 0};
-        rest = usual == ALL_STORED ? Sums{0, 0, 0} : item.sums - stored;
+        rest = usual == ALL_STORED ? Sums{0, 0, 0} : input.sums - stored;
         if (usual == 0 && feature.first) missing = rest;
     }
 
@@ -107,48 +107,48 @@ __device__ __forceinline__ Picked pick_side(double min_gain, double parent, Top 
 }
 
 // The best split of a node by a feature of the group, by a block.
-__device__ __forceinline__ void search_node(const Search& a, uint32_t inside, uint32_t node) {
+__device__ __forceinline__ void search_node(const SplitSearch& a, uint32_t inside, uint32_t node) {
     __shared__ int64_t parts[3][8];
     __shared__ Top tops[8];
-    const Item item = a.items[node];
-    if (!(item.state & SEARCHED)) return;
+    const SplitInput input = a.split_inputs[node];
+    if (!(input.state & SEARCHED)) return;
     const uint32_t f = a.first_feature + inside, code = threadIdx.x;
-    const Feature feature = a.features[f];
-    Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
+    const FeatureInfo feature = a.features[f];
+    FeatureSplit* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
     Sums own[1];
-    take_bins(a, item, feature, code, 1, own);
-    if (!may_split(a, item, f)) {
-        if (code == 0) *best = Best{};
+    take_bins(a, input, feature, code, 1, own);
+    if (!may_split(a, input, f)) {
+        if (code == 0) *best = FeatureSplit{};
         return;
     }
-    const GradientQuantizer& e = *a.encoding;
+    const GradientQuantizer& e = *a.quantizer;
     if (feature.categories) {
-        best_subset(a, e, item, own[0], feature.borders + 1, best, a.sets + (best - a.best) * 8);
+        best_subset(a, e, input, own[0], feature.borders + 1, best, a.sets + (best - a.best) * 8);
         return;
     }
     Sums missing;
-    const Sums left = sums_upto_codes(a, item, feature, own[0], parts, missing);
+    const Sums left = sums_upto_codes(a, input, feature, own[0], parts, missing);
     const uint32_t border = code - feature.first;  // wraps below the first value
-    const double with = border < feature.borders ? score(a.rules, e, item, feature.monotone, left, -INFINITE64) : -INFINITE64;
+    const double with = border < feature.borders ? score(a.rules, e, input, feature.monotone, left, -INFINITE64) : -INFINITE64;
     const auto without = [&] {
-        return top_of_block(border <= feature.borders ? score(a.rules, e, item, feature.monotone, left - missing, -INFINITE64) : -INFINITE64, tops);
+        return top_of_block(border <= feature.borders ? score(a.rules, e, input, feature.monotone, left - missing, -INFINITE64) : -INFINITE64, tops);
     };
-    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, item), top_of_block(with, tops), any_of(missing), without);
-    if (code == picked.place) *best = Best{picked.gain, border, picked.side, picked.side == MISSING_RIGHT ? left - missing : left, 0};
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), top_of_block(with, tops), any_of(missing), without);
+    if (code == picked.place) *best = FeatureSplit{picked.gain, border, picked.side, picked.side == MISSING_RIGHT ? left - missing : left, 0};
 }
 
 // The same by `WIDTH` lanes, of a feature without categories; by all lanes of a block.
 template <uint32_t WIDTH, uint32_t EACH>
-__device__ __forceinline__ void search_lanes(const Search& a, uint32_t node) {
+__device__ __forceinline__ void search_lanes(const SplitSearch& a, uint32_t node) {
     const uint32_t inside = (blockIdx.x * blockDim.x + threadIdx.x) / WIDTH;
-    const Item item = a.items[node];
-    if (!(item.state & SEARCHED)) return;
+    const SplitInput input = a.split_inputs[node];
+    if (!(input.state & SEARCHED)) return;
     const bool there = inside < a.features_here;
     const uint32_t f = a.first_feature + (there ? inside : 0);
-    const Feature feature = a.features[f];
-    const Lanes<WIDTH, EACH> codes(a, item, feature, there);
-    const bool may = there && may_split(a, item, f), any = any_of(codes.missing);
-    const GradientQuantizer& e = *a.encoding;
+    const FeatureInfo feature = a.features[f];
+    const Lanes<WIDTH, EACH> codes(a, input, feature, there);
+    const bool may = there && may_split(a, input, f), any = any_of(codes.missing);
+    const GradientQuantizer& e = *a.quantizer;
     Top with = {-INFINITE64, codes.first}, without = with;
     if (may) {
         codes.each_code([&](uint32_t code, Sums left, bool same) {
@@ -157,11 +157,11 @@ __device__ __forceinline__ void search_lanes(const Search& a, uint32_t node) {
             if (border > feature.borders || (same && border > 0)) return;
             // Not a number is larger than nothing.
             if (border < feature.borders) {
-                const double value = score(a.rules, e, item, feature.monotone, left, -INFINITE64);
+                const double value = score(a.rules, e, input, feature.monotone, left, -INFINITE64);
                 if (value > with.value) with = {value, code};
             }
             if (any) {
-                const double value = score(a.rules, e, item, feature.monotone, left - codes.missing, -INFINITE64);
+                const double value = score(a.rules, e, input, feature.monotone, left - codes.missing, -INFINITE64);
                 if (value > without.value) without = {value, code};
             }
         });
@@ -169,16 +169,16 @@ __device__ __forceinline__ void search_lanes(const Search& a, uint32_t node) {
     with = top_of_lanes<WIDTH>(with);
     without = top_of_lanes<WIDTH>(without);
     if (!there) return;
-    Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
+    FeatureSplit* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
     if (!may) {
-        if (codes.first == 0) *best = Best{};
+        if (codes.first == 0) *best = FeatureSplit{};
         return;
     }
-    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, item), with, any, [&] { return without; });
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), with, any, [&] { return without; });
     if (picked.place - codes.first >= codes.each) return;
     codes.each_code([&](uint32_t code, Sums left, bool) {
         if (code != picked.place) return;
-        *best = Best{picked.gain, code - feature.first, picked.side, picked.side == MISSING_RIGHT ? left - codes.missing : left, 0};
+        *best = FeatureSplit{picked.gain, code - feature.first, picked.side, picked.side == MISSING_RIGHT ? left - codes.missing : left, 0};
     });
 }
 
@@ -196,16 +196,16 @@ struct Steps {
     // How many there are. Of the lane's `each` codes, from `first` on: those that are steps, and the steps before them.
     uint32_t count, first, each, mask, before;
 
-    __device__ __forceinline__ Steps(const Search& a, const Item& item, const Feature& feature, Scratch& scratch) : kept(scratch) {
+    __device__ __forceinline__ Steps(const SplitSearch& a, const SplitInput& input, const FeatureInfo& feature, Scratch& scratch) : kept(scratch) {
         if (kept_as(a.histograms, feature.column) == PACKED) {
-            keep(a, feature, Lanes<32, 8, Packed>(a, item, feature, true));
+            keep(a, feature, Lanes<32, 8, Packed>(a, input, feature, true));
         } else {
-            keep(a, feature, Lanes<32, 8>(a, item, feature, true));
+            keep(a, feature, Lanes<32, 8>(a, input, feature, true));
         }
     }
 
     template <typename Codes>
-    __device__ __forceinline__ void keep(const Search& a, const Feature& feature, const Codes& codes) {
+    __device__ __forceinline__ void keep(const SplitSearch& a, const FeatureInfo& feature, const Codes& codes) {
         missing = codes.missing;
         first = codes.first;
         each = codes.each;
@@ -238,7 +238,7 @@ struct Steps {
         return step + step / 8;
     }
 
-    __device__ __forceinline__ Sums left(const Search& a, uint32_t step) const {
+    __device__ __forceinline__ Sums left(const SplitSearch& a, uint32_t step) const {
         const uint32_t at = place(step);
         return {kept.gradients[at], kept.hessians[at], a.counted == NOT ? 0 : kept.counts[at]};
     }
@@ -248,67 +248,67 @@ struct Steps {
 constexpr uint32_t LANE_THREADS = 256, STEP_THREADS = 128;
 
 // The best split of a node by a feature, by a warp, of a feature without categories; by all lanes of a block.
-__device__ __forceinline__ void search_steps(const Search& a, uint32_t node) {
+__device__ __forceinline__ void search_steps(const SplitSearch& a, uint32_t node) {
     __shared__ Steps::Scratch scratch[STEP_THREADS / 32];
     const uint32_t inside = blockIdx.x * (STEP_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x & 31;
-    const Item item = a.items[node];
-    if (!(item.state & SEARCHED) || inside >= a.features_here) return;
+    const SplitInput input = a.split_inputs[node];
+    if (!(input.state & SEARCHED) || inside >= a.features_here) return;
     const uint32_t f = a.first_feature + inside;
-    const Feature feature = a.features[f];
-    const Steps steps(a, item, feature, scratch[threadIdx.x / 32]);
-    Best* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
-    if (!may_split(a, item, f)) {
-        if (lane == 0) *best = Best{};
+    const FeatureInfo feature = a.features[f];
+    const Steps steps(a, input, feature, scratch[threadIdx.x / 32]);
+    FeatureSplit* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
+    if (!may_split(a, input, f)) {
+        if (lane == 0) *best = FeatureSplit{};
         return;
     }
-    const GradientQuantizer& e = *a.encoding;
+    const GradientQuantizer& e = *a.quantizer;
     const bool any = any_of(steps.missing);
     // By steps, which are in the order of codes.
     Top with = {-INFINITE64, lane}, without = with;
     for (uint32_t i = lane; i < steps.count; i += 32) {
         const Sums left = steps.left(a, i);
         if (steps.kept.codes[i] - feature.first < feature.borders) {
-            const double value = score(a.rules, e, item, feature.monotone, left, -INFINITE64);
+            const double value = score(a.rules, e, input, feature.monotone, left, -INFINITE64);
             if (value > with.value) with = {value, i};
         }
         if (any) {
-            const double value = score(a.rules, e, item, feature.monotone, left - steps.missing, -INFINITE64);
+            const double value = score(a.rules, e, input, feature.monotone, left - steps.missing, -INFINITE64);
             if (value > without.value) without = {value, i};
         }
     }
     with = top_of_lanes<32>(with);
     without = top_of_lanes<32>(without);
-    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, item), with, any, [&] { return without; });
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), with, any, [&] { return without; });
     if (lane) return;
     if (picked.side == NO_SIDE) {
-        *best = Best{};
+        *best = FeatureSplit{};
         return;
     }
     const Sums left = steps.left(a, picked.place);
-    *best = Best{picked.gain, steps.kept.codes[picked.place] - feature.first, picked.side, picked.side == MISSING_RIGHT ? left - steps.missing : left, 0};
+    *best = FeatureSplit{picked.gain, steps.kept.codes[picked.place] - feature.first, picked.side, picked.side == MISSING_RIGHT ? left - steps.missing : left, 0};
 }
 
 // The best split of each node by each feature: blockIdx.x the feature inside the group, blockIdx.y
 // the node.
-extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_constant__ Search a) {
+extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_constant__ SplitSearch a) {
     search_node(a, blockIdx.x, blockIdx.y);
 }
 
 // The same where all features have at most so many codes and none is of categories.
 #define TAIGA_SEARCH(name, width, each)                                                                                 \
-    extern "C" __global__ void __launch_bounds__(LANE_THREADS) name(const __grid_constant__ Search a) {                 \
+    extern "C" __global__ void __launch_bounds__(LANE_THREADS) name(const __grid_constant__ SplitSearch a) {                 \
         search_lanes<width, each>(a, blockIdx.y);                                                                       \
     }
 
 TAIGA_SEARCH(tree_search_4, 4, 1)
 TAIGA_SEARCH(tree_search_32, 32, 1)
 
-extern "C" __global__ void __launch_bounds__(STEP_THREADS) tree_search_256(const __grid_constant__ Search a) {
+extern "C" __global__ void __launch_bounds__(STEP_THREADS) tree_search_256(const __grid_constant__ SplitSearch a) {
     search_steps(a, blockIdx.y);
 }
 
 // What a feature offers, past the first-level cache: other blocks of this launch may have written it.
-__device__ __forceinline__ Best read_best(const Best* best) {
+__device__ __forceinline__ FeatureSplit read_best(const FeatureSplit* best) {
     const ulonglong2* words = reinterpret_cast<const ulonglong2*>(best);
     const ulonglong2 head = __ldcg(words), sums = __ldcg(words + 1), rest = __ldcg(words + 2);
     return {__longlong_as_double(static_cast<long long>(head.x)), static_cast<uint32_t>(head.y), static_cast<uint32_t>(head.y >> 32),
@@ -327,7 +327,7 @@ __device__ __forceinline__ Offer better(Offer a, Offer b) {
 }
 
 // The best of every `stride`-th of a node's columns, by a warp; `columns` are numbered in order of their features.
-__device__ __forceinline__ Offer best_offer(const Best* best, uint32_t columns, uint32_t first, uint32_t stride) {
+__device__ __forceinline__ Offer best_offer(const FeatureSplit* best, uint32_t columns, uint32_t first, uint32_t stride) {
     Offer top = {-INFINITE64, NOWHERE};
 #pragma unroll 8
     for (uint32_t c = first; c < columns; c += stride) {
@@ -340,12 +340,12 @@ __device__ __forceinline__ Offer best_offer(const Best* best, uint32_t columns, 
 }
 
 // The best of a node's columns, by a warp.
-__device__ __forceinline__ uint32_t best_column(const Best* best, uint32_t columns) {
+__device__ __forceinline__ uint32_t best_column(const FeatureSplit* best, uint32_t columns) {
     return best_offer(best, columns, threadIdx.x & 31, 32).column;
 }
 
 // The same by a block, all of whose threads know it then.
-__device__ __forceinline__ uint32_t best_column_of_block(const Best* best, uint32_t columns) {
+__device__ __forceinline__ uint32_t best_column_of_block(const FeatureSplit* best, uint32_t columns) {
     __shared__ Offer offers[32];
     const Offer own = best_offer(best, columns, threadIdx.x, blockDim.x);
     __syncthreads();
@@ -358,15 +358,15 @@ __device__ __forceinline__ uint32_t best_column_of_block(const Best* best, uint3
 
 // `numbers`: the feature of each column. A block a node.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_pick(const Best* best, const uint32_t* sets, const uint32_t* numbers, uint32_t columns, Found* found) {
+    tree_pick(const FeatureSplit* best, const uint32_t* sets, const uint32_t* numbers, uint32_t columns, NodeSplit* found) {
     uint64_t first = static_cast<uint64_t>(blockIdx.x) * columns;
     uint32_t c = best_column_of_block(best + first, columns);
-    Found* out = found + blockIdx.x;
+    NodeSplit* out = found + blockIdx.x;
     if (c == NOWHERE) {
-        if (threadIdx.x == 0) *out = Found{};
+        if (threadIdx.x == 0) *out = NodeSplit{};
         return;
     }
-    const Best b = best[first + c];
+    const FeatureSplit b = best[first + c];
     if (threadIdx.x == 0) {
         out->unused = 0;
         out->gain = b.gain;

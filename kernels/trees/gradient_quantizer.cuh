@@ -1,5 +1,4 @@
-// Passes over all rows: scores, derivatives, draws, rounding. Twins of src/cpu/trees/
-// gradient_quantizer.rs and shard.rs, and of src/core/learners/boosting/row_sampler.rs.
+// Finds how the derivatives of a tree become integers, and rounds those of all rows. Twin of src/cpu/trees/gradient_quantizer.rs.
 
 #pragma once
 
@@ -10,11 +9,6 @@ namespace taiga {
 // The rows whose absolute derivatives are added in order; so are then the batches' sums.
 constexpr uint32_t BATCH = 1024;
 constexpr uint32_t BATCH_LANES = 16;
-
-// Adds the values of the last tree's leaves to the scores of one output.
-extern "C" __global__ void __launch_bounds__(256) tree_update(float* scores, const uint16_t* leaf, const float* values, uint64_t rows) {
-    for (uint64_t i = blockIdx.x * 256ull + threadIdx.x; i < rows; i += gridDim.x * 256ull) scores[i] = scores[i] + values[leaf[i]];
-}
 
 // 2^n for n in -1022..=1023.
 __device__ __forceinline__ double power(int32_t n) {
@@ -72,7 +66,7 @@ struct Magnitudes {
 
 // The sums of each batch as the CPU adds them: sixteen lanes, each taking every sixteenth row of the
 // batch, and then the lanes. By one block.
-__device__ __noinline__ void ordered_sums(const Rows& r, double2* sums) {
+__device__ __noinline__ void ordered_sums(const LossRows& r, double2* sums) {
     const float* scores = r.scores + r.output * r.rows;
     for (uint64_t first = threadIdx.x * static_cast<uint64_t>(BATCH); first < r.rows; first += blockDim.x * static_cast<uint64_t>(BATCH)) {
         const uint64_t end = r.rows - first < BATCH ? r.rows : first + BATCH;
@@ -91,10 +85,10 @@ __device__ __noinline__ void ordered_sums(const Rows& r, double2* sums) {
     __syncthreads();
 }
 
-// The encoding of a tree from the magnitudes, by the last block. `sums`: room for the batches' sums, and
+// The quantizer of a tree from the magnitudes, by the last block. `sums`: room for the batches' sums, and
 // behind it what each block's rows come to, in whatever order. `unit`: each row's hessian is 1. Apart, so
 // that the rows' loops keep their registers.
-__device__ __noinline__ void make_encoding(const Rows& r, double2* sums, uint32_t unit, uint32_t* largest, GradientQuantizer* out) {
+__device__ __noinline__ void make_quantizer(const LossRows& r, double2* sums, uint32_t unit, uint32_t* largest, GradientQuantizer* out) {
     __shared__ double2 parts[32];
     const uint64_t batches = (r.rows + BATCH - 1) / BATCH;
     const double2* blocks = sums + batches;
@@ -152,11 +146,11 @@ __device__ __noinline__ void make_encoding(const Rows& r, double2* sums, uint32_
     out->unit = unit;
 }
 
-// Exact maxima of the derivatives of the rows drawn, and their sums; from these the tree's encoding.
+// Exact maxima of the derivatives of the rows drawn, and their sums; from these the tree's quantizer.
 // Where `leaf` is given, the last tree's values are added to the scores first. `largest` is zero before
-// and after. `sums`: see `make_encoding`.
+// and after. `sums`: see `make_quantizer`.
 extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
-    tree_encode(const __grid_constant__ Rows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
+    tree_find_quantizer(const __grid_constant__ LossRows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
                 uint32_t* arrived, GradientQuantizer* out) {
     // Rows that a thread has on their way.
     constexpr uint32_t TURNS = 4;
@@ -184,32 +178,32 @@ extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
         }
     }
     found.finish(largest, sums + batches + blockIdx.x);
-    if (last_block(arrived, gridDim.x)) make_encoding(r, sums, unit, largest, out);
+    if (last_block(arrived, gridDim.x)) make_quantizer(r, sums, unit, largest, out);
 }
 
-// The word of a row's first plane.
-__device__ __forceinline__ uint32_t first_word(const GradientQuantizer& e, Derivatives d, Random random, uint32_t row) {
+// Packs a row's derivatives for the first plane.
+__device__ __forceinline__ uint32_t first_plane(const GradientQuantizer& e, Derivatives d, Random random, uint32_t row) {
     if (e.wide) return pack_wide(d.gradient, e.gradient, random, row, 0);
     if (e.unit) return pack_unit(d.gradient, d.hessian, e.gradient32, random, row);
     return pack_both(d.gradient, d.hessian, e.gradient32, e.hessian32, random, row);
 }
 
-// Rounds the derivatives of all rows: `words`, and where they are wide `hessians`, by row. Where
+// Rounds the derivatives of all rows: `packed_gradients`, and where they are wide `hessians`, by row. Where
 // rows were drawn, those drawn become the root's list, in whatever order.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_round(const __grid_constant__ Rows r, const GradientQuantizer* encoding, uint64_t seed, uint64_t tree, uint32_t* words,
-               uint32_t* hessians, uint2* list, Node* root) {
-    const GradientQuantizer e = *encoding;
+    tree_round(const __grid_constant__ LossRows r, const GradientQuantizer* quantizer, uint64_t seed, uint64_t tree, uint32_t* packed_gradients,
+               uint32_t* hessians, uint2* list, NodeRows* root) {
+    const GradientQuantizer e = *quantizer;
     const Random random(seed, 2, tree);
     const float* scores = r.scores + r.output * r.rows;
     for (uint64_t base = blockIdx.x * 256ull; base < r.rows; base += gridDim.x * 256ull) {
         uint64_t row = base + threadIdx.x;
         bool drawn = false;
-        uint32_t word = 0;
+        uint32_t packed_gradient = 0;
         if (row < r.rows) {
             Derivatives d = derive_drawn(r, row, scores[row], r.target[row]);
-            word = first_word(e, d, random, static_cast<uint32_t>(row));
-            words[row] = word;
+            packed_gradient = first_plane(e, d, random, static_cast<uint32_t>(row));
+            packed_gradients[row] = packed_gradient;
             if (hessians) hessians[row] = pack_wide(d.hessian, e.hessian, random, static_cast<uint32_t>(row), 16);
             drawn = r.bag && r.bag[row] != 0.0f;
         }
@@ -229,90 +223,10 @@ extern "C" __global__ void __launch_bounds__(256)
                 start = atomicAdd(&root->len, total);
             }
             __syncthreads();
-            if (drawn) list[start + counts[warp] + __popc(mask & ((1u << lane) - 1))] = make_uint2(static_cast<uint32_t>(row), word);
+            if (drawn) list[start + counts[warp] + __popc(mask & ((1u << lane) - 1))] = make_uint2(static_cast<uint32_t>(row), packed_gradient);
             __syncthreads();
         }
     }
-}
-
-// sample.rs: what rows are ordered by under the ways to draw that look at derivatives.
-enum : uint32_t { BERNOULLI, GOSS, MVS };
-
-// The squares whose sum in float is right to its last digits.
-constexpr float LEAST_SQUARES = 1e-37f, MOST_SQUARES = 3.40282347e+38f;
-
-__device__ __forceinline__ float draw_key(uint32_t kind, float l2, Derivatives d) {
-    if (kind != MVS) return fabsf(d.gradient);
-    float squares = d.gradient * d.gradient + l2 * d.hessian * d.hessian;
-    if (squares >= LEAST_SQUARES && squares <= MOST_SQUARES) return __fsqrt_rn(squares);
-    // In double no square of a float overflows or vanishes.
-    double gradient = d.gradient, hessian = d.hessian;
-    double root = __dsqrt_rn(gradient * gradient + static_cast<double>(l2) * (hessian * hessian));
-    double most = 3.4028234663852886e38;
-    return static_cast<float>(root < most ? root : most);
-}
-
-constexpr uint32_t BUCKETS = 1u << 15;
-
-__device__ __forceinline__ uint32_t draw_bucket(float key) {
-    return (__float_as_uint(key) >> 16) & (BUCKETS - 1);
-}
-
-// Counts the training rows by their keys' upper halves.
-extern "C" __global__ void __launch_bounds__(256)
-    tree_keys(const __grid_constant__ Rows r, const uint8_t* held_out, uint32_t kind, float l2, uint32_t* counts) {
-    const float* scores = r.scores + r.output * r.rows;
-    for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < r.rows; row += gridDim.x * 256ull) {
-        if (held_out && held_out[row]) continue;
-        uint32_t bucket = draw_bucket(draw_key(kind, l2, derive(r, row, scores[row], r.target[row])));
-        // Rows that tie are counted together.
-        unsigned active = __activemask(), same = __match_any_sync(active, bucket);
-        if ((threadIdx.x & 31) == __ffs(same) - 1) atomicAdd(counts + bucket, __popc(same));
-    }
-}
-
-// sample.rs: Draw.
-struct Draw {
-    uint32_t kind, bucket;
-    float l2;
-    uint32_t unused;
-    // Bernoulli: the probability; GOSS: of the bucket, and of the rest; MVS: the threshold.
-    double first, second;
-};
-
-// What each row counts in this tree.
-extern "C" __global__ void __launch_bounds__(256)
-    tree_draw(const __grid_constant__ Rows r, const uint8_t* held_out, const __grid_constant__ Draw draw, uint64_t seed, uint64_t tree, float* bag) {
-    const Random random(seed, 3, tree);
-    const float* scores = r.scores + r.output * r.rows;
-    for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < r.rows; row += gridDim.x * 256ull) {
-        float counts = 0.0f;
-        if (!(held_out && held_out[row])) {
-            double u = random.unit(row);
-            if (draw.kind == BERNOULLI) {
-                counts = u < draw.first ? 1.0f : 0.0f;
-            } else {
-                double probability = 1.0;
-                float key = draw_key(draw.kind, draw.l2, derive(r, row, scores[row], r.target[row]));
-                bool certain;
-                if (draw.kind == GOSS) {
-                    uint32_t bucket = draw_bucket(key);
-                    certain = bucket > draw.bucket;
-                    probability = bucket == draw.bucket ? draw.first : draw.second;
-                } else {
-                    certain = static_cast<double>(key) >= draw.first;
-                    probability = static_cast<double>(key) / draw.first;
-                }
-                counts = certain ? 1.0f : u < probability ? static_cast<float>(1.0 / probability) : 0.0f;
-            }
-        }
-        bag[row] = counts;
-    }
-}
-
-// Values at some rows.
-extern "C" __global__ void __launch_bounds__(256) tree_gather(const float* values, const uint32_t* rows, uint64_t count, float* out) {
-    for (uint64_t i = blockIdx.x * 256ull + threadIdx.x; i < count; i += gridDim.x * 256ull) out[i] = values[rows[i]];
 }
 
 }  // namespace taiga

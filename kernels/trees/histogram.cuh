@@ -1,4 +1,4 @@
-// Sums of statistics by code: a root's, and those of nodes whose rows are listed.
+// Sums the histograms of nodes, packed gradients by code: a root's, and those of nodes whose rows are listed.
 //
 // A warp takes a row at a time, a lane a feature, and the block's bins lie at `code * 32 + lane`: no
 // two lanes ever meet in a bank of shared memory or in a bin, whatever the data. Blocks add their
@@ -10,7 +10,7 @@
 
 namespace taiga {
 
-// What a plane's words are (cpu/trees/gradient_quantizer.rs: Plane).
+// What a plane's packed gradients are (cpu/trees/gradient_quantizer.rs: Plane).
 enum : uint32_t { BOTH, LIMBS, ONES };
 
 // Where a kernel's histograms go, of one group of features.
@@ -21,9 +21,9 @@ struct Histograms {
     uint64_t slot_size;  // numbers in a slot
     uint32_t features, bins, components;
     uint32_t component;   // of a plane of limbs or ones
-    // The bin behind those of all columns, where words of listed features are; and whether such a word is one number, with the
+    // The bin behind those of all columns, where bins of sparse features are; and whether such a bin is one number, with the
     // gradient in its upper half.
-    uint64_t first_word;
+    uint64_t first_sparse_bin;
     uint32_t packed, unused;
 };
 
@@ -43,13 +43,13 @@ __device__ __forceinline__ void add_row(uint32_t* shared, uint32_t lane, uint32_
     }
 }
 
-// The components of a word.
-__device__ __forceinline__ uint32_t upper_of(uint32_t word) {
-    return static_cast<uint32_t>(static_cast<int32_t>(word) >> 16);
+// The components of a packed gradient.
+__device__ __forceinline__ uint32_t upper_of(uint32_t packed_gradient) {
+    return static_cast<uint32_t>(static_cast<int32_t>(packed_gradient) >> 16);
 }
 
-__device__ __forceinline__ uint32_t lower_of(uint32_t word) {
-    return word & 0xffffu;
+__device__ __forceinline__ uint32_t lower_of(uint32_t packed_gradient) {
+    return packed_gradient & 0xffffu;
 }
 
 template <uint32_t PLANE>
@@ -83,25 +83,25 @@ __device__ __forceinline__ void flush_bins(uint32_t* shared, const Histograms& h
     }
 }
 
-// What is summed: a node's rows, in a slot.
-struct Summed {
+// What is summed: the rows of a node, into the slot of its histogram.
+struct HistogramJob {
     uint32_t node, slot;
 };
 
 // The node whose rows are read; none where none are.
-__device__ __forceinline__ uint32_t node_of(const Job& job) {
+__device__ __forceinline__ uint32_t node_of(const PartitionJob& job) {
     // Past the first-level cache: other blocks of this launch may have written it.
     return __ldcg(&job.moves) ? __ldcg(&job.node) : ~0u;
 }
 
-__device__ __forceinline__ uint32_t node_of(const Summed& summed) {
+__device__ __forceinline__ uint32_t node_of(const HistogramJob& summed) {
     return summed.node;
 }
 
 // The rows of all nodes one after the other, by one block: `starts[k]` is where those of node k begin.
 // Nodes get their rows' places from their parents. Those that are not read take none.
 template <typename Of>
-__device__ __forceinline__ void make_plan(Node* nodes, uint32_t count, uint32_t* starts, Plan* plan, const Of* of) {
+__device__ __forceinline__ void make_plan(NodeRows* nodes, uint32_t count, uint32_t* starts, LaunchRows* plan, const Of* of) {
     __shared__ uint32_t sums[32], carry;
     if (threadIdx.x == 0) carry = 0;
     uint32_t lane = threadIdx.x & 31, warp = threadIdx.x / 32;
@@ -109,9 +109,9 @@ __device__ __forceinline__ void make_plan(Node* nodes, uint32_t count, uint32_t*
         uint32_t k = base + threadIdx.x, own = 0;
         uint32_t id = k < count ? node_of(of[k]) : ~0u;
         if (id != ~0u) {
-            Node n = nodes[id];
+            NodeRows n = nodes[id];
             if (n.parent >= 0) {
-                const Node p = nodes[n.parent];
+                const NodeRows p = nodes[n.parent];
                 uint32_t left = static_cast<uint32_t>(p.gone);
                 n.start = n.right ? p.start + left : p.start;
                 n.len = n.right ? p.len - left : left;
@@ -153,7 +153,7 @@ constexpr uint32_t LEAST_SHARE = 256;
 struct Share {
     uint32_t at, to, which;
 
-    __device__ __forceinline__ Share(const uint32_t* starts, uint32_t count, const Plan* plan) {
+    __device__ __forceinline__ Share(const uint32_t* starts, uint32_t count, const LaunchRows* plan) {
         __shared__ uint32_t first;
         uint32_t rows = plan->rows, per = ((rows + gridDim.x - 1) / gridDim.x + 127) / 128 * 128;
         per = per < LEAST_SHARE ? LEAST_SHARE : per;
@@ -180,12 +180,12 @@ struct Share {
 };
 
 extern "C" __global__ void __launch_bounds__(1024)
-    tree_plan_jobs(Node* nodes, const Job* jobs, uint32_t count, uint32_t* starts, Plan* plan) {
+    tree_plan_jobs(NodeRows* nodes, const PartitionJob* jobs, uint32_t count, uint32_t* starts, LaunchRows* plan) {
     make_plan(nodes, count, starts, plan, jobs);
 }
 
 extern "C" __global__ void __launch_bounds__(1024)
-    tree_plan_sums(Node* nodes, const Summed* summed, uint32_t count, uint32_t* starts, Plan* plan) {
+    tree_plan_sums(NodeRows* nodes, const HistogramJob* summed, uint32_t count, uint32_t* starts, LaunchRows* plan) {
     make_plan(nodes, count, starts, plan, summed);
 }
 
@@ -193,25 +193,25 @@ extern "C" __global__ void __launch_bounds__(1024)
 constexpr uint32_t SUM_THREADS = 640;
 
 // The rows of nodes.
-struct Lists {
+struct RowLists {
     uint2* lists[2];
-    const uint32_t* words;  // by row
+    const uint32_t* packed_gradients;  // by row
 };
 
 // Rows that a warp reads at a time, in turns of 32.
 constexpr int TURNS = 3;
 
 // Rows of a warp that wait to be added, with their codes: the first half of each row's, and the second
-// ones, which lie in other banks; and the components of their words.
+// ones, which lie in other banks; and the components of their packed gradients.
 template <int TURNS>
 struct QueueOf {
     static constexpr int QUEUED = (TURNS + 1) * 32;
     uint4 low[QUEUED], gap[4], high[QUEUED];
     uint32_t upper[QUEUED + 16], lower[QUEUED + 16];
 
-    __device__ __forceinline__ void put(uint32_t at, uint32_t word) {
-        upper[at] = upper_of(word);
-        lower[at] = lower_of(word);
+    __device__ __forceinline__ void put(uint32_t at, uint32_t packed_gradient) {
+        upper[at] = upper_of(packed_gradient);
+        lower[at] = lower_of(packed_gradient);
     }
 };
 
@@ -285,11 +285,11 @@ __device__ __forceinline__ const uint8_t* queued_codes(const Queue& queue, uint3
 }
 
 // Sums plane `PLANE` of whole nodes; blockIdx.y: the block of features,
-// the first `skip` left out. `words`: by row, or none
+// the first `skip` left out. `packed_gradients`: by row, or none
 // where those in the lists serve.
 template <uint32_t PLANE>
-__device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, const uint32_t* words, const Node* nodes, const Summed* summed,
-                                          const uint32_t* starts, uint32_t count, const Plan* plan, uint32_t skip) {
+__device__ __forceinline__ void sum_nodes(const Histograms& h, const RowLists& l, const uint32_t* packed_gradients, const NodeRows* nodes, const HistogramJob* summed,
+                                          const uint32_t* starts, uint32_t count, const LaunchRows* plan, uint32_t skip) {
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
     Share share(starts, count, plan);
     if (share.at >= share.to) return;
@@ -300,23 +300,23 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
     const uint4* rows_of_codes = reinterpret_cast<const uint4*>(h.codes + block * h.rows * LANES);
     uint32_t from = 0;
     while (uint32_t rows = share.next(starts, count, from)) {
-        const Summed s = summed[share.which];
-        const Node n = nodes[s.node];
+        const HistogramJob s = summed[share.which];
+        const NodeRows n = nodes[s.node];
         const uint2* list = l.lists[n.list & 1];
         from += n.start;
         const uint32_t to = from + rows;
         __syncthreads();
         for (uint32_t base = from + (threadIdx.x / 32) * (32 * TURNS); base < to; base += blockDim.x * TURNS) {
             const uint32_t here = to - base < 32 * TURNS ? to - base : 32 * TURNS;
-            uint32_t row[TURNS], word[TURNS];
+            uint32_t row[TURNS], packed_gradient[TURNS];
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
                 uint32_t i = base + t * 32 + lane;
-                row[t] = word[t] = 0;
+                row[t] = packed_gradient[t] = 0;
                 if (i < to) {
                     uint2 entry = n.list == IN_ORDER ? make_uint2(i, 0) : list[i];
                     row[t] = entry.x;
-                    word[t] = entry.y;
+                    packed_gradient[t] = entry.y;
                 }
             }
             __syncwarp();
@@ -325,14 +325,14 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
                 Codes codes;
                 codes.read(rows_of_codes, row[t]);
                 bool inside = t * 32 + lane < here;
-                if (PLANE != ONES && inside && (words || n.list == IN_ORDER)) word[t] = (words ? words : l.words)[row[t]];
+                if (PLANE != ONES && inside && (packed_gradients || n.list == IN_ORDER)) packed_gradient[t] = (packed_gradients ? packed_gradients : l.packed_gradients)[row[t]];
                 codes.queue_in(queue, t * 32, ~0u);
-                queue.put(t * 32 + lane, word[t]);
+                queue.put(t * 32 + lane, packed_gradient[t]);
             }
             __syncwarp();
 #pragma unroll
             for (int t = 0; t < TURNS; t++) {
-                // Words of 0 add nothing, but ones are not asked for.
+                // Packed gradients of 0 add nothing, but ones are not asked for.
                 if (PLANE != ONES || here >= t * 32 + 32) {
                     if (t * 32 < here) add_queued<PLANE>(shared, lane, own_codes, queue, t * 32);
                 } else {
@@ -347,17 +347,17 @@ __device__ __forceinline__ void sum_nodes(const Histograms& h, const Lists& l, c
 
 #define TAIGA_SUM(name, plane)                                                                                          \
     extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)                                                        \
-        name(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, const uint32_t* words,              \
-             const Node* nodes, const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan,         \
+        name(const __grid_constant__ Histograms h, const __grid_constant__ RowLists l, const uint32_t* packed_gradients,              \
+             const NodeRows* nodes, const HistogramJob* summed, const uint32_t* starts, uint32_t count, const LaunchRows* plan,         \
              uint32_t skip) {                                                                                           \
-        sum_nodes<plane>(h, l, words, nodes, summed, starts, count, plan, skip);                                        \
+        sum_nodes<plane>(h, l, packed_gradients, nodes, summed, starts, count, plan, skip);                                        \
     }
 
 // The same for features of more codes than shared memory holds the bins of: rows are added to the totals
 // themselves, a lane a feature.
 template <uint32_t PLANE>
-__device__ __forceinline__ void sum_nodes_far(const Histograms& h, const Lists& l, const uint32_t* words, const Node* nodes,
-                                              const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan, uint32_t skip) {
+__device__ __forceinline__ void sum_nodes_far(const Histograms& h, const RowLists& l, const uint32_t* packed_gradients, const NodeRows* nodes,
+                                              const HistogramJob* summed, const uint32_t* starts, uint32_t count, const LaunchRows* plan, uint32_t skip) {
     Share share(starts, count, plan);
     const uint32_t block = blockIdx.y + skip, lane = threadIdx.x & 31;
     const bool is_feature = block * LANES + lane < h.features;
@@ -365,8 +365,8 @@ __device__ __forceinline__ void sum_nodes_far(const Histograms& h, const Lists& 
     const uint64_t first_bin = (static_cast<uint64_t>(block) * h.bins * LANES + lane) * h.components;
     uint32_t from = 0;
     while (uint32_t rows = share.next(starts, count, from)) {
-        const Summed s = summed[share.which];
-        const Node n = nodes[s.node];
+        const HistogramJob s = summed[share.which];
+        const NodeRows n = nodes[s.node];
         const uint2* list = l.lists[n.list & 1];
         int64_t* bins = h.slots + s.slot * h.slot_size + first_bin;
         from += n.start;
@@ -376,18 +376,18 @@ __device__ __forceinline__ void sum_nodes_far(const Histograms& h, const Lists& 
             uint2 entry = make_uint2(0, 0);
             if (i < to) {
                 entry = n.list == IN_ORDER ? make_uint2(i, 0) : list[i];
-                if (PLANE != ONES && (words || n.list == IN_ORDER)) entry.y = (words ? words : l.words)[entry.x];
+                if (PLANE != ONES && (packed_gradients || n.list == IN_ORDER)) entry.y = (packed_gradients ? packed_gradients : l.packed_gradients)[entry.x];
             }
             for (uint32_t k = 0; k < here; k++) {
                 const uint64_t row = __shfl_sync(~0u, entry.x, k);
-                const uint32_t word = __shfl_sync(~0u, entry.y, k);
+                const uint32_t packed_gradient = __shfl_sync(~0u, entry.y, k);
                 if (!is_feature) continue;
                 int64_t* bin = bins + static_cast<uint64_t>(codes[row * LANES]) * LANES * h.components;
                 if (PLANE == BOTH) {
-                    add(bin, static_cast<int32_t>(upper_of(word)));
-                    add(bin + 1, lower_of(word));
+                    add(bin, static_cast<int32_t>(upper_of(packed_gradient)));
+                    add(bin + 1, lower_of(packed_gradient));
                 } else {
-                    add(bin + h.component, PLANE == LIMBS ? static_cast<int64_t>(static_cast<int32_t>(word)) : 1);
+                    add(bin + h.component, PLANE == LIMBS ? static_cast<int64_t>(static_cast<int32_t>(packed_gradient)) : 1);
                 }
             }
         }
@@ -396,10 +396,10 @@ __device__ __forceinline__ void sum_nodes_far(const Histograms& h, const Lists& 
 
 #define TAIGA_SUM_FAR(name, plane)                                                                                      \
     extern "C" __global__ void __launch_bounds__(256)                                                                   \
-        name(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, const uint32_t* words,              \
-             const Node* nodes, const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan,         \
+        name(const __grid_constant__ Histograms h, const __grid_constant__ RowLists l, const uint32_t* packed_gradients,              \
+             const NodeRows* nodes, const HistogramJob* summed, const uint32_t* starts, uint32_t count, const LaunchRows* plan,         \
              uint32_t skip) {                                                                                           \
-        sum_nodes_far<plane>(h, l, words, nodes, summed, starts, count, plan, skip);                                    \
+        sum_nodes_far<plane>(h, l, packed_gradients, nodes, summed, starts, count, plan, skip);                                    \
     }
 
 TAIGA_SUM_FAR(tree_sum_far_both, BOTH)

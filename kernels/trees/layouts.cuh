@@ -1,8 +1,8 @@
-// What the kernels of boosted trees share: the tables that the host and the kernels read, and the
+// What the kernels of boosted trees share: the structs that the host and the kernels read, and the
 // way rows are dealt to blocks. Twins of the structs in src/cuda/trees/layouts.rs.
 //
 //   codes      [block of 32 features][row][32]      a row of a block is one 32-byte sector
-//   lists      [position] {row, word}               the rows of each node, next to one another
+//   lists      [position] {row, packed gradient}               the rows of each node, next to one another
 //   histogram  [slot][block][bin][32][component]    64-bit sums: gradient, hessian (, count)
 
 #pragma once
@@ -67,7 +67,7 @@ struct GradientQuantizer {
 };
 
 // The rows of the table as the losses see them.
-struct Rows {
+struct LossRows {
     uint64_t rows;
     const float* target;
     const float* weight;  // or none
@@ -86,7 +86,7 @@ enum : uint32_t {
 };
 
 // A row's derivatives, its bag aside.
-__device__ __forceinline__ Derivatives derive(const Rows& r, uint64_t row, float score, float target) {
+__device__ __forceinline__ Derivatives derive(const LossRows& r, uint64_t row, float score, float target) {
     Derivatives d;
     switch (r.loss) {
         case RMSE: d = Rmse{}.at(score, target); break;
@@ -103,7 +103,7 @@ __device__ __forceinline__ Derivatives derive(const Rows& r, uint64_t row, float
 }
 
 // The same with what the row counts in this tree.
-__device__ __forceinline__ Derivatives derive_drawn(const Rows& r, uint64_t row, float score, float target) {
+__device__ __forceinline__ Derivatives derive_drawn(const LossRows& r, uint64_t row, float score, float target) {
     Derivatives d = derive(r, row, score, target);
     if (r.bag) {
         float bag = r.bag[row];
@@ -113,9 +113,9 @@ __device__ __forceinline__ Derivatives derive_drawn(const Rows& r, uint64_t row,
 }
 
 // A node's rows.
-struct Node {
+struct NodeRows {
     uint32_t start, len;
-    // The rows that have gone left (lower half) and right (upper half) when it is divided.
+    // The rows that have gone left (lower half) and right (upper half) when it is partitioned.
     unsigned long long gone;
     uint32_t list;
     // Its parent and its side; no parent for a root.
@@ -124,8 +124,8 @@ struct Node {
 };
 
 // A division: which codes go right, and whose histogram is summed.
-struct Job {
-    // The codes of the feature: the address of row 0's, that of row r being 32 r behind it; or where a listed one's are (sparse_features.cuh).
+struct PartitionJob {
+    // The codes of the feature: the address of row 0's, that of row r being 32 r behind it; or where a sparse one's are (sparse_features.cuh).
     uint64_t codes;
     uint32_t node;
     // Codes above `last` go right, and code 0 where `zero_right`.
@@ -140,7 +140,7 @@ struct Job {
 };
 
 // The rows of a launch's nodes.
-struct Plan {
+struct LaunchRows {
     uint32_t rows, unused;
 };
 

@@ -1,4 +1,4 @@
-// Quantiles of the residuals of each leaf's rows, for leaves that are refitted (numerics/reduce.rs): rows are sorted by
+// Finds the quantiles of the residuals of each leaf's rows, for leaves that are refitted (numerics/reduce.rs): rows are sorted by
 // (leaf, residual, weight), and a leaf's weights are added in that order.
 
 #pragma once

@@ -1,4 +1,4 @@
-// The end of a tree: every row's leaf, and the leaves' sums from the unrounded derivatives.
+// Ends a tree: finds every row's leaf, and sums the unrounded derivatives of each leaf as integers.
 
 #pragma once
 
@@ -7,37 +7,37 @@
 
 namespace taiga {
 
-// A question of a tree as rows walk it, in 64 bits: the address of the feature's codes, those up to
+// A split test of a tree as rows walk it, in 64 bits: the address of the feature's codes, those up to
 // `last` go left, and what else there is to know; or a leaf's number.
 //
 //   bits 0-48   address: the code of row r is at address + 32 r        0-31  the leaf
 //   bits 49-56  last
-//   bits 57-60  ZERO_RIGHT, BY_SET, LEAF, LISTED: then bits 0-47 are not an address, but see sparse_features.cuh
+//   bits 57-60  ZERO_RIGHT, BY_SET, LEAF, SPARSE: then bits 0-47 are not an address, but see sparse_features.cuh
 //
 // Trees of levels are heaps, the children of entry i being 2i + 1 and 2i + 2; others name them.
 constexpr uint64_t ADDRESS = (1ull << 49) - 1, ZERO_RIGHT = 1ull << 57, BY_SET = 1ull << 58, LEAF = 1ull << 59;
 
-__device__ __forceinline__ uint64_t question(uint64_t codes, uint32_t last, bool zero_right) {
+__device__ __forceinline__ uint64_t split_test(uint64_t codes, uint32_t last, bool zero_right) {
     return codes | static_cast<uint64_t>(last < 255 ? last : 255) << 49 | (zero_right ? ZERO_RIGHT : 0);
 }
 
-struct Walk {
-    const uint64_t* questions;
+struct TreeWalk {
+    const uint64_t* split_tests;
     const uint2* children;  // by entry; none: a heap
     const uint32_t* sets;   // [entry][8]; where there are some
     uint32_t entries;
     uint32_t depth;  // of a heap: its leaves are entry i's less 2^depth - 1
-    Entries listed;
+    SparseRows sparse;
 };
 
-// The leaf of a row, by questions of any features.
-__device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* questions, const uint2* children, uint64_t row) {
+// The leaf of a row, by split tests of any features.
+__device__ __forceinline__ uint32_t leaf_of(const TreeWalk& w, const uint64_t* split_tests, const uint2* children, uint64_t row) {
     uint32_t at = 0;
     for (uint32_t level = 0;; level++) {
         if (!children && level == w.depth) return at - ((1u << w.depth) - 1);
-        uint64_t q = questions[at];
+        uint64_t q = split_tests[at];
         if (q & LEAF) return static_cast<uint32_t>(q);
-        uint32_t code = code_at(w.listed, q & (ADDRESS | LISTED), static_cast<uint32_t>(row));
+        uint32_t code = code_at(w.sparse, q & (ADDRESS | SPARSE), static_cast<uint32_t>(row));
         bool right = q & BY_SET ? w.sets[at * 8 + (code >> 5)] >> (code & 31) & 1
                                 : code > (static_cast<uint32_t>(q >> 49) & 255) || ((q & ZERO_RIGHT) && code == 0);
         if (children) {
@@ -49,22 +49,22 @@ __device__ __forceinline__ uint32_t leaf_of(const Walk& w, const uint64_t* quest
     }
 }
 
-// Questions of one block of features, in 32 bits: those of a heap that lies in shared memory.
+// Split tests of one block of features, in 32 bits: those of a heap that lies in shared memory.
 //
 //   bits 0-7  last    8-12  the feature in the block    13  ZERO_RIGHT    31  LEAF, and its number below
 constexpr uint32_t SHORT_ZERO_RIGHT = 1u << 13, SHORT_LEAF = 1u << 31;
 
-__device__ __forceinline__ uint32_t short_question(uint64_t q, const uint8_t* codes) {
+__device__ __forceinline__ uint32_t short_split_test(uint64_t q, const uint8_t* codes) {
     if (q & LEAF) return SHORT_LEAF | static_cast<uint32_t>(q);
     uint32_t feature = static_cast<uint32_t>(reinterpret_cast<const uint8_t*>(q & ADDRESS) - codes);
     return (static_cast<uint32_t>(q >> 49) & 255) | feature << 8 | (q & ZERO_RIGHT ? SHORT_ZERO_RIGHT : 0);
 }
 
 // The leaf of a row whose codes are `words[0]`, `words[stride]`, …: eight words of four.
-__device__ __forceinline__ uint32_t short_leaf_of(uint32_t depth, const uint32_t* questions, const uint32_t* words, uint32_t stride) {
+__device__ __forceinline__ uint32_t short_leaf_of(uint32_t depth, const uint32_t* split_tests, const uint32_t* words, uint32_t stride) {
     uint32_t at = 0;
     for (uint32_t level = 0; level < depth; level++) {
-        const uint32_t q = questions[at];
+        const uint32_t q = split_tests[at];
         if (q & SHORT_LEAF) return q & ~SHORT_LEAF;
         const uint32_t code = words[(q >> 10 & 7) * stride] >> (q >> 5 & 24) & 255;
         at = 2 * at + 1 + (code > (q & 255) || ((q & SHORT_ZERO_RIGHT) && code == 0));
@@ -75,24 +75,24 @@ __device__ __forceinline__ uint32_t short_leaf_of(uint32_t depth, const uint32_t
 // Bits of a limb of a 64-bit sum: up to 4,096 of them are added in 32 bits.
 constexpr int LIMB = 20;
 
-struct Leaves {
-    Walk walk;
+struct LeafSumParams {
+    TreeWalk walk;
     uint16_t* leaf;   // [row]
     int64_t* sums;    // [leaf][gradient, hessian, count]
-    uint32_t near;    // whether the questions fit in shared memory
+    uint32_t near;    // whether the split tests fit in shared memory
     uint32_t leaves;
     // The sums of a block are kept as 32-bit limbs, in `copies` copies, so that the lanes of a warp
     // do not meet where most rows have one leaf. 0: no room, rows are added to the totals at once.
     uint32_t copies, limbs;
     uint32_t piece;  // rows between flushes
     uint32_t unused;
-    const uint8_t* codes;  // of the one block of features that all questions are of
+    const uint8_t* codes;  // of the one block of features that all split tests are of
     // Histograms that the next tree begins with, to be zero.
     uint4* cleared;
     uint64_t clears;
 };
 
-// What the last block makes of the sums: the values of the leaves of a tree that has grown ahead, as the host will find
+// What the last block makes of the sums: the values of the leaves of a tree that has grown whole on the device, as the host will find
 // them (boosting/fit.rs). All zero where the tree is void, because its statistics ought to have been wide.
 struct LeafValues {
     Rules rules;
@@ -126,15 +126,15 @@ __device__ __forceinline__ void add_limbs(uint32_t* cell, uint32_t copies, uint3
 // Threads of the blocks that sum leaves.
 constexpr uint32_t LEAF_THREADS = 512;
 
-// `HEAP`: a heap of questions of one block of features, which fits in shared memory.
+// `HEAP`: a heap of split tests of one block of features, which fits in shared memory.
 template <bool HEAP>
-__device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const GradientQuantizer* encoding, const LeafValues& v) {
-    // In shared memory: the questions, where they fit, their children, the threads' rows of codes under
+__device__ __forceinline__ void sum_leaves(const LossRows& r, const LeafSumParams& l, const GradientQuantizer* quantizer, const LeafValues& v) {
+    // In shared memory: the split tests, where they fit, their children, the threads' rows of codes under
     // HEAP, the sums.
-    uint64_t* questions_here = reinterpret_cast<uint64_t*>(memory);
-    uint32_t* short_questions = reinterpret_cast<uint32_t*>(memory);
+    uint64_t* split_tests_here = reinterpret_cast<uint64_t*>(memory);
+    uint32_t* short_split_tests = reinterpret_cast<uint32_t*>(memory);
     const uint32_t entries = l.near ? l.walk.entries : 0;
-    uint2* children_here = reinterpret_cast<uint2*>(questions_here + entries);
+    uint2* children_here = reinterpret_cast<uint2*>(split_tests_here + entries);
     const bool heap = HEAP || !l.walk.children;
     uint32_t* words = reinterpret_cast<uint32_t*>(children_here + (heap ? 0 : entries)) + threadIdx.x;
     uint32_t* cells = words - threadIdx.x + (HEAP ? 8 * LEAF_THREADS : 0);
@@ -146,16 +146,16 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
     }
     for (uint32_t i = threadIdx.x; i < entries; i += LEAF_THREADS) {
         if (HEAP) {
-            short_questions[i] = short_question(l.walk.questions[i], l.codes);
+            short_split_tests[i] = short_split_test(l.walk.split_tests[i], l.codes);
         } else {
-            questions_here[i] = l.walk.questions[i];
+            split_tests_here[i] = l.walk.split_tests[i];
             if (!heap) children_here[i] = l.walk.children[i];
         }
     }
     __syncthreads();
-    const uint64_t* questions = l.near ? questions_here : l.walk.questions;
+    const uint64_t* split_tests = l.near ? split_tests_here : l.walk.split_tests;
     const uint2* children = heap ? nullptr : l.near ? children_here : l.walk.children;
-    const double gradient = encoding->leaf_gradient, hessian = encoding->leaf_hessian;
+    const double gradient = quantizer->leaf_gradient, hessian = quantizer->leaf_hessian;
     const float* scores = r.scores + r.output * r.rows;
     const uint32_t copy = threadIdx.x & (l.copies - 1), rows = static_cast<uint32_t>(r.rows);
     const uint4* codes = reinterpret_cast<const uint4*>(l.codes);
@@ -174,9 +174,9 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
                 words[5 * LEAF_THREADS] = high.y;
                 words[6 * LEAF_THREADS] = high.z;
                 words[7 * LEAF_THREADS] = high.w;
-                leaf = short_leaf_of(l.walk.depth, short_questions, words, LEAF_THREADS);
+                leaf = short_leaf_of(l.walk.depth, short_split_tests, words, LEAF_THREADS);
             } else {
-                leaf = leaf_of(l.walk, questions, children, row);
+                leaf = leaf_of(l.walk, split_tests, children, row);
             }
             l.leaf[row] = static_cast<uint16_t>(leaf);
             Derivatives d = derive_drawn(r, row, score, target);
@@ -214,17 +214,17 @@ __device__ __forceinline__ void sum_leaves(const Rows& r, const Leaves& l, const
         }
         __syncthreads();
     }
-    if (v.values && last_block(v.arrived, gridDim.x)) value_leaves(v, *encoding, l.sums, l.leaves);
+    if (v.values && last_block(v.arrived, gridDim.x)) value_leaves(v, *quantizer, l.sums, l.leaves);
 }
 
 extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
-    tree_leaves(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const GradientQuantizer* encoding, const __grid_constant__ LeafValues v) {
-    sum_leaves<false>(r, l, encoding, v);
+    tree_leaves(const __grid_constant__ LossRows r, const __grid_constant__ LeafSumParams l, const GradientQuantizer* quantizer, const __grid_constant__ LeafValues v) {
+    sum_leaves<false>(r, l, quantizer, v);
 }
 
 extern "C" __global__ void __launch_bounds__(LEAF_THREADS, resident(LEAF_THREADS, 2))
-    tree_leaves_heap(const __grid_constant__ Rows r, const __grid_constant__ Leaves l, const GradientQuantizer* encoding, const __grid_constant__ LeafValues v) {
-    sum_leaves<true>(r, l, encoding, v);
+    tree_leaves_heap(const __grid_constant__ LossRows r, const __grid_constant__ LeafSumParams l, const GradientQuantizer* quantizer, const __grid_constant__ LeafValues v) {
+    sum_leaves<true>(r, l, quantizer, v);
 }
 
 }  // namespace taiga

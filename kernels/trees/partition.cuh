@@ -1,4 +1,4 @@
-// The rows of nodes sent to their children, and the smaller children's histograms summed on the way.
+// Sends the rows of nodes to their children, and sums the smaller children's histograms on the way.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace taiga {
 
-// Warps that ask for places together: a node's rows are counted in one place, which takes a question in
+// Warps that ask for places together: a node's rows are counted in one place, which takes a split test in
 // 1.4 ns.
 constexpr uint32_t GROUP = 4;
 
@@ -40,7 +40,7 @@ struct Places {
 
     // Asks for the places of a warp's rows, `lefts` and `rights` of them, which is to be done by all warps of a
     // group. The answer comes with `take`.
-    __device__ __forceinline__ void ask(Shared& shared, const Group& group, Node* node, uint32_t lefts, uint32_t rights) {
+    __device__ __forceinline__ void ask(Shared& shared, const Group& group, NodeRows* node, uint32_t lefts, uint32_t rights) {
         uint32_t* counts = shared.counts + group.number * GROUP;
         if ((threadIdx.x & 31) == 0) counts[group.warp] = lefts | rights << 16;
         group.meet();
@@ -76,12 +76,12 @@ struct Places {
 
 // A share's part of a node.
 struct Part {
-    Node* node;
+    NodeRows* node;
     uint32_t start, last, from, to, in_list;
     const uint2* list;
     uint2* out;
 
-    __device__ __forceinline__ Part(const Lists& l, Node* nodes, const Job& job, uint32_t first, uint32_t rows) {
+    __device__ __forceinline__ Part(const RowLists& l, NodeRows* nodes, const PartitionJob& job, uint32_t first, uint32_t rows) {
         node = nodes + job.node;
         start = node->start;
         last = start + node->len - 1;
@@ -97,8 +97,8 @@ struct Part {
         return base >= to ? 0 : to - base < most ? to - base : most;
     }
 
-    __device__ __forceinline__ uint2 entry(const Lists& l, uint32_t i) const {
-        return i >= to ? make_uint2(0, 0) : in_list == IN_ORDER ? make_uint2(i, l.words[i]) : list[i];
+    __device__ __forceinline__ uint2 entry(const RowLists& l, uint32_t i) const {
+        return i >= to ? make_uint2(0, 0) : in_list == IN_ORDER ? make_uint2(i, l.packed_gradients[i]) : list[i];
     }
 };
 
@@ -108,7 +108,7 @@ struct Test {
     bool zero_right;
     const uint32_t* set;  // or none
 
-    __device__ __forceinline__ explicit Test(const Job& job)
+    __device__ __forceinline__ explicit Test(const PartitionJob& job)
         : last(job.last), zero_right(job.zero_right), set(job.is_set ? job.set : nullptr) {}
 
     __device__ __forceinline__ bool right(uint32_t code) const {
@@ -119,8 +119,8 @@ struct Test {
 
 // Sends the rows of nodes to their children; `ANY`: by codes stored either way, else by those of columns.
 template <bool ANY>
-__device__ __forceinline__ void divide_rows(const Lists& l, const Entries& listed, Node* nodes, const Job* jobs, const uint32_t* starts, uint32_t count,
-                                            const Plan* plan) {
+__device__ __forceinline__ void divide_rows(const RowLists& l, const SparseRows& sparse, NodeRows* nodes, const PartitionJob* jobs, const uint32_t* starts, uint32_t count,
+                                            const LaunchRows* plan) {
     constexpr int TURNS = 3;
     __shared__ Places::Shared asked;
     const Group group;
@@ -128,7 +128,7 @@ __device__ __forceinline__ void divide_rows(const Lists& l, const Entries& liste
     const uint32_t lane = threadIdx.x & 31;
     uint32_t first = 0;
     while (uint32_t rows = share.next(starts, count, first)) {
-        const Job& job = jobs[share.which];
+        const PartitionJob& job = jobs[share.which];
         const Part part(l, nodes, job, first, rows);
         const Test test(job);
         const uint64_t codes = job.codes;
@@ -139,11 +139,11 @@ __device__ __forceinline__ void divide_rows(const Lists& l, const Entries& liste
 #pragma unroll
             for (int t = 0; t < TURNS; t++) entry[t] = part.entry(l, base + t * 32 + lane);
             uint32_t rights = 0, here = part.rows_from(base, 32 * TURNS), code[TURNS];
-            if (ANY && (codes & LISTED)) {
+            if (ANY && (codes & SPARSE)) {
                 uint32_t rows[TURNS];
 #pragma unroll
                 for (int t = 0; t < TURNS; t++) rows[t] = entry[t].x;
-                listed_codes(listed, codes, rows, code);
+                sparse_codes(sparse, codes, rows, code);
             } else {
 #pragma unroll
                 for (int t = 0; t < TURNS; t++) code[t] = reinterpret_cast<const uint8_t*>(codes)[static_cast<uint64_t>(entry[t].x) * LANES];
@@ -167,15 +167,15 @@ __device__ __forceinline__ void divide_rows(const Lists& l, const Entries& liste
 }
 
 extern "C" __global__ void __launch_bounds__(768, resident(768, 2))
-    tree_divide(const __grid_constant__ Lists l, const __grid_constant__ Entries listed, Node* nodes, const Job* jobs, const uint32_t* starts,
-                uint32_t count, const Plan* plan) {
-    divide_rows<false>(l, listed, nodes, jobs, starts, count, plan);
+    tree_partition(const __grid_constant__ RowLists l, const __grid_constant__ SparseRows sparse, NodeRows* nodes, const PartitionJob* jobs, const uint32_t* starts,
+                uint32_t count, const LaunchRows* plan) {
+    divide_rows<false>(l, sparse, nodes, jobs, starts, count, plan);
 }
 
 extern "C" __global__ void __launch_bounds__(768, resident(768, 1))
-    tree_divide_any(const __grid_constant__ Lists l, const __grid_constant__ Entries listed, Node* nodes, const Job* jobs, const uint32_t* starts,
-                    uint32_t count, const Plan* plan) {
-    divide_rows<true>(l, listed, nodes, jobs, starts, count, plan);
+    tree_partition_any(const __grid_constant__ RowLists l, const __grid_constant__ SparseRows sparse, NodeRows* nodes, const PartitionJob* jobs, const uint32_t* starts,
+                    uint32_t count, const LaunchRows* plan) {
+    divide_rows<true>(l, sparse, nodes, jobs, starts, count, plan);
 }
 
 // The same, and the rows of the smaller children are added to their histograms on the way, for
@@ -183,14 +183,14 @@ extern "C" __global__ void __launch_bounds__(768, resident(768, 1))
 // queued in shared memory, so that a warp always has a full turn to add. `moves`: whether anybody
 // will read the children's rows.
 extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
-    tree_divide_sum(const __grid_constant__ Histograms h, const __grid_constant__ Lists l, Node* nodes, const Job* jobs, const uint32_t* starts,
-                    uint32_t count, const Plan* plan, uint32_t moves) {
+    tree_partition_sum(const __grid_constant__ Histograms h, const __grid_constant__ RowLists l, NodeRows* nodes, const PartitionJob* jobs, const uint32_t* starts,
+                    uint32_t count, const LaunchRows* plan, uint32_t moves) {
     __shared__ Places::Shared asked;
     const Group group;
     Share share(starts, count, plan);
     if (share.at >= share.to) return;
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    // The queues too: what is added with a word of 0 must have codes that are some feature's.
+    // The queues too: what is added with a packed gradient of 0 must have codes that are some feature's.
     for (uint32_t i = threadIdx.x; i < h.bins * 16 + blockDim.x / 32 * (sizeof(Queue) / 16); i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
     Queue& queue = reinterpret_cast<Queue*>(shared + 2 * h.bins * LANES)[threadIdx.x / 32];
     const uint32_t lane = threadIdx.x & 31;
@@ -200,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(SUM_THREADS, 1)
     while (uint32_t rows = share.next(starts, count, first)) {
         // The bins are empty.
         __syncthreads();
-        const Job& job = jobs[share.which];
+        const PartitionJob& job = jobs[share.which];
         const Part part(l, nodes, job, first, rows);
         const Test test(job);
         const bool right_is_smaller = job.right_is_smaller;

@@ -1,11 +1,11 @@
-// The rows of nodes moved to their children, codes and all, and the smaller children's histograms summed on
-// the way: for trees that grow ahead of the host from all rows, of one block of at most 28 features. A row is
+// Moves the rows of nodes to their children, codes and all, and sums the smaller children's histograms on
+// the way: for trees that grow without asking the host from all rows, of one block of at most 28 features. A row is
 // then a record of one sector, and everything is read in order, where lists of row numbers would gather rows
 // from all over the table:
 //
-//   record   28 codes | word
+//   record   28 codes | packed gradient
 //
-// The root's rows are not records yet: their codes are those of the table, their words lie apart.
+// The root's rows are not records yet: their codes are those of the table, their packed gradients lie apart.
 
 #pragma once
 
@@ -15,9 +15,9 @@ namespace taiga {
 
 constexpr uint32_t RECORD_FEATURES = 28;
 
-struct Records {
+struct RowRecords {
     const uint4* codes;  // of the table
-    const uint32_t* words;
+    const uint32_t* packed_gradients;
     uint4* lists[2];
 };
 
@@ -30,49 +30,49 @@ __device__ __forceinline__ unsigned rows_mask(int n) {
     return n >= 16 ? EVEN : n > 0 ? EVEN & ((1u << (2 * n)) - 1) : 0;
 }
 
-// Half-rows on their way. A word that lies apart has a register of its own: to write it into the half-row it
+// Half-rows on their way. A packed gradient that lies apart has a register of its own: to write it into the half-row it
 // belongs to would mean to wait for that first.
 template <bool ROOT, int HALVES>
 struct Halves {
     uint4 rows[HALVES];
-    uint32_t words[ROOT ? HALVES : 1];
+    uint32_t packed_gradients[ROOT ? HALVES : 1];
 
-    __device__ __forceinline__ void read(const Records& r, const uint4* source, uint32_t base, uint32_t to) {
+    __device__ __forceinline__ void read(const RowRecords& r, const uint4* source, uint32_t base, uint32_t to) {
         const uint32_t lane = threadIdx.x & 31;
 #pragma unroll
         for (int k = 0; k < HALVES; k++) {
             const uint32_t i = base + k * 16 + lane / 2;
             rows[k] = make_uint4(0, 0, 0, 0);
-            if (ROOT) words[k] = 0;
+            if (ROOT) packed_gradients[k] = 0;
             if (i < to) {
                 // Read once.
                 rows[k] = __ldcs(source + 2ull * i + lane % 2);
-                if (ROOT) words[k] = __ldcs(r.words + i);
+                if (ROOT) packed_gradients[k] = __ldcs(r.packed_gradients + i);
             }
         }
     }
 
     __device__ __forceinline__ uint4 take(int k) const {
         uint4 row = rows[k];
-        if (ROOT && (threadIdx.x & 1)) row.w = words[k];
+        if (ROOT && (threadIdx.x & 1)) row.w = packed_gradients[k];
         return row;
     }
 };
 
 // Threads of these blocks, at most, and rows that a warp reads at a time, in turns of 32.
-constexpr uint32_t MOVE_THREADS = 768;
+constexpr uint32_t RECORD_THREADS = 768;
 constexpr int MOVE_TURNS = 2;
 
 // `moves`: whether anybody will read the children's rows.
 template <bool ROOT>
-__device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, Node* nodes, const Job* jobs, const uint32_t* starts, uint32_t count,
-                                         const Plan* plan, uint32_t moves) {
+__device__ __forceinline__ void move_sum(const Histograms& h, const RowRecords& r, NodeRows* nodes, const PartitionJob* jobs, const uint32_t* starts, uint32_t count,
+                                         const LaunchRows* plan, uint32_t moves) {
     constexpr int TURNS = MOVE_TURNS, HALVES = 2 * TURNS;
     using Queue = QueueOf<TURNS>;
     __shared__ Places::Shared asked;
     const Group group;
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    // The queues too: what is added with a word of 0 must have codes that are some feature's.
+    // The queues too: what is added with a packed gradient of 0 must have codes that are some feature's.
     for (uint32_t i = threadIdx.x; i < h.bins * 16 + blockDim.x / 32 * (sizeof(Queue) / 16); i += blockDim.x) memory[i] = make_uint4(0, 0, 0, 0);
     follow_on();
     Share share(starts, count, plan);
@@ -87,8 +87,8 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
     while (uint32_t rows = share.next(starts, count, first)) {
         // The bins are empty.
         __syncthreads();
-        const Job& job = jobs[share.which];
-        Node* node = nodes + job.node;
+        const PartitionJob& job = jobs[share.which];
+        NodeRows* node = nodes + job.node;
         const uint32_t start = node->start, end = start + node->len - 1, in_list = node->list;
         const uint32_t from = start + first, to = from + rows;
         const uint4* source = ROOT ? r.codes : r.lists[in_list & 1];
@@ -156,16 +156,16 @@ __device__ __forceinline__ void move_sum(const Histograms& h, const Records& r, 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(MOVE_THREADS, 1)
-    tree_move_rows(const __grid_constant__ Histograms h, const __grid_constant__ Records r, Node* nodes, const Job* jobs, const uint32_t* starts,
-              uint32_t count, const Plan* plan, uint32_t moves) {
+extern "C" __global__ void __launch_bounds__(RECORD_THREADS, 1)
+    tree_partition_records(const __grid_constant__ Histograms h, const __grid_constant__ RowRecords r, NodeRows* nodes, const PartitionJob* jobs, const uint32_t* starts,
+              uint32_t count, const LaunchRows* plan, uint32_t moves) {
     move_sum<false>(h, r, nodes, jobs, starts, count, plan, moves);
 }
 
 // The root's one job.
-extern "C" __global__ void __launch_bounds__(MOVE_THREADS, 1)
-    tree_move_root(const __grid_constant__ Histograms h, const __grid_constant__ Records r, Node* nodes, const Job* jobs, const uint32_t* starts,
-                   uint32_t count, const Plan* plan, uint32_t moves) {
+extern "C" __global__ void __launch_bounds__(RECORD_THREADS, 1)
+    tree_partition_root_records(const __grid_constant__ Histograms h, const __grid_constant__ RowRecords r, NodeRows* nodes, const PartitionJob* jobs, const uint32_t* starts,
+                   uint32_t count, const LaunchRows* plan, uint32_t moves) {
     move_sum<true>(h, r, nodes, jobs, starts, count, plan, moves);
 }
 

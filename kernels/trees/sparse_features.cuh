@@ -1,9 +1,9 @@
-// Features that have one code in most rows and exclude no others: what is stored are their other codes, as lists of words by
-// row; a word is a feature's code. Twin of src/cpu/trees/sparse_features.rs.
+// Features that have one code in most rows and exclude no others: what is stored are their other codes, as lists of sparse bins by
+// row; a sparse bin is a code of a feature. Twin of src/cpu/trees/sparse_features.rs.
 //
 //   starts  | 0 2 2 5 …          entries  | 7 19 | | 7 8 40 | …     ascending in a row
 //
-// A histogram has a bin for each word, behind the bins of all columns; the code that is not stored is searched as what the
+// A histogram has a bin for each of them, behind the bins of all columns; the code that is not stored is searched as what the
 // others leave of a node. Where no feature has more than 65,536 entries, narrow statistics of both components share one
 // number: the gradient has its upper half, the hessian the lower one.
 
@@ -13,21 +13,21 @@
 
 namespace taiga {
 
-struct Entries {
+struct SparseRows {
     const uint32_t* starts;  // [row + 1]
-    const uint32_t* words;
+    const uint32_t* bins;
 };
 
-// Where a listed feature's codes are, in place of an address of codes: its first word, how many it has, and the code that is not
+// Where a sparse feature's codes are, in place of an address of codes: its first bin, how many it has, and the code that is not
 // stored.
 //
-//   bits 0-31 first    32-39 words    40-47 usual    60 LISTED
-constexpr uint64_t LISTED = 1ull << 60;
+//   bits 0-31 first    32-39 bins     40-47 usual    60 SPARSE
+constexpr uint64_t SPARSE = 1ull << 60;
 
 // The codes of some rows, which are looked for side by side.
 template <int N>
-__device__ __forceinline__ void listed_codes(const Entries& e, uint64_t where, const uint32_t (&rows)[N], uint32_t (&codes)[N]) {
-    const uint32_t first = static_cast<uint32_t>(where), words = static_cast<uint32_t>(where >> 32) & 255, usual = static_cast<uint32_t>(where >> 40) & 255;
+__device__ __forceinline__ void sparse_codes(const SparseRows& e, uint64_t where, const uint32_t (&rows)[N], uint32_t (&codes)[N]) {
+    const uint32_t first = static_cast<uint32_t>(where), count = static_cast<uint32_t>(where >> 32) & 255, usual = static_cast<uint32_t>(where >> 40) & 255;
     uint32_t low[N], high[N], end[N], most = 0;
 #pragma unroll
     for (int i = 0; i < N; i++) {
@@ -41,7 +41,7 @@ __device__ __forceinline__ void listed_codes(const Entries& e, uint64_t where, c
         for (int i = 0; i < N; i++) {
             if (low[i] >= high[i]) continue;
             const uint32_t middle = low[i] + (high[i] - low[i]) / 2;
-            if (e.words[middle] < first) {
+            if (e.bins[middle] < first) {
                 low[i] = middle + 1;
             } else {
                 high[i] = middle;
@@ -50,61 +50,61 @@ __device__ __forceinline__ void listed_codes(const Entries& e, uint64_t where, c
     }
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        const uint32_t word = low[i] < end[i] ? e.words[low[i]] - first : words;
-        codes[i] = word < words ? word + (word >= usual) : usual;
+        const uint32_t bin = low[i] < end[i] ? e.bins[low[i]] - first : count;
+        codes[i] = bin < count ? bin + (bin >= usual) : usual;
     }
 }
 
 // The code of a row, stored either way.
-__device__ __forceinline__ uint32_t code_at(const Entries& e, uint64_t where, uint32_t row) {
-    if (!(where & LISTED)) return reinterpret_cast<const uint8_t*>(where)[static_cast<uint64_t>(row) * LANES];
+__device__ __forceinline__ uint32_t code_at(const SparseRows& e, uint64_t where, uint32_t row) {
+    if (!(where & SPARSE)) return reinterpret_cast<const uint8_t*>(where)[static_cast<uint64_t>(row) * LANES];
     const uint32_t rows[1] = {row};
     uint32_t codes[1];
-    listed_codes(e, where, rows, codes);
+    sparse_codes(e, where, rows, codes);
     return codes[0];
 }
 
-// Rows of a lane whose words are read at a time.
+// Rows of a lane whose bins are read at a time.
 constexpr uint32_t ROWS_READ = 4;
 
-// How rows are added to the words of their entries.
-struct Adding {
-    Entries entries;
+// How rows are added to the bins of their entries.
+struct SparseSumParams {
+    SparseRows entries;
     // Lanes that take a row.
     uint32_t lanes;
-    // The words, where shared memory has room for the sums of all of them, or 0; and the entries of a row, about.
+    // The bins, where shared memory has room for the sums of all of them, or 0; and the entries of a row, about.
     uint32_t near, mean;
     uint32_t unused;
 };
 
-// Adds the rows of whole nodes to the words of their entries: in global memory, or where a block has entries enough for
+// Adds the rows of whole nodes to the bins of their entries: in global memory, or where a block has entries enough for
 // that, in shared memory first. Where a plane has two components that are not packed, two neighbouring lanes add them, so that
 // they reach memory as one.
 template <uint32_t PLANE, bool PACKED>
-__device__ __forceinline__ void sum_listed(const Histograms& h, const Adding& a, const Lists& l, const uint32_t* words, const Node* nodes,
-                                           const Summed* summed, const uint32_t* starts, uint32_t count, const Plan* plan) {
+__device__ __forceinline__ void sum_sparse(const Histograms& h, const SparseSumParams& a, const RowLists& l, const uint32_t* packed_gradients, const NodeRows* nodes,
+                                           const HistogramJob* summed, const uint32_t* starts, uint32_t count, const LaunchRows* plan) {
     constexpr uint32_t PARTS = PLANE == BOTH && !PACKED ? 2 : 1;
     Share share(starts, count, plan);
     if (share.at >= share.to) return;
-    const Entries& e = a.entries;
+    const SparseRows& e = a.entries;
     const uint32_t lanes = a.lanes, lane = threadIdx.x & 31, at_once = 32 / lanes, part = lane % PARTS, own = lane % lanes / PARTS;
     const uint32_t step = lanes / PARTS;
     const uint64_t stride = PACKED ? 1 : h.components;
-    // Of each word the upper components' sum, then the lower ones'.
+    // For each sparse bin the upper components' sum, then the lower ones'.
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
     for (uint32_t i = threadIdx.x; i < 2 * a.near; i += blockDim.x) shared[i] = 0;
     uint32_t from = 0;
     while (uint32_t rows = share.next(starts, count, from)) {
-        const Summed s = summed[share.which];
-        const Node n = nodes[s.node];
+        const HistogramJob s = summed[share.which];
+        const NodeRows n = nodes[s.node];
         const uint2* list = l.lists[n.list & 1];
-        int64_t* bins = h.slots + s.slot * h.slot_size + h.first_word * h.components;
+        int64_t* bins = h.slots + s.slot * h.slot_size + h.first_sparse_bin * h.components;
         const bool near = a.near && static_cast<uint64_t>(rows) * a.mean > a.near;
         from += n.start;
         const uint32_t to = from + rows;
-        const auto add_at = [&](uint32_t place, uint32_t word) {
-            const int32_t upper = static_cast<int32_t>(upper_of(word));
-            const uint32_t lower = lower_of(word);
+        const auto add_at = [&](uint32_t place, uint32_t packed_gradient) {
+            const int32_t upper = static_cast<int32_t>(upper_of(packed_gradient));
+            const uint32_t lower = lower_of(packed_gradient);
             if (near) {
                 uint32_t* bin = shared + 2 * place;
                 if (PLANE == ONES) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void sum_listed(const Histograms& h, const Adding& a,
                 const int64_t both = static_cast<int64_t>(upper) * (1ll << 32) + lower;
                 add(bins + place * stride + part, PACKED ? both : part ? static_cast<int64_t>(lower) : static_cast<int64_t>(upper));
             } else {
-                add(bins + place * stride + h.component, PLANE == ONES ? 1 : static_cast<int64_t>(static_cast<int32_t>(word)));
+                add(bins + place * stride + h.component, PLANE == ONES ? 1 : static_cast<int64_t>(static_cast<int32_t>(packed_gradient)));
             }
         };
         if (near) __syncthreads();
@@ -129,27 +129,27 @@ __device__ __forceinline__ void sum_listed(const Histograms& h, const Adding& a,
             uint32_t begin = 0, end = 0;
             if (i < to) {
                 entry = n.list == IN_ORDER ? make_uint2(i, 0) : list[i];
-                if (PLANE != ONES && (words || n.list == IN_ORDER)) entry.y = (words ? words : l.words)[entry.x];
+                if (PLANE != ONES && (packed_gradients || n.list == IN_ORDER)) entry.y = (packed_gradients ? packed_gradients : l.packed_gradients)[entry.x];
                 begin = e.starts[entry.x];
                 end = e.starts[entry.x + 1];
             }
             // Rows behind the last one have no entries.
             for (uint32_t k = 0; k < here; k += ROWS_READ * at_once) {
-                uint32_t at[ROWS_READ], stop[ROWS_READ], word[ROWS_READ], read[ROWS_READ];
+                uint32_t at[ROWS_READ], stop[ROWS_READ], packed_gradient[ROWS_READ], read[ROWS_READ];
 #pragma unroll
                 for (uint32_t r = 0; r < ROWS_READ; r++) {
                     const uint32_t row = k + r * at_once + lane / lanes;
-                    word[r] = __shfl_sync(~0u, entry.y, row);
+                    packed_gradient[r] = __shfl_sync(~0u, entry.y, row);
                     at[r] = __shfl_sync(~0u, begin, row) + own;
                     stop[r] = __shfl_sync(~0u, end, row);
                     // Lanes go round.
                     if (row >= 32) stop[r] = 0;
-                    if (at[r] < stop[r]) read[r] = e.words[at[r]];
+                    if (at[r] < stop[r]) read[r] = e.bins[at[r]];
                 }
 #pragma unroll
                 for (uint32_t r = 0; r < ROWS_READ; r++) {
-                    if (at[r] < stop[r]) add_at(read[r], word[r]);
-                    for (at[r] += step; at[r] < stop[r]; at[r] += step) add_at(e.words[at[r]], word[r]);
+                    if (at[r] < stop[r]) add_at(read[r], packed_gradient[r]);
+                    for (at[r] += step; at[r] < stop[r]; at[r] += step) add_at(e.bins[at[r]], packed_gradient[r]);
                 }
             }
         }
@@ -173,25 +173,25 @@ __device__ __forceinline__ void sum_listed(const Histograms& h, const Adding& a,
     }
 }
 
-#define TAIGA_SUM_LISTED(name, plane, packed)                                                                           \
+#define TAIGA_SUM_SPARSE(name, plane, packed)                                                                           \
     extern "C" __global__ void __launch_bounds__(1024)                                                                  \
-        name(const __grid_constant__ Histograms h, const __grid_constant__ Adding a, const __grid_constant__ Lists l,   \
-             const uint32_t* words, const Node* nodes, const Summed* summed, const uint32_t* starts, uint32_t count,    \
-             const Plan* plan) {                                                                                        \
-        sum_listed<plane, packed>(h, a, l, words, nodes, summed, starts, count, plan);                                  \
+        name(const __grid_constant__ Histograms h, const __grid_constant__ SparseSumParams a, const __grid_constant__ RowLists l,   \
+             const uint32_t* packed_gradients, const NodeRows* nodes, const HistogramJob* summed, const uint32_t* starts, uint32_t count,    \
+             const LaunchRows* plan) {                                                                                        \
+        sum_sparse<plane, packed>(h, a, l, packed_gradients, nodes, summed, starts, count, plan);                                  \
     }
 
-TAIGA_SUM_LISTED(tree_sum_listed_packed, BOTH, true)
-TAIGA_SUM_LISTED(tree_sum_listed_both, BOTH, false)
-TAIGA_SUM_LISTED(tree_sum_listed_limbs, LIMBS, false)
-TAIGA_SUM_LISTED(tree_sum_listed_ones, ONES, false)
+TAIGA_SUM_SPARSE(tree_sum_sparse_packed, BOTH, true)
+TAIGA_SUM_SPARSE(tree_sum_sparse_both, BOTH, false)
+TAIGA_SUM_SPARSE(tree_sum_sparse_limbs, LIMBS, false)
+TAIGA_SUM_SPARSE(tree_sum_sparse_ones, ONES, false)
 
 // How lists are made, from codes in blocks of 32 columns as a group has them. `usual`: of each column the code that is not
-// stored; `first`: its first word, or `UNLISTED`. A lane has half a row of a block at a time, a warp 16 rows.
-constexpr uint32_t UNLISTED = ~0u;
+// stored; `first`: its first bin, or `NOT_SPARSE`. A lane has half a row of a block at a time, a warp 16 rows.
+constexpr uint32_t NOT_SPARSE = ~0u;
 
 // Rows that a warp counts before it asks for their places.
-constexpr uint32_t LISTED_ROWS = 256;
+constexpr uint32_t SPARSE_ROWS_AT_ONCE = 256;
 
 // The columns of a lane's half-rows, a byte each: the usual codes, and 0xff where a column counts.
 struct HalfRow {
@@ -228,7 +228,7 @@ __device__ __forceinline__ uint32_t word_of(uint4 codes, uint32_t word) {
 
 // How many rows have another code than the usual one: blockIdx.y is the block of columns.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_list_count(const uint8_t* codes, uint64_t rows, const uint8_t* usual, uint32_t columns, unsigned long long* counts) {
+    tree_count_sparse(const uint8_t* codes, uint64_t rows, const uint8_t* usual, uint32_t columns, unsigned long long* counts) {
     const uint32_t lane = threadIdx.x & 31, column = blockIdx.y * LANES + lane % 2 * 16;
     const uint4* half_rows = reinterpret_cast<const uint4*>(codes + blockIdx.y * rows * LANES);
     const HalfRow own(usual, column, columns, [](uint32_t) { return true; });
@@ -259,15 +259,15 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// Appends the entries of all columns: (row, word), the word in the lower `bits` bits, in whatever order.
+// Appends the entries of all columns: (row, sparse bin), the bin in the lower `bits` bits, in whatever order.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_list(const uint8_t* codes, uint64_t rows, const uint8_t* usual, const uint32_t* first, uint32_t columns, uint32_t bits,
+    tree_list_sparse(const uint8_t* codes, uint64_t rows, const uint8_t* usual, const uint32_t* first, uint32_t columns, uint32_t bits,
               unsigned long long* count, uint64_t* keys) {
     const uint32_t lane = threadIdx.x & 31, column = blockIdx.y * LANES + lane % 2 * 16;
     const uint4* half_rows = reinterpret_cast<const uint4*>(codes + blockIdx.y * rows * LANES);
-    const HalfRow own(usual, column, columns, [&](uint32_t c) { return first[c] != UNLISTED; });
-    for (uint64_t from = (blockIdx.x * 8ull + threadIdx.x / 32) * LISTED_ROWS; from < rows; from += gridDim.x * 8ull * LISTED_ROWS) {
-        const uint64_t to = rows - from < LISTED_ROWS ? rows : from + LISTED_ROWS;
+    const HalfRow own(usual, column, columns, [&](uint32_t c) { return first[c] != NOT_SPARSE; });
+    for (uint64_t from = (blockIdx.x * 8ull + threadIdx.x / 32) * SPARSE_ROWS_AT_ONCE; from < rows; from += gridDim.x * 8ull * SPARSE_ROWS_AT_ONCE) {
+        const uint64_t to = rows - from < SPARSE_ROWS_AT_ONCE ? rows : from + SPARSE_ROWS_AT_ONCE;
         uint32_t mine = 0;
 #pragma unroll 4
         for (uint64_t row = from + lane / 2; row < to; row += 16) {
@@ -299,11 +299,11 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// From sorted entries: where each row's begin, and their words.
+// From sorted entries: where each row's begin, and their bins.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_list_rows(const uint64_t* keys, uint32_t entries, uint64_t rows, uint32_t bits, uint32_t* starts, uint32_t* words) {
+    tree_sparse_rows(const uint64_t* keys, uint32_t entries, uint64_t rows, uint32_t bits, uint32_t* starts, uint32_t* bins) {
     const uint64_t threads = gridDim.x * 256ull, own = blockIdx.x * 256ull + threadIdx.x;
-    for (uint64_t i = own; i < entries; i += threads) words[i] = static_cast<uint32_t>(keys[i] & ((1ull << bits) - 1));
+    for (uint64_t i = own; i < entries; i += threads) bins[i] = static_cast<uint32_t>(keys[i] & ((1ull << bits) - 1));
     for (uint64_t row = own; row <= rows; row += threads) {
         uint32_t low = 0, high = entries;
         while (low < high) {

@@ -1,4 +1,4 @@
-// What a split is worth: the arithmetic of src/core/tree/split.rs and cpu/trees/split_scores.rs, in their order, from the
+// Scores splits: the arithmetic of src/core/tree/split.rs and cpu/trees/split_scores.rs, in their order, from the
 // integer sums; and the tables of a search.
 
 #pragma once
@@ -10,24 +10,24 @@ namespace taiga {
 // A block has a thread for each bin.
 constexpr uint32_t BINS = 256;
 
-struct Feature {
+struct FeatureInfo {
     uint32_t borders, first;  // first: 1 where code 0 is kept for missing values
     uint32_t categories;
     int32_t monotone;
     // Its column, counted in the group. Where it shares that with other features: the code that is not stored there, the
-    // lowest one that is, and what stands there for that one (core/learners/boosting/layout.rs). So too where it is listed (sparse_features.cuh).
+    // lowest one that is, and what stands there for that one (core/learners/boosting/layout.rs). So too where it is sparse (sparse_features.cuh).
     uint32_t column, usual, low, start;
 };
 
-constexpr uint32_t ALL_STORED = ~0u, NOWHERE = ~0u, LISTED_COLUMN = ~0u;
+constexpr uint32_t ALL_STORED = ~0u, NOWHERE = ~0u, SPARSE_COLUMN = ~0u;
 
 // Where a feature of which one code is not stored has its first code from `code` on that is; from the lowest one on.
-__device__ __forceinline__ uint32_t stored_from(const Feature& f, uint32_t code) {
+__device__ __forceinline__ uint32_t stored_from(const FeatureInfo& f, uint32_t code) {
     return f.start + code - f.low - (f.usual >= f.low && f.usual < code);
 }
 
 // The bin of a feature's code in its column, where it is stored.
-__device__ __forceinline__ uint32_t stored_at(const Feature& f, uint32_t code) {
+__device__ __forceinline__ uint32_t stored_at(const FeatureInfo& f, uint32_t code) {
     if (f.usual == ALL_STORED) return code;
     return code == f.usual || code < f.low ? NOWHERE : stored_from(f, code);
 }
@@ -44,7 +44,7 @@ struct Rules {
 enum : uint32_t { NOT, APART, BY_HESSIAN };
 
 // A node to be searched, or not.
-struct Item {
+struct SplitInput {
     Sums sums;
     double low, high;  // bounds of its value
     uint32_t slot;
@@ -58,7 +58,7 @@ struct Item {
 constexpr uint32_t EXISTS = 1, SEARCHED = 2;
 
 // What a feature offers a node; nothing at `NO_SIDE`.
-struct alignas(16) Best {
+struct alignas(16) FeatureSplit {
     double gain;
     uint32_t border, side;
     Sums left;
@@ -67,27 +67,27 @@ struct alignas(16) Best {
 
 enum : uint32_t { NO_SIDE, MISSING_LEFT, MISSING_RIGHT, SUBSET };
 
-struct Found {
+struct NodeSplit {
     double gain;
     uint32_t feature, border, side, unused;
     Sums left;
     uint32_t set[8];
 };
 
-struct Search {
+struct SplitSearch {
     Histograms histograms;
-    const Feature* features;  // of all groups
+    const FeatureInfo* features;  // of all groups
     uint32_t first_feature;   // of the group
     uint32_t first_column;    // where its features stand among those that are open
     uint32_t columns;         // all that are open
     uint32_t counted;
     uint32_t features_here;   // of the group
     uint32_t unused;
-    const Item* items;
+    const SplitInput* split_inputs;
     const uint32_t* allowed;  // bits
-    const GradientQuantizer* encoding;
-    Best* best;      // [item][column]
-    uint32_t* sets;  // [item][column][8]; where there are categories
+    const GradientQuantizer* quantizer;
+    FeatureSplit* best;      // [node][column]
+    uint32_t* sets;  // [node][column][8]; where there are categories
     Rules rules;
 };
 
@@ -115,9 +115,9 @@ __device__ __forceinline__ double leaf_score(const Rules& r, Values v, double va
     return -(2.0 * (v.gradient * value + r.l1 * fabs(value)) + (v.hessian + r.l2) * value * value);
 }
 
-__device__ __forceinline__ double node_score(const Rules& r, const GradientQuantizer& e, const Item& item) {
-    Values v = values(e, item.sums);
-    if (r.constrained) return leaf_score(r, v, leaf_value(r, v, item.low, item.high));
+__device__ __forceinline__ double node_score(const Rules& r, const GradientQuantizer& e, const SplitInput& input) {
+    Values v = values(e, input.sums);
+    if (r.constrained) return leaf_score(r, v, leaf_value(r, v, input.low, input.high));
     double t = soft_threshold(v.gradient, r.l1), divisor = v.hessian + r.l2;
     return divisor > 0.0 ? t * t / divisor : 0.0;
 }
@@ -133,10 +133,10 @@ __device__ __forceinline__ bool is_searched(const Rules& r, const GradientQuanti
 }
 
 // scores.rs: what both children of a candidate score.
-__device__ __forceinline__ double score(const Rules& r, const GradientQuantizer& e, const Item& item, int32_t direction, Sums left, double too_small) {
-    Sums right = item.sums - left;
+__device__ __forceinline__ double score(const Rules& r, const GradientQuantizer& e, const SplitInput& input, int32_t direction, Sums left, double too_small) {
+    Sums right = input.sums - left;
     Values l = values(e, left), g = values(e, right);
-    // A node whose rows all go to one side is not divided.
+    // A node whose rows all go to one side is not split.
     if (!large_enough(r, left, l) || !large_enough(r, right, g)) {
         return r.level_limits && left.count > 0 && right.count > 0 ? -INFINITE64 : too_small;
     }
@@ -145,7 +145,7 @@ __device__ __forceinline__ double score(const Rules& r, const GradientQuantizer&
         double dl = l.hessian + r.l2, dr = g.hessian + r.l2;
         return (tl * tl * dr + tr * tr * dl) / (dl * dr);
     }
-    double wl = leaf_value(r, l, item.low, item.high), wr = leaf_value(r, g, item.low, item.high);
+    double wl = leaf_value(r, l, input.low, input.high), wr = leaf_value(r, g, input.low, input.high);
     if ((wr - wl) * static_cast<double>(direction) < 0.0) return -INFINITE64;
     return leaf_score(r, l, wl) + leaf_score(r, g, wr);
 }
@@ -154,13 +154,13 @@ __device__ __forceinline__ double score(const Rules& r, const GradientQuantizer&
 enum : uint32_t { PACKED = 1, TWO, THREE };
 
 __device__ __forceinline__ uint32_t kept_as(const Histograms& h, uint32_t column) {
-    return column == LISTED_COLUMN && h.packed ? PACKED : h.components;
+    return column == SPARSE_COLUMN && h.packed ? PACKED : h.components;
 }
 
-// A bin's sums, of a slot of a group; `column`: or `LISTED_COLUMN`, and the bin is a word.
+// A bin's sums, of a slot of a group; `column`: or `SPARSE_COLUMN`, and the bin is a sparse one.
 __device__ __forceinline__ int64_t* bin_of(const Histograms& h, uint32_t slot, uint32_t column, uint32_t bin) {
     int64_t* first = h.slots + slot * h.slot_size;
-    if (column == LISTED_COLUMN) return first + h.first_word * h.components + static_cast<uint64_t>(bin) * kept_as(h, column);
+    if (column == SPARSE_COLUMN) return first + h.first_sparse_bin * h.components + static_cast<uint64_t>(bin) * kept_as(h, column);
     const uint64_t at = (static_cast<uint64_t>(column / LANES) * h.bins + bin) * LANES + column % LANES;
     return first + at * h.components;
 }
@@ -202,7 +202,7 @@ __device__ __forceinline__ Sums counted_sums(Sums s, uint32_t counted) {
     return s;
 }
 
-// Sums of some codes of a feature whose words are packed: both components in one number, which has room for all of its entries.
+// Sums of some codes of a feature whose bins are packed: both components in one number, which has room for all of its entries.
 struct Packed {
     int64_t both;
 };
@@ -252,8 +252,8 @@ __device__ __forceinline__ void write_bin(int64_t* at, uint32_t, Packed p) {
     *at = p.both;
 }
 
-// Where a code's sums are in a feature's column, or among the words of listed features.
-__device__ __forceinline__ uint32_t place_of(const Feature& f, uint32_t code) {
+// Where a code's sums are in a feature's column, or among the bins of sparse features.
+__device__ __forceinline__ uint32_t place_of(const FeatureInfo& f, uint32_t code) {
     return code < f.borders + 1 + f.first ? stored_at(f, code) : NOWHERE;
 }
 
@@ -261,13 +261,13 @@ __device__ __forceinline__ uint32_t place_of(const Feature& f, uint32_t code) {
 constexpr uint32_t AT_ONCE = 4;
 
 // The sums of `each` codes in a node, from `code` on, as far as they are stored. A node whose histogram is what its sibling
-// leaves of its parent's gets it written down here. `S`: `Sums`, or `Packed` where the feature's words are.
+// leaves of its parent's gets it written down here. `S`: `Sums`, or `Packed` where the feature's bins are.
 template <uint32_t EACH, typename S>
-__device__ __forceinline__ void take_bins(const Search& a, const Item& item, const Feature& f, uint32_t code, uint32_t each, S (&own)[EACH]) {
+__device__ __forceinline__ void take_bins(const SplitSearch& a, const SplitInput& input, const FeatureInfo& f, uint32_t code, uint32_t each, S (&own)[EACH]) {
     constexpr uint32_t STEP = EACH < AT_ONCE ? EACH : AT_ONCE;
     const Histograms& h = a.histograms;
     const uint32_t kept = kept_as(h, f.column);
-    const bool rest = item.minus >= 0;
+    const bool rest = input.minus >= 0;
 #pragma unroll
     for (uint32_t first = 0; first < EACH; first += STEP) {
         // All is read before anything is written, so that reads go together.
@@ -277,7 +277,7 @@ __device__ __forceinline__ void take_bins(const Search& a, const Item& item, con
             own[first + k] = minus[k] = S{};
             const uint32_t place = first + k < each ? place_of(f, code + first + k) : NOWHERE;
             if (place == NOWHERE) continue;
-            const int64_t *at = bin_of(h, item.slot, f.column, place), *other = rest ? bin_of(h, item.minus, f.column, place) : at;
+            const int64_t *at = bin_of(h, input.slot, f.column, place), *other = rest ? bin_of(h, input.minus, f.column, place) : at;
             read_bin(at, kept, own[first + k]);
             if (rest) read_bin(other, kept, minus[k]);
         }
@@ -286,7 +286,7 @@ __device__ __forceinline__ void take_bins(const Search& a, const Item& item, con
             S& s = own[first + k];
             s = s - minus[k];
             const uint32_t place = rest && first + k < each ? place_of(f, code + first + k) : NOWHERE;
-            if (place != NOWHERE) write_bin(bin_of(h, item.slot, f.column, place), kept, s);
+            if (place != NOWHERE) write_bin(bin_of(h, input.slot, f.column, place), kept, s);
             s = counted_sums(s, a.counted);
         }
     }

@@ -9,16 +9,17 @@
 //! A method looks at a few hundred places among the distinct values, so that little of them ever comes to the host. The choice
 //! itself is the CPU's code ([`taiga_core::quantize::borders`]).
 
-use super::stats::{NO_VALIDITY, kernel_of, no_kernel};
-use super::target_encode::each_row;
+use crate::columns::kernel_names::{NO_VALIDITY, kernel_of, no_kernel};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form, bytes_of_mut};
 use crate::runtime::device::Image;
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::memory::pointer;
+use crate::runtime::queue::each_row;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::sort::LoneKey;
 use crate::runtime::upload::PIECE;
-use cudarc::driver::{CudaSlice, DeviceRepr};
+use cudarc::driver::{CudaSlice, DeviceRepr, ValidAsZeroBits};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use taiga_core::column::Column;
@@ -26,8 +27,8 @@ use taiga_core::error::{Error, Result};
 use taiga_core::quantize::borders::{BorderParams, borders_of};
 use taiga_core::quantize::sort::{Heavy, Key, SortedValues, heavy_count};
 
-/// `kernels/borders.cu`.
-const BORDERS: Image = Image { name: "borders", bytes: taiga_kernels::images::borders };
+/// `kernels/columns/borders.cu`.
+const BORDERS: Image = Image { name: "columns/borders", bytes: taiga_kernels::images::borders };
 
 /// Numbers of a page: as many as [`BORDERS`] copies together.
 const PAGE: usize = 512;
@@ -82,6 +83,25 @@ pub fn borders(queue: &Queue, column: &Column<'_>, params: &BorderParams) -> Res
     sorted_borders(queue, brought, None, params)
 }
 
+/// How many of a column's values are missing, and the bits in which their keys differ: twin of `KeySummary` of
+/// `kernels/columns/key_summary.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct KeySummary {
+    missing: u64,
+    differ: u64,
+}
+
+assert_layouts! {
+    taiga_kernels::layouts::COLUMNS;
+    KeySummary as "KeySummary" { missing, differ }
+}
+
+// SAFETY: the same layout as the kernels' own, of two numbers.
+unsafe impl DeviceRepr for KeySummary {}
+// SAFETY: as above.
+unsafe impl ValidAsZeroBits for KeySummary {}
+
 /// The borders of a column that is on the GPU, or of its rows `sample`; it is let go as soon as its keys are made.
 fn sorted_borders(queue: &Queue, column: DeviceColumn, sample: Option<CudaSlice<u32>>, params: &BorderParams) -> Result<Vec<f64>> {
     match column.form() {
@@ -99,7 +119,7 @@ fn borders_by<K: DeviceKey>(
     let (gpu, form) = (queue.gpu(), column.form());
     let n = sample.as_ref().map_or(column.rows(), CudaSlice::len);
     let mut keys = queue.alloc::<K>("keys", n)?;
-    let mut summary = queue.zeros::<u64>("keys", 2)?;
+    let mut summary = queue.zeros::<KeySummary>("keys", 1)?;
     let (count, last) = (n as u64, K::last(form));
     let validity = column.validity().map_or(NO_VALIDITY, |v| pointer(queue, v));
     let rows = sample.as_ref().map_or(0, |rows| pointer(queue, rows));
@@ -107,7 +127,7 @@ fn borders_by<K: DeviceKey>(
     // SAFETY: the arguments are those of `keys_*`: a column of the kernel's type, whose keys are `K`, and rows of it.
     unsafe { launch!(queue, kernel, each_row(queue, n); column.values(), &validity, &rows, &count, &last, &mut keys, &mut summary) }?;
     drop((column, sample));
-    let [missing, differ] = queue.read(&summary)?[..] else { return Ok(vec![]) };
+    let KeySummary { missing, differ } = queue.read(&summary)?[0];
     let present = n - missing as usize;
     if present == 0 {
         return Ok(vec![]);
@@ -126,7 +146,7 @@ fn borders_by<K: DeviceKey>(
     borders_of(&values.with_heads()?, params.bins, params.method)
 }
 
-/// An unsigned integer that orders as the values of some forms do (`key_of` of `kernels/borders.cu`).
+/// An unsigned integer that orders as the values of some forms do (`key_of` of `kernels/columns/borders.cu`).
 trait DeviceKey: Key + LoneKey {
     const GATHER: &'static str;
 
@@ -183,7 +203,7 @@ struct DeviceValues<'a, K> {
 /// The pages that are there.
 #[derive(Default)]
 struct Pages {
-    /// Of each page the batch that it came with, and where in that it begins.
+    /// The batch that each page came with, and where in that it begins.
     places: HashMap<usize, (usize, usize)>,
     batches: Vec<Vec<u32>>,
 }

@@ -5,7 +5,7 @@
 //! queue                 │ codes 0  │ codes 1  │ codes 2   are made while the next one comes
 //! ```
 
-use super::stats::{kernel_of, no_kernel};
+use crate::columns::kernel_names::{kernel_of, no_kernel};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form, bytes_of, bytes_of_mut};
 use crate::runtime::device::{Gpu, Image, Kernel};
@@ -17,8 +17,8 @@ use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::quantize::codes::round_down;
 
-/// `kernels/codes.cu`.
-const CODES: Image = Image { name: "codes", bytes: taiga_kernels::images::codes };
+/// `kernels/columns/codes.cu`.
+const CODES: Image = Image { name: "columns/codes", bytes: taiga_kernels::images::codes };
 
 const THREADS: u32 = 512;
 
@@ -47,7 +47,7 @@ impl DeviceCode for u16 {
 
 /// Where the codes of a column go: row `r` has index `first + r * stride`.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct CodePlace {
     pub first: usize,
     pub stride: usize,
 }
@@ -70,7 +70,7 @@ pub fn codes<C: DeviceCode>(
     borders: &[f64],
     offset: usize,
     out: &mut CudaSlice<C>,
-    place: Place,
+    place: CodePlace,
     missing: &mut CudaViewMut<'_, u32>,
 ) -> Result<()> {
     let table = queue.copy_of("borders", &compared(column.form(), borders))?;
@@ -92,7 +92,7 @@ fn codes_by<C: DeviceCode>(
     (table, borders): (u64, usize),
     offset: usize,
     out: &mut CudaSlice<C>,
-    place: Place,
+    place: CodePlace,
     missing: &mut CudaViewMut<'_, u32>,
 ) -> Result<()> {
     let (gpu, rows) = (queue.gpu(), column.rows());
@@ -123,7 +123,7 @@ pub fn codes_of(queue: &Queue, column: &Column<'_>, borders: &[f64]) -> Result<V
     queue.check_memory(&format!("the codes of the column `{}`", column.name()), bytes)?;
     let on_device = DeviceColumn::numeric(queue, column)?;
     let (mut out, mut missing) = (queue.alloc::<u16>("codes", rows)?, queue.zeros::<u32>("a flag", 1)?);
-    codes(queue, &on_device, borders, 1, &mut out, Place { first: 0, stride: 1 }, &mut missing.as_view_mut())?;
+    codes(queue, &on_device, borders, 1, &mut out, CodePlace { first: 0, stride: 1 }, &mut missing.as_view_mut())?;
     let mut codes = vec![0; rows];
     queue.download(&out, bytes_of_mut(&mut codes))?;
     Ok(codes)
@@ -131,7 +131,7 @@ pub fn codes_of(queue: &Queue, column: &Column<'_>, borders: &[f64]) -> Result<V
 
 /// What the codes of a feature are made from.
 #[derive(Clone, Copy)]
-pub enum Source<'a> {
+pub enum CodeInput<'a> {
     /// Values, and their borders and the code of the lowest bin: 1 where 0 means missing, else 0.
     Values(&'a Column<'a>, &'a [f64], usize),
     /// The codes themselves.
@@ -149,7 +149,7 @@ const GROUP: usize = 4 << 30;
 ///
 /// # Panics
 /// When `out` is too short for the rows.
-pub fn quantize(queue: &Queue, sources: &[(Source<'_>, Place)], out: &mut CudaSlice<u8>) -> Result<Vec<bool>> {
+pub fn quantize(queue: &Queue, sources: &[(CodeInput<'_>, CodePlace)], out: &mut CudaSlice<u8>) -> Result<Vec<bool>> {
     let copies = Queue::new(queue.gpu())?;
     let mut missing = queue.zeros::<u32>("flags", sources.len())?;
     let free = crate::runtime::memory::of(queue.gpu())?.free as usize;
@@ -170,7 +170,7 @@ pub fn quantize(queue: &Queue, sources: &[(Source<'_>, Place)], out: &mut CudaSl
 fn quantize_group(
     queue: &Queue,
     copies: &Queue,
-    sources: &[(Source<'_>, Place)],
+    sources: &[(CodeInput<'_>, CodePlace)],
     out: &mut CudaSlice<u8>,
     missing: &mut CudaViewMut<'_, u32>,
 ) -> Result<()> {
@@ -188,7 +188,7 @@ fn quantize_group(
     // The borders of all columns are one table: where rows are few, a copy for each column would take as long as its values.
     let (mut table, mut first_of) = (vec![], vec![0; sources.len()]);
     for (first, (column, (source, _))) in first_of.iter_mut().zip(columns.iter().zip(sources)) {
-        if let (OnDevice::Values(column), Source::Values(_, borders, _)) = (column, source) {
+        if let (DeviceInput::Values(column), CodeInput::Values(_, borders, _)) = (column, source) {
             *first = table.len() as u64;
             table.extend(compared(column.form(), borders));
             table.resize(table.len().next_multiple_of(8), 0);
@@ -199,11 +199,11 @@ fn quantize_group(
     let mut code = |i: usize| {
         queue.wait_for(copies)?;
         match (&columns[i], &sources[i]) {
-            (OnDevice::Values(column), (Source::Values(_, borders, offset), place)) => {
+            (DeviceInput::Values(column), (CodeInput::Values(_, borders, offset), place)) => {
                 let own = (table_at + first_of[i], borders.len());
                 codes_by(queue, column, own, *offset, out, *place, &mut missing.slice_mut(i..i + 1))
             }
-            (OnDevice::Codes(slice), (Source::Codes(codes), place)) => place_on(queue, &place_codes, slice, codes.len(), out, *place),
+            (DeviceInput::Codes(slice), (CodeInput::Codes(codes), place)) => place_on(queue, &place_codes, slice, codes.len(), out, *place),
             _ => Ok(()),
         }
     };
@@ -218,7 +218,7 @@ fn quantize_group(
     });
     if result.is_ok() {
         for column in &mut columns {
-            if let OnDevice::Values(column) = column {
+            if let DeviceInput::Values(column) = column {
                 column.keep(copies)?;
             }
         }
@@ -228,45 +228,45 @@ fn quantize_group(
     result
 }
 
-enum OnDevice {
+enum DeviceInput {
     Values(DeviceColumn),
     Codes(CudaSlice<u8>),
 }
 
-impl<'a> Source<'a> {
+impl<'a> CodeInput<'a> {
     fn bytes(&self) -> usize {
         match self {
-            Source::Values(column, ..) => DeviceColumn::numeric_bytes(column),
-            Source::Codes(codes) => codes.len(),
+            CodeInput::Values(column, ..) => DeviceColumn::numeric_bytes(column),
+            CodeInput::Codes(codes) => codes.len(),
         }
     }
 }
 
 /// What is there already of the sources, and room for the others.
-fn rooms(queue: &Queue, sources: &[(Source<'_>, Place)]) -> Result<Vec<OnDevice>> {
+fn rooms(queue: &Queue, sources: &[(CodeInput<'_>, CodePlace)]) -> Result<Vec<DeviceInput>> {
     let columns: Vec<&Column<'_>> = sources
         .iter()
         .filter_map(|(source, _)| match source {
-            Source::Values(column, ..) => Some(*column),
-            Source::Codes(_) => None,
+            CodeInput::Values(column, ..) => Some(*column),
+            CodeInput::Codes(_) => None,
         })
         .collect();
     let mut values = DeviceColumn::numeric_rooms(queue, &columns)?.into_iter();
     let mut rooms = vec![];
     for (source, _) in sources {
         rooms.extend(match source {
-            Source::Values(..) => values.next().map(OnDevice::Values),
-            Source::Codes(codes) => Some(OnDevice::Codes(queue.alloc::<u8>("codes", codes.len())?)),
+            CodeInput::Values(..) => values.next().map(DeviceInput::Values),
+            CodeInput::Codes(codes) => Some(DeviceInput::Codes(queue.alloc::<u8>("codes", codes.len())?)),
         });
     }
     Ok(rooms)
 }
 
-impl OnDevice {
-    fn uploads<'a>(&self, queue: &Queue, source: &Source<'a>) -> Vec<Upload<'a>> {
+impl DeviceInput {
+    fn uploads<'a>(&self, queue: &Queue, source: &CodeInput<'a>) -> Vec<Upload<'a>> {
         match (self, source) {
-            (OnDevice::Values(on_device), Source::Values(column, ..)) => on_device.uploads(queue, column),
-            (OnDevice::Codes(slice), Source::Codes(codes)) => {
+            (DeviceInput::Values(on_device), CodeInput::Values(column, ..)) => on_device.uploads(queue, column),
+            (DeviceInput::Codes(slice), CodeInput::Codes(codes)) => {
                 let codes = *codes;
                 let fill: Fill<'a> = Box::new(move |from, out| out.copy_from_slice(&codes[from..from + out.len()]));
                 vec![Upload { to: pointer(queue, slice), bytes: codes.len(), fill }]
@@ -276,7 +276,7 @@ impl OnDevice {
     }
 }
 
-fn place_on(queue: &Queue, kernel: &Kernel, codes: &CudaSlice<u8>, rows: usize, out: &mut CudaSlice<u8>, place: Place) -> Result<()> {
+fn place_on(queue: &Queue, kernel: &Kernel, codes: &CudaSlice<u8>, rows: usize, out: &mut CudaSlice<u8>, place: CodePlace) -> Result<()> {
     if rows == 0 {
         return Ok(());
     }

@@ -5,12 +5,18 @@
 //!       ─► flags of first rows ─► their sums before each row are the numbers of the pairs
 //! ```
 
-use super::target_encode::{DeviceCodes, ENCODING, bits_below, each_row};
+use super::target_encode::DeviceCodes;
 use crate::launch;
+use crate::runtime::device::Image;
 use crate::runtime::queue::Queue;
+use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
+use crate::runtime::sort::bits_below;
 use cudarc::driver::CudaSlice;
 use taiga_core::error::{Error, Result};
+
+/// `kernels/columns/combine.cu`.
+const COMBINE: Image = Image { name: "columns/combine", bytes: taiga_kernels::images::combine };
 
 /// A table may have this many places for each row.
 const PLACES: u64 = 4;
@@ -56,13 +62,13 @@ pub fn pair(queue: &Queue, a: &DeviceCodes, b: &DeviceCodes) -> Result<DeviceCod
     }
     let first = first_rows(queue, a, b)?;
     let mut flags = queue.alloc::<u32>("flags", rows)?;
-    let kernel = gpu.kernel(ENCODING, "flag_first")?;
+    let kernel = gpu.kernel(COMBINE, "flag_first")?;
     // SAFETY: the arguments are those of `flag_first`, of `n` rows.
     unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &first, &mut flags) }?;
     let mut before = queue.alloc::<u32>("numbers", rows)?;
     queue.sum_before(&flags, &mut before, rows as u32)?;
     let mut codes = queue.alloc::<u32>("codes", rows)?;
-    let kernel = gpu.kernel(ENCODING, "number_pairs")?;
+    let kernel = gpu.kernel(COMBINE, "number_pairs")?;
     // SAFETY: the arguments are those of `number_pairs`; first rows are rows.
     unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &first, &before, &mut codes) }?;
     let last = rows - 1..rows;
@@ -79,15 +85,15 @@ fn first_rows(queue: &Queue, a: &DeviceCodes, b: &DeviceCodes) -> Result<CudaSli
     if places <= (PLACES * n).max(SMALL) {
         let mut table = queue.alloc::<u32>("the pairs", places as usize)?;
         crate::runtime::memory::fill(queue, &mut table)?;
-        let kernel = gpu.kernel(ENCODING, "first_by_table")?;
+        let kernel = gpu.kernel(COMBINE, "first_by_table")?;
         // SAFETY: the arguments are those of `first_by_table`, with a place for every possible pair.
         unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &a.codes, &b.codes, &count, &mut table) }?;
-        let kernel = gpu.kernel(ENCODING, "look_up_first")?;
+        let kernel = gpu.kernel(COMBINE, "look_up_first")?;
         // SAFETY: the arguments are those of `look_up_first`.
         unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &a.codes, &b.codes, &count, &table, &mut first) }?;
         return Ok(first);
     }
-    let kernel = gpu.kernel(ENCODING, "pair_keys")?;
+    let kernel = gpu.kernel(COMBINE, "pair_keys")?;
     let mut from: Pairs<u64> = (queue.alloc("keys", rows)?, queue.alloc("rows", rows)?);
     // SAFETY: the arguments are those of `pair_keys`, of `n` rows.
     unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &a.codes, &b.codes, &count, &mut from.0, &mut from.1) }?;
@@ -95,12 +101,12 @@ fn first_rows(queue: &Queue, a: &DeviceCodes, b: &DeviceCodes) -> Result<CudaSli
     queue.sort_pairs(&from.0, &from.1, &mut sorted, rows as u32, 0..bits_below(places))?;
     drop(from);
     let mut marks = queue.alloc::<u32>("heads", rows)?;
-    let kernel = gpu.kernel(ENCODING, "mark_heads")?;
+    let kernel = gpu.kernel(COMBINE, "mark_heads")?;
     // SAFETY: the arguments are those of `mark_heads`, of `n` keys.
     unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.0, &mut marks) }?;
     let mut heads = queue.alloc::<u32>("heads", rows)?;
     queue.largest_so_far(&marks, &mut heads, rows as u32)?;
-    let kernel = gpu.kernel(ENCODING, "spread_first")?;
+    let kernel = gpu.kernel(COMBINE, "spread_first")?;
     // SAFETY: the arguments are those of `spread_first`; heads are places.
     unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.1, &heads, &mut first) }?;
     Ok(first)

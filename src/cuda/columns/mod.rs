@@ -3,6 +3,7 @@
 pub mod borders;
 pub mod codes;
 pub mod combine;
+mod kernel_names;
 pub mod range;
 pub mod stats;
 pub mod stats2d;

@@ -2,15 +2,20 @@
 //! passes, so that nothing goes to the host and back, and the second pass begins where the first one ended, with what
 //! is still in the cache.
 
-use super::stats::{COUNT_THREADS, NO_VALIDITY, STATS, extremes_of, kernel_of, layout};
+use super::stats::{COUNT_THREADS, extremes_of, layout};
+use crate::columns::kernel_names::{NO_VALIDITY, kernel_of};
 use crate::runtime::column::{DeviceColumn, Form};
+use crate::runtime::device::Image;
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::{Queue, grid};
 use cudarc::driver::PushKernelArg;
 use taiga_core::error::Result;
 use taiga_core::stats::MinMax;
 
-/// `TOTALS_AT` of `kernels/stats/range.cuh`, and the byte in front of it where the extremes begin.
+/// `kernels/columns/range.cu`.
+const RANGE: Image = Image { name: "columns/range", bytes: taiga_kernels::images::range };
+
+/// `TOTALS_AT` of `kernels/columns/range.cu`, and the byte in front of it where the extremes begin.
 const TOTALS_AT: usize = 3;
 const EXTREMES_AT: usize = 8;
 
@@ -30,7 +35,7 @@ pub struct Ranged {
 pub fn count_by_range(queue: &Queue, column: &DeviceColumn, bins: usize) -> Result<Option<Ranged>> {
     let (gpu, form) = (queue.gpu(), column.form());
     let Some(name) = kernel_of!("range", form).filter(|_| column.rows() > 0) else { return Ok(None) };
-    let kernel = gpu.kernel(STATS, name)?;
+    let kernel = gpu.kernel(RANGE, name)?;
     let layout = layout(gpu, &kernel, bins, if form == Form::F32 { 4 } else { 8 })?;
     // Extremes are reduced in the same shared memory.
     let shared = layout.shared.max(2 * COUNT_THREADS * form.size() as u32);

@@ -1,28 +1,30 @@
 //! Statistics of columns: what [`taiga_core::stats`] computes, with the same bits.
 
 use super::range::count_by_range;
+use crate::columns::kernel_names::{NO_VALIDITY, kernel_of, no_kernel};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form, bytes_of};
 use crate::runtime::device::{Gpu, Image, Kernel};
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::memory::{pointer, size};
 use crate::runtime::queue::{Queue, grid};
 use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
 use taiga_core::column::Column;
-use taiga_core::error::{Error, Result};
+use taiga_core::error::Result;
 use taiga_core::stats::bins::Bins;
 use taiga_core::stats::histogram::Steps;
 use taiga_core::stats::locate::Locator;
 use taiga_core::stats::min_max::wider;
 use taiga_core::stats::{BLOCK, Histogram, HistogramParams, MinMax, Number};
 
-/// `kernels/stats.cu`.
-pub(crate) const STATS: Image = Image { name: "stats", bytes: taiga_kernels::images::stats };
+/// `kernels/columns/stats.cu`.
+const STATS: Image = Image { name: "columns/stats", bytes: taiga_kernels::images::stats };
 
 /// Threads of a block of `extremes_*`, and of `count_*`.
 const EXTREMES_THREADS: u32 = 512;
 pub(crate) const COUNT_THREADS: u32 = 1024;
 
-/// `Uniform<F>` of `kernels/stats/bins.cuh`.
+/// `Uniform<F>` of `kernels/columns/stats/bins.cuh`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Uniform<F> {
@@ -34,7 +36,7 @@ pub(crate) struct Uniform<F> {
     pub bins: u32,
 }
 
-/// `Edges` of `kernels/stats/bins.cuh`.
+/// `Edges` of `kernels/columns/stats/bins.cuh`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Edges {
@@ -44,35 +46,22 @@ struct Edges {
     bins: u32,
 }
 
+type UniformF32 = Uniform<f32>;
+type UniformF64 = Uniform<f64>;
+
+assert_layouts! {
+    taiga_kernels::layouts::COLUMNS;
+    UniformF32 as "Uniform<float>" { edges, first, last, scale, sure, bins }
+    UniformF64 as "Uniform<double>" { edges, first, last, scale, sure, bins }
+    Edges as "Edges" { edges, first, last, bins }
+}
+
 // SAFETY: the same layout as the kernels' own, of numbers and one device pointer.
 unsafe impl DeviceRepr for Uniform<f32> {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for Uniform<f64> {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for Edges {}
-
-/// A null pointer, for a column without nulls.
-pub(crate) const NO_VALIDITY: u64 = 0;
-
-/// The name of the kernel `$kind_<form>`, spelled out because kernels are known by static names.
-macro_rules! kernel_of {
-    ($kind:literal, $form:expr, $($variant:ident: $name:literal),*) => {
-        match $form {
-            $(Form::$variant => Some(concat!($kind, "_", $name)),)*
-            #[allow(unreachable_patterns)]
-            _ => None,
-        }
-    };
-    ($kind:literal, $form:expr) => {
-        kernel_of!($kind, $form, F32: "f32", F64: "f64", I8: "i8", I16: "i16", I32: "i32", I64: "i64", U8: "u8", U16: "u16", U32: "u32", U64: "u64")
-    };
-}
-
-pub(crate) use kernel_of;
-
-pub(crate) fn no_kernel(gpu: &Gpu, form: Form) -> Error {
-    Error::device(gpu.number(), format!("there is no kernel for values of the form {form:?}"))
-}
 
 /// [`taiga_core::stats::min_max()`] of a column on the GPU; 0 and 1 for Booleans, and for decimals the
 /// integers, of scale 0.
@@ -126,7 +115,7 @@ pub(crate) fn extremes_of(form: Form, bytes: &[u8]) -> Option<MinMax> {
 }
 
 /// How counters lie in shared memory.
-pub(crate) struct Layout {
+pub(crate) struct CounterLayout {
     /// 2^shift copies of each counter; 32: none, the counters are in global memory.
     pub shift: u32,
     pub edges_in_shared: u32,
@@ -139,20 +128,20 @@ const RESERVED: usize = 1024;
 
 /// As many copies as there is room for with so many blocks a multiprocessor, up to one for each lane. Edges are
 /// in shared memory too where they are searched and leave room.
-fn layout_for(blocks: u32, most: usize, bins: usize, edge_bytes: usize) -> Layout {
+fn layout_for(blocks: u32, most: usize, bins: usize, edge_bytes: usize) -> CounterLayout {
     let room = (most + RESERVED) / blocks as usize - RESERVED;
     let edges = if (bins + 1) * edge_bytes <= room / 2 { (bins + 1) * edge_bytes } else { 0 };
     let (edges_in_shared, blocks_per_multiprocessor) = ((edges > 0) as u32, blocks);
     let copies = (room - edges) / (bins * 4);
     match copies.min(32).checked_ilog2() {
-        Some(shift) => Layout { shift, edges_in_shared, shared: (edges + ((bins * 4) << shift)) as u32, blocks_per_multiprocessor },
-        None => Layout { shift: 32, edges_in_shared, shared: edges as u32, blocks_per_multiprocessor },
+        Some(shift) => CounterLayout { shift, edges_in_shared, shared: (edges + ((bins * 4) << shift)) as u32, blocks_per_multiprocessor },
+        None => CounterLayout { shift: 32, edges_in_shared, shared: edges as u32, blocks_per_multiprocessor },
     }
 }
 
 /// Two blocks a multiprocessor where it takes them and each has room for four copies, which are enough for
 /// constant data to be as fast as random ones; else one.
-pub(crate) fn layout(gpu: &Gpu, kernel: &Kernel, bins: usize, edge_bytes: usize) -> Result<Layout> {
+pub(crate) fn layout(gpu: &Gpu, kernel: &Kernel, bins: usize, edge_bytes: usize) -> Result<CounterLayout> {
     let two = layout_for(2, kernel.shared as usize, bins, edge_bytes);
     if (2..32).contains(&two.shift) && kernel.blocks_per_multiprocessor(gpu, COUNT_THREADS, two.shared)? >= 2 {
         return Ok(two);
@@ -178,12 +167,12 @@ pub fn count(queue: &Queue, column: &DeviceColumn, locator: &Locator) -> Result<
 /// The edges of a locator on the GPU, with the locator's numbers.
 pub struct DeviceEdges {
     bins: usize,
-    kind: Kind,
+    kind: BinKind,
     /// What `kind` points to.
     _edges: CudaSlice<u8>,
 }
 
-enum Kind {
+enum BinKind {
     Uniform32(Uniform<f32>),
     Uniform64(Uniform<f64>),
     Edges(Edges),
@@ -205,17 +194,17 @@ impl DeviceEdges {
             Locator::UniformF32(u) => {
                 let (slice, edges) = upload(queue, u.edges())?;
                 let (first, last, scale, sure) = u.numbers();
-                (slice, Kind::Uniform32(Uniform { edges, first, last, scale, sure, bins }))
+                (slice, BinKind::Uniform32(Uniform { edges, first, last, scale, sure, bins }))
             }
             Locator::UniformF64(u) => {
                 let (slice, edges) = upload(queue, u.edges())?;
                 let (first, last, scale, sure) = u.numbers();
-                (slice, Kind::Uniform64(Uniform { edges, first, last, scale, sure, bins }))
+                (slice, BinKind::Uniform64(Uniform { edges, first, last, scale, sure, bins }))
             }
             Locator::Edges(e) => {
                 let (slice, edges) = upload(queue, e.edges())?;
                 let all = e.edges();
-                (slice, Kind::Edges(Edges { edges, first: all[0], last: all[all.len() - 1], bins }))
+                (slice, BinKind::Edges(Edges { edges, first: all[0], last: all[all.len() - 1], bins }))
             }
         };
         Ok(DeviceEdges { bins: bins as usize, kind, _edges: edges })
@@ -224,20 +213,20 @@ impl DeviceEdges {
     /// As `Uniform<f64>`, with scale 0 where bins are to be searched; none for bins of f32.
     pub(crate) fn doubles(&self) -> Option<Uniform<f64>> {
         match self.kind {
-            Kind::Uniform32(_) => None,
-            Kind::Uniform64(uniform) => Some(uniform),
-            Kind::Edges(Edges { edges, first, last, bins }) => Some(Uniform { edges, first, last, scale: 0.0, sure: 0.0, bins }),
+            BinKind::Uniform32(_) => None,
+            BinKind::Uniform64(uniform) => Some(uniform),
+            BinKind::Edges(Edges { edges, first, last, bins }) => Some(Uniform { edges, first, last, scale: 0.0, sure: 0.0, bins }),
         }
     }
 
     fn kernel(&self, counts: bool, form: Form) -> Option<&'static str> {
         match (&self.kind, counts) {
-            (Kind::Uniform32(_), true) => kernel_of!("count_uniform32", form, F32: "f32"),
-            (Kind::Uniform32(_), false) => kernel_of!("weigh_uniform32", form, F32: "f32"),
-            (Kind::Uniform64(_), true) => kernel_of!("count_uniform64", form),
-            (Kind::Uniform64(_), false) => kernel_of!("weigh_uniform64", form),
-            (Kind::Edges(_), true) => kernel_of!("count_edges", form),
-            (Kind::Edges(_), false) => kernel_of!("weigh_edges", form),
+            (BinKind::Uniform32(_), true) => kernel_of!("count_uniform32", form, F32: "f32"),
+            (BinKind::Uniform32(_), false) => kernel_of!("weigh_uniform32", form, F32: "f32"),
+            (BinKind::Uniform64(_), true) => kernel_of!("count_uniform64", form),
+            (BinKind::Uniform64(_), false) => kernel_of!("weigh_uniform64", form),
+            (BinKind::Edges(_), true) => kernel_of!("count_edges", form),
+            (BinKind::Edges(_), false) => kernel_of!("weigh_edges", form),
         }
     }
 }
@@ -246,9 +235,9 @@ impl DeviceEdges {
 macro_rules! launch_with_bins {
     ($queue:expr, $kernel:expr, $config:expr, $edges:expr; $($argument:expr),*) => {
         match &$edges.kind {
-            Kind::Uniform32(bins) => launch!($queue, $kernel, $config; bins, $($argument),*),
-            Kind::Uniform64(bins) => launch!($queue, $kernel, $config; bins, $($argument),*),
-            Kind::Edges(bins) => launch!($queue, $kernel, $config; bins, $($argument),*),
+            BinKind::Uniform32(bins) => launch!($queue, $kernel, $config; bins, $($argument),*),
+            BinKind::Uniform64(bins) => launch!($queue, $kernel, $config; bins, $($argument),*),
+            BinKind::Edges(bins) => launch!($queue, $kernel, $config; bins, $($argument),*),
         }
     };
 }
@@ -260,7 +249,7 @@ macro_rules! launch_with_bins {
 pub fn count_into(queue: &Queue, column: &DeviceColumn, edges: &DeviceEdges, totals: &mut CudaSlice<u64>) -> Result<()> {
     let gpu = queue.gpu();
     let kernel = gpu.kernel(STATS, edges.kernel(true, column.form()).ok_or_else(|| no_kernel(gpu, column.form()))?)?;
-    let layout = layout(gpu, &kernel, edges.bins, if matches!(edges.kind, Kind::Edges(_)) { 8 } else { 0 })?;
+    let layout = layout(gpu, &kernel, edges.bins, if matches!(edges.kind, BinKind::Edges(_)) { 8 } else { 0 })?;
     let needed = (column.rows() * column.form().size()).div_ceil(16 * COUNT_THREADS as usize) as u32;
     let blocks = needed.min(gpu.multiprocessors() * layout.blocks_per_multiprocessor);
     let (validity, rows) = (column.validity().map_or(NO_VALIDITY, |v| pointer(queue, v)), column.rows() as u64);
@@ -350,11 +339,11 @@ pub fn min_max_of(queue: &Queue, column: &Column<'_>) -> Result<Option<MinMax>> 
 pub fn histogram(queue: &Queue, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
     // Where the range is to be found, rows are counted in the same launch.
     let together = (params.axis.needs_extremes() && weights.is_none()).then(|| params.axis.bins());
-    let mut steps = DeviceSteps { queue, column, weights, on_device: None, together, counts: None };
+    let mut steps = HistogramSteps { queue, column, weights, on_device: None, together, counts: None };
     taiga_core::stats::histogram::by_steps(column, weights.is_some(), params, &mut steps)
 }
 
-struct DeviceSteps<'a> {
+struct HistogramSteps<'a> {
     queue: &'a Queue,
     column: &'a Column<'a>,
     weights: Option<&'a Column<'a>>,
@@ -365,7 +354,7 @@ struct DeviceSteps<'a> {
     counts: Option<Vec<u64>>,
 }
 
-impl DeviceSteps<'_> {
+impl HistogramSteps<'_> {
     /// The column, copied once.
     fn column(&mut self) -> Result<&DeviceColumn> {
         match &mut self.on_device {
@@ -375,7 +364,7 @@ impl DeviceSteps<'_> {
     }
 }
 
-impl Steps for DeviceSteps<'_> {
+impl Steps for HistogramSteps<'_> {
     /// As f64 the extremes of the values are the extremes of the values as f64, since rounding never
     /// changes an order.
     fn extremes(&mut self) -> Result<Option<(f64, f64)>> {

@@ -4,6 +4,7 @@ use super::stats::{COUNT_THREADS, DeviceEdges, Uniform, layout, sum_blocks};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form};
 use crate::runtime::device::{Image, Kernel};
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::{Queue, grid};
 use cudarc::driver::{CudaSlice, DeviceRepr};
@@ -13,40 +14,49 @@ use taiga_core::stats::histogram2d::{Extremes2d, Steps2d, by_steps};
 use taiga_core::stats::locate::Locator;
 use taiga_core::stats::{Histogram2d, Histogram2dParams};
 
-/// `kernels/stats2d.cu`.
-const STATS2D: Image = Image { name: "stats2d", bytes: taiga_kernels::images::stats2d };
+/// `kernels/columns/stats2d.cu`.
+const STATS2D: Image = Image { name: "columns/stats2d", bytes: taiga_kernels::images::stats2d };
 
 /// Threads of a block of `extremes_2d`.
 const EXTREMES_THREADS: u32 = 512;
 
-/// `Reals` of `kernels/stats2d.cu`.
+/// `FloatColumn` of `kernels/columns/stats/cells2d.cuh`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Reals {
+struct FloatColumn {
     values: u64,
     single: u64,
 }
 
-/// `AnyBins` of `kernels/stats2d.cu`.
+/// `AxisBins` of `kernels/columns/stats/cells2d.cuh`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct AnyBins {
+struct AxisBins {
     uniform: Uniform<f64>,
     any: u64,
 }
 
-/// `Cells` of `kernels/stats2d.cu`.
+/// `Cells2d` of `kernels/columns/stats/cells2d.cuh`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Cells {
-    columns: [Reals; 2],
-    bins: [AnyBins; 2],
+struct Cells2d {
+    x: FloatColumn,
+    y: FloatColumn,
+    x_bins: AxisBins,
+    y_bins: AxisBins,
+}
+
+assert_layouts! {
+    taiga_kernels::layouts::COLUMNS;
+    FloatColumn as "FloatColumn" { values, single }
+    AxisBins as "AxisBins" { uniform, any }
+    Cells2d as "Cells2d" { x, y, x_bins, y_bins }
 }
 
 // SAFETY: the same layout as the kernels' own, of numbers and device pointers.
-unsafe impl DeviceRepr for Reals {}
+unsafe impl DeviceRepr for FloatColumn {}
 // SAFETY: as above.
-unsafe impl DeviceRepr for Cells {}
+unsafe impl DeviceRepr for Cells2d {}
 
 /// [`taiga_core::stats::histogram2d()`] on the GPU.
 ///
@@ -59,10 +69,10 @@ pub fn histogram2d(
     weights: Option<&Column<'_>>,
     params: &Histogram2dParams,
 ) -> Result<Histogram2d> {
-    by_steps(x, y, weights.is_some(), params, &mut DeviceSteps { queue, columns: [x, y], weights, on_device: None })
+    by_steps(x, y, weights.is_some(), params, &mut Histogram2dSteps { queue, columns: [x, y], weights, on_device: None })
 }
 
-struct DeviceSteps<'a> {
+struct Histogram2dSteps<'a> {
     queue: &'a Queue,
     columns: [&'a Column<'a>; 2],
     weights: Option<&'a Column<'a>>,
@@ -81,15 +91,15 @@ fn reals(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
     }
 }
 
-impl DeviceSteps<'_> {
+impl Histogram2dSteps<'_> {
     /// The columns, copied once.
-    fn columns(&mut self) -> Result<[Reals; 2]> {
+    fn columns(&mut self) -> Result<[FloatColumn; 2]> {
         let queue = self.queue;
         let on_device = match &mut self.on_device {
             Some(columns) => columns,
             empty => empty.insert([reals(queue, self.columns[0])?, reals(queue, self.columns[1])?]),
         };
-        Ok(on_device.each_ref().map(|c| Reals { values: pointer(queue, c.values()), single: (c.form() == Form::F32) as u64 }))
+        Ok(on_device.each_ref().map(|c| FloatColumn { values: pointer(queue, c.values()), single: (c.form() == Form::F32) as u64 }))
     }
 
     fn rows(&self) -> usize {
@@ -97,14 +107,15 @@ impl DeviceSteps<'_> {
     }
 
     /// The cells, and the edges that they point to.
-    fn cells(&mut self, x: &Locator, y: &Locator) -> Result<(Cells, [DeviceEdges; 2])> {
+    fn cells(&mut self, x: &Locator, y: &Locator) -> Result<(Cells2d, [DeviceEdges; 2])> {
         let edges = [DeviceEdges::new(self.queue, x)?, DeviceEdges::new(self.queue, y)?];
         let bins = |edges: &DeviceEdges| {
             let uniform = edges.doubles().ok_or_else(|| Error::Data("bins of f32 for two columns".into()))?;
-            Ok::<_, Error>(AnyBins { uniform, any: (uniform.scale == 0.0) as u64 })
+            Ok::<_, Error>(AxisBins { uniform, any: (uniform.scale == 0.0) as u64 })
         };
-        let bins = [bins(&edges[0])?, bins(&edges[1])?];
-        Ok((Cells { columns: self.columns()?, bins }, edges))
+        let (x_bins, y_bins) = (bins(&edges[0])?, bins(&edges[1])?);
+        let [x, y] = self.columns()?;
+        Ok((Cells2d { x, y, x_bins, y_bins }, edges))
     }
 
     fn kernel(&self, name: &'static str) -> Result<Kernel> {
@@ -112,7 +123,7 @@ impl DeviceSteps<'_> {
     }
 }
 
-impl Steps2d for DeviceSteps<'_> {
+impl Steps2d for Histogram2dSteps<'_> {
     fn extremes(&mut self) -> Result<Option<Extremes2d>> {
         let (queue, rows) = (self.queue, self.rows());
         if rows == 0 {

@@ -15,21 +15,21 @@ mod scan;
 mod statistic;
 
 pub use measure::measure;
-pub(crate) use scan::{Keys, Mode, Written, scan};
+pub(crate) use scan::{CategoryKeys, ScanMode, ScanOutput, scan};
 
 use crate::runtime::column::{bytes_of, bytes_of_mut};
 use crate::runtime::device::Image;
-use crate::runtime::queue::{Queue, grid};
+use crate::runtime::queue::Queue;
 use cells::{by_fold, plain};
-use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
+use cudarc::driver::CudaSlice;
 use ordered::ordered;
 use statistic::DeviceStatistic;
 use std::sync::atomic::{AtomicU32, Ordering};
 use taiga_core::encoding::target::{EncodingInput, Plan, Prepared, TargetParams, check_folds, check_input};
 use taiga_core::error::{Error, Result};
 
-/// `kernels/encoding.cu`.
-pub(crate) const ENCODING: Image = Image { name: "encoding", bytes: taiga_kernels::images::encoding };
+/// `kernels/columns/target_encode.cu`.
+const TARGET_ENCODE: Image = Image { name: "columns/target_encode", bytes: taiga_kernels::images::target_encode };
 
 const THREADS: u32 = 256;
 
@@ -65,24 +65,6 @@ impl DeviceCodes {
         }
         Ok(DeviceCodes { codes: slice, rows: codes.len(), categories })
     }
-}
-
-pub(crate) fn each_row(queue: &Queue, n: usize) -> LaunchConfig {
-    let most = queue.gpu().multiprocessors() * (2048 / THREADS);
-    grid((n.div_ceil(THREADS as usize) as u32).clamp(1, most), THREADS, 0)
-}
-
-/// Bits that numbers below `limit` have.
-pub(crate) fn bits_below(limit: u64) -> u32 {
-    u64::BITS - limit.saturating_sub(1).leading_zeros()
-}
-
-/// A copy of many values.
-pub(crate) fn upload<T: DeviceRepr + Copy + Sync>(queue: &Queue, what: &str, values: &[T]) -> Result<CudaSlice<T>> {
-    let mut slice = queue.alloc::<T>(what, values.len())?;
-    let bytes = bytes_of(values);
-    queue.upload(&mut slice, bytes.len(), &|from, out| out.copy_from_slice(&bytes[from..from + out.len()]))?;
-    Ok(slice)
 }
 
 fn download(queue: &Queue, values: &CudaSlice<f64>, n: usize) -> Result<Vec<f64>> {

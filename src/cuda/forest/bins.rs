@@ -1,7 +1,7 @@
 //! A level's nodes, searched by bins in shared memory: `kernels/forest/bins.cuh`.
 
-use super::layouts::{BINS, Fit, address};
-use super::{Batch, FOREST, Level, TILE};
+use super::layouts::{BINS, ForestFit, address};
+use super::{FOREST, LevelNodes, TILE, TreeBatch};
 use crate::launch;
 use crate::runtime::queue::grid;
 use cudarc::driver::LaunchConfig;
@@ -12,20 +12,20 @@ use taiga_core::learners::forest::codes::Code;
 const PASS: usize = 8;
 
 /// The most rows of a node that a warp grows, and that a block does.
-pub const FEW: usize = 256;
-pub const MANY: usize = 32_768;
+pub const WARP_ROWS: usize = 256;
+pub const BLOCK_ROWS: usize = 32_768;
 
 /// Bytes of sums of nodes with many rows that are worked on at a time.
 pub const SUMS: usize = 1 << 28;
 
-impl<C: Code> Batch<'_, '_, C> {
+impl<C: Code> TreeBatch<'_, '_, C> {
     /// Grows the nodes of a level. Does not wait.
-    pub fn level_by_bins(&self, fit: &Fit, level: &Level) -> Result<()> {
+    pub fn level_by_bins(&self, fit: &ForestFit, level: &LevelNodes) -> Result<()> {
         let (queue, gpu) = (self.queue, self.queue.gpu());
         let numbers = fit.classes == 0;
         let [grow, sum] = if numbers { ["forest_grow_numbers", "forest_sum_numbers"] } else { ["forest_grow_two", "forest_sum_two"] };
         let (grow, sum) = (gpu.kernel(FOREST, grow)?, gpu.kernel(FOREST, sum)?);
-        let Level { lists, waiting, from, to } = level;
+        let LevelNodes { lists, waiting, from, to } = level;
         let (none, drawn) = (0u64, fit.drawn as usize);
         let bin = if numbers { 12 } else { 8 };
         let shared = (4 * fit.features as usize + PASS.min(drawn) * BINS * bin) as u32;
@@ -50,7 +50,7 @@ impl<C: Code> Batch<'_, '_, C> {
                     launch!(queue, grow, grid(count as u32, 256, shared); fit, &list, from, to, &sums, &mixed)?;
                 }
             }
-            self.divide_large(fit, level)?;
+            self.partition_large(fit, level)?;
         }
         for (k, threads) in [(1, 256), (0, 32)] {
             if waiting[k] > 0 {
@@ -66,17 +66,17 @@ impl<C: Code> Batch<'_, '_, C> {
         (8192 / nodes).clamp(4, self.entries.div_ceil(TILE).max(4)).min(1024) as u32
     }
 
-    /// Divides the rows of the large nodes that are split, and adds their children. Does not wait.
-    pub fn divide_large(&self, fit: &Fit, level: &Level) -> Result<()> {
+    /// Partitions the rows of the large nodes that are split, and adds their children. Does not wait.
+    pub fn partition_large(&self, fit: &ForestFit, level: &LevelNodes) -> Result<()> {
         let (queue, gpu) = (self.queue, self.queue.gpu());
-        let (divide, children) = (gpu.kernel(FOREST, "forest_divide_large")?, gpu.kernel(FOREST, "forest_children_large")?);
+        let (partition, children) = (gpu.kernel(FOREST, "forest_partition_large")?, gpu.kernel(FOREST, "forest_children_large")?);
         let (list, count) = (level.lists[2], level.waiting[2]);
         let tally = queue.zeros::<u64>("tallies", 2 * count)?;
         let (at, n) = (address(queue, &tally), count as u32);
         let shape = LaunchConfig { grid_dim: (n, self.shares(count), 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
         // SAFETY: the arguments are those of the kernels; the list holds `count` nodes, and there is a tally for each.
         unsafe {
-            launch!(queue, divide, shape; fit, &list, &level.from, &level.to, &at)?;
+            launch!(queue, partition, shape; fit, &list, &level.from, &level.to, &at)?;
             launch!(queue, children, grid(n.div_ceil(4), 128, 0); fit, &list, &n, &at)
         }
     }

@@ -1,4 +1,4 @@
-//! The tables of the kernels of forests: twins of `kernels/forest/table.cuh` and of those beside it.
+//! The tables of the kernels of forests: twins of `kernels/forest/layouts.cuh` and of those beside it.
 
 use crate::runtime::layouts::assert_layouts;
 use crate::runtime::queue::Queue;
@@ -13,24 +13,24 @@ pub const CATEGORICAL: u8 = 2;
 /// Codes of one byte: so many bins.
 pub const BINS: usize = 256;
 
-/// Twin of `Sums`.
+/// Twin of `NodeSums`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sums {
+pub struct NodeSums {
     pub sum: i64,
     pub weight: u64,
     pub count: u64,
 }
 
-/// Twin of `Node`.
+/// Twin of `GrowingNode`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Node {
+pub struct GrowingNode {
     pub key: u64,
     pub begin: u64,
     pub rows: u64,
-    pub total: Sums,
-    pub left: Sums,
+    pub total: NodeSums,
+    pub left: NodeSums,
     pub score: f64,
     pub threshold: f64,
     pub tree: u32,
@@ -41,10 +41,10 @@ pub struct Node {
     pub children: u32,
 }
 
-/// Twin of `Fit`: addresses and numbers.
+/// Twin of `ForestFit`: addresses and numbers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Fit {
+pub struct ForestFit {
     pub codes: u64,
     pub ranks: u64,
     pub bins: u64,
@@ -70,18 +70,18 @@ pub struct Fit {
     pub unit: f64,
     pub features: u32,
     pub drawn: u32,
-    pub few: u32,
-    pub many: u32,
+    pub warp_rows: u32,
+    pub block_rows: u32,
     pub deeper: u32,
     pub class_count: u32,
     pub criterion: u32,
     pub kind: u32,
 }
 
-/// Twin of `Segment`.
+/// Twin of `FeatureSegment`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Segment {
+pub struct FeatureSegment {
     pub offset: u64,
     pub at: u32,
     pub feature: u32,
@@ -89,41 +89,43 @@ pub struct Segment {
     pub ranks: u32,
 }
 
-/// Twin of `Best`, which only kernels read.
+/// Twin of `BestSplit`, which only kernels read.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Best {
+pub struct BestSplit {
     score: f64,
     threshold: f64,
-    left: Sums,
+    left: NodeSums,
     codes: [u32; 4],
     varies: u32,
     unused: u32,
 }
 
-/// Twin of `Step`, likewise.
+/// Twin of `WalkStep`, likewise.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Step([u32; 4]);
+pub struct WalkStep([u32; 4]);
 
 assert_layouts! {
     taiga_kernels::layouts::FOREST;
-    Sums as "Sums" { sum, weight, count }
-    Node as "Node" { key, begin, rows, total, left, score, threshold, tree, feature, left_code, right_code, missing_left, children }
-    Fit as "Fit" { codes, ranks, bins, first, nodes, lanes, sets, next_node, lists, counts, rows, min_data, min_gain, tree_weights, classes, values, levels, weights, logs, log_count, distinct, distinct_starts, unit, features, drawn, few, many, deeper, class_count, criterion, kind }
-    Segment as "Segment" { offset, at, feature, order, ranks }
+    NodeSums as "NodeSums" { sum, weight, count }
+    GrowingNode as "GrowingNode" { key, begin, rows, total, left, score, threshold, tree, feature, left_code, right_code, missing_left, children }
+    ForestFit as "ForestFit" { codes, ranks, bins, first, nodes, lanes, sets, next_node, lists, counts, rows, min_data, min_gain, tree_weights, classes, values, levels, weights, logs, log_count, distinct, distinct_starts, unit, features, drawn, warp_rows, block_rows, deeper, class_count, criterion, kind }
+    BestSplit as "BestSplit" {}
+    WalkStep as "WalkStep" {}
+    FeatureSegment as "FeatureSegment" { offset, at, feature, order, ranks }
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for Node {}
+unsafe impl DeviceRepr for GrowingNode {}
 // SAFETY: likewise.
-unsafe impl DeviceRepr for Fit {}
+unsafe impl DeviceRepr for ForestFit {}
 // SAFETY: likewise.
-unsafe impl DeviceRepr for Segment {}
+unsafe impl DeviceRepr for FeatureSegment {}
 // SAFETY: likewise.
-unsafe impl DeviceRepr for Best {}
+unsafe impl DeviceRepr for BestSplit {}
 // SAFETY: likewise.
-unsafe impl DeviceRepr for Step {}
+unsafe impl DeviceRepr for WalkStep {}
 
 /// Where a slice lies.
 pub fn address<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {

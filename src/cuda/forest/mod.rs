@@ -7,10 +7,10 @@
 //!                                                                                  └ one number of nodes a level
 //! ```
 //!
-//! - [`table`]: what all trees share; [`tables`]: the kernels' own types.
+//! - [`table`]: what all trees share; [`layouts`]: the structs that kernels share with us.
 //! - [`bins`]: nodes searched by counting rows by code; [`segments`]: by sorting them, for what counts don't cover.
 //! - [`tree`]: from nodes to a tree, where `leaves` are limited by taking the best ones first.
-//! - [`oob`]: predictions of rows out of bag; [`apply`]: a forest applied.
+//! - [`oob`]: predictions of rows out of bag.
 
 mod bins;
 pub(crate) mod layouts;
@@ -19,15 +19,15 @@ mod segments;
 mod table;
 mod tree;
 
-use self::layouts::{Fit, NONE, Node, Step, Sums, address, address_of};
-use super::columns::target_encode::each_row;
+use self::layouts::{ForestFit, GrowingNode, NONE, NodeSums, WalkStep, address, address_of};
 use super::runtime::column::bytes_of_mut;
 use super::runtime::device::{Gpu, Image};
 use super::runtime::memory;
 use super::runtime::queue::{Queue, grid};
 use crate::launch;
+use crate::runtime::queue::each_row;
 use cudarc::driver::CudaSlice;
-use table::Table;
+use table::TrainingTable;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::growing::{GrowingTree, root_key};
@@ -36,7 +36,7 @@ use taiga_core::learners::forest::steps::{Grown, Targets, Work};
 use taiga_core::numerics::random::{Purpose, Random};
 
 /// `kernels/forest.cu`.
-pub(crate) const FOREST: Image = Image { name: "forest", bytes: taiga_kernels::images::forest };
+const FOREST: Image = Image { name: "forest", bytes: taiga_kernels::images::forest };
 
 /// Rows of a tile of a node with many rows.
 const TILE: usize = 8192;
@@ -46,7 +46,7 @@ pub const MOST_FEATURES: usize = 4096;
 pub const MOST_CLASSES: usize = 255;
 
 /// The nodes of a level, and the rows' buffers.
-struct Level {
+struct LevelNodes {
     lists: [u64; 3],
     waiting: [usize; 3],
     from: u64,
@@ -54,8 +54,8 @@ struct Level {
 }
 
 /// What memory a forest needs.
-struct Needs {
-    /// Of a tree: room for so many rows, and nodes.
+struct MemoryNeeds {
+    /// Room for so many rows and nodes of a tree.
     entries: usize,
     most_nodes: usize,
     tree: usize,
@@ -63,8 +63,8 @@ struct Needs {
     shared: usize,
 }
 
-impl Needs {
-    fn new<C: Code>(work: &Work<'_, C>, draws: Option<usize>) -> Needs {
+impl MemoryNeeds {
+    fn new<C: Code>(work: &Work<'_, C>, draws: Option<usize>) -> MemoryNeeds {
         let rows = work.view.stride;
         // Rows drawn: about 63 %, and a little more.
         let chance = |d: usize| ((1.0 - (-(d as f64) / rows as f64).exp()) * rows as f64 * 1.02) as usize + 1024;
@@ -79,7 +79,7 @@ impl Needs {
         let lanes = if let Targets::Classes(c) = work.targets { 8 * c.classes } else { 0 };
         let outputs = work.targets.outputs();
         let sets = if work.view.features.iter().any(|f| f.is_categorical()) { 32 } else { 0 };
-        let oob = if work.oob.is_some() { size_of::<Step>() + 8 * outputs } else { 0 };
+        let oob = if work.oob.is_some() { size_of::<WalkStep>() + 8 * outputs } else { 0 };
         let searched = if work.by_bins() {
             2 * bins::SUMS
         } else if work.view.splitter == Splitter::Random {
@@ -88,10 +88,10 @@ impl Needs {
             segments::SORTED.max(entries) * segments::SORTED_BYTES
         };
         let predicted = if work.oob.is_some() { rows * (8 * outputs + 4) } else { 0 };
-        Needs {
+        MemoryNeeds {
             entries,
             most_nodes,
-            tree: 16 * entries + most_nodes * (size_of::<Node>() + 24 + lanes + sets + oob),
+            tree: 16 * entries + most_nodes * (size_of::<GrowingNode>() + 24 + lanes + sets + oob),
             shared: searched + predicted + 4 * rows,
         }
     }
@@ -106,53 +106,53 @@ pub fn grow<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
     let queue = Queue::new(Gpu::get(number)?)?;
     let (rows, trees) = (work.view.stride, work.params.trees as usize);
     let draws = work.params.bootstrap.draws(rows);
-    let needs = Needs::new(work, draws);
+    let needs = MemoryNeeds::new(work, draws);
     // A tree at a time at the least, and a tenth for what is small.
-    let least = Table::bytes(work) + (needs.tree + needs.shared) as u64;
+    let least = TrainingTable::bytes(work) + (needs.tree + needs.shared) as u64;
     let what = format!("a forest of {rows} rows and {} features, one tree at a time,", work.view.features.len());
     queue.check_memory(&what, least / 9 * 10)?;
-    let table = Table::new(&queue, work)?;
+    let table = TrainingTable::new(&queue, work)?;
     let free = memory::of(queue.gpu())?.free as usize;
     let room = (free / 10 * 9).saturating_sub(needs.shared);
     let batch = (room / needs.tree.max(1)).min(u32::MAX as usize / 2 / needs.most_nodes.max(1)).clamp(1, trees);
     if needs.most_nodes * 2 > u32::MAX as usize {
-        return Err(Error::device_memory(queue.gpu().number(), format!("a tree of {rows} rows has too many nodes for a GPU")));
+        return Err(Error::device_memory(queue.gpu().number(), format!("a tree of {rows} rows has too block_rows nodes for a GPU")));
     }
-    let mut sums = work.oob.is_some().then(|| oob::Predictions::new(&queue, rows, work.targets.outputs())).transpose()?;
+    let mut sums = work.oob.is_some().then(|| oob::OutOfBagPredictions::new(&queue, rows, work.targets.outputs())).transpose()?;
     let mut parts = Vec::with_capacity(trees);
     for first in (0..trees).step_by(batch) {
         let count = batch.min(trees - first);
-        let Needs { entries, most_nodes, .. } = needs;
-        let batch = Batch { queue: &queue, work, table: &table, first: first as u32, count, entries, most_nodes };
+        let MemoryNeeds { entries, most_nodes, .. } = needs;
+        let batch = TreeBatch { queue: &queue, work, table: &table, first: first as u32, count, entries, most_nodes };
         parts.extend(batch.grow(draws, sums.as_mut())?);
     }
     Ok(Grown { parts, sums: sums.map(|s| s.read(&queue)).transpose()? })
 }
 
 /// Trees that grow at the same time.
-struct Batch<'a, 'w, C> {
+struct TreeBatch<'a, 'w, C> {
     queue: &'a Queue,
     work: &'a Work<'w, C>,
-    table: &'a Table,
+    table: &'a TrainingTable,
     first: u32,
     count: usize,
-    /// Of a tree: room for so many rows, and nodes.
+    /// Room for so many rows and nodes of a tree.
     entries: usize,
     most_nodes: usize,
 }
 
 /// The rows of some trees.
-struct Rows {
+struct TreeRows {
     entries: CudaSlice<u64>,
-    /// Of each tree how many there are, their sum, their weight, how many were drawn.
+    /// Four numbers a tree: how many rows there are, their sum, their weight, how many were drawn.
     tallies: Vec<[u64; 4]>,
-    /// Of each tree the weights of the classes.
+    /// The weights of the classes, tree after tree.
     lanes: Vec<u64>,
     /// Trees that drew no row that weighs anything, and are grown on all of them, as on the CPU.
     saw_all: Vec<usize>,
 }
 
-impl<C: Code> Batch<'_, '_, C> {
+impl<C: Code> TreeBatch<'_, '_, C> {
     /// How often each row is drawn for a tree, into `counts`.
     fn draw(&self, tree: usize, draws: usize, counts: &mut CudaSlice<u32>) -> Result<()> {
         let (queue, n, wanted) = (self.queue, self.table.rows as u32, draws as u64);
@@ -164,7 +164,7 @@ impl<C: Code> Batch<'_, '_, C> {
     }
 
     /// The rows of every tree.
-    fn rows(&self, fit: &Fit, draws: Option<usize>) -> Result<Rows> {
+    fn rows(&self, fit: &ForestFit, draws: Option<usize>) -> Result<TreeRows> {
         let (queue, classes) = (self.queue, fit.class_count.max(1) as usize);
         let mut entries = queue.alloc::<u64>("rows of trees", self.entries * self.count)?;
         let mut counts = queue.alloc::<u32>("draws", self.table.rows)?;
@@ -188,12 +188,12 @@ impl<C: Code> Batch<'_, '_, C> {
         if found.iter().any(|t| t[0] as usize > self.entries) {
             return Err(Error::device(queue.gpu().number(), "a tree has drawn more rows than chance allows"));
         }
-        Ok(Rows { entries, tallies: found, lanes: queue.read(&lanes)?, saw_all })
+        Ok(TreeRows { entries, tallies: found, lanes: queue.read(&lanes)?, saw_all })
     }
 
     fn list(
         &self,
-        fit: &Fit,
+        fit: &ForestFit,
         tree: usize,
         counts: u64,
         entries: &mut CudaSlice<u64>,
@@ -209,17 +209,17 @@ impl<C: Code> Batch<'_, '_, C> {
         unsafe { launch!(queue, kernel, config; fit, &counts, &begin, &room, entries, &mut tally, &mut own) }
     }
 
-    fn grow(&self, draws: Option<usize>, sums: Option<&mut oob::Predictions>) -> Result<Vec<GrowingTree>> {
+    fn grow(&self, draws: Option<usize>, sums: Option<&mut oob::OutOfBagPredictions>) -> Result<Vec<GrowingTree>> {
         let (queue, work, limits) = (self.queue, self.work, &self.work.limits);
         let plain = self.table.fit(queue, work);
-        let Rows { entries, tallies, lanes: root_lanes, saw_all } = self.rows(&plain, draws)?;
+        let TreeRows { entries, tallies, lanes: root_lanes, saw_all } = self.rows(&plain, draws)?;
         let spare = queue.alloc::<u64>("rows of trees", self.entries * self.count)?;
         let buffers = [address(queue, &entries), address(queue, &spare)];
         let capacity = (self.most_nodes * self.count).max(2);
-        let mut nodes = queue.alloc::<Node>("nodes", capacity)?;
+        let mut nodes = queue.alloc::<GrowingNode>("nodes", capacity)?;
         let classes = if let Targets::Classes(c) = work.targets { c.classes } else { 0 };
         let mut lanes = queue.alloc::<u64>("nodes", capacity * classes)?;
-        // Nodes that no category divides have none, and are read along.
+        // Nodes that no category splits have none, and are read along.
         let sets = self.table.categorical.then(|| queue.zeros::<u64>("nodes", 4 * capacity)).transpose()?;
         let next_node = queue.copy_of("nodes", &[self.count as u32])?;
         // Of two levels three lists each, one behind the other.
@@ -227,7 +227,8 @@ impl<C: Code> Batch<'_, '_, C> {
         let mut counts = queue.zeros::<u32>("nodes", 3)?;
         let weights: Vec<u64> = tallies.iter().map(|t| t[2]).collect();
         let weights = queue.copy_of("totals", &weights)?;
-        let (few, many) = if work.by_bins() { (bins::FEW, bins::MANY) } else { (segments::FEW, segments::MANY) };
+        let (warp_rows, block_rows) =
+            if work.by_bins() { (bins::WARP_ROWS, bins::BLOCK_ROWS) } else { (segments::WARP_ROWS, segments::BLOCK_ROWS) };
 
         let mut roots = vec![];
         let mut first_lists = [vec![], vec![], vec![]];
@@ -237,18 +238,18 @@ impl<C: Code> Batch<'_, '_, C> {
                 Targets::Classes(_) => root_lanes[tree * classes..(tree + 1) * classes].contains(weight),
                 Targets::Numbers(_) => false,
             };
-            roots.push(Node {
+            roots.push(GrowingNode {
                 key: root_key(work.params.seed, self.first + tree as u32).key(),
                 begin: (tree * self.entries) as u64,
                 rows: *rows,
-                total: Sums { sum: *sum as i64, weight: *weight, count: *count },
+                total: NodeSums { sum: *sum as i64, weight: *weight, count: *count },
                 tree: tree as u32,
                 feature: NONE,
                 children: NONE,
-                ..Node::default()
+                ..GrowingNode::default()
             });
             if work.depth() > 0 && *rows >= 2 && *count >= 2 * limits.min_data && !pure {
-                first_lists[if *rows as usize <= few { 0 } else { (*rows as usize > many) as usize + 1 }].push(tree as u32);
+                first_lists[if *rows as usize <= warp_rows { 0 } else { (*rows as usize > block_rows) as usize + 1 }].push(tree as u32);
             }
         }
         queue.write(&roots, &mut nodes.slice_mut(0..roots.len()))?;
@@ -260,15 +261,15 @@ impl<C: Code> Batch<'_, '_, C> {
         }
         let mut waiting = first_lists.map(|l| l.len());
         let lists = own.each_ref().map(|l| [0, 1, 2].map(|k| address(queue, l) + (4 * k * capacity) as u64));
-        let mut fit = Fit {
+        let mut fit = ForestFit {
             nodes: address(queue, &nodes),
             lanes: address(queue, &lanes),
             sets: address_of(queue, sets.as_ref()),
             next_node: address(queue, &next_node),
             counts: address(queue, &counts),
             tree_weights: address(queue, &weights),
-            few: few as u32,
-            many: many as u32,
+            warp_rows: warp_rows as u32,
+            block_rows: block_rows as u32,
             ..plain
         };
         let mut depth = 0usize;
@@ -280,7 +281,7 @@ impl<C: Code> Batch<'_, '_, C> {
             let (now, then) = (depth % 2, (depth + 1) % 2);
             fit.lists = lists[then];
             fit.deeper = (depth + 1 < work.depth() as usize) as u32;
-            let level = Level { lists: lists[now], waiting, from: buffers[now], to: buffers[then] };
+            let level = LevelNodes { lists: lists[now], waiting, from: buffers[now], to: buffers[then] };
             if work.by_bins() {
                 self.level_by_bins(&fit, &level)?
             } else {
@@ -291,7 +292,7 @@ impl<C: Code> Batch<'_, '_, C> {
             depth += 1;
         }
         let used = queue.read(&next_node)?[0] as usize;
-        let mut found = tree::Nodes { nodes: vec![Node::default(); used], lanes: vec![0; used * classes], sets: vec![] };
+        let mut found = tree::GrownNodes { nodes: vec![GrowingNode::default(); used], lanes: vec![0; used * classes], sets: vec![] };
         queue.download(&nodes, bytes_of_mut(&mut found.nodes))?;
         queue.download(&lanes, bytes_of_mut(&mut found.lanes))?;
         if let Some(sets) = &sets {

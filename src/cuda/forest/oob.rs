@@ -1,28 +1,29 @@
 //! Predictions of the rows that trees were not grown on: `kernels/forest/oob.cuh`.
 
-use super::layouts::{Fit, Step};
-use super::{Batch, FOREST};
-use crate::columns::target_encode::{each_row, upload};
+use super::layouts::{ForestFit, WalkStep};
+use super::{FOREST, TreeBatch};
 use crate::launch;
 use crate::runtime::column::bytes_of_mut;
+use crate::runtime::queue::each_row;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::CudaSlice;
 use taiga_core::error::Result;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{OutOfBagSums, Targets};
 
 /// Sums of predictions in fixed point, `[row][output]`, and of each row how many trees said something.
-pub struct Predictions {
+pub struct OutOfBagPredictions {
     sums: CudaSlice<i64>,
     counts: CudaSlice<u32>,
     rows: usize,
     outputs: usize,
 }
 
-impl Predictions {
-    pub fn new(queue: &Queue, rows: usize, outputs: usize) -> Result<Predictions> {
+impl OutOfBagPredictions {
+    pub fn new(queue: &Queue, rows: usize, outputs: usize) -> Result<OutOfBagPredictions> {
         let sums = queue.zeros("predictions out of bag", rows * outputs)?;
-        Ok(Predictions { sums, counts: queue.zeros("predictions out of bag", rows)?, rows, outputs })
+        Ok(OutOfBagPredictions { sums, counts: queue.zeros("predictions out of bag", rows)?, rows, outputs })
     }
 
     pub fn read(&self, queue: &Queue) -> Result<OutOfBagSums> {
@@ -33,21 +34,21 @@ impl Predictions {
     }
 }
 
-impl<C: Code> Batch<'_, '_, C> {
+impl<C: Code> TreeBatch<'_, '_, C> {
     /// Adds what the batch's trees say of the rows that they did not draw; `cuts`: of each
     /// node the code that larger ones go right of, or [`NONE`](super::NONE); `saw_all`: trees that were grown on every row.
     pub fn predict_out_of_bag(
         &self,
-        fit: &Fit,
+        fit: &ForestFit,
         draws: Option<usize>,
         cuts: &[u32],
         saw_all: &[usize],
-        out: &mut Predictions,
+        out: &mut OutOfBagPredictions,
     ) -> Result<()> {
         let (queue, gpu) = (self.queue, self.queue.gpu());
         let used = cuts.len();
         let (Some(draws), Some(scale)) = (draws, self.work.oob) else { return Ok(()) };
-        let mut steps = queue.alloc::<Step>("steps", used)?;
+        let mut steps = queue.alloc::<WalkStep>("steps", used)?;
         let mut values = queue.alloc::<i64>("values of leaves", used * out.outputs)?;
         let cuts = upload(queue, "cuts", cuts)?;
         let n = used as u32;

@@ -1,7 +1,7 @@
 //! A level's nodes, searched by sorting their rows: `kernels/forest/sorted.cuh` and `segments.cuh`.
 
-use super::layouts::{BINS, Best, Fit, Segment, address};
-use super::{Batch, FOREST, Level};
+use super::layouts::{BINS, BestSplit, FeatureSegment, ForestFit, address};
+use super::{FOREST, LevelNodes, TreeBatch};
 use crate::launch;
 use crate::runtime::queue::grid;
 use cudarc::driver::{CudaSlice, LaunchConfig};
@@ -11,8 +11,8 @@ use taiga_core::learners::forest::params::Splitter;
 use taiga_core::learners::forest::steps::Targets;
 
 /// The most rows of a node that a warp grows, and that a block does.
-pub const FEW: usize = 128;
-pub const MANY: usize = 2048;
+pub const WARP_ROWS: usize = 128;
+pub const BLOCK_ROWS: usize = 2048;
 
 /// Rows that are sorted at a time, unless a node has more; and bytes for each, those of the sort included.
 pub const SORTED: usize = 1 << 26;
@@ -22,7 +22,7 @@ pub const SORTED_BYTES: usize = 26;
 const LONG: u64 = 1 << 15;
 
 /// Nodes of many rows, and the features that each is searched by.
-struct Wanted<'a> {
+struct SegmentSearch<'a> {
     list: u64,
     sizes: &'a [u64],
     features: &'a [u32],
@@ -30,16 +30,16 @@ struct Wanted<'a> {
     last: u32,
 }
 
-impl<C: Code> Batch<'_, '_, C> {
+impl<C: Code> TreeBatch<'_, '_, C> {
     /// The kernels for nodes of few rows, for segments, and for the choice among those.
     fn kernels(&self) -> [&'static str; 3] {
         match (self.work.targets, self.work.view.splitter == Splitter::Random) {
-            (Targets::Two(_), false) => ["forest_few_two", "forest_walk_two", "forest_choose_two"],
-            (Targets::Two(_), true) => ["forest_few_two_random", "forest_random_two", "forest_choose_two"],
-            (Targets::Classes(_), false) => ["forest_few_classes", "forest_walk_classes", "forest_choose_classes"],
-            (Targets::Classes(_), true) => ["forest_few_classes_random", "forest_random_classes", "forest_choose_classes"],
-            (Targets::Numbers(_), false) => ["forest_few_numbers", "forest_walk_numbers", "forest_choose_numbers"],
-            (Targets::Numbers(_), true) => ["forest_few_numbers_random", "forest_random_numbers", "forest_choose_numbers"],
+            (Targets::Two(_), false) => ["forest_grow_sorted_two", "forest_walk_two", "forest_choose_two"],
+            (Targets::Two(_), true) => ["forest_grow_sorted_two_random", "forest_random_two", "forest_choose_two"],
+            (Targets::Classes(_), false) => ["forest_grow_sorted_classes", "forest_walk_classes", "forest_choose_classes"],
+            (Targets::Classes(_), true) => ["forest_grow_sorted_classes_random", "forest_random_classes", "forest_choose_classes"],
+            (Targets::Numbers(_), false) => ["forest_grow_sorted_numbers", "forest_walk_numbers", "forest_choose_numbers"],
+            (Targets::Numbers(_), true) => ["forest_grow_sorted_numbers_random", "forest_random_numbers", "forest_choose_numbers"],
         }
     }
 
@@ -52,15 +52,15 @@ impl<C: Code> Batch<'_, '_, C> {
     }
 
     /// Grows the nodes of a level.
-    pub fn level_by_sorting(&self, fit: &Fit, level: &Level) -> Result<()> {
+    pub fn level_by_sorting(&self, fit: &ForestFit, level: &LevelNodes) -> Result<()> {
         let (queue, gpu) = (self.queue, self.queue.gpu());
         if level.waiting[2] > 0 {
             self.search_large(fit, level)?;
-            self.divide_large(fit, level)?;
+            self.partition_large(fit, level)?;
         }
         let kernel = gpu.kernel(FOREST, self.kernels()[0])?;
         let random = self.work.view.splitter == Splitter::Random;
-        for (k, threads, room) in [(1, 256, MANY), (0, 32, FEW)] {
+        for (k, threads, room) in [(1, 256, BLOCK_ROWS), (0, 32, WARP_ROWS)] {
             if level.waiting[k] == 0 {
                 continue;
             }
@@ -77,7 +77,7 @@ impl<C: Code> Batch<'_, '_, C> {
     }
 
     /// Searches the nodes of many rows, and splits those that gain enough.
-    fn search_large(&self, fit: &Fit, level: &Level) -> Result<()> {
+    fn search_large(&self, fit: &ForestFit, level: &LevelNodes) -> Result<()> {
         let (queue, gpu) = (self.queue, self.queue.gpu());
         let (list, count) = (level.lists[2], level.waiting[2]);
         let sizes = self.sizes(fit, list, count)?;
@@ -88,7 +88,7 @@ impl<C: Code> Batch<'_, '_, C> {
         // SAFETY: the arguments are those of the kernel; the list holds `count` nodes.
         unsafe { launch!(queue, kernel, grid(count as u32, 256, shared); fit, &list, &level.from, &mut features, &mut mixed)? };
         let drawn = queue.read(&features)?;
-        let wanted = Wanted { list, sizes: &sizes, features: &drawn, mixed: address(queue, &mixed), last: 0 };
+        let wanted = SegmentSearch { list, sizes: &sizes, features: &drawn, mixed: address(queue, &mixed), last: 0 };
         let again = self.search(fit, level, &wanted)?;
         if again.is_empty() {
             return Ok(());
@@ -99,12 +99,12 @@ impl<C: Code> Batch<'_, '_, C> {
         let mixed = queue.copy_of("flags", &vec![1u32; ids.len()])?;
         let list = address(queue, &nodes);
         let sizes = self.sizes(fit, list, ids.len())?;
-        let wanted = Wanted { list, sizes: &sizes, features: &features, mixed: address(queue, &mixed), last: 1 };
+        let wanted = SegmentSearch { list, sizes: &sizes, features: &features, mixed: address(queue, &mixed), last: 1 };
         self.search(fit, level, &wanted)?;
         queue.synchronize()
     }
 
-    fn sizes(&self, fit: &Fit, list: u64, count: usize) -> Result<Vec<u64>> {
+    fn sizes(&self, fit: &ForestFit, list: u64, count: usize) -> Result<Vec<u64>> {
         let queue = self.queue;
         let mut sizes = queue.alloc::<u64>("sizes", count)?;
         let (kernel, n) = (queue.gpu().kernel(FOREST, "forest_sizes")?, count as u32);
@@ -114,7 +114,7 @@ impl<C: Code> Batch<'_, '_, C> {
     }
 
     /// Searches nodes by some features and splits them; gives those, and a feature each, that are to be searched again.
-    fn search(&self, fit: &Fit, level: &Level, wanted: &Wanted<'_>) -> Result<Vec<u32>> {
+    fn search(&self, fit: &ForestFit, level: &LevelNodes, wanted: &SegmentSearch<'_>) -> Result<Vec<u32>> {
         let (queue, gpu) = (self.queue, self.queue.gpu());
         let nodes = wanted.sizes.len();
         let (mut segments, mut firsts, mut tables) = (vec![], vec![], 0);
@@ -129,13 +129,13 @@ impl<C: Code> Batch<'_, '_, C> {
                 for order in 0..orders {
                     let ranks = if categorical { tables } else { super::layouts::NONE };
                     tables += categorical as u32;
-                    segments.push(Segment { offset: 0, at: at as u32, feature: *feature, order, ranks });
+                    segments.push(FeatureSegment { offset: 0, at: at as u32, feature: *feature, order, ranks });
                 }
             }
         }
         firsts.push(segments.len() as u32);
         let firsts = queue.copy_of("segments", &firsts)?;
-        let mut found = queue.alloc::<Best>("splits", segments.len())?;
+        let mut found = queue.alloc::<BestSplit>("splits", segments.len())?;
         let mut ranks = queue.alloc::<u8>("ranks of categories", tables as usize * BINS)?;
         let on_device = self.search_segments(fit, level, wanted, &mut segments, &mut found, &mut ranks)?;
         let mut again = queue.alloc::<u32>("nodes", 2 * nodes)?;
@@ -154,16 +154,16 @@ impl<C: Code> Batch<'_, '_, C> {
     /// The best split of each segment.
     fn search_segments(
         &self,
-        fit: &Fit,
-        level: &Level,
-        wanted: &Wanted<'_>,
-        segments: &mut [Segment],
-        found: &mut CudaSlice<Best>,
+        fit: &ForestFit,
+        level: &LevelNodes,
+        wanted: &SegmentSearch<'_>,
+        segments: &mut [FeatureSegment],
+        found: &mut CudaSlice<BestSplit>,
         ranks: &mut CudaSlice<u8>,
-    ) -> Result<CudaSlice<Segment>> {
+    ) -> Result<CudaSlice<FeatureSegment>> {
         let (queue, gpu) = (self.queue, self.queue.gpu());
         let random = self.work.view.splitter == Splitter::Random;
-        let rows_of = |s: &Segment| wanted.sizes[s.at as usize];
+        let rows_of = |s: &FeatureSegment| wanted.sizes[s.at as usize];
         // Chunks that are sorted together.
         let (mut chunks, mut start, mut offset) = (vec![], 0, 0u64);
         for (i, segment) in segments.iter_mut().enumerate() {

@@ -1,11 +1,11 @@
 //! What all trees of a forest share on a GPU: codes, targets, weights.
 
 use super::FOREST;
-use super::layouts::{CATEGORICAL, Fit, address, address_of};
-use crate::columns::target_encode::upload;
+use super::layouts::{CATEGORICAL, ForestFit, address, address_of};
 use crate::launch;
 use crate::runtime::column::bytes_of;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::CudaSlice;
 use taiga_core::error::Result;
 use taiga_core::learners::forest::codes::{Code, Meaning};
@@ -18,7 +18,7 @@ const LANES: usize = 32;
 /// Numbers whose `x log2 x` is looked up.
 const LOGS: usize = (1 << 16) + 1;
 
-pub struct Table {
+pub struct TrainingTable {
     /// In blocks of 32 features where they are bytes, else feature after feature.
     codes: CudaSlice<u8>,
     bytes: bool,
@@ -35,7 +35,7 @@ pub struct Table {
     pub categorical: bool,
 }
 
-impl Table {
+impl TrainingTable {
     /// Bytes of a table on the device.
     pub fn bytes<C: Code>(work: &Work<'_, C>) -> u64 {
         let (rows, features) = (work.view.stride, work.view.features.len());
@@ -51,7 +51,7 @@ impl Table {
     ///
     /// # Errors
     /// [`taiga_core::Error::Device`].
-    pub fn new<C: Code>(queue: &Queue, work: &Work<'_, C>) -> Result<Table> {
+    pub fn new<C: Code>(queue: &Queue, work: &Work<'_, C>) -> Result<TrainingTable> {
         let (rows, features) = (work.view.stride, work.view.features.len());
         let bytes = size_of::<C>() == 1;
         let mut codes = upload(queue, "codes", bytes_of(work.view.codes))?;
@@ -75,9 +75,9 @@ impl Table {
             }
         }
         let weights = work.targets.weights().map(|w| upload(queue, "weights", w)).transpose()?;
-        let logs = (work.criterion == Criterion::Entropy).then(|| Table::logs(queue)).transpose()?;
-        let distinct = (work.view.splitter == Splitter::Random).then(|| Table::distinct(queue, work)).transpose()?;
-        Ok(Table {
+        let logs = (work.criterion == Criterion::Entropy).then(|| TrainingTable::logs(queue)).transpose()?;
+        let distinct = (work.view.splitter == Splitter::Random).then(|| TrainingTable::distinct(queue, work)).transpose()?;
+        Ok(TrainingTable {
             codes,
             bytes,
             classes,
@@ -114,7 +114,7 @@ impl Table {
     }
 
     /// What launches share, but for nodes and lists.
-    pub fn fit<C: Code>(&self, queue: &Queue, work: &Work<'_, C>) -> Fit {
+    pub fn fit<C: Code>(&self, queue: &Queue, work: &Work<'_, C>) -> ForestFit {
         let codes = address(queue, &self.codes);
         let numbers = self.numbers.as_ref();
         let criterion = match work.criterion {
@@ -128,7 +128,7 @@ impl Table {
             Targets::Classes(c) => (1, c.classes as u32, 1.0),
             Targets::Numbers(n) => (2, 0, n.gain_factor()),
         };
-        Fit {
+        ForestFit {
             codes: if self.bytes { codes } else { 0 },
             ranks: if self.bytes { 0 } else { codes },
             bins: address(queue, &self.bins),
@@ -150,7 +150,7 @@ impl Table {
             class_count,
             criterion,
             kind,
-            ..Fit::default()
+            ..ForestFit::default()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From a device's nodes to a tree in preorder.
 
-use super::layouts::{NONE, Node, Sums};
+use super::layouts::{GrowingNode, NONE, NodeSums};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use taiga_core::learners::forest::codes::Code;
@@ -12,16 +12,16 @@ use taiga_core::numerics::random::Random;
 use taiga_core::quantize::CodeSet;
 
 /// The nodes of some trees; root `t` is node `t`.
-pub struct Nodes {
-    pub nodes: Vec<Node>,
-    /// Of each the weights of its classes, where there are several.
+pub struct GrownNodes {
+    pub nodes: Vec<GrowingNode>,
+    /// The weights of each node's classes, where there are several.
     pub lanes: Vec<u64>,
-    /// Of each the categories that go right, where there are any.
+    /// The categories that go right at each node, where there are any.
     pub sets: Vec<[u64; 4]>,
 }
 
 /// Adds a leaf with these sums to a tree.
-fn leaf(targets: Targets<'_>, total: Sums, lanes: &[u64], part: &mut GrowingTree) {
+fn leaf(targets: Targets<'_>, total: NodeSums, lanes: &[u64], part: &mut GrowingTree) {
     match targets {
         Targets::Two(two) => two.leaf(&packed(total), part),
         Targets::Classes(c) => c.leaf(&ClassSide::new(lanes, total.weight, total.count), part),
@@ -30,7 +30,7 @@ fn leaf(targets: Targets<'_>, total: Sums, lanes: &[u64], part: &mut GrowingTree
 }
 
 /// The gain of a split of this score at a node with these sums.
-fn gain(targets: Targets<'_>, score: f64, total: Sums, lanes: &[u64]) -> f64 {
+fn gain(targets: Targets<'_>, score: f64, total: NodeSums, lanes: &[u64]) -> f64 {
     match targets {
         Targets::Two(two) => two.gain(score, &packed(total)),
         Targets::Classes(c) => c.gain(score, &ClassSide::new(lanes, total.weight, total.count)),
@@ -38,33 +38,33 @@ fn gain(targets: Targets<'_>, score: f64, total: Sums, lanes: &[u64]) -> f64 {
     }
 }
 
-fn packed(total: Sums) -> u64 {
+fn packed(total: NodeSums) -> u64 {
     total.count << 32 | total.sum as u64
 }
 
-/// A node that waits to be split, under `leaves`: twin of `Waiting` in `forest/grow.rs`.
+/// A node that waits to be split, under `leaves`: twin of `WaitingNode` in `forest/grow.rs`.
 #[derive(PartialEq)]
-struct Waiting {
+struct WaitingNode {
     gain: f64,
     depth: u32,
     number: u64,
     node: usize,
 }
 
-impl Eq for Waiting {}
-impl PartialOrd for Waiting {
+impl Eq for WaitingNode {}
+impl PartialOrd for WaitingNode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Waiting {
+impl Ord for WaitingNode {
     fn cmp(&self, other: &Self) -> Ordering {
         let ties = || other.depth.cmp(&self.depth).then(other.number.cmp(&self.number));
         self.gain.total_cmp(&other.gain).then_with(ties)
     }
 }
 
-impl Nodes {
+impl GrownNodes {
     fn lanes_of(&self, node: usize) -> &[u64] {
         let classes = self.lanes.len() / self.nodes.len();
         &self.lanes[node * classes..(node + 1) * classes]
@@ -75,15 +75,15 @@ impl Nodes {
         (gain(work.targets, node.score, node.total, self.lanes_of(at)) / whole as f64).max(0.0)
     }
 
-    /// Of a tree grown to the end the nodes that one of at most `leaves` leaves splits, which are those with the largest
+    /// Finds, in a tree grown to the end, the nodes that one of at most `leaves` leaves splits, which are those with the largest
     /// gains: a node's split depends on no other node. The others of its nodes that were split.
     fn ended<C: Code>(&self, work: &Work<'_, C>, tree: usize, leaves: u32) -> Vec<u32> {
         let whole = self.nodes[tree].total.weight;
         let (mut waiting, mut grown) = (BinaryHeap::new(), 1);
-        let add = |waiting: &mut BinaryHeap<Waiting>, node: usize, depth: u32| {
+        let add = |waiting: &mut BinaryHeap<WaitingNode>, node: usize, depth: u32| {
             if self.nodes[node].feature != NONE {
                 let number = Random::from_key(self.nodes[node].key).u64(0);
-                waiting.push(Waiting { gain: self.gain(work, node, whole), depth, number, node });
+                waiting.push(WaitingNode { gain: self.gain(work, node, whole), depth, number, node });
             }
         };
         add(&mut waiting, tree, 0);

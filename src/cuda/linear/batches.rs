@@ -5,15 +5,15 @@
 //! a batch: scores and residuals ─► sums of features, integers ─► a step of each feature that occurs
 //! ```
 
-use super::lists::{Block, Lists, resident_limit, streamed_entries};
-use super::{LINEAR, Rows, Units, address};
-use crate::columns::target_encode::upload;
+use super::csr::{CsrBlock, CsrRows, resident_limit, streamed_entries};
+use super::{DenseRows, FeatureScale, LINEAR, address};
 use crate::launch;
 use crate::runtime::column::bytes_of_mut;
 use crate::runtime::device::{Gpu, Kernel};
 use crate::runtime::error::driver;
 use crate::runtime::layouts::assert_layouts;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::{CudaEvent, DeviceRepr, LaunchConfig};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::Optimizer;
@@ -28,32 +28,32 @@ const STEPS_A_QUESTION: usize = 64;
 /// Twin of `Rule`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct RawRule {
+struct RuleParams {
     optimizer: u64,
     rate: f64,
     l1: f64,
     l2: f64,
 }
 
-impl RawRule {
-    fn new(rule: &Rule) -> RawRule {
+impl RuleParams {
+    fn new(rule: &Rule) -> RuleParams {
         let optimizer = match rule.optimizer {
             Optimizer::Adagrad => 1,
             Optimizer::Ftrl => 2,
             Optimizer::Sgd | Optimizer::Lbfgs => 0,
         };
-        RawRule { optimizer, rate: rule.rate, l1: rule.l1, l2: rule.l2 }
+        RuleParams { optimizer, rate: rule.rate, l1: rule.l1, l2: rule.l2 }
     }
 }
 
-/// Twin of `Fit`: addresses and numbers.
+/// Twin of `BatchFit`: addresses and numbers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct Fit {
-    rows: Rows,
-    units: Units,
-    rule: RawRule,
-    free: RawRule,
+struct BatchFit {
+    rows: DenseRows,
+    feature_scale: FeatureScale,
+    rule: RuleParams,
+    free: RuleParams,
     c: u64,
     state: u64,
     sums: u64,
@@ -61,30 +61,30 @@ struct Fit {
     residuals: u64,
     mean_weight: f64,
     scale: f64,
-    cells: u64,
+    coefficients: u64,
     intercept: u64,
 }
 
 assert_layouts! {
     taiga_kernels::layouts::LINEAR;
-    RawRule as "Rule" { optimizer, rate, l1, l2 }
-    Fit as "Fit" { rows, units, rule, free, c, state, sums, others, residuals, mean_weight, scale, cells, intercept }
+    RuleParams as "Rule" { optimizer, rate, l1, l2 }
+    BatchFit as "BatchFit" { rows, feature_scale, rule, free, c, state, sums, others, residuals, mean_weight, scale, coefficients, intercept }
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for Fit {}
+unsafe impl DeviceRepr for BatchFit {}
 
 /// Where rows are: all of them, or two places for blocks of batches.
-enum Storage {
+enum BatchRows {
     None,
-    Resident(Block),
-    Streamed(Box<[Lane; 2]>),
+    Resident(CsrBlock),
+    Streamed(Box<[StreamedBlock; 2]>),
 }
 
 /// A place for blocks that pass through.
-struct Lane {
+struct StreamedBlock {
     queue: Queue,
-    block: Block,
+    block: CsrBlock,
     /// When its last block has been worked on.
     done: Option<CudaEvent>,
 }
@@ -94,8 +94,8 @@ pub struct CudaBatches<'p, 'a> {
     queue: Queue,
     passes: &'p Task<'p, 'a>,
     deal: &'p Deal,
-    storage: Storage,
-    fit: Fit,
+    storage: BatchRows,
+    fit: BatchFit,
     kernels: [Kernel; 4],
     /// What `fit` points to.
     _kept: Vec<Box<dyn std::any::Any>>,
@@ -110,7 +110,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
         let queue = Queue::new(Gpu::get(number)?)?;
         let p = passes.problem;
         super::check_shape(p)?;
-        let cells = p.width * p.outputs;
+        let coefficients = p.width * p.outputs;
         let entries = |rows: &[usize]| p.csr.as_ref().map_or(0, |csr| rows.iter().map(|i| csr.row(*i).keys.len()).sum::<usize>());
         let size = if p.csr.as_ref().is_some_and(Csr::has_values) { 8 } else { 4 };
         let batches = || deal.rows.chunks(deal.batch);
@@ -136,27 +136,27 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
         let addresses = queue.copy_of("dense columns", &addresses)?;
         let inverse = passes.units.inverse.as_ref().map(|i| upload(&queue, "units", i)).transpose()?;
         let storage = match &p.csr {
-            None => Storage::None,
+            None => BatchRows::None,
             Some(csr) if resident => {
-                let mut block = Block::room(&queue, deal.rows.len(), all / size, csr.has_values())?;
+                let mut block = CsrBlock::room(&queue, deal.rows.len(), all / size, csr.has_values())?;
                 block.fill_with(&queue, csr, 0, &deal.rows)?;
-                Storage::Resident(block)
+                BatchRows::Resident(block)
             }
             Some(csr) => {
-                let lane = || -> Result<Lane> {
+                let lane = || -> Result<StreamedBlock> {
                     let queue = Queue::new(queue.gpu())?;
-                    let block = Block::room(&queue, block_rows, block_entries, csr.has_values())?;
-                    Ok(Lane { queue, block, done: None })
+                    let block = CsrBlock::room(&queue, block_rows, block_entries, csr.has_values())?;
+                    Ok(StreamedBlock { queue, block, done: None })
                 };
-                Storage::Streamed(Box::new([lane()?, lane()?]))
+                BatchRows::Streamed(Box::new([lane()?, lane()?]))
             }
         };
-        let c = queue.zeros::<f32>("coefficients", cells)?;
-        let state = queue.zeros::<u64>("coefficients", cells)?;
-        let sums = queue.zeros::<i64>("sums of features", cells)?;
+        let c = queue.zeros::<f32>("coefficients", coefficients)?;
+        let state = queue.zeros::<u64>("coefficients", coefficients)?;
+        let sums = queue.zeros::<i64>("sums of features", coefficients)?;
         let others = queue.zeros::<f64>("coefficients", 3 * (p.dense.len() + 1) * p.outputs)?;
         let residuals = queue.alloc::<f64>("residuals", deal.batch.min(deal.rows.len()) * p.outputs)?;
-        let rows = Rows {
+        let rows = DenseRows {
             dense: address(&queue, &addresses),
             codes: address(&queue, &codes),
             weight: weight.as_ref().map_or(0, |w| address(&queue, w)),
@@ -164,11 +164,11 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
             columns: p.dense.len() as u32,
             outputs: p.outputs as u32,
         };
-        let fit = Fit {
+        let fit = BatchFit {
             rows,
-            units: Units { inverse: inverse.as_ref().map_or(0, |i| address(&queue, i)), common: passes.units.common },
-            rule: RawRule::new(&deal.rule),
-            free: RawRule::new(&deal.free),
+            feature_scale: FeatureScale { inverse: inverse.as_ref().map_or(0, |i| address(&queue, i)), common: passes.units.common },
+            rule: RuleParams::new(&deal.rule),
+            free: RuleParams::new(&deal.free),
             c: address(&queue, &c),
             state: address(&queue, &state),
             sums: address(&queue, &sums),
@@ -176,7 +176,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
             residuals: address(&queue, &residuals),
             mean_weight: deal.mean_weight,
             scale: deal.scale,
-            cells: cells as u64,
+            coefficients: coefficients as u64,
             intercept: p.fit_intercept as u64,
         };
         let kernel = |name| queue.gpu().kernel(LINEAR, name);
@@ -195,7 +195,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
     }
 
     /// One batch. Does not wait.
-    fn step(queue: &Queue, kernels: &[Kernel; 4], fit: &Fit, lists: &Lists, now: f64) -> Result<()> {
+    fn step(queue: &Queue, kernels: &[Kernel; 4], fit: &BatchFit, lists: &CsrRows, now: f64) -> Result<()> {
         let [scores, residuals, add, step] = kernels;
         let others = |config: LaunchConfig| grid(config.grid_dim.0 + 1, 256, 0);
         // SAFETY: the arguments are those of the kernels: `lists` are rows of a batch, for which there is room, and their features
@@ -234,7 +234,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
 
     /// A launch over all coefficients.
     fn striding(&self) -> LaunchConfig {
-        let n = self.fit.cells as usize + 256;
+        let n = self.fit.coefficients as usize + 256;
         grid((n.div_ceil(256) as u32).min(self.queue.gpu().multiprocessors() * 8), 256, 0)
     }
 }
@@ -244,13 +244,13 @@ impl BatchSteps for CudaBatches<'_, '_> {
         (self.fit.rule.rate, self.fit.free.rate) = (rate, rate);
         let time = |i: usize| past + (i * self.deal.batch) as f64;
         let outputs = self.fit.rows.outputs;
-        if let (Storage::Streamed(_), Some(csr)) = (&self.storage, &self.passes.problem.csr) {
-            let Storage::Streamed(mut lanes) = std::mem::replace(&mut self.storage, Storage::None) else { return Ok(()) };
+        if let (BatchRows::Streamed(_), Some(csr)) = (&self.storage, &self.passes.problem.csr) {
+            let BatchRows::Streamed(mut lanes) = std::mem::replace(&mut self.storage, BatchRows::None) else { return Ok(()) };
             let mut begun = 0;
             let room = lanes[0].block.entries();
             let done = self.runs(csr, steps, room).into_iter().enumerate().try_for_each(|(turn, run)| {
                 self.check()?;
-                let Lane { queue: lane, block, done } = &mut lanes[turn % 2];
+                let StreamedBlock { queue: lane, block, done } = &mut lanes[turn % 2];
                 let failed = |e| driver(lane.gpu(), "waiting for another stream", e);
                 if let Some(done) = done.take() {
                     lane.stream().wait(&done).map_err(failed)?;
@@ -272,12 +272,12 @@ impl BatchSteps for CudaBatches<'_, '_> {
             });
             // Whatever came of it: what is worked on is freed by the lanes.
             let joined = lanes.iter().try_for_each(|lane| lane.queue.wait_for(&self.queue));
-            self.storage = Storage::Streamed(lanes);
+            self.storage = BatchRows::Streamed(lanes);
             return done.and(joined);
         }
         let lists = match &self.storage {
-            Storage::Resident(block) => block.lists(&self.queue, outputs),
-            _ => Lists::none(outputs),
+            BatchRows::Resident(block) => block.lists(&self.queue, outputs),
+            _ => CsrRows::none(outputs),
         };
         for (i, step) in steps.iter().enumerate() {
             if i % STEPS_A_QUESTION == 0 {

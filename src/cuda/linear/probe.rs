@@ -22,7 +22,7 @@ pub struct PassTimes {
     /// Reading and checking the table, and bringing it to the device, by the host's clock.
     pub problem: f64,
     pub layout_ms: f64,
-    /// Of the kernels alone.
+    /// By the kernels alone.
     pub scores: f64,
     pub gradient: f64,
     pub residuals: f64,

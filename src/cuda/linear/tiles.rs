@@ -1,17 +1,17 @@
-//! Rows and features cut into cells, so that what is gathered and what is summed both fit a multiprocessor's shared memory.
+//! Rows and features cut into tiles, so that what is gathered and what is summed both fit a multiprocessor's shared memory.
 //!
 //! ```text
-//!            tile 0   tile 1 │ tile 2   …    an entry: row and feature in their strips, 15 bits each
-//! block 0  │ cell 0   cell 2 │ cell 4   …    scores:   a strip of two blocks from tile to tile, sums of their rows
-//! block 1  │ cell 1   cell 3 │ …             gradient: a strip of two tiles from block to block, sums of their features
+//!            span 0   span 1 │ span 2   …    an entry: row and feature in their strips, 15 bits each
+//! block 0  │ tile 0   tile 2 │ tile 4   …    scores:   a strip of two blocks from span to span, sums of their rows
+//! block 1  │ tile 1   tile 3 │ …             gradient: a strip of two spans from block to block, sums of their features
 //!          ├─────────────────┼───────
 //! block 2  │ …
 //! ```
 //!
-//! Made once on the device: blocks of rows go up as lists, CUB's radix sort brings them to their cells and the banks of shared memory
-//! of their rows and features, and `linear_arrange` orders a cell's entries so that a warp's 32 rows, and its 32 features, are in 32 banks.
+//! Made once on the device: blocks of rows go up as lists, CUB's radix sort brings them to their tiles and the banks of shared memory
+//! of their rows and features, and `linear_arrange` orders a tile's entries so that a warp's 32 rows, and its 32 features, are in 32 banks.
 
-use super::lists::{Block, rows_of};
+use super::csr::{CsrBlock, rows_of};
 use super::{LINEAR, address};
 use crate::launch;
 use crate::runtime::device::Gpu;
@@ -23,46 +23,46 @@ use taiga_core::dataset::Monitor;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::csr::Csr;
 
-/// Threads of a block that works on cells, what stands behind the numbers of a side, and blocks or tiles whose sums are kept: twins of
-/// `CELL_THREADS`, `NOBODIES` and `BESIDE`.
+/// Threads of a block that works on tiles, what stands behind the numbers of a side, and blocks or spans whose sums are kept: twins of
+/// `TILE_THREADS`, `NOBODIES` and `BESIDE`.
 const THREADS: u32 = 1024;
 const NOBODIES: usize = 32;
 const BESIDE: usize = 2;
 
-/// Shared memory that cells need to pay.
+/// Shared memory that tiles need to pay.
 const SHARED: u32 = 192 << 10;
 
-/// The most rows or features of a block or tile: two of them are numbered by 15 bits.
+/// The most rows or features of a block or span: two of them are numbered by 15 bits.
 const MOST: usize = (1 << 14) - NOBODIES;
 
 /// The most strips of rows for each multiprocessor.
 const WAVES: usize = 256;
 
-/// Entries of a step (cells of the same numbers), on average, from which on cells pay.
-const FEW: usize = 2048;
+/// Entries of a step (tiles of the same numbers), on average, from which on tiles pay.
+const LEAST_ENTRIES: usize = 2048;
 
 /// What a step costs beside its entries, in entries.
 const OF_STEP: u64 = 1500;
 
-/// Entries that are sorted at a time, and cells.
+/// Entries that are sorted at a time, and tiles.
 const SORTED: usize = 1 << 26;
-const CELLS: usize = 1 << 14;
+const TILES_AT_ONCE: usize = 1 << 14;
 
 /// Bits of the banks of an entry's row and feature.
 const BANKS_BITS: u32 = 10;
 
-/// What so many entries in so many cells take at most when they are arranged: a lane in nine idles, and so do some of the last ones of
-/// a cell.
-fn arranged(entries: usize, cells: usize) -> usize {
-    entries + entries / 8 + 512 * cells
+/// What so many entries in so many tiles take at most when they are arranged: a lane in nine idles, and so do some of the last ones of
+/// a tile.
+fn arranged(entries: usize, tiles: usize) -> usize {
+    entries + entries / 8 + 512 * tiles
 }
 
-/// How rows and features are cut: numbers of blocks and tiles are even.
+/// How rows and features are cut: numbers of blocks and spans are even.
 #[derive(Clone, Copy, Debug)]
-pub struct Grid {
+pub struct TileGrid {
     blocks: usize,
-    tiles: usize,
-    /// Rows of a block, and features of a tile: multiples of 32.
+    spans: usize,
+    /// Rows of a block, and features of a span: multiples of 32.
     height: usize,
     width: usize,
     threads: usize,
@@ -73,9 +73,9 @@ fn shared(own: usize, numbers: usize) -> usize {
     BESIDE * (own + NOBODIES) * 8 + 2 * (numbers + NOBODIES) * 4
 }
 
-impl Grid {
-    /// Tiles for so many rows, features and entries; none where they would not pay, or the GPU has not the shared memory.
-    pub fn new(gpu: &Gpu, rows: usize, features: usize, entries: usize) -> Option<Grid> {
+impl TileGrid {
+    /// Cuts so many rows and features with so many entries into tiles; none where they would not pay, or the GPU has not the shared memory.
+    pub fn new(gpu: &Gpu, rows: usize, features: usize, entries: usize) -> Option<TileGrid> {
         let (threads, memory) = (gpu.multiprocessors() as usize, gpu.shared_per_block());
         if rows == 0 || memory < SHARED {
             return None;
@@ -86,17 +86,17 @@ impl Grid {
             let height = rows.div_ceil(waves * threads * BESIDE).next_multiple_of(32);
             let fits = |width: &usize| shared(height, *width).max(shared(*width, height)) <= memory as usize;
             let width = (32..=MOST).step_by(32).take_while(fits).last().filter(|_| height <= MOST)?;
-            let tiles = features.div_ceil(width).max(1).next_multiple_of(BESIDE);
-            let width = features.div_ceil(tiles).max(1).next_multiple_of(32);
-            Some(Grid { blocks: rows.div_ceil(height).next_multiple_of(BESIDE), tiles, height, width, threads })
+            let spans = features.div_ceil(width).max(1).next_multiple_of(BESIDE);
+            let width = features.div_ceil(spans).max(1).next_multiple_of(32);
+            Some(TileGrid { blocks: rows.div_ceil(height).next_multiple_of(BESIDE), spans, height, width, threads })
         };
-        let grid = (1..=WAVES).filter_map(cut).min_by_key(|g| g.blocks * g.features() + g.tiles * g.rows())?;
-        let steps = grid.blocks * grid.tiles / BESIDE;
-        (grid.tiles * BESIDE <= CELLS && entries / FEW >= steps).then_some(grid)
+        let grid = (1..=WAVES).filter_map(cut).min_by_key(|g| g.blocks * g.features() + g.spans * g.rows())?;
+        let steps = grid.blocks * grid.spans / BESIDE;
+        (grid.spans * BESIDE <= TILES_AT_ONCE && entries / LEAST_ENTRIES >= steps).then_some(grid)
     }
 
-    fn cells(&self) -> usize {
-        self.blocks * self.tiles
+    fn tiles(&self) -> usize {
+        self.blocks * self.spans
     }
 
     fn strips(&self) -> usize {
@@ -115,14 +115,14 @@ impl Grid {
 
     /// Features, likewise.
     pub fn features(&self) -> usize {
-        self.tiles * self.width
+        self.spans * self.width
     }
 
-    /// Bytes that are needed beside the entries: idle lanes; while cells are made lists, two sets of buckets and places, and CUB's own.
+    /// Bytes that are needed beside the entries: idle lanes; while tiles are made lists, two sets of buckets and places, and CUB's own.
     pub fn temporary(&self, csr: &Csr<'_>) -> u64 {
         let most = self.groups(csr).into_iter().map(|g| self.entries(csr, &g)).max().unwrap_or(0);
-        let idle = arranged(csr.entries(), self.cells()) - csr.entries();
-        (4 * idle + most * 5 * 4 + most / 2 + 32 * self.cells() + 4 * (CELLS << BANKS_BITS) + (16 << 20)) as u64
+        let idle = arranged(csr.entries(), self.tiles()) - csr.entries();
+        (4 * idle + most * 5 * 4 + most / 2 + 32 * self.tiles() + 4 * (TILES_AT_ONCE << BANKS_BITS) + (16 << 20)) as u64
     }
 
     /// Strips of rows that are sorted together.
@@ -131,7 +131,7 @@ impl Grid {
         while first < self.strips() {
             let rows = rows_of(csr, first * self.strip(), SORTED);
             let end = if rows.end == csr.rows() { self.strips() } else { rows.end / self.strip() };
-            let end = end.clamp(first + 1, first + (CELLS / (BESIDE * self.tiles)).max(1));
+            let end = end.clamp(first + 1, first + (TILES_AT_ONCE / (BESIDE * self.spans)).max(1));
             groups.push(first..end);
             first = end;
         }
@@ -152,7 +152,7 @@ impl Grid {
 /// Twin of `Tiles`: addresses and numbers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct Raw {
+struct TileParams {
     entries: u64,
     steps: u64,
     ranges: u64,
@@ -165,17 +165,17 @@ struct Raw {
 
 assert_layouts! {
     taiga_kernels::layouts::LINEAR;
-    Raw as "Cells" { entries, steps, ranges, height, width, rows, outputs, output }
-    Step as "Step" { first, first_size, second, size, numbers, strip, buffer, fresh }
+    TileParams as "Tiles" { entries, steps, ranges, height, width, rows, outputs, output }
+    TileStep as "TileStep" { first, first_size, second, size, numbers, strip, buffer, fresh }
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for Raw {}
+unsafe impl DeviceRepr for TileParams {}
 
-/// Twin of `Step`.
+/// Twin of `TileStep`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct Step {
+struct TileStep {
     first: u32,
     first_size: u32,
     second: u32,
@@ -187,27 +187,27 @@ struct Step {
 }
 
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for Step {}
+unsafe impl DeviceRepr for TileStep {}
 // SAFETY: likewise; all bits are numbers.
-unsafe impl ValidAsZeroBits for Step {}
+unsafe impl ValidAsZeroBits for TileStep {}
 
 /// What blocks of threads take, one step after the other, and where each one's begin.
-struct Way {
-    steps: CudaSlice<Step>,
+struct StepSchedule {
+    steps: CudaSlice<TileStep>,
     ranges: CudaSlice<u32>,
 }
 
-impl Way {
-    /// `strips` times `inner` steps, whose fours are those of `cells(strip, step)`, dealt to so many blocks of threads: whole strips
+impl StepSchedule {
+    /// `strips` times `inner` steps, whose fours are those of `tiles(strip, step)`, dealt to so many blocks of threads: whole strips
     /// where these are of one block of threads.
     fn new(
         queue: &Queue,
         (strips, inner): (usize, usize),
         threads: usize,
         whole: bool,
-        cells: impl Fn(usize, usize) -> [Range<u32>; 2],
-    ) -> Result<Way> {
-        let weight = |strip: usize, step: usize| cells(strip, step).iter().map(|c| 4 * c.len() as u64).sum::<u64>() + OF_STEP;
+        tiles: impl Fn(usize, usize) -> [Range<u32>; 2],
+    ) -> Result<StepSchedule> {
+        let weight = |strip: usize, step: usize| tiles(strip, step).iter().map(|c| 4 * c.len() as u64).sum::<u64>() + OF_STEP;
         let borders: Vec<usize> = match whole {
             true => shares(strips, threads, |s| (0..inner).map(|i| weight(s, i)).sum()).into_iter().map(|s| s as usize * inner).collect(),
             false => shares(strips * inner, threads, |i| weight(i / inner, i % inner)).into_iter().map(|i| i as usize).collect(),
@@ -216,12 +216,12 @@ impl Way {
         for i in 0..strips * inner {
             starts.push(steps.len() as u32);
             let (strip, numbers) = (i / inner, i % inner);
-            let [a, b] = cells(strip, numbers);
+            let [a, b] = tiles(strip, numbers);
             let size = (a.len() + b.len()) as u32;
             // In parts of what the registers hold.
             for from in (0..size.max(1)).step_by(4 * THREADS as usize) {
                 let (len, of_a) = ((size - from).min(4 * THREADS), (a.len() as u32).saturating_sub(from));
-                steps.push(Step {
+                steps.push(TileStep {
                     first: a.start.wrapping_add(from),
                     first_size: of_a,
                     second: b.start.wrapping_add(from).wrapping_sub(a.len() as u32),
@@ -235,18 +235,18 @@ impl Way {
         }
         starts.push(steps.len() as u32);
         let ranges: Vec<u32> = borders.into_iter().map(|b| starts[b]).collect();
-        Ok(Way { steps: queue.copy_of("steps", &steps)?, ranges: queue.copy_of("steps", &ranges)? })
+        Ok(StepSchedule { steps: queue.copy_of("steps", &steps)?, ranges: queue.copy_of("steps", &ranges)? })
     }
 }
 
-/// Entries in cells.
+/// Entries in tiles.
 pub struct Tiles {
-    pub grid: Grid,
+    pub grid: TileGrid,
     rows: usize,
     outputs: usize,
     entries: CudaSlice<u32>,
-    by_row: Way,
-    by_feature: Way,
+    by_row: StepSchedule,
+    by_feature: StepSchedule,
 }
 
 impl Tiles {
@@ -254,18 +254,18 @@ impl Tiles {
     ///
     /// # Errors
     /// [`Error::Device`] and [`Error::Interrupted`].
-    pub fn new(queue: &Queue, csr: &Csr<'_>, outputs: usize, cut: Grid, monitor: &dyn Monitor) -> Result<Tiles> {
+    pub fn new(queue: &Queue, csr: &Csr<'_>, outputs: usize, cut: TileGrid, monitor: &dyn Monitor) -> Result<Tiles> {
         let gpu = queue.gpu();
         let groups = cut.groups(csr);
         let most = groups.iter().map(|g| cut.entries(csr, g)).max().unwrap_or(0);
         let most_rows = groups.iter().map(|g| cut.rows_of(csr, g).len()).max().unwrap_or(0);
-        let mut all = queue.alloc::<u32>("entries", arranged(csr.entries(), cut.cells()))?;
-        let mut block = Block::room(queue, most_rows, most, false)?;
+        let mut all = queue.alloc::<u32>("entries", arranged(csr.entries(), cut.tiles()))?;
+        let mut block = CsrBlock::room(queue, most_rows, most, false)?;
         let room = || queue.alloc::<u32>("cells", most);
         let (buckets, places, mut sorted) = (room()?, room()?, (room()?, room()?));
         let kernel = |name| gpu.kernel(LINEAR, name);
         let (place, bounds, arrange) = (kernel("linear_place")?, kernel("linear_bounds")?, kernel("linear_arrange")?);
-        let (tiles, width, height) = (cut.tiles as u32, cut.width as u32, cut.height as u32);
+        let (spans, width, height) = (cut.spans as u32, cut.width as u32, cut.height as u32);
         let mut quads = vec![0u32];
         for group in groups {
             if monitor.interrupted() {
@@ -274,7 +274,7 @@ impl Tiles {
             let n = cut.entries(csr, &group) as u32;
             block.fill(queue, csr, cut.rows_of(csr, &group))?;
             let lists = block.lists(queue, 1);
-            let count = (group.len() * BESIDE * cut.tiles) as u32;
+            let count = (group.len() * BESIDE * cut.spans) as u32;
             let bits = (u32::BITS - (count - 1).leading_zeros()).max(1);
             let striding = |n: usize| grid(n.div_ceil(256).clamp(1, gpu.multiprocessors() as usize * 8) as u32, 256, 0);
             let of_buckets = count << BANKS_BITS;
@@ -282,13 +282,13 @@ impl Tiles {
             let mut sizes = queue.alloc::<u32>("cells", count as usize)?;
             let nothing = 0u64;
             // SAFETY: the arguments are those of the kernels; there is room for the entries of a group, a start for each bucket, and
-            // one behind them, and a size for each cell. The first time cells are only measured.
+            // one behind them, and a size for each tile. The first time tiles are only measured.
             unsafe {
-                launch!(queue, place, lists.eight(); &lists, &tiles, &width, &height, &buckets, &places)?;
+                launch!(queue, place, lists.eight(); &lists, &spans, &width, &height, &buckets, &places)?;
                 queue.sort_pairs(&buckets, &places, &mut sorted, n, 0..bits + BANKS_BITS)?;
                 launch!(queue, bounds, striding(n as usize + 1); &n, &sorted.0, &of_buckets, &mut starts)?;
                 let config = striding(32 * count as usize);
-                launch!(queue, arrange, config; &count, &tiles, &width, &height, &starts, &sorted.1, &nothing, &mut sizes, &nothing)?;
+                launch!(queue, arrange, config; &count, &spans, &width, &height, &starts, &sorted.1, &nothing, &mut sizes, &nothing)?;
             }
             let first = quads.len() - 1;
             for size in queue.read(&sizes)? {
@@ -297,26 +297,26 @@ impl Tiles {
             assert!(quads[quads.len() - 1] as usize * 4 <= all.len(), "room for {} fours", quads[quads.len() - 1]);
             let of_group = queue.copy_of("cells", &quads[first..])?;
             let config = striding(32 * count as usize);
-            // SAFETY: the arguments are those of `linear_arrange`; cells lie one behind the other, and there is room for them.
+            // SAFETY: the arguments are those of `linear_arrange`; tiles lie one behind the other, and there is room for them.
             unsafe {
-                launch!(queue, arrange, config; &count, &tiles, &width, &height, &starts, &sorted.1, &of_group, &mut sizes, &mut all)
+                launch!(queue, arrange, config; &count, &spans, &width, &height, &starts, &sorted.1, &of_group, &mut sizes, &mut all)
             }?;
         }
         let fours = |first: usize, n: usize| quads[first]..quads[first + n];
-        // A strip's cells of a tile are neighbours; of a block's cells two tiles' are not.
-        let by_row = Way::new(queue, (cut.strips(), cut.tiles), cut.threads, true, |strip, tile| {
-            [fours((strip * cut.tiles + tile) * BESIDE, BESIDE), 0..0]
+        // A strip's tiles of a span are neighbours; of a block's tiles two spans' are not.
+        let by_row = StepSchedule::new(queue, (cut.strips(), cut.spans), cut.threads, true, |strip, span| {
+            [fours((strip * cut.spans + span) * BESIDE, BESIDE), 0..0]
         })?;
-        let by_feature = Way::new(queue, (cut.tiles / BESIDE, cut.blocks), cut.threads, false, |strip, block| {
-            let cell = (block / BESIDE * cut.tiles + strip * BESIDE) * BESIDE + block % BESIDE;
-            [fours(cell, 1), fours(cell + BESIDE, 1)]
+        let by_feature = StepSchedule::new(queue, (cut.spans / BESIDE, cut.blocks), cut.threads, false, |strip, block| {
+            let tile = (block / BESIDE * cut.spans + strip * BESIDE) * BESIDE + block % BESIDE;
+            [fours(tile, 1), fours(tile + BESIDE, 1)]
         })?;
         Ok(Tiles { grid: cut, rows: csr.rows(), outputs, entries: all, by_row, by_feature })
     }
 
-    fn raw(&self, queue: &Queue, way: &Way, output: usize) -> Raw {
+    fn raw(&self, queue: &Queue, way: &StepSchedule, output: usize) -> TileParams {
         let cut = self.grid;
-        Raw {
+        TileParams {
             entries: address(queue, &self.entries),
             steps: address(queue, &way.steps),
             ranges: address(queue, &way.ranges),
@@ -345,7 +345,7 @@ impl Tiles {
     /// # Errors
     /// [`Error::Device`].
     pub fn scores(&self, queue: &Queue, numbers: u64, features: usize, scale: f64, intercepts: u64, out: u64) -> Result<()> {
-        let kernel = queue.gpu().kernel(LINEAR, "linear_cells_scores")?;
+        let kernel = queue.gpu().kernel(LINEAR, "linear_tile_scores")?;
         let shared = shared(self.grid.height, self.grid.width) as u32;
         kernel.allow_shared(queue.gpu(), shared)?;
         for output in 0..self.outputs {
@@ -355,7 +355,7 @@ impl Tiles {
             };
             let (raw, numbers) = (self.raw(queue, &self.by_row, output), part.as_ref().map_or(numbers, |p| address(queue, p)));
             let config = grid(self.grid.threads as u32, THREADS, shared);
-            // SAFETY: the arguments are those of `linear_cells_scores`; there are coefficients for whole tiles.
+            // SAFETY: the arguments are those of `linear_tile_scores`; there are coefficients for whole spans.
             unsafe { launch!(queue, kernel, config; &raw, &numbers, &scale, &intercepts, &out) }?;
         }
         Ok(())
@@ -380,10 +380,10 @@ impl Tiles {
     /// # Errors
     /// [`Error::Device`].
     pub fn gradient_of(&self, queue: &Queue, whole: u64, output: usize, sums: u64) -> Result<()> {
-        let (raw, kernel) = (self.raw(queue, &self.by_feature, output), queue.gpu().kernel(LINEAR, "linear_cells_gradient")?);
+        let (raw, kernel) = (self.raw(queue, &self.by_feature, output), queue.gpu().kernel(LINEAR, "linear_tile_gradient")?);
         let shared = shared(self.grid.width, self.grid.height) as u32;
         kernel.allow_shared(queue.gpu(), shared)?;
-        // SAFETY: the arguments are those of `linear_cells_gradient`; there are integers for whole blocks.
+        // SAFETY: the arguments are those of `linear_tile_gradient`; there are integers for whole blocks.
         unsafe { launch!(queue, kernel, grid(self.grid.threads as u32, THREADS, shared); &raw, &whole, &sums) }
     }
 }

@@ -1,63 +1,71 @@
 //! A forest applied on the GPU: what [`taiga_core::learners::forest::Predictor`] computes, with the same bits.
 
-use crate::columns::codes::{Place, Source, quantize};
-use crate::columns::target_encode::upload;
-use crate::forest::FOREST;
+use super::PREDICT;
+use crate::columns::codes::{CodeInput, CodePlace, quantize};
 use crate::launch;
 use crate::runtime::column::bytes_of_mut;
 use crate::runtime::device::Gpu;
+use crate::runtime::layouts::assert_layouts;
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::upload::upload;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::learners::forest::Predictor;
 use taiga_core::learners::forest::apply::{Reading, Test};
 
-/// Twin of `Question`.
+/// A node of a tree, as the kernel reads it: twin of `ForestNode` of `kernels/predict/forest.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct Question {
+struct ForestNode {
     border: f64,
     slot: u32,
-    way: u32,
+    split_by: u32,
     shift: u32,
     above: u32,
     children: [u32; 2],
 }
 
-/// Twin of `Planted`.
+/// Where a tree's nodes and values begin, and how many nodes it has: twin of `ForestTree` there.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct Planted {
+struct ForestTree {
     first_node: u64,
     first_value: u64,
     nodes: u32,
     unused: u32,
 }
 
+assert_layouts! {
+    taiga_kernels::layouts::PREDICT;
+    ForestNode as "ForestNode" { border, slot, split_by, shift, above, children }
+    ForestTree as "ForestTree" { first_node, first_value, nodes, unused }
+}
+
 // SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for Question {}
+unsafe impl DeviceRepr for ForestNode {}
 // SAFETY: likewise.
-unsafe impl DeviceRepr for Planted {}
+unsafe impl DeviceRepr for ForestTree {}
 
 /// A forest on a GPU, to be applied many times, from several threads at once.
 pub struct DeviceForest {
     /// What the buffers were made on; it outlives them.
     queue: Queue,
-    /// Of each feature how it is read, and where.
-    slots: Vec<(Slot, usize)>,
+    /// How each feature is read, and its place among those that are read so.
+    slots: Vec<(FeatureReading, usize)>,
     /// How many features are read as codes, and as values.
     coded: usize,
     valued: usize,
-    questions: CudaSlice<Question>,
-    trees: CudaSlice<Planted>,
+    nodes: CudaSlice<ForestNode>,
+    trees: CudaSlice<ForestTree>,
     tree_count: usize,
     sets: CudaSlice<u64>,
     values: CudaSlice<f64>,
     outputs: usize,
 }
 
-enum Slot {
+/// How the rows' values of a feature come to the kernel.
+enum FeatureReading {
     None,
     Codes(Vec<f64>),
     Values,
@@ -78,35 +86,35 @@ impl DeviceForest {
         };
         for (f, reading) in predictor.readings().enumerate() {
             slots.push(match reading {
-                Reading::None => (Slot::None, 0),
-                Reading::Codes => (Slot::Codes(predictor.forest().features[f].borders.clone()), next(&mut coded)),
-                Reading::Values => (Slot::Values, next(&mut valued)),
-                Reading::Categories(known) => (Slot::Categories(known), next(&mut coded)),
+                Reading::None => (FeatureReading::None, 0),
+                Reading::Codes => (FeatureReading::Codes(predictor.forest().features[f].borders.clone()), next(&mut coded)),
+                Reading::Values => (FeatureReading::Values, next(&mut valued)),
+                Reading::Categories(known) => (FeatureReading::Categories(known), next(&mut coded)),
             });
         }
-        let question = |(feature, test, children): (usize, Test, [u32; 2])| {
+        let node = |(feature, test, children): (usize, Test, [u32; 2])| {
             let slot = slots[feature].1 as u32;
-            let (way, shift, above, border) = match test {
+            let (split_by, shift, above, border) = match test {
                 Test::Code { shift, above } => (0, shift as u32, above as u32, 0.0),
                 Test::Value { border, missing_right } => (1, missing_right as u32, 0, border),
                 Test::Set(set) => (2, 0, set, 0.0),
             };
-            Question { border, slot, way, shift, above, children }
+            ForestNode { border, slot, split_by, shift, above, children }
         };
-        let questions: Vec<Question> = predictor.questions().map(question).collect();
-        let plant = |pair: &[(usize, usize)]| Planted {
+        let nodes: Vec<ForestNode> = predictor.questions().map(node).collect();
+        let plant = |pair: &[(usize, usize)]| ForestTree {
             first_node: pair[0].0 as u64,
             first_value: pair[0].1 as u64,
             nodes: (pair[1].0 - pair[0].0) as u32,
             unused: 0,
         };
-        let trees: Vec<Planted> = predictor.starts().windows(2).map(plant).collect();
+        let trees: Vec<ForestTree> = predictor.starts().windows(2).map(plant).collect();
         let sets: Vec<u64> = predictor.forest().sets.iter().flat_map(|s| s.words()).collect();
         let placed = DeviceForest {
             slots,
             coded,
             valued,
-            questions: upload(&queue, "a forest", &questions)?,
+            nodes: upload(&queue, "a forest", &nodes)?,
             trees: upload(&queue, "a forest", &trees)?,
             tree_count: trees.len(),
             sets: upload(&queue, "a forest", &sets)?,
@@ -125,30 +133,30 @@ impl DeviceForest {
         let (mut values, mut categories) = (vec![0.0; self.valued * rows], vec![]);
         for ((slot, at), column) in self.slots.iter().zip(columns) {
             match slot {
-                Slot::Values => column.read_f64(0, &mut values[at * rows..(at + 1) * rows]),
-                Slot::Categories(known) => {
+                FeatureReading::Values => column.read_f64(0, &mut values[at * rows..(at + 1) * rows]),
+                FeatureReading::Categories(known) => {
                     let code = |c: &u32| if c < known { *c as u8 + 1 } else { 0 };
                     categories.push((column.category_codes().unwrap_or_default().iter().map(code).collect::<Vec<u8>>(), *at));
                 }
-                Slot::None | Slot::Codes(_) => {}
+                FeatureReading::None | FeatureReading::Codes(_) => {}
             }
         }
         let values = upload(queue, "values", &values)?;
         let numeric = self.slots.iter().zip(columns).filter_map(|((slot, at), column)| match slot {
-            Slot::Codes(borders) => Some((Source::Values(column, borders, 1), *at)),
+            FeatureReading::Codes(borders) => Some((CodeInput::Values(column, borders, 1), *at)),
             _ => None,
         });
-        let sources = numeric.chain(categories.iter().map(|(codes, at)| (Source::Codes(codes), *at)));
-        let sources: Vec<_> = sources.map(|(source, at)| (source, Place { first: at * rows, stride: 1 })).collect();
+        let sources = numeric.chain(categories.iter().map(|(codes, at)| (CodeInput::Codes(codes), *at)));
+        let sources: Vec<_> = sources.map(|(source, at)| (source, CodePlace { first: at * rows, stride: 1 })).collect();
         quantize(queue, &sources, &mut codes)?;
-        let kernel = queue.gpu().kernel(FOREST, "forest_apply")?;
+        let kernel = queue.gpu().kernel(PREDICT, "predict_forest")?;
         let (n, trees, outputs) = (rows as u64, self.tree_count as u32, self.outputs as u32);
         let (out, leaves) = (crate::forest::layouts::address_of(queue, out), crate::forest::layouts::address_of(queue, leaves));
-        // SAFETY: the arguments are those of `forest_apply`; there are codes and values of all slots, and room for what is
+        // SAFETY: the arguments are those of `predict_forest`; there are codes and values of all slots, and room for what is
         // written.
         unsafe {
             launch!(queue, kernel, grid(rows.div_ceil(256) as u32, 256, 0);
-                &n, &codes, &values, &self.trees, &trees, &self.questions, &self.sets, &self.values, &outputs, &out, &leaves)
+                &n, &codes, &values, &self.trees, &trees, &self.nodes, &self.sets, &self.values, &outputs, &out, &leaves)
         }
     }
 

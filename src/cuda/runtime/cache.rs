@@ -40,7 +40,7 @@ const SHARE: u64 = 4;
 const KEPT: Duration = Duration::from_secs(60);
 
 /// A column that stays.
-struct Entry {
+struct CachedColumn {
     stored: Arc<Stored>,
     /// When all of it is there.
     ready: CudaEvent,
@@ -55,8 +55,8 @@ struct Entry {
 type Waiting = (Shape, usize);
 
 #[derive(Default)]
-struct Inner {
-    entries: HashMap<Shape, HashMap<Fingerprint, Entry>>,
+struct CacheState {
+    entries: HashMap<Shape, HashMap<Fingerprint, CachedColumn>>,
     /// Bytes of all of them.
     bytes: u64,
     /// Uses so far.
@@ -72,7 +72,7 @@ struct Inner {
 
 /// The columns of a GPU that stay there.
 #[derive(Default)]
-pub struct Cache(Mutex<Inner>, Condvar);
+pub struct Cache(Mutex<CacheState>, Condvar);
 
 /// The turn to copy a column, until it is dropped.
 pub(crate) struct Turn<'a> {
@@ -88,7 +88,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Cache {
-    fn locked(&self) -> MutexGuard<'_, Inner> {
+    fn locked(&self) -> MutexGuard<'_, CacheState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -198,7 +198,7 @@ impl Cache {
             }
             let dropped = inner.shrink(limit - bytes);
             let (used, use_number) = (Instant::now(), inner.next_use());
-            let entry = Entry { stored: stored.clone(), ready, bytes, used, use_number };
+            let entry = CachedColumn { stored: stored.clone(), ready, bytes, used, use_number };
             inner.entries.entry(shape).or_default().insert(fingerprint, entry);
             inner.bytes += bytes;
             if !std::mem::replace(&mut inner.watched, true) {
@@ -230,7 +230,7 @@ impl Cache {
     }
 }
 
-impl Inner {
+impl CacheState {
     fn limit(&self, gpu: &Gpu) -> u64 {
         let asked = || std::env::var(LIMIT).ok().and_then(|bytes| bytes.trim().parse().ok());
         self.limit.or_else(asked).unwrap_or_else(|| gpu.total_memory() / SHARE)
@@ -238,7 +238,7 @@ impl Inner {
 
     /// Takes out those used longest ago until no more than `most` bytes are left. They are to be dropped when the
     /// lock is free again: that is up to the driver.
-    fn shrink(&mut self, most: u64) -> Vec<Entry> {
+    fn shrink(&mut self, most: u64) -> Vec<CachedColumn> {
         let mut dropped = vec![];
         while self.bytes > most {
             let Some(oldest) = self.entries.values().flat_map(HashMap::values).map(|e| e.use_number).min() else { break };
@@ -247,9 +247,9 @@ impl Inner {
         dropped
     }
 
-    fn take_out(&mut self, which: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+    fn take_out(&mut self, which: impl Fn(&CachedColumn) -> bool) -> Vec<CachedColumn> {
         let of_shapes = self.entries.values_mut();
-        let out: Vec<Entry> = of_shapes.flat_map(|of_shape| of_shape.extract_if(|_, e| which(e))).map(|(_, e)| e).collect();
+        let out: Vec<CachedColumn> = of_shapes.flat_map(|of_shape| of_shape.extract_if(|_, e| which(e))).map(|(_, e)| e).collect();
         self.entries.retain(|_, of_shape| !of_shape.is_empty());
         self.bytes -= out.iter().map(|e| e.bytes).sum::<u64>();
         out

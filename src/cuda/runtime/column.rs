@@ -175,7 +175,7 @@ impl DeviceColumn {
         DeviceColumn { shape, stored, stream: queue.stream().clone(), found: true, hashes: None, shared: true }
     }
 
-    /// Of each column [`DeviceColumn::numeric`] where it is there already; else room for it, to be filled by
+    /// Gives each column as [`DeviceColumn::numeric`] where it is there already; else room for it, to be filled by
     /// [`DeviceColumn::uploads`].
     pub(crate) fn numeric_rooms(queue: &Queue, columns: &[&Column<'_>]) -> Result<Vec<DeviceColumn>> {
         DeviceColumn::rooms(queue, columns.iter().map(|column| (*column, Form::of(column, Form::numeric))))

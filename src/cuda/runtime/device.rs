@@ -4,7 +4,7 @@ use super::cache::Cache;
 use super::error;
 use super::error::driver;
 use super::memory::{granted, is_short};
-use super::upload::Slots;
+use super::upload::PinnedSlots;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError, result};
 use cudarc::nvrtc::Ptx;
@@ -47,7 +47,7 @@ pub struct Gpu {
     kernels: Mutex<HashMap<(&'static str, &'static str), Kernel>>,
     total_memory: u64,
     /// Pinned buffers for uploads.
-    pub(crate) slots: Slots,
+    pub(crate) slots: PinnedSlots,
     /// Columns that stay for the next expression.
     pub(crate) cache: Cache,
     /// The error after which the context is of no more use.
@@ -238,7 +238,7 @@ impl Gpu {
             context,
             modules: Mutex::default(),
             kernels: Mutex::default(),
-            slots: Slots::default(),
+            slots: PinnedSlots::default(),
             cache: Cache::default(),
             lost: OnceLock::new(),
         })

@@ -47,16 +47,16 @@ pub fn driver(gpu: &Gpu, doing: &str, e: DriverError) -> Error {
     Error::device(gpu.number(), message)
 }
 
-/// The CUDA runtime's error of one of [`taiga_kernels::algorithms`].
+/// The CUDA runtime's error of one of [`taiga_kernels::runtime`].
 ///
 /// Its numbers are the driver's, so the same ones take the context along. The runtime remembers an error for the thread and would
 /// give it to the next call, so it is made to forget it.
 pub fn algorithm(gpu: &Gpu, name: &str, code: i32) -> Error {
-    taiga_kernels::algorithms::forget_error();
+    taiga_kernels::runtime::forget_error();
     if code == CUresult::CUDA_ERROR_OUT_OF_MEMORY as i32 {
         return Error::device_memory(gpu.number(), format!("none is left for {name}"));
     }
-    let message = format!("{name}: {} (error {code} of the CUDA runtime)", taiga_kernels::algorithms::error_text(code));
+    let message = format!("{name}: {} (error {code} of the CUDA runtime)", taiga_kernels::runtime::error_text(code));
     if matches!(code, 214 | 220 | 700 | 702 | 709 | 710 | 714..=719) {
         let _ = gpu.lost.set(message.clone());
     }

@@ -2,7 +2,7 @@
 //! own against (`kernels/*/layouts.def`).
 
 /// Returns the number behind `line` in a list; `usize::MAX` where the line is not there.
-pub(crate) const fn listed(list: &str, line: &str) -> usize {
+pub(crate) const fn number_behind(list: &str, line: &str) -> usize {
     let (list, line) = (list.as_bytes(), line.as_bytes());
     let mut at = 0;
     while at + line.len() < list.len() {
@@ -31,11 +31,11 @@ pub(crate) const fn listed(list: &str, line: &str) -> usize {
 macro_rules! assert_layouts {
     ($list:expr; $($name:ident as $twin:literal { $($field:ident),* $(,)? })*) => {$(
         const _: () = assert!(
-            size_of::<$name>() == $crate::runtime::layouts::listed($list, concat!("TABLE(", $twin, ", ")),
+            size_of::<$name>() == $crate::runtime::layouts::number_behind($list, concat!("STRUCT(", $twin, ", ")),
             concat!("the kernels' ", $twin, " has another size")
         );
         $(const _: () = assert!(
-            std::mem::offset_of!($name, $field) == $crate::runtime::layouts::listed($list, concat!("FIELD(", $twin, ", ", stringify!($field), ", ")),
+            std::mem::offset_of!($name, $field) == $crate::runtime::layouts::number_behind($list, concat!("FIELD(", $twin, ", ", stringify!($field), ", ")),
             concat!("the kernels' ", $twin, ".", stringify!($field), " lies elsewhere")
         );)*
     )*};
@@ -44,17 +44,17 @@ pub(crate) use assert_layouts;
 
 #[cfg(test)]
 mod tests {
-    use super::listed;
+    use super::number_behind;
 
     /// Proves that lines are found whole, the first and the last one too, and that what is not there is told.
     #[test]
     fn lines_are_found_whole() {
-        let list = "TABLE(A, 24)\nFIELD(A, sum, 0)\nFIELD(A, summed, 8)\nTABLE(AB, 128)\n";
-        assert_eq!(listed(list, "TABLE(A, "), 24);
-        assert_eq!(listed(list, "FIELD(A, sum, "), 0);
-        assert_eq!(listed(list, "FIELD(A, summed, "), 8);
-        assert_eq!(listed(list, "TABLE(AB, "), 128);
-        assert_eq!(listed(list, "FIELD(A, su, "), usize::MAX);
-        assert_eq!(listed(list, "TABLE(B, "), usize::MAX);
+        let list = "STRUCT(A, 24)\nFIELD(A, sum, 0)\nFIELD(A, summed, 8)\nSTRUCT(AB, 128)\n";
+        assert_eq!(number_behind(list, "STRUCT(A, "), 24);
+        assert_eq!(number_behind(list, "FIELD(A, sum, "), 0);
+        assert_eq!(number_behind(list, "FIELD(A, summed, "), 8);
+        assert_eq!(number_behind(list, "STRUCT(AB, "), 128);
+        assert_eq!(number_behind(list, "FIELD(A, su, "), usize::MAX);
+        assert_eq!(number_behind(list, "STRUCT(B, "), usize::MAX);
     }
 }

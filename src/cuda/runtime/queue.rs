@@ -214,3 +214,12 @@ impl Queue {
         Ok(read)
     }
 }
+
+/// Threads of a block of [`each_row`].
+pub(crate) const EACH_ROW_THREADS: u32 = 256;
+
+/// Returns the launch of kernels that deal `n` rows to the threads of a grid (`kernels/runtime/for_each.cuh`), which the GPU holds at a time.
+pub(crate) fn each_row(queue: &Queue, n: usize) -> LaunchConfig {
+    let most = queue.gpu().multiprocessors() * (2048 / EACH_ROW_THREADS);
+    grid((n.div_ceil(EACH_ROW_THREADS as usize) as u32).clamp(1, most), EACH_ROW_THREADS, 0)
+}

@@ -5,15 +5,15 @@ use super::queue::Queue;
 use cudarc::driver::{CudaSlice, DevicePtr, DevicePtrMut, DeviceRepr};
 use std::ffi::c_void;
 use taiga_core::error::Result;
-use taiga_kernels::algorithms::{
+use taiga_kernels::runtime::{
     taiga_distinct_u32, taiga_distinct_u64, taiga_largest_so_far, taiga_sort_keys_u32, taiga_sort_keys_u64, taiga_sort_u32_u32,
     taiga_sort_u32_u64, taiga_sort_u64_u32, taiga_sum_before,
 };
 
-/// A sort of [`taiga_kernels::algorithms`].
+/// A sort of [`taiga_kernels::runtime`].
 type Sort<K, V> = unsafe extern "C" fn(*mut c_void, *mut usize, *const K, *mut K, *const V, *mut V, u32, i32, i32, *mut c_void) -> i32;
 
-/// A scan of [`taiga_kernels::algorithms`].
+/// A scan of [`taiga_kernels::runtime`].
 type Scan = unsafe extern "C" fn(*mut c_void, *mut usize, *const u32, *mut u32, u32, *mut c_void) -> i32;
 
 /// An unsigned integer to sort `V` by.
@@ -112,7 +112,7 @@ impl Queue {
         Ok(if in_other == 1 { (other, keys) } else { (keys, other) })
     }
 
-    /// Of each run of equal keys among `n` sorted ones the key, to `distinct`, and its first place, to `first`; `count[0]` of
+    /// Writes the key of each run of equal keys among `n` sorted ones to `distinct`, and its first place, to `first`; `count[0]` of
     /// them. Does not wait.
     ///
     /// # Errors
@@ -176,4 +176,9 @@ impl Queue {
         // SAFETY: both arrays have `n` numbers (asserted above), and `temporary` what `in_two_calls` says.
         self.in_two_calls(name, |temporary, bytes| unsafe { scan(temporary, bytes, from, to, n, stream.cu_stream().cast()) })
     }
+}
+
+/// Returns how many bits numbers below `limit` have.
+pub(crate) fn bits_below(limit: u64) -> u32 {
+    u64::BITS - limit.saturating_sub(1).leading_zeros()
 }

@@ -10,11 +10,12 @@
 //!                    thread t ─► …               ─┘
 //! ```
 
+use super::column::bytes_of;
 use super::device::Gpu;
 use super::error::driver;
 use super::memory::granted;
 use super::queue::Queue;
-use cudarc::driver::{CudaEvent, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, result};
+use cudarc::driver::{CudaEvent, CudaSlice, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, result};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,16 +41,16 @@ const KEPT: Duration = Duration::from_secs(60);
 pub(crate) const SMALL: usize = 256 << 10;
 
 /// A pinned buffer.
-struct Slot {
+struct PinnedSlot {
     memory: *mut u8,
     /// When the bus has done with it.
     sent: CudaEvent,
 }
 
 // SAFETY: the memory is the slot's own, and the driver's calls are made from any thread.
-unsafe impl Send for Slot {}
+unsafe impl Send for PinnedSlot {}
 
-impl Drop for Slot {
+impl Drop for PinnedSlot {
     fn drop(&mut self) {
         let context = self.sent.context().clone();
         context.record_err(self.sent.synchronize());
@@ -60,12 +61,12 @@ impl Drop for Slot {
 
 /// The slots of a GPU that no upload uses: the only memory of the host that outlives a call on a GPU.
 #[derive(Default)]
-pub struct Slots(Mutex<Waiting>);
+pub struct PinnedSlots(Mutex<SlotQueue>);
 
 #[derive(Default)]
-struct Waiting {
+struct SlotQueue {
     /// The one used last is the last.
-    slots: Vec<(Slot, Instant)>,
+    slots: Vec<(PinnedSlot, Instant)>,
     /// How many may wait.
     most: usize,
     watched: bool,
@@ -77,12 +78,12 @@ fn most_slots() -> usize {
     taiga_core::memory::available().map_or(MOST_SLOTS, share).min(MOST_SLOTS)
 }
 
-impl Slots {
-    fn locked(&self) -> MutexGuard<'_, Waiting> {
+impl PinnedSlots {
+    fn locked(&self) -> MutexGuard<'_, SlotQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, gpu: &Gpu) -> std::result::Result<Slot, DriverError> {
+    fn take(&self, gpu: &Gpu) -> std::result::Result<PinnedSlot, DriverError> {
         if let Some((slot, _)) = self.locked().slots.pop() {
             return Ok(slot);
         }
@@ -92,11 +93,11 @@ impl Slots {
         let sent = gpu.context.new_event(None)?;
         // SAFETY: a new allocation, freed by the slot. The context is bound by the line before.
         let memory = unsafe { result::malloc_host(PIECE, 0) }?.cast();
-        Ok(Slot { memory, sent })
+        Ok(PinnedSlot { memory, sent })
     }
 
     /// Keeps a slot of `gpu` for the next upload, where there may be one more.
-    fn give_back(gpu: &'static Gpu, slot: Slot) {
+    fn give_back(gpu: &'static Gpu, slot: PinnedSlot) {
         let mut waiting = gpu.slots.locked();
         if waiting.slots.len() < waiting.most {
             waiting.slots.push((slot, Instant::now()));
@@ -127,7 +128,7 @@ impl Slots {
             let over = waiting.slots.iter().filter(|(_, since)| since.elapsed() >= KEPT).count();
             // The first ones have waited longest.
             let over = over.max(waiting.slots.len().saturating_sub(most));
-            let freed: Vec<(Slot, Instant)> = waiting.slots.drain(..over).collect();
+            let freed: Vec<(PinnedSlot, Instant)> = waiting.slots.drain(..over).collect();
             waiting.watched = !waiting.slots.is_empty();
             let done = !waiting.watched;
             drop(waiting);
@@ -206,7 +207,7 @@ impl Queue {
         let (done, queued) = std::sync::mpsc::channel();
         let copy = |done: std::sync::mpsc::Sender<usize>| -> std::result::Result<(), DriverError> {
             self.gpu().context.bind_to_thread()?;
-            let mut slots: [Option<Slot>; 2] = [None, None];
+            let mut slots: [Option<PinnedSlot>; 2] = [None, None];
             let mut send = || {
                 for turn in 0.. {
                     let Some((i, from)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)).copied() else { break };
@@ -232,7 +233,7 @@ impl Queue {
                 Ok(())
             };
             let result = send();
-            slots.into_iter().flatten().for_each(|slot| Slots::give_back(self.gpu(), slot));
+            slots.into_iter().flatten().for_each(|slot| PinnedSlots::give_back(self.gpu(), slot));
             result
         };
         // Threads of their own: rayon's could pick up another query's work while this one waits.
@@ -278,7 +279,7 @@ impl Queue {
             std::ptr::copy_nonoverlapping(memory.as_ptr(), out.as_mut_ptr().cast(), bytes);
             out.set_len(from.len());
         }
-        Slots::give_back(self.gpu(), slot);
+        PinnedSlots::give_back(self.gpu(), slot);
         Ok(out)
     }
 
@@ -296,12 +297,12 @@ impl Queue {
         let pieces = Mutex::new(out.chunks_mut(PIECE).enumerate());
         let copy = || -> std::result::Result<(), DriverError> {
             self.gpu().context.bind_to_thread()?;
-            let mut waiting: VecDeque<(Slot, &mut [u8])> = VecDeque::new();
-            let finish = |(slot, piece): (Slot, &mut [u8])| -> std::result::Result<(), DriverError> {
+            let mut waiting: VecDeque<(PinnedSlot, &mut [u8])> = VecDeque::new();
+            let finish = |(slot, piece): (PinnedSlot, &mut [u8])| -> std::result::Result<(), DriverError> {
                 slot.sent.synchronize()?;
                 // SAFETY: the slot's memory is PIECE bytes that nobody else uses, and the copy into it is done.
                 piece.copy_from_slice(unsafe { std::slice::from_raw_parts(slot.memory, piece.len()) });
-                Slots::give_back(self.gpu(), slot);
+                PinnedSlots::give_back(self.gpu(), slot);
                 Ok(())
             };
             loop {
@@ -330,4 +331,12 @@ impl Queue {
         });
         results.into_iter().collect::<std::result::Result<(), _>>().map_err(failed)
     }
+}
+
+/// Copies many values to the GPU.
+pub(crate) fn upload<T: DeviceRepr + Copy + Sync>(queue: &Queue, what: &str, values: &[T]) -> Result<CudaSlice<T>> {
+    let mut slice = queue.alloc::<T>(what, values.len())?;
+    let bytes = bytes_of(values);
+    queue.upload(&mut slice, bytes.len(), &|from, out| out.copy_from_slice(&bytes[from..from + out.len()]))?;
+    Ok(slice)
 }

@@ -76,7 +76,7 @@ macro_rules! kernels {
 
 kernels!(
     update,
-    encode,
+    find_quantizer,
     round,
     root,
     root_guess,
@@ -91,18 +91,18 @@ kernels!(
     sum_far_both,
     sum_far_limbs,
     sum_far_ones,
-    sum_listed_packed,
-    sum_listed_both,
-    sum_listed_limbs,
-    sum_listed_ones,
-    list_count,
-    list,
-    list_rows,
-    divide,
-    divide_any,
-    divide_sum,
-    move_rows,
-    move_root,
+    sum_sparse_packed,
+    sum_sparse_both,
+    sum_sparse_limbs,
+    sum_sparse_ones,
+    count_sparse,
+    list_sparse,
+    sparse_rows,
+    partition,
+    partition_any,
+    partition_sum,
+    partition_records,
+    partition_root_records,
     search,
     search_4,
     search_32,
@@ -114,7 +114,7 @@ kernels!(
     level_scores_256,
     level_sum,
     level_pick,
-    begin,
+    start,
     seed,
     grow,
     grow_level,
@@ -132,8 +132,8 @@ kernels!(
     weighted_quantiles,
 );
 
-/// Threads of the blocks that part rows, and of those that sum a root.
-pub const DIVIDE_THREADS: u32 = 768;
+/// Threads of the blocks that partition rows, and of those that sum a root.
+pub const PARTITION_THREADS: u32 = 768;
 pub const ROOT_THREADS: u32 = 640;
 
 /// Threads, at most, of the blocks that queue rows, and the bytes of a warp's queue.
@@ -165,14 +165,14 @@ pub fn queueing(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
 }
 
 /// Threads, at most, of the blocks that move records, and the bytes of a warp's queue there.
-const MOVE_THREADS: u32 = 768;
-const MOVE_BYTES: u32 = 4032;
+const RECORD_THREADS: u32 = 768;
+const RECORD_QUEUE_BYTES: u32 = 4032;
 
 /// The same for the blocks that move records.
-pub fn moving(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
+pub fn queueing_records(gpu: &Gpu, bins: usize) -> Option<(u32, u32)> {
     let room = gpu.shared_per_block().checked_sub(shared_bins(bins) + 1024)?;
-    let warps = (room / MOVE_BYTES).min(MOVE_THREADS / 32);
-    (warps >= LEAST_WARPS).then_some((32 * warps, shared_bins(bins) + warps * MOVE_BYTES))
+    let warps = (room / RECORD_QUEUE_BYTES).min(RECORD_THREADS / 32);
+    (warps >= LEAST_WARPS).then_some((32 * warps, shared_bins(bins) + warps * RECORD_QUEUE_BYTES))
 }
 
 /// Bytes of shared memory for the sums of leaves.
@@ -185,10 +185,10 @@ impl Kernels {
     /// than 1 KiB of their own, and a root's 7 KiB.
     pub fn new(gpu: &Gpu) -> Result<Kernels> {
         let kernels = Kernels::load(gpu)?;
-        for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.divide_sum] {
+        for kernel in [&kernels.sum_both, &kernels.sum_limbs, &kernels.sum_ones, &kernels.partition_sum] {
             kernel.allow_shared(gpu, gpu.shared_per_block() - 1024)?;
         }
-        for kernel in [&kernels.sum_listed_packed, &kernels.sum_listed_both, &kernels.sum_listed_limbs, &kernels.sum_listed_ones] {
+        for kernel in [&kernels.sum_sparse_packed, &kernels.sum_sparse_both, &kernels.sum_sparse_limbs, &kernels.sum_sparse_ones] {
             kernel.allow_shared(gpu, gpu.shared_per_block() / 2)?;
         }
         for kernel in [&kernels.root, &kernels.root_guess] {

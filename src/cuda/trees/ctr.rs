@@ -1,16 +1,22 @@
 //! Statistics of categories inside the trees, on the GPU: what [`taiga_core::encoding::ctr`] computes, with the same
 //! bits.
 
-use crate::columns::codes::Place;
-use crate::columns::target_encode::{DeviceCodes, ENCODING, Keys, Mode, Written, bits_below, each_row, scan};
+use crate::columns::codes::CodePlace;
+use crate::columns::target_encode::{CategoryKeys, DeviceCodes, ScanMode, ScanOutput, scan};
 use crate::launch;
+use crate::runtime::device::Image;
 use crate::runtime::memory::{fill, pointer};
 use crate::runtime::queue::Queue;
+use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
+use crate::runtime::sort::bits_below;
 use cudarc::driver::CudaSlice;
 use taiga_core::encoding::ctr::{Ctr, CtrKind, Prefix};
 use taiga_core::error::{Error, Result};
-use taiga_kernels::algorithms;
+use taiga_kernels::columns::TargetColumns;
+
+/// `kernels/trees/ctr.cu`.
+const CTR: Image = Image { name: "trees/ctr", bytes: taiga_kernels::images::ctr };
 
 /// The kind of whole numbers of `taiga_scan_categories`, and the bytes of its sums.
 const WHOLE: u32 = 1;
@@ -33,7 +39,7 @@ impl DeviceOrder {
     }
 }
 
-/// Of each row the rows of its category that count, and the sum of what they add (none for counters); `Prefix` in two
+/// Sums before each row: how many rows of its category count, and the sum of what they add (none for counters); `Prefix` in two
 /// arrays.
 pub struct DevicePrefixes {
     pub n: CudaSlice<u32>,
@@ -51,13 +57,13 @@ impl DevicePrefixes {
         self.s.as_ref().map_or(0, |s| pointer(queue, s))
     }
 
-    /// Those of some rows, when all before has run.
+    /// Reads the sums of some rows, when all before has run.
     ///
     /// # Errors
     /// [`Error::Device`].
     pub fn at(&self, queue: &Queue, rows: &DeviceOrder) -> Result<Vec<Prefix>> {
         let (mut n, mut s) = (queue.alloc::<u32>("rows before", rows.len)?, queue.alloc::<u64>("sums before", rows.len)?);
-        let kernel = queue.gpu().kernel(ENCODING, "gather_sums")?;
+        let kernel = queue.gpu().kernel(CTR, "gather_sums")?;
         let (count, sums) = (rows.len as u64, self.sums(queue));
         // SAFETY: the arguments are those of `gather_sums`; the rows are below the number of sums.
         unsafe { launch!(queue, kernel, each_row(queue, rows.len); &count, &rows.rows, &self.n, &sums, &mut n, &mut s) }?;
@@ -67,28 +73,28 @@ impl DevicePrefixes {
 }
 
 /// Rows by category, inside a category in an order.
-pub struct Sorted {
+pub struct SortedCategories {
     pairs: Pairs<u32>,
     len: usize,
 }
 
-impl Sorted {
+impl SortedCategories {
     /// Sorts. Does not wait.
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub fn new(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder) -> Result<Sorted> {
+    pub fn new(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder) -> Result<SortedCategories> {
         let len = order.len;
         let mut pairs: Pairs<u32> = (queue.alloc("keys", len)?, queue.alloc("rows", len)?);
         if len > 0 {
-            let kernel = queue.gpu().kernel(ENCODING, "gather_codes")?;
+            let kernel = queue.gpu().kernel(CTR, "gather_codes")?;
             let mut keys = queue.alloc::<u32>("keys", len)?;
             let count = len as u64;
             // SAFETY: the arguments are those of `gather_codes`; the order's rows are below the number of codes.
             unsafe { launch!(queue, kernel, each_row(queue, len); &count, &codes.codes, &order.rows, &mut keys) }?;
             queue.sort_pairs(&keys, &order.rows, &mut pairs, len as u32, 0..bits_below(codes.categories as u64))?;
         }
-        Ok(Sorted { pairs, len })
+        Ok(SortedCategories { pairs, len })
     }
 
     /// The sums before each row (of rows that are not in the order, over all of them), and those of the categories: of 16
@@ -106,15 +112,15 @@ impl Sorted {
             fill(queue, &mut rows_before)?;
         }
         if n > 0 {
-            let columns = algorithms::Columns { numbers: pointer(queue, addends), ..Default::default() };
+            let columns = TargetColumns { numbers: pointer(queue, addends), ..Default::default() };
             let (sums, rows_before, target_before) = (pointer(queue, &totals), pointer(queue, &rows_before), pointer(queue, &sums_before));
-            let written = Written { sums, rows_before, target_before, values: 0 };
-            let keys = Keys::Narrow(&self.pairs.0);
+            let written = ScanOutput { sums, rows_before, target_before, values: 0 };
+            let keys = CategoryKeys::Narrow(&self.pairs.0);
             // SAFETY: `n` keys below the number of categories and `n` rows, of which both arrays have one each.
-            unsafe { scan(queue, WHOLE, keys, &self.pairs.1, n, &columns, &Default::default(), Mode::Before, written)? };
+            unsafe { scan(queue, WHOLE, keys, &self.pairs.1, n, &columns, &Default::default(), ScanMode::Before, written)? };
         }
         if n < rows {
-            let kernel = queue.gpu().kernel(ENCODING, "fill_others")?;
+            let kernel = queue.gpu().kernel(CTR, "fill_others")?;
             let count = rows as u64;
             // SAFETY: the arguments are those of `fill_others`, all of `rows` rows, with a sum for each category.
             unsafe { launch!(queue, kernel, each_row(queue, rows); &count, &codes.codes, &totals, &mut rows_before, &mut sums_before) }?;
@@ -129,7 +135,7 @@ impl Sorted {
 /// # Errors
 /// [`Error::Device`].
 pub fn prefixes(queue: &Queue, codes: &DeviceCodes, order: &DeviceOrder, addends: &CudaSlice<u32>) -> Result<DevicePrefixes> {
-    Ok(Sorted::new(queue, codes, order)?.sums(queue, codes, addends)?.0)
+    Ok(SortedCategories::new(queue, codes, order)?.sums(queue, codes, addends)?.0)
 }
 
 /// What counters count: of each row the rows of its category, and of the largest category. Waits.
@@ -140,10 +146,10 @@ pub fn counts(queue: &Queue, codes: &DeviceCodes, totals: &CudaSlice<u8>) -> Res
     let gpu = queue.gpu();
     let (mut n, mut most) = (queue.alloc::<u32>("rows", codes.rows)?, queue.zeros::<u32>("the most rows", 1)?);
     let (rows, categories) = (codes.rows as u64, codes.categories as u64);
-    let kernel = gpu.kernel(ENCODING, "rows_of_category")?;
+    let kernel = gpu.kernel(CTR, "rows_of_category")?;
     // SAFETY: the arguments are those of `rows_of_category`, with a sum for each category.
     unsafe { launch!(queue, kernel, each_row(queue, codes.rows); &rows, &codes.codes, totals, &mut n) }?;
-    let kernel = gpu.kernel(ENCODING, "most_rows")?;
+    let kernel = gpu.kernel(CTR, "most_rows")?;
     // SAFETY: the arguments are those of `most_rows`, likewise.
     unsafe { launch!(queue, kernel, each_row(queue, codes.categories); &categories, totals, &mut most) }?;
     let most = queue.read(&most)?[0];
@@ -156,7 +162,7 @@ pub fn counts(queue: &Queue, codes: &DeviceCodes, totals: &CudaSlice<u8>) -> Res
 /// [`Error::Device`].
 pub fn codes(queue: &Queue, ctr: &Ctr, sums: &DevicePrefixes, unit: f64, most: u32, borders: &[f64]) -> Result<CudaSlice<u8>> {
     let mut out = queue.alloc::<u8>("codes", sums.rows)?;
-    codes_into(queue, ctr, sums, unit, most, borders, &mut out, Place { first: 0, stride: 1 })?;
+    codes_into(queue, ctr, sums, unit, most, borders, &mut out, CodePlace { first: 0, stride: 1 })?;
     Ok(out)
 }
 
@@ -176,7 +182,7 @@ pub fn codes_into(
     most: u32,
     borders: &[f64],
     out: &mut CudaSlice<u8>,
-    place: Place,
+    place: CodePlace,
 ) -> Result<()> {
     if borders.len() > 255 {
         return Err(Error::Data(format!("{} borders are more than a byte counts", borders.len())));
@@ -185,7 +191,7 @@ pub fn codes_into(
         return Ok(());
     }
     assert!(place.first + (sums.rows - 1) * place.stride < out.len(), "room for {} codes", sums.rows);
-    let kernel = queue.gpu().kernel(ENCODING, "ctr_codes")?;
+    let kernel = queue.gpu().kernel(CTR, "ctr_codes")?;
     let on_device = queue.copy_of("borders", borders)?;
     let counter = ctr.kind == CtrKind::Counter;
     assert!(counter || sums.s.is_some(), "sums of the target");

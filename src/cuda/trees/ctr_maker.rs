@@ -5,11 +5,12 @@
 //!                                                                       └─► at the sample's rows, to the host: borders
 //! ```
 
-use super::ctr::{DeviceOrder, DevicePrefixes, Sorted, codes_into, counts};
-use crate::columns::codes::Place;
+use super::ctr::{DeviceOrder, DevicePrefixes, SortedCategories, codes_into, counts};
+use crate::columns::codes::CodePlace;
 use crate::columns::combine::pair;
-use crate::columns::target_encode::{DeviceCodes, upload};
+use crate::columns::target_encode::DeviceCodes;
 use crate::runtime::queue::Queue;
+use crate::runtime::upload::upload;
 use cudarc::driver::CudaSlice;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,13 +23,13 @@ use taiga_core::quantize::CodedFeature;
 const SHARE: u64 = 16;
 
 /// The sums of a column or a combination under an order.
-struct Sums {
+struct CategorySums {
     /// By the statistic's place in the list, the first of those that share them.
     by_ctr: BTreeMap<usize, DevicePrefixes>,
     most: u32,
 }
 
-impl Sums {
+impl CategorySums {
     fn bytes(&self) -> u64 {
         self.by_ctr.values().map(|p| p.bytes() as u64).sum()
     }
@@ -45,7 +46,7 @@ pub struct CtrMaker {
     /// By the statistic's place in the list.
     addends: BTreeMap<usize, CudaSlice<u32>>,
     /// Sums that were made for the sample and will be wanted for codes.
-    kept: BTreeMap<(Vec<u32>, usize), Sums>,
+    kept: BTreeMap<(Vec<u32>, usize), CategorySums>,
     kept_bytes: u64,
 }
 
@@ -99,7 +100,7 @@ impl CtrMaker {
         ctrs: &[CtrFeature<'_>],
         order: usize,
         out: &mut CudaSlice<u8>,
-        place: &dyn Fn(usize) -> Place,
+        place: &dyn Fn(usize) -> CodePlace,
     ) -> Result<()> {
         let mut first = 0;
         for of_columns in ctrs.chunk_by(|a, b| names(&a.columns) == names(&b.columns)) {
@@ -137,7 +138,7 @@ impl CtrMaker {
         columns: &[CategoryCodes<'_>],
         order: usize,
         wanted: &[usize],
-    ) -> Result<(Sums, usize)> {
+    ) -> Result<(CategorySums, usize)> {
         let rows = data.target.classes.len();
         // Keys and rows twice, sums; and as many codes twice for a combination.
         queue.check_memory("statistics of categories", rows as u64 * (16 + 12 * wanted.len() as u64 + 24))?;
@@ -154,8 +155,8 @@ impl CtrMaker {
         let Some(codes) = made.as_ref().or_else(|| self.codes.get(&name)) else {
             return Err(Error::Data("columns that were not brought to the device".into()));
         };
-        let sorted = Sorted::new(queue, codes, &self.orders[&order])?;
-        let mut sums = Sums { by_ctr: BTreeMap::new(), most: 0 };
+        let sorted = SortedCategories::new(queue, codes, &self.orders[&order])?;
+        let mut sums = CategorySums { by_ctr: BTreeMap::new(), most: 0 };
         let mut totals = None;
         for ctr in wanted.iter().filter(|ctr| data.ctrs[**ctr].kind != CtrKind::Counter) {
             let (prefixes, of_categories) = sorted.sums(queue, codes, &self.addends[ctr])?;

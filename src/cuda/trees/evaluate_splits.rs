@@ -1,8 +1,8 @@
-//! The search for splits.
+//! Finds the best splits of nodes, each by itself or of a level together. Twin of `cpu/trees/evaluate_splits.rs`.
 
 use super::buffers::Kernels;
-use super::feature_groups::{Group, State};
-use super::layouts::{Found, Item, MISSING_LEFT, NO_SIDE, Rules, SEARCHED, SUBSET, Search};
+use super::feature_groups::{FeatureGroup, HistogramState};
+use super::layouts::{MISSING_LEFT, NO_SIDE, NodeSplit, Rules, SEARCHED, SUBSET, SplitInput, SplitSearch};
 use super::{CudaTrees, partition};
 use crate::runtime::Gpu;
 use crate::{Kernel, grid, launch};
@@ -31,8 +31,8 @@ pub enum Searcher {
 }
 
 impl Searcher {
-    /// Of a group, in so many nodes.
-    pub fn of(group: &Group, nodes: u32, gpu: &Gpu) -> Searcher {
+    /// Chooses how a group's features are searched in so many nodes.
+    pub fn of(group: &FeatureGroup, nodes: u32, gpu: &Gpu) -> Searcher {
         // What is searched at a time by blocks.
         let at_once = 8 * gpu.multiprocessors() as usize;
         match group.most_codes {
@@ -76,7 +76,7 @@ fn pick_threads(columns: usize) -> u32 {
 }
 
 impl CudaTrees {
-    /// Uploads what is to be searched in group after group: the items of each open group follow one
+    /// Uploads what is to be searched in group after group: the nodes of each open group follow one
     /// another, since a node's histogram is in another state in each. Gives the group's numbers.
     fn list_items(&mut self, nodes: &[SearchNode]) -> Result<Vec<usize>> {
         let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open && self.groups[*g].features > 0).collect();
@@ -97,46 +97,46 @@ impl CudaTrees {
                 }
             });
         }
-        let mut items = Vec::with_capacity(nodes.len() * open.len());
+        let mut split_inputs = Vec::with_capacity(nodes.len() * open.len());
         for g in &open {
             for (node, place) in nodes.iter().zip(&places) {
                 let state = self.groups[*g].state(node.id);
-                items.push(Item {
+                split_inputs.push(SplitInput {
                     sums: node.sums.into(),
                     low: node.bounds.0,
                     high: node.bounds.1,
                     slot: self.slot_of(node.id) as u32,
-                    minus: if let State::Rest(slot) = state { slot as i32 } else { -1 },
+                    minus: if let HistogramState::Rest(slot) = state { slot as i32 } else { -1 },
                     features: *place,
                     state: SEARCHED,
                 });
-                self.groups[*g].set_state(node.id, State::Summed);
+                self.groups[*g].set_state(node.id, HistogramState::HistogramJob);
             }
         }
         let work = &mut self.work;
-        work.items.reserve(&self.queue, "nodes", items.len())?;
-        work.items.write(&self.queue, &items)?;
+        work.split_inputs.reserve(&self.queue, "nodes", split_inputs.len())?;
+        work.split_inputs.write(&self.queue, &split_inputs)?;
         work.allowed.reserve(&self.queue, "features", allowed.len())?;
         work.allowed.write(&self.queue, &allowed)?;
         Ok(open)
     }
 
     /// A search of `nodes` nodes in the `index`-th open group, of those from `from` on.
-    pub(crate) fn search_table(&self, open: &[usize], index: usize, nodes: usize, from: usize, rules: &SplitRules) -> Result<Search> {
+    pub(crate) fn search_table(&self, open: &[usize], index: usize, nodes: usize, from: usize, rules: &SplitRules) -> Result<SplitSearch> {
         let group = &self.groups[open[index]];
         let before: usize = open[..index].iter().map(|g| self.groups[*g].features).sum();
-        Ok(Search {
+        Ok(SplitSearch {
             histograms: group.table(0),
             features: self.feature_table.address,
             first_feature: group.first as u32,
             first_column: before as u32,
             columns: self.columns as u32,
-            counted: self.counted(self.encoding()?),
+            counted: self.counted(self.quantizer()?),
             features_here: group.features as u32,
             unused: 0,
-            items: self.work.items.address + ((index * nodes + from) * size_of::<Item>()) as u64,
+            split_inputs: self.work.split_inputs.address + ((index * nodes + from) * size_of::<SplitInput>()) as u64,
             allowed: self.work.allowed.address,
-            encoding: self.data.log().address,
+            quantizer: self.data.log().address,
             best: self.work.best.address,
             sets: self.work.sets.address,
             rules: Rules::new(rules),
@@ -158,15 +158,15 @@ impl CudaTrees {
             // The second dimension of a grid is of 16 bits.
             for from in (0..n).step_by(1 << 15) {
                 let here = (n - from).min(1 << 15);
-                let search = Search {
-                    items: search.items + (from * size_of::<Item>()) as u64,
-                    best: search.best + (from * self.columns * size_of::<super::layouts::Best>()) as u64,
+                let search = SplitSearch {
+                    split_inputs: search.split_inputs + (from * size_of::<SplitInput>()) as u64,
+                    best: search.best + (from * self.columns * size_of::<super::layouts::FeatureSplit>()) as u64,
                     sets: search.sets + (from * self.columns * 32) as u64,
                     ..search
                 };
                 let searcher = Searcher::of(&self.groups[open[index]], here as u32, self.queue.gpu());
                 let kernel = self.kernels.search_by(searcher);
-                // SAFETY: the arguments are those of `tree_search*`: as many items, slots that are there, and
+                // SAFETY: the arguments are those of `tree_search*`: as many nodes, slots that are there, and
                 // room for what is found by every column.
                 unsafe { launch!(self.queue, kernel, searcher.config(search.features_here, here as u32); &search) }?;
             }
@@ -182,7 +182,7 @@ impl CudaTrees {
     }
 
     /// A found split as the grower takes it.
-    pub(crate) fn candidate(&mut self, found: &Found) -> Option<(Candidate, Sums)> {
+    pub(crate) fn candidate(&mut self, found: &NodeSplit) -> Option<(Candidate, Sums)> {
         if found.side == NO_SIDE {
             return None;
         }
@@ -191,7 +191,7 @@ impl CudaTrees {
         if found.side == SUBSET {
             let mut set = CodeSet::default();
             (0..=255u8).filter(|c| found.set[*c as usize / 32] >> (c % 32) & 1 == 1).for_each(|c| set.insert(c));
-            debug_assert_eq!(partition::words(set), found.set);
+            debug_assert_eq!(partition::bit_set(set), found.set);
             candidate.border = self.subsets.len() as u32;
             candidate.missing_left = true;
             self.subsets.push(set);
@@ -215,7 +215,7 @@ impl CudaTrees {
                 let search = self.search_table(&open, index, n, from, rules)?;
                 let searcher = Searcher::of(&self.groups[open[index]], here, self.queue.gpu());
                 let kernel = self.kernels.level_scores_by(searcher);
-                // SAFETY: the arguments are those of `tree_level_scores*`: as many items, and room for their scores.
+                // SAFETY: the arguments are those of `tree_level_scores*`: as many nodes, and room for their scores.
                 unsafe { launch!(self.queue, kernel, searcher.config(search.features_here, here); &search, &level) }?;
             }
             let search = self.search_table(&open, 0, n, from, rules)?;

@@ -1,13 +1,13 @@
 //! Groups of features on the device: their codes, and the histograms of the tree that grows.
 //!
-//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]), or is listed ([`Listed`]): of the
+//! A feature has a column of codes, or shares one with others that exclude it ([`Bundles`]), or is sparse ([`SparseFeatures`]): of the
 //! latter two its most frequent code is not stored, and is searched as what the others leave of a node.
 
 use super::buffers::{Buffer, Kernels};
-use super::bundles::Bundles;
-use super::layouts::{ALL_STORED, Entries, Feature, Histograms, LANES, LISTED_COLUMN};
-use super::sparse_features::{Candidates, Listed};
-use crate::columns::codes::{Place, Source, quantize};
+use super::bundling::Bundles;
+use super::layouts::{ALL_STORED, FeatureInfo, Histograms, LANES, SPARSE_COLUMN, SparseRows};
+use super::sparse_features::{SparseCandidates, SparseFeatures};
+use crate::columns::codes::{CodeInput, CodePlace, quantize};
 use crate::runtime::Queue;
 use crate::runtime::error::driver;
 use cudarc::driver::CudaSlice;
@@ -16,24 +16,24 @@ use taiga_core::quantize::{CodeSource, CodedFeature};
 
 /// A node's histogram in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum HistogramState {
     /// None: the group was opened elsewhere, or no descendant is searched.
     Absent,
     /// In the node's slot.
-    Summed,
+    HistogramJob,
     /// What the histogram in this slot leaves of the parent's, which the node's slot still holds.
     Rest(u32),
 }
 
-/// A group.
-pub struct Group {
+/// A group of features: their codes, and the histograms of nodes.
+pub struct FeatureGroup {
     /// Its first feature.
     pub first: usize,
     pub features: usize,
-    /// How its features share columns, where some do, and which are listed.
+    /// How its features share columns, where some do, and which are sparse.
     pub bundles: Option<Bundles>,
-    pub listed: Option<Listed>,
-    /// Of each feature; `LISTED_COLUMN` where it has none.
+    pub sparse: Option<SparseFeatures>,
+    /// The column of each feature; `SPARSE_COLUMN` where it has none.
     columns_of: Vec<u32>,
     pub columns: usize,
     /// The most codes that a column has, and the first one's.
@@ -47,39 +47,39 @@ pub struct Group {
     /// `[block][row][32]`
     codes: Option<Buffer<u8>>,
     histograms: Option<Buffer<i64>>,
-    /// Numbers of a node's histogram, in the tree that grows; and whether words of listed features take one each.
+    /// Numbers of a node's histogram, in the tree that grows; and whether those of sparse features take one each.
     slot_size: usize,
     packed: bool,
     components: usize,
     rows: usize,
-    /// Of each node of the tree.
-    states: Vec<State>,
+    /// Where the histogram of each node of the tree is.
+    states: Vec<HistogramState>,
     /// How many slots, from the first on, are zero when what is queued has run.
     clear: usize,
 }
 
 /// Features whose codes are lists, or are planned to be.
-pub trait Lists {
+pub trait SparseMembers {
     /// Whether a feature, counted in the group, is one.
     fn has(&self, feature: usize) -> bool;
 }
 
 /// How a group stores its features, beside columns of their own: shared columns, and lists.
-pub struct Storage<L> {
+pub struct FeatureStorage<L> {
     pub bundles: Option<Bundles>,
-    pub lists: Option<L>,
+    pub sparse: Option<L>,
 }
 
-impl<L> Default for Storage<L> {
+impl<L> Default for FeatureStorage<L> {
     fn default() -> Self {
-        Storage { bundles: None, lists: None }
+        FeatureStorage { bundles: None, sparse: None }
     }
 }
 
-impl<L: Lists> Storage<L> {
+impl<L: SparseMembers> FeatureStorage<L> {
     /// Whether a feature has a column of its own.
     fn own(&self, feature: usize) -> bool {
-        self.bundles.as_ref().is_none_or(|b| b.column(feature).is_none()) && self.lists.as_ref().is_none_or(|l| !l.has(feature))
+        self.bundles.as_ref().is_none_or(|b| b.column(feature).is_none()) && self.sparse.as_ref().is_none_or(|l| !l.has(feature))
     }
 
     /// The column of each feature: first those of one feature, in order, then the shared ones.
@@ -88,8 +88,8 @@ impl<L: Lists> Storage<L> {
         let mut next = 0..single as u32;
         let column = |f: usize| match self.bundles.as_ref().and_then(|b| b.column(f)) {
             Some(shared) => (single + shared) as u32,
-            None if self.own(f) => next.next().unwrap_or(LISTED_COLUMN),
-            None => LISTED_COLUMN,
+            None if self.own(f) => next.next().unwrap_or(SPARSE_COLUMN),
+            None => SPARSE_COLUMN,
         };
         (0..features).map(column).collect()
     }
@@ -101,25 +101,31 @@ impl<L: Lists> Storage<L> {
     }
 }
 
-impl Group {
+impl FeatureGroup {
     /// The bins of columns of so many codes.
     fn bins_of_columns(column_bins: &[usize]) -> usize {
         column_bins.len().div_ceil(LANES) * column_bins.iter().copied().max().unwrap_or(1) * LANES
     }
 
-    /// Numbers of a node's histogram of so many bins and words, of which each takes some. The length keeps pairs of numbers at
+    /// Numbers of a node's histogram of so many bins and sparse bins, of which each takes some. The length keeps pairs of numbers at
     /// multiples of 16 bytes.
-    fn slot_size((bins, of_bin): (usize, usize), (words, of_word): (usize, usize)) -> usize {
-        (bins * of_bin + words * of_word).next_multiple_of(2)
+    fn slot_size((bins, of_bin): (usize, usize), (sparse_bins, of_sparse_bin): (usize, usize)) -> usize {
+        (bins * of_bin + sparse_bins * of_sparse_bin).next_multiple_of(2)
     }
 
     /// Bytes of a group with `slots` histograms, and of three columns of values on their way.
-    pub fn bytes(features: &[CodedFeature], planned: &Storage<Candidates>, rows: usize, components: usize, slots: usize) -> u64 {
+    pub fn bytes(
+        features: &[CodedFeature],
+        planned: &FeatureStorage<SparseCandidates>,
+        rows: usize,
+        components: usize,
+        slots: usize,
+    ) -> u64 {
         let bins = planned.column_bins(features);
         let codes = rows as u64 * (LANES * bins.len().div_ceil(LANES) + 3 * 8) as u64;
-        let (words, lists) = planned.lists.as_ref().map_or((0, 0), |c| (c.words(features), c.bytes(rows)));
-        let slot = Group::slot_size((Group::bins_of_columns(&bins), components), (words, components));
-        codes + lists + 8 * slot as u64 * slots as u64
+        let (sparse_bins, listed_bytes) = planned.sparse.as_ref().map_or((0, 0), |c| (c.bins(features), c.bytes(rows)));
+        let slot = FeatureGroup::slot_size((FeatureGroup::bins_of_columns(&bins), components), (sparse_bins, components));
+        codes + listed_bytes + 8 * slot as u64 * slots as u64
     }
 
     /// Makes the codes of a group and brings them to the device.
@@ -133,38 +139,38 @@ impl Group {
         first: usize,
         features: &'a [CodedFeature],
         sources: &[CodeSource<'a>],
-        planned: Storage<Candidates>,
+        planned: FeatureStorage<SparseCandidates>,
         rows: usize,
         components: usize,
         slots: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Group> {
+    ) -> Result<FeatureGroup> {
         if interrupted() {
             return Err(Error::Interrupted);
         }
         let source = |f: usize| match sources[f] {
-            CodeSource::Values(column) => Source::Values(column, &features[f].borders, features[f].first()),
-            CodeSource::Codes(codes) => Source::Codes(codes),
+            CodeSource::Values(column) => CodeInput::Values(column, &features[f].borders, features[f].first()),
+            CodeSource::Codes(codes) => CodeInput::Codes(codes),
         };
-        let Storage { mut bundles, lists: candidates } = planned;
-        let lists = match candidates {
-            Some(candidates) => Listed::new(queue, kernels, features, source, &candidates, rows, interrupted)?,
+        let FeatureStorage { mut bundles, sparse: candidates } = planned;
+        let sparse = match candidates {
+            Some(candidates) => SparseFeatures::new(queue, kernels, features, source, &candidates, rows, interrupted)?,
             None => None,
         };
         let shared = bundles.as_mut().map_or(vec![], |b| b.codes(rows));
-        let storage = Storage { bundles, lists };
+        let storage = FeatureStorage { bundles, sparse };
         let own = (0..features.len()).filter(|f| storage.own(*f)).map(source);
-        let all = own.chain(shared.iter().map(|codes| Source::Codes(codes)));
-        let columns: Vec<(Source<'_>, Place)> = all.enumerate().map(|(i, source)| (source, Group::place(i, rows))).collect();
-        Group::filled(queue, first, features, storage, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
+        let all = own.chain(shared.iter().map(|codes| CodeInput::Codes(codes)));
+        let columns: Vec<(CodeInput<'_>, CodePlace)> = all.enumerate().map(|(i, source)| (source, FeatureGroup::place(i, rows))).collect();
+        FeatureGroup::filled(queue, first, features, storage, rows, components, slots, |codes| quantize(queue, &columns, codes).map(drop))
     }
 
     /// Where the codes of column `i` of a group go.
-    pub fn place(i: usize, rows: usize) -> Place {
-        Place { first: i / LANES * rows * LANES + i % LANES, stride: LANES }
+    pub fn place(i: usize, rows: usize) -> CodePlace {
+        CodePlace { first: i / LANES * rows * LANES + i % LANES, stride: LANES }
     }
 
-    /// A group whose codes `fill` writes, each column's to its [`Group::place`]: those of features that have one, then
+    /// A group whose codes `fill` writes, each column's to its [`FeatureGroup::place`]: those of features that have one, then
     /// the shared ones.
     ///
     /// # Errors
@@ -174,12 +180,12 @@ impl Group {
         queue: &Queue,
         first: usize,
         features: &[CodedFeature],
-        storage: Storage<Listed>,
+        storage: FeatureStorage<SparseFeatures>,
         rows: usize,
         components: usize,
         slots: usize,
         fill: impl FnOnce(&mut CudaSlice<u8>) -> Result<()>,
-    ) -> Result<Group> {
+    ) -> Result<FeatureGroup> {
         let column_bins = storage.column_bins(features);
         let n = column_bins.len();
         let mut codes = Buffer::new(queue, "codes", n.div_ceil(LANES) * rows * LANES)?;
@@ -187,16 +193,19 @@ impl Group {
         queue.clear(&mut codes.slice)?;
         fill(&mut codes.slice)?;
         let bins = column_bins.iter().copied().max().unwrap_or(1);
-        let packed = components == 2 && storage.lists.as_ref().is_some_and(|l| l.fits_one);
-        let words = storage.lists.as_ref().map_or(0, |l| l.words);
-        let slot_size = Group::slot_size((Group::bins_of_columns(&column_bins), components), (words, if packed { 1 } else { components }));
+        let packed = components == 2 && storage.sparse.as_ref().is_some_and(|l| l.fits_one);
+        let sparse_bins = storage.sparse.as_ref().map_or(0, |l| l.bins);
+        let slot_size = FeatureGroup::slot_size(
+            (FeatureGroup::bins_of_columns(&column_bins), components),
+            (sparse_bins, if packed { 1 } else { components }),
+        );
         let histograms = Buffer::new(queue, "histograms", slot_size * slots)?;
-        Ok(Group {
+        Ok(FeatureGroup {
             first,
             features: features.len(),
             columns_of: storage.columns(features.len()),
             bundles: storage.bundles,
-            listed: storage.lists,
+            sparse: storage.sparse,
             columns: n,
             bins,
             most_codes: features.iter().map(CodedFeature::bins).max().unwrap_or(1),
@@ -233,35 +242,35 @@ impl Group {
 
     /// Whether one block of columns is all there is.
     pub fn is_one_block(&self) -> bool {
-        self.blocks() == 1 && self.listed.is_none()
+        self.blocks() == 1 && self.sparse.is_none()
     }
 
     /// Tells the kernels where a feature's codes are.
-    pub fn describe(&self, feature: usize, table: &mut Feature) {
+    pub fn describe(&self, feature: usize, table: &mut FeatureInfo) {
         let inside = feature - self.first;
         (table.column, table.usual) = (self.columns_of[inside], ALL_STORED);
         if let Some(bundles) = &self.bundles {
             bundles.describe(inside, table);
         }
-        if let Some(listed) = &self.listed {
-            listed.describe(inside, table);
+        if let Some(sparse) = &self.sparse {
+            sparse.describe(inside, table);
         }
     }
 
     /// The address of a feature's code in row 0, those of the next rows being 32 bytes apart; or what stands for it where the
-    /// feature is listed.
+    /// feature is sparse.
     pub fn codes_of(&self, feature: usize) -> u64 {
         let inside = feature - self.first;
         let address = || {
             let column = self.columns_of[inside] as usize;
             self.codes_address() + (column / LANES * self.rows * LANES + column % LANES) as u64
         };
-        self.listed.as_ref().and_then(|l| l.codes_of(inside)).unwrap_or_else(address)
+        self.sparse.as_ref().and_then(|l| l.codes_of(inside)).unwrap_or_else(address)
     }
 
-    /// The lists of its listed features.
-    pub fn entries(&self) -> Entries {
-        self.listed.as_ref().map_or(Entries::default(), Listed::table)
+    /// The lists of its sparse features.
+    pub fn entries(&self) -> SparseRows {
+        self.sparse.as_ref().map_or(SparseRows::default(), SparseFeatures::table)
     }
 
     fn codes_address(&self) -> u64 {
@@ -279,46 +288,46 @@ impl Group {
             bins: self.bins as u32,
             components: self.components as u32,
             component,
-            first_word: self.first_word() as u64,
+            first_sparse_bin: self.first_sparse_bin() as u64,
             packed: self.packed as u32,
             unused: 0,
         }
     }
 
     /// The bins of all columns.
-    fn first_word(&self) -> usize {
+    fn first_sparse_bin(&self) -> usize {
         self.blocks() * self.bins * LANES
     }
 
-    /// How a tree keeps the words of listed features, whose statistics are narrow or not: before its histograms are zeroed. Gives
+    /// How a tree keeps the bins of sparse features, whose statistics are narrow or not: before its histograms are zeroed. Gives
     /// whether that is another way than the last tree's.
     pub fn keep(&mut self, queue: &Queue, narrow: bool) -> Result<bool> {
-        let Some(listed) = &self.listed else { return Ok(false) };
-        let packed = narrow && self.components == 2 && listed.fits_one;
+        let Some(sparse) = &self.sparse else { return Ok(false) };
+        let packed = narrow && self.components == 2 && sparse.fits_one;
         if packed == self.packed {
             return Ok(false);
         }
         let each = if packed { 1 } else { self.components };
-        self.slot_size = Group::slot_size((self.first_word(), self.components), (listed.words, each));
+        self.slot_size = FeatureGroup::slot_size((self.first_sparse_bin(), self.components), (sparse.bins, each));
         (self.packed, self.clear) = (packed, 0);
         self.reserve(queue, 1, 0)?;
         Ok(true)
     }
 
-    /// Whether words take one number each.
+    /// Whether sparse bins take one number each.
     pub fn is_packed(&self) -> bool {
         self.packed
     }
 
     /// A node's histogram.
-    pub fn state(&self, node: u32) -> State {
-        self.states.get(node as usize).copied().unwrap_or(State::Absent)
+    pub fn state(&self, node: u32) -> HistogramState {
+        self.states.get(node as usize).copied().unwrap_or(HistogramState::Absent)
     }
 
     /// Notes where a node's histogram is.
-    pub fn set_state(&mut self, node: u32, state: State) {
+    pub fn set_state(&mut self, node: u32, state: HistogramState) {
         if self.states.len() <= node as usize {
-            self.states.resize(node as usize + 1, State::Absent);
+            self.states.resize(node as usize + 1, HistogramState::Absent);
         }
         self.states[node as usize] = state;
     }
@@ -339,7 +348,7 @@ impl Group {
         Ok(())
     }
 
-    /// Sets the first `slots` slots to zero for a tree that grows ahead, where the one before it has not done so.
+    /// Sets the first `slots` slots to zero for a tree that grows whole on the device, where the one before it has not done so.
     pub fn clear_first(&mut self, queue: &Queue, slots: usize) -> Result<()> {
         if self.clear < slots { self.zero(queue, 0..slots) } else { Ok(()) }
     }

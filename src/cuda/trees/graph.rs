@@ -15,14 +15,14 @@ const MOST_MADE: u32 = 4;
 
 /// The graph of the trees of a fit.
 #[derive(Default)]
-pub struct Graph {
+pub struct LaunchGraph {
     made: Option<sys::CUgraphExec>,
     begun: u32,
     times_made: u32,
 }
 
-impl Graph {
-    /// Whether what is queued from now on is recorded, until [`Graph::launch`].
+impl LaunchGraph {
+    /// Whether what is queued from now on is recorded, until [`LaunchGraph::launch`].
     pub fn begins(&mut self, queue: &Queue) -> Result<bool> {
         self.begun = self.begun.saturating_add(1);
         if self.begun <= PLAIN || self.times_made > MOST_MADE {
@@ -73,7 +73,7 @@ impl Graph {
     }
 }
 
-impl Drop for Graph {
+impl Drop for LaunchGraph {
     fn drop(&mut self) {
         let _ = self.destroy();
     }

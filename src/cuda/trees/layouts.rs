@@ -1,4 +1,4 @@
-//! The tables that the host and the kernels share: twins of the structs in `kernels/trees/*.cuh`,
+//! The structs that the host and the kernels share: twins of those in `kernels/trees/*.cuh`,
 //! field by field. Addresses are those of the device.
 
 use crate::runtime::layouts::assert_layouts;
@@ -10,7 +10,7 @@ use taiga_core::tree::split::{CategoryRules, SplitRules, Sums};
 /// Features of a block of codes: a row of a block is one 32-byte sector.
 pub const LANES: usize = 32;
 
-/// Features of a record, which is a row's codes and its word.
+/// Features of a record, which is a row's codes and its packed gradient.
 pub const RECORD_FEATURES: usize = 28;
 
 /// Bytes of a record.
@@ -19,16 +19,16 @@ pub const RECORD: usize = 32;
 /// The number that stands for "all rows in order" where a list is named.
 pub const IN_ORDER: u32 = 2;
 
-/// [`Feature::usual`] of a feature with a column of its own, which has all codes.
+/// [`FeatureInfo::usual`] of a feature with a column of its own, which has all codes.
 pub const ALL_STORED: u32 = u32::MAX;
 
-/// [`Feature::column`] of a listed feature.
-pub const LISTED_COLUMN: u32 = u32::MAX;
+/// [`FeatureInfo::column`] of a sparse feature.
+pub const SPARSE_COLUMN: u32 = u32::MAX;
 
-/// Marks what stands for an address of codes where a listed feature's are meant.
-pub const LISTED: u64 = 1 << 60;
+/// Marks what stands for an address of codes where a sparse feature's are meant.
+pub const SPARSE: u64 = 1 << 60;
 
-/// [`Item::state`] of a node that is there and is searched.
+/// [`SplitInput::state`] of a node that is there and is searched.
 pub const SEARCHED: u32 = 3;
 
 /// Sides of a found split.
@@ -36,15 +36,15 @@ pub const NO_SIDE: u32 = 0;
 pub const MISSING_LEFT: u32 = 1;
 pub const SUBSET: u32 = 3;
 
-/// What a question has beside the address of its feature's codes ([`question`]).
+/// What a split test has beside the address of its feature's codes ([`split_test`]).
 const ADDRESS_BITS: u32 = 49;
 const ZERO_RIGHT: u64 = 1 << 57;
 pub const BY_SET: u64 = 1 << 58;
 const LEAF: u64 = 1 << 59;
 
-/// A question that rows walk by: codes up to `last` go left, code 0 right where `zero_right`.
-pub fn question(codes: u64, last: u32, zero_right: bool) -> u64 {
-    debug_assert!((codes & !LISTED) >> ADDRESS_BITS == 0);
+/// A split test that rows walk by: codes up to `last` go left, code 0 right where `zero_right`.
+pub fn split_test(codes: u64, last: u32, zero_right: bool) -> u64 {
+    debug_assert!((codes & !SPARSE) >> ADDRESS_BITS == 0);
     codes | (last.min(255) as u64) << ADDRESS_BITS | if zero_right { ZERO_RIGHT } else { 0 }
 }
 
@@ -84,7 +84,7 @@ tables! {
     }
 
     /// The rows as the losses see them.
-    pub struct Rows as "Rows" {
+    pub struct LossRows as "LossRows" {
         rows: u64,
         target: u64, weight: u64, bag: u64, scores: u64,
         output: u32, loss: u32,
@@ -93,7 +93,7 @@ tables! {
     }
 
     /// A node's rows.
-    pub struct Node as "Node" {
+    pub struct NodeRows as "NodeRows" {
         start: u32, len: u32,
         gone: u64,
         list: u32, parent: i32,
@@ -101,7 +101,7 @@ tables! {
     }
 
     /// A division.
-    pub struct Job as "Job" {
+    pub struct PartitionJob as "PartitionJob" {
         codes: u64,
         node: u32, last: u32, zero_right: u32, is_set: u32,
         set: [u32; 8],
@@ -110,33 +110,33 @@ tables! {
     }
 
     /// The rows of a launch's nodes.
-    pub struct Plan as "Plan" { rows: u32, unused: u32, }
+    pub struct LaunchRows as "LaunchRows" { rows: u32, unused: u32, }
 
     /// A node's rows are summed in a slot.
-    pub struct Summed as "Summed" { node: u32, slot: u32, }
+    pub struct HistogramJob as "HistogramJob" { node: u32, slot: u32, }
 
     /// Where histograms of a group go.
     pub struct Histograms as "Histograms" {
         codes: u64, rows: u64, slots: u64, slot_size: u64,
         features: u32, bins: u32, components: u32, component: u32,
-        first_word: u64,
+        first_sparse_bin: u64,
         packed: u32, unused: u32,
     }
 
-    /// The lists of a group's listed features.
-    pub struct Entries as "Entries" { starts: u64, words: u64, }
+    /// The lists of a group's sparse features.
+    pub struct SparseRows as "SparseRows" { starts: u64, bins: u64, }
 
-    /// How rows are added to the words of their entries.
-    pub struct Adding as "Adding" { entries: Entries, lanes: u32, near: u32, mean: u32, unused: u32, }
+    /// How rows are added to the bins of their entries.
+    pub struct SparseSumParams as "SparseSumParams" { entries: SparseRows, lanes: u32, near: u32, mean: u32, unused: u32, }
 
     /// The lists of rows.
-    pub struct Lists as "Lists" { lists: [u64; 2], words: u64, }
+    pub struct RowLists as "RowLists" { lists: [u64; 2], packed_gradients: u64, }
 
     /// The rows of nodes as records.
-    pub struct Records as "Records" { codes: u64, words: u64, lists: [u64; 2], }
+    pub struct RowRecords as "RowRecords" { codes: u64, packed_gradients: u64, lists: [u64; 2], }
 
     /// A feature.
-    pub struct Feature as "Feature" {
+    pub struct FeatureInfo as "FeatureInfo" {
         borders: u32, first: u32, categories: u32, monotone: i32,
         column: u32, usual: u32, low: u32, start: u32,
     }
@@ -150,7 +150,7 @@ tables! {
     }
 
     /// A node to be searched.
-    pub struct Item as "Item" {
+    pub struct SplitInput as "SplitInput" {
         sums: Total,
         low: f64, high: f64,
         slot: u32, minus: i32,
@@ -158,10 +158,10 @@ tables! {
     }
 
     /// What a feature offers a node.
-    pub struct Best as "Best" { gain: f64, border: u32, side: u32, left: Total, unused: u64, }
+    pub struct FeatureSplit as "FeatureSplit" { gain: f64, border: u32, side: u32, left: Total, unused: u64, }
 
     /// What was found for a node.
-    pub struct Found as "Found" {
+    pub struct NodeSplit as "NodeSplit" {
         gain: f64,
         feature: u32, border: u32, side: u32, unused: u32,
         left: Total,
@@ -169,30 +169,30 @@ tables! {
     }
 
     /// A search.
-    pub struct Search as "Search" {
+    pub struct SplitSearch as "SplitSearch" {
         histograms: Histograms,
         features: u64,
         first_feature: u32, first_column: u32, columns: u32, counted: u32,
         features_here: u32, unused: u32,
-        items: u64, allowed: u64, encoding: u64, best: u64, sets: u64,
+        split_inputs: u64, allowed: u64, quantizer: u64, best: u64, sets: u64,
         rules: Rules,
     }
 
     /// The scores of a level's candidates.
-    pub struct Level as "Level" {
+    pub struct LevelScores as "LevelScores" {
         scores: u64, lefts: u64, missing: u64, sums: u64, parent: u64, any: u64,
         nodes: u32, unused: u32,
     }
 
     /// How rows are drawn.
-    pub struct Draw as "Draw" { kind: u32, bucket: u32, l2: f32, unused: u32, first: f64, second: f64, }
+    pub struct RowDraw as "RowDraw" { kind: u32, bucket: u32, l2: f32, unused: u32, first: f64, second: f64, }
 
     /// A tree as rows walk it.
-    pub struct Walk as "Walk" { questions: u64, children: u64, sets: u64, entries: u32, depth: u32, listed: Entries, }
+    pub struct TreeWalk as "TreeWalk" { split_tests: u64, children: u64, sets: u64, entries: u32, depth: u32, sparse: SparseRows, }
 
     /// The sums of leaves.
-    pub struct Leaves as "Leaves" {
-        walk: Walk,
+    pub struct LeafSumParams as "LeafSumParams" {
+        walk: TreeWalk,
         leaf: u64, sums: u64,
         near: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
         codes: u64,
@@ -203,24 +203,24 @@ tables! {
     pub struct LeafValues as "LeafValues" { rules: Rules, learning_rate: f64, values: u64, log: u64, arrived: u64, }
 
     /// What a tree begins with once its root is summed.
-    pub struct Begin as "Begin" {
-        search: Search,
+    pub struct TreeStart as "TreeStart" {
+        search: SplitSearch,
         slot: u32, bins: u32,
-        total: u64, items: u64, root: u64, sums: u64,
+        total: u64, split_inputs: u64, root: u64, sums: u64,
         numbers: u32, unused: u32,
     }
 
-    /// What a root's pass does ahead of the tree's encoding.
-    pub struct Guess as "Guess" {
+    /// What a root's pass does before the tree's quantizer is known.
+    pub struct RootGuess as "RootGuess" {
         last: u64, leaf: u64, values: u64, sums: u64, largest: u64, arrived: u64, out: u64, wrong: u64,
         unit: u32, unused: u32,
     }
 
-    /// A level that grows ahead of the host.
-    pub struct Ahead as "Ahead" {
-        search: Search,
+    /// A level that grows without asking the host.
+    pub struct ResidentLevel as "ResidentLevel" {
+        search: SplitSearch,
         numbers: u64, codes: u64,
-        nodes: u64, items: u64, found: u64, questions: u64, sets: u64,
+        nodes: u64, split_inputs: u64, found: u64, split_tests: u64, sets: u64,
         jobs: u64, summed: u64, starts: u64, plan: u64, arrived: u64,
         level: u32, depth: u32,
     }
@@ -239,7 +239,7 @@ impl From<Total> for Sums {
 }
 
 impl Rules {
-    /// Those of a tree; units come from its encoding, which the device has.
+    /// Makes the rules of a tree; units come from its quantizer, which the device has.
     pub fn new(rules: &SplitRules) -> Rules {
         let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, categories } = rules.params;
         let CategoryRules { smooth, l2: category_l2, most: most_categories } = categories;
@@ -259,11 +259,11 @@ impl Rules {
     }
 }
 
-impl Rows {
+impl LossRows {
     /// Names the loss by its number and parameters.
-    pub fn with_formula(self, formula: Formula) -> Rows {
+    pub fn with_formula(self, formula: Formula) -> LossRows {
         let Formula { name, a, b, classes } = formula;
-        Rows { loss: number_of(name), a, b, classes, ..self }
+        LossRows { loss: number_of(name), a, b, classes, ..self }
     }
 }
 

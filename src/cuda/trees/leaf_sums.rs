@@ -1,10 +1,10 @@
-//! The end of a tree: every row's leaf, and the sums of leaves.
+//! Ends a tree: every row's leaf, and the sums of leaves.
 
 use super::CudaTrees;
 use super::buffers::leaves_shared;
-use super::feature_groups::Group;
-use super::layouts::{BY_SET, Entries, GradientQuantizer, LeafValues, Leaves, Walk, leaf, question};
-use super::partition::words;
+use super::feature_groups::FeatureGroup;
+use super::layouts::{BY_SET, GradientQuantizer, LeafSumParams, LeafValues, SparseRows, TreeWalk, leaf, split_test};
+use super::partition::bit_set;
 use super::rows::RowData;
 use crate::{follow, grid};
 use taiga_core::error::Result;
@@ -19,7 +19,7 @@ pub struct HostRows {
     pub target: Vec<f32>,
     pub weight: Option<Vec<f32>>,
     pub seed: u64,
-    /// Of each node of the tree that grows.
+    /// The slot of each node of the tree that grows.
     pub slots: Vec<usize>,
 }
 
@@ -30,8 +30,8 @@ impl HostRows {
 }
 
 /// A leaf's sums as numbers.
-pub fn leaf_sums(encoding: &GradientQuantizer, gradient: i64, hessian: i64, count: i64) -> LeafSums {
-    LeafSums { gradient: gradient as f64 / encoding.leaf_gradient, hessian: hessian as f64 / encoding.leaf_hessian, count: count as u64 }
+pub fn leaf_sums(quantizer: &GradientQuantizer, gradient: i64, hessian: i64, count: i64) -> LeafSums {
+    LeafSums { gradient: gradient as f64 / quantizer.leaf_gradient, hessian: hessian as f64 / quantizer.leaf_hessian, count: count as u64 }
 }
 
 /// Threads of the blocks that sum leaves.
@@ -44,14 +44,14 @@ const CLEARED_EACH: usize = 4;
 const LIMB_ROWS: usize = 4096;
 
 impl CudaTrees {
-    /// A tree as rows walk it: questions, their children where it is no heap, and the sets of all of them where some ask by one.
+    /// A tree as rows walk it: split tests, their children where it is no heap, and the sets of all of them where some ask by one.
     fn walk_of(&self, tree: &Tree) -> (Vec<u64>, Vec<[u32; 2]>, Vec<u32>) {
         let ask = |split: &Split| {
             let codes = self.group_of(split.feature).codes_of(split.feature as usize);
             let (last, zero_right) = self.code_test(split.feature, split.border, split.missing_left);
             match self.right_set(split.feature, split.border, split.missing_left) {
-                Some(set) => (question(codes, 0, false) | BY_SET, words(set)),
-                None => (question(codes, last, zero_right), [0; 8]),
+                Some(set) => (split_test(codes, 0, false) | BY_SET, bit_set(set)),
+                None => (split_test(codes, last, zero_right), [0; 8]),
             }
         };
         let (asked, children): (Vec<(u64, [u32; 8])>, _) = match tree {
@@ -71,43 +71,47 @@ impl CudaTrees {
                 (asked, children)
             }
         };
-        let by_set = asked.iter().any(|(question, _)| question & BY_SET != 0);
+        let by_set = asked.iter().any(|(split_test, _)| split_test & BY_SET != 0);
         let sets = if by_set { asked.iter().flat_map(|(_, set)| *set).collect() } else { vec![] };
-        (asked.into_iter().map(|(question, _)| question).collect(), children, sets)
+        (asked.into_iter().map(|(split_test, _)| split_test).collect(), children, sets)
     }
 
     /// Gives every row its leaf and sums the derivatives of those drawn.
     pub(crate) fn sum_leaves(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
         self.leaves = leaves.to_vec();
-        let encoding = *self.encoding()?;
-        self.walk_rows(loss, tree, &encoding)
+        let quantizer = *self.quantizer()?;
+        self.walk_rows(loss, tree, &quantizer)
     }
 
     /// Sends all rows through a tree that grew on another set of scores, as the last one of `output`.
     pub(crate) fn replay_tree(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
         (self.output, self.grown) = (output, None);
         self.leaves = (0..tree.leaves().len() as NodeId).collect();
-        self.data.encode(&self.queue, &self.kernels, loss, output, false)?;
-        let encoding = self.data.read_encoding(&self.queue)?;
-        RowData::check_finite(&encoding)?;
-        self.walk_rows(loss, tree, &encoding)
+        self.data.find_quantizer(&self.queue, &self.kernels, loss, output, false)?;
+        let quantizer = self.data.read_quantizer(&self.queue)?;
+        RowData::check_finite(&quantizer)?;
+        self.walk_rows(loss, tree, &quantizer)
     }
 
     /// The sums of a tree's leaves, which all rows get as they walk it.
-    fn walk_rows(&mut self, loss: &dyn Loss, tree: &Tree, encoding: &GradientQuantizer) -> Result<Vec<LeafSums>> {
+    fn walk_rows(&mut self, loss: &dyn Loss, tree: &Tree, quantizer: &GradientQuantizer) -> Result<Vec<LeafSums>> {
         let leaves = tree.leaves().len();
-        let (questions, children, sets) = self.walk_of(tree);
+        let (split_tests, children, sets) = self.walk_of(tree);
         let by_set = !sets.is_empty();
         let (queue, work) = (&self.queue, &mut self.work);
-        work.questions.reserve(queue, "a tree", questions.len())?;
-        work.questions.write(queue, &questions)?;
+        work.split_tests.reserve(queue, "a tree", split_tests.len())?;
+        work.split_tests.write(queue, &split_tests)?;
         if by_set {
             work.walk_sets.reserve(queue, "a tree", sets.len())?;
             work.walk_sets.write(queue, &sets)?;
         }
-        let mut walk =
-            Walk { questions: work.questions.address, sets: work.walk_sets.address, entries: questions.len() as u32, ..Walk::default() };
-        walk.listed = self.groups.iter().find(|g| g.listed.is_some()).map_or(Entries::default(), Group::entries);
+        let mut walk = TreeWalk {
+            split_tests: work.split_tests.address,
+            sets: work.walk_sets.address,
+            entries: split_tests.len() as u32,
+            ..TreeWalk::default()
+        };
+        walk.sparse = self.groups.iter().find(|g| g.sparse.is_some()).map_or(SparseRows::default(), FeatureGroup::entries);
         match tree {
             Tree::Symmetric { splits, .. } => walk.depth = splits.len() as u32,
             Tree::Branching { .. } => {
@@ -118,32 +122,32 @@ impl CudaTrees {
         }
         self.work.leaf_sums.reserve(&self.queue, "sums of leaves", 3 * leaves)?;
         self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..3 * leaves))?;
-        // Where all questions are of one block of features, its codes are read at once.
+        // Where all split tests are of one block of features, its codes are read at once.
         let mut groups = tree.splits().map(|s| self.group_of(s.feature));
         let one = groups.next().filter(|g| !by_set && g.is_one_block() && groups.all(|other| other.first == g.first));
         self.queue_leaves(loss, self.output, walk, leaves, self.work.leaf_sums.address, one, (0, 0), &LeafValues::default())?;
         let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves)?;
-        Ok(sums.chunks_exact(3).map(|s| leaf_sums(encoding, s[0], s[1], s[2])).collect())
+        Ok(sums.chunks_exact(3).map(|s| leaf_sums(quantizer, s[0], s[1], s[2])).collect())
     }
 
     /// Queues the sums of the leaves, three numbers each, which are zero before; `one`: the group whose
-    /// one block of features all questions are of. On the way so many words of 16 bytes are `cleared` from an address on, and
+    /// one block of features all split tests are of. On the way so many words of 16 bytes are `cleared` from an address on, and
     /// behind it the leaves get values, where `values` says how.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn queue_leaves(
         &self,
         loss: &dyn Loss,
         output: usize,
-        walk: Walk,
+        walk: TreeWalk,
         leaves: usize,
         sums: u64,
-        one: Option<&Group>,
+        one: Option<&FeatureGroup>,
         (cleared, clears): (u64, u64),
         values: &LeafValues,
     ) -> Result<()> {
         let rows = self.data.rows;
         let most = leaves_shared(self.queue.gpu()) as usize;
-        // A heap of questions of one block of features has short ones, and room for the threads' codes.
+        // A heap of split tests of one block of features has short ones, and room for the threads' codes.
         let (heap, entries) = (walk.children == 0, walk.entries as usize);
         let one = one.filter(|_| heap && 8 * entries <= most / 4);
         let bytes = match (one, heap) {
@@ -161,7 +165,7 @@ impl CudaTrees {
         let threads = LEAF_THREADS as usize;
         let piece = rows.div_ceil(blocks).next_multiple_of(threads).clamp(threads, LIMB_ROWS * copies.max(1));
         let table = self.data.table(loss, output, true);
-        let leaves_table = Leaves {
+        let leaves_table = LeafSumParams {
             walk,
             leaf: self.data.leaf.address + 2 * (output * rows) as u64,
             sums,
@@ -179,10 +183,10 @@ impl CudaTrees {
         let clearing = (clears as usize).div_ceil(CLEARED_EACH * threads).min(blocks / 2);
         let blocks = rows.div_ceil(piece).min(blocks).max(clearing) as u32;
         let config = grid(blocks, LEAF_THREADS, (bytes + 4 * per_copy * copies) as u32);
-        let encoding = self.data.log().address;
+        let quantizer = self.data.log().address;
         let kernel = if one.is_some() { &self.kernels.leaves_heap } else { &self.kernels.leaves };
         // SAFETY: the arguments are those of `tree_leaves*`: a tree over codes of all rows, a leaf for each
         // row, and room for the sums of all leaves.
-        unsafe { follow!(self.queue, kernel, config; &table, &leaves_table, &encoding, values) }
+        unsafe { follow!(self.queue, kernel, config; &table, &leaves_table, &quantizer, values) }
     }
 }

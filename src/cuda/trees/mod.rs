@@ -1,40 +1,46 @@
 //! Boosted trees on a GPU: the verbs of [`TreeSteps`], with the integers of the CPU's.
 //!
 //! Codes, scores, statistics and the order of rows stay on the device; a level asks it once for what
-//! was found. Kernels are in `kernels/trees/`, the tables they share with us in [`tables`].
+//! was found. Kernels are in `kernels/trees/`, the structs they share with us in [`layouts`].
 //!
-//! - [`rows`]: targets, weights, scores, draws, rounding;
-//! - [`group`]: groups of features, their codes and histograms; [`bundles`]: features that share columns of codes; [`listed`]:
-//!   features whose codes are lists;
-//! - [`divide`]: rows sent to children, histograms summed;
-//! - [`search`]: the search for splits;
-//! - [`leaves`]: the end of a tree;
-//! - [`quantiles`]: leaves that are refitted;
-//! - [`ahead`]: whole trees that grow without asking the host, and [`grown`], what grew; [`graph`]: as one launch.
+//! - [`rows`]: targets, weights, scores; [`row_sampler`]: the rows drawn; [`gradient_quantizer`]: derivatives as integers;
+//! - [`feature_groups`]: groups of features, their codes and histograms; [`bundling`]: features that share columns of codes;
+//!   [`sparse_features`]: features whose codes are lists; [`ctr`] and [`ctr_maker`]: statistics of categories;
+//! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`partition`]: rows sent to children;
+//! - [`evaluate_splits`]: the search for splits;
+//! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
+//! - [`resident`]: whole trees that grow without asking the host, and [`resident_tree`], what grew; [`graph`]: as one launch.
 
 mod buffers;
-mod bundles;
+mod bundling;
 pub mod ctr;
 pub mod ctr_maker;
 mod evaluate_splits;
 mod feature_groups;
+mod gradient_quantizer;
 mod graph;
-mod grown;
+mod histogram;
 mod layouts;
 mod leaf_quantiles;
 mod leaf_sums;
+mod level_buffers;
 mod partition;
 mod resident;
+mod resident_tree;
+mod root_histogram;
+mod row_sampler;
 mod rows;
 mod sparse_features;
 
 use self::buffers::{Buffer, Kernels};
+use self::bundling::Bundles;
 use self::ctr_maker::CtrMaker;
-use self::feature_groups::{Group, Storage};
-use self::layouts::{Feature, GradientQuantizer, Item, Job, Level, Node, Plan, Summed, Total};
-use self::sparse_features::Candidates;
+use self::feature_groups::{FeatureGroup, FeatureStorage};
+use self::layouts::{FeatureInfo, GradientQuantizer, HistogramJob};
+use self::level_buffers::LevelBuffers;
+use self::resident_tree::ResidentTree;
+use self::sparse_features::SparseCandidates;
 use super::runtime::{Gpu, Queue};
-use bundles::Bundles;
 use cudarc::driver::CudaSlice;
 use rows::RowData;
 use taiga_core::error::{Error, Result};
@@ -48,7 +54,7 @@ use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::Speculation;
 use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode};
 
-/// Leaves that are divided together under the policy by leaves.
+/// Leaves that are partitioned together under the policy by leaves.
 const MOST_AT_ONCE: usize = 16;
 
 /// What a division for nothing is weighed by, in nanoseconds: to ask and to be answered; to search a feature in both children; to part and
@@ -61,48 +67,23 @@ const SUMMING: f64 = 0.001;
 /// room for a launch's overhang.
 const MOST_ROWS: usize = 1 << 31;
 
-/// What a launch works on, by level: uploaded, or made by kernels.
-struct Work {
-    nodes: Buffer<Node>,
-    jobs: Buffer<Job>,
-    summed: Buffer<Summed>,
-    starts: Buffer<u32>,
-    plan: Buffer<Plan>,
-    /// Blocks that have come to the end of a launch: of all, and of each node or column; zero between launches.
-    arrived: Buffer<u32>,
-    items: Buffer<Item>,
-    allowed: Buffer<u32>,
-    best: Buffer<layouts::Best>,
-    sets: Buffer<u32>,
-    found: Buffer<layouts::Found>,
-    total: Buffer<Total>,
-    level: [Buffer<f64>; 3],
-    level_flags: [Buffer<u8>; 2],
-    level_lefts: Buffer<Total>,
-    questions: Buffer<u64>,
-    children: Buffer<[u32; 2]>,
-    walk_sets: Buffer<u32>,
-    codes: Buffer<u64>,
-    leaf_sums: Buffer<i64>,
-}
-
 /// Work on a GPU.
 pub struct CudaTrees {
     queue: Queue,
     kernels: Kernels,
     features: Vec<CodedFeature>,
     /// As kernels see them, and whether that is up to date.
-    feature_table: Buffer<Feature>,
+    feature_table: Buffer<FeatureInfo>,
     table_stale: bool,
     monotone: Vec<i8>,
-    groups: Vec<Group>,
+    groups: Vec<FeatureGroup>,
     ctrs: CtrMaker,
     data: RowData,
-    /// The rows of nodes: `{row, word}` in one of two lists.
+    /// The rows of nodes: `{row, packed gradient}` in one of two lists.
     lists: [Buffer<u64>; 2],
-    /// The same as records, codes and all, for trees that grow ahead.
+    /// The same as records, codes and all, for trees that grow whole on the device.
     records: Option<[Buffer<u8>; 2]>,
-    work: Work,
+    work: LevelBuffers,
     count_rows: bool,
     weighted: bool,
     components: usize,
@@ -112,16 +93,16 @@ pub struct CudaTrees {
     /// For leaves that are refitted from residuals.
     host: leaf_sums::HostRows,
     /// The tree that grows.
-    encoding: Option<GradientQuantizer>,
+    quantizer: Option<GradientQuantizer>,
     output: usize,
     tree: u64,
     /// What grew whole.
-    grown: Option<grown::Grown>,
+    grown: Option<ResidentTree>,
     /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
     announced: Option<Announced>,
-    queued: Option<resident::Queued>,
-    logs: resident::Logs,
-    graph: graph::Graph,
+    queued: Option<resident::QueuedTree>,
+    logs: resident::TreeLogs,
+    graph: graph::LaunchGraph,
     was_wide: bool,
     /// The group whose addresses `work.codes` has.
     codes_of: Option<usize>,
@@ -151,27 +132,31 @@ impl CudaTrees {
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<()> {
         let queue = Queue::new(Gpu::get(number)?)?;
-        match CudaTrees::check_on(&queue, data, most_nodes, &Storage::default()) {
+        match CudaTrees::check_on(&queue, data, most_nodes, &FeatureStorage::default()) {
             Err(e) if e.is_device_memory() => CudaTrees::check_on(&queue, data, most_nodes, &CudaTrees::plan(pool, data, interrupted)?),
             checked => checked,
         }
     }
 
     /// How the features that a fit starts with are stored.
-    fn plan(pool: &ThreadPool, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Storage<Candidates>> {
+    fn plan(
+        pool: &ThreadPool,
+        data: &TrainingData<'_>,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<FeatureStorage<SparseCandidates>> {
         let bundles = Bundles::plan(pool, data, interrupted)?;
-        let candidates = Candidates::probe(pool, data, bundles.as_ref(), interrupted)?;
-        Ok(Storage { bundles, lists: candidates })
+        let candidates = SparseCandidates::probe(pool, data, bundles.as_ref(), interrupted)?;
+        Ok(FeatureStorage { bundles, sparse: candidates })
     }
 
-    fn check_on(queue: &Queue, data: &TrainingData<'_>, most_nodes: usize, planned: &Storage<Candidates>) -> Result<()> {
+    fn check_on(queue: &Queue, data: &TrainingData<'_>, most_nodes: usize, planned: &FeatureStorage<SparseCandidates>) -> Result<()> {
         let (rows, components, slots) = CudaTrees::shape(data, most_nodes);
         if rows >= MOST_ROWS {
             let message = format!("{rows} rows are more than a fit on a GPU can hold (2,147,483,647)");
             return Err(Error::device_memory(queue.gpu().number(), message));
         }
         // Codes and histograms, lists, the rows' own numbers, and room for what is small.
-        let group = Group::bytes(data.features, planned, rows, components, slots);
+        let group = FeatureGroup::bytes(data.features, planned, rows, components, slots);
         let bytes = group + 16 * rows as u64 + RowData::bytes(data) + (64 << 20);
         queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)
     }
@@ -194,10 +179,10 @@ impl CudaTrees {
         CudaTrees::check_on(&queue, &data, most_nodes, &planned)?;
         let (rows, components, slots) = CudaTrees::shape(&data, most_nodes);
         let (kernels, announced) = (Kernels::new(gpu)?, data.announced);
-        let group = Group::new(&queue, &kernels, 0, data.features, data.sources, planned, rows, components, slots, interrupted)?;
+        let group = FeatureGroup::new(&queue, &kernels, 0, data.features, data.sources, planned, rows, components, slots, interrupted)?;
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
-        let work = Work::new(&queue)?;
+        let work = LevelBuffers::new(&queue)?;
         Ok(CudaTrees {
             kernels,
             features: data.features.to_vec(),
@@ -216,14 +201,14 @@ impl CudaTrees {
             columns: 0,
             host: leaf_sums::HostRows::new(data),
             data: row_data,
-            encoding: None,
+            quantizer: None,
             output: 0,
             tree: 0,
             grown: None,
             announced,
             queued: None,
-            logs: resident::Logs::new(gpu)?,
-            graph: graph::Graph::default(),
+            logs: resident::TreeLogs::new(gpu)?,
+            graph: graph::LaunchGraph::default(),
             was_wide: false,
             codes_of: None,
             next_slot: 0,
@@ -233,8 +218,8 @@ impl CudaTrees {
         })
     }
 
-    fn encoding(&self) -> Result<&GradientQuantizer> {
-        self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
+    fn quantizer(&self) -> Result<&GradientQuantizer> {
+        self.quantizer.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
     }
 
     /// Writes the numbers of the open features, in order.
@@ -253,17 +238,17 @@ impl CudaTrees {
         }
         let row = |(i, f): (usize, &CodedFeature)| {
             let group = self.group_of(i as u32);
-            let mut row = Feature {
+            let mut row = FeatureInfo {
                 borders: f.borders.len() as u32,
                 first: f.first() as u32,
                 categories: f.categories as u32,
                 monotone: monotone.get(i).copied().unwrap_or(0) as i32,
-                ..Feature::default()
+                ..FeatureInfo::default()
             };
             group.describe(i, &mut row);
             row
         };
-        let table: Vec<Feature> = self.features.iter().enumerate().map(row).collect();
+        let table: Vec<FeatureInfo> = self.features.iter().enumerate().map(row).collect();
         self.feature_table.reserve(&self.queue, "features", table.len())?;
         self.feature_table.write(&self.queue, &table)?;
         (self.table_stale, self.monotone) = (false, monotone.to_vec());
@@ -272,11 +257,11 @@ impl CudaTrees {
 
     /// An error where there is no room for more features.
     fn check_group(&self, features: &[CodedFeature]) -> Result<()> {
-        let bytes = Group::bytes(features, &Storage::default(), self.data.rows, self.components, 1);
+        let bytes = FeatureGroup::bytes(features, &FeatureStorage::default(), self.data.rows, self.components, 1);
         self.queue.check_memory(&format!("{} more features of {} rows", features.len(), self.data.rows), bytes)
     }
 
-    fn push_group(&mut self, features: &[CodedFeature], group: Group) -> GroupId {
+    fn push_group(&mut self, features: &[CodedFeature], group: FeatureGroup) -> GroupId {
         self.features.extend_from_slice(features);
         self.groups.push(group);
         self.table_stale = true;
@@ -284,66 +269,9 @@ impl CudaTrees {
     }
 
     /// The group of a feature.
-    fn group_of(&self, feature: u32) -> &Group {
+    fn group_of(&self, feature: u32) -> &FeatureGroup {
         let index = self.groups.partition_point(|g| g.first <= feature as usize) - 1;
         &self.groups[index]
-    }
-}
-
-impl Work {
-    fn new(queue: &Queue) -> Result<Work> {
-        Ok(Work {
-            nodes: Buffer::new(queue, "nodes", 1024)?,
-            jobs: Buffer::new(queue, "divisions", 256)?,
-            summed: Buffer::new(queue, "nodes", 256)?,
-            starts: Buffer::new(queue, "nodes", 256)?,
-            plan: Buffer::new(queue, "nodes", 1)?,
-            arrived: Buffer::zeros(queue, "counts of blocks", 64)?,
-            items: Buffer::new(queue, "nodes", 256)?,
-            allowed: Buffer::new(queue, "features", 256)?,
-            best: Buffer::new(queue, "splits", 256)?,
-            sets: Buffer::new(queue, "splits", 8)?,
-            found: Buffer::new(queue, "splits", 256)?,
-            total: Buffer::new(queue, "sums", 1)?,
-            level: [
-                Buffer::new(queue, "scores of splits", 1)?,
-                Buffer::new(queue, "scores of splits", 1)?,
-                Buffer::new(queue, "scores of splits", 1)?,
-            ],
-            level_flags: [Buffer::new(queue, "scores of splits", 1)?, Buffer::new(queue, "scores of splits", 1)?],
-            level_lefts: Buffer::new(queue, "sums of splits", 1)?,
-            questions: Buffer::new(queue, "a tree", 256)?,
-            children: Buffer::new(queue, "a tree", 256)?,
-            codes: Buffer::new(queue, "a tree", 1)?,
-            walk_sets: Buffer::new(queue, "a tree", 8)?,
-            leaf_sums: Buffer::new(queue, "sums of leaves", 256)?,
-        })
-    }
-
-    /// The scores of a level, for `nodes` nodes at a time of `columns` features; `lefts`: and their sums.
-    fn level(&mut self, queue: &Queue, columns: usize, nodes: usize, lefts: bool) -> Result<Level> {
-        let what = "scores of splits";
-        let sizes = [columns * 2 * nodes * 256, columns * 2 * 256, columns];
-        for (buffer, size) in self.level.iter_mut().zip(sizes) {
-            buffer.reserve(queue, what, size)?;
-        }
-        for (buffer, size) in self.level_flags.iter_mut().zip([columns * nodes, columns]) {
-            buffer.reserve(queue, what, size)?;
-        }
-        if lefts {
-            self.level_lefts.reserve(queue, what, columns * nodes * 256)?;
-        }
-        let ([scores, sums, parent], [missing, any]) = (&self.level, &self.level_flags);
-        Ok(Level {
-            scores: scores.address,
-            lefts: if lefts { self.level_lefts.address } else { 0 },
-            missing: missing.address,
-            sums: sums.address,
-            parent: parent.address,
-            any: any.address,
-            nodes: nodes as u32,
-            unused: 0,
-        })
     }
 }
 
@@ -358,7 +286,7 @@ impl GrowSteps for CudaTrees {
 
     fn partition(&mut self, divisions: &[Division]) -> Result<()> {
         // The rows of other nodes are asked for by nobody: a tree's leaves are found by walking it.
-        self.divide_nodes(&divisions.iter().filter(|d| d.histograms).copied().collect::<Vec<_>>())
+        self.partition_nodes(&divisions.iter().filter(|d| d.histograms).copied().collect::<Vec<_>>())
     }
 
     fn speculation(&self) -> Speculation {
@@ -382,8 +310,8 @@ impl CtrSteps for CudaTrees {
         self.check_group(features)?;
         let (queue, first, rows) = (&self.queue, self.features.len(), self.data.rows);
         let maker = &mut self.ctrs;
-        let fill = |codes: &mut CudaSlice<u8>| maker.codes(queue, data, features, ctrs, order, codes, &|i| Group::place(i, rows));
-        let group = Group::filled(queue, first, features, Storage::default(), rows, self.components, 1, fill)?;
+        let fill = |codes: &mut CudaSlice<u8>| maker.codes(queue, data, features, ctrs, order, codes, &|i| FeatureGroup::place(i, rows));
+        let group = FeatureGroup::filled(queue, first, features, FeatureStorage::default(), rows, self.components, 1, fill)?;
         Ok(self.push_group(features, group))
     }
 }
@@ -393,8 +321,18 @@ impl TreeSteps for CudaTrees {
         self.check_group(features)?;
         let (first, rows) = (self.features.len(), self.data.rows);
         let sources: Vec<CodeSource<'_>> = codes.iter().map(|c| CodeSource::Codes(c)).collect();
-        let group =
-            Group::new(&self.queue, &self.kernels, first, features, &sources, Storage::default(), rows, self.components, 1, &|| false)?;
+        let group = FeatureGroup::new(
+            &self.queue,
+            &self.kernels,
+            first,
+            features,
+            &sources,
+            FeatureStorage::default(),
+            rows,
+            self.components,
+            1,
+            &|| false,
+        )?;
         Ok(self.push_group(features, group))
     }
 
@@ -419,8 +357,8 @@ impl TreeSteps for CudaTrees {
         if let Some(tree) = self.grow_whole(loss, plan, unit)? {
             return Ok(Begun::Whole(tree));
         }
-        self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
-        Ok(Begun::Root { sums: self.begin_root(loss)?, scales: self.encoding()?.scales() })
+        self.data.find_quantizer(&self.queue, &self.kernels, loss, output, unit)?;
+        Ok(Begun::Root { sums: self.begin_root(loss)?, scales: self.quantizer()?.scales() })
     }
 
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
@@ -433,7 +371,7 @@ impl TreeSteps for CudaTrees {
         match &self.grown {
             Some(grown) => {
                 self.leaves = leaves.to_vec();
-                Ok(grown.leaf_sums(leaves, self.encoding()?))
+                Ok(grown.leaf_sums(leaves, self.quantizer()?))
             }
             None => self.sum_leaves(loss, tree, leaves),
         }

@@ -13,12 +13,14 @@
 use super::CudaTrees;
 use super::buffers::{Buffer, root_fits};
 use super::evaluate_splits::Searcher;
-use super::grown::Grown;
+use super::gradient_quantizer::{QUANTIZER_WORDS, quantizer_of};
+use super::histogram::Plane;
 use super::layouts::{
-    Ahead, Begin, Found, GradientQuantizer, IN_ORDER, Item, LeafValues, RECORD, RECORD_FEATURES, Records, Rules, Search, Total, Walk,
+    GradientQuantizer, IN_ORDER, LeafValues, NodeSplit, RECORD, RECORD_FEATURES, ResidentLevel, RowRecords, Rules, SplitInput, SplitSearch,
+    Total, TreeStart, TreeWalk,
 };
-use super::partition::Plane;
-use super::rows::{ENCODING_WORDS, RowData, encoding_of};
+use super::resident_tree::ResidentTree;
+use super::rows::RowData;
 use crate::runtime::Gpu;
 use crate::runtime::error::driver;
 use crate::{follow, grid, launch};
@@ -30,29 +32,29 @@ use taiga_core::tree::grow::WholeTree;
 use taiga_core::tree::params::{Policy, TreeParams};
 use taiga_core::tree::split::{Scales, SplitRules};
 
-/// Deeper trees are grown question by question: most of their nodes would not be there.
+/// Deeper trees are grown split test by split test: most of their nodes would not be there.
 const MOST_DEPTH: u32 = 12;
 
 /// So many nodes, and columns, are searched and grown in one launch.
-const FEW_NODES: u32 = 63;
+const FUSED_NODES: u32 = 63;
 
 /// 64-bit words of what was found for a node, and of sums.
-const FOUND_WORDS: usize = size_of::<Found>() / 8;
-const TOTAL_WORDS: usize = size_of::<Total>() / 8;
+const NODE_SPLIT_WORDS: usize = size_of::<NodeSplit>() / 8;
+const SUMS_WORDS: usize = size_of::<Total>() / 8;
 
 /// Copies of the logs on the host, one for each turn; they are made on a stream of their own, while the next tree grows.
-pub struct Logs {
+pub struct TreeLogs {
     stream: Arc<CudaStream>,
     /// When the tree has grown that is queued last.
     grown: CudaEvent,
     copies: [Option<(PinnedHostSlice<u64>, CudaEvent)>; 2],
 }
 
-impl Logs {
-    pub fn new(gpu: &'static Gpu) -> Result<Logs> {
+impl TreeLogs {
+    pub fn new(gpu: &'static Gpu) -> Result<TreeLogs> {
         let failed = |e| driver(gpu, "making a stream", e);
         let stream = gpu.context().new_stream().map_err(failed)?;
-        Ok(Logs { stream, grown: gpu.context().new_event(None).map_err(failed)?, copies: [None, None] })
+        Ok(TreeLogs { stream, grown: gpu.context().new_event(None).map_err(failed)?, copies: [None, None] })
     }
 }
 
@@ -65,18 +67,18 @@ impl Drop for CudaTrees {
 
 /// A tree to be queued: what it is grown from.
 #[derive(Clone, Copy)]
-struct Ordered<'a> {
+struct ResidentTask<'a> {
     loss: &'a dyn Loss,
     group: usize,
     plan: &'a TreeParams,
-    log: &'a Log,
+    log: &'a LogLayout,
     unit: bool,
     tree: u64,
     output: usize,
 }
 
 /// A tree that is queued.
-pub struct Queued {
+pub struct QueuedTree {
     tree: u64,
     output: usize,
     turn: usize,
@@ -84,20 +86,20 @@ pub struct Queued {
     unit: bool,
 }
 
-/// The log's layout, in words: encoding, the root's sums, the leaves', their values, what was found.
-struct Log {
+/// The log's layout, in words: quantizer, the root's sums, the leaves', their values, what was found.
+struct LogLayout {
     sums: usize,
     values: usize,
     found: usize,
     words: usize,
 }
 
-impl Log {
-    fn new(depth: u32) -> Log {
-        let sums = ENCODING_WORDS + TOTAL_WORDS;
+impl LogLayout {
+    fn new(depth: u32) -> LogLayout {
+        let sums = QUANTIZER_WORDS + SUMS_WORDS;
         let values = sums + (3 << depth);
         let found = values + (1usize << depth).div_ceil(2);
-        Log { sums, values, found, words: found + FOUND_WORDS * ((1 << depth) - 1) }
+        LogLayout { sums, values, found, words: found + NODE_SPLIT_WORDS * ((1 << depth) - 1) }
     }
 }
 
@@ -112,39 +114,39 @@ impl CudaTrees {
         if !fits || self.was_wide || self.features[range].iter().any(|f| f.categories) {
             return Ok(None);
         }
-        let log = Log::new(plan.depth);
-        let same = |q: &Queued| (q.tree, q.output, q.unit) == (self.tree, self.output, unit) && q.plan == *plan;
-        let ordered = Ordered { loss, group, plan, log: &log, unit, tree: self.tree, output: self.output };
+        let log = LogLayout::new(plan.depth);
+        let same = |q: &QueuedTree| (q.tree, q.output, q.unit) == (self.tree, self.output, unit) && q.plan == *plan;
+        let ordered = ResidentTask { loss, group, plan, log: &log, unit, tree: self.tree, output: self.output };
         let queued = match self.queued.take().filter(same) {
             Some(queued) => queued,
             None => {
                 self.logs.stream.synchronize().map_err(|e| self.queue.late(e))?;
-                self.reserve_ahead(group, plan.depth, &log, unit)?;
+                self.reserve_resident(group, plan.depth, &log, unit)?;
                 self.queue_tree(ordered)?
             }
         };
         self.queued = self.queue_next(ordered)?;
         let words = self.read_log(queued.turn, log.words)?;
-        let encoding = encoding_of(words);
-        RowData::check_finite(&encoding)?;
-        if encoding.wide != 0 {
+        let quantizer = quantizer_of(words);
+        RowData::check_finite(&quantizer)?;
+        if quantizer.wide != 0 {
             // Grown for nothing; the next trees will most likely be wide too. Its leaves have values of zero.
-            (self.was_wide, self.queued, self.data.added_ahead) = (true, None, false);
+            (self.was_wide, self.queued, self.data.addition_queued) = (true, None, false);
             return Ok(None);
         }
-        let found = words[log.found..].chunks_exact(FOUND_WORDS);
+        let found = words[log.found..].chunks_exact(NODE_SPLIT_WORDS);
         // SAFETY: as many words as a table has, of plain numbers.
-        let splits = found.map(|w| unsafe { std::ptr::read_unaligned(w.as_ptr().cast::<Found>()) }.candidate()).collect();
+        let splits = found.map(|w| unsafe { std::ptr::read_unaligned(w.as_ptr().cast::<NodeSplit>()) }.candidate()).collect();
         let sums = words[log.sums..log.values].iter().map(|w| *w as i64).collect();
         let values = words[log.values..log.found].iter().flat_map(|w| [*w as u32, (*w >> 32) as u32].map(f32::from_bits)).collect();
         let values = self.announced.map(|_| values);
-        self.grown = Some(Grown { depth: plan.depth, sums, values });
-        self.encoding = Some(encoding);
-        Ok(Some(WholeTree { splits, scales: encoding.scales() }))
+        self.grown = Some(ResidentTree { depth: plan.depth, sums, values });
+        self.quantizer = Some(quantizer);
+        Ok(Some(WholeTree { splits, scales: quantizer.scales() }))
     }
 
     /// Queues the tree behind the one that grows, where nothing that is still to be told can change it.
-    fn queue_next(&mut self, grows: Ordered<'_>) -> Result<Option<Queued>> {
+    fn queue_next(&mut self, grows: ResidentTask<'_>) -> Result<Option<QueuedTree>> {
         let (tree, output) = (self.tree + 1, (self.output + 1) % self.data.outputs);
         let sure = self.announced.is_some_and(|a| tree < a.trees) && self.data.keeps_all();
         // Several outputs' values are added when all of them are known: one tree may turn out to be void.
@@ -153,23 +155,23 @@ impl CudaTrees {
         }
         if output == 0 {
             // The round's values will be on the device, and the round ends before that tree begins.
-            (self.data.waiting, self.data.added_ahead) = (true, true);
+            (self.data.waiting, self.data.addition_queued) = (true, true);
         }
-        Ok(Some(self.queue_tree(Ordered { tree, output, ..grows })?))
+        Ok(Some(self.queue_tree(ResidentTask { tree, output, ..grows })?))
     }
 
-    fn reserve_ahead(&mut self, group: usize, depth: u32, log: &Log, unit: bool) -> Result<()> {
+    fn reserve_resident(&mut self, group: usize, depth: u32, log: &LogLayout, unit: bool) -> Result<()> {
         let (nodes, widest) = (1usize << depth, 1usize << (depth - 1));
         let (queue, work) = (&self.queue, &mut self.work);
         self.data.reserve_logs(queue, log.words)?;
         self.groups[group].keep(queue, true)?;
         self.groups[group].reserve(queue, widest, 0)?;
         work.nodes.reserve(queue, "nodes", nodes)?;
-        work.items.reserve(queue, "nodes", nodes)?;
+        work.split_inputs.reserve(queue, "nodes", nodes)?;
         work.jobs.reserve(queue, "divisions", widest)?;
         work.summed.reserve(queue, "nodes", widest)?;
         work.starts.reserve(queue, "nodes", widest)?;
-        work.questions.reserve(queue, "a tree", nodes)?;
+        work.split_tests.reserve(queue, "a tree", nodes)?;
         if self.groups[group].bundles.is_some() {
             work.walk_sets.reserve(queue, "a tree", 8 * nodes)?;
         }
@@ -201,14 +203,14 @@ impl CudaTrees {
     }
 
     /// Where rows are as records, if they are.
-    fn records_table(&self, group: usize) -> Option<Records> {
+    fn records_table(&self, group: usize) -> Option<RowRecords> {
         let lists = self.records.as_ref().filter(|_| self.data.bag.is_none() && self.groups[group].bundles.is_none())?;
         let codes = self.groups[group].table(0).codes;
-        Some(Records { codes, words: self.data.words.address, lists: [lists[0].address, lists[1].address] })
+        Some(RowRecords { codes, packed_gradients: self.data.packed_gradients.address, lists: [lists[0].address, lists[1].address] })
     }
 
     /// Queues a tree, and the copy of its log. Where trees have the same launches, from the third one on, as a graph.
-    fn queue_tree(&mut self, ordered: Ordered<'_>) -> Result<Queued> {
+    fn queue_tree(&mut self, ordered: ResidentTask<'_>) -> Result<QueuedTree> {
         let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[ordered.group].is_one_block();
         if same && self.graph.begins(&self.queue)? {
             let launched = self.launch_tree(ordered);
@@ -219,26 +221,26 @@ impl CudaTrees {
             self.launch_tree(ordered)?;
         }
         self.copy_log(ordered.log.words)?;
-        let Ordered { tree, output, plan, unit, .. } = ordered;
-        Ok(Queued { tree, output, turn: self.data.turn, plan: plan.clone(), unit })
+        let ResidentTask { tree, output, plan, unit, .. } = ordered;
+        Ok(QueuedTree { tree, output, turn: self.data.turn, plan: plan.clone(), unit })
     }
 
     /// A tree's launches.
-    fn launch_tree(&mut self, Ordered { loss, group, plan, log, unit, tree, output }: Ordered<'_>) -> Result<()> {
+    fn launch_tree(&mut self, ResidentTask { loss, group, plan, log, unit, tree, output }: ResidentTask<'_>) -> Result<()> {
         let (depth, rows) = (plan.depth, self.data.rows);
-        let (listed, guess) = (self.data.bag.is_some(), self.data.encoded);
+        let (drawn, guess) = (self.data.bag.is_some(), self.data.has_quantizer);
         self.data.turn = 1 - self.data.turn;
         let base = self.data.log().address;
         let slots = 1 << (depth - 1);
         self.groups[group].clear_first(&self.queue, slots)?;
         // What the statistics will be, unless they are wide.
         let planes = self.planes(&GradientQuantizer { unit: unit as u32, ..GradientQuantizer::default() });
-        let fused = !listed && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
+        let fused = !drawn && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
         // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
         let alone = fused && planes.len() == 1 && self.groups[group].is_one_block();
         let nodes = self.work.nodes.address;
         if !alone {
-            let (len, list) = if listed { (0, 0) } else { (rows as u32, IN_ORDER) };
+            let (len, list) = if drawn { (0, 0) } else { (rows as u32, IN_ORDER) };
             // SAFETY: the arguments are those of `tree_seed`.
             unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
         }
@@ -249,56 +251,56 @@ impl CudaTrees {
         };
         let rules = SplitRules::new(plan, Scales { gradient: 1.0, hessian: 1.0 });
         let g = &self.groups[group];
-        let search = Search {
+        let search = SplitSearch {
             histograms: g.table(0),
             features: self.feature_table.address,
             first_feature: g.first as u32,
             columns: self.columns as u32,
             counted,
             features_here: g.features as u32,
-            items: self.work.items.address,
+            split_inputs: self.work.split_inputs.address,
             allowed: self.work.allowed.address,
-            encoding: base,
+            quantizer: base,
             best: self.work.best.address,
             sets: self.work.sets.address,
             rules: Rules::new(&rules),
-            ..Search::default()
+            ..SplitSearch::default()
         };
-        let begin = Begin {
+        let begin = TreeStart {
             search,
             bins: g.first_bins as u32,
-            total: base + 8 * ENCODING_WORDS as u64,
-            items: search.items,
+            total: base + 8 * QUANTIZER_WORDS as u64,
+            split_inputs: search.split_inputs,
             root: if alone { nodes } else { 0 },
             sums: base + 8 * log.sums as u64,
             // And of their values, which are read along where nobody gives them any.
             numbers: (log.found - log.sums) as u32,
-            ..Begin::default()
+            ..TreeStart::default()
         };
-        let behind = if alone { begin } else { Begin::default() };
+        let behind = if alone { begin } else { TreeStart::default() };
         if !fused {
             let list = self.lists[0].address;
-            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+            self.data.find_quantizer(&self.queue, &self.kernels, loss, output, unit)?;
             self.data.round(&self.queue, &self.kernels, loss, (tree, output), false, list, &self.work.nodes)?;
         } else if guess {
             self.guess_root(loss, (tree, output), unit, &behind)?;
         } else {
-            self.data.encode(&self.queue, &self.kernels, loss, output, unit)?;
+            self.data.find_quantizer(&self.queue, &self.kernels, loss, output, unit)?;
             self.sum_root(loss, (tree, output), false, &behind)?;
         }
         if !alone {
             self.sum_narrow(group, &planes, fused)?;
-            self.queue_begin(&begin)?;
+            self.queue_start(&begin)?;
         }
         let on_the_way = self.sums_on_the_way();
-        let ahead = Ahead {
+        let resident = ResidentLevel {
             search,
             numbers: self.numbers.address,
             codes: self.work.codes.address,
             nodes: self.work.nodes.address,
-            items: self.work.items.address,
+            split_inputs: self.work.split_inputs.address,
             found: base + 8 * log.found as u64,
-            questions: self.work.questions.address,
+            split_tests: self.work.split_tests.address,
             sets: self.work.walk_sets.address,
             jobs: self.work.jobs.address,
             summed: self.work.summed.address,
@@ -310,26 +312,26 @@ impl CudaTrees {
         };
         for level in 0..depth {
             let n = 1u32 << level;
-            let items = search.items + ((n - 1) as usize * size_of::<Item>()) as u64;
-            let ahead = Ahead { search: Search { items, ..search }, level, ..ahead };
-            self.queue_search(group, &ahead, plan.policy)?;
+            let split_inputs = search.split_inputs + ((n - 1) as usize * size_of::<SplitInput>()) as u64;
+            let resident = ResidentLevel { search: SplitSearch { split_inputs, ..search }, level, ..resident };
+            self.queue_search(group, &resident, plan.policy)?;
             if level + 1 < depth {
                 // Where all is summed on the way, nobody reads the rows of the last nodes.
                 let read = level + 2 < depth || !on_the_way || planes.len() > 1;
                 match self.records_table(group) {
-                    Some(records) => self.queue_move(group, records, n, level == 0, read)?,
-                    None => self.queue_divide(group, n, on_the_way, read)?,
+                    Some(records) => self.queue_partition_records(group, records, n, level == 0, read)?,
+                    None => self.queue_partition(group, n, on_the_way, read)?,
                 }
                 self.queue_sum(group, n as usize, &planes, on_the_way)?;
             }
         }
-        let walk = Walk {
-            questions: self.work.questions.address,
+        let walk = TreeWalk {
+            split_tests: self.work.split_tests.address,
             sets: self.work.walk_sets.address,
             entries: (1 << depth) - 1,
             depth,
-            listed: self.groups[group].entries(),
-            ..Walk::default()
+            sparse: self.groups[group].entries(),
+            ..TreeWalk::default()
         };
         let mut values = LeafValues::default();
         if let Some(announced) = self.announced {
@@ -350,49 +352,52 @@ impl CudaTrees {
 
     /// Sums the root in what is left of its planes and blocks.
     fn sum_narrow(&mut self, group: usize, planes: &[Plane], first_done: bool) -> Result<()> {
-        self.work.summed.write(&self.queue, &[super::Summed { node: 0, slot: 0 }])?;
+        self.work.summed.write(&self.queue, &[super::HistogramJob { node: 0, slot: 0 }])?;
         self.queue_sum(group, 1, planes, first_done)
     }
 
     /// The search of a level and what becomes of it.
-    fn queue_search(&mut self, group: usize, ahead: &Ahead, policy: Policy) -> Result<()> {
-        let n = 1u32 << ahead.level;
-        let features = ahead.search.features_here;
+    fn queue_search(&mut self, group: usize, resident: &ResidentLevel, policy: Policy) -> Result<()> {
+        let n = 1u32 << resident.level;
+        let features = resident.search.features_here;
         let searcher = |nodes: u32| Searcher::of(&self.groups[group], nodes, self.queue.gpu());
-        if n <= FEW_NODES && policy == Policy::Depthwise {
+        if n <= FUSED_NODES && policy == Policy::Depthwise {
             let by = searcher(n);
-            // SAFETY: the arguments are those of `tree_search_grow*`: the level's items, with slots that are there; heaps
+            // SAFETY: the arguments are those of `tree_search_grow*`: the level's nodes, with slots that are there; heaps
             // with room for the tree; a count for each node.
-            return unsafe { follow!(self.queue, self.kernels.search_grow_by(by), by.config(features, n); ahead) };
+            return unsafe { follow!(self.queue, self.kernels.search_grow_by(by), by.config(features, n); resident) };
         }
-        if n <= FEW_NODES && features <= FEW_NODES && policy == Policy::Symmetric {
+        if n <= FUSED_NODES && features <= FUSED_NODES && policy == Policy::Symmetric {
             let level = self.work.level(&self.queue, self.columns, n as usize, true)?;
             // SAFETY: the arguments are those of `tree_level_grow`: as above, room for all scores, a count for each column.
             let config = Searcher::Block.config(features, n);
-            return unsafe { follow!(self.queue, &self.kernels.level_grow, config; ahead, &level) };
+            return unsafe { follow!(self.queue, &self.kernels.level_grow, config; resident, &level) };
         }
         if policy == Policy::Depthwise {
-            let (search, by) = (ahead.search, searcher(n));
-            // SAFETY: the arguments are those of `tree_search*`: the level's items, with slots that are there.
+            let (search, by) = (resident.search, searcher(n));
+            // SAFETY: the arguments are those of `tree_search*`: the level's nodes, with slots that are there.
             unsafe { launch!(self.queue, self.kernels.search_by(by), by.config(features, n); &search) }?;
             // SAFETY: the arguments are those of `tree_grow`: heaps with room for the tree.
-            return unsafe { launch!(self.queue, &self.kernels.grow, grid(n.div_ceil(8), 256, 0); ahead) };
+            return unsafe { launch!(self.queue, &self.kernels.grow, grid(n.div_ceil(8), 256, 0); resident) };
         }
         let at_once = super::evaluate_splits::level_nodes(self.columns, n as usize);
         let level = self.work.level(&self.queue, self.columns, at_once, false)?;
         for from in (0..n).step_by(at_once) {
             let here = (n - from).min(at_once as u32);
-            let search = Search { items: ahead.search.items + (from as usize * size_of::<Item>()) as u64, ..ahead.search };
+            let search = SplitSearch {
+                split_inputs: resident.search.split_inputs + (from as usize * size_of::<SplitInput>()) as u64,
+                ..resident.search
+            };
             let by = Searcher::of(&self.groups[group], here, self.queue.gpu());
-            // SAFETY: the arguments are those of `tree_level_scores*`: as many items, and room for their scores.
+            // SAFETY: the arguments are those of `tree_level_scores*`: as many nodes, and room for their scores.
             unsafe { launch!(self.queue, self.kernels.level_scores_by(by), by.config(features, here); &search, &level) }?;
             let (begins, ends) = ((from == 0) as u32, (from + here == n) as u32);
             let config = grid(self.columns as u32, 256, 0);
             // SAFETY: the arguments are those of `tree_level_sum`: scores of `here` nodes of every column.
-            unsafe { launch!(self.queue, &self.kernels.level_sum, config; &search, &level, &ahead.numbers, &here, &begins, &ends) }?;
+            unsafe { launch!(self.queue, &self.kernels.level_sum, config; &search, &level, &resident.numbers, &here, &begins, &ends) }?;
         }
         // SAFETY: the arguments are those of `tree_grow_level`: heaps with room for the tree.
-        unsafe { launch!(self.queue, &self.kernels.grow_level, grid(n.div_ceil(8), 256, 0); ahead) }
+        unsafe { launch!(self.queue, &self.kernels.grow_level, grid(n.div_ceil(8), 256, 0); resident) }
     }
 
     /// Queues the copy of the log of the tree that was queued last.

@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 use std::time::Instant;
 use taiga_engine::column::{Chunk, Values};
-use taiga_engine::cuda::linear::lists::limit_resident_rows;
+use taiga_engine::cuda::linear::csr::limit_resident_rows;
 use taiga_engine::cuda::linear::probe::{PassTimes, pass_times};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Quiet, Target};

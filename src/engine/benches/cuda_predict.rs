@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use std::time::Instant;
 use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::cuda::DeviceColumn;
-use taiga_engine::cuda::columns::codes::{Place, Source, quantize};
+use taiga_engine::cuda::columns::codes::{CodeInput, CodePlace, quantize};
 use taiga_engine::cuda::cudarc::driver::sys::CUevent_flags;
 use taiga_engine::cuda::predict::DevicePredictor;
 use taiga_engine::cuda::predict::forest::DeviceForest;
@@ -84,8 +84,9 @@ fn main() {
 
     let borders: Vec<f64> = (1..255).map(|i| i as f64 / 255.0).collect();
     let columns: Vec<Column<'_>> = data.iter().enumerate().map(|(i, v)| Column::from_f32(format!("f{i}"), v)).collect();
-    let place = |f| Place { first: f, stride: 32 };
-    let sources: Vec<(Source<'_>, Place)> = columns.iter().enumerate().map(|(f, c)| (Source::Values(c, &borders, 1), place(f))).collect();
+    let place = |f| CodePlace { first: f, stride: 32 };
+    let sources: Vec<(CodeInput<'_>, CodePlace)> =
+        columns.iter().enumerate().map(|(f, c)| (CodeInput::Values(c, &borders, 1), place(f))).collect();
     let mut out = queue.zeros::<u8>("codes", n * 32).expect("room");
     let times = (0..6).map(|_| {
         let start = Instant::now();

@@ -1,15 +1,16 @@
 //! Values of rows from sums of categories, or of categories in folds.
 
-use super::statistic::{Argument, DeviceStatistic, Form, named};
-use super::{DeviceCodes, ENCODING, THREADS, each_row};
+use super::statistic::{Argument, DeviceStatistic, SumForm, named};
+use super::{DeviceCodes, TARGET_ENCODE, THREADS};
 use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::column::bytes_of;
 use crate::runtime::memory::pointer;
+use crate::runtime::queue::each_row;
 use cudarc::driver::{CudaSlice, LaunchConfig};
 use taiga_core::encoding::target::{Kind, TargetParams, nothing_outside};
 use taiga_core::error::{Error, Result};
-use taiga_kernels::algorithms;
+use taiga_kernels::columns::Smoothing as DeviceSmoothing;
 
 /// The value of each row from the rows of its category in other folds.
 pub fn by_fold(
@@ -23,7 +24,7 @@ pub fn by_fold(
     let cells = statistic.cells(queue, codes, Some(folds))?;
     let gpu = queue.gpu();
     // The sums of each fold.
-    let kernel = gpu.kernel(ENCODING, named!("fold_totals", form))?;
+    let kernel = gpu.kernel(TARGET_ENCODE, named!("fold_totals", form))?;
     let blocks = (codes.categories.div_ceil(4 * THREADS as usize) as u32).clamp(1, 64);
     let mut sums = queue.alloc::<u8>("the sums of folds", blocks as usize * count * form.bytes())?;
     let (categories, of) = (codes.categories as u64, count as u32);
@@ -40,9 +41,9 @@ pub fn by_fold(
         let (others, smoothing) = statistic.smoothing([all[0] - sum[0], all[1] - sum[1], all[2] - sum[2]], params);
         if others.weight <= 0.0 { Err(nothing_outside(fold)) } else { Ok(Argument::from(&smoothing).0) }
     });
-    let smoothings = smoothings.collect::<Result<Vec<algorithms::Smoothing>>>()?;
+    let smoothings = smoothings.collect::<Result<Vec<DeviceSmoothing>>>()?;
     let smoothings = queue.copy_of("priors", bytes_of(&smoothings))?;
-    let kernel = gpu.kernel(ENCODING, named!("fold_values", form))?;
+    let kernel = gpu.kernel(TARGET_ENCODE, named!("fold_values", form))?;
     let mut values = queue.alloc::<f64>("the values of folds", codes.categories * count)?;
     // SAFETY: the arguments are those of `fold_values_*`, with a sum and a value for each cell.
     unsafe {
@@ -53,7 +54,7 @@ pub fn by_fold(
 }
 
 fn look_up(queue: &Queue, values: &CudaSlice<f64>, codes: &DeviceCodes, folds: Option<&DeviceCodes>, n: usize) -> Result<CudaSlice<f64>> {
-    let kernel = queue.gpu().kernel(ENCODING, "look_up")?;
+    let kernel = queue.gpu().kernel(TARGET_ENCODE, "look_up")?;
     let mut out = queue.alloc::<f64>("values", n)?;
     let (rows, count, folds) = (n as u64, folds.map_or(1, |f| f.categories) as u32, folds.map_or(0, |f| pointer(queue, &f.codes)));
     // SAFETY: the arguments are those of `look_up`; codes and folds are below their numbers, of which there are values.
@@ -70,7 +71,7 @@ pub fn plain(queue: &Queue, codes: &DeviceCodes, statistic: &DeviceStatistic<'_>
         return look_up(queue, &values, codes, None, n);
     }
     let sums = statistic.cells(queue, codes, None)?;
-    let kernel = queue.gpu().kernel(ENCODING, named!("loo_values", statistic.form))?;
+    let kernel = queue.gpu().kernel(TARGET_ENCODE, named!("loo_values", statistic.form))?;
     let mut out = queue.alloc::<f64>("values", n)?;
     let (rows, flags, smoothing) = (n as u64, statistic.packed_flags(queue), Argument::from(&smoothing));
     // SAFETY: the arguments are those of `loo_values_*`, all of `n` rows, with a sum for each category.

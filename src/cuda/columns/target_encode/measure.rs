@@ -1,12 +1,14 @@
 //! The stages of an ordered encoding, timed.
 
-use super::ordered::{Sorted, ordered};
+use super::ordered::{SortedRows, ordered};
 use super::statistic::{Argument, DeviceStatistic};
-use super::{DeviceCodes, ENCODING, WINDOW_BITS, bits_below, each_row};
+use super::{DeviceCodes, TARGET_ENCODE, WINDOW_BITS};
 use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::error::driver;
+use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
+use crate::runtime::sort::bits_below;
 use taiga_core::encoding::statistic::{AnyStatistic, Flags};
 use taiga_core::encoding::target::{Order, TargetParams};
 use taiga_core::error::Result;
@@ -30,7 +32,7 @@ pub fn measure(queue: &Queue, codes: &[u32], categories: usize, flags: &[u8], or
     let n = codes.rows;
     let mut from: Pairs<u64> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
     let mut to: Pairs<u64> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
-    let kernel = queue.gpu().kernel(ENCODING, "order_keys")?;
+    let kernel = queue.gpu().kernel(TARGET_ENCODE, "order_keys")?;
     let (rows, key, places) = (n as u64, if let Order::Random(r) = order { r.key() } else { 0 }, 0u64);
     let flags = statistic.packed_flags(queue);
     let start = mark()?;
@@ -42,7 +44,7 @@ pub fn measure(queue: &Queue, codes: &[u32], categories: usize, flags: &[u8], or
     let smoothing = Argument::from(&statistic.smoothing(statistic.total(queue, n)?, &params).1);
     let mut out = out;
     let begun = mark()?;
-    Sorted::InOrder(to).values(queue, &statistic, &smoothing.0, n, &mut out[0], false)?;
+    SortedRows::InOrder(to).values(queue, &statistic, &smoothing.0, n, &mut out[0], false)?;
     let scanned = mark()?;
     let mut dealt: Pairs<u32, u64> = (queue.alloc("rows", n)?, queue.alloc("values", n)?);
     let values = queue.zeros::<u64>("values", n)?;

@@ -6,11 +6,11 @@ use crate::runtime::memory::pointer;
 use cudarc::driver::{CudaSlice, DevicePtrMut};
 use std::ffi::c_void;
 use taiga_core::error::Result;
-use taiga_kernels::algorithms;
+use taiga_kernels::columns::{Smoothing, TargetColumns, taiga_scan_categories};
 
 /// What the scan makes of the sums: the modes of `taiga_scan_categories`.
 #[derive(Clone, Copy)]
-pub(crate) enum Mode {
+pub(crate) enum ScanMode {
     Values,
     Totals,
     Before,
@@ -18,7 +18,7 @@ pub(crate) enum Mode {
 
 /// Where the scan writes: device pointers, 0 where the mode writes nothing.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Written {
+pub(crate) struct ScanOutput {
     pub values: u64,
     pub sums: u64,
     pub rows_before: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Written {
 }
 
 /// Keys of 32 bits, or of 64 with the category in the upper half.
-pub(crate) enum Keys<'a> {
+pub(crate) enum CategoryKeys<'a> {
     Narrow(&'a CudaSlice<u32>),
     Wide(&'a CudaSlice<u64>),
 }
@@ -39,19 +39,19 @@ pub(crate) enum Keys<'a> {
 pub(crate) unsafe fn scan(
     queue: &Queue,
     kind: u32,
-    keys: Keys<'_>,
+    keys: CategoryKeys<'_>,
     rows: &CudaSlice<u32>,
     n: usize,
-    columns: &algorithms::Columns,
-    smoothing: &algorithms::Smoothing,
-    mode: Mode,
-    written: Written,
+    columns: &TargetColumns,
+    smoothing: &Smoothing,
+    mode: ScanMode,
+    written: ScanOutput,
 ) -> Result<()> {
     const NAME: &str = "CUB's segmented scan";
     queue.gpu().context().bind_to_thread().map_err(|e| driver(queue.gpu(), NAME, e))?;
     let (narrow, wide) = match keys {
-        Keys::Narrow(keys) => (pointer(queue, keys), 0),
-        Keys::Wide(keys) => (0, pointer(queue, keys)),
+        CategoryKeys::Narrow(keys) => (pointer(queue, keys), 0),
+        CategoryKeys::Wide(keys) => (0, pointer(queue, keys)),
     };
     let rows = pointer(queue, rows);
     let mut bytes = 0;
@@ -59,7 +59,7 @@ pub(crate) unsafe fn scan(
         // SAFETY: the caller's; `temporary` has as many bytes as the first call, which reads and writes nothing,
         // asked for.
         let code = unsafe {
-            algorithms::taiga_scan_categories(
+            taiga_scan_categories(
                 temporary,
                 &mut bytes,
                 kind,

@@ -1,21 +1,25 @@
 //! A statistic's sums on the GPU.
 
-use super::scan::{Keys, Mode, Written, scan};
-use super::{DeviceCodes, ENCODING, bits_below, each_row, upload};
+use super::scan::{CategoryKeys, ScanMode, ScanOutput, scan};
+use super::{DeviceCodes, TARGET_ENCODE};
 use crate::launch;
 use crate::runtime::Queue;
+use crate::runtime::layouts::{assert_layouts, number_behind};
 use crate::runtime::memory::pointer;
+use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
+use crate::runtime::sort::bits_below;
+use crate::runtime::upload::upload;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use taiga_core::encoding::group::Smoothing;
 use taiga_core::encoding::statistic::{AnyStatistic, Moments, Sums};
 use taiga_core::encoding::target::{TargetParams, smoothing_of};
 use taiga_core::error::{Error, Result};
-use taiga_kernels::algorithms;
+use taiga_kernels::columns::{Smoothing as DeviceSmoothing, TargetColumns};
 
 /// How sums are kept: the kinds of `taiga_scan_categories`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum SumForm {
     /// Flags that ride in the uppermost bit of the row's number.
     Packed,
     Whole,
@@ -23,13 +27,14 @@ pub enum Form {
     Full,
 }
 
-impl Form {
-    pub fn bytes(self) -> usize {
+impl SumForm {
+    /// Returns the bytes of a sum.
+    pub const fn bytes(self) -> usize {
         match self {
-            Form::Packed => 8,
-            Form::Whole => 16,
-            Form::Real => 32,
-            Form::Full => 48,
+            SumForm::Packed => 8,
+            SumForm::Whole => 16,
+            SumForm::Real => 32,
+            SumForm::Full => 48,
         }
     }
 
@@ -38,43 +43,59 @@ impl Form {
         let i64_at = |i: usize| bytes[i..].first_chunk().map_or(0, |b| i64::from_ne_bytes(*b)) as i128;
         let i128_at = |i: usize| bytes[i..].first_chunk().map_or(0, |b| i128::from_ne_bytes(*b));
         match self {
-            Form::Packed => {
+            SumForm::Packed => {
                 let both = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
                 [(both as u32).into(), (both >> 32) as i128, 0]
             }
-            Form::Whole => [i64_at(8), i64_at(0), 0],
-            Form::Real => [i64_at(16), i128_at(0), 0],
-            Form::Full => [i128_at(0), i128_at(16), i128_at(32)],
+            SumForm::Whole => [i64_at(8), i64_at(0), 0],
+            SumForm::Real => [i64_at(16), i128_at(0), 0],
+            SumForm::Full => [i128_at(0), i128_at(16), i128_at(32)],
         }
     }
 }
 
+// Sums of the kernels are as large as those that are read here.
+const _: () = {
+    let list = taiga_kernels::layouts::COLUMNS;
+    assert!(number_behind(list, "STRUCT(PackedFlags::Sum, ") == SumForm::Packed.bytes());
+    assert!(number_behind(list, "STRUCT(Whole::Sum, ") == SumForm::Whole.bytes());
+    assert!(number_behind(list, "STRUCT(Real::Sum, ") == SumForm::Real.bytes());
+    assert!(number_behind(list, "STRUCT(Full::Sum, ") == SumForm::Full.bytes());
+};
+
+/// The name of the kernel of a form of sums.
 macro_rules! named {
     ($prefix:literal, $form:expr) => {
         match $form {
-            Form::Packed => concat!($prefix, "_flags"),
-            Form::Whole => concat!($prefix, "_whole"),
-            Form::Real => concat!($prefix, "_real"),
-            Form::Full => concat!($prefix, "_full"),
+            SumForm::Packed => concat!($prefix, "_flags"),
+            SumForm::Whole => concat!($prefix, "_whole"),
+            SumForm::Real => concat!($prefix, "_real"),
+            SumForm::Full => concat!($prefix, "_full"),
         }
     };
 }
 
 pub(crate) use named;
 
-/// `Columns` and `Smoothing` as arguments of kernels.
+/// `TargetColumns` and `Smoothing` as arguments of kernels.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Argument<T>(pub T);
 
-// SAFETY: the same layout as the kernels' own, of numbers and device pointers.
-unsafe impl DeviceRepr for Argument<algorithms::Columns> {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for Argument<algorithms::Smoothing> {}
+assert_layouts! {
+    taiga_kernels::layouts::COLUMNS;
+    TargetColumns as "TargetColumns" { flags, numbers, values, weight, scale, weight_scale, centre, distance_scale }
+    DeviceSmoothing as "Smoothing" { weight, prior, variance, centre, scale, weight_scale, automatic }
+}
 
-impl From<&Smoothing> for Argument<algorithms::Smoothing> {
+// SAFETY: the same layout as the kernels' own, of numbers and device pointers.
+unsafe impl DeviceRepr for Argument<TargetColumns> {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for Argument<DeviceSmoothing> {}
+
+impl From<&Smoothing> for Argument<DeviceSmoothing> {
     fn from(s: &Smoothing) -> Self {
-        Argument(algorithms::Smoothing {
+        Argument(DeviceSmoothing {
             weight: s.weight.unwrap_or(0.0),
             prior: s.prior,
             variance: s.variance,
@@ -89,8 +110,8 @@ impl From<&Smoothing> for Argument<algorithms::Smoothing> {
 /// A statistic on the GPU.
 pub struct DeviceStatistic<'a> {
     host: AnyStatistic<'a>,
-    pub form: Form,
-    pub columns: Argument<algorithms::Columns>,
+    pub form: SumForm,
+    pub columns: Argument<TargetColumns>,
     units: (f64, f64),
     centre: f64,
     flags: Option<CudaSlice<u8>>,
@@ -101,7 +122,7 @@ impl<'a> DeviceStatistic<'a> {
     /// `packed`: flags may ride in the rows' numbers.
     pub fn new(queue: &Queue, host: AnyStatistic<'a>, rows: usize, packed: bool) -> Result<Self> {
         let parts = host.parts();
-        let mut columns = algorithms::Columns {
+        let mut columns = TargetColumns {
             scale: parts.scale,
             weight_scale: parts.weight_scale,
             centre: parts.centre,
@@ -118,12 +139,12 @@ impl<'a> DeviceStatistic<'a> {
         }
         let flags = parts.flags.map(|flags| upload(queue, "the target", flags)).transpose()?;
         let form = match parts.kind {
-            Sums::Whole if flags.is_some() && packed && rows < 1 << 31 => Form::Packed,
-            Sums::Whole => Form::Whole,
-            Sums::Real => Form::Real,
-            Sums::Full => Form::Full,
+            Sums::Whole if flags.is_some() && packed && rows < 1 << 31 => SumForm::Packed,
+            Sums::Whole => SumForm::Whole,
+            Sums::Real => SumForm::Real,
+            Sums::Full => SumForm::Full,
         };
-        if let (Form::Whole, Some(flags)) = (form, &flags) {
+        if let (SumForm::Whole, Some(flags)) = (form, &flags) {
             columns.flags = pointer(queue, flags);
         }
         let (units, centre) = ((parts.scale, parts.weight_scale), parts.centre);
@@ -132,7 +153,7 @@ impl<'a> DeviceStatistic<'a> {
 
     /// The flags that ride in the rows' numbers; a null pointer for none.
     pub fn packed_flags(&self, queue: &Queue) -> u64 {
-        self.flags.as_ref().filter(|_| self.form == Form::Packed).map_or(0, |flags| pointer(queue, flags))
+        self.flags.as_ref().filter(|_| self.form == SumForm::Packed).map_or(0, |flags| pointer(queue, flags))
     }
 
     /// The sums that blocks wrote, added by groups of `each`.
@@ -145,7 +166,7 @@ impl<'a> DeviceStatistic<'a> {
 
     /// Σ over all rows.
     pub fn total(&self, queue: &Queue, rows: usize) -> Result<[i128; 3]> {
-        let kernel = queue.gpu().kernel(ENCODING, named!("total", self.form))?;
+        let kernel = queue.gpu().kernel(TARGET_ENCODE, named!("total", self.form))?;
         let config = each_row(queue, rows);
         let mut out = queue.alloc::<u8>("sums", config.grid_dim.0 as usize * self.form.bytes())?;
         let (n, flags) = (rows as u64, self.packed_flags(queue));
@@ -169,7 +190,7 @@ impl<'a> DeviceStatistic<'a> {
         }
         queue.check_memory("the sums of categories", (cells * self.form.bytes()) as u64)?;
         let sums = queue.zeros::<u8>("the sums of categories", cells * self.form.bytes())?;
-        let kernel = queue.gpu().kernel(ENCODING, "cell_keys")?;
+        let kernel = queue.gpu().kernel(TARGET_ENCODE, "cell_keys")?;
         let n = codes.rows;
         let mut from: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
         let (rows, folds_pointer, of) = (n as u64, folds.map_or(0, |f| pointer(queue, &f.codes)), count as u32);
@@ -179,11 +200,11 @@ impl<'a> DeviceStatistic<'a> {
         let mut to: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
         queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..bits_below(cells as u64))?;
         drop(from);
-        let written = Written { sums: pointer(queue, &sums), ..Default::default() };
+        let written = ScanOutput { sums: pointer(queue, &sums), ..Default::default() };
         // SAFETY: `n` keys and rows, all keys below the number of cells.
         unsafe {
-            let keys = Keys::Narrow(&to.0);
-            scan(queue, self.form as u32, keys, &to.1, n, &self.columns.0, &Default::default(), Mode::Totals, written)?;
+            let keys = CategoryKeys::Narrow(&to.0);
+            scan(queue, self.form as u32, keys, &to.1, n, &self.columns.0, &Default::default(), ScanMode::Totals, written)?;
         }
         Ok(sums)
     }
@@ -191,7 +212,7 @@ impl<'a> DeviceStatistic<'a> {
     /// The value of each category from all its rows.
     pub fn category_values(&self, queue: &Queue, codes: &DeviceCodes, smoothing: &Smoothing) -> Result<CudaSlice<f64>> {
         let sums = self.cells(queue, codes, None)?;
-        let kernel = queue.gpu().kernel(ENCODING, named!("category_values", self.form))?;
+        let kernel = queue.gpu().kernel(TARGET_ENCODE, named!("category_values", self.form))?;
         let mut values = queue.alloc::<f64>("the values of categories", codes.categories)?;
         let (n, smoothing) = (codes.categories as u64, Argument::from(smoothing));
         // SAFETY: the arguments are those of `category_values_*`, with a sum and a value for each category.

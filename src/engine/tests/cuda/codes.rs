@@ -2,7 +2,7 @@
 
 use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::cuda::DeviceColumn;
-use taiga_engine::cuda::columns::codes::{DeviceCode, Place, Source, codes, quantize};
+use taiga_engine::cuda::columns::codes::{CodeInput, CodePlace, DeviceCode, codes, quantize};
 use taiga_engine::cuda::cudarc::driver::CudaSlice;
 use taiga_engine::quantize::codes::{Code, Quantizer, Scratch};
 use taiga_testing::gpu::every_type::EveryType;
@@ -23,7 +23,7 @@ fn check<C: Code + DeviceCode + PartialEq + std::fmt::Debug + taiga_engine::cuda
 ) {
     let gpu = gpu();
     let on_device = DeviceColumn::numeric(&gpu.queue, column).expect("room");
-    for place in [Place { first: 0, stride: 1 }, Place { first: 5, stride: 32 }] {
+    for place in [CodePlace { first: 0, stride: 1 }, CodePlace { first: 5, stride: 32 }] {
         let mut out: CudaSlice<C> = gpu.queue.zeros("codes", place.first + column.len() * place.stride + 1).expect("room");
         let mut missing = gpu.queue.zeros::<u32>("a flag", 1).expect("room");
         codes(&gpu.queue, &on_device, borders, offset, &mut out, place, &mut missing.as_view_mut()).expect("codes");
@@ -97,9 +97,13 @@ fn blocks_of_features_are_the_cpus() {
         let columns: Vec<Column<'_>> = values.iter().chain([&with_nan]).map(|v| Column::from_f32("x", v)).collect();
         let borders: Vec<Vec<f64>> = (0..8).map(|f| (0..f * 30).map(|i| i as f64 / (f * 30) as f64).collect()).collect();
         let ready: Vec<u8> = (0..n).map(|i| (i * 7 % 251) as u8).collect();
-        let mut sources: Vec<(Source<'_>, Place)> =
-            columns.iter().zip(&borders).enumerate().map(|(f, (c, b))| (Source::Values(c, b, 1), Place { first: f, stride: 32 })).collect();
-        sources.push((Source::Codes(&ready), Place { first: 31, stride: 32 }));
+        let mut sources: Vec<(CodeInput<'_>, CodePlace)> = columns
+            .iter()
+            .zip(&borders)
+            .enumerate()
+            .map(|(f, (c, b))| (CodeInput::Values(c, b, 1), CodePlace { first: f, stride: 32 }))
+            .collect();
+        sources.push((CodeInput::Codes(&ready), CodePlace { first: 31, stride: 32 }));
         let mut out = gpu.queue.zeros::<u8>("codes", n * 32).expect("room");
         let missing = quantize(&gpu.queue, &sources, &mut out).expect("codes");
         assert_eq!(missing, [false, false, false, false, false, false, false, true, false]);

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use taiga_engine::Error;
 use taiga_engine::column::{Chunk, Values};
-use taiga_engine::cuda::linear::lists::limit_resident_rows;
+use taiga_engine::cuda::linear::csr::limit_resident_rows;
 use taiga_engine::cuda::linear::probe::pass_times;
 use taiga_engine::dataset::{Monitor, Quiet, Target};
 use taiga_engine::device::with_device;

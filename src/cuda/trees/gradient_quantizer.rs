@@ -1,0 +1,110 @@
+//! Finds how the derivatives of a tree become integers, and rounds those of all rows. Twin of `cpu/trees/gradient_quantizer.rs`.
+
+use super::buffers::{Buffer, Kernels};
+use super::layouts::{GradientQuantizer, NodeRows, RootGuess};
+use super::rows::RowData;
+use crate::runtime::Queue;
+use crate::{grid, launch};
+use taiga_core::error::{Error, Result};
+use taiga_core::losses::Loss;
+
+/// Rows whose absolute derivatives are added in order.
+pub const BATCH: usize = 1024;
+
+/// 64-bit words of a quantizer.
+pub const QUANTIZER_WORDS: usize = size_of::<GradientQuantizer>() / 8;
+
+impl RowData {
+    /// Finds the quantizer of a tree: the maxima and sums of the derivatives, with the last tree's
+    /// values added to the scores first where they are not yet.
+    pub fn find_quantizer(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize, unit: bool) -> Result<()> {
+        let fused = self.waiting && self.outputs == 1;
+        if !fused {
+            self.add_values(queue, kernels)?;
+        }
+        (self.waiting, self.has_quantizer) = (false, true);
+        let table = self.table(loss, output, true);
+        let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
+        let unit = unit as u32;
+        let config = grid(quantizer_blocks(queue, self.rows), 256, 0);
+        let (sums, largest, arrived, out) = (self.sums.address, self.largest.address, self.arrived.address, self.log().address);
+        // SAFETY: the arguments are those of `tree_find_quantizer`: leaves by row, their values, two sums for each
+        // batch and block, two maxima and a count of blocks that are zero, room for the quantizer.
+        unsafe { launch!(queue, &kernels.find_quantizer, config; &table, &leaf, &values, &sums, &largest, &unit, &arrived, &out) }
+    }
+
+    /// What a root's pass is told that runs before the tree's quantizer is known, by the log of the tree before it;
+    /// it adds the last tree's values to the scores, where they are not yet.
+    pub fn guess(&mut self, queue: &Queue, kernels: &Kernels, unit: bool) -> Result<RootGuess> {
+        let fused = self.waiting && self.outputs == 1;
+        if !fused {
+            self.add_values(queue, kernels)?;
+        }
+        self.waiting = false;
+        let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
+        Ok(RootGuess {
+            last: self.logs[1 - self.turn].address,
+            leaf,
+            values,
+            sums: self.sums.address,
+            largest: self.largest.address,
+            arrived: self.arrived.address,
+            out: self.log().address,
+            wrong: self.wrong.address,
+            unit: unit as u32,
+            unused: 0,
+        })
+    }
+
+    /// Rounds the derivatives of all rows; where rows were drawn, they become the root's list.
+    #[allow(clippy::too_many_arguments)]
+    pub fn round(
+        &mut self,
+        queue: &Queue,
+        kernels: &Kernels,
+        loss: &dyn Loss,
+        (tree, output): (u64, usize),
+        hessians: bool,
+        list: u64,
+        root: &Buffer<NodeRows>,
+    ) -> Result<()> {
+        if hessians && self.hessians.is_none() {
+            self.hessians = Some(Buffer::new(queue, "wide statistics", self.rows)?);
+        }
+        let table = self.table(loss, output, true);
+        let hessians = self.hessians.as_ref().filter(|_| hessians).map_or(0u64, |h| h.address);
+        let config = grid(self.blocks, 256, 0);
+        // SAFETY: the arguments are those of `tree_round`: a packed gradient for each row, room for all rows in the
+        // list, and the root's node.
+        unsafe {
+            launch!(queue, &kernels.round, config; &table, &self.log().address, &self.seed, &tree, &self.packed_gradients.address, &hessians, &list, &root.address)
+        }
+    }
+
+    /// The quantizer of the tree, when the device has found it.
+    pub fn read_quantizer(&self, queue: &Queue) -> Result<GradientQuantizer> {
+        let words = self.log().read(queue, QUANTIZER_WORDS)?;
+        Ok(quantizer_of(&words))
+    }
+
+    /// An error where derivatives are no longer finite.
+    pub fn check_finite(quantizer: &GradientQuantizer) -> Result<()> {
+        let finite = |bits: u32| f32::from_bits(bits).is_finite();
+        if finite(quantizer.largest_gradient) && finite(quantizer.largest_hessian) {
+            return Ok(());
+        }
+        Err(Error::Data(taiga_core::learners::boosting::steps::NOT_FINITE.into()).of_values())
+    }
+}
+
+/// Blocks that find a quantizer.
+pub fn quantizer_blocks(queue: &Queue, rows: usize) -> u32 {
+    (rows.div_ceil(BATCH) as u32).min(queue.gpu().multiprocessors() * 5)
+}
+
+/// The quantizer at the beginning of a log.
+pub fn quantizer_of(words: &[u64]) -> GradientQuantizer {
+    assert!(words.len() >= QUANTIZER_WORDS);
+    // SAFETY: as many words as a quantizer has, of plain numbers.
+    unsafe { std::ptr::read_unaligned(words.as_ptr().cast()) }
+}
