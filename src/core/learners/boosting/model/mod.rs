@@ -90,9 +90,14 @@ pub struct Units {
     pub weight: f64,
 }
 
+impl Units {
+    /// Those of numbers as they are.
+    pub const ONE: Units = Units { gain: 1.0, weight: 1.0 };
+}
+
 impl Default for Units {
     fn default() -> Self {
-        Units { gain: 1.0, weight: 1.0 }
+        Units::ONE
     }
 }
 
