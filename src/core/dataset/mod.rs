@@ -4,7 +4,7 @@
 //! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers.
 //! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
 //! - [`coded`]: borders of its features.
-//! - [`monitor`]: what watches a fit from outside.
+//! - [`monitor`]: what watches a fit from outside; [`shared_params`]: the parameters that several learners have.
 
 pub mod checks;
 pub mod class_weight;
@@ -12,6 +12,7 @@ pub mod coded;
 pub mod counted;
 pub mod labels;
 pub mod monitor;
+pub(crate) mod shared_params;
 pub mod target;
 pub mod training;
 pub mod weights;

@@ -1,6 +1,6 @@
 //! What is left to fit where rows are too few, or too alike, for trees: their mean.
 
-use super::fit::{recorded, tree_params};
+use super::fit::tree_params;
 use super::model::{Model, Units};
 use super::params::BoostingParams;
 use super::prepare;
@@ -72,7 +72,7 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     let weight = training.weights(&table, &params.class_weight)?;
     let start = prepare::start(&table, loss.as_ref(), &target, weight.as_ref().map(|w| &w.values[..]), loss.outputs())?.start;
     Ok(Model {
-        params: recorded(params),
+        params: params.recorded(),
         loss: kind,
         target: input.target_name.clone(),
         features: unasked(input),

@@ -21,6 +21,7 @@ use crate::learners::boosting::steps::{Begun, TreeRequest};
 use crate::losses::{LeafRule, Loss, loss, resolve_loss};
 use crate::metrics::{MetricKind, metric, undefined};
 use crate::model::History;
+use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
@@ -42,7 +43,7 @@ pub fn fit(input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices
 
 /// As many threads as asked for, but no more than the table keeps busy.
 fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
-    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    let asked = pools::asked(params.n_threads);
     asked.min(rows.saturating_mul(features.min(256)) / 32_768).max(1)
 }
 
@@ -131,7 +132,7 @@ fn fit_on(
     let Questions { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
     Ok(Model {
-        params: recorded(params),
+        params: params.recorded(),
         loss: kind,
         target: input.target_name.clone(),
         features,
@@ -146,11 +147,6 @@ fn fit_on(
         history,
         provenance: Provenance::default(),
     })
-}
-
-/// The parameters as a model records them: without what never changes one.
-pub(super) fn recorded(params: &BoostingParams) -> BoostingParams {
-    BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() }
 }
 
 /// What the boosting rounds need beside a backend.

@@ -20,6 +20,7 @@ use crate::memory::{Reservation, product, sum};
 use crate::model::{Feature, unasked};
 use crate::numerics::fixed::{factor, round64};
 use crate::numerics::reduce::weighted_mean;
+use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use std::collections::HashMap;
@@ -45,7 +46,7 @@ pub fn fit(input: &Input<'_>, params: &ForestParams, devices: &impl ForestDevice
     if rows > MOST_ROWS {
         return Err(Error::Data(format!("{rows} rows: a forest is fitted on at most {MOST_ROWS}")));
     }
-    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    let asked = pools::asked(params.n_threads);
     // No more threads than there is work for.
     let work = rows.saturating_mul(params.trees as usize) / 2048;
     let pool = ThreadPool::new(asked.min(work).max(1))?;
@@ -221,7 +222,7 @@ fn constant_on(input: &Input<'_>, table: &crate::dataset::Input<'_>, params: &Fo
     }
     let counted = (0..rows).filter(|row| weight_of(*row) > 0).count().min(u32::MAX as usize) as u32;
     Ok(Forest {
-        params: recorded(params),
+        params: params.recorded(),
         criterion,
         target: input.target_name.clone(),
         features: unasked(table),
@@ -235,11 +236,6 @@ fn constant_on(input: &Input<'_>, table: &crate::dataset::Input<'_>, params: &Fo
         permutation: params.permutation_importance.then(|| vec![0.0; input.features.len()]),
         provenance: Provenance::default(),
     })
-}
-
-/// The parameters as a forest records them: without what never changes one.
-fn recorded(params: &ForestParams) -> ForestParams {
-    ForestParams { n_threads: None, device: ForestParams::default().device, ..params.clone() }
 }
 
 /// Bits that a number may have so that `draws` of them stay below 2^62.
@@ -491,7 +487,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
             },
         };
         Ok(Forest {
-            params: recorded(self.params),
+            params: self.params.recorded(),
             criterion: self.criterion,
             target: self.input.target_name.clone(),
             features: borders.into_iter().enumerate().map(feature).collect(),

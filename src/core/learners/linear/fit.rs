@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::losses::LossKind;
 use crate::losses::loss;
 use crate::objective::LossParams;
+use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 
@@ -34,7 +35,7 @@ pub fn fit(input: &Input<'_>, params: &LinearParams, devices: &impl LinearDevice
 
 /// As many threads as asked for, but no more than the rows keep busy.
 fn threads(params: &LinearParams, rows: usize) -> usize {
-    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    let asked = pools::asked(params.n_threads);
     asked.min(rows / 1024).max(1)
 }
 
@@ -78,7 +79,7 @@ fn fit_on(
         fitted.passes = history.best + 1;
     }
     let mut model = LinearModel {
-        params: recorded(params),
+        params: params.recorded(),
         target: input.target_name.clone(),
         labels: columns.labels,
         sparse: columns.sparse,
@@ -101,11 +102,6 @@ fn fit_on(
 /// The rows that are not held out.
 fn training_rows(input: &Input<'_>) -> usize {
     input.held_out.map_or(input.target.rows(), |h| h.iter().filter(|h| !**h).count())
-}
-
-/// The parameters as a model records them: without what never changes one.
-fn recorded(params: &LinearParams) -> LinearParams {
-    LinearParams { n_threads: None, device: LinearParams::default().device, ..params.clone() }
 }
 
 /// Fits a model of intercepts alone: for every row it predicts the shares of the training rows' classes.
@@ -162,7 +158,7 @@ fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> R
         intercepts.iter_mut().for_each(|x| *x -= mean);
     }
     Ok(LinearModel {
-        params: recorded(params),
+        params: params.recorded(),
         target: input.target_name.clone(),
         labels: labels.clone(),
         sparse: features.sparse,
