@@ -7,7 +7,7 @@ use super::lbfgs::Lbfgs;
 use super::needed::Needed;
 use super::problem::{Problem, check_columns, check_table, features, problem};
 use super::steps::{LinearDevices, Task};
-use super::{Input, LinearModel, LinearParams, Optimizer, as_boosting};
+use super::{Input, LinearModel, LinearParams, Optimizer};
 use crate::dataset::checks;
 use crate::dataset::counted::rows_that_count;
 use crate::dataset::training::Training;
@@ -139,7 +139,7 @@ pub fn constant(input: &Input<'_>, params: &LinearParams) -> Result<LinearModel>
 }
 
 fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
-    let table = as_boosting(input);
+    let table = input.table();
     let training = Training::new(&table)?;
     let own = training.input(&table);
     checks::check_positive(&input.target, params.positive.as_ref())?;
@@ -149,10 +149,10 @@ fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> R
     if input.held_out.is_none() {
         params.check_measured()?;
     }
-    let weight = training.weights(&own, &params.class_weight)?;
+    let data = training.data(&own, vec![], &params.class_weight)?;
     let kind = if labels.len() > 2 { LossKind::Multiclass } else { LossKind::Logloss };
     let target: Vec<f64> = codes.iter().map(|c| if labels.len() == 1 { 1.0 } else { *c as f64 }).collect();
-    let mut intercepts = loss(kind, &LossParams::default(), labels.len(), 1.0)?.start(&target, weight.as_ref().map(|w| &w.values[..]));
+    let mut intercepts = loss(kind, &LossParams::default(), labels.len(), 1.0)?.start(&target, data.weights.as_deref());
     if intercepts.len() > 1 {
         let mean = intercepts.iter().sum::<f64>() / intercepts.len() as f64;
         intercepts.iter_mut().for_each(|x| *x -= mean);
