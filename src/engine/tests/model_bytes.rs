@@ -7,7 +7,7 @@ mod model_support;
 use memory_support::peak;
 use model_support::{Dice, Kind, kinds, model, values};
 use proptest::prelude::*;
-use taiga_engine::column::categories::{CategoryColumn, Labels as Categorized};
+use taiga_engine::column::categories::{CategoryColumn, CategoryNames as Categorized};
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Input, Quiet, Target};
