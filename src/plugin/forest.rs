@@ -1,9 +1,8 @@
 //! `fit_forest`: a table in, a random forest's bytes out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors::{self, guarded};
-use crate::export::export;
-use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
+use crate::errors;
+use crate::fit::{Parts, Wanted, fit_expression};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetData, is_of_classes};
@@ -67,20 +66,4 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: 
     Ok(forest)
 }
 
-/// The parameters, held against the input's type.
-fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<ForestParams> {
-    fit::checked(input, kwargs, ForestParams::from_json, check)
-}
-
-fn forest_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
-    guarded("fit_forest", || checked(inputs[0].dtype(), &kwargs).map(|_| model_field()))
-}
-
-/// The forest of the struct that [`Parts`] describes, as one Binary value.
-fn fit_forest(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    fit::fitted("fit_forest", inputs, &kwargs, checked, |parts, params, progress, wanted| {
-        Ok(fit(parts, params, progress, wanted)?.to_bytes())
-    })
-}
-
-export!(fit_forest, forest_field, FitKwargs);
+fit_expression!(fit_forest, ForestParams);

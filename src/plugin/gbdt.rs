@@ -1,9 +1,8 @@
 //! `fit_gbdt`: a table in, a model's bytes out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors::{self, guarded};
-use crate::export::export;
-use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
+use crate::errors;
+use crate::fit::{Parts, Wanted, fit_expression};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetData, is_of_classes};
@@ -73,24 +72,4 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     Ok(model)
 }
 
-/// The parameters, held against the input's type.
-fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<BoostingParams> {
-    fit::checked(input, kwargs, BoostingParams::from_json, check)
-}
-
-fn gbdt_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
-    guarded("fit_gbdt", || checked(inputs[0].dtype(), &kwargs).map(|_| model_field()))
-}
-
-/// The model of the struct that [`Parts`] describes, as one Binary value.
-fn fit_gbdt(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    fit::fitted(
-        "fit_gbdt",
-        inputs,
-        &kwargs,
-        checked,
-        |parts, params, progress, wanted| Ok(fit(parts, params, progress, wanted)?.to_bytes()),
-    )
-}
-
-export!(fit_gbdt, gbdt_field, FitKwargs);
+fit_expression!(fit_gbdt, BoostingParams);

@@ -1,9 +1,8 @@
 //! `fit_sparse_lr`: lists of features in, the bytes of a sparse logistic regression out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors::{self, guarded};
-use crate::export::export;
-use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
+use crate::errors;
+use crate::fit::{Parts, Wanted, fit_expression};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
@@ -70,20 +69,4 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: 
     Ok(model)
 }
 
-/// The parameters, held against the input's type.
-fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<LinearParams> {
-    fit::checked(input, kwargs, LinearParams::from_json, check)
-}
-
-fn linear_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
-    guarded("fit_sparse_lr", || checked(inputs[0].dtype(), &kwargs).map(|_| model_field()))
-}
-
-/// The model of the struct that [`Parts`] describes, as one Binary value.
-fn fit_sparse_lr(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    fit::fitted("fit_sparse_lr", inputs, &kwargs, checked, |parts, params, progress, wanted| {
-        Ok(fit(parts, params, progress, wanted)?.to_bytes())
-    })
-}
-
-export!(fit_sparse_lr, linear_field, FitKwargs);
+fit_expression!(fit_sparse_lr, LinearParams);
