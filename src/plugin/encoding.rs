@@ -23,7 +23,7 @@ use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::count::counts;
 use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams};
 use taiga_engine::encoding::woe::{Evidence, evidence};
-use target::{TargetData, classes_of};
+use target::{EncoderTarget, classes_of};
 
 /// One value a row, or a struct of one for each class.
 fn values_type(classes: Option<&[String]>) -> DataType {
@@ -117,7 +117,7 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
         let rows = category.len();
         let values = on_all_threads(|| -> PolarsResult<Vec<Vec<f64>>> {
-            let target = TargetData::new(target, classes.as_deref())?;
+            let target = EncoderTarget::new(target, classes.as_deref())?;
             let weight = weight.map(target::weights).transpose()?;
             let plan = match (params.kind, order_by, folds) {
                 (Kind::Ordered, Some(order_by), _) => Plan::Ordered(vec![target::order(order_by)?.map_or(Order::Rows, Order::Given)]),
@@ -181,7 +181,7 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> Answer {
         let Fields { columns: categories, computed, .. } = fields;
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
         let fit = || {
-            let data = TargetData::new(&target, classes.as_deref())?;
+            let data = EncoderTarget::new(&target, classes.as_deref())?;
             let weight = weight.as_ref().map(target::weights).transpose()?;
             let columns = categories.iter().map(categories::category_column).collect::<PolarsResult<Vec<CategoryColumn>>>()?;
             with_columns(&kwargs.device, |backend| {
@@ -232,9 +232,9 @@ fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<(Vec<u32>,
     let one_or_zero = |x: &f64| *x == 0.0 || *x == 1.0;
     let classes = classes_of(name, target.dtype(), None)?;
     on_all_threads(|| {
-        let flags = match TargetData::new(target, classes.as_deref())? {
-            TargetData::Flags(flags) => flags,
-            TargetData::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
+        let flags = match EncoderTarget::new(target, classes.as_deref())? {
+            EncoderTarget::Flags(flags) => flags,
+            EncoderTarget::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
             _ => return Err(no_event(name, target.dtype())),
         };
         let codes = categories::codes(&inputs[0])?;

@@ -5,7 +5,7 @@ use crate::errors;
 use crate::fit::{Parts, Wanted, fit_expression};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
-use crate::target::{TargetData, is_of_classes};
+use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
@@ -43,7 +43,7 @@ fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
 /// Fits a forest on one table.
 fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Forest> {
     let (loss, by) = loss_of(params.criterion);
-    let target = TargetData::new(&parts.target, loss, by, params.positive.as_ref())?;
+    let target = TargetColumn::new(&parts.target, loss, by, params.positive.as_ref())?;
     if params.criterion == Criterion::Auto {
         warn::numbers_for_classes("fit_forest", &parts.target, "criterion=\"gini\"", "criterion=\"squared_error\"")?;
     }

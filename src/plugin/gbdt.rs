@@ -5,7 +5,7 @@ use crate::errors;
 use crate::fit::{Parts, Wanted, fit_expression};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
-use crate::target::{TargetData, is_of_classes};
+use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
@@ -43,7 +43,7 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
 
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Model> {
-    let target = TargetData::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?;
+    let target = TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?;
     if params.loss == LossKind::Auto {
         warn::numbers_for_classes("fit_gbdt", &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
     }

@@ -6,7 +6,7 @@ use crate::fit::{Parts, Wanted, fit_expression};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
-use crate::target::{TargetData, is_of_classes};
+use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use polars::prelude::*;
 use taiga_engine::learners::linear;
@@ -35,7 +35,7 @@ fn check(fields: &InputSchema, params: &LinearParams) -> PolarsResult<()> {
 
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<LinearModel> {
-    let target = TargetData::new(&parts.target, LossKind::Multiclass, BY, params.positive.as_ref())?;
+    let target = TargetColumn::new(&parts.target, LossKind::Multiclass, BY, params.positive.as_ref())?;
     let dense = parts.features(&[])?;
     let (indices, values) = (parts.one("indices")?, parts.one("values")?);
     for series in indices.iter().chain(&values) {
