@@ -164,7 +164,7 @@ impl Rounds<'_> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let (mut trees, mut gains) = (vec![], vec![]);
         let mut least_gains = vec![f64::INFINITY; outputs];
-        let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
+        let mut history = self.held_out.map(|h| History::new(h.kind));
         for round in 0..params.trees {
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * outputs as u64 + output as u64;
@@ -176,17 +176,14 @@ impl Rounds<'_> {
             let value = match (&mut history, self.held_out) {
                 (Some(history), Some(held_out)) => {
                     let value = held_out.measure(params, self.loss, &backend.held_out_scores()?[..outputs])?;
-                    history.values.push(value);
-                    if history.metric.better(value, history.values[history.best as usize]) {
-                        history.best = round;
-                    }
+                    history.push(value);
                     Some(value)
                 }
                 _ => None,
             };
             self.monitor.round(round + 1, params.trees, value);
             if let (Some(history), Some(patience)) = (&history, params.early_stopping)
-                && round - history.best >= patience
+                && history.rounds_since_best() >= patience
             {
                 break;
             }
