@@ -253,56 +253,6 @@ pub trait FittedModel: Send + Sync {
     fn coefficients(&self) -> Option<Coefficients<'_>> {
         None
     }
-
-    /// Returns [`Facts::learner`].
-    fn learner(&self) -> &'static str {
-        self.facts().learner
-    }
-
-    /// Returns [`Facts::noun`].
-    fn noun(&self) -> &'static str {
-        self.facts().noun
-    }
-
-    /// Returns [`Facts::target`].
-    fn target(&self) -> &str {
-        self.facts().target
-    }
-
-    /// Returns [`Facts::labels`].
-    fn labels(&self) -> Option<&Labels> {
-        self.facts().labels
-    }
-
-    /// Returns [`Facts::provenance`].
-    fn provenance(&self) -> &Provenance {
-        self.facts().provenance
-    }
-
-    /// Returns [`Facts::outputs`].
-    fn outputs(&self) -> usize {
-        self.facts().outputs
-    }
-
-    /// Returns [`Facts::rows`].
-    fn rows(&self) -> u64 {
-        self.facts().rows
-    }
-
-    /// Returns [`Facts::rounds`].
-    fn rounds(&self) -> usize {
-        self.facts().rounds
-    }
-
-    /// Returns [`Facts::trees`].
-    fn trees(&self) -> usize {
-        self.facts().trees
-    }
-
-    /// Returns [`Facts::history`].
-    fn history(&self) -> Option<&History> {
-        self.facts().history
-    }
 }
 
 /// The error for a kind of importance that there is not; `known`: those that there are.
