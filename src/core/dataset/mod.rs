@@ -4,7 +4,7 @@
 //! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers, and what rows weigh.
 //! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
 //! - [`coded`]: borders of its features.
-//! - [`monitor`]: what watches a fit from outside; [`shared_params`]: the parameters that several learners have.
+//! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
 pub mod checks;
 pub mod class_weight;

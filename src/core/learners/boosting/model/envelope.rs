@@ -5,7 +5,7 @@
 //! change.
 //!
 //! Versions: whatever a build writes that an older one can't read (a new parameter included, because
-//! unknown ones are refused) raises [`FORMAT_VERSION`]; what older builds wrote is still read.
+//! unknown ones are refused) raises the version; what older builds wrote is still read.
 //!
 //! | version | since | what it brought |
 //! |---|---|---|
