@@ -12,12 +12,14 @@
 //! Numbers are little-endian. The checksum is XXH3-64 of everything before it. The payload is
 //! [postcard](https://postcard.jamesmunns.com)'s encoding of a struct of the kind's own. Magic,
 //! version, length and checksum keep their places in every version of every kind, so that an old
-//! build can name a newer one.
+//! build can name a newer one. What has such bytes is [`Persisted`].
+
+pub mod persisted;
+
+pub use persisted::{Contents, Persisted};
 
 use crate::error::Error;
-use crate::provenance::Provenance;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 6] = b"TAIGA\0";
@@ -28,7 +30,8 @@ const CHECKSUM: usize = 8;
 pub struct Envelope {
     /// Two letters.
     pub kind: &'static [u8; 2],
-    /// The newest version: what this build reads at most, and writes where an older one can't hold the value.
+    /// The newest version: what this build reads at most, and writes where an older one can't hold the value. Whatever older
+    /// builds can't read (a new parameter included, because unknown ones are refused) raises it.
     pub version: u32,
     /// The first version with a [`crate::provenance::Provenance`] behind the payload.
     pub provenance: u32,
@@ -114,28 +117,4 @@ impl Envelope {
 
 pub fn check(ok: bool, message: impl FnOnce() -> String) -> crate::Result<()> {
     if ok { Ok(()) } else { Err(Error::Model(format!("the model is not valid: {}", message()))) }
-}
-
-impl Envelope {
-    /// The version that a value is written in: the older one, if nothing in it is `new` since.
-    pub fn version_for(&self, provenance: &Provenance, new: bool) -> u32 {
-        if new || !provenance.is_empty() { self.provenance } else { self.provenance - 1 }
-    }
-
-    /// The bytes of a payload of about `capacity` bytes and its provenance, in a version of
-    /// [`Envelope::version_for`].
-    pub fn seal_with(&self, version: u32, payload: &impl Serialize, provenance: &Provenance, capacity: usize) -> Vec<u8> {
-        if version < self.provenance {
-            return self.seal(version, payload, capacity);
-        }
-        self.seal(version, &(payload, provenance), capacity)
-    }
-
-    /// The payload and provenance of a version; or what is wrong, in words.
-    pub fn read_with<P: DeserializeOwned>(&self, version: u32, payload: &[u8]) -> Result<(P, Provenance), String> {
-        if version < self.provenance {
-            return Ok((self.read(payload)?, Provenance::default()));
-        }
-        self.read(payload)
-    }
 }

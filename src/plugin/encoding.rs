@@ -8,7 +8,7 @@ mod target;
 use crate::categories;
 use crate::columns::{self, check_number};
 use crate::errors::{self, guarded};
-use crate::export::export;
+use crate::export::{Answer, Length, export};
 use crate::fit::{self, Fields, OnError};
 use crate::monitor::{self, LONG, expression};
 use crate::schema::{InputSchema, check_names, check_number_field, is_known, unnest};
@@ -23,7 +23,7 @@ use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::count::counts;
 use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams};
 use taiga_engine::encoding::woe::{Evidence, evidence};
-use target::{TargetData, classes_of};
+use target::{EncoderTarget, classes_of};
 
 /// One value a row, or a struct of one for each class.
 fn values_type(classes: Option<&[String]>) -> DataType {
@@ -62,7 +62,7 @@ fn broadcast(inputs: &[Series]) -> PolarsResult<Vec<Series>> {
     inputs.iter().map(widen).collect()
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct TargetKwargs {
     /// [`TargetParams`] as a JSON object.
     params: String,
@@ -105,10 +105,9 @@ fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<F
 }
 
 /// `inputs`: category, target, then weight, order and folds where there are any.
-fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series> {
+fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
     let rows = monitor::rows(inputs);
-    let nothing = || monitor::nulls(target_encode_field(&monitor::fields(inputs), kwargs.clone()), rows);
-    expression("target_encode", rows >= LONG, nothing, || {
+    expression("target_encode", rows >= LONG, || {
         let params = params_of(&kwargs.params)?;
         let inputs = broadcast(inputs)?;
         let (category, target) = (&inputs[0], &inputs[1]);
@@ -118,7 +117,7 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
         let rows = category.len();
         let values = on_all_threads(|| -> PolarsResult<Vec<Vec<f64>>> {
-            let target = TargetData::new(target, classes.as_deref())?;
+            let target = EncoderTarget::new(target, classes.as_deref())?;
             let weight = weight.map(target::weights).transpose()?;
             let plan = match (params.kind, order_by, folds) {
                 (Kind::Ordered, Some(order_by), _) => Plan::Ordered(vec![target::order(order_by)?.map_or(Order::Rows, Order::Given)]),
@@ -138,7 +137,7 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> PolarsResult<Series
     })
 }
 
-export!(target_encode, target_encode_field, TargetKwargs);
+export!(target_encode, target_encode_field, TargetKwargs, Length::Rows);
 
 #[derive(Deserialize)]
 struct EncoderKwargs {
@@ -172,9 +171,8 @@ fn encoder_field(inputs: &[Field], kwargs: EncoderKwargs) -> PolarsResult<Field>
 
 /// The one input is a struct of the categories and of structs of the target and the weight: see
 /// [`crate::fit::Parts`].
-fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<Series> {
-    let nothing = || Ok(fit::binary_series("encoder", None));
-    expression("fit_target_encoder", inputs[0].len() >= LONG, nothing, || {
+fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> Answer {
+    expression("fit_target_encoder", inputs[0].len() >= LONG, || {
         check_encoder(inputs[0].dtype(), &kwargs)?;
         let params = params_of(&kwargs.params)?;
         let fields = Fields::new(&inputs[0])?;
@@ -183,7 +181,7 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<
         let Fields { columns: categories, computed, .. } = fields;
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
         let fit = || {
-            let data = TargetData::new(&target, classes.as_deref())?;
+            let data = EncoderTarget::new(&target, classes.as_deref())?;
             let weight = weight.as_ref().map(target::weights).transpose()?;
             let columns = categories.iter().map(categories::category_column).collect::<PolarsResult<Vec<CategoryColumn>>>()?;
             with_columns(&kwargs.device, |backend| {
@@ -199,9 +197,9 @@ fn fit_target_encoder(inputs: &[Series], kwargs: EncoderKwargs) -> PolarsResult<
     })
 }
 
-export!(fit_target_encoder, encoder_field, EncoderKwargs);
+export!(fit_target_encoder, encoder_field, EncoderKwargs, Length::One);
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct WoeKwargs {
     smoothing: f64,
     weight: bool,
@@ -234,9 +232,9 @@ fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<(Vec<u32>,
     let one_or_zero = |x: &f64| *x == 0.0 || *x == 1.0;
     let classes = classes_of(name, target.dtype(), None)?;
     on_all_threads(|| {
-        let flags = match TargetData::new(target, classes.as_deref())? {
-            TargetData::Flags(flags) => flags,
-            TargetData::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
+        let flags = match EncoderTarget::new(target, classes.as_deref())? {
+            EncoderTarget::Flags(flags) => flags,
+            EncoderTarget::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
             _ => return Err(no_event(name, target.dtype())),
         };
         let codes = categories::codes(&inputs[0])?;
@@ -258,45 +256,35 @@ fn woe_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
     Ok(Field::new(inputs[0].name().clone(), DataType::Float64))
 }
 
-fn woe(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
+fn woe(inputs: &[Series], kwargs: WoeKwargs) -> Answer {
     let rows = monitor::rows(inputs);
-    expression(
-        "woe",
-        rows >= LONG,
-        || monitor::nulls(woe_field(&monitor::fields(inputs), kwargs.clone()), rows),
-        || {
-            let (codes, evidence) = evidence_of(inputs, &kwargs)?;
-            let values = on_all_threads(|| spread(&codes, &evidence.woe))?;
-            Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
-        },
-    )
+    expression("woe", rows >= LONG, || {
+        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
+        let values = on_all_threads(|| spread(&codes, &evidence.woe))?;
+        Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
+    })
 }
 
-export!(woe, woe_field, WoeKwargs);
+export!(woe, woe_field, WoeKwargs, Length::Rows);
 
 fn information_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
     guarded("information_value", || check_evidence(inputs))?;
     Ok(Field::new(inputs[0].name().clone(), DataType::Float64))
 }
 
-fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> PolarsResult<Series> {
+fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> Answer {
     let rows = monitor::rows(inputs);
-    expression(
-        "information_value",
-        rows >= LONG,
-        || monitor::nulls(information_field(&monitor::fields(inputs), kwargs.clone()), 1),
-        || {
-            let (codes, evidence) = evidence_of(inputs, &kwargs)?;
-            // Of no rows there is none.
-            let value = (!codes.is_empty()).then_some(evidence.information_value);
-            Ok(Series::new(inputs[0].name().clone(), [value]))
-        },
-    )
+    expression("information_value", rows >= LONG, || {
+        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
+        // Of no rows there is none.
+        let value = (!codes.is_empty()).then_some(evidence.information_value);
+        Ok(Series::new(inputs[0].name().clone(), [value]))
+    })
 }
 
-export!(information_value, information_field, WoeKwargs);
+export!(information_value, information_field, WoeKwargs, Length::One);
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct CountKwargs {
     normalize: bool,
 }
@@ -307,10 +295,9 @@ fn count_field(inputs: &[Field], kwargs: CountKwargs) -> PolarsResult<Field> {
     Ok(Field::new(inputs[0].name().clone(), dtype))
 }
 
-fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> {
+fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> Answer {
     let rows = inputs[0].len();
-    let nothing = || monitor::nulls(count_field(&monitor::fields(inputs), kwargs.clone()), rows);
-    expression("count_encode", rows >= LONG, nothing, || {
+    expression("count_encode", rows >= LONG, || {
         let name = inputs[0].name().clone();
         on_all_threads(|| {
             let codes = categories::codes(&inputs[0])?;
@@ -326,34 +313,29 @@ fn count_encode(inputs: &[Series], kwargs: CountKwargs) -> PolarsResult<Series> 
     })
 }
 
-export!(count_encode, count_field, CountKwargs);
+export!(count_encode, count_field, CountKwargs, Length::Rows);
 
 fn combine_field(inputs: &[Field], _: CombineKwargs) -> PolarsResult<Field> {
     guarded("combine", || unnest(inputs).iter().try_for_each(check_category))?;
     Ok(Field::new("combination".into(), DataType::UInt32))
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct CombineKwargs {
     device: String,
 }
 
-fn combine(inputs: &[Series], kwargs: CombineKwargs) -> PolarsResult<Series> {
+fn combine(inputs: &[Series], kwargs: CombineKwargs) -> Answer {
     let rows = monitor::rows(inputs);
-    expression(
-        "combine",
-        rows >= LONG,
-        || monitor::nulls(combine_field(&monitor::fields(inputs), kwargs.clone()), rows),
-        || {
-            let columns = columns::unnest(&broadcast(inputs)?)?;
-            let codes = on_all_threads(|| {
-                let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;
-                let views: Vec<(&[u32], usize)> = codes.iter().map(|c| (&c.codes[..], c.categories())).collect();
-                with_columns(&kwargs.device, |backend| backend.combine(&views)).map_err(errors::compute)
-            })?;
-            Ok(UInt32Chunked::from_vec("combination".into(), codes.0).into_series())
-        },
-    )
+    expression("combine", rows >= LONG, || {
+        let columns = columns::unnest(&broadcast(inputs)?)?;
+        let codes = on_all_threads(|| {
+            let codes = columns.iter().map(categories::codes).collect::<PolarsResult<Vec<_>>>()?;
+            let views: Vec<(&[u32], usize)> = codes.iter().map(|c| (&c.codes[..], c.categories())).collect();
+            with_columns(&kwargs.device, |backend| backend.combine(&views)).map_err(errors::compute)
+        })?;
+        Ok(UInt32Chunked::from_vec("combination".into(), codes.0).into_series())
+    })
 }
 
-export!(combine, combine_field, CombineKwargs);
+export!(combine, combine_field, CombineKwargs, Length::Rows);

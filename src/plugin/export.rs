@@ -4,6 +4,7 @@
 //! asks for polars-core alone: half of what a build compiles.
 
 use crate::errors::{bug, data};
+use crate::monitor;
 use arrow2::ffi::{ArrowSchema, export_field_to_c, import_field_from_c};
 use polars::prelude::*;
 use polars_ffi::version_0::{SeriesExport, export_series, import_series_buffer};
@@ -13,10 +14,21 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-/// Exports the function of an expression, `fn(&[Series], Kwargs) -> PolarsResult<Series>`, under its name, and the one that
-/// tells its type when a query is planned, `fn(&[Field], Kwargs) -> PolarsResult<Field>`.
+/// What an expression gives: a series, or none where its query has been given up and nobody will see it.
+pub type Answer = PolarsResult<Option<Series>>;
+
+/// How many rows an expression gives.
+#[derive(Clone, Copy)]
+pub enum Length {
+    One,
+    /// As many as its inputs have, literals aside.
+    Rows,
+}
+
+/// Exports the function of an expression, `fn(&[Series], Kwargs) -> Answer`, under its name, the one that tells its type when a
+/// query is planned, `fn(&[Field], Kwargs) -> PolarsResult<Field>`, and the [`Length`] of what it gives.
 macro_rules! export {
-    ($function:ident, $field:ident, $kwargs:ty) => {
+    ($function:ident, $field:ident, $kwargs:ty, $length:expr) => {
         const _: () = {
             // SAFETY: the name is of Polars' own kind and nobody else's; the arguments are those that `call` asks for.
             #[unsafe(export_name = concat!("_polars_plugin_", stringify!($function)))]
@@ -29,7 +41,7 @@ macro_rules! export {
                 _context: *mut polars_ffi::version_0::CallerContext,
             ) {
                 // SAFETY: Polars keeps to what `call` asks for.
-                unsafe { $crate::export::call::<$kwargs>($function, inputs, count, (kwargs, kwargs_len), result) }
+                unsafe { $crate::export::call::<$kwargs>(($function, $field, $length), inputs, count, (kwargs, kwargs_len), result) }
             }
 
             // SAFETY: as above.
@@ -79,13 +91,28 @@ unsafe fn slice<'a, T>(start: *const T, len: usize) -> &'a [T] {
     if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, len) } }
 }
 
-/// Takes over `count` series, calls `function` with them and leaves what it gives in `result`, or the error in [`LAST_ERROR`].
+/// An expression: its function, the function that tells its type, and the length of what it gives.
+type Expression<K> = (fn(&[Series], K) -> Answer, fn(&[Field], K) -> PolarsResult<Field>, Length);
+
+/// Makes rows of null in the place of what an expression would have given.
+fn nulls<K: DeserializeOwned>((_, field, length): Expression<K>, inputs: &[Series], kwargs: &[u8]) -> PolarsResult<Series> {
+    let fields: Vec<Field> = inputs.iter().map(|s| s.field().into_owned()).collect();
+    let field = field(&fields, parse(kwargs)?)?;
+    let rows = match length {
+        Length::One => 1,
+        Length::Rows => monitor::rows(inputs),
+    };
+    Ok(Series::full_null(field.name().clone(), rows, field.dtype()))
+}
+
+/// Takes over `count` series, calls the expression's function with them and leaves what it gives in `result`, rows of null where it
+/// gives none, or the error in [`LAST_ERROR`].
 ///
 /// # Safety
 /// `inputs` are as many series as `count` says, which nobody else takes over; `kwargs` a pointer and a length that
 /// belong together; `result` an empty export that may be written to.
 pub unsafe fn call<K: DeserializeOwned>(
-    function: fn(&[Series], K) -> PolarsResult<Series>,
+    expression: Expression<K>,
     inputs: *mut SeriesExport,
     count: usize,
     kwargs: (*const u8, usize),
@@ -94,7 +121,10 @@ pub unsafe fn call<K: DeserializeOwned>(
     kept(|| {
         // SAFETY: as the caller promises.
         let (inputs, kwargs) = unsafe { (import_series_buffer(inputs, count)?, slice(kwargs.0, kwargs.1)) };
-        let series = function(&inputs, parse(kwargs)?)?;
+        let series = match (expression.0)(&inputs, parse(kwargs)?)? {
+            Some(series) => series,
+            None => nulls(expression, &inputs, kwargs)?,
+        };
         // SAFETY: as the caller promises; what stood there is empty and needs no drop.
         unsafe { result.write(export_series(&series)) };
         Ok(())

@@ -1,6 +1,7 @@
 //! What the expressions that fit a model share: the table they read, and the value they give.
 
 use crate::columns::{self, Feature, Numbers};
+use crate::export::Answer;
 use crate::schema::InputSchema;
 use crate::threads::on_all_threads;
 use crate::{errors, monitor};
@@ -286,16 +287,6 @@ fn one_of(roles: &[Series], role: &str) -> PolarsResult<Option<Series>> {
     }
 }
 
-/// The field of a fit: one Binary value.
-pub fn model_field() -> Field {
-    Field::new("model".into(), DataType::Binary)
-}
-
-/// A model's bytes, or null, as that value.
-fn model_series(bytes: Option<Vec<u8>>) -> Series {
-    binary_series("model", bytes)
-}
-
 /// Bytes, or null, as one Binary value.
 pub fn binary_series(name: &str, bytes: Option<Vec<u8>>) -> Series {
     BinaryChunked::from_slice_options(name.into(), &[bytes]).into_series()
@@ -325,16 +316,40 @@ pub fn fitted<P: Clone>(
     function: &str,
     inputs: &[Series],
     kwargs: &FitKwargs,
-    checked: impl FnOnce(&DataType, &FitKwargs) -> PolarsResult<P>,
+    checked: impl FnOnce() -> PolarsResult<P>,
     fit: impl Fn(&Parts, P, Option<bool>, Wanted) -> PolarsResult<Vec<u8>>,
-) -> PolarsResult<Series> {
-    let nothing = || Ok(model_series(None));
-    monitor::expression(function, true, nothing, || {
+) -> Answer {
+    monitor::expression(function, true, || {
         // A fit on one thread is done on this one.
         pools::keep_to_this_thread();
-        let params = checked(inputs[0].dtype(), kwargs)?;
+        let params = checked()?;
         let parts = Parts::new(inputs)?;
         let bytes = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
-        Ok(model_series(bytes))
+        Ok(binary_series("model", bytes))
     })
 }
+
+/// Exports a learner's expression under its name: the model of the struct that [`Parts`] describes, as one Binary value. Where it
+/// stands are `check(&InputSchema, &Params)`, what names and types tell, and `fit(&Parts, Params, progress, Wanted)`.
+macro_rules! fit_expression {
+    ($function:ident, $params:ty) => {
+        fn checked(input: &DataType, kwargs: &$crate::fit::FitKwargs) -> PolarsResult<$params> {
+            $crate::fit::checked(input, kwargs, <$params>::from_json, check)
+        }
+
+        fn model_field(inputs: &[Field], kwargs: $crate::fit::FitKwargs) -> PolarsResult<Field> {
+            let checked = || checked(inputs[0].dtype(), &kwargs);
+            $crate::errors::guarded(stringify!($function), checked).map(|_| Field::new("model".into(), DataType::Binary))
+        }
+
+        fn $function(inputs: &[Series], kwargs: $crate::fit::FitKwargs) -> $crate::export::Answer {
+            let checked = || checked(inputs[0].dtype(), &kwargs);
+            $crate::fit::fitted(stringify!($function), inputs, &kwargs, checked, |parts, params, progress, wanted| {
+                Ok(fit(parts, params, progress, wanted)?.to_bytes())
+            })
+        }
+
+        $crate::export::export!($function, model_field, $crate::fit::FitKwargs, $crate::export::Length::One);
+    };
+}
+pub(crate) use fit_expression;

@@ -1,12 +1,11 @@
 //! `fit_forest`: a table in, a random forest's bytes out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors::{self, guarded};
-use crate::export::export;
-use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
+use crate::errors;
+use crate::fit::{Parts, Wanted, fit_expression};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
-use crate::target::{TargetData, is_of_classes};
+use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
@@ -44,7 +43,7 @@ fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
 /// Fits a forest on one table.
 fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Forest> {
     let (loss, by) = loss_of(params.criterion);
-    let target = TargetData::new(&parts.target, loss, by, params.positive.as_ref())?;
+    let target = TargetColumn::new(&parts.target, loss, by, params.positive.as_ref())?;
     if params.criterion == Criterion::Auto {
         warn::numbers_for_classes("fit_forest", &parts.target, "criterion=\"gini\"", "criterion=\"squared_error\"")?;
     }
@@ -67,20 +66,4 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: 
     Ok(forest)
 }
 
-/// The parameters, held against the input's type.
-fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<ForestParams> {
-    fit::checked(input, kwargs, ForestParams::from_json, check)
-}
-
-fn forest_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
-    guarded("fit_forest", || checked(inputs[0].dtype(), &kwargs).map(|_| model_field()))
-}
-
-/// The forest of the struct that [`Parts`] describes, as one Binary value.
-fn fit_forest(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    fit::fitted("fit_forest", inputs, &kwargs, checked, |parts, params, progress, wanted| {
-        Ok(fit(parts, params, progress, wanted)?.to_bytes())
-    })
-}
-
-export!(fit_forest, forest_field, FitKwargs);
+fit_expression!(fit_forest, ForestParams);

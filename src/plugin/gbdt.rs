@@ -1,12 +1,11 @@
 //! `fit_gbdt`: a table in, a model's bytes out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors::{self, guarded};
-use crate::export::export;
-use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
+use crate::errors;
+use crate::fit::{Parts, Wanted, fit_expression};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
-use crate::target::{TargetData, is_of_classes};
+use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
@@ -44,7 +43,7 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
 
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Model> {
-    let target = TargetData::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?;
+    let target = TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?;
     if params.loss == LossKind::Auto {
         warn::numbers_for_classes("fit_gbdt", &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
     }
@@ -73,24 +72,4 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     Ok(model)
 }
 
-/// The parameters, held against the input's type.
-fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<BoostingParams> {
-    fit::checked(input, kwargs, BoostingParams::from_json, check)
-}
-
-fn gbdt_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
-    guarded("fit_gbdt", || checked(inputs[0].dtype(), &kwargs).map(|_| model_field()))
-}
-
-/// The model of the struct that [`Parts`] describes, as one Binary value.
-fn fit_gbdt(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    fit::fitted(
-        "fit_gbdt",
-        inputs,
-        &kwargs,
-        checked,
-        |parts, params, progress, wanted| Ok(fit(parts, params, progress, wanted)?.to_bytes()),
-    )
-}
-
-export!(fit_gbdt, gbdt_field, FitKwargs);
+fit_expression!(fit_gbdt, BoostingParams);

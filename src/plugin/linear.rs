@@ -1,13 +1,12 @@
 //! `fit_sparse_lr`: lists of features in, the bytes of a sparse logistic regression out.
 
 use crate::columns::{Feature, Numbers};
-use crate::errors::{self, guarded};
-use crate::export::export;
-use crate::fit::{self, FitKwargs, Parts, Wanted, model_field};
+use crate::errors;
+use crate::fit::{Parts, Wanted, fit_expression};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
-use crate::target::{TargetData, is_of_classes};
+use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use polars::prelude::*;
 use taiga_engine::learners::linear;
@@ -36,7 +35,7 @@ fn check(fields: &InputSchema, params: &LinearParams) -> PolarsResult<()> {
 
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<LinearModel> {
-    let target = TargetData::new(&parts.target, LossKind::Multiclass, BY, params.positive.as_ref())?;
+    let target = TargetColumn::new(&parts.target, LossKind::Multiclass, BY, params.positive.as_ref())?;
     let dense = parts.features(&[])?;
     let (indices, values) = (parts.one("indices")?, parts.one("values")?);
     for series in indices.iter().chain(&values) {
@@ -70,20 +69,4 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: 
     Ok(model)
 }
 
-/// The parameters, held against the input's type.
-fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<LinearParams> {
-    fit::checked(input, kwargs, LinearParams::from_json, check)
-}
-
-fn linear_field(inputs: &[Field], kwargs: FitKwargs) -> PolarsResult<Field> {
-    guarded("fit_sparse_lr", || checked(inputs[0].dtype(), &kwargs).map(|_| model_field()))
-}
-
-/// The model of the struct that [`Parts`] describes, as one Binary value.
-fn fit_sparse_lr(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<Series> {
-    fit::fitted("fit_sparse_lr", inputs, &kwargs, checked, |parts, params, progress, wanted| {
-        Ok(fit(parts, params, progress, wanted)?.to_bytes())
-    })
-}
-
-export!(fit_sparse_lr, linear_field, FitKwargs);
+fit_expression!(fit_sparse_lr, LinearParams);

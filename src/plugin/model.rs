@@ -134,7 +134,7 @@ fn python_cell<'py>(py: Python<'py>, cell: Cell<'_>) -> PyResult<Bound<'py, PyAn
 impl PyModel {
     /// What the other learners' models do not have.
     fn has_no(&self, what: &str) -> PyErr {
-        value_error(format!("{} has no {what}", self.model.noun()))
+        value_error(format!("{} has no {what}", self.model.facts().noun))
     }
 
     /// [`PyModel::has_no`] for what is told of trees: of a linear model coefficients tell it.
@@ -176,7 +176,7 @@ impl PyModel {
 
     /// `gbdt`, `forest` or `sparse_lr`.
     fn learner(&self) -> &'static str {
-        self.model.learner()
+        self.model.facts().learner
     }
 
     /// The whole model as JSON text.
@@ -213,23 +213,23 @@ impl PyModel {
 
     /// The labels in the order of the classes; `None` for a regression.
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        guarded(|| self.model.labels().map(|own| labels::python(py, own, &own.label_type(self.model.provenance()))).transpose())
+        guarded(|| self.model.facts().labels.map(|own| labels::python(py, own, &own.label_type(self.model.facts().provenance))).transpose())
     }
 
     /// The labels as the fields of a struct of probabilities are named.
     fn class_names(&self) -> PyResult<Option<Vec<String>>> {
-        guarded(|| Ok(self.model.labels().map(Labels::names)))
+        guarded(|| Ok(self.model.facts().labels.map(Labels::names)))
     }
 
     /// The labels' type in the column that they come from, as JSON: what the plan of `predict` is made with.
     fn label_type(&self) -> PyResult<Option<String>> {
-        let own = self.model.labels().map(|labels| labels.label_type(self.model.provenance()));
+        let own = self.model.facts().labels.map(|labels| labels.label_type(self.model.facts().provenance));
         own.map(|dtype| serde_json::to_string(&dtype).map_err(value_error)).transpose()
     }
 
     /// The names of the columns that were not columns under these names when the model was fitted.
     fn computed_features(&self) -> Vec<String> {
-        let computed = self.model.provenance().computed_names(self.all_columns().map(|(name, _)| name));
+        let computed = self.model.facts().provenance.computed_names(self.all_columns().map(|(name, _)| name));
         computed.into_iter().map(String::from).collect()
     }
 
@@ -239,22 +239,22 @@ impl PyModel {
     }
 
     fn target(&self) -> &str {
-        self.model.target()
+        self.model.facts().target
     }
 
     /// The number of values that it predicts for a row.
     fn outputs(&self) -> usize {
-        self.model.outputs()
+        self.model.facts().outputs
     }
 
     /// Rounds of boosting, trees of a forest, or passes over the rows.
     fn rounds(&self) -> usize {
-        self.model.rounds()
+        self.model.facts().rounds
     }
 
     /// The number of training rows.
     fn rows(&self) -> u64 {
-        self.model.rows()
+        self.model.facts().rows
     }
 
     /// One number a feature; `kind` is `gain` (of a forest `impurity`), `split`, `cover` or `permutation`.
@@ -281,7 +281,7 @@ impl PyModel {
 
     /// The metric's name, its values by round, and the best round; `None` without held-out rows.
     fn history(&self) -> Option<(&'static str, Vec<f64>, u32)> {
-        let history = self.model.history();
+        let history = self.model.facts().history;
         history.map(|h| (h.metric.name(), h.values.clone(), h.best))
     }
 

@@ -2,8 +2,9 @@
 
 use crate::device::Note;
 use crate::errors;
+use crate::export::Answer;
 use indicatif::{ProgressBar, ProgressStyle};
-use polars::prelude::{Field, PolarsResult, Series};
+use polars::prelude::{PolarsResult, Series};
 use pyo3::prelude::*;
 use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
@@ -291,22 +292,16 @@ pub fn unwound() {
 }
 
 /// Runs the body of the expression `function`, as [`errors::expression`] does, so that Ctrl-C ends it; `long`: whether it may take
-/// longer than some milliseconds. After Ctrl-C in a query that Python will end by a `KeyboardInterrupt` it gives `nothing`, which
-/// nobody then sees, at once for calls that have not begun.
-pub fn expression(
-    function: &str,
-    long: bool,
-    nothing: impl Fn() -> PolarsResult<Series>,
-    body: impl FnOnce() -> PolarsResult<Series>,
-) -> PolarsResult<Series> {
+/// longer than some milliseconds. After Ctrl-C in a query that Python will end by a `KeyboardInterrupt` it gives none, at once for
+/// calls that have not begun.
+pub fn expression(function: &str, long: bool, body: impl FnOnce() -> PolarsResult<Series>) -> Answer {
     if ABANDONED.load(Ordering::Acquire) {
-        return nothing();
+        return Ok(None);
     }
     let watch = long.then(sigint::Watch::new);
-    let done = errors::expression(function, body);
-    let ended = match done {
-        Err(error) if errors::is_interrupted(&error) && abandon() => nothing(),
-        done => done,
+    let ended = match errors::expression(function, body) {
+        Err(error) if errors::is_interrupted(&error) && abandon() => Ok(None),
+        done => done.map(Some),
     };
     drop(watch);
     ended
@@ -314,17 +309,6 @@ pub fn expression(
 
 /// So many rows and more may take a call longer than some milliseconds.
 pub const LONG: usize = 1 << 14;
-
-/// Rows of null in the place of what an expression gives, `field`.
-pub fn nulls(field: PolarsResult<Field>, rows: usize) -> PolarsResult<Series> {
-    let field = field?;
-    Ok(Series::full_null(field.name().clone(), rows, field.dtype()))
-}
-
-/// The fields of an expression's inputs, as its plan has them.
-pub fn fields(inputs: &[Series]) -> Vec<Field> {
-    inputs.iter().map(|s| s.field().into_owned()).collect()
-}
 
 /// The rows of what is given row by row: as many as the inputs have, a literal aside.
 pub fn rows(inputs: &[Series]) -> usize {

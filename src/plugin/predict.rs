@@ -6,7 +6,7 @@ pub mod wanted;
 
 use crate::cache::Cache;
 use crate::errors::{self, guarded};
-use crate::export::export;
+use crate::export::{Answer, Length, export};
 use crate::monitor::{self, expression};
 use crate::threads::for_blocks;
 use crate::{columns, schema};
@@ -229,10 +229,9 @@ fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Fie
 }
 
 /// `inputs`: the model (one, or one a row), then the columns.
-fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
+fn predict(inputs: &[Series], kwargs: PredictKwargs) -> Answer {
     let rows = monitor::rows(inputs);
-    let nothing = || monitor::nulls(prediction_field(&monitor::fields(inputs), kwargs.clone()), rows);
-    expression("predict", rows >= LONG || model_bytes(&inputs[0]) >= LARGE, nothing, || {
+    expression("predict", rows >= LONG || model_bytes(&inputs[0]) >= LARGE, || {
         let output = Output::new(&kwargs)?;
         let models = models_of(&inputs[0], MODEL)?;
         let table = Table::new(&inputs[0], &inputs[1..])?;
@@ -245,4 +244,4 @@ fn predict(inputs: &[Series], kwargs: PredictKwargs) -> PolarsResult<Series> {
     })
 }
 
-export!(predict, prediction_field, PredictKwargs);
+export!(predict, prediction_field, PredictKwargs, Length::Rows);

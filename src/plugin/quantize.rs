@@ -3,8 +3,8 @@
 use crate::columns::{Numbers, number_type};
 use crate::device::Note;
 use crate::errors::{self, guarded};
-use crate::export::export;
-use crate::monitor::{self, LONG, expression};
+use crate::export::{Answer, Length, export};
+use crate::monitor::{LONG, expression};
 use crate::schema::is_known;
 use crate::statistics::{check_values, numbers};
 use crate::threads::on_all_threads;
@@ -22,7 +22,7 @@ use taiga_engine::quantize::borders::BorderParams;
 /// More borders than this need 16 bits; these many leave 256 codes.
 const NARROW: usize = 255;
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct BordersKwargs {
     bins: usize,
     method: String,
@@ -58,9 +58,8 @@ fn borders_field(inputs: &[Field], _: BordersKwargs) -> PolarsResult<Field> {
 }
 
 /// The borders of one column as one list.
-fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
-    let nothing = || monitor::nulls(borders_field(&monitor::fields(inputs), kwargs.clone()), 1);
-    expression("borders", inputs[0].len() >= LONG, nothing, || {
+fn borders(inputs: &[Series], kwargs: BordersKwargs) -> Answer {
+    expression("borders", inputs[0].len() >= LONG, || {
         let numbers = numbers(&inputs[0])?;
         let borders = fit_borders("borders", &numbers, &kwargs)?;
         let list = Series::new("".into(), borders);
@@ -68,9 +67,9 @@ fn borders(inputs: &[Series], kwargs: BordersKwargs) -> PolarsResult<Series> {
     })
 }
 
-export!(borders, borders_field, BordersKwargs);
+export!(borders, borders_field, BordersKwargs, Length::One);
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct QuantizeKwargs {
     #[serde(flatten)]
     fit: BordersKwargs,
@@ -137,10 +136,9 @@ where
 }
 
 /// `inputs`: the values, then the borders where they are given.
-fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
+fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> Answer {
     let rows = inputs[0].len();
-    let nothing = || monitor::nulls(codes_field(&monitor::fields(inputs), kwargs.clone()), rows);
-    expression("quantize", rows >= LONG, nothing, || {
+    expression("quantize", rows >= LONG, || {
         let numbers = numbers(&inputs[0])?;
         let borders = match inputs.get(1) {
             Some(given) => given_borders(given, kwargs.fit.bins)?,
@@ -155,4 +153,4 @@ fn quantize(inputs: &[Series], kwargs: QuantizeKwargs) -> PolarsResult<Series> {
     })
 }
 
-export!(quantize, codes_field, QuantizeKwargs);
+export!(quantize, codes_field, QuantizeKwargs, Length::Rows);

@@ -2,8 +2,8 @@
 
 use crate::columns::{Numbers, number_type};
 use crate::errors::{self, guarded};
-use crate::export::export;
-use crate::monitor::{self, LONG, expression};
+use crate::export::{Answer, Length, export};
+use crate::monitor::{LONG, expression};
 use crate::schema::{check_number_field, is_known};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
@@ -99,16 +99,15 @@ fn value(name: &str, number: Option<Number>, dtype: &DataType) -> PolarsResult<S
     }
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct MinMaxKwargs {
     name: Option<String>,
     device: String,
 }
 
 /// The smallest and the largest value of one column.
-fn min_max(inputs: &[Series], kwargs: MinMaxKwargs) -> PolarsResult<Series> {
-    let nothing = || monitor::nulls(min_max_field(&monitor::fields(inputs), kwargs.clone()), 1);
-    expression("min_max", inputs[0].len() >= LONG, nothing, || {
+fn min_max(inputs: &[Series], kwargs: MinMaxKwargs) -> Answer {
+    expression("min_max", inputs[0].len() >= LONG, || {
         let inputs = [named(&inputs[0], &kwargs.name)];
         let numbers = numbers(&inputs[0])?;
         let found = run(numbers.len(), || with_columns(&kwargs.device, |backend| backend.min_max(&numbers.column())));
@@ -119,7 +118,7 @@ fn min_max(inputs: &[Series], kwargs: MinMaxKwargs) -> PolarsResult<Series> {
     })
 }
 
-export!(min_max, min_max_field, MinMaxKwargs);
+export!(min_max, min_max_field, MinMaxKwargs, Length::One);
 
 /// The name of what stands over a bin, and its type.
 fn height(weighted: bool, density: bool) -> Field {
@@ -189,7 +188,7 @@ fn name_of(inputs: &[Field], expected: usize) -> PlSmallStr {
     }
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct HistogramKwargs {
     params: HistogramParams,
     weighted: bool,
@@ -204,9 +203,8 @@ fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Fi
 }
 
 /// `inputs`: the values, and the weights where there are any.
-fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series> {
-    let nothing = || monitor::nulls(histogram_field(&monitor::fields(inputs), kwargs.clone()), 1);
-    expression("histogram", inputs[0].len() >= LONG, nothing, || {
+fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> Answer {
+    expression("histogram", inputs[0].len() >= LONG, || {
         let mut columns = columns_of(inputs, 1 + kwargs.weighted as usize)?;
         columns[0] = named(&columns[0], &kwargs.name);
         let values = numbers(&columns[0])?;
@@ -226,9 +224,9 @@ fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> PolarsResult<Series>
     })
 }
 
-export!(histogram, histogram_field, HistogramKwargs);
+export!(histogram, histogram_field, HistogramKwargs, Length::One);
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct Histogram2dKwargs {
     params: Histogram2dParams,
     weighted: bool,
@@ -242,9 +240,8 @@ fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResul
 }
 
 /// `inputs`: a struct of the values of x, those of y, and the weights where there are any.
-fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> PolarsResult<Series> {
-    let nothing = || monitor::nulls(histogram2d_field(&monitor::fields(inputs), kwargs.clone()), 1);
-    expression("histogram2d", inputs[0].len() >= LONG, nothing, || {
+fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> Answer {
+    expression("histogram2d", inputs[0].len() >= LONG, || {
         let columns = columns_of(inputs, 2 + kwargs.weighted as usize)?;
         let (x, y) = (numbers(&columns[0])?, numbers(&columns[1])?);
         let weights = columns.get(2).map(|w| Numbers::finite(w, "a weight")).transpose()?;
@@ -268,7 +265,7 @@ fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> PolarsResult<Ser
     })
 }
 
-export!(histogram2d, histogram2d_field, Histogram2dKwargs);
+export!(histogram2d, histogram2d_field, Histogram2dKwargs, Length::One);
 
 /// `bins`, `range` and `edges` of one column.
 type Axis = (Option<i64>, Option<(f64, f64)>, Option<Vec<f64>>);

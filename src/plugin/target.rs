@@ -15,7 +15,7 @@ use taiga_engine::provenance::LabelType;
 const MAX_CLASSES: usize = 10_000;
 
 /// What [`Target`] borrows from.
-pub enum TargetData {
+pub enum TargetColumn {
     Numbers(Numbers),
     /// `dtype`: the column's type, where it is not the one that labels are kept as.
     Classes {
@@ -29,7 +29,7 @@ fn is_text(dtype: &DataType) -> bool {
     matches!(dtype, DataType::String | DataType::Categorical(..) | DataType::Enum(..))
 }
 
-/// Whether the labels of a target of this type are classes under `loss`, as [`TargetData::new`] says.
+/// Whether the labels of a target of this type are classes under `loss`, as [`TargetColumn::new`] says.
 ///
 /// # Errors
 /// For types that the loss can't use, naming the column and its type.
@@ -48,7 +48,7 @@ pub fn is_of_classes(name: &str, dtype: &DataType, loss: LossKind, by: &str) -> 
     Ok(classes)
 }
 
-impl TargetData {
+impl TargetColumn {
     /// The target of `loss`, which is what the user calls `by`. Booleans, strings, categories and enums are classes unless the loss
     /// is a regression's (then only Booleans will do, as 0 and 1); numbers are classes only for a
     /// classification loss. Labels are sorted: false before true, numbers ascending, those of an Enum
@@ -62,7 +62,7 @@ impl TargetData {
         let name = series.name().as_str();
         let dtype = series.dtype();
         if !is_of_classes(name, dtype, loss, by)? {
-            return Ok(TargetData::Numbers(Numbers::finite(series, "a target")?));
+            return Ok(TargetColumn::Numbers(Numbers::finite(series, "a target")?));
         }
 
         let (mut codes, mut labels) = if let DataType::Enum(_, mapping) = dtype {
@@ -99,22 +99,22 @@ impl TargetData {
                 codes.iter_mut().for_each(|code| *code = 1 - *code);
             }
         }
-        Ok(TargetData::Classes { codes, labels, dtype })
+        Ok(TargetColumn::Classes { codes, labels, dtype })
     }
 
     /// The type of the labels, where it is not the one that they are kept as.
     pub fn label_type(&self) -> Option<LabelType> {
         match self {
-            TargetData::Numbers(_) => None,
-            TargetData::Classes { dtype, .. } => dtype.clone(),
+            TargetColumn::Numbers(_) => None,
+            TargetColumn::Classes { dtype, .. } => dtype.clone(),
         }
     }
 
     /// The engine's view.
     pub fn target(&self) -> Target<'_> {
         match self {
-            TargetData::Numbers(numbers) => Target::Numbers(numbers.column()),
-            TargetData::Classes { codes, labels, .. } => Target::Classes { codes, labels: labels.clone() },
+            TargetColumn::Numbers(numbers) => Target::Numbers(numbers.column()),
+            TargetColumn::Classes { codes, labels, .. } => Target::Classes { codes, labels: labels.clone() },
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The label of each code, in the column's own kind of values. Where the column has nulls, the
 /// entry of null's code is a placeholder (empty text, 0, false).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Labels {
+pub enum CategoryNames {
     /// Of String, Categorical and Enum alike.
     Text(Vec<String>),
     /// Of integers of any width.
@@ -22,7 +22,7 @@ pub enum Labels {
 /// where it occurs. A value's place is its code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Categories {
-    pub labels: Labels,
+    pub labels: CategoryNames,
     /// The code of null.
     pub null: Option<u32>,
 }
@@ -31,9 +31,9 @@ impl Categories {
     /// The number of categories, null included.
     pub fn len(&self) -> usize {
         match &self.labels {
-            Labels::Text(v) => v.len(),
-            Labels::Integer(v) => v.len(),
-            Labels::Boolean(v) => v.len(),
+            CategoryNames::Text(v) => v.len(),
+            CategoryNames::Integer(v) => v.len(),
+            CategoryNames::Boolean(v) => v.len(),
         }
     }
 
@@ -45,9 +45,9 @@ impl Categories {
     /// What kind of values these are, in words: `text`, `integers` or `Booleans`.
     pub fn kind(&self) -> &'static str {
         match &self.labels {
-            Labels::Text(_) => "text",
-            Labels::Integer(_) => "integers",
-            Labels::Boolean(_) => "Booleans",
+            CategoryNames::Text(_) => "text",
+            CategoryNames::Integer(_) => "integers",
+            CategoryNames::Boolean(_) => "Booleans",
         }
     }
 
@@ -57,9 +57,9 @@ impl Categories {
             return "null".into();
         }
         match &self.labels {
-            Labels::Text(v) => v[code as usize].clone(),
-            Labels::Integer(v) => v[code as usize].to_string(),
-            Labels::Boolean(v) => v[code as usize].to_string(),
+            CategoryNames::Text(v) => v[code as usize].clone(),
+            CategoryNames::Integer(v) => v[code as usize].to_string(),
+            CategoryNames::Boolean(v) => v[code as usize].to_string(),
         }
     }
 }
@@ -153,9 +153,9 @@ impl<'a> Codes<'a> {
     /// The column, with labels of its own.
     pub fn into_column(self, name: &str) -> CategoryColumn {
         let labels = match self.keys {
-            Keys::Text(v) => Labels::Text(v.into_iter().map(str::to_owned).collect()),
-            Keys::Integer(v) => Labels::Integer(v),
-            Keys::Boolean(v) => Labels::Boolean(v),
+            Keys::Text(v) => CategoryNames::Text(v.into_iter().map(str::to_owned).collect()),
+            Keys::Integer(v) => CategoryNames::Integer(v),
+            Keys::Boolean(v) => CategoryNames::Boolean(v),
         };
         CategoryColumn { name: name.into(), codes: self.codes, categories: Categories { labels, null: self.null } }
     }
@@ -216,10 +216,10 @@ impl CategoryColumn {
     /// For more rows than 32 bits can number.
     ///
     /// ```
-    /// use taiga_core::encoding::{CategoryColumn, Labels};
+    /// use taiga_core::encoding::{CategoryColumn, CategoryNames};
     /// let column = CategoryColumn::integers("x", &[3], |_, row| Some([7i64, -1, 7][row])).unwrap();
     /// assert_eq!(column.codes, [0, 1, 0]);
-    /// assert_eq!(column.categories.labels, Labels::Integer(vec![7, -1]));
+    /// assert_eq!(column.categories.labels, CategoryNames::Integer(vec![7, -1]));
     /// ```
     pub fn integers<T: Integer>(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<T> + Sync) -> Result<Self> {
         Ok(Codes::integers(name, lengths, get)?.into_column(name))

@@ -1,6 +1,6 @@
 //! Some of the rows of a column, copied.
 
-use super::categories::{Categories, CategoryColumn, Labels};
+use super::categories::{Categories, CategoryColumn, CategoryNames};
 use super::{Bits, Chunk, Column, FeatureType, Values};
 
 /// Values that are owned, in the type that they had.
@@ -133,9 +133,9 @@ pub fn of_categories(name: &str, codes: &[u32], categories: &Categories, rows: &
     });
     let codes = renumbered.collect();
     let labels = match &categories.labels {
-        Labels::Text(v) => Labels::Text(occur.iter().map(|c| v[*c].clone()).collect()),
-        Labels::Integer(v) => Labels::Integer(occur.iter().map(|c| v[*c]).collect()),
-        Labels::Boolean(v) => Labels::Boolean(occur.iter().map(|c| v[*c]).collect()),
+        CategoryNames::Text(v) => CategoryNames::Text(occur.iter().map(|c| v[*c].clone()).collect()),
+        CategoryNames::Integer(v) => CategoryNames::Integer(occur.iter().map(|c| v[*c]).collect()),
+        CategoryNames::Boolean(v) => CategoryNames::Boolean(occur.iter().map(|c| v[*c]).collect()),
     };
     let null = categories.null.map(|code| number[code as usize]).filter(|number| *number != u32::MAX);
     CategoryColumn { name: name.into(), codes, categories: Categories { labels, null } }

@@ -1,10 +1,10 @@
 //! The table of a fit: its features, target, weights and held-out rows, and the checks that all learners share.
 //!
 //! - [`labels`]: class labels, their order and their type; [`class_weight`] and [`weights`]: what rows weigh.
-//! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers.
+//! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers, and what rows weigh.
 //! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
 //! - [`coded`]: borders of its features.
-//! - [`monitor`]: what watches a fit from outside.
+//! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
 pub mod checks;
 pub mod class_weight;
@@ -12,6 +12,7 @@ pub mod coded;
 pub mod counted;
 pub mod labels;
 pub mod monitor;
+pub(crate) mod shared_params;
 pub mod target;
 pub mod training;
 pub mod weights;
@@ -37,6 +38,14 @@ impl Target<'_> {
         match self {
             Target::Numbers(column) => column.len(),
             Target::Classes { codes, .. } => codes.len(),
+        }
+    }
+
+    /// The labels of classes.
+    pub fn labels(&self) -> Option<&Labels> {
+        match self {
+            Target::Numbers(_) => None,
+            Target::Classes { labels, .. } => Some(labels),
         }
     }
 }

@@ -1,9 +1,39 @@
-//! The target as numbers.
+//! The target of a fit: its values, and what its rows weigh.
 
 use crate::column::Column;
-use crate::dataset::{Input, Target};
+use crate::dataset::counted::rows_that_count;
+use crate::dataset::weights::row_weights;
+use crate::dataset::{ClassWeight, Input, Target};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
+
+/// The target of a fit, checked, and what its rows weigh.
+pub struct TargetData {
+    /// The number of each row, or its class's index; empty where a learner reads neither.
+    pub values: Vec<f64>,
+    /// What rows weigh in units of `weight_unit`: [`Weights::values`](crate::dataset::weights::Weights::values). None where each
+    /// weighs 1.
+    pub weights: Option<Vec<f32>>,
+    pub weight_unit: f64,
+}
+
+impl TargetData {
+    /// Puts a checked target together with the weights of its rows.
+    ///
+    /// # Errors
+    /// As [`row_weights`].
+    pub fn new(input: &Input<'_>, values: Vec<f64>, class_weight: &ClassWeight) -> Result<TargetData> {
+        let weights = row_weights(input, class_weight)?;
+        let (weights, weight_unit) = weights.map_or((None, 1.0), |w| (Some(w.values), w.unit));
+        Ok(TargetData { values, weights, weight_unit })
+    }
+
+    /// The rows whose weight is not 0; none where that is all of them.
+    pub fn rows_that_count(&self) -> Option<Vec<usize>> {
+        rows_that_count(self.weights.as_deref())
+    }
+}
+
 /// What a target must be, where it is not: a learner's own check.
 pub type CheckTarget<'a> = dyn Fn(f64) -> std::result::Result<(), &'static str> + Sync + 'a;
 

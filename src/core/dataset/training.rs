@@ -1,7 +1,7 @@
 //! The training rows of a table alone.
 
 use crate::column::Column;
-use crate::dataset::weights::{Weights, row_weights};
+use crate::dataset::target::TargetData;
 use crate::dataset::{ClassWeight, Input, Target};
 use crate::error::{Error, Result};
 /// The training rows of a table: their targets, weights and baselines.
@@ -16,10 +16,7 @@ pub struct Training {
 impl Training {
     /// Those of `input`, of which there must be one.
     pub fn new(input: &Input<'_>) -> Result<Training> {
-        let rows = match &input.target {
-            Target::Numbers(column) => column.len(),
-            Target::Classes { codes, .. } => codes.len(),
-        };
+        let rows = input.target.rows();
         if let Some(held_out) = input.held_out.filter(|h| h.len() != rows) {
             return Err(Error::Data(format!("`eval` has {} rows where the target `{}` has {rows}", held_out.len(), input.target_name)));
         }
@@ -58,11 +55,9 @@ impl Training {
         }
     }
 
-    /// The weights of that table. Those of classes say nothing where there is one label, and may name others.
-    pub fn weights(&self, table: &Input<'_>, class_weight: &ClassWeight) -> Result<Option<Weights>> {
-        match &table.target {
-            Target::Classes { labels, .. } if labels.len() == 1 => row_weights(table, &ClassWeight::None),
-            _ => row_weights(table, class_weight),
-        }
+    /// The target of that table and its weights. Those of classes say nothing where there is one label, and may name others.
+    pub fn data(&self, table: &Input<'_>, values: Vec<f64>, class_weight: &ClassWeight) -> Result<TargetData> {
+        let single = table.target.labels().is_some_and(|labels| labels.len() == 1);
+        TargetData::new(table, values, if single { &ClassWeight::None } else { class_weight })
     }
 }

@@ -5,20 +5,13 @@ use super::lookup::Lookup;
 use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values, check_input};
 use crate::column::categories::{Categories, CategoryColumn};
 use crate::column::select::of_categories;
-use crate::envelope::Envelope;
+use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::{Error, Result};
 use crate::provenance::Provenance;
 use crate::{memory, pages};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashSet;
-
-/// The newest format version that this build writes and reads. Version 2 has the [`crate::provenance`] behind the payload; where
-/// there is none, version 1 is written.
-pub const FORMAT_VERSION: u32 = 2;
-
-const ENVELOPE: Envelope =
-    Envelope { kind: b"TE", version: FORMAT_VERSION, provenance: 2, noun: "encoder", description: "a target encoder" };
 
 /// A target encoder of one column or several.
 #[derive(Debug)]
@@ -41,14 +34,14 @@ pub struct EncodedColumn {
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
-struct Payload<'a> {
+pub struct Payload<'a> {
     target: Cow<'a, str>,
     classes: Cow<'a, Option<Vec<String>>>,
     columns: Vec<ColumnPayload<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct ColumnPayload<'a> {
+pub struct ColumnPayload<'a> {
     name: Cow<'a, str>,
     categories: Cow<'a, Categories>,
     values: Cow<'a, [f64]>,
@@ -225,25 +218,37 @@ impl TargetEncoder {
 
     /// The encoder's bytes; equal encoders have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
+        self.seal()
+    }
+
+    /// The encoder of these bytes, in memory in proportion to their length.
+    ///
+    /// # Errors
+    /// [`Error::Encoder`], as [`Persisted::open`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<TargetEncoder> {
+        Persisted::open(bytes)
+    }
+}
+
+impl Persisted for TargetEncoder {
+    const ENVELOPE: Envelope = Envelope { kind: b"TE", version: 2, provenance: 2, noun: "encoder", description: "a target encoder" };
+    const INVALID: fn(String) -> Error = Error::Encoder;
+    type Payload<'a> = Payload<'a>;
+    type Extra = ();
+    const NO_EXTRA: () = ();
+
+    fn contents(&self) -> Contents<'_, Payload<'_>, ()> {
         let columns = self.columns.iter().map(|c| ColumnPayload {
             name: c.name.as_str().into(),
             categories: Cow::Borrowed(c.lookup.categories()),
             values: c.values.as_slice().into(),
         });
         let payload = Payload { target: self.target.as_str().into(), classes: Cow::Borrowed(&self.classes), columns: columns.collect() };
-        let version = ENVELOPE.version_for(&self.provenance, false);
-        ENVELOPE.seal_with(version, &payload, &self.provenance, self.columns.iter().map(|c| 16 * c.values.len()).sum())
+        let size = self.columns.iter().map(|c| 16 * c.values.len()).sum();
+        Contents { payload, extra: (), provenance: &self.provenance, is_new: false, size }
     }
 
-    /// The encoder of these bytes. Whatever they hold, the memory taken stays in proportion to
-    /// their length, and the encoder returned holds together.
-    ///
-    /// # Errors
-    /// [`Error::Encoder`] for anything that is not a whole, undamaged encoder of a version this
-    /// build can read; the text tells which: empty, cut, foreign, damaged, newer.
-    pub fn from_bytes(bytes: &[u8]) -> Result<TargetEncoder> {
-        let read = ENVELOPE.open(bytes).and_then(|(version, payload)| ENVELOPE.read_with::<Payload<'_>>(version, payload));
-        let (payload, provenance) = read.map_err(invalid)?;
+    fn from_contents(payload: Payload<'_>, (): (), provenance: Provenance) -> Result<Self> {
         let column = |c: ColumnPayload<'_>| {
             let lookup = Lookup::new(c.categories.into_owned()).map_err(|e| invalid(format!("column `{}`: {e}", c.name)))?;
             Ok(EncodedColumn { name: c.name.into_owned(), lookup, values: c.values.into_owned() })

@@ -1,6 +1,6 @@
 //! From labels back to codes: what `encode` and `predict` do with every value.
 
-use crate::column::categories::{Categories, Labels};
+use crate::column::categories::{Categories, CategoryNames};
 use crate::column::distinct::{BATCH, Slots, WARM};
 use crate::error::{Error, Result};
 use crate::numerics::hash::Seeded;
@@ -9,8 +9,8 @@ use crate::parallel::interrupt;
 /// Categories with a table from label to code. Values that are not among them have no code.
 ///
 /// ```
-/// use taiga_core::encoding::{Categories, Labels, Lookup};
-/// let categories = Categories { labels: Labels::Text(vec!["a".into(), "".into()]), null: Some(1) };
+/// use taiga_core::encoding::{Categories, CategoryNames, Lookup};
+/// let categories = Categories { labels: CategoryNames::Text(vec!["a".into(), "".into()]), null: Some(1) };
 /// let lookup = Lookup::new(categories).unwrap();
 /// assert_eq!((lookup.text("a"), lookup.text(""), lookup.null()), (Some(0), None, Some(1)));
 /// assert_eq!(lookup.integer(7), None);
@@ -36,15 +36,15 @@ impl Lookup {
         let (mut slots, seeded) = (Slots::default(), Seeded::default());
         for code in (0..n as u32).filter(|c| categories.null != Some(*c)) {
             let found = match &categories.labels {
-                Labels::Text(v) => {
+                CategoryNames::Text(v) => {
                     let hash = |c: u32| seeded.text(&v[c as usize]);
                     slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
                 }
-                Labels::Integer(v) => {
+                CategoryNames::Integer(v) => {
                     let hash = |c: u32| seeded.integer(v[c as usize]);
                     slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
                 }
-                Labels::Boolean(v) => {
+                CategoryNames::Boolean(v) => {
                     let hash = |c: u32| seeded.integer(v[c as usize] as i128);
                     slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
                 }
@@ -65,7 +65,7 @@ impl Lookup {
     #[inline]
     pub fn text(&self, value: &str) -> Option<u32> {
         match &self.categories.labels {
-            Labels::Text(v) => self.slots.find(self.hash.text(value), |c| v[c as usize] == value),
+            CategoryNames::Text(v) => self.slots.find(self.hash.text(value), |c| v[c as usize] == value),
             _ => None,
         }
     }
@@ -74,21 +74,21 @@ impl Lookup {
     #[inline]
     pub fn integer(&self, value: i128) -> Option<u32> {
         match &self.categories.labels {
-            Labels::Integer(v) => self.slots.find(self.hash.integer(value), |c| v[c as usize] == value),
+            CategoryNames::Integer(v) => self.slots.find(self.hash.integer(value), |c| v[c as usize] == value),
             _ => None,
         }
     }
 
     /// Appends the code of each text, null's for `None`, `unseen` for what is not among them.
     pub fn extend_texts<'a>(&self, values: impl Iterator<Item = Option<&'a str>>, unseen: u32, out: &mut Vec<u32>) {
-        let Labels::Text(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
+        let CategoryNames::Text(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
         let touch = |c: u32| labels[c as usize].as_bytes().first().copied().unwrap_or_default().into();
         self.extend(values, |value| self.hash.text(value), touch, |value, c| labels[c as usize] == *value, unseen, out);
     }
 
     /// Appends the code of each integer, likewise.
     pub fn extend_integers(&self, values: impl Iterator<Item = Option<i128>>, unseen: u32, out: &mut Vec<u32>) {
-        let Labels::Integer(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
+        let CategoryNames::Integer(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
         let touch = |c: u32| labels[c as usize] as u64;
         self.extend(values, |value| self.hash.integer(*value), touch, |value, c| labels[c as usize] == *value, unseen, out);
     }
@@ -127,7 +127,7 @@ impl Lookup {
     /// The code of a Boolean.
     pub fn boolean(&self, value: bool) -> Option<u32> {
         match &self.categories.labels {
-            Labels::Boolean(v) => self.slots.find(self.hash.integer(value as i128), |c| v[c as usize] == value),
+            CategoryNames::Boolean(v) => self.slots.find(self.hash.integer(value as i128), |c| v[c as usize] == value),
             _ => None,
         }
     }

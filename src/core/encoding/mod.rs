@@ -18,6 +18,6 @@ pub mod statistic;
 pub mod target;
 pub mod woe;
 
-pub use crate::column::categories::{Categories, CategoryColumn, Codes, Labels};
+pub use crate::column::categories::{Categories, CategoryColumn, CategoryNames, Codes};
 pub use encoder::TargetEncoder;
 pub use lookup::Lookup;

@@ -167,13 +167,36 @@ pub struct ModelSize {
     pub numbers: usize,
 }
 
+/// What every model tells of itself.
+pub struct Facts<'a> {
+    /// The learner's name: `gbdt`.
+    pub learner: &'static str,
+    /// What the model is, in words: `a forest`.
+    pub noun: &'static str,
+    /// The target's name.
+    pub target: &'a str,
+    /// A classifier's labels, in the order of the classes.
+    pub labels: Option<&'a Labels>,
+    /// Where its classes and columns come from.
+    pub provenance: &'a Provenance,
+    /// The columns that its trees ask about, in the order of fitting; none where it has no trees.
+    pub features: Option<&'a [Feature]>,
+    /// The number of values that it predicts for a row; one for two classes.
+    pub outputs: usize,
+    /// The number of training rows.
+    pub rows: u64,
+    /// The number of rounds of boosting, trees of a forest, or passes over the rows.
+    pub rounds: usize,
+    /// The number of trees, each of which has a leaf for every row.
+    pub trees: usize,
+    /// The curve of the metric, where rows were held out.
+    pub history: Option<&'a History>,
+}
+
 /// A fitted model of any learner.
 pub trait FittedModel: Send + Sync {
-    /// Returns the learner's name: `gbdt`.
-    fn learner(&self) -> &'static str;
-
-    /// Returns what the model is, in words: `a forest`.
-    fn noun(&self) -> &'static str;
+    /// Returns what it tells of itself; what follows from that alone is the same for all.
+    fn facts(&self) -> Facts<'_>;
 
     /// Returns the parameters that it was fitted with as a JSON object.
     fn params(&self) -> serde_json::Value;
@@ -181,35 +204,14 @@ pub trait FittedModel: Send + Sync {
     /// Returns the name of the loss, or of what stands for it; never `auto`.
     fn loss(&self) -> String;
 
-    /// Returns the target's name.
-    fn target(&self) -> &str;
-
-    /// Returns a classifier's labels, in the order of the classes.
-    fn labels(&self) -> Option<&Labels>;
-
-    /// Returns where its classes and columns come from.
-    fn provenance(&self) -> &Provenance;
-
     /// Returns the dense columns that it reads, in the order of fitting.
-    fn columns(&self) -> Vec<ModelColumn<'_>>;
+    fn columns(&self) -> Vec<ModelColumn<'_>> {
+        self.facts().features.into_iter().flatten().map(ModelColumn::from).collect()
+    }
 
     /// Returns the columns of lists that it reads.
     fn lists(&self) -> Option<ModelLists<'_>> {
         None
-    }
-
-    /// Returns the number of values that it predicts for a row; one for two classes.
-    fn outputs(&self) -> usize;
-
-    /// Returns the number of training rows.
-    fn rows(&self) -> u64;
-
-    /// Returns the number of rounds of boosting, trees of a forest, or passes over the rows.
-    fn rounds(&self) -> usize;
-
-    /// Returns the number of trees, each of which has a leaf for every row.
-    fn trees(&self) -> usize {
-        0
     }
 
     /// Returns how large it is.
@@ -226,7 +228,7 @@ pub trait FittedModel: Send + Sync {
 
     /// Returns the borders of every column.
     fn borders(&self) -> Option<Vec<&[f64]>> {
-        None
+        Some(self.facts().features?.iter().map(|f| f.borders.as_slice()).collect())
     }
 
     /// Computes one number a column, of the importance that the user names; none where the learner has no importance.
@@ -239,11 +241,6 @@ pub trait FittedModel: Send + Sync {
 
     /// Makes the table of its nodes; none where it has no trees.
     fn node_table(&self) -> Option<NodeTable> {
-        None
-    }
-
-    /// Returns the curve of the metric, where rows were held out.
-    fn history(&self) -> Option<&History> {
         None
     }
 

@@ -46,6 +46,28 @@ pub struct History {
     pub best: u32,
 }
 
+impl History {
+    /// Begins the curve of a metric.
+    pub fn new(metric: MetricKind) -> History {
+        History { metric, values: vec![], best: 0 }
+    }
+
+    /// Adds the value of the next round. Returns whether it is the best so far.
+    pub fn push(&mut self, value: f64) -> bool {
+        let best = self.values.get(self.best as usize).is_none_or(|best| self.metric.better(value, *best));
+        if best {
+            self.best = self.values.len() as u32;
+        }
+        self.values.push(value);
+        best
+    }
+
+    /// Returns the number of rounds since the best one.
+    pub fn rounds_since_best(&self) -> u32 {
+        self.values.len() as u32 - 1 - self.best
+    }
+}
+
 /// Predictions of rows by the trees that they were not drawn for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutOfBag {

@@ -21,6 +21,12 @@ pub fn validate_columns(provenance: &Provenance, columns: usize) -> Result<()> {
     provenance.check_columns(columns).or_else(|what| check(false, || what))
 }
 
+/// What numbers are in units of is a positive, normal power of two: no sign, no mantissa.
+pub fn validate_unit(name: &str, unit: f64) -> Result<()> {
+    let power_of_two = unit.is_normal() && unit > 0.0 && unit.to_bits() << 12 == 0;
+    check(power_of_two, || format!("its {name} {unit:?} is not a power of two"))
+}
+
 /// Borders ascend and categories are some, each where the feature's type has them.
 pub fn validate_feature(f: &Feature, most_borders: usize) -> Result<()> {
     let b = &f.borders;

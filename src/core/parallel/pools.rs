@@ -178,6 +178,11 @@ fn watch() {
     }
 }
 
+/// Returns the number of threads that a fit may use: as many as asked for, or what the machine offers.
+pub fn asked(n_threads: Option<u32>) -> usize {
+    n_threads.map_or_else(cores, |n| n as usize)
+}
+
 /// What the machine offers.
 fn cores() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -177,6 +177,12 @@ macro_rules! params {
             /// The names of the parameters that say how a fit is done and never change its result, which is why no model keeps them.
             pub const LOCAL: &[&str] = &[$(stringify!($local)),*];
 
+            /// Returns the parameters as a model records them: those of [`Self::LOCAL`] at their defaults.
+            pub fn recorded(&self) -> Self {
+                let local = Self::default();
+                $name { $($local: local.$local,)* ..self.clone() }
+            }
+
             /// Reads parameters from a JSON object; what it does not name has its default.
             ///
             /// # Errors

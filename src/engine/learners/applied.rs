@@ -28,7 +28,7 @@ pub trait AppliedModel: Send + Sync {
 
     /// Returns how many numbers are computed of a row for [`AppliedModel::predict`].
     fn numbers_a_row(&self) -> usize {
-        self.model().outputs()
+        self.model().facts().outputs
     }
 
     /// Returns the table from labels to codes of one of [`FittedModel::columns`], where the model asks about its categories.
@@ -54,7 +54,7 @@ pub trait AppliedModel: Send + Sync {
     /// # Errors
     /// As [`AppliedModel::predict`], and for a model that has none.
     fn raw(&self, _rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        Err(has_no(self.model(), self.model().noun(), "raw scores"))
+        Err(has_no(self.model(), self.model().facts().noun, "raw scores"))
     }
 
     /// Computes the leaf of every row in every tree, row after row: `[row * trees + tree]`.
@@ -62,7 +62,7 @@ pub trait AppliedModel: Send + Sync {
     /// # Errors
     /// As [`AppliedModel::predict`], and for a model that has none.
     fn leaves(&self, _rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        Err(has_no(self.model(), self.model().noun(), "leaves"))
+        Err(has_no(self.model(), self.model().facts().noun, "leaves"))
     }
 
     /// Computes the predictions after every round: `[output][row * rounds + round]`.
@@ -76,5 +76,5 @@ pub trait AppliedModel: Send + Sync {
 
 /// The error for what a model, which is `what_it_is`, does not have.
 pub fn has_no(model: &dyn FittedModel, what_it_is: &str, what: &str) -> Error {
-    Error::Data(format!("the model of `{}` is {what_it_is}, which has no {what}", model.target()))
+    Error::Data(format!("the model of `{}` is {what_it_is}, which has no {what}", model.facts().target))
 }

@@ -4,7 +4,7 @@ use super::values_type;
 use crate::cache::Cache;
 use crate::categories::{check_kind, check_type, lookup_codes};
 use crate::errors::{self, guarded};
-use crate::export::export;
+use crate::export::{Answer, Length, export};
 use crate::literal::unlabelled;
 use crate::monitor::{self, LONG, expression};
 use crate::predict::{check_models, distinct_models, models_of, wanted};
@@ -21,7 +21,7 @@ const BLOCK: usize = 1 << 16;
 
 static ENCODERS: Cache<TargetEncoder> = Cache::new();
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct EncodeKwargs {
     /// The classes that name the fields where there is a value for each.
     classes: Option<Vec<String>>,
@@ -112,10 +112,9 @@ fn encode_field(inputs: &[Field], kwargs: EncodeKwargs) -> PolarsResult<Field> {
 }
 
 /// `inputs`: the column, then the encoder (one, or one a row).
-fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
+fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> Answer {
     let rows = monitor::rows(inputs);
-    let nothing = || monitor::nulls(encode_field(&monitor::fields(inputs), kwargs.clone()), rows);
-    expression("encode", rows >= LONG, nothing, || {
+    expression("encode", rows >= LONG, || {
         let encoders = models_of(&inputs[1], ENCODER)?;
         let classes = kwargs.classes.as_deref();
         let mut series = inputs[0].clone();
@@ -135,4 +134,4 @@ fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> PolarsResult<Series> {
     })
 }
 
-export!(encode, encode_field, EncodeKwargs);
+export!(encode, encode_field, EncodeKwargs, Length::Rows);

@@ -12,7 +12,7 @@ use taiga_engine::error::RowsFault;
 const BLOCK: usize = 1 << 15;
 
 /// What [`EncodingTarget`] borrows from.
-pub enum TargetData {
+pub enum EncoderTarget {
     Flags(Vec<u8>),
     Numbers(Vec<f64>),
     Classes(Vec<u32>, usize),
@@ -44,7 +44,7 @@ pub fn classes_of(name: &str, dtype: &DataType, given: Option<&[String]>) -> Pol
     }
 }
 
-impl TargetData {
+impl EncoderTarget {
     /// The target of one value a row, or of `classes`.
     ///
     /// # Errors
@@ -73,9 +73,9 @@ impl TargetData {
                     });
                     rest = behind;
                 }
-                return Ok(TargetData::Flags(flags));
+                return Ok(EncoderTarget::Flags(flags));
             }
-            return Ok(TargetData::Numbers(numbers(series, "a target")?));
+            return Ok(EncoderTarget::Numbers(numbers(series, "a target")?));
         };
         let column = categories::category_column(series)?;
         let place = |code: u32| {
@@ -84,15 +84,15 @@ impl TargetData {
             classes.iter().position(|c| *c == label).map(|p| p as u32).ok_or_else(unknown)
         };
         let places = (0..column.categories.len() as u32).map(place).collect::<PolarsResult<Vec<u32>>>()?;
-        Ok(TargetData::Classes(column.codes.iter().map(|code| places[*code as usize]).collect(), classes.len()))
+        Ok(EncoderTarget::Classes(column.codes.iter().map(|code| places[*code as usize]).collect(), classes.len()))
     }
 
     /// The engine's view.
     pub fn target(&self) -> EncodingTarget<'_> {
         match self {
-            TargetData::Flags(v) => EncodingTarget::Flags(v),
-            TargetData::Numbers(v) => EncodingTarget::Numbers(v),
-            TargetData::Classes(v, classes) => EncodingTarget::Classes(v, *classes),
+            EncoderTarget::Flags(v) => EncodingTarget::Flags(v),
+            EncoderTarget::Numbers(v) => EncodingTarget::Numbers(v),
+            EncoderTarget::Classes(v, classes) => EncodingTarget::Classes(v, *classes),
         }
     }
 }

@@ -72,27 +72,27 @@ impl Applied {
 
     /// How many numbers are predicted of a row, and how many trees there are.
     pub fn size(&self) -> (usize, usize) {
-        (self.0.numbers_a_row(), self.fitted().trees())
+        (self.0.numbers_a_row(), self.fitted().facts().trees)
     }
 
     /// The target's name.
     pub fn target(&self) -> &str {
-        self.fitted().target()
+        self.fitted().facts().target
     }
 
     /// A classifier's labels.
     pub fn labels(&self) -> Option<&Labels> {
-        self.fitted().labels()
+        self.fitted().facts().labels
     }
 
     /// The type of a classifier's labels in the column that they come from.
     pub fn label_type(&self) -> Option<LabelType> {
-        self.labels().map(|labels| labels.label_type(self.fitted().provenance()))
+        self.labels().map(|labels| labels.label_type(self.fitted().facts().provenance))
     }
 
     /// The labels that name the fields of a prediction, where it has one for each class.
     pub fn fields(&self) -> Option<Vec<String>> {
-        self.labels().filter(|_| self.fitted().outputs() > 1).map(Labels::names)
+        self.labels().filter(|_| self.fitted().facts().outputs > 1).map(Labels::names)
     }
 
     /// What the model reads of the columns that `find` finds by name, which are known to be there and of the right types
@@ -153,7 +153,7 @@ impl Applied {
     /// # Errors
     /// As [`Applied::raw`], and for what has no leaves.
     pub fn leaves(&self, inputs: &Inputs) -> PolarsResult<(usize, Vec<u32>)> {
-        Ok((self.fitted().trees(), self.apply(inputs, |model, rows| model.leaves(rows))?))
+        Ok((self.fitted().facts().trees, self.apply(inputs, |model, rows| model.leaves(rows))?))
     }
 
     /// The number of rounds, and the predictions after each of them.
@@ -161,7 +161,7 @@ impl Applied {
     /// # Errors
     /// As [`Applied::raw`], and for what has no rounds.
     pub fn staged(&self, inputs: &Inputs) -> PolarsResult<(usize, Vec<Vec<f64>>)> {
-        Ok((self.fitted().rounds(), self.apply(inputs, |model, rows| model.staged(rows))?))
+        Ok((self.fitted().facts().rounds, self.apply(inputs, |model, rows| model.staged(rows))?))
     }
 }
 

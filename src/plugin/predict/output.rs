@@ -11,7 +11,7 @@ pub const NAME: &str = "prediction";
 
 /// What Python says of the output. It knows the model when that is a value; for a model that is
 /// an expression the user says it (`dtype=`), or it is one number a row.
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 pub struct PredictKwargs {
     /// `auto`, `raw`, `class`, `leaf` or `staged`.
     output: String,

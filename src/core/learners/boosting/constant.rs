@@ -1,13 +1,13 @@
 //! What is left to fit where rows are too few, or too alike, for trees: their mean.
 
-use super::fit::{recorded, tree_params};
+use super::fit::tree_params;
 use super::model::{Model, Units};
 use super::params::BoostingParams;
 use super::prepare;
 use super::schema::{check_class_weight, held_out_metric};
 use crate::dataset::labels::Labels;
 use crate::dataset::training::Training;
-use crate::dataset::{Input, Target, checks, target};
+use crate::dataset::{Input, checks, target};
 use crate::error::Result;
 use crate::losses::{LossKind, loss, resolve_loss};
 use crate::model::unasked;
@@ -53,32 +53,29 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     let training = Training::new(input)?;
     let table = training.input(input);
     checks::check_positive(&input.target, params.positive.as_ref())?;
-    let labels = match &input.target {
-        Target::Classes { labels, .. } => Some(labels.clone()),
-        Target::Numbers(_) => None,
-    };
-    let classes = labels.as_ref().map_or(0, Labels::len);
+    let labels = input.target.labels();
+    let classes = labels.map_or(0, Labels::len);
     let resolved = resolve_loss(params.loss, &input.target)?;
     let kind = if classes == 1 { LossKind::Logloss } else { resolved };
     let loss = loss(kind, &params.loss_params(), classes, 1.0)?;
     if classes != 1 {
-        held_out_metric(input.held_out.is_some(), params, loss.as_ref(), labels.as_ref().map(Labels::len))?;
+        held_out_metric(input.held_out.is_some(), params, loss.as_ref(), labels.map(Labels::len))?;
     }
-    let target = match classes {
+    let values = match classes {
         1 => vec![1.0; training.rows.len()],
         _ => target::target_numbers(&table, &|y| loss.check_target(y))?,
     };
     check_class_weight(params, classes > 0)?;
-    let weight = training.weights(&table, &params.class_weight)?;
-    let start = prepare::start(&table, loss.as_ref(), &target, weight.as_ref().map(|w| &w.values[..]), loss.outputs())?.start;
+    let data = training.data(&table, values, &params.class_weight)?;
+    let start = prepare::start(&table, loss.as_ref(), &data, loss.outputs())?.start;
     Ok(Model {
-        params: recorded(params),
+        params: params.recorded(),
         loss: kind,
         target: input.target_name.clone(),
         features: unasked(input),
         derived: vec![],
         tables: vec![],
-        labels,
+        labels: labels.cloned(),
         start,
         scale: 1.0,
         units: Units::default(),

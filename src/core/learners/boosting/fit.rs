@@ -12,15 +12,16 @@ use super::units::settle;
 use super::{needed, prepare};
 use crate::collective::RowShard;
 use crate::column::FeatureType;
-use crate::dataset::counted::{Counted, rows_that_count};
+use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
-use crate::dataset::weights::row_weights;
-use crate::dataset::{Input, Monitor, Target, checks, coded, target};
+use crate::dataset::target::{self, TargetData};
+use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
 use crate::learners::boosting::steps::{Begun, TreeRequest};
 use crate::losses::{LeafRule, Loss, loss, resolve_loss};
 use crate::metrics::{MetricKind, metric, undefined};
 use crate::model::History;
+use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
@@ -42,7 +43,7 @@ pub fn fit(input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices
 
 /// As many threads as asked for, but no more than the table keeps busy.
 fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
-    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    let asked = pools::asked(params.n_threads);
     asked.min(rows.saturating_mul(features.min(256)) / 32_768).max(1)
 }
 
@@ -56,40 +57,36 @@ fn fit_on(
     let interrupted = || monitor.interrupted();
     checks::check_classes(input)?;
     let kind = resolve_loss(params.loss, &input.target)?;
-    let (labels, classes) = match &input.target {
-        Target::Classes { labels, .. } => (Some(labels.clone()), labels.len()),
-        Target::Numbers(_) => (None, 0),
-    };
+    let labels = input.target.labels();
+    let classes = labels.map_or(0, Labels::len);
     let raw_loss = loss(kind, &params.loss_params(), classes, 1.0)?;
     let outputs = raw_loss.outputs();
-    let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.as_ref().map(Labels::len))?;
+    let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
     let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
-    let target = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
+    let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
     checks::check_positive(&input.target, params.positive.as_ref())?;
     check_class_weight(params, classes > 0)?;
-    let weights = row_weights(input, &params.class_weight)?;
-    if let Some(rows) = rows_that_count(weights.as_ref().map(|w| &w.values[..])) {
-        drop((target, weights, reserved));
+    let data = TargetData::new(input, values, &params.class_weight)?;
+    if let Some(rows) = data.rows_that_count() {
+        drop((data, reserved));
         let counted = Counted::new(input, rows)?;
         let table = counted.input();
         checks::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
         let rows = input.features[0].len() - input.held_out_rows();
         return fit_on(pool, &table, params, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
     }
-    let (weight, weight_unit) = weights.map_or((None, 1.0), |w| (Some(w.values), w.unit));
     let numeric = coded::code_features(input, &params.border_params(), pool, &interrupted)?;
     let tree_params = tree_params(input, params, &numeric)?;
-    let (mut features, base) = CategoricalFeatures::new(pool, input, params, &target, numeric);
+    let (mut features, base) = CategoricalFeatures::new(pool, input, params, &data.values, numeric);
     features.constrain(&tree_params.interaction);
 
-    let Start { start, unit, offset, factor, target: training_target, scores } =
-        prepare::start(input, raw_loss.as_ref(), &target, weight.as_deref(), outputs)?;
-    let held_out = measure.map(|kind| HeldOut::new(kind, input, raw_loss.location(), &target, weight.as_deref(), (&start, offset), unit));
-    drop(target);
+    let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, outputs)?;
+    let held_out = measure.map(|kind| HeldOut::new(kind, input, raw_loss.location(), &data, (&start, offset), unit));
+    drop(data.values);
     let loss = loss(kind, &params.loss_params(), classes, unit)?;
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
     // What both derivatives are in units of.
-    let weight_unit = weight_unit * factor;
+    let weight_unit = data.weight_unit * factor;
     let tree_params = TreeParams { split: tree_params.split.in_units(gradient_unit, weight_unit), ..tree_params };
 
     // A set of scores for each permutation of categories' statistics, all alike at first.
@@ -104,7 +101,7 @@ fn fit_on(
         features: &coded,
         sources: &sources,
         target: training_target,
-        weight,
+        weight: data.weights,
         scores,
         held_out: input.held_out,
         // A sample of all rows is none.
@@ -131,13 +128,13 @@ fn fit_on(
     let Questions { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
     Ok(Model {
-        params: recorded(params),
+        params: params.recorded(),
         loss: kind,
         target: input.target_name.clone(),
         features,
         derived,
         tables,
-        labels,
+        labels: labels.cloned(),
         start,
         scale: unit,
         units,
@@ -146,11 +143,6 @@ fn fit_on(
         history,
         provenance: Provenance::default(),
     })
-}
-
-/// The parameters as a model records them: without what never changes one.
-pub(super) fn recorded(params: &BoostingParams) -> BoostingParams {
-    BoostingParams { n_threads: None, device: BoostingParams::default().device, bundle: true, ..params.clone() }
 }
 
 /// What the boosting rounds need beside a backend.
@@ -172,7 +164,7 @@ impl Rounds<'_> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let (mut trees, mut gains) = (vec![], vec![]);
         let mut least_gains = vec![f64::INFINITY; outputs];
-        let mut history = self.held_out.map(|h| History { metric: h.kind, values: vec![], best: 0 });
+        let mut history = self.held_out.map(|h| History::new(h.kind));
         for round in 0..params.trees {
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * outputs as u64 + output as u64;
@@ -184,17 +176,14 @@ impl Rounds<'_> {
             let value = match (&mut history, self.held_out) {
                 (Some(history), Some(held_out)) => {
                     let value = held_out.measure(params, self.loss, &backend.held_out_scores()?[..outputs])?;
-                    history.values.push(value);
-                    if history.metric.better(value, history.values[history.best as usize]) {
-                        history.best = round;
-                    }
+                    history.push(value);
                     Some(value)
                 }
                 _ => None,
             };
             self.monitor.round(round + 1, params.trees, value);
             if let (Some(history), Some(patience)) = (&history, params.early_stopping)
-                && round - history.best >= patience
+                && history.rounds_since_best() >= patience
             {
                 break;
             }
@@ -276,17 +265,15 @@ struct HeldOut {
 }
 
 impl HeldOut {
-    #[allow(clippy::too_many_arguments)]
     fn new(
         kind: MetricKind,
         input: &Input<'_>,
         differences: bool,
-        target: &[f64],
-        weight: Option<&[f32]>,
+        data: &TargetData,
         (start, scores_offset): (&[f64], f64),
         unit: f64,
     ) -> HeldOut {
-        let rows: Vec<usize> = (0..target.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
+        let rows: Vec<usize> = (0..data.values.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
         // Scores carry the start value and the baseline already, unless they are differences.
         let baseline = |k: usize| input.baseline.get(k).map(|c| c.gather_f64(&rows));
         let offset = (0..start.len())
@@ -298,8 +285,8 @@ impl HeldOut {
             .collect();
         HeldOut {
             kind,
-            target: rows.iter().map(|i| target[*i]).collect(),
-            weight: weight.map(|w| rows.iter().map(|i| w[*i]).collect()),
+            target: rows.iter().map(|i| data.values[*i]).collect(),
+            weight: data.weights.as_ref().map(|w| rows.iter().map(|i| w[*i]).collect()),
             offset,
             unit,
         }

@@ -1,15 +1,15 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
 use crate::dataset::ClassWeight;
-use crate::dataset::labels::Label;
+use crate::dataset::shared_params::learner_params;
 use crate::encoding::ctr::CtrKind;
 use crate::error::Error;
 use crate::losses::LossKind;
 use crate::metrics::{MetricKind, metric_names};
 use crate::objective::LossParams;
 use crate::params::Problems;
+use crate::params::limits::By;
 use crate::params::limits::Limit::{AtLeast, Between, Inside, NotNegative, Positive, Share};
-use crate::params::limits::{By, DeviceName, params};
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::BorderParams;
 use crate::tree::params::{Monotone, Policy, SplitParams};
@@ -43,7 +43,7 @@ pub enum CatMethod {
     /// By the best subset of a node's categories (as in LightGBM).
     Partition,
 }
-params! {
+learner_params! {
     /// Parameters of [`super::fit`].
     ///
     /// ```
@@ -111,8 +111,7 @@ params! {
         /// meets no other.
         pub interaction: Vec<Vec<String>> = vec![],
 
-        /// Names of integer and Boolean features that are categories; whoever makes the table reads it.
-        pub categorical: Vec<String> = vec![],
+        pub categorical,
         /// How categorical columns are split.
         pub cat_method: CatMethod = CatMethod::Ctr => By(Self::check_cat_method),
         /// Columns with at most so many categories are split by one question for each of them.
@@ -140,25 +139,19 @@ params! {
         /// The largest number of entries in the model's tables of statistics.
         pub ctr_table_limit: u64 = 1 << 24 => AtLeast(1),
 
-        /// Class weights.
-        pub class_weight: ClassWeight = ClassWeight::None => By(|params: &Self, problems| problems.take(params.class_weight.validate())),
-        /// Of two classes, the one whose probability is predicted; whoever makes the target puts it last
-        /// ([`Labels::with_positive`](crate::dataset::labels::Labels::with_positive)). The last one unless told otherwise.
-        pub positive: Option<Label> = None,
+        pub class_weight,
+        pub positive,
         /// What is measured on held-out rows; the loss's own unless told otherwise.
         pub metric: Option<MetricKind> = None,
         /// Stop after this many rounds without a better metric on the held-out rows.
         pub early_stopping: Option<u32> = None => AtLeast(1),
 
-        /// The seed of every random choice.
-        pub seed: u64 = 0,
-        /// Threads; as many as Polars uses unless told otherwise. Never changes the model.
-        pub n_threads: Option<u32> = None => Between(1, 1024),
+        pub seed,
+        pub n_threads,
         /// Whether features that are mostly one value are stored sparsely, and those that exclude each
         /// other bundled. Never changes the model.
         pub bundle: bool = true,
-        /// `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the model.
-        pub device: String = "auto".into() => DeviceName,
+        pub device,
     }
     local { n_threads, bundle, device }
     held_out { early_stopping, metric }

@@ -2,7 +2,7 @@
 
 use super::ties;
 use crate::dataset::Input;
-use crate::dataset::target::in_parts;
+use crate::dataset::target::{TargetData, in_parts};
 use crate::error::{Error, Result};
 use crate::losses::{LeafRule, Loss};
 use crate::numerics::reduce::sum;
@@ -27,7 +27,8 @@ pub struct Start {
 /// The start value from the training rows, and targets and scores relative to it: losses that
 /// only see differences train on `(target - start) / unit`, so that neither a large offset nor a
 /// huge or tiny scale costs precision in f32.
-pub fn start(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<&[f32]>, outputs: usize) -> Result<Start> {
+pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, outputs: usize) -> Result<Start> {
+    let (target, weight) = (&data.values[..], data.weights.as_deref());
     super::schema::check_baseline(input.baseline.len(), outputs)?;
     let baseline: Vec<Vec<f64>> = input.baseline.iter().map(|c| c.to_f64()).collect();
     for (values, column) in baseline.iter().zip(&input.baseline) {

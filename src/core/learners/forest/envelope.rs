@@ -11,24 +11,21 @@
 use super::model::{Forest, OutOfBag, Tree};
 use super::params::{Criterion, ForestParams};
 use crate::dataset::labels::Labels;
-use crate::envelope::Envelope;
-use crate::error::{Error, Result};
+use crate::envelope::{Contents, Envelope, Persisted};
+use crate::error::Result;
 use crate::model::Feature;
 use crate::model::payload::{is_new, name_of, named, params_of, params_text};
+use crate::provenance::Provenance;
 use crate::quantize::CodeSet;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The newest format version that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 3;
-
 /// The envelope of forests.
-pub const ENVELOPE: Envelope =
-    Envelope { kind: b"RF", version: FORMAT_VERSION, provenance: 2, noun: "model", description: "a random forest" };
+pub const ENVELOPE: Envelope = Envelope { kind: b"RF", version: 3, provenance: 2, noun: "model", description: "a random forest" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
-struct Payload<'a> {
+pub struct Payload<'a> {
     /// A JSON object with sorted names.
     params: Cow<'a, str>,
     criterion: Cow<'a, str>,
@@ -43,19 +40,15 @@ struct Payload<'a> {
     permutation: Cow<'a, Option<Vec<f64>>>,
 }
 
-impl Forest {
-    /// The format version of the forest's bytes.
-    pub(super) fn version(&self) -> u32 {
-        if self.gain_unit != 1.0 {
-            return FORMAT_VERSION;
-        }
-        ENVELOPE.version_for(&self.provenance, is_new(self.labels.as_ref(), &self.params.to_json()))
-    }
+impl Persisted for Forest {
+    const ENVELOPE: Envelope = ENVELOPE;
+    type Payload<'a> = Payload<'a>;
+    type Extra = f64;
+    const NO_EXTRA: f64 = 1.0;
+    const EXTRA_SINCE: u32 = 3;
 
-    /// The forest's bytes; equal forests have equal bytes.
-    ///
-    /// `params.n_threads` and `params.device` are not kept: they never change a forest.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    fn contents(&self) -> Contents<'_, Payload<'_>, f64> {
+        let predictions = self.oob.iter().flat_map(|o| &o.predictions).map(|p| 8 * p.len()).sum::<usize>();
         let payload = Payload {
             params: params_text(&self.params.to_json()).into(),
             criterion: name_of(&self.criterion).into(),
@@ -69,35 +62,12 @@ impl Forest {
             oob: Cow::Borrowed(&self.oob),
             permutation: Cow::Borrowed(&self.permutation),
         };
-        let predictions = self.oob.iter().flat_map(|o| &o.predictions).map(|p| 8 * p.len()).sum::<usize>();
-        let capacity = self.trees.iter().map(|t| 16 + 20 * t.leaves()).sum::<usize>() + predictions;
-        match self.version() {
-            FORMAT_VERSION => ENVELOPE.seal_with(FORMAT_VERSION, &(payload, self.gain_unit), &self.provenance, capacity),
-            version => ENVELOPE.seal_with(version, &payload, &self.provenance, capacity),
-        }
+        let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
+        let size = self.trees.iter().map(|t| 16 + 20 * t.leaves()).sum::<usize>() + predictions;
+        Contents { payload, extra: self.gain_unit, provenance: &self.provenance, is_new, size }
     }
 
-    /// The forest of these bytes. Whatever they hold, the memory taken stays in proportion to their
-    /// length, and the forest returned is valid ([`Forest::validate`]).
-    ///
-    /// # Errors
-    /// For anything that is not the whole, undamaged forest of a version this build can read; the
-    /// text tells which: empty, cut, foreign, damaged, newer.
-    ///
-    /// ```
-    /// use taiga_core::learners::forest::Forest;
-    /// let error = Forest::from_bytes(b"PAR1").unwrap_err();
-    /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
-    /// ```
-    pub fn from_bytes(bytes: &[u8]) -> Result<Forest> {
-        let (version, payload) = ENVELOPE.open(bytes).map_err(Error::Model)?;
-        let (p, gain_unit, provenance) = match version {
-            FORMAT_VERSION => {
-                ENVELOPE.read_with::<(Payload<'_>, f64)>(version, payload).map(|((p, unit), provenance)| (p, unit, provenance))
-            }
-            _ => ENVELOPE.read_with::<Payload<'_>>(version, payload).map(|(p, provenance)| (p, 1.0, provenance)),
-        }
-        .map_err(Error::Model)?;
+    fn from_contents(p: Payload<'_>, gain_unit: f64, provenance: Provenance) -> Result<Self> {
         let forest = Forest {
             params: params_of(&p.params, ForestParams::LOCAL, ForestParams::from_json)?,
             criterion: named::<Criterion>("criterion", &p.criterion)?,
@@ -115,5 +85,22 @@ impl Forest {
         };
         forest.validate()?;
         Ok(forest)
+    }
+}
+
+impl Forest {
+    /// The forest's bytes; equal forests have equal bytes.
+    ///
+    /// `params.n_threads` and `params.device` are not kept: they never change a forest.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.seal()
+    }
+
+    /// The forest of these bytes, a valid one ([`Forest::validate`]), in memory in proportion to their length.
+    ///
+    /// # Errors
+    /// As [`Persisted::open`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Forest> {
+        Persisted::open(bytes)
     }
 }

@@ -21,6 +21,7 @@
 //! leaves' values over the trees.
 
 use super::model::{Forest, OutOfBag, Tree};
+use crate::envelope::Persisted;
 use crate::error::{Error, Result};
 use crate::model::json::{ChildJson, FeatureJson, LabelsJson, List, Number, Numbers, text_of, write_provenance};
 use crate::model::payload::name_of;

@@ -8,11 +8,11 @@ use super::params::{Criterion, Splitter};
 use super::steps::{ForestDevices, GrowTree, GrowerTask, Limits, Targets, Work};
 use super::table::Table;
 use super::{Forest, ForestParams, Input, Monitor, Target, Tree, bootstrap, oob, table};
-use crate::dataset::counted::{Counted, rows_that_count};
+use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
+use crate::dataset::target::{self, TargetData};
 use crate::dataset::training::Training;
-use crate::dataset::weights::row_weights;
-use crate::dataset::{checks, target};
+use crate::dataset::{self, checks};
 use crate::device::Place;
 use crate::error::{Error, Result};
 use crate::memory;
@@ -20,6 +20,7 @@ use crate::memory::{Reservation, product, sum};
 use crate::model::{Feature, unasked};
 use crate::numerics::fixed::{factor, round64};
 use crate::numerics::reduce::weighted_mean;
+use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use std::collections::HashMap;
@@ -40,16 +41,16 @@ const MOST_CLASSES: usize = u16::MAX as usize;
 /// GPU that is named) has not enough of it, before it is taken; [`Error::Interrupted`] when `monitor` asks to stop.
 pub fn fit(input: &Input<'_>, params: &ForestParams, devices: &impl ForestDevices, monitor: &dyn Monitor) -> Result<Forest> {
     params.validate()?;
-    let table = input.as_boosting();
+    let table = input.table();
     let rows = checks::check_table(&table)?;
     if rows > MOST_ROWS {
         return Err(Error::Data(format!("{rows} rows: a forest is fitted on at most {MOST_ROWS}")));
     }
-    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    let asked = pools::asked(params.n_threads);
     // No more threads than there is work for.
     let work = rows.saturating_mul(params.trees as usize) / 2048;
     let pool = ThreadPool::new(asked.min(work).max(1))?;
-    pool.enter(|| fit_on(&pool, input, &table, params, devices, monitor))
+    pool.enter(|| fit_on(&pool, &table, params, devices, monitor))
 }
 
 /// What the criterion comes to for this target.
@@ -65,43 +66,38 @@ fn resolve_criterion(criterion: Criterion, classes: bool) -> Result<Criterion> {
 
 fn fit_on(
     pool: &ThreadPool,
-    input: &Input<'_>,
-    table: &crate::dataset::Input<'_>,
+    table: &dataset::Input<'_>,
     params: &ForestParams,
     devices: &impl ForestDevices,
     monitor: &dyn Monitor,
 ) -> Result<Forest> {
-    let classes = match &input.target {
-        Target::Classes { labels, .. } => Some(labels.len()),
-        Target::Numbers(_) => None,
-    };
+    let classes = table.target.labels().map(Labels::len);
     let criterion = resolve_criterion(params.criterion, classes.is_some())?;
-    reserve_rows(input)?;
+    reserve_rows(table)?;
     checks::check_classes(table)?;
     if classes.is_some_and(|c| c > MOST_CLASSES) {
         return Err(Error::column(
-            &input.target_name,
+            &table.target_name,
             format!("has {} classes: at most {MOST_CLASSES} are told apart", classes.unwrap_or(0)),
         ));
     }
     params.check_target(classes.is_some())?;
-    let target = target::target_numbers(table, &|_| Ok(()))?;
-    checks::check_positive(&input.target, params.positive.as_ref())?;
+    let values = target::target_numbers(table, &|_| Ok(()))?;
+    checks::check_positive(&table.target, params.positive.as_ref())?;
     let poisson = criterion == Criterion::Poisson;
-    check_counts(&input.target_name, &target, criterion)?;
-    let weight = row_weights(table, &params.class_weight)?;
-    if let Some(rows) = rows_that_count(weight.as_ref().map(|w| &w.values[..])) {
-        drop((target, weight));
+    check_counts(&table.target_name, &values, criterion)?;
+    let data = TargetData::new(table, values, &params.class_weight)?;
+    if let Some(rows) = data.rows_that_count() {
+        drop(data);
         return without_weightless(pool, table, rows, params, devices, monitor);
     }
-    let (weight, weight_unit) = weight.map_or((None, 1.0), |w| (Some(w.values), w.unit));
     let interrupted = || monitor.interrupted();
-    let mut fit = Fit { pool, input, params, criterion, devices, monitor, table, gain_unit: 1.0 };
-    let draws = params.bootstrap.draws(target.len()).unwrap_or(target.len());
-    let (weights, fixed_unit) = weight.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
-    let unit = fixed_unit * weight_unit;
+    let mut fit = Fit { pool, table, params, criterion, devices, monitor, gain_unit: 1.0 };
+    let draws = params.bootstrap.draws(table.target.rows()).unwrap_or(table.target.rows());
+    let (weights, fixed_unit) = data.weights.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
+    let unit = fixed_unit * data.weight_unit;
     let logs = || (criterion == Criterion::Entropy).then(|| Logs::new(draws as u64));
-    match &input.target {
+    match &table.target {
         Target::Classes { codes, .. } => {
             let classes = classes.unwrap_or(0);
             let truth = Truth::Classes(codes, classes);
@@ -114,17 +110,17 @@ fn fit_on(
             }
         }
         Target::Numbers(_) => {
-            let numbers = numbers(&target, weight.as_deref(), weights, fixed_unit, draws, poisson).ok_or_else(|| {
-                Error::column(&input.target_name, "the target's range, times the weights, is larger than a float can hold").of_values()
+            let numbers = numbers(&data, weights, fixed_unit, draws, poisson).ok_or_else(|| {
+                Error::column(&table.target_name, "the target's range, times the weights, is larger than a float can hold").of_values()
             })?;
             fit.gain_unit = numbers.gain_unit;
-            fit.run(&numbers, Targets::Numbers(&numbers), Truth::Numbers(&target), unit, &interrupted)
+            fit.run(&numbers, Targets::Numbers(&numbers), Truth::Numbers(&data.values), unit, &interrupted)
         }
     }
 }
 
 /// Checks that there is memory for the targets and weights of the rows.
-fn reserve_rows(input: &Input<'_>) -> Result<()> {
+fn reserve_rows(input: &dataset::Input<'_>) -> Result<()> {
     let rows = input.features[0].len() as u64;
     // As floats; weights as floats and as integers; numbers as integers and as ranks.
     let weight = if input.weight.is_some() { 16 } else { 0 };
@@ -135,7 +131,7 @@ fn reserve_rows(input: &Input<'_>) -> Result<()> {
 /// The forest of the rows `rows` of a table, which weigh something. Nothing is predicted out of bag for the others.
 fn without_weightless(
     pool: &ThreadPool,
-    table: &crate::dataset::Input<'_>,
+    table: &dataset::Input<'_>,
     rows: Vec<usize>,
     params: &ForestParams,
     devices: &impl ForestDevices,
@@ -144,8 +140,7 @@ fn without_weightless(
     let counted = Counted::new(table, rows)?;
     let own = counted.input();
     checks::check_rows(counted.rows.len(), None, &own.target_name)?;
-    let input = Input::of_boosting(&own);
-    let mut forest = fit_on(pool, &input, &own, params, devices, monitor)?;
+    let mut forest = fit_on(pool, &own, params, devices, monitor)?;
     let all = table.features[0].len();
     for predictions in forest.oob.iter_mut().flat_map(|o| &mut o.predictions) {
         let own = std::mem::replace(predictions, vec![f64::NAN; all]);
@@ -191,55 +186,46 @@ fn check_counts(name: &str, target: &[f64], criterion: Criterion) -> Result<()> 
 /// ```
 pub fn constant(input: &Input<'_>, params: &ForestParams) -> Result<Forest> {
     params.validate()?;
-    let table = input.as_boosting();
+    let table = input.table();
     checks::check_columns(&table)?;
-    ThreadPool::new(1)?.enter(|| constant_on(input, &table, params))
+    ThreadPool::new(1)?.enter(|| constant_on(&table, params))
 }
 
-fn constant_on(input: &Input<'_>, table: &crate::dataset::Input<'_>, params: &ForestParams) -> Result<Forest> {
+fn constant_on(table: &dataset::Input<'_>, params: &ForestParams) -> Result<Forest> {
     let training = Training::new(table)?;
-    checks::check_positive(&input.target, params.positive.as_ref())?;
-    let labels = match &input.target {
-        Target::Classes { labels, .. } => Some(labels.clone()),
-        Target::Numbers(_) => None,
-    };
+    checks::check_positive(&table.target, params.positive.as_ref())?;
+    let labels = table.target.labels();
     let criterion = resolve_criterion(params.criterion, labels.is_some())?;
-    let weight = training.weights(&training.input(table), &params.class_weight)?;
+    let data = training.data(&training.input(table), vec![], &params.class_weight)?;
     let rows = training.rows.len();
-    let (weight, weight_unit) = weight.map_or((None, 1.0), |w| (Some(w.values), w.unit));
-    let (weights, unit) = weight.as_deref().map_or((None, 1.0), |w| fixed_weights(w, rows));
+    let (weights, unit) = data.weights.as_deref().map_or((None, 1.0), |w| fixed_weights(w, rows));
     let weight_of = |row: usize| weights.as_ref().map_or(1, |w| w[row]) as u64;
-    let (mut sums, mut means) = (vec![0; labels.as_ref().map_or(1, Labels::len)], vec![]);
-    match &input.target {
+    let (mut sums, mut means) = (vec![0; labels.map_or(1, Labels::len)], vec![]);
+    match &table.target {
         Target::Classes { codes, .. } => codes.iter().enumerate().for_each(|(row, class)| sums[*class as usize] += weight_of(row)),
         Target::Numbers(_) => {
             let target = target::target_numbers(table, &|_| Ok(()))?;
-            check_counts(&input.target_name, &target, criterion)?;
+            check_counts(&table.target_name, &target, criterion)?;
             sums[0] = (0..rows).map(weight_of).sum();
-            means.push(weighted_mean(&target, weight.as_deref()));
+            means.push(weighted_mean(&target, data.weights.as_deref()));
         }
     }
     let counted = (0..rows).filter(|row| weight_of(*row) > 0).count().min(u32::MAX as usize) as u32;
     Ok(Forest {
-        params: recorded(params),
+        params: params.recorded(),
         criterion,
-        target: input.target_name.clone(),
+        target: table.target_name.clone(),
         features: unasked(table),
-        labels,
+        labels: labels.cloned(),
         sets: vec![],
         trees: vec![Tree { nodes: vec![], counts: vec![counted], sums, means }],
         rows: rows as u64,
-        unit: unit * weight_unit,
+        unit: unit * data.weight_unit,
         gain_unit: 1.0,
         oob: None,
-        permutation: params.permutation_importance.then(|| vec![0.0; input.features.len()]),
+        permutation: params.permutation_importance.then(|| vec![0.0; table.features.len()]),
         provenance: Provenance::default(),
     })
-}
-
-/// The parameters as a forest records them: without what never changes one.
-fn recorded(params: &ForestParams) -> ForestParams {
-    ForestParams { n_threads: None, device: ForestParams::default().device, ..params.clone() }
 }
 
 /// Bits that a number may have so that `draws` of them stay below 2^62.
@@ -273,7 +259,8 @@ fn gain_unit(largest: f64, poisson: bool) -> f64 {
 }
 
 /// Targets in fixed point; none where they have no finite range.
-fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, unit: f64, draws: usize, poisson: bool) -> Option<Numbers> {
+fn numbers(data: &TargetData, weights: Option<Vec<u32>>, unit: f64, draws: usize, poisson: bool) -> Option<Numbers> {
+    let (target, weight) = (&data.values[..], data.weights.as_deref());
     let centre = if poisson { 0.0 } else { weighted_mean(target, weight) };
     let weigh = |i: usize| match (&weights, weight) {
         (Some(units), Some(_)) if units[i] < FEW_UNITS => units[i] as f64 * unit,
@@ -298,8 +285,7 @@ fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, un
 /// What the steps of a fit share.
 struct Fit<'a, 'c, D> {
     pool: &'a ThreadPool,
-    input: &'a Input<'c>,
-    table: &'a crate::dataset::Input<'c>,
+    table: &'a dataset::Input<'c>,
     params: &'a ForestParams,
     criterion: Criterion,
     devices: &'a D,
@@ -328,8 +314,8 @@ struct Grown {
 impl<D: ForestDevices> Fit<'_, '_, D> {
     /// The device, of which the monitor is told.
     fn place(&self, refused: Option<&str>) -> Result<Place> {
-        let rows = self.input.features[0].len();
-        let drawn = self.params.features_drawn(self.input.features.len(), matches!(self.input.target, Target::Classes { .. }));
+        let rows = self.table.features[0].len();
+        let drawn = self.params.features_drawn(self.table.features.len(), self.table.target.labels().is_some());
         let levels = (rows.ilog2() + 1).min(self.params.depth.unwrap_or(u32::MAX));
         let values = rows as f64 * drawn as f64 * levels as f64 * self.params.trees as f64;
         let place = self.devices.place(refused, values, self.pool.size())?;
@@ -341,7 +327,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
     fn refused(&self, targets: Targets<'_>) -> Option<&'static str> {
         let many = matches!(targets, Targets::Classes(c) if c.classes > 255);
         let refused =
-            [(many, "there are at most 255 classes there"), (self.input.features.len() > 4096, "there are at most 4,096 features there")];
+            [(many, "there are at most 255 classes there"), (self.table.features.len() > 4096, "there are at most 4,096 features there")];
         refused.into_iter().find(|r| r.0).map(|r| r.1)
     }
 
@@ -376,7 +362,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
     /// Bytes of the codes, and of the larger of what is needed beside them: what values are ranked by, for each thread; or sums of
     /// predictions out of bag together with `growing`. (The predictions take the sums' place, block after block.) No less than that.
     fn table_bytes(&self, growing: u64, outputs: usize) -> u64 {
-        let (rows, features) = (self.input.features[0].len() as u64, self.input.features.len() as u64);
+        let (rows, features) = (self.table.features[0].len() as u64, self.table.features.len() as u64);
         // By feature and by row; or ranks.
         let (code, ranking) = match self.params.splitter {
             Splitter::Histogram => (2, 0),
@@ -388,7 +374,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
 
     /// Bytes of the rows of the trees that grow at the same time: how often each is drawn, and those that are, twice.
     fn growing_bytes<K: Impurity>(&self, kind: &K) -> u64 {
-        let rows = self.input.features[0].len();
+        let rows = self.table.features[0].len();
         let weigh = (0..rows as u32).filter(|row| kind.entry(*row, 1).is_some()).count() as f64;
         // A little less than the share of the rows that is drawn.
         let drawn = self.params.bootstrap.draws(rows).map_or(1.0, |d| 0.95 * (1.0 - (-(d as f64) / rows as f64).exp()));
@@ -401,7 +387,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
     /// # Errors
     /// [`Error::Memory`].
     fn reserve(&self, bytes: u64) -> Result<Reservation> {
-        let (rows, features, threads) = (self.input.features[0].len(), self.input.features.len(), self.pool.size());
+        let (rows, features, threads) = (self.table.features[0].len(), self.table.features.len(), self.pool.size());
         let less = match self.params.splitter {
             Splitter::Histogram => "lower `n_threads`, or fit on fewer rows or features",
             Splitter::Exact | Splitter::Random => "use splitter=\"histogram\", lower `n_threads`, or fit on fewer rows or features",
@@ -422,7 +408,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         if matches!(place, Place::Cpu(_)) {
             return Ok(None);
         }
-        let limits = self.limits(view.features.len(), matches!(self.input.target, Target::Classes { .. }));
+        let limits = self.limits(view.features.len(), self.table.target.labels().is_some());
         let oob = sums.as_ref().map(|s| s.units());
         let (pool, criterion, params) = (self.pool, self.criterion, self.params);
         let work = Work { pool, view, targets, criterion, limits, params, oob, interrupted };
@@ -434,7 +420,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
     }
 
     fn view<'t, C: Code>(&self, table: &'t Table<C>) -> View<'t, C> {
-        let stride = self.input.features[0].len();
+        let stride = self.table.features[0].len();
         View { features: &table.features, splitter: self.params.splitter, codes: &table.codes, by_row: &table.by_row, stride, decode: None }
     }
 
@@ -476,13 +462,9 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         let (mut sets, mut known) = (vec![], HashMap::new());
         let asked = asked(&parts, view.features.len());
         let trees = parts.into_iter().map(|part| part.finish(&borders, &mut sets, &mut known)).collect();
-        let labels: Option<Labels> = match &self.input.target {
-            Target::Classes { labels, .. } => Some(labels.clone()),
-            Target::Numbers(_) => None,
-        };
         let feature = |(f, borders): (usize, Vec<f64>)| Feature {
-            name: self.input.features[f].name().into(),
-            dtype: self.input.features[f].dtype().clone(),
+            name: self.table.features[f].name().into(),
+            dtype: self.table.features[f].dtype().clone(),
             borders,
             categories: match &table.features[f].meaning {
                 Meaning::Categories(categories) if asked[f] => Some(categories.clone()),
@@ -490,11 +472,11 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
             },
         };
         Ok(Forest {
-            params: recorded(self.params),
+            params: self.params.recorded(),
             criterion: self.criterion,
-            target: self.input.target_name.clone(),
+            target: self.table.target_name.clone(),
             features: borders.into_iter().enumerate().map(feature).collect(),
-            labels,
+            labels: self.table.target.labels().cloned(),
             sets,
             trees,
             rows: view.stride as u64,

@@ -2,11 +2,9 @@
 
 use super::explain::{Importance, NodeRow};
 use super::model::{Forest, OutOfBag};
-use crate::dataset::labels::Labels;
 use crate::error::Result;
-use crate::model::fitted::{FittedModel, ModelColumn, ModelSize, NodeColumns, NodeTable, unknown_importance};
+use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable, unknown_importance};
 use crate::model::payload::name_of;
-use crate::provenance::Provenance;
 
 /// The columns of the table of nodes; categories are numbered through all features.
 const COLUMNS: &NodeColumns<NodeRow> = &[
@@ -27,12 +25,20 @@ const COLUMNS: &NodeColumns<NodeRow> = &[
 ];
 
 impl FittedModel for Forest {
-    fn learner(&self) -> &'static str {
-        "forest"
-    }
-
-    fn noun(&self) -> &'static str {
-        "a forest"
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            learner: "forest",
+            noun: "a forest",
+            target: &self.target,
+            labels: self.labels.as_ref(),
+            provenance: &self.provenance,
+            features: Some(&self.features),
+            outputs: if Forest::outputs(self) == 2 { 1 } else { Forest::outputs(self) },
+            rows: self.rows,
+            rounds: self.trees.len(),
+            trees: self.trees.len(),
+            history: None,
+        }
     }
 
     fn params(&self) -> serde_json::Value {
@@ -41,41 +47,6 @@ impl FittedModel for Forest {
 
     fn loss(&self) -> String {
         name_of(&self.criterion)
-    }
-
-    fn target(&self) -> &str {
-        &self.target
-    }
-
-    fn labels(&self) -> Option<&Labels> {
-        self.labels.as_ref()
-    }
-
-    fn provenance(&self) -> &Provenance {
-        &self.provenance
-    }
-
-    fn columns(&self) -> Vec<ModelColumn<'_>> {
-        self.features.iter().map(ModelColumn::from).collect()
-    }
-
-    fn outputs(&self) -> usize {
-        match Forest::outputs(self) {
-            2 => 1,
-            outputs => outputs,
-        }
-    }
-
-    fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    fn rounds(&self) -> usize {
-        self.trees.len()
-    }
-
-    fn trees(&self) -> usize {
-        self.trees.len()
     }
 
     fn size(&self) -> ModelSize {
@@ -91,10 +62,6 @@ impl FittedModel for Forest {
 
     fn json_text(&self) -> Result<String> {
         Forest::json_text(self)
-    }
-
-    fn borders(&self) -> Option<Vec<&[f64]>> {
-        Some(self.features.iter().map(|f| f.borders.as_slice()).collect())
     }
 
     fn importance(&self, kind: &str) -> Option<Result<Vec<f64>>> {

@@ -35,7 +35,7 @@ pub use model::{Forest, OutOfBag, Tree};
 pub use params::ForestParams;
 
 use crate::column::Column;
-use crate::dataset::Input as BoostingInput;
+use crate::dataset;
 pub use crate::dataset::{Monitor, Quiet, Target};
 
 /// The table that a forest is fitted on. All columns have the same length.
@@ -48,19 +48,9 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// The table that the boosted trees know so.
-    fn of_boosting(table: &BoostingInput<'a>) -> Self {
-        Input {
-            features: table.features.clone(),
-            target: table.target.clone(),
-            target_name: table.target_name.clone(),
-            weight: table.weight.clone(),
-        }
-    }
-
-    /// The same table as the boosted trees know it: what is checked and prepared is alike.
-    fn as_boosting(&self) -> BoostingInput<'a> {
-        BoostingInput {
+    /// The same table as all learners check and prepare it.
+    fn table(&self) -> dataset::Input<'a> {
+        dataset::Input {
             features: self.features.clone(),
             target: self.target.clone(),
             target_name: self.target_name.clone(),

@@ -2,11 +2,11 @@
 
 use crate::dataset::ClassWeight;
 use crate::dataset::checks::not_numeric;
-use crate::dataset::labels::Label;
+use crate::dataset::shared_params::learner_params;
 use crate::error::{Error, Result};
 use crate::params::Problems;
+use crate::params::limits::By;
 use crate::params::limits::Limit::{AtLeast, Between, NotNegative};
-use crate::params::limits::{By, DeviceName, params};
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::BorderParams;
 use serde::{Deserialize, Serialize};
@@ -98,7 +98,7 @@ impl Bootstrap {
         }
     }
 }
-params! {
+learner_params! {
     /// Parameters of [`super::fit()`].
     ///
     /// ```
@@ -141,13 +141,10 @@ params! {
         /// (scikit-learn's `min_impurity_decrease`).
         pub min_gain: f64 = 0.0 => NotNegative,
 
-        /// Names of integer and Boolean features that are categories; whoever makes the table reads it.
-        pub categorical: Vec<String> = vec![],
+        pub categorical,
         /// Class weights.
         pub class_weight: ClassWeight = ClassWeight::None => By(Self::check_class_weight),
-        /// Of two classes, the one whose probability is predicted; whoever makes the target puts it last
-        /// ([`Labels::with_positive`](crate::dataset::labels::Labels::with_positive)). The last one unless told otherwise.
-        pub positive: Option<Label> = None,
+        pub positive,
 
         /// Whether rows are predicted by the trees they were not drawn for, and how well; unless told
         /// otherwise wherever there is a bootstrap.
@@ -156,12 +153,9 @@ params! {
         /// were not drawn (Breiman, 2001).
         pub permutation_importance: bool = false => By(Self::check_permutation_importance),
 
-        /// The seed of every random choice.
-        pub seed: u64 = 0,
-        /// Threads; as many as Polars uses unless told otherwise. Never changes the forest.
-        pub n_threads: Option<u32> = None => Between(1, 1024),
-        /// `"auto"`, `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the forest.
-        pub device: String = "auto".into() => DeviceName,
+        pub seed,
+        pub n_threads,
+        pub device,
     }
     local { n_threads, device }
     held_out {}

@@ -2,7 +2,7 @@
 
 use super::codes::{Code, Coded, Meaning};
 use super::params::{ForestParams, Splitter};
-use crate::column::categories::{Categories, Labels};
+use crate::column::categories::{Categories, CategoryNames};
 use crate::column::{Column, FeatureType};
 use crate::dataset::Input;
 use crate::dataset::coded::code_features;
@@ -116,9 +116,9 @@ fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
     kept.iter().enumerate().for_each(|(i, c)| place[*c] = i as u8 + 1);
     out.iter_mut().zip(codes).for_each(|(out, code)| *out = place[*code as usize]);
     let labels = match &categories.labels {
-        Labels::Text(v) => Labels::Text(kept.iter().map(|c| v[*c].clone()).collect()),
-        Labels::Integer(v) => Labels::Integer(kept.iter().map(|c| v[*c]).collect()),
-        Labels::Boolean(v) => Labels::Boolean(kept.iter().map(|c| v[*c]).collect()),
+        CategoryNames::Text(v) => CategoryNames::Text(kept.iter().map(|c| v[*c].clone()).collect()),
+        CategoryNames::Integer(v) => CategoryNames::Integer(kept.iter().map(|c| v[*c]).collect()),
+        CategoryNames::Boolean(v) => CategoryNames::Boolean(kept.iter().map(|c| v[*c]).collect()),
     };
     let null = categories.null.and_then(|null| kept.iter().position(|c| *c == null as usize)).map(|place| place as u32);
     Ok(Categories { labels, null })

@@ -6,7 +6,7 @@ use crate::column::FeatureType;
 use crate::dataset::labels::{Labels, validate_labels};
 use crate::envelope::check;
 use crate::error::{Error, Result};
-use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names};
+use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names, validate_unit};
 
 impl Forest {
     /// Checks that the forest holds together: indices in range, every tree a tree, numbers that can
@@ -26,8 +26,7 @@ impl Forest {
         };
         check(fits, || format!("{classes:?} classes under the criterion {:?}", self.criterion))?;
         validate_labels(self.labels.as_ref(), &self.provenance)?;
-        let power_of_two = self.gain_unit.is_normal() && self.gain_unit > 0.0 && self.gain_unit.to_bits() << 12 == 0;
-        check(power_of_two, || format!("its unit of gains {:?} is not a power of two", self.gain_unit))?;
+        validate_unit("unit of gains", self.gain_unit)?;
         validate_feature_names(&self.features)?;
         validate_columns(&self.provenance, self.features.len())?;
         for f in &self.features {

@@ -5,7 +5,7 @@ use super::rows::{Items, ListChunk, ListColumn, Offsets, SparseRows, Texts};
 use crate::column::select::{OwnedBits, OwnedChunk};
 use crate::dataset::counted::Counted;
 use crate::error::Result;
-use crate::{dataset, memory};
+use crate::memory;
 
 /// The rows of a table that weigh something, copied.
 pub struct CountedLists<'a> {
@@ -29,15 +29,7 @@ impl<'a> CountedLists<'a> {
         memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
         let features = sparse.map(|s| OwnedList::of(&s.features, &rows));
         let values = sparse.and_then(|s| s.values.as_ref()).map(|v| OwnedList::of(v, &rows));
-        let table = dataset::Input {
-            features: input.dense.clone(),
-            target: input.target.clone(),
-            target_name: input.target_name.clone(),
-            weight: input.weight.clone(),
-            baseline: vec![],
-            held_out: input.held_out,
-        };
-        Ok(CountedLists { table: Counted::new(&table, rows)?, features, values })
+        Ok(CountedLists { table: Counted::new(&input.table(), rows)?, features, values })
     }
 
     /// The table of those rows.

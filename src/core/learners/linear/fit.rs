@@ -7,7 +7,7 @@ use super::lbfgs::Lbfgs;
 use super::needed::Needed;
 use super::problem::{Problem, check_columns, check_table, features, problem};
 use super::steps::{LinearDevices, Task};
-use super::{Input, LinearModel, LinearParams, Optimizer, as_boosting};
+use super::{Input, LinearModel, LinearParams, Optimizer};
 use crate::dataset::checks;
 use crate::dataset::counted::rows_that_count;
 use crate::dataset::training::Training;
@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::losses::LossKind;
 use crate::losses::loss;
 use crate::objective::LossParams;
+use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 
@@ -34,7 +35,7 @@ pub fn fit(input: &Input<'_>, params: &LinearParams, devices: &impl LinearDevice
 
 /// As many threads as asked for, but no more than the rows keep busy.
 fn threads(params: &LinearParams, rows: usize) -> usize {
-    let asked = params.n_threads.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize);
+    let asked = pools::asked(params.n_threads);
     asked.min(rows / 1024).max(1)
 }
 
@@ -78,7 +79,7 @@ fn fit_on(
         fitted.passes = history.best + 1;
     }
     let mut model = LinearModel {
-        params: recorded(params),
+        params: params.recorded(),
         target: input.target_name.clone(),
         labels: columns.labels,
         sparse: columns.sparse,
@@ -101,11 +102,6 @@ fn fit_on(
 /// The rows that are not held out.
 fn training_rows(input: &Input<'_>) -> usize {
     input.held_out.map_or(input.target.rows(), |h| h.iter().filter(|h| !**h).count())
-}
-
-/// The parameters as a model records them: without what never changes one.
-fn recorded(params: &LinearParams) -> LinearParams {
-    LinearParams { n_threads: None, device: LinearParams::default().device, ..params.clone() }
 }
 
 /// Fits a model of intercepts alone: for every row it predicts the shares of the training rows' classes.
@@ -143,7 +139,7 @@ pub fn constant(input: &Input<'_>, params: &LinearParams) -> Result<LinearModel>
 }
 
 fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
-    let table = as_boosting(input);
+    let table = input.table();
     let training = Training::new(&table)?;
     let own = training.input(&table);
     checks::check_positive(&input.target, params.positive.as_ref())?;
@@ -153,16 +149,16 @@ fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> R
     if input.held_out.is_none() {
         params.check_measured()?;
     }
-    let weight = training.weights(&own, &params.class_weight)?;
+    let data = training.data(&own, vec![], &params.class_weight)?;
     let kind = if labels.len() > 2 { LossKind::Multiclass } else { LossKind::Logloss };
     let target: Vec<f64> = codes.iter().map(|c| if labels.len() == 1 { 1.0 } else { *c as f64 }).collect();
-    let mut intercepts = loss(kind, &LossParams::default(), labels.len(), 1.0)?.start(&target, weight.as_ref().map(|w| &w.values[..]));
+    let mut intercepts = loss(kind, &LossParams::default(), labels.len(), 1.0)?.start(&target, data.weights.as_deref());
     if intercepts.len() > 1 {
         let mean = intercepts.iter().sum::<f64>() / intercepts.len() as f64;
         intercepts.iter_mut().for_each(|x| *x -= mean);
     }
     Ok(LinearModel {
-        params: recorded(params),
+        params: params.recorded(),
         target: input.target_name.clone(),
         labels: labels.clone(),
         sparse: features.sparse,

@@ -55,7 +55,7 @@ impl<'a> Watch<'a> {
             weight: weight.map(|w| rows.iter().map(|i| w[*i]).collect()),
             rows,
         });
-        watch.history = Some(History { metric: kind, values: vec![], best: 0 });
+        watch.history = Some(History::new(kind));
         Ok(watch)
     }
 
@@ -74,17 +74,13 @@ impl<'a> Watch<'a> {
             if measured.is_nan() {
                 return Err(undefined(h.kind));
             }
-            if history.values.is_empty() || h.kind.better(measured, history.values[history.best as usize]) {
-                history.best = history.values.len() as u32;
-                if self.patience.is_some() {
-                    self.best = Some(vector.to_vec());
-                }
+            if history.push(measured) && self.patience.is_some() {
+                self.best = Some(vector.to_vec());
             }
-            history.values.push(measured);
             value = Some(measured);
         }
         self.monitor.round(done, total, value);
-        let waited = self.history.as_ref().map_or(0, |h| done - 1 - h.best);
+        let waited = self.history.as_ref().map_or(0, History::rounds_since_best);
         Ok(self.patience.is_some_and(|p| waited >= p))
     }
 }

@@ -53,18 +53,17 @@ pub struct Input<'a> {
     pub held_out: Option<&'a [bool]>,
 }
 
-/// Target, weights and held-out rows as the boosted trees know them: what is checked and prepared is alike.
-fn as_boosting<'a>(input: &Input<'a>) -> dataset::Input<'a> {
-    dataset::Input {
-        features: vec![],
-        target: match &input.target {
-            Target::Numbers(column) => Target::Numbers(column.clone()),
-            Target::Classes { codes, labels } => Target::Classes { codes, labels: labels.clone() },
-        },
-        target_name: input.target_name.clone(),
-        weight: input.weight.clone(),
-        baseline: vec![],
-        held_out: input.held_out,
+impl<'a> Input<'a> {
+    /// The table without its sparse rows, as all learners check and prepare it.
+    fn table(&self) -> dataset::Input<'a> {
+        dataset::Input {
+            features: self.dense.clone(),
+            target: self.target.clone(),
+            target_name: self.target_name.clone(),
+            weight: self.weight.clone(),
+            baseline: vec![],
+            held_out: self.held_out,
+        }
     }
 }
 

@@ -1,12 +1,11 @@
 //! The parameters of sparse logistic regression: the one place where they, their defaults and their limits live.
 
-use crate::dataset::ClassWeight;
-use crate::dataset::labels::Label;
+use crate::dataset::shared_params::learner_params;
 use crate::error::Error;
 use crate::metrics::{MetricKind, listed};
 use crate::params::Problems;
+use crate::params::limits::By;
 use crate::params::limits::Limit::{AtLeast, Between, NotNegative, PositiveUpTo};
-use crate::params::limits::{By, DeviceName, params};
 use serde::{Deserialize, Serialize};
 
 /// How the objective is lowered.
@@ -33,7 +32,7 @@ pub const MAX_HASH_BITS: u32 = 30;
 
 /// The most rows a batch may have.
 pub const MAX_BATCH: u32 = 1 << 20;
-params! {
+learner_params! {
     /// Parameters of [`super::fit`].
     ///
     /// ```
@@ -77,23 +76,16 @@ params! {
         /// `lbfgs` ends once the gradient's length is this share of what it was at the start; 1e-4 unless told otherwise.
         pub tolerance: Option<f64> = None => NotNegative,
 
-        /// Class weights.
-        pub class_weight: ClassWeight = ClassWeight::None => By(|params: &Self, problems| problems.take(params.class_weight.validate())),
-        /// Of two classes, the one whose probability is predicted; whoever makes the target puts it last
-        /// ([`Labels::with_positive`](crate::dataset::labels::Labels::with_positive)). The last one unless told otherwise.
-        pub positive: Option<Label> = None,
+        pub class_weight,
+        pub positive,
         /// What is measured on held-out rows: `logloss`, `auc` or `accuracy` of two classes, `multiclass` or `accuracy` of more.
         pub metric: Option<MetricKind> = None => By(Self::check_metric),
         /// Stop after this many passes without a better metric on the held-out rows, and keep the best.
         pub early_stopping: Option<u32> = None => AtLeast(1),
 
-        /// The seed of every random choice.
-        pub seed: u64 = 0,
-        /// Threads; as many as Polars uses unless told otherwise. Never changes the model.
-        pub n_threads: Option<u32> = None => Between(1, 1024),
-        /// `"auto"` (a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"` or `"cuda:N"`. Never changes the
-        /// model.
-        pub device: String = "auto".into() => DeviceName,
+        pub seed,
+        pub n_threads,
+        pub device,
     }
     local { n_threads, device }
     held_out { early_stopping, metric }

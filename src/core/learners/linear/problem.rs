@@ -5,10 +5,10 @@ use super::model::{DenseFeature, Numbering, SparseFeatures};
 use super::params::{HASH_BITS, LinearParams};
 use super::rows::{Items, SparseRows};
 use super::schema::check_numbering;
-use super::{Input, as_boosting, check_dense, model, schema};
+use super::{Input, check_dense, model, schema};
 use crate::column::{Column, FeatureType};
 use crate::dataset::labels::Labels;
-use crate::dataset::weights::{Weights, row_weights};
+use crate::dataset::target::TargetData;
 use crate::dataset::{Target, checks};
 use crate::error::{Error, Result};
 use crate::numerics::reduce::total_weight;
@@ -111,7 +111,9 @@ pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPoo
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
     checks::check_positive(&input.target, params.positive.as_ref())?;
     let (codes, labels) = (*codes, labels.clone());
-    let (all_weights, weight_unit) = weights(input, params)?.map_or((None, 1.0), |w| (Some(w.values), w.unit));
+    let table = input.table();
+    checks::check_classes(&table)?;
+    let TargetData { weights: all_weights, weight_unit, .. } = TargetData::new(&table, vec![], &params.class_weight)?;
     let weight = match (input.held_out, &all_weights) {
         (None, weights) => weights.clone(),
         (Some(h), None) => Some(h.iter().map(|h| !*h as u8 as f32).collect::<Vec<f32>>()),
@@ -140,13 +142,6 @@ pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPoo
         memory::check(&what, memory::product(&[36, cells]), "lower `hash_bits`, or fit to fewer classes")?;
     }
     Ok((problem, Columns { labels, sparse, dense: dense(input) }))
-}
-
-/// Row weights, class weights included, where there are any.
-fn weights(input: &Input<'_>, params: &LinearParams) -> Result<Option<Weights>> {
-    let table = as_boosting(input);
-    checks::check_classes(&table)?;
-    row_weights(&table, &params.class_weight)
 }
 
 /// The features of a table for which [`check_columns`] holds, without their values.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 use taiga_engine::column::Column;
-use taiga_engine::column::categories::{Categories, CategoryColumn, Labels as Labeled};
+use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames as Labeled};
 use taiga_engine::device::predict::PlacedForest;
 use taiga_engine::learners::forest::{Forest, Input, Predictor, Quiet, Target, fit};
 use taiga_testing::forest::*;

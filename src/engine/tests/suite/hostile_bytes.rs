@@ -5,7 +5,7 @@
 
 use serde_json::json;
 use std::time::{Duration, Instant};
-use taiga_engine::column::categories::{Categories, Labels as Categorized};
+use taiga_engine::column::categories::{Categories, CategoryNames as Categorized};
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::encoding::TargetEncoder;

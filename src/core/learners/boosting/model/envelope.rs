@@ -5,7 +5,7 @@
 //! change.
 //!
 //! Versions: whatever a build writes that an older one can't read (a new parameter included, because
-//! unknown ones are refused) raises [`FORMAT_VERSION`]; what older builds wrote is still read.
+//! unknown ones are refused) raises the version; what older builds wrote is still read.
 //!
 //! | version | since | what it brought |
 //! |---|---|---|
@@ -19,27 +19,23 @@
 use super::{CtrTable, Derived, Model, Units};
 use crate::column::FeatureType;
 use crate::dataset::labels::Labels;
-use crate::envelope::Envelope;
+use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
 use crate::model::Feature;
-use crate::model::payload::{Curve, invalid, is_new, name_of, named, params_of, params_text};
+use crate::model::payload::{Curve, is_new, name_of, named, params_of, params_text};
 use crate::provenance::Provenance;
 use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The newest format version that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 4;
-
 /// The envelope of models of boosted trees.
-pub const ENVELOPE: Envelope =
-    Envelope { kind: b"GB", version: FORMAT_VERSION, provenance: 3, noun: "model", description: "a model of boosted trees" };
+pub const ENVELOPE: Envelope = Envelope { kind: b"GB", version: 4, provenance: 3, noun: "model", description: "a model of boosted trees" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
-struct Payload<'a> {
+pub struct Payload<'a> {
     /// A JSON object with sorted names.
     params: Cow<'a, str>,
     loss: Cow<'a, str>,
@@ -98,19 +94,14 @@ impl<'a> From<Payload1<'a>> for Payload<'a> {
     }
 }
 
-impl Model {
-    /// The format version of the model's bytes.
-    pub(super) fn version(&self) -> u32 {
-        if self.units != Units::default() {
-            return FORMAT_VERSION;
-        }
-        ENVELOPE.version_for(&self.provenance, is_new(self.labels.as_ref(), &self.params.to_json()))
-    }
+impl Persisted for Model {
+    const ENVELOPE: Envelope = ENVELOPE;
+    type Payload<'a> = Payload<'a>;
+    type Extra = Units;
+    const NO_EXTRA: Units = Units::ONE;
+    const EXTRA_SINCE: u32 = 4;
 
-    /// The model's bytes; equal models have equal bytes.
-    ///
-    /// `params.n_threads`, `params.bundle` and `params.device` are not kept: they never change a model.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    fn contents(&self) -> Contents<'_, Payload<'_>, Units> {
         let payload = Payload {
             params: params_text(&self.params.to_json()).into(),
             loss: name_of(&self.loss).into(),
@@ -125,35 +116,12 @@ impl Model {
             rows: self.rows,
             history: self.history.as_ref().map(Curve::of),
         };
-        let capacity = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>();
-        match self.version() {
-            FORMAT_VERSION => ENVELOPE.seal_with(FORMAT_VERSION, &(payload, self.units), &self.provenance, capacity),
-            version => ENVELOPE.seal_with(version, &payload, &self.provenance, capacity),
-        }
+        let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
+        let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum();
+        Contents { payload, extra: self.units, provenance: &self.provenance, is_new, size }
     }
 
-    /// The model of these bytes. Whatever they hold, the memory taken stays in proportion to their
-    /// length, and the model returned is valid ([`Model::validate`]).
-    ///
-    /// # Errors
-    /// For anything that is not the whole, undamaged model of a version this build can read; the
-    /// text tells which: empty, cut, foreign, damaged, newer.
-    ///
-    /// ```
-    /// use taiga_core::learners::boosting::model::Model;
-    /// let error = Model::from_bytes(b"PAR1").unwrap_err();
-    /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
-    /// ```
-    pub fn from_bytes(bytes: &[u8]) -> Result<Model> {
-        let (version, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
-        let (p, units, provenance): (Payload<'_>, Units, Provenance) = match version {
-            1 => ENVELOPE.read::<Payload1<'_>>(payload).map(|p| (p.into(), Units::default(), Provenance::default())),
-            FORMAT_VERSION => {
-                ENVELOPE.read_with::<(Payload<'_>, Units)>(version, payload).map(|((p, units), provenance)| (p, units, provenance))
-            }
-            _ => ENVELOPE.read_with::<Payload<'_>>(version, payload).map(|(p, provenance)| (p, Units::default(), provenance)),
-        }
-        .map_err(invalid)?;
+    fn from_contents(p: Payload<'_>, units: Units, provenance: Provenance) -> Result<Self> {
         let model = Model {
             params: params_of(&p.params, BoostingParams::LOCAL, BoostingParams::from_json)?,
             loss: named::<LossKind>("loss", &p.loss)?,
@@ -172,5 +140,32 @@ impl Model {
         };
         model.validate()?;
         Ok(model)
+    }
+
+    fn read_old(version: u32, payload: &[u8]) -> Option<std::result::Result<Payload<'static>, String>> {
+        (version == 1).then(|| ENVELOPE.read::<Payload1<'_>>(payload).map(Payload::from))
+    }
+}
+
+impl Model {
+    /// The model's bytes; equal models have equal bytes.
+    ///
+    /// `params.n_threads`, `params.bundle` and `params.device` are not kept: they never change a model.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.seal()
+    }
+
+    /// The model of these bytes, a valid one ([`Model::validate`]), in memory in proportion to their length.
+    ///
+    /// # Errors
+    /// As [`Persisted::open`].
+    ///
+    /// ```
+    /// use taiga_core::learners::boosting::model::Model;
+    /// let error = Model::from_bytes(b"PAR1").unwrap_err();
+    /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
+    /// ```
+    pub fn from_bytes(bytes: &[u8]) -> Result<Model> {
+        Persisted::open(bytes)
     }
 }

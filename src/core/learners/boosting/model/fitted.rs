@@ -2,12 +2,9 @@
 
 use super::Model;
 use super::explain::{Importance, NodeRow};
-use crate::dataset::labels::Labels;
 use crate::error::Result;
-use crate::model::History;
-use crate::model::fitted::{FittedModel, ModelColumn, ModelSize, NodeColumns, NodeTable, unknown_importance};
+use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable, unknown_importance};
 use crate::model::payload::name_of;
-use crate::provenance::Provenance;
 
 /// The columns of the table of nodes.
 const COLUMNS: &NodeColumns<NodeRow> = &[
@@ -29,12 +26,20 @@ const COLUMNS: &NodeColumns<NodeRow> = &[
 ];
 
 impl FittedModel for Model {
-    fn learner(&self) -> &'static str {
-        "gbdt"
-    }
-
-    fn noun(&self) -> &'static str {
-        "a model of boosted trees"
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            learner: "gbdt",
+            noun: "a model of boosted trees",
+            target: &self.target,
+            labels: self.labels.as_ref(),
+            provenance: &self.provenance,
+            features: Some(&self.features),
+            outputs: Model::outputs(self),
+            rows: self.rows,
+            rounds: Model::rounds(self),
+            trees: self.trees.len(),
+            history: self.history.as_ref(),
+        }
     }
 
     fn params(&self) -> serde_json::Value {
@@ -43,38 +48,6 @@ impl FittedModel for Model {
 
     fn loss(&self) -> String {
         name_of(&self.loss)
-    }
-
-    fn target(&self) -> &str {
-        &self.target
-    }
-
-    fn labels(&self) -> Option<&Labels> {
-        self.labels.as_ref()
-    }
-
-    fn provenance(&self) -> &Provenance {
-        &self.provenance
-    }
-
-    fn columns(&self) -> Vec<ModelColumn<'_>> {
-        self.features.iter().map(ModelColumn::from).collect()
-    }
-
-    fn outputs(&self) -> usize {
-        Model::outputs(self)
-    }
-
-    fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    fn rounds(&self) -> usize {
-        Model::rounds(self)
-    }
-
-    fn trees(&self) -> usize {
-        self.trees.len()
     }
 
     fn size(&self) -> ModelSize {
@@ -90,10 +63,6 @@ impl FittedModel for Model {
         Model::json_text(self)
     }
 
-    fn borders(&self) -> Option<Vec<&[f64]>> {
-        Some(self.features.iter().map(|f| f.borders.as_slice()).collect())
-    }
-
     fn importance(&self, kind: &str) -> Option<Result<Vec<f64>>> {
         let kind = match kind {
             "gain" => Importance::Gain,
@@ -107,9 +76,5 @@ impl FittedModel for Model {
     fn node_table(&self) -> Option<NodeTable> {
         let features = (0..(self.features.len() + self.derived.len()) as u32).map(|f| self.feature_name(f)).collect();
         Some(NodeTable { rows: Box::new((Model::node_table(self), COLUMNS)), features, categories: vec![] })
-    }
-
-    fn history(&self) -> Option<&History> {
-        self.history.as_ref()
     }
 }

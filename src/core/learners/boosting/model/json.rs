@@ -39,6 +39,7 @@
 //! not defined).
 
 use super::{CtrTable, Derived, Model};
+use crate::envelope::Persisted;
 use crate::error::Result;
 use crate::model::json::{ChildJson, FeatureJson, HistoryJson, LabelsJson, List, Number, Numbers, text_of, write_provenance};
 use crate::model::payload::name_of;

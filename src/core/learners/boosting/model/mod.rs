@@ -12,8 +12,8 @@ pub mod plan;
 pub mod validate;
 
 use super::params::BoostingParams;
-use crate::column::categories::Categories;
-use crate::encoding;
+use crate::column::categories::{Categories, CategoryNames};
+
 use crate::encoding::ctr::{Ctr, CtrKind};
 use crate::losses::LossKind;
 use crate::model::payload::name_of;
@@ -90,9 +90,14 @@ pub struct Units {
     pub weight: f64,
 }
 
+impl Units {
+    /// Those of numbers as they are.
+    pub const ONE: Units = Units { gain: 1.0, weight: 1.0 };
+}
+
 impl Default for Units {
     fn default() -> Self {
-        Units { gain: 1.0, weight: 1.0 }
+        Units::ONE
     }
 }
 
@@ -164,7 +169,7 @@ impl Model {
             Some(Derived::OneOf { feature, categories }) => {
                 let known = self.features[*feature as usize].categories.as_ref();
                 let label = |c: &u32| match known {
-                    Some(Categories { labels: encoding::Labels::Text(v), null }) if *null != Some(*c) => beginning(&v[*c as usize]),
+                    Some(Categories { labels: CategoryNames::Text(v), null }) if *null != Some(*c) => beginning(&v[*c as usize]),
                     Some(known) => known.name(*c).into(),
                     None => c.to_string().into(),
                 };

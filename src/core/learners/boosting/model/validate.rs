@@ -6,7 +6,7 @@ use crate::encoding::ctr::CtrKind;
 use crate::envelope::check;
 use crate::error::{Error, Result};
 use crate::losses::LossTarget;
-use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names};
+use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names, validate_unit};
 use crate::tree::model::{Leaf, Split, Tree};
 
 /// The deepest symmetric tree.
@@ -52,9 +52,7 @@ impl Model {
         check(outputs >= 1, || "it has no output".into())?;
         check(self.start.iter().all(|s| s.is_finite()), || format!("its start {:?} is not finite", self.start))?;
         for (name, unit) in [("scale", self.scale), ("unit of gains", self.units.gain), ("unit of weights", self.units.weight)] {
-            // A positive, normal power of two: no sign, no mantissa.
-            let power_of_two = unit.is_normal() && unit > 0.0 && unit.to_bits() << 12 == 0;
-            check(power_of_two, || format!("its {name} {unit:?} is not a power of two"))?;
+            validate_unit(name, unit)?;
         }
         check(self.trees.len().is_multiple_of(outputs), || format!("{} trees for {outputs} outputs", self.trees.len()))?;
         let classes = self.labels.as_ref().map(Labels::len);

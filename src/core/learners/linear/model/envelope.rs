@@ -9,23 +9,21 @@
 
 use super::{DenseFeature, LinearModel, SparseFeatures};
 use crate::dataset::labels::Labels;
-use crate::envelope::Envelope;
+use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
 use crate::learners::linear::LinearParams;
 use crate::model::payload::{Curve, invalid, is_new, params_of, params_text};
+use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The newest format version that this build writes and reads.
-pub(super) const FORMAT_VERSION: u32 = 2;
-
 /// The envelope of linear models.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"LR", version: FORMAT_VERSION, provenance: 2, noun: "model", description: "a model of sparse logistic regression" };
+    Envelope { kind: b"LR", version: 2, provenance: 2, noun: "model", description: "a model of sparse logistic regression" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
-struct Payload<'a> {
+pub struct Payload<'a> {
     /// A JSON object with sorted names.
     params: Cow<'a, str>,
     target: Cow<'a, str>,
@@ -44,14 +42,13 @@ struct Payload<'a> {
     history: Option<Curve<'a>>,
 }
 
-impl LinearModel {
-    /// The format version of the model's bytes.
-    pub(super) fn version(&self) -> u32 {
-        ENVELOPE.version_for(&self.provenance, is_new(Some(&self.labels), &self.params.to_json()))
-    }
+impl Persisted for LinearModel {
+    const ENVELOPE: Envelope = ENVELOPE;
+    type Payload<'a> = Payload<'a>;
+    type Extra = ();
+    const NO_EXTRA: () = ();
 
-    /// The model's bytes; equal models have equal bytes. Coefficients that are zero take none.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    fn contents(&self) -> Contents<'_, Payload<'_>, ()> {
         let mut steps = self.numbers.clone();
         for i in (1..steps.len()).rev() {
             steps[i] -= steps[i - 1];
@@ -72,24 +69,12 @@ impl LinearModel {
             objective: self.objective,
             history: self.history.as_ref().map(Curve::of),
         };
-        let capacity = 256 + 2 * self.numbers.len() + 4 * self.weights.len() + 8 * self.dense_weights.len();
-        ENVELOPE.seal_with(self.version(), &payload, &self.provenance, capacity)
+        let is_new = is_new(Some(&self.labels), &self.params.to_json());
+        let size = 256 + 2 * self.numbers.len() + 4 * self.weights.len() + 8 * self.dense_weights.len();
+        Contents { payload, extra: (), provenance: &self.provenance, is_new, size }
     }
 
-    /// The model of these bytes. Whatever they hold, the memory taken stays in proportion to their length, and the model
-    /// returned is valid ([`LinearModel::validate`]).
-    ///
-    /// # Errors
-    /// For anything that is not the whole, undamaged model of a version this build can read; the text tells which.
-    ///
-    /// ```
-    /// use taiga_core::learners::linear::LinearModel;
-    /// let error = LinearModel::from_bytes(b"PAR1").unwrap_err();
-    /// assert_eq!(error.to_string(), "model: these bytes are not a polars-taiga model");
-    /// ```
-    pub fn from_bytes(bytes: &[u8]) -> Result<LinearModel> {
-        let (version, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
-        let (p, provenance): (Payload<'_>, _) = ENVELOPE.read_with(version, payload).map_err(invalid)?;
+    fn from_contents(p: Payload<'_>, (): (), provenance: Provenance) -> Result<Self> {
         let mut numbers = p.steps.into_owned();
         for i in 1..numbers.len() {
             numbers[i] = numbers[i].checked_add(numbers[i - 1]).ok_or_else(|| invalid("a feature number is too large"))?;
@@ -113,5 +98,20 @@ impl LinearModel {
         };
         model.validate()?;
         Ok(model)
+    }
+}
+
+impl LinearModel {
+    /// The model's bytes; equal models have equal bytes. Coefficients that are zero take none.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.seal()
+    }
+
+    /// The model of these bytes, a valid one ([`LinearModel::validate`]), in memory in proportion to their length.
+    ///
+    /// # Errors
+    /// As [`Persisted::open`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<LinearModel> {
+        Persisted::open(bytes)
     }
 }

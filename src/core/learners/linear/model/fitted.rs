@@ -1,19 +1,24 @@
 //! A linear model as a [`FittedModel`].
 
 use super::{LinearModel, Numbering};
-use crate::dataset::labels::Labels;
 use crate::error::Result;
-use crate::model::History;
-use crate::model::fitted::{Coefficients, FittedModel, ModelColumn, ModelLists, ModelSize};
-use crate::provenance::Provenance;
+use crate::model::fitted::{Coefficients, Facts, FittedModel, ModelColumn, ModelLists, ModelSize};
 
 impl FittedModel for LinearModel {
-    fn learner(&self) -> &'static str {
-        "sparse_lr"
-    }
-
-    fn noun(&self) -> &'static str {
-        "a linear model"
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            learner: "sparse_lr",
+            noun: "a linear model",
+            target: &self.target,
+            labels: Some(&self.labels),
+            provenance: &self.provenance,
+            features: None,
+            outputs: LinearModel::outputs(self),
+            rows: self.rows,
+            rounds: self.passes as usize,
+            trees: 0,
+            history: self.history.as_ref(),
+        }
     }
 
     fn params(&self) -> serde_json::Value {
@@ -22,18 +27,6 @@ impl FittedModel for LinearModel {
 
     fn loss(&self) -> String {
         if LinearModel::outputs(self) == 1 { "logloss" } else { "multiclass" }.into()
-    }
-
-    fn target(&self) -> &str {
-        &self.target
-    }
-
-    fn labels(&self) -> Option<&Labels> {
-        Some(&self.labels)
-    }
-
-    fn provenance(&self) -> &Provenance {
-        &self.provenance
     }
 
     fn columns(&self) -> Vec<ModelColumn<'_>> {
@@ -48,18 +41,6 @@ impl FittedModel for LinearModel {
         })
     }
 
-    fn outputs(&self) -> usize {
-        LinearModel::outputs(self)
-    }
-
-    fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    fn rounds(&self) -> usize {
-        self.passes as usize
-    }
-
     fn size(&self) -> ModelSize {
         ModelSize { nodes: 0, numbers: self.weights.len() }
     }
@@ -70,10 +51,6 @@ impl FittedModel for LinearModel {
 
     fn json_text(&self) -> Result<String> {
         LinearModel::json_text(self)
-    }
-
-    fn history(&self) -> Option<&History> {
-        self.history.as_ref()
     }
 
     fn coefficients(&self) -> Option<Coefficients<'_>> {

@@ -16,6 +16,7 @@
 //! [`LinearModel`].
 
 use super::{Coefficient, FeatureName, LinearModel, Numbering, SparseFeatures};
+use crate::envelope::Persisted;
 use crate::error::{Error, Result};
 use crate::memory::size;
 use crate::model::json::{HistoryJson, LabelsJson, List, Number, Numbers, text_of, write_provenance};

@@ -2,7 +2,7 @@
 //! damaged, newer, or made by someone who means harm.
 
 use proptest::prelude::*;
-use taiga_engine::column::categories::{CategoryColumn, Labels as Categorized};
+use taiga_engine::column::categories::{CategoryColumn, CategoryNames as Categorized};
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Input, Quiet, Target};

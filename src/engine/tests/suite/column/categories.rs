@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::HashMap;
-use taiga_engine::column::categories::{Categories, CategoryColumn, Labels};
+use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames as Labels};
 use taiga_engine::encoding::Lookup;
 use taiga_engine::encoding::permutation::permutation;
 use taiga_engine::encoding::sort::{pair, sort_pairs};

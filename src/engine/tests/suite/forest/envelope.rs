@@ -4,7 +4,7 @@
 use serde_json::json;
 use taiga_engine::Result;
 use taiga_engine::column::Column;
-use taiga_engine::column::categories::{Categories, CategoryColumn, Labels as Labeled};
+use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames as Labeled};
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::forest::envelope::ENVELOPE;
 use taiga_engine::learners::forest::explain::Importance;

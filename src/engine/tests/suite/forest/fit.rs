@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
-use taiga_engine::column::categories::{Categories, CategoryColumn, Labels as Labeled};
+use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames as Labeled};
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::learners::forest::explain::Importance;
 use taiga_engine::learners::forest::{Forest, ForestParams, Input, Monitor, Predictor, Quiet, Target, bootstrap, fit};

@@ -4,7 +4,7 @@
 use serde_json::json;
 use std::collections::BinaryHeap;
 use taiga_engine::column::Column;
-use taiga_engine::column::categories::{Categories, CategoryColumn, Labels as Labeled};
+use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames as Labeled};
 use taiga_engine::learners::forest::explain::NodeRow;
 use taiga_engine::learners::forest::{Input, Quiet, Target, fit};
 use taiga_engine::numerics::random::{Purpose, Random};

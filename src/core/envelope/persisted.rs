@@ -1,0 +1,100 @@
+//! Values that travel as bytes ([`Persisted`]): the steps from a value to its envelope and back, the same for all of them.
+//!
+//! In an envelope stand, one behind the other: the payload; an extra, from the version that brought it on; the [`Provenance`], from
+//! [`Envelope::provenance`] on. A value is written in the oldest version that can hold it.
+
+use super::Envelope;
+use crate::error::{Error, Result};
+use crate::provenance::Provenance;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What a value's bytes hold.
+pub struct Contents<'a, P, E> {
+    pub payload: P,
+    /// What stands behind the payload, where it is not [`Persisted::NO_EXTRA`].
+    pub extra: E,
+    pub provenance: &'a Provenance,
+    /// Whether the payload holds what came with the provenance.
+    pub is_new: bool,
+    /// About how many bytes the payload takes.
+    pub size: usize,
+}
+
+/// A value that travels as bytes: what its payload holds, and how it is made of that.
+pub trait Persisted: Sized + 'static {
+    const ENVELOPE: Envelope;
+
+    /// Makes the error about bytes that hold no such value.
+    const INVALID: fn(String) -> Error = Error::Model;
+
+    /// The fields of the payload, in their order.
+    type Payload<'a>: Serialize + DeserializeOwned;
+
+    /// What stands behind the payload; `()` for nothing.
+    type Extra: Serialize + DeserializeOwned + PartialEq;
+
+    /// The extra that is not written.
+    const NO_EXTRA: Self::Extra;
+
+    /// The first version with an extra.
+    const EXTRA_SINCE: u32 = u32::MAX;
+
+    /// Returns what its bytes hold.
+    fn contents(&self) -> Contents<'_, Self::Payload<'_>, Self::Extra>;
+
+    /// Makes the value of what bytes hold, and checks that it holds together.
+    ///
+    /// # Errors
+    /// [`Persisted::INVALID`] saying what is wrong.
+    fn from_contents(payload: Self::Payload<'static>, extra: Self::Extra, provenance: Provenance) -> Result<Self>;
+
+    /// Reads the payload of a version that had other fields than today's; none for other versions.
+    fn read_old(_version: u32, _payload: &[u8]) -> Option<std::result::Result<Self::Payload<'static>, String>> {
+        None
+    }
+
+    /// Returns the format version of its bytes.
+    fn version(&self) -> u32 {
+        version_of::<Self>(&self.contents())
+    }
+
+    /// Returns its bytes; equal values have equal bytes.
+    fn seal(&self) -> Vec<u8> {
+        let contents = self.contents();
+        let version = version_of::<Self>(&contents);
+        let Contents { payload, extra, provenance, size, .. } = contents;
+        match version {
+            v if v >= Self::EXTRA_SINCE => Self::ENVELOPE.seal(v, &(payload, extra, provenance), size),
+            v if v >= Self::ENVELOPE.provenance => Self::ENVELOPE.seal(v, &(payload, provenance), size),
+            v => Self::ENVELOPE.seal(v, &payload, size),
+        }
+    }
+
+    /// Makes the value of bytes. Whatever they hold, the memory taken stays in proportion to their length, and the value is valid.
+    ///
+    /// # Errors
+    /// For anything that is not the whole, undamaged value of a version this build can read; the text tells which: empty, cut,
+    /// foreign, damaged, newer.
+    fn open(bytes: &[u8]) -> Result<Self> {
+        let (version, payload) = Self::ENVELOPE.open(bytes).map_err(Self::INVALID)?;
+        let (payload, extra, provenance) = match Self::read_old(version, payload) {
+            Some(old) => old.map(|old| (old, Self::NO_EXTRA, Provenance::default())),
+            None if version >= Self::EXTRA_SINCE => Self::ENVELOPE.read(payload),
+            None if version >= Self::ENVELOPE.provenance => Self::ENVELOPE.read(payload).map(|(p, known)| (p, Self::NO_EXTRA, known)),
+            None => Self::ENVELOPE.read(payload).map(|p| (p, Self::NO_EXTRA, Provenance::default())),
+        }
+        .map_err(Self::INVALID)?;
+        Self::from_contents(payload, extra, provenance)
+    }
+}
+
+/// The oldest version that can hold a value.
+fn version_of<V: Persisted>(contents: &Contents<'_, V::Payload<'_>, V::Extra>) -> u32 {
+    let since = V::ENVELOPE.provenance;
+    match contents {
+        c if c.extra != V::NO_EXTRA => V::EXTRA_SINCE,
+        c if c.is_new || !c.provenance.is_empty() => since,
+        _ => since - 1,
+    }
+}
