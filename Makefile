@@ -107,7 +107,7 @@ wheel: $(VENV)/.setup $(VENV)/.nvcc ## Build the wheel to release into dist/, ke
 # Polars behind it would be built again.
 MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
-lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences and layers
+lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences, layers and names of kernels
 	cargo fmt --all -- --check
 	rustfmt --edition 2024 --check src/core/losses/*.rs src/core/metrics/*.rs   # modules that a macro declares
 	$(BIN)/ruff check .
@@ -115,6 +115,7 @@ lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences and 
 	$(BIN)/mypy --strict python
 	$(BIN)/python .ci/licenses.py check
 	$(BIN)/python .ci/layers.py
+	$(BIN)/python .ci/kernels.py
 	$(MATURIN) cargo clippy --quiet --release -p polars-taiga $(if $(CUDA),,--no-default-features) -- -D warnings
 	cargo clippy --quiet --release -p taiga-engine -- -D warnings
 	cargo clippy --quiet --release $(ENGINE) $(FEATURES) --all-targets -- -D warnings

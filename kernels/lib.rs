@@ -62,7 +62,7 @@ pub mod images {
 
 /// Sizes and offsets of the structs that kernels and host share, as lines `STRUCT(type, size)` and `FIELD(type, field, offset)`.
 pub mod layouts {
-    /// The numbers of losses, as lines `LOSS(formula, name, number)`.
+    /// The losses in the order of their numbers, as lines `LOSS(formula, …)`.
     pub const LOSSES: &str = include_str!("numerics/losses.def");
     /// The structs of columns.
     pub const COLUMNS: &str = include_str!("columns/layouts.def");

@@ -104,14 +104,8 @@ __device__ __forceinline__ void derivatives(const L& loss, uint64_t n, const flo
         derivatives(__VA_ARGS__, n, scores, target, weight, gradient, hessian);                                         \
     }
 
-LOSS(rmse, Rmse{})
-LOSS(cross_entropy, CrossEntropy{})
-LOSS(mae, Mae{})
-LOSS(quantile, Quantile{a, b})
-LOSS(huber, Huber{a})
-LOSS(poisson, Poisson{})
-LOSS(gamma, Gamma{})
-LOSS(tweedie, Tweedie{a, b})
+#define LOSS_OF_SCORES(name, ...)
+#include "numerics/losses.def"
 
 // scores[class][row]
 extern "C" __global__ void loss_multiclass(uint64_t n, const float* scores, const float* target, const float* weight,

@@ -80,24 +80,26 @@ struct LossRows {
 
 // Losses by number: `Formula` in src/core/losses/mod.rs.
 enum : uint32_t {
-#define LOSS(formula, name, number) name = number,
+#define LOSS(formula, ...) LOSS_##formula,
+#define LOSS_OF_SCORES(formula, ...) LOSS_##formula,
 #include "../numerics/losses.def"
 #undef LOSS
+#undef LOSS_OF_SCORES
 };
 
 // A row's derivatives, its bag aside.
 __device__ __forceinline__ Derivatives derive(const LossRows& r, uint64_t row, float score, float target) {
-    Derivatives d;
+    const float a = r.a, b = r.b;
+    const uint32_t classes = r.classes;
+    Derivatives d = {0.0f, 0.0f};
     switch (r.loss) {
-        case RMSE: d = Rmse{}.at(score, target); break;
-        case CROSS_ENTROPY: d = CrossEntropy{}.at(score, target); break;
-        case MAE: d = Mae{}.at(score, target); break;
-        case QUANTILE: d = Quantile{r.a, r.b}.at(score, target); break;
-        case HUBER: d = Huber{r.a}.at(score, target); break;
-        case POISSON: d = Poisson{}.at(score, target); break;
-        case GAMMA: d = Gamma{}.at(score, target); break;
-        case TWEEDIE: d = Tweedie{r.a, r.b}.at(score, target); break;
-        default: d = Multiclass{r.classes, r.a}.at(r.scores + row, r.rows, r.output, target); break;
+#define LOSS(formula, ...) \
+    case LOSS_##formula: d = __VA_ARGS__.at(score, target); break;
+#define LOSS_OF_SCORES(formula, ...) \
+    case LOSS_##formula: d = __VA_ARGS__.at(r.scores + row, r.rows, r.output, target); break;
+#include "../numerics/losses.def"
+#undef LOSS
+#undef LOSS_OF_SCORES
     }
     return r.weight ? weigh(d, r.weight[row]) : d;
 }

@@ -279,15 +279,17 @@ const _: () = {
 /// Returns the number of a formula that the kernels compute, as `kernels/numerics/losses.def` has it; for others the crate does not compile.
 const fn number_of(formula: &str) -> u32 {
     let (list, name) = (taiga_kernels::layouts::LOSSES.as_bytes(), formula.as_bytes());
-    let mut at = 0;
+    let (mut at, mut number) = (0, 0);
     while at < list.len() {
-        if list[at] == b'L' && is_named(list, at + "LOSS(".len(), name) {
-            while list[at] != b')' {
-                at += 1;
-            }
-            return (list[at - 1] - b'0') as u32;
+        let is_entry = list[at] == b'L';
+        // On to the bracket, or to the next line.
+        while list[at] != b'(' && list[at] != b'\n' {
+            at += 1;
         }
-        // On to the next line.
+        if is_entry && is_named(list, at + 1, name) {
+            return number;
+        }
+        number += is_entry as u32;
         while list[at] != b'\n' {
             at += 1;
         }
