@@ -6,7 +6,7 @@
 
 mod local;
 
-pub use local::{Local, local};
+pub use local::{LocalCollective, local};
 
 use crate::error::Result;
 

@@ -15,7 +15,7 @@ pub mod limits;
 
 use crate::error::{Error, Result};
 use crate::parallel::fork::PerProcess;
-use limits::Limit;
+use limits::MemoryLimit;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -153,13 +153,13 @@ pub fn refused(what: &str, bytes: u64) -> Error {
 
 /// A limit that says no, and what it leaves.
 struct Refusal {
-    limit: Limit,
+    limit: MemoryLimit,
     free: u64,
 }
 
 impl Ledger {
     /// The limit that leaves less than `bytes`, beside what is promised.
-    fn refusal(&mut self, bytes: u64, limits: &[Limit]) -> Option<Refusal> {
+    fn refusal(&mut self, bytes: u64, limits: &[MemoryLimit]) -> Option<Refusal> {
         let mut refusal = None;
         for of_addresses in [false, true] {
             let Some(limit) = limits.iter().filter(|l| l.of_addresses == of_addresses).min_by_key(|l| l.left) else { continue };
@@ -227,8 +227,8 @@ mod tests {
         }
     }
 
-    fn limit_of(left: u64) -> [Limit; 1] {
-        [Limit { subject: "the machine has", of_addresses: false, most: 1000, left }]
+    fn limit_of(left: u64) -> [MemoryLimit; 1] {
+        [MemoryLimit { subject: "the machine has", of_addresses: false, most: 1000, left }]
     }
 
     /// Proves that promises that are not taken yet are not given away twice, that those that are taken do not count twice, and

@@ -69,11 +69,11 @@ impl Categories {
 pub struct Codes<'a> {
     /// One for each row, numbered by first appearance.
     pub codes: Vec<u32>,
-    keys: Keys<'a>,
+    keys: CategoryValues<'a>,
     null: Option<u32>,
 }
 
-enum Keys<'a> {
+enum CategoryValues<'a> {
     Text(Vec<&'a str>),
     Integer(Vec<i128>),
     Boolean(Vec<bool>),
@@ -88,7 +88,7 @@ impl<'a> Codes<'a> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
         let coded = distinct::by_hash(&chunks, get);
-        Ok(Codes { codes: coded.codes, keys: Keys::Text(coded.keys), null: coded.null })
+        Ok(Codes { codes: coded.codes, keys: CategoryValues::Text(coded.keys), null: coded.null })
     }
 
     /// As [`CategoryColumn::dictionary`].
@@ -114,7 +114,7 @@ impl<'a> Codes<'a> {
         if coded.keys.len() < texts.len() {
             physical.codes.par_iter_mut().for_each(|code| *code = coded.codes[*code as usize]);
         }
-        Ok(Codes { codes: physical.codes, keys: Keys::Text(coded.keys), null: coded.null })
+        Ok(Codes { codes: physical.codes, keys: CategoryValues::Text(coded.keys), null: coded.null })
     }
 
     /// As [`CategoryColumn::integers`].
@@ -125,7 +125,7 @@ impl<'a> Codes<'a> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
         let coded = distinct::integers(&chunks, get);
-        let keys = Keys::Integer(coded.keys.into_iter().map(T::wide).collect());
+        let keys = CategoryValues::Integer(coded.keys.into_iter().map(T::wide).collect());
         Ok(Codes { codes: coded.codes, keys, null: coded.null })
     }
 
@@ -137,25 +137,25 @@ impl<'a> Codes<'a> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
         let coded = distinct::integers(&chunks, |chunk, row| get(chunk, row).map(u8::from));
-        let keys = Keys::Boolean(coded.keys.into_iter().map(|x| x != 0).collect());
+        let keys = CategoryValues::Boolean(coded.keys.into_iter().map(|x| x != 0).collect());
         Ok(Codes { codes: coded.codes, keys, null: coded.null })
     }
 
     /// The number of categories, null included.
     pub fn categories(&self) -> usize {
         match &self.keys {
-            Keys::Text(v) => v.len(),
-            Keys::Integer(v) => v.len(),
-            Keys::Boolean(v) => v.len(),
+            CategoryValues::Text(v) => v.len(),
+            CategoryValues::Integer(v) => v.len(),
+            CategoryValues::Boolean(v) => v.len(),
         }
     }
 
     /// The column, with labels of its own.
     pub fn into_column(self, name: &str) -> CategoryColumn {
         let labels = match self.keys {
-            Keys::Text(v) => Labels::Text(v.into_iter().map(str::to_owned).collect()),
-            Keys::Integer(v) => Labels::Integer(v),
-            Keys::Boolean(v) => Labels::Boolean(v),
+            CategoryValues::Text(v) => Labels::Text(v.into_iter().map(str::to_owned).collect()),
+            CategoryValues::Integer(v) => Labels::Integer(v),
+            CategoryValues::Boolean(v) => Labels::Boolean(v),
         };
         CategoryColumn { name: name.into(), codes: self.codes, categories: Categories { labels, null: self.null } }
     }

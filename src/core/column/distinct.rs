@@ -28,7 +28,7 @@ pub const BATCH: usize = 32;
 pub const WARM: usize = 1 << 12;
 
 /// A value that has a hash.
-pub trait Key: Copy + Eq + Send + Sync {
+pub trait HashKey: Copy + Eq + Send + Sync {
     /// What stands in the list of values for null.
     const NULL: Self;
     fn hash(self) -> u64;
@@ -38,7 +38,7 @@ pub trait Key: Copy + Eq + Send + Sync {
     }
 }
 
-impl Key for &str {
+impl HashKey for &str {
     const NULL: Self = "";
     #[inline(always)]
     fn hash(self) -> u64 {
@@ -89,12 +89,12 @@ pub fn hash_integer(x: i128) -> u64 {
     (wide as u64) ^ (wide >> 64) as u64
 }
 
-/// An integer as a [`Key`].
+/// An integer as a [`HashKey`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Whole<T>(T);
+struct IntegerKey<T>(T);
 
-impl<T: Integer> Key for Whole<T> {
-    const NULL: Self = Whole(T::ZERO);
+impl<T: Integer> HashKey for IntegerKey<T> {
+    const NULL: Self = IntegerKey(T::ZERO);
     #[inline(always)]
     fn hash(self) -> u64 {
         self.0.hash()
@@ -180,16 +180,16 @@ impl Slots {
 }
 
 /// Distinct values in order of first appearance.
-struct Table<K> {
+struct DistinctTable<K> {
     slots: Slots,
     keys: Vec<K>,
     hashes: Vec<u64>,
     null: Option<u32>,
 }
 
-impl<K: Key> Table<K> {
+impl<K: HashKey> DistinctTable<K> {
     fn new() -> Self {
-        Table { slots: Slots::default(), keys: vec![], hashes: vec![], null: None }
+        DistinctTable { slots: Slots::default(), keys: vec![], hashes: vec![], null: None }
     }
 
     #[inline(always)]
@@ -223,7 +223,7 @@ impl<K: Key> Table<K> {
     }
 
     /// Takes in the values of the rows behind; the code here of each code there.
-    fn absorb(&mut self, later: &Table<K>) -> Vec<u32> {
+    fn absorb(&mut self, later: &DistinctTable<K>) -> Vec<u32> {
         let codes = 0..later.keys.len() as u32;
         codes
             .map(|c| match later.null {
@@ -286,15 +286,15 @@ pub fn shares(rows: usize) -> usize {
 }
 
 /// Codes of text and other values that are found by their hash.
-pub fn by_hash<K: Key>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> + Sync) -> Coded<K> {
+pub fn by_hash<K: HashKey>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> + Sync) -> Coded<K> {
     let rows = chunks.rows();
     let share = shares(rows);
     let mut codes = pages::zeroed(rows);
-    let tables: Vec<Table<K>> = codes
+    let tables: Vec<DistinctTable<K>> = codes
         .par_chunks_mut(share)
         .enumerate()
         .map(|(i, out)| {
-            let mut table = Table::new();
+            let mut table = DistinctTable::new();
             let mut at = 0;
             let mut batch: [Option<(K, u64)>; BATCH] = [None; BATCH];
             for (chunk, range) in chunks.parts(i * share..i * share + out.len()) {
@@ -329,8 +329,8 @@ pub fn by_hash<K: Key>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> 
 }
 
 /// One table of all, and for each of them its codes' codes there (empty where they stay as they are).
-fn merge<K: Key>(tables: Vec<Table<K>>) -> (Option<Table<K>>, Vec<Vec<u32>>) {
-    let mut level: Vec<(Table<K>, Vec<Vec<u32>>)> = tables.into_iter().map(|t| (t, vec![vec![]])).collect();
+fn merge<K: HashKey>(tables: Vec<DistinctTable<K>>) -> (Option<DistinctTable<K>>, Vec<Vec<u32>>) {
+    let mut level: Vec<(DistinctTable<K>, Vec<Vec<u32>>)> = tables.into_iter().map(|t| (t, vec![vec![]])).collect();
     while level.len() > 1 {
         let mut pairs = vec![];
         let mut rest = level.into_iter();
@@ -382,7 +382,7 @@ pub fn integers<T: Integer>(chunks: &Chunks, get: impl Fn(usize, usize) -> Optio
     match most.wide().checked_sub(least.wide()) {
         Some(width) if width < DIRECT.max(rows as i128) => direct(chunks, share, least, width as usize + 1, get),
         _ => {
-            let coded = by_hash(chunks, |chunk, row| get(chunk, row).map(Whole));
+            let coded = by_hash(chunks, |chunk, row| get(chunk, row).map(IntegerKey));
             Coded { codes: coded.codes, keys: coded.keys.into_iter().map(|k| k.0).collect(), null: coded.null }
         }
     }

@@ -23,16 +23,16 @@ const MOST: u32 = 10;
 
 /// A value that several threads write to places that only they know to be disjoint.
 pub(super) trait Word: Copy + Default + Send + Sync {
-    type Shared: Sync;
+    type Atomic: Sync;
     /// The slice as atomics.
-    fn shared(slice: &mut [Self]) -> &[Self::Shared];
-    fn store(place: &Self::Shared, value: Self);
+    fn shared(slice: &mut [Self]) -> &[Self::Atomic];
+    fn store(place: &Self::Atomic, value: Self);
 }
 
 macro_rules! words {
     ($($t:ty, $atomic:ty, $to:expr;)*) => {$(
         impl Word for $t {
-            type Shared = $atomic;
+            type Atomic = $atomic;
             fn shared(slice: &mut [Self]) -> &[$atomic] {
                 const { assert!(size_of::<$atomic>() == size_of::<$t>() && align_of::<$atomic>() == align_of::<$t>()) };
                 // SAFETY: the atomic has the size and alignment of the value (checked above), both
@@ -112,12 +112,12 @@ impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
 
 /// Space for sorting a bucket.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct SortScratch {
     pairs: Vec<u64>,
     other: Vec<u64>,
 }
 
-impl Scratch {
+impl SortScratch {
     /// The places of keys (0, 1, …) in ascending order of the keys, of which the lowest `bits` bits
     /// differ, equal keys in order of their places; in the lower half of each entry.
     pub fn order(&mut self, keys: impl Iterator<Item = u32>, bits: u32) -> &[u64] {

@@ -41,7 +41,7 @@ pub struct EncodedColumn {
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
-struct Payload<'a> {
+struct EncoderPayload<'a> {
     target: Cow<'a, str>,
     classes: Cow<'a, Option<Vec<String>>>,
     columns: Vec<ColumnPayload<'a>>,
@@ -230,7 +230,8 @@ impl TargetEncoder {
             categories: Cow::Borrowed(c.lookup.categories()),
             values: c.values.as_slice().into(),
         });
-        let payload = Payload { target: self.target.as_str().into(), classes: Cow::Borrowed(&self.classes), columns: columns.collect() };
+        let payload =
+            EncoderPayload { target: self.target.as_str().into(), classes: Cow::Borrowed(&self.classes), columns: columns.collect() };
         let version = ENVELOPE.version_for(&self.provenance, false);
         ENVELOPE.seal_with(version, &payload, &self.provenance, self.columns.iter().map(|c| 16 * c.values.len()).sum())
     }
@@ -242,7 +243,7 @@ impl TargetEncoder {
     /// [`Error::Encoder`] for anything that is not a whole, undamaged encoder of a version this
     /// build can read; the text tells which: empty, cut, foreign, damaged, newer.
     pub fn from_bytes(bytes: &[u8]) -> Result<TargetEncoder> {
-        let read = ENVELOPE.open(bytes).and_then(|(version, payload)| ENVELOPE.read_with::<Payload<'_>>(version, payload));
+        let read = ENVELOPE.open(bytes).and_then(|(version, payload)| ENVELOPE.read_with::<EncoderPayload<'_>>(version, payload));
         let (payload, provenance) = read.map_err(invalid)?;
         let column = |c: ColumnPayload<'_>| {
             let lookup = Lookup::new(c.categories.into_owned()).map_err(|e| invalid(format!("column `{}`: {e}", c.name)))?;

@@ -20,7 +20,7 @@ pub const KEPT: Duration = Duration::from_secs(5);
 const MOST: usize = 2;
 
 /// A pool that those share who want so many threads at the same time.
-pub(crate) struct Shared {
+pub(crate) struct SharedPool {
     pool: Arc<ThreadPool>,
     threads: usize,
     users: usize,
@@ -36,7 +36,7 @@ struct Own {
 
 #[derive(Default)]
 struct Store {
-    shared: Vec<Shared>,
+    shared: Vec<SharedPool>,
     own: Vec<Own>,
     /// Whether a thread looks after what is idle.
     watched: bool,
@@ -84,7 +84,7 @@ pub fn pool(threads: usize) -> Result<Pool, ThreadPoolBuildError> {
         Some(at) => at,
         None => {
             let pool = Arc::new(ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("taiga-{i}")).build()?);
-            store.shared.push(Shared { pool, threads, users: 0, since: Instant::now() });
+            store.shared.push(SharedPool { pool, threads, users: 0, since: Instant::now() });
             store.shared.len() - 1
         }
     };
@@ -129,7 +129,7 @@ pub fn keep<T: Send + 'static>(what: T, threads: usize) {
 }
 
 /// What goes: to be dropped when the lock is free again, since threads may be waited for.
-type Dropped = (Vec<Shared>, Vec<Own>);
+type Dropped = (Vec<SharedPool>, Vec<Own>);
 
 impl Store {
     fn idle(&self) -> usize {

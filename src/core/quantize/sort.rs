@@ -103,7 +103,7 @@ fn others(sample: &[f64], rest: &mut Vec<f64>, other: impl Fn(f64) -> bool) -> b
     true
 }
 
-impl<K: Key> Distinct<K> {
+impl<K: FloatKey> Distinct<K> {
     /// [`Distinct::new`] of `sample` and, besides, of a value that `heavy.1` rows have.
     pub fn with(sample: &[f64], heavy: Option<(f64, usize)>) -> Self {
         let mut distinct = Distinct::new(sample);
@@ -151,7 +151,7 @@ impl<K: Key> Distinct<K> {
     }
 }
 
-impl<K: Key> SortedValues for Distinct<K> {
+impl<K: FloatKey> SortedValues for Distinct<K> {
     fn distinct(&self) -> usize {
         self.keys.len()
     }
@@ -188,7 +188,7 @@ impl<K: Key> SortedValues for Distinct<K> {
 }
 
 /// An unsigned integer that orders as the float it stands for.
-pub trait Key: Copy + Ord + Default {
+pub trait FloatKey: Copy + Ord + Default {
     const BITS: u32;
     /// Above the key of +∞.
     const NAN: Self;
@@ -201,7 +201,7 @@ pub trait Key: Copy + Ord + Default {
 
 macro_rules! key {
     ($key:ty, $float:ty) => {
-        impl Key for $key {
+        impl FloatKey for $key {
             const BITS: u32 = <$key>::BITS;
             const NAN: Self = <$key>::MAX;
 
@@ -247,7 +247,7 @@ const RADIX: usize = 1 << RADIX_BITS;
 const RADIX_MIN: usize = 2_000;
 
 /// Sorts ascending, with a second buffer as long: radix sort from the lowest digit up, skipping digits in which all keys agree.
-fn sort<K: Key>(keys: &mut Vec<K>, other: &mut Vec<K>) {
+fn sort<K: FloatKey>(keys: &mut Vec<K>, other: &mut Vec<K>) {
     if keys.len() < RADIX_MIN {
         return keys.sort_unstable();
     }
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    fn check<K: Key>(d: &Distinct<K>, plain: &[f64]) -> std::result::Result<(), TestCaseError> {
+    fn check<K: FloatKey>(d: &Distinct<K>, plain: &[f64]) -> std::result::Result<(), TestCaseError> {
         prop_assert_eq!(d.before(d.distinct()), plain.len());
         let values = d.values(&(0..d.distinct()).collect::<Vec<_>>()).unwrap();
         prop_assert!(values.windows(2).all(|w| w[0] < w[1]));

@@ -110,13 +110,13 @@ pub fn by_steps(column: &Column<'_>, weighted: bool, params: &HistogramParams, s
 
 /// Looks values up batch by batch, in buffers that it keeps.
 #[derive(Default)]
-pub(super) struct Lookup {
+pub(super) struct BinLookup {
     single: Vec<f32>,
     double: Vec<f64>,
     pub(super) found: Vec<u32>,
 }
 
-impl Lookup {
+impl BinLookup {
     /// The bin of each of rows `start .. start + len`; the number of bins for none.
     pub(super) fn rows(&mut self, column: &Column<'_>, locator: &Locator, start: usize, len: usize) -> &[u32] {
         self.found.resize(len, 0);
@@ -138,7 +138,7 @@ pub(super) fn batches(rows: std::ops::Range<usize>) -> impl Iterator<Item = (usi
 /// The rows of each bin.
 fn count(column: &Column<'_>, locator: &Locator) -> Vec<u64> {
     add_counts(each_thread(column.len(), |blocks| {
-        let (mut counter, mut lookup) = (Counter::new(locator.bins()), Lookup::default());
+        let (mut counter, mut lookup) = (Counter::new(locator.bins()), BinLookup::default());
         for (start, len) in blocks.flat_map(batches) {
             counter.add(lookup.rows(column, locator, start, len));
         }
@@ -152,7 +152,7 @@ fn sum(column: &Column<'_>, weights: &Column<'_>, locator: &Locator) -> Vec<f64>
     in_block_order(
         column.len(),
         |rows| {
-            let (mut lookup, mut read) = (Lookup::default(), vec![]);
+            let (mut lookup, mut read) = (BinLookup::default(), vec![]);
             let mut sums = vec![0.0; locator.bins() + 1];
             for (start, len) in batches(rows) {
                 let weights = weights.borrow_f64(start, len, &mut read);

@@ -2,7 +2,7 @@
 
 use super::bins::{AxisParams, Bins, Histogram2dParams};
 use super::counter::{Counter, add_counts};
-use super::histogram::{Heights, Lookup, batches, reserve};
+use super::histogram::{BinLookup, Heights, batches, reserve};
 use super::locate::Locator;
 use super::{each_thread, in_block_order};
 use crate::column::{Column, Width};
@@ -58,11 +58,11 @@ impl Steps2d for CpuSteps<'_> {
     }
 
     fn count(&mut self, x_bins: &Locator, y_bins: &Locator) -> Result<Vec<u64>> {
-        Ok(Cells { x: self.x, y: self.y, x_bins, y_bins }.count())
+        Ok(BinGrid { x: self.x, y: self.y, x_bins, y_bins }.count())
     }
 
     fn sum(&mut self, x_bins: &Locator, y_bins: &Locator) -> Result<Vec<f64>> {
-        Ok(self.weights.map(|weights| Cells { x: self.x, y: self.y, x_bins, y_bins }.sum(weights)).unwrap_or_default())
+        Ok(self.weights.map(|weights| BinGrid { x: self.x, y: self.y, x_bins, y_bins }.sum(weights)).unwrap_or_default())
     }
 }
 
@@ -145,20 +145,20 @@ fn extremes(x: &Column<'_>, y: &Column<'_>) -> Option<Extremes2d> {
     (found[0].0 <= found[0].1).then(|| found.map(|(low, high)| (low + 0.0, high + 0.0)))
 }
 
-struct Cells<'a> {
+struct BinGrid<'a> {
     x: &'a Column<'a>,
     y: &'a Column<'a>,
     x_bins: &'a Locator,
     y_bins: &'a Locator,
 }
 
-impl Cells<'_> {
+impl BinGrid<'_> {
     fn len(&self) -> usize {
         self.x_bins.bins() * self.y_bins.bins()
     }
 
     /// The cell of each of rows `start .. start + len`; the number of cells for none.
-    fn rows<'s>(&self, lookups: &'s mut [Lookup; 2], start: usize, len: usize) -> &'s [u32] {
+    fn rows<'s>(&self, lookups: &'s mut [BinLookup; 2], start: usize, len: usize) -> &'s [u32] {
         let [x, y] = lookups;
         x.rows(self.x, self.x_bins, start, len);
         let (bins, other_bins) = (self.x_bins.bins() as u32, self.y_bins.bins() as u32);

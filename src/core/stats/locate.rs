@@ -1,7 +1,7 @@
 //! From values to the bins that hold them: bin `i` holds `edge[i] <= x < edge[i + 1]`, the last
 //! one also its upper edge.
 
-use crate::quantize::search::{Search, Table};
+use crate::quantize::search::{BorderTable, SearchFloat};
 use multiversion::multiversion;
 use std::ops::{Add, Mul, Sub};
 
@@ -303,7 +303,7 @@ pub struct Edges {
     edges: Vec<f64>,
     /// What is below a value: the largest number below each edge, so that an edge has been reached
     /// (`edge <= x`) where its entry is `< x`.
-    below: Table<f64>,
+    below: BorderTable<f64>,
     first: f64,
     last: f64,
     /// Edges that are -∞, below which there is nothing.
@@ -316,7 +316,7 @@ impl Edges {
         let below: Vec<f64> = edges.iter().map(|e| e.next_down()).collect();
         Edges {
             edges: edges.to_vec(),
-            below: Table::new(&below),
+            below: BorderTable::new(&below),
             first: edges[0],
             last: edges[edges.len() - 1],
             bottomless: edges.partition_point(|e| *e == f64::NEG_INFINITY) as u32,

@@ -28,7 +28,7 @@ pub mod min_max;
 pub use bins::{AxisParams, Histogram2dParams, HistogramParams};
 pub use histogram::{Heights, Histogram, histogram};
 pub use histogram2d::{Histogram2d, histogram2d};
-pub use min_max::{MinMax, Number, min_max};
+pub use min_max::{ColumnValue, MinMax, min_max};
 
 use crate::parallel::interrupt;
 use rayon::prelude::*;

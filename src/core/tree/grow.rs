@@ -14,7 +14,7 @@ use crate::numerics::random::{Purpose, Random};
 use crate::tree::steps::{Candidate, Division, NodeId, SearchNode};
 
 /// A tree whose leaves have no values yet.
-pub struct Grown {
+pub struct GrownTree {
     /// Features counted as the fit does.
     pub tree: Tree,
     /// The node that became each leaf.
@@ -28,7 +28,7 @@ pub struct Grown {
 
 /// A node at the growing end of the tree.
 #[derive(Clone, Debug)]
-struct Open {
+struct GrowingNode {
     id: NodeId,
     sums: Sums,
     depth: u32,
@@ -83,7 +83,7 @@ impl<'a> FeatureChoice<'a> {
     }
 
     /// Those of the level's features that may split a node.
-    fn node<S: ?Sized>(&self, level: &Option<Vec<u32>>, node: &Open, features: &dyn Features<S>) -> Option<Vec<u32>> {
+    fn node<S: ?Sized>(&self, level: &Option<Vec<u32>>, node: &GrowingNode, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureNode, self.tree << 20 | node.id as u64);
         let allowed = self.interacting(&node.path, level.clone(), features);
         draw(self.params.feature_fraction_node, &random, allowed, features.open_features())
@@ -145,9 +145,9 @@ pub fn grow<S: GrowSteps + ?Sized>(
     begun: Root,
     least_gain: &mut f64,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Grown> {
+) -> Result<GrownTree> {
     let rules = SplitRules::new(params, begun.scales);
-    let root = Open { id: 0, sums: begun.sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
+    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
     let choice = FeatureChoice::new(params, features, begun.tree);
     let mut growth =
         Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gains: GainUnit::default(), interrupted };
@@ -158,7 +158,7 @@ pub fn grow<S: GrowSteps + ?Sized>(
     };
     let bounds = leaves.iter().map(|l| l.bounds).collect();
     let gain_exponent = growth.gains.exponent();
-    Ok(Grown { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
+    Ok(GrownTree { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
 }
 
 /// What the gains of a tree's splits are in units of: the first one says.
@@ -200,11 +200,11 @@ struct Growth<'a, S: ?Sized> {
     interrupted: &'a dyn Fn() -> bool,
 }
 
-type Shape = (Tree, Vec<Open>);
+type GrownShape = (Tree, Vec<GrowingNode>);
 
 impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     /// One split for each level, until none gains.
-    fn symmetric(&mut self, root: Open) -> Result<Shape> {
+    fn symmetric(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut splits = vec![];
         let mut nodes = vec![root];
         for depth in 0..self.params.depth {
@@ -238,7 +238,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     }
 
     /// Every node of a level by its own split.
-    fn depthwise(&mut self, root: Open) -> Result<Shape> {
+    fn depthwise(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut shape = Branches::new(root.id);
         let mut nodes = vec![root];
         let mut leaves = vec![];
@@ -277,13 +277,13 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         if (self.interrupted)() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    fn search_node(&self, node: &Open) -> SearchNode {
+    fn search_node(&self, node: &GrowingNode) -> SearchNode {
         SearchNode { id: node.id, sums: node.sums, bounds: node.bounds, features: None }
     }
 
     /// The two children of a node, numbered next. Where the left one's sums are not known, the
     /// node is too small for its children to be divided again, and they share its sums.
-    fn children(&mut self, node: &Open, candidate: &Candidate, left: Option<Sums>) -> (Open, Open) {
+    fn children(&mut self, node: &GrowingNode, candidate: &Candidate, left: Option<Sums>) -> (GrowingNode, GrowingNode) {
         let (left, right) = left.map_or((node.sums, node.sums), |left| (left, node.sums - left));
         if !self.used.contains(&candidate.feature) {
             self.used.push(candidate.feature);
@@ -309,20 +309,20 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             }
         }
         let depth = node.depth + 1;
-        let l = Open { id: self.next, sums: left, depth, bounds: left_bounds, path: path.clone() };
-        let r = Open { id: self.next + 1, sums: right, depth, bounds: right_bounds, path };
+        let l = GrowingNode { id: self.next, sums: left, depth, bounds: left_bounds, path: path.clone() };
+        let r = GrowingNode { id: self.next + 1, sums: right, depth, bounds: right_bounds, path };
         self.next += 2;
         (l, r)
     }
 
-    fn division(&self, node: &Open, left: &Open, right: &Open, split: Candidate, histograms: bool) -> Division {
+    fn division(&self, node: &GrowingNode, left: &GrowingNode, right: &GrowingNode, split: Candidate, histograms: bool) -> Division {
         let left_is_smaller = left.sums.hessian <= right.sums.hessian;
         Division { parent: node.id, left: left.id, right: right.id, split, left_is_smaller, histograms }
     }
 }
 
 /// The nodes that stay open; the others go to `closed`.
-fn close(nodes: Vec<Open>, stays: impl Fn(&Open) -> bool, closed: &mut Vec<Open>) -> Vec<Open> {
+fn close(nodes: Vec<GrowingNode>, stays: impl Fn(&GrowingNode) -> bool, closed: &mut Vec<GrowingNode>) -> Vec<GrowingNode> {
     let mut open = Vec::with_capacity(nodes.len());
     for node in nodes {
         if stays(&node) { open.push(node) } else { closed.push(node) }
@@ -351,10 +351,10 @@ impl Branches {
     }
 
     /// Numbers nodes and leaves level by level, from left to right.
-    fn finish(self, open: Vec<Open>) -> Shape {
+    fn finish(self, open: Vec<GrowingNode>) -> GrownShape {
         let mut leaves = Vec::with_capacity(open.len());
         let mut order = Vec::with_capacity(2 * open.len());
-        let mut by_id: Vec<Option<Open>> = self.divided.iter().map(|_| None).collect();
+        let mut by_id: Vec<Option<GrowingNode>> = self.divided.iter().map(|_| None).collect();
         for node in open {
             let id = node.id as usize;
             by_id[id] = Some(node);

@@ -7,7 +7,7 @@ use taiga_core::encoding::target::{EncodingInput, Plan, TargetParams, category_v
 use taiga_core::error::Result;
 use taiga_core::memory;
 use taiga_core::quantize::borders::{BorderParams, fit_borders};
-use taiga_core::quantize::codes::{Quantizer, Scratch};
+use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
 use taiga_core::stats::bins::{Histogram2dParams, HistogramParams};
 use taiga_core::stats::histogram::Histogram;
 use taiga_core::stats::histogram2d::Histogram2d;
@@ -44,7 +44,7 @@ impl ColumnSteps for CpuColumns {
         let quantizer = Quantizer::new(borders);
         blocks_of_codes(column.len(), |block, rows| {
             let mut codes = vec![0; rows.len()];
-            quantizer.codes(column, rows.start, rows.len(), 1, &mut codes, 1, &mut Scratch::default());
+            quantizer.codes(column, rows.start, rows.len(), 1, &mut codes, 1, &mut QuantizerScratch::default());
             take(block, &codes);
         });
         Ok(())

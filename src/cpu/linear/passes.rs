@@ -17,7 +17,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::needed::adders;
 use taiga_core::learners::linear::steps::{PassSteps, Residuals, ScoreRows, Task};
 use taiga_core::learners::linear::vectors::{each, lanes, map};
-use taiga_core::learners::linear::whole::{Whole, power, value_of};
+use taiga_core::learners::linear::whole::{WholeVector, power, value_of};
 use taiga_core::numerics::fixed::round64;
 use taiga_core::numerics::math::{exp64, ln64, sigmoid64, softplus64};
 use taiga_core::numerics::reduce::{BLOCK, add_in_order};
@@ -86,7 +86,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         let p = self.problem;
         let outputs = p.outputs;
         let (sparse, others) = vector.split_at(p.width * outputs);
-        let whole = self.precision.whole.then(|| Whole::new(self.pool, sparse, 0));
+        let whole = self.precision.whole.then(|| WholeVector::new(self.pool, sparse, 0));
         self.fill(out, outputs, |memory, rows, out| {
             let (dense, intercepts) = others.split_at(p.dense.len() * outputs);
             out.chunks_exact_mut(outputs).for_each(|o| o.copy_from_slice(intercepts));
@@ -150,7 +150,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
 }
 
 impl PassSteps for Passes<'_, '_, '_> {
-    type Rows = Vec<f64>;
+    type RowNumbers = Vec<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {
         if of_row.iter().all(|x| x.to_bits() == 0) {

@@ -1,6 +1,6 @@
 //! A feature's bins in one node, whatever their form, and the steps that candidates are made of.
 
-use super::codes::Columns;
+use super::codes::CodeColumns;
 use super::gradient_quantizer::Plane;
 use super::histogram::{expand, unpack};
 use taiga_core::learners::boosting::layout::Stored;
@@ -8,7 +8,7 @@ use taiga_core::tree::split::Sums;
 
 /// A feature's bins in one node.
 #[derive(Clone, Copy)]
-pub enum Bins<'a> {
+pub enum NodeBins<'a> {
     /// Sums of their own; no counts where rows are not counted.
     Wide { gradient: &'a [i64], hessian: &'a [i64], count: &'a [i64] },
     /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
@@ -21,7 +21,7 @@ pub enum Bins<'a> {
 
 /// Where a node's histogram stands, or the few rows that make one superfluous.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
+pub enum NodeHistogram<'a> {
     /// A slot, and the node's sums.
     Slot {
         slot: usize,
@@ -30,7 +30,7 @@ pub enum Place<'a> {
     Rows {
         rows: &'a [u32],
         statistics: &'a [u32],
-        columns: &'a Columns,
+        columns: &'a CodeColumns,
     },
 }
 
@@ -41,17 +41,17 @@ fn sums(bin: u64, counted: bool) -> Sums {
     Sums { gradient, hessian, count: if counted { hessian } else { 0 } }
 }
 
-impl Bins<'_> {
+impl NodeBins<'_> {
     /// The sums of one bin.
     #[inline(always)]
     pub fn at(&self, bin: usize) -> Sums {
         match self {
-            Bins::Wide { gradient, hessian, count } => {
+            NodeBins::Wide { gradient, hessian, count } => {
                 Sums { gradient: gradient[bin], hessian: hessian[bin], count: if count.is_empty() { 0 } else { count[bin] } }
             }
-            Bins::Packed { bins, counted } => sums(bins[bin], *counted),
-            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
-            Bins::Sparse(sparse) => sparse.at(bin),
+            NodeBins::Packed { bins, counted } => sums(bins[bin], *counted),
+            NodeBins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
+            NodeBins::Sparse(sparse) => sparse.at(bin),
         }
     }
 
@@ -59,12 +59,12 @@ impl Bins<'_> {
     #[inline(always)]
     fn occupied(&self, start: usize, end: usize) -> u64 {
         match self {
-            Bins::Wide { gradient, hessian, count } => {
+            NodeBins::Wide { gradient, hessian, count } => {
                 let any = nonzero(&gradient[start..end]) | nonzero(&hessian[start..end]);
                 if count.is_empty() { any } else { any | nonzero(&count[start..end]) }
             }
-            Bins::Packed { bins, .. } => nonzero(&bins[start..end]),
-            Bins::Rows { .. } | Bins::Sparse(_) => u64::MAX,
+            NodeBins::Packed { bins, .. } => nonzero(&bins[start..end]),
+            NodeBins::Rows { .. } | NodeBins::Sparse(_) => u64::MAX,
         }
     }
 
@@ -72,11 +72,11 @@ impl Bins<'_> {
     #[inline(always)]
     fn count_occupied(&self, start: usize, end: usize) -> usize {
         match self {
-            Bins::Wide { gradient, hessian, .. } => {
+            NodeBins::Wide { gradient, hessian, .. } => {
                 gradient[start..end].iter().zip(&hessian[start..end]).map(|(g, h)| (g | h != 0) as usize).sum()
             }
-            Bins::Packed { bins, .. } => bins[start..end].iter().map(|bin| (*bin != 0) as usize).sum(),
-            Bins::Rows { .. } | Bins::Sparse(_) => end - start,
+            NodeBins::Packed { bins, .. } => bins[start..end].iter().map(|bin| (*bin != 0) as usize).sum(),
+            NodeBins::Rows { .. } | NodeBins::Sparse(_) => end - start,
         }
     }
 
@@ -84,7 +84,7 @@ impl Bins<'_> {
     #[inline(always)]
     pub fn total(&self, range: std::ops::Range<usize>) -> Sums {
         match self {
-            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
+            NodeBins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
             _ => range.fold(Sums::default(), |a, i| a + self.at(i)),
         }
     }
@@ -260,7 +260,7 @@ pub const MAX_BINS: usize = 264;
 /// Sums from the first bin up to each bin that has any rows, or up to every one: behind an empty bin a
 /// candidate only repeats the one before, and at a tie the lower border is taken anyway. The bin of
 /// the first border always has an entry, which may put nothing but missing values to the left.
-pub struct Steps {
+pub struct BorderSums {
     pub len: usize,
     pub bin: [u32; MAX_BINS],
     pub gradient: [i64; MAX_BINS],
@@ -274,9 +274,9 @@ pub struct Steps {
     packed: [i64; MAX_BINS],
 }
 
-impl Steps {
-    pub fn new() -> Steps {
-        Steps {
+impl BorderSums {
+    pub fn new() -> BorderSums {
+        BorderSums {
             len: 0,
             missing: Sums::default(),
             bin: [0; MAX_BINS],
@@ -292,18 +292,18 @@ impl Steps {
     /// of them have steps: whole vectors without a branch are faster than what they save, and the best candidate, the
     /// lowest of equal ones, is the same.
     #[inline(always)]
-    pub fn fill(&mut self, bins: &Bins<'_>, first: usize, dense: usize) {
+    pub fn fill(&mut self, bins: &NodeBins<'_>, first: usize, dense: usize) {
         self.len = 0;
         match bins {
-            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len(), dense),
-            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len(), dense),
-            Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
-            Bins::Sparse(sparse) => self.fill_sparse(sparse, first),
+            NodeBins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len(), dense),
+            NodeBins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len(), dense),
+            NodeBins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
+            NodeBins::Sparse(sparse) => self.fill_sparse(sparse, first),
         }
     }
 
     #[inline(always)]
-    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize, dense: usize) {
+    fn fill_bins(&mut self, bins: &NodeBins<'_>, first: usize, n: usize, dense: usize) {
         self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
         if bins.count_occupied(first, n) * dense >= n - first {
             return self.fill_all(bins, first, n);
@@ -321,21 +321,21 @@ impl Steps {
 
     /// A step for every bin.
     #[inline(always)]
-    fn fill_all(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
+    fn fill_all(&mut self, bins: &NodeBins<'_>, first: usize, n: usize) {
         let len = n - first;
         self.len = len;
         for (i, bin) in self.bin[..len].iter_mut().enumerate() {
             *bin = (first + i) as u32;
         }
         match bins {
-            Bins::Wide { gradient, hessian, count } => {
+            NodeBins::Wide { gradient, hessian, count } => {
                 prefix_sums(&gradient[first..n], self.missing.gradient, &mut self.gradient[..len]);
                 prefix_sums(&hessian[first..n], self.missing.hessian, &mut self.hessian[..len]);
                 if !count.is_empty() {
                     prefix_sums(&count[first..n], self.missing.count, &mut self.count[..len]);
                 }
             }
-            Bins::Packed { bins, counted } => {
+            NodeBins::Packed { bins, counted } => {
                 let start = if first > 0 { bins[0] } else { 0 };
                 prefix_sums(as_numbers(&bins[first..n]), start as i64, &mut self.packed[..len]);
                 let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
@@ -346,7 +346,7 @@ impl Steps {
                     self.count[..len].copy_from_slice(hessian);
                 }
             }
-            Bins::Rows { .. } | Bins::Sparse(_) => {}
+            NodeBins::Rows { .. } | NodeBins::Sparse(_) => {}
         }
     }
 

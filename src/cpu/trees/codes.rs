@@ -69,18 +69,18 @@ impl CodeBlock {
 }
 
 /// A shard's codes once more, feature after feature.
-pub struct Columns {
+pub struct CodeColumns {
     bytes: Vec<u8>,
     rows: usize,
 }
 
-impl Columns {
+impl CodeColumns {
     /// Room for `features` features of `rows` rows.
     ///
     /// # Errors
     /// [`taiga_core::Error::Memory`].
-    pub fn new(features: usize, rows: usize) -> Result<Columns> {
-        Ok(Columns { bytes: pages::try_filled("the codes of a fit", 0, features * rows)?, rows })
+    pub fn new(features: usize, rows: usize) -> Result<CodeColumns> {
+        Ok(CodeColumns { bytes: pages::try_filled("the codes of a fit", 0, features * rows)?, rows })
     }
 
     /// The codes of a feature, row after row.

@@ -1,16 +1,16 @@
 //! The histograms of the nodes, merged from the shards' partial ones, and the search for splits.
 //! Each thread owns some features, with their bins in all nodes.
 
-use super::bins::{Bins, MAX_BINS, Place, Steps, as_packed};
+use super::bins::{BorderSums, MAX_BINS, NodeBins, NodeHistogram, as_packed};
 use super::category_subsets::best_subset;
 use super::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_plane};
 use super::histogram::{MAX_ROWS, unpack};
 use super::shard::Shard;
-use super::sparse_bins::WordShare;
+use super::sparse_bins::SparseBinShare;
 use super::split_scores::{Context, add_steps, first_largest, largest, plain, scores};
 use multiversion::multiversion;
 use taiga_core::error::Result;
-use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::pages;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::split::{SplitRules, Sums};
@@ -55,7 +55,7 @@ pub struct FeatureShare {
     features: Vec<usize>,
     /// The columns of the former.
     columns: Vec<usize>,
-    sparse: WordShare,
+    sparse: SparseBinShare,
     /// The index of their group, and its first feature.
     pub group: usize,
     first: usize,
@@ -71,7 +71,7 @@ pub struct FeatureShare {
 
 /// The best of some candidates; `left` belongs to a node by itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct FoundSplit {
     pub candidate: Candidate,
     pub left: Sums,
     /// Of a feature of categories, those that go right.
@@ -85,7 +85,7 @@ pub fn better(a: &Candidate, b: &Candidate) -> bool {
 }
 
 /// The better of two.
-pub fn best_of(a: Option<Found>, b: Option<Found>) -> Option<Found> {
+pub fn best_of(a: Option<FoundSplit>, b: Option<FoundSplit>) -> Option<FoundSplit> {
     match (a, b) {
         (Some(a), Some(b)) => Some(if better(&b.candidate, &a.candidate) { b } else { a }),
         (a, b) => a.or(b),
@@ -142,7 +142,7 @@ impl FeatureShare {
     /// member `index` of `members`, neighbours together.
     pub fn new(
         features: &[CodedFeature],
-        plan: &Plan,
+        plan: &StoragePlan,
         group: usize,
         first: usize,
         counted: bool,
@@ -152,7 +152,7 @@ impl FeatureShare {
         let dense: Vec<(usize, usize)> = plan.dense_features().collect();
         let own = &dense[dense.len() * index / members..dense.len() * (index + 1) / members];
         let bins: Vec<usize> = own.iter().map(|(f, _)| features[*f].bins()).collect();
-        let sparse = WordShare::new(features, plan, group, first, counted, index, members);
+        let sparse = SparseBinShare::new(features, plan, group, first, counted, index, members);
         let mine = own.iter().map(|(f, _)| *f).chain(sparse.several.iter().map(|s| s.feature)).map(|f| first + f).collect();
         let columns = own.iter().map(|(_, column)| *column).collect();
         let mut starts = vec![];
@@ -190,27 +190,27 @@ impl FeatureShare {
         start..start + self.bins[k] * if self.counted { 3 } else { 2 }
     }
 
-    fn bins(&self, slot: usize, k: usize) -> Bins<'_> {
+    fn bins(&self, slot: usize, k: usize) -> NodeBins<'_> {
         let n = self.bins[k];
         let numbers = &self.slots[self.range(slot, k)];
         if self.packed[slot] {
-            return Bins::Packed { bins: as_packed(&numbers[..n]), counted: self.counted };
+            return NodeBins::Packed { bins: as_packed(&numbers[..n]), counted: self.counted };
         }
         let (gradient, rest) = numbers.split_at(n);
         let (hessian, count) = rest.split_at(n);
-        Bins::Wide { gradient, hessian, count }
+        NodeBins::Wide { gradient, hessian, count }
     }
 
     /// Own feature `k` at a node's place.
     #[inline(always)]
-    fn at_place<'a>(&'a self, place: &Place<'a>, k: usize) -> Bins<'a> {
+    fn at_place<'a>(&'a self, place: &NodeHistogram<'a>, k: usize) -> NodeBins<'a> {
         match *place {
-            Place::Slot { slot, total } => match k.checked_sub(self.columns.len()) {
-                Some(k) => Bins::Sparse(self.sparse.bins(k, slot, total)),
+            NodeHistogram::Slot { slot, total } => match k.checked_sub(self.columns.len()) {
+                Some(k) => NodeBins::Sparse(self.sparse.bins(k, slot, total)),
                 None => self.bins(slot, k),
             },
-            Place::Rows { rows, statistics, columns } => {
-                Bins::Rows { rows, statistics, codes: columns.feature(self.features[k] - self.first), counted: self.counted }
+            NodeHistogram::Rows { rows, statistics, columns } => {
+                NodeBins::Rows { rows, statistics, codes: columns.feature(self.features[k] - self.first), counted: self.counted }
             }
         }
     }
@@ -326,7 +326,7 @@ impl FeatureShare {
     }
 
     /// The sums left of a candidate in a node, if the feature is one of this share.
-    pub fn left_sums(&self, place: &Place<'_>, candidate: &Candidate, feature: &CodedFeature) -> Option<Sums> {
+    pub fn left_sums(&self, place: &NodeHistogram<'_>, candidate: &Candidate, feature: &CodedFeature) -> Option<Sums> {
         let (dense, sparse) = self.features.split_at(self.columns.len());
         let wanted = candidate.feature as usize;
         let found = dense.binary_search(&wanted).or_else(|_| sparse.binary_search(&wanted).map(|k| dense.len() + k));
@@ -341,10 +341,10 @@ impl FeatureShare {
         &mut self,
         merge: &Merge<'_>,
         nodes: &[SearchNode],
-        places: &[Place<'_>],
+        places: &[NodeHistogram<'_>],
         features: &[CodedFeature],
         rules: &SplitRules,
-    ) -> Vec<Option<Found>> {
+    ) -> Vec<Option<FoundSplit>> {
         let packed = self.begin(merge);
         let mut found = find_splits(self, (merge, &packed), nodes, places, features, rules);
         self.sparse.find_splits(nodes, places, rules, &mut found);
@@ -367,12 +367,12 @@ impl FeatureShare {
         &mut self,
         merge: (&Merge<'_>, &[bool]),
         nodes: &[SearchNode],
-        places: &[Place<'_>],
+        places: &[NodeHistogram<'_>],
         features: &[CodedFeature],
         rules: &SplitRules,
-    ) -> Vec<Option<Found>> {
-        let mut found: Vec<Option<Found>> = vec![None; nodes.len()];
-        let mut steps = Steps::new();
+    ) -> Vec<Option<FoundSplit>> {
+        let mut found: Vec<Option<FoundSplit>> = vec![None; nodes.len()];
+        let mut steps = BorderSums::new();
         let mut out = [0.0; MAX_BINS];
         let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
         let dense = if plain(rules) { DENSE_NODE } else { 1 };
@@ -391,7 +391,7 @@ impl FeatureShare {
                 if feature.categories {
                     if let Some((gain, left, subset)) = best_subset(&bins, borders + 1, node, rules) {
                         let candidate = Candidate { feature: *f as u32, border: 0, missing_left: true, gain };
-                        found[i] = best_of(found[i], Some(Found { candidate, left, subset: Some(subset) }));
+                        found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: Some(subset) }));
                     }
                     continue;
                 }
@@ -410,7 +410,7 @@ impl FeatureShare {
                     if gain > rules.min_gain && found[i].is_none_or(|best| gain >= best.candidate.gain) {
                         let step = first_largest(&out[..candidates]).1;
                         let candidate = Candidate { feature: *f as u32, border: steps.bin[step] - first as u32, missing_left, gain };
-                        found[i] = best_of(found[i], Some(Found { candidate, left: steps.at(step) - aside, subset: None }));
+                        found[i] = best_of(found[i], Some(FoundSplit { candidate, left: steps.at(step) - aside, subset: None }));
                     }
                 }
             }
@@ -424,7 +424,7 @@ impl FeatureShare {
         &mut self,
         merge: &Merge<'_>,
         nodes: &[SearchNode],
-        places: &[Place<'_>],
+        places: &[NodeHistogram<'_>],
         features: &[CodedFeature],
         rules: &SplitRules,
     ) -> Option<Candidate> {
@@ -442,13 +442,13 @@ impl FeatureShare {
         &mut self,
         merge: (&Merge<'_>, &[bool]),
         nodes: &[SearchNode],
-        places: &[Place<'_>],
+        places: &[NodeHistogram<'_>],
         features: &[CodedFeature],
         rules: &SplitRules,
         parents: &[f64],
     ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
-        let mut steps = Steps::new();
+        let mut steps = BorderSums::new();
         let mut out = [0.0; MAX_BINS];
         let mut sums = [[0.0; MAX_BINS]; 2];
         let parent: f64 = parents.iter().sum();
@@ -492,7 +492,7 @@ impl FeatureShare {
         Context { rules, total: node.sums, bounds: node.bounds, direction, too_small }
     }
 
-    fn missing(&self, bins: &Bins<'_>, feature: &CodedFeature) -> Sums {
+    fn missing(&self, bins: &NodeBins<'_>, feature: &CodedFeature) -> Sums {
         if !feature.missing_bin {
             return Sums::default();
         }
@@ -515,10 +515,10 @@ fn find_splits<'a>(
     share: &mut FeatureShare,
     merge: (&Merge<'a>, &[bool]),
     nodes: &[SearchNode],
-    places: &[Place<'a>],
+    places: &[NodeHistogram<'a>],
     features: &[CodedFeature],
     rules: &SplitRules,
-) -> Vec<Option<Found>> {
+) -> Vec<Option<FoundSplit>> {
     share.splits_of_nodes(merge, nodes, places, features, rules)
 }
 
@@ -527,7 +527,7 @@ fn find_level_split<'a>(
     share: &mut FeatureShare,
     merge: (&Merge<'a>, &[bool]),
     nodes: &[SearchNode],
-    places: &[Place<'a>],
+    places: &[NodeHistogram<'a>],
     features: &[CodedFeature],
     rules: &SplitRules,
     parents: &[f64],

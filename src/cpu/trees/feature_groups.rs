@@ -6,7 +6,7 @@ use super::NO_SLOT;
 use super::evaluate_splits::{FeatureShare, Pending};
 use super::needed::of_histogram;
 use std::sync::RwLock;
-use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::steps::{Division, NodeId};
 
@@ -15,7 +15,7 @@ pub struct Group {
     /// Its first feature.
     pub first: usize,
     /// How its codes are stored.
-    pub plan: Plan,
+    pub plan: StoragePlan,
     /// Whether its features may split the tree that grows.
     pub open: bool,
     /// One for each thread.
@@ -37,7 +37,7 @@ pub fn group_of(groups: &[Group], feature: usize) -> (usize, usize) {
 
 impl Group {
     /// Group `index`, of features that are numbered from `first` on.
-    pub fn new(features: &[CodedFeature], plan: Plan, index: usize, first: usize, counted: bool, members: usize) -> Group {
+    pub fn new(features: &[CodedFeature], plan: StoragePlan, index: usize, first: usize, counted: bool, members: usize) -> Group {
         let share = |t| RwLock::new(FeatureShare::new(features, &plan, index, first, counted, t, members));
         let shares = (0..members).map(share).collect();
         let histogram_bytes = of_histogram(features, &plan, counted);

@@ -1,7 +1,7 @@
 //! A level's questions, asked of rows in order: each row's node decides which code is looked at,
 //! where the row goes from there, and which histogram it is added to.
 
-use super::partition::Test;
+use super::partition::CodeTest;
 
 /// The most nodes that are asked at a time: as many as two vector registers hold.
 pub const MOST: usize = 32;
@@ -11,20 +11,20 @@ pub const NONE: u8 = u8::MAX;
 
 /// What rows in a node are asked, and what comes of it: for the left child and for the right one.
 #[derive(Clone, Copy)]
-pub struct Question {
+pub struct SplitTest {
     /// The code of row `r` is `codes[r * stride]`.
     pub codes: *const u8,
     pub stride: usize,
-    pub test: Test,
+    pub test: CodeTest,
     pub child: [u16; 2],
     /// [`NONE`], or the number of a histogram.
     pub slot: [u8; 2],
 }
 
 /// The questions of nodes `first ..`, [`MOST`] of them; a node without one keeps its rows.
-pub struct Questions {
+pub struct LevelPartition {
     first: u16,
-    asked: [Question; MOST],
+    asked: [SplitTest; MOST],
     /// Whether all ask for the same code.
     same: bool,
 }
@@ -35,25 +35,25 @@ pub struct Assigned<'a> {
     pub slots: &'a mut [u32],
 }
 
-impl Questions {
+impl LevelPartition {
     /// `asked`: nodes with their questions, of which there is at least one.
     ///
     /// # Panics
     /// When the nodes are further apart than [`MOST`], or a feature has fewer codes than `rows`
     /// (`lengths`: the bytes behind each `codes`).
-    pub fn new(asked: &[(u16, Question)], rows: usize, lengths: &[usize]) -> Questions {
+    pub fn new(asked: &[(u16, SplitTest)], rows: usize, lengths: &[usize]) -> LevelPartition {
         let first = asked.iter().map(|q| q.0).min().unwrap_or(0);
         let any = asked[0].1;
         for ((_, q), len) in asked.iter().zip(lengths) {
             assert!(rows == 0 || (rows - 1) * q.stride < *len);
         }
         assert!(asked.len() == lengths.len());
-        let keep = |i: usize| Question { test: Test::new(255, true), child: [first + i as u16; 2], slot: [NONE; 2], ..any };
-        let mut all: [Question; MOST] = std::array::from_fn(keep);
+        let keep = |i: usize| SplitTest { test: CodeTest::new(255, true), child: [first + i as u16; 2], slot: [NONE; 2], ..any };
+        let mut all: [SplitTest; MOST] = std::array::from_fn(keep);
         for (node, q) in asked {
             all[(node - first) as usize] = *q;
         }
-        Questions { first, asked: all, same: asked.iter().all(|(_, q)| q.codes == any.codes) }
+        LevelPartition { first, asked: all, same: asked.iter().all(|(_, q)| q.codes == any.codes) }
     }
 
     /// Asks rows `start .. start + nodes.len()`: their nodes become the children that they go to.
@@ -78,7 +78,7 @@ impl Questions {
     }
 
     /// # Safety
-    /// As [`Questions::ask`].
+    /// As [`LevelPartition::ask`].
     #[inline(always)]
     unsafe fn ask_one_by_one(&self, start: usize, nodes: &mut [u16], assigned: &mut Assigned<'_>, mut n: usize) -> usize {
         for (row, node) in (start..).zip(nodes) {
@@ -96,7 +96,7 @@ impl Questions {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use crate::trees::histogram::prefetch_near;
-    use crate::trees::level_partition::{Assigned, MOST, NONE, Question, Questions};
+    use crate::trees::level_partition::{Assigned, LevelPartition, MOST, NONE, SplitTest};
     use std::arch::x86_64::*;
 
     /// Bytes ahead that are asked from memory.
@@ -104,14 +104,14 @@ mod x86 {
 
     /// A number for each node, in two registers.
     #[derive(Clone, Copy)]
-    struct Table(__m512i, __m512i);
+    struct NodeRegisters(__m512i, __m512i);
 
-    impl Table {
+    impl NodeRegisters {
         #[target_feature(enable = "avx512f")]
-        fn new(questions: &Questions, number: impl Fn(&Question) -> u32) -> Table {
+        fn new(questions: &LevelPartition, number: impl Fn(&SplitTest) -> u32) -> NodeRegisters {
             let numbers: [u32; MOST] = std::array::from_fn(|i| number(&questions.asked[i]));
             // SAFETY: two registers' worth of numbers.
-            unsafe { Table(_mm512_loadu_si512(numbers.as_ptr().cast()), _mm512_loadu_si512(numbers.as_ptr().add(16).cast())) }
+            unsafe { NodeRegisters(_mm512_loadu_si512(numbers.as_ptr().cast()), _mm512_loadu_si512(numbers.as_ptr().add(16).cast())) }
         }
 
         #[inline]
@@ -124,13 +124,13 @@ mod x86 {
     /// Sixteen rows at a time. `SAME`: all questions ask for the same code.
     ///
     /// # Safety
-    /// As [`Questions::ask`]; the processor has AVX-512 F, BW and VL.
+    /// As [`LevelPartition::ask`]; the processor has AVX-512 F, BW and VL.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
-    pub unsafe fn ask<const SAME: bool>(questions: &Questions, start: usize, nodes: &mut [u16], assigned: &mut Assigned<'_>) -> usize {
+    pub unsafe fn ask<const SAME: bool>(questions: &LevelPartition, start: usize, nodes: &mut [u16], assigned: &mut Assigned<'_>) -> usize {
         let pair = |p: [u8; 2]| p[0] as u32 | (p[1] as u32) << 16;
-        let tests = Table::new(questions, |q| u32::from_le_bytes(q.test.parts()));
-        let children = Table::new(questions, |q| q.child[0] as u32 | (q.child[1] as u32) << 16);
-        let slots = Table::new(questions, |q| pair(q.slot));
+        let tests = NodeRegisters::new(questions, |q| u32::from_le_bytes(q.test.parts()));
+        let children = NodeRegisters::new(questions, |q| q.child[0] as u32 | (q.child[1] as u32) << 16);
+        let slots = NodeRegisters::new(questions, |q| pair(q.slot));
         let first = _mm512_set1_epi32(questions.first as i32);
         let lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
         let (byte, half) = (_mm512_set1_epi32(0xff), _mm512_set1_epi32(0xffff));
@@ -139,7 +139,7 @@ mod x86 {
         let mut numbers = [0u32; 16];
         let (mut n, mut i) = (0, 0);
         // SAFETY: row numbers and nodes by the caller's promise; `assigned` has room for sixteen
-        // more than all rows (checked by `Questions::ask`); node numbers are taken below MOST.
+        // more than all rows (checked by `LevelPartition::ask`); node numbers are taken below MOST.
         unsafe {
             while i + 16 <= nodes.len() {
                 let own = _mm512_cvtepu16_epi32(_mm256_loadu_si256(nodes.as_ptr().add(i).cast()));
@@ -203,9 +203,12 @@ mod tests {
             for asked in [1usize, 3, 31] {
                 let question = |k: usize| {
                     let at = 3 + k % features;
-                    let test =
-                        [Test::new(100 + k, k.is_multiple_of(2)), Test::of(|c| (40..90).contains(&c) || c == 17), Test::of(|c| c != 3)];
-                    Question {
+                    let test = [
+                        CodeTest::new(100 + k, k.is_multiple_of(2)),
+                        CodeTest::of(|c| (40..90).contains(&c) || c == 17),
+                        CodeTest::of(|c| c != 3),
+                    ];
+                    SplitTest {
                         codes: codes[at..].as_ptr(),
                         stride,
                         test: test[k % 3],
@@ -214,9 +217,9 @@ mod tests {
                     }
                 };
                 // Every other node; nodes before, between and behind them keep their rows.
-                let all: Vec<(u16, Question)> = (0..asked.min(16)).map(|k| (10 + 2 * k as u16, question(k))).collect();
+                let all: Vec<(u16, SplitTest)> = (0..asked.min(16)).map(|k| (10 + 2 * k as u16, question(k))).collect();
                 let lengths: Vec<usize> = (0..all.len()).map(|k| codes.len() - 3 - k % features).collect();
-                let questions = Questions::new(&all, rows, &lengths);
+                let questions = LevelPartition::new(&all, rows, &lengths);
                 let before: Vec<u16> = (0..rows).map(|i| (random.u64((i + (1 << 20)) as u64) % 60) as u16).collect();
                 for (start, len) in [(0, rows), (5, 16), (7, 1), (16, 0), (40, 333)] {
                     let mut nodes = before[start..start + len].to_vec();

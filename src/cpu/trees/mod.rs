@@ -22,15 +22,15 @@ mod sparse_bins;
 mod sparse_features;
 mod split_scores;
 
-use self::evaluate_splits::{FeatureShare, Found, Merge, Pending};
+use self::evaluate_splits::{FeatureShare, FoundSplit, Merge, Pending};
 use self::feature_groups::{Group, group_of};
 use self::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
-use bins::Place;
+use bins::NodeHistogram;
 use shard::{Shard, ShardGroup, TreeContext};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::{Draw, KeyCounts};
 use taiga_core::learners::boosting::steps::{Begun, GroupId, LeafSums, TrainingData, TreeRequest, TreeSteps};
@@ -109,7 +109,7 @@ impl<'a> CpuTrees<'a> {
         let (plan, exceptions) = if data.shard.is_whole() && bundling::worthwhile(&data) {
             bundling::plan(pool, &data, &quantizers, interrupted)?
         } else {
-            (Plan::dense(data.features, true), vec![])
+            (StoragePlan::dense(data.features, true), vec![])
         };
         let replicated = data.shard.is_whole() && replicates(rows, n, &plan);
         let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated)?;
@@ -368,15 +368,15 @@ fn leaf_sums(encoding: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>], of
 }
 
 /// Where the search finds each node's bins of group `group`.
-fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shard, mut statistics: &'s [u32]) -> Vec<Place<'s>> {
+fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shard, mut statistics: &'s [u32]) -> Vec<NodeHistogram<'s>> {
     let place = |n: &SearchNode| match (group.slot(n.id), &shard.groups[index].columns) {
         (NO_SLOT, Some(columns)) => {
             let rows = shard.small_node(n.id);
             let (own, rest) = statistics.split_at(rows.len());
             statistics = rest;
-            Place::Rows { rows, statistics: own, columns }
+            NodeHistogram::Rows { rows, statistics: own, columns }
         }
-        (slot, _) => Place::Slot { slot, total: n.sums },
+        (slot, _) => NodeHistogram::Slot { slot, total: n.sums },
     };
     nodes.iter().map(place).collect()
 }
@@ -384,7 +384,7 @@ fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shar
 /// Whether each thread gets all rows and some of the features, not all features and some of the rows. Rows are then
 /// derived and parted by each, but histograms stay with the thread that searches them: where they are large and rows are
 /// few, it is they that cost.
-fn replicates(rows: usize, threads: usize, plan: &Plan) -> bool {
+fn replicates(rows: usize, threads: usize, plan: &StoragePlan) -> bool {
     let columns = plan.column_codes.len();
     let bytes = rows.saturating_mul(columns).saturating_mul(threads);
     threads > 1 && plan.sparse.is_empty() && rows <= ROWS_A_COLUMN * columns && bytes <= fill::MOST_COLUMN_BYTES && columns >= 2 * threads
@@ -418,8 +418,8 @@ impl GrowSteps for CpuTrees<'_> {
             share.find_splits(merge, nodes, &places, &self.features, rules)
         })?;
         let best = |i: usize| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of);
-        let found: Vec<Option<Found>> = (0..nodes.len()).map(best).collect();
-        let mut keep = |mut f: Found| {
+        let found: Vec<Option<FoundSplit>> = (0..nodes.len()).map(best).collect();
+        let mut keep = |mut f: FoundSplit| {
             if let Some(subset) = f.subset {
                 f.candidate.border = self.subsets.len() as u32;
                 self.subsets.push(subset);
@@ -450,7 +450,7 @@ impl GrowSteps for CpuTrees<'_> {
             let group = &self.groups[index];
             let places = places(nodes, group, index, &shard, &statistics);
             let shares: Vec<_> = group.shares.iter().map(read).collect();
-            let left = |place: &Place<'_>| shares.iter().find_map(|s| s.left_sums(place, &candidate, feature)).unwrap_or_default();
+            let left = |place: &NodeHistogram<'_>| shares.iter().find_map(|s| s.left_sums(place, &candidate, feature)).unwrap_or_default();
             (candidate, places.iter().map(left).collect())
         }))
     }
@@ -492,7 +492,7 @@ impl TreeSteps for CpuTrees<'_> {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         let (id, first) = (self.groups.len(), self.features.len());
         self.features.extend_from_slice(features);
-        let plan = Plan::dense(features, false);
+        let plan = StoragePlan::dense(features, false);
         let _reserved = needed::group(features, &plan, self.rows)?;
         let group = Group::new(features, plan, id, first, self.count_rows, self.pool.size());
         let made = self.pool.step(|t| -> Result<()> {

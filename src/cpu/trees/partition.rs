@@ -4,23 +4,23 @@
 /// where `flip`, all others. Thresholds with missing values (code 0) on either side are of this
 /// form, and so are the codes that a feature's threshold comes to in a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Test {
+pub struct CodeTest {
     start: u8,
     span: u8,
     odd: u8,
     flip: bool,
 }
 
-impl Test {
+impl CodeTest {
     /// Values up to code `last_left` go left; missing ones (code 0) where `missing_left` says.
-    pub fn new(last_left: usize, missing_left: bool) -> Test {
+    pub fn new(last_left: usize, missing_left: bool) -> CodeTest {
         match (last_left, missing_left) {
             (0..255, _) => {
                 let start = last_left as u8 + 1;
-                Test { start, span: 255 - start, odd: if missing_left { start } else { 0 }, flip: false }
+                CodeTest { start, span: 255 - start, odd: if missing_left { start } else { 0 }, flip: false }
             }
-            (_, true) => Test { start: 0, span: 255, odd: 0, flip: true },
-            (_, false) => Test { start: 0, span: 0, odd: 0, flip: false },
+            (_, true) => CodeTest { start: 0, span: 255, odd: 0, flip: true },
+            (_, false) => CodeTest { start: 0, span: 0, odd: 0, flip: false },
         }
     }
 
@@ -28,14 +28,14 @@ impl Test {
     ///
     /// # Panics
     /// When neither those nor the others are a range and at most one code below it.
-    pub fn of(right: impl Fn(u8) -> bool) -> Test {
+    pub fn of(right: impl Fn(u8) -> bool) -> CodeTest {
         let of = |flip: bool| {
             let inside = |code: &u8| right(*code) != flip;
             let last = (0..=255).rev().find(inside)?;
             let start = (0..last).rev().take_while(inside).last().unwrap_or(last);
             let mut below = (0..start).filter(inside);
             let odd = below.next().unwrap_or(start);
-            below.next().is_none().then_some(Test { start, span: last - start, odd, flip })
+            below.next().is_none().then_some(CodeTest { start, span: last - start, odd, flip })
         };
         of(false).or_else(|| of(true)).unwrap_or_else(|| unreachable!("no test for these codes"))
     }
@@ -90,7 +90,7 @@ impl FeatureCodes<'_> {
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn divide(
     codes: FeatureCodes<'_>,
-    test: Test,
+    test: CodeTest,
     source: Source,
     list: &mut [u32],
     from: usize,
@@ -101,7 +101,7 @@ pub unsafe fn divide(
     assert!(from <= to && to <= list.len() && list.len() <= left.len());
     assert!(done.left + done.right == from);
     debug_assert!(list[from..to].iter().all(|r| matches!(source, Source::All) || (*r as usize) < codes.rows()));
-    let job = Job {
+    let job = PartitionCall {
         codes: codes.bytes.as_ptr(),
         stride: codes.stride,
         test,
@@ -133,10 +133,10 @@ pub struct Done {
 }
 
 #[derive(Clone, Copy)]
-struct Job {
+struct PartitionCall {
     codes: *const u8,
     stride: usize,
-    test: Test,
+    test: CodeTest,
     list: *mut u32,
     len: usize,
     from: usize,
@@ -146,7 +146,7 @@ struct Job {
 
 /// # Safety
 /// See [`divide`].
-unsafe fn divide_with<const ALL: bool>(job: Job, done: Done) -> Done {
+unsafe fn divide_with<const ALL: bool>(job: PartitionCall, done: Done) -> Done {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
         // SAFETY: the features were found.
@@ -159,7 +159,7 @@ unsafe fn divide_with<const ALL: bool>(job: Job, done: Done) -> Done {
 /// # Safety
 /// See [`divide`].
 #[inline(always)]
-unsafe fn divide_generic<const ALL: bool>(job: Job, mut done: Done) -> Done {
+unsafe fn divide_generic<const ALL: bool>(job: PartitionCall, mut done: Done) -> Done {
     // SAFETY: by the caller's promise; both writes land at or before position `i`, which has been read.
     unsafe {
         for i in job.from..job.to {
@@ -190,7 +190,7 @@ fn prefetch(p: *const u8) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::trees::partition::{AHEAD, Done, Job, divide_generic, prefetch};
+    use crate::trees::partition::{AHEAD, Done, PartitionCall, divide_generic, prefetch};
     use std::arch::x86_64::*;
 
     /// Sixteen rows at a time: codes as single bytes, one vector compare, the row numbers
@@ -199,7 +199,7 @@ mod x86 {
     /// # Safety
     /// See [`super::divide`]; the processor has AVX-512 F, BW and VL.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
-    pub unsafe fn divide_avx512<const ALL: bool>(mut job: Job, mut done: Done) -> Done {
+    pub unsafe fn divide_avx512<const ALL: bool>(mut job: PartitionCall, mut done: Done) -> Done {
         let (start, span) = (_mm_set1_epi8(job.test.start as i8), _mm_set1_epi8(job.test.span as i8));
         let odd = _mm_set1_epi8(job.test.odd as i8);
         let flip: u16 = if job.test.flip { u16::MAX } else { 0 };
@@ -259,13 +259,13 @@ mod tests {
             for code in 1..=255u8 {
                 for missing_left in [false, true] {
                     if missing_left || last_left > 0 {
-                        assert_eq!(Test::new(last_left, missing_left).right(code), code as usize > last_left);
+                        assert_eq!(CodeTest::new(last_left, missing_left).right(code), code as usize > last_left);
                     }
                 }
             }
-            assert!(!Test::new(last_left, true).right(0));
+            assert!(!CodeTest::new(last_left, true).right(0));
             if last_left > 0 && last_left < 256 {
-                assert!(Test::new(last_left, false).right(0));
+                assert!(CodeTest::new(last_left, false).right(0));
             }
         }
     }
@@ -273,15 +273,15 @@ mod tests {
     /// Every threshold on a feature's codes is a test of any order-keeping share of a column's codes.
     #[test]
     fn thresholds_are_tests_inside_a_bundle() {
-        for test in (0..20).flat_map(|last| [Test::new(last, true), Test::new(last, last == 0)]).chain([Test::new(255, true)]) {
-            let again = Test::of(|code| test.right(code));
+        for test in (0..20).flat_map(|last| [CodeTest::new(last, true), CodeTest::new(last, last == 0)]).chain([CodeTest::new(255, true)]) {
+            let again = CodeTest::of(|code| test.right(code));
             assert!((0..=255).all(|code| again.right(code) == test.right(code)));
             for default in 0..=20u8 {
                 for low in 0..2u8 {
                     let codes: Vec<u8> = (low..=20).filter(|c| *c != default).collect();
                     let start = 7;
                     let of_code = |code: u8| codes.get((code as usize).wrapping_sub(start)).copied().unwrap_or(default);
-                    let bundled = Test::of(|code| test.right(of_code(code)));
+                    let bundled = CodeTest::of(|code| test.right(of_code(code)));
                     assert!((0..=255).all(|code| bundled.right(code) == test.right(of_code(code))));
                 }
             }
@@ -303,8 +303,10 @@ mod tests {
                 }
                 let codes = block.feature(at);
                 let thresholds = [(100, true), (100, false), (255, false), (1, false), (0, true), (255, true)];
-                let tests = thresholds.into_iter().map(|(last_left, missing_left)| Test::new(last_left, missing_left));
-                for test in tests.chain([Test::of(|c| (40..90).contains(&c) || c == 17), Test::of(|c| c != 3 && !(9..200).contains(&c))]) {
+                let tests = thresholds.into_iter().map(|(last_left, missing_left)| CodeTest::new(last_left, missing_left));
+                for test in
+                    tests.chain([CodeTest::of(|c| (40..90).contains(&c) || c == 17), CodeTest::of(|c| c != 3 && !(9..200).contains(&c))])
+                {
                     for source in [Source::List, Source::All] {
                         let step = if matches!(source, Source::All) { 1 } else { 2 };
                         let original: Vec<u32> = (0..rows as u32).step_by(step).collect();

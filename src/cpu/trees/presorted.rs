@@ -17,14 +17,14 @@ mod evaluate_splits;
 mod partition;
 mod shard;
 
-use self::evaluate_splits::Work;
-use super::codes::Columns;
+use self::evaluate_splits::BlockScores;
+use super::codes::CodeColumns;
 use super::shard::NodeRows;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, NodeId, SearchNode};
 
-use super::evaluate_splits::Found;
+use super::evaluate_splits::FoundSplit;
 
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster.
 pub const MOST_ROWS: usize = 512;
@@ -58,7 +58,7 @@ fn border(entry: u64) -> usize {
 }
 
 /// The rows of a table, sorted by the codes of each feature of a group.
-pub struct Sorted {
+pub struct SortedRows {
     rows: usize,
     /// The number of the first feature, and how many there are.
     first: usize,
@@ -74,13 +74,13 @@ pub struct Sorted {
     lists: [Vec<u64>; 2],
     /// The nodes of the tree whose entries are in the lists.
     known: Vec<bool>,
-    work: Work,
+    work: BlockScores,
 }
 
-impl Sorted {
+impl SortedRows {
     /// Sorts the rows of a table of at most [`MOST_ROWS`] by each feature's codes; the features are
     /// numbered from `first_feature` on.
-    pub fn new(features: &[CodedFeature], first_feature: usize, columns: &Columns, rows: usize, counted: bool) -> Sorted {
+    pub fn new(features: &[CodedFeature], first_feature: usize, columns: &CodeColumns, rows: usize, counted: bool) -> SortedRows {
         let blocks = features.len().div_ceil(LANES);
         let size = blocks * rows * LANES;
         // The lanes that are left over have one bin, where nothing can be split.
@@ -104,7 +104,7 @@ impl Sorted {
                 all[(block * rows + position) * LANES + f % LANES] = (row << 16 | value) as u32;
             }
         }
-        Sorted {
+        SortedRows {
             rows,
             first: first_feature,
             features: features.len(),
@@ -113,7 +113,7 @@ impl Sorted {
             missing,
             lists: [vec![0; size], vec![0; size]],
             known: vec![],
-            work: Work::new(rows),
+            work: BlockScores::new(rows),
         }
     }
 
@@ -201,7 +201,7 @@ impl Sorted {
     }
 
     /// The best split of each node. `places[n]` are the rows of node number `n`.
-    pub fn find_splits(&mut self, nodes: &[SearchNode], places: &[NodeRows], rules: &SplitRules) -> Vec<Option<Found>> {
+    pub fn find_splits(&mut self, nodes: &[SearchNode], places: &[NodeRows], rules: &SplitRules) -> Vec<Option<FoundSplit>> {
         let mut work = std::mem::take(&mut self.work);
         let found = evaluate_splits::find_splits(self, nodes, places, rules, &mut work);
         self.work = work;

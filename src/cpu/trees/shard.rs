@@ -10,7 +10,7 @@ use super::feature_groups::{Group, group_of};
 use super::gradient_quantizer::{BATCH, BinsMut, GradientQuantizer, Magnitudes, Plane, add_plane};
 pub(crate) use super::histogram::{MAX_ROWS, expand};
 use super::partition;
-use super::partition::{Done, FeatureCodes, Source, Test};
+use super::partition::{CodeTest, Done, FeatureCodes, Source};
 use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::Home;
@@ -115,8 +115,8 @@ pub fn share(rows: usize, index: usize, shards: usize) -> usize {
 }
 
 /// The test that sends a row's code left or right.
-pub fn code_test(feature: &CodedFeature, border: u32, missing_left: bool) -> Test {
-    Test::new(feature.first() + border as usize, missing_left || !feature.missing_bin)
+pub fn code_test(feature: &CodedFeature, border: u32, missing_left: bool) -> CodeTest {
+    CodeTest::new(feature.first() + border as usize, missing_left || !feature.missing_bin)
 }
 
 impl Shard {
@@ -395,7 +395,7 @@ impl Shard {
         let parent = self.nodes[d.parent as usize];
         let feature = &tree.features[d.split.feature as usize];
         let mut test = match feature.categories {
-            true => Test::new(0, true),
+            true => CodeTest::new(0, true),
             false => code_test(feature, d.split.border, d.split.missing_left),
         };
         let (from, to) = (parent.list as usize, 1 - parent.list as usize);
@@ -421,7 +421,7 @@ impl Shard {
                         let node = (!parent.all).then(|| &self.lists[from][start..start + len]);
                         test = rows.flag(k, of_feature, node);
                     }
-                    _ => test = Test::of(|code| of_feature.right(sparse.code_of(code))),
+                    _ => test = CodeTest::of(|code| of_feature.right(sparse.code_of(code))),
                 }
                 sparse.column.map(|(column, _)| column)
             }

@@ -4,15 +4,15 @@
 //! than a packed bin can hold; else it is two numbers. Features with one word, flags above all, are searched many
 //! at a time.
 
-use super::bins::{Place, SparseBins};
-use super::evaluate_splits::{Found, Pending, best_of, split_pair};
+use super::bins::{NodeHistogram, SparseBins};
+use super::evaluate_splits::{FoundSplit, Pending, best_of, split_pair};
 use super::gradient_quantizer::Plane;
 use super::histogram::unpack;
 use super::shard::Shard;
 use super::split_scores::{Context, first_largest, plain, plain_scores, score};
 use multiversion::multiversion;
 use std::ops::Range;
-use taiga_core::learners::boosting::layout::{Plan, SparseFeature, Stored};
+use taiga_core::learners::boosting::layout::{SparseFeature, StoragePlan, Stored};
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, SearchNode};
@@ -22,7 +22,7 @@ const FEATURE_COST: usize = 16;
 
 /// The sparse features of one thread, with their words in every slot: for each slot, for each
 /// plane, the words of all features; where they are wide, their upper halves, then their lower ones.
-pub struct WordShare {
+pub struct SparseBinShare {
     group: usize,
     counted: bool,
     /// Those with more than one candidate, ascending.
@@ -34,7 +34,7 @@ pub struct WordShare {
     /// Those of `range` that are in the shards' lists.
     listed: Range<usize>,
     /// Those that are in shared columns.
-    bundled: Vec<Stretch>,
+    bundled: Vec<WordRun>,
     /// The number of words of listed features over all shares.
     listed_words: usize,
     wide: bool,
@@ -53,24 +53,24 @@ struct Single {
 }
 
 /// Words that follow each other in a column.
-struct Stretch {
+struct WordRun {
     column: usize,
     codes: Range<usize>,
     /// The first word's place in this share.
     word: usize,
 }
 
-impl WordShare {
+impl SparseBinShare {
     /// Member `index`'s part of `members`. `first`: the group's first feature.
     pub fn new(
         features: &[CodedFeature],
-        plan: &Plan,
+        plan: &StoragePlan,
         group: usize,
         first: usize,
         counted: bool,
         index: usize,
         members: usize,
-    ) -> WordShare {
+    ) -> SparseBinShare {
         let cost = |upto: usize| upto * FEATURE_COST + plan.sparse.get(upto).map_or(plan.words(), |s| s.word);
         let bound = |index: usize| {
             let wanted = cost(plan.sparse.len()) * index / members;
@@ -78,7 +78,7 @@ impl WordShare {
         };
         let own = &plan.sparse[bound(index)..if index + 1 == members { plan.sparse.len() } else { bound(index + 1) }];
         let range = own.first().map_or(0, |s| s.word)..own.last().map_or(0, |s| s.words().end);
-        let mut share = WordShare {
+        let mut share = SparseBinShare {
             group,
             counted,
             several: vec![],
@@ -98,7 +98,7 @@ impl WordShare {
                 let codes = start..start + s.stored.words();
                 match share.bundled.last_mut() {
                     Some(last) if last.column == column && last.codes.end == start => last.codes.end = codes.end,
-                    _ => share.bundled.push(Stretch { column, codes, word }),
+                    _ => share.bundled.push(WordRun { column, codes, word }),
                 }
             }
             // Of two values one is the default, and no row is missing.
@@ -196,18 +196,18 @@ impl WordShare {
     }
 
     /// The sums left of a candidate in a node, if its feature is one of those with one word.
-    pub fn left_sums(&self, place: &Place<'_>, candidate: &Candidate) -> Option<Sums> {
+    pub fn left_sums(&self, place: &NodeHistogram<'_>, candidate: &Candidate) -> Option<Sums> {
         let at = self.single.binary_search_by_key(&candidate.feature, |s| s.feature).ok()?;
-        let Place::Slot { slot, total } = *place else { return None };
+        let NodeHistogram::Slot { slot, total } = *place else { return None };
         Some(self.left(&self.single[at], self.slot(slot), total))
     }
 
     /// The best split of each node among the features with one word, where it is better than what
     /// was found.
-    pub fn find_splits(&self, nodes: &[SearchNode], places: &[Place<'_>], rules: &SplitRules, found: &mut [Option<Found>]) {
+    pub fn find_splits(&self, nodes: &[SearchNode], places: &[NodeHistogram<'_>], rules: &SplitRules, found: &mut [Option<FoundSplit>]) {
         let mut scratch = Scores::default();
         for (i, node) in nodes.iter().enumerate() {
-            let Place::Slot { slot, total } = places[i] else { continue };
+            let NodeHistogram::Slot { slot, total } = places[i] else { continue };
             if self.single.is_empty() {
                 return;
             }
@@ -218,18 +218,24 @@ impl WordShare {
             let candidate = Candidate { feature: self.single[k].feature, border: 0, missing_left: true, gain: largest - parent };
             if candidate.gain > rules.min_gain {
                 let left = self.left(&self.single[k], words, total);
-                found[i] = best_of(found[i], Some(Found { candidate, left, subset: None }));
+                found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: None }));
             }
         }
     }
 
     /// The split with the largest gain summed over the nodes among the features with one word.
-    pub fn find_level_split(&self, nodes: &[SearchNode], places: &[Place<'_>], rules: &SplitRules, parents: &[f64]) -> Option<Candidate> {
+    pub fn find_level_split(
+        &self,
+        nodes: &[SearchNode],
+        places: &[NodeHistogram<'_>],
+        rules: &SplitRules,
+        parents: &[f64],
+    ) -> Option<Candidate> {
         let node = nodes.first().filter(|_| !self.single.is_empty())?;
         let mut scratch = Scores::default();
         let mut sums = vec![0.0; self.single.len()];
         for (i, node) in nodes.iter().enumerate() {
-            let Place::Slot { slot, .. } = places[i] else { continue };
+            let NodeHistogram::Slot { slot, .. } = places[i] else { continue };
             self.scores(self.slot(slot), node, rules, parents[i], &mut scratch);
             sums.iter_mut().zip(&scratch.scores).for_each(|(sum, score)| *sum += score);
         }

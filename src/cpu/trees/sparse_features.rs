@@ -7,24 +7,24 @@
 //! ```
 
 use super::gradient_quantizer::BATCH;
-use super::histogram::{Rows, expand, prefetch_near};
-use super::partition::{FeatureCodes, Test};
-use taiga_core::learners::boosting::layout::{Plan, Stored};
+use super::histogram::{RowSelection, expand, prefetch_near};
+use super::partition::{CodeTest, FeatureCodes};
+use taiga_core::learners::boosting::layout::{StoragePlan, Stored};
 use taiga_core::quantize::exceptions::Exceptions;
 
 /// Rows ahead whose words are asked from memory.
 const AHEAD: usize = 16;
 
 /// Words of rows, as small as they fit.
-enum Words {
+enum RowWords {
     Short(Vec<u16>),
     Long(Vec<u32>),
 }
 
 /// The listed features of a shard.
-pub struct SparseRows {
+pub struct SparseFeatures {
     starts: Vec<u32>,
-    words: Words,
+    words: RowWords,
     /// The number of words there are.
     most: usize,
     column_starts: Vec<usize>,
@@ -56,13 +56,13 @@ impl LocalRows {
     }
 }
 
-impl SparseRows {
+impl SparseFeatures {
     /// Of the features that `plan` lists, for a shard of `rows` rows.
-    pub fn new(plan: &Plan, exceptions: &[Option<Exceptions>], local: &LocalRows, rows: usize) -> SparseRows {
+    pub fn new(plan: &StoragePlan, exceptions: &[Option<Exceptions>], local: &LocalRows, rows: usize) -> SparseFeatures {
         let listed = &plan.sparse[..plan.listed];
-        let mut s = SparseRows {
+        let mut s = SparseFeatures {
             starts: vec![0; rows + 1],
-            words: Words::Short(vec![]),
+            words: RowWords::Short(vec![]),
             most: plan.listed_words,
             column_starts: vec![0],
             rows: vec![],
@@ -97,11 +97,11 @@ impl SparseRows {
         s.words = if s.most <= 1 << 16 {
             let mut words = vec![0u16; s.rows.len()];
             place(&mut |at, word| words[at] = word as u16);
-            Words::Short(words)
+            RowWords::Short(words)
         } else {
             let mut words = vec![0u32; s.rows.len()];
             place(&mut |at, word| words[at] = word as u32);
-            Words::Long(words)
+            RowWords::Long(words)
         };
         s
     }
@@ -111,11 +111,11 @@ impl SparseRows {
     ///
     /// # Panics
     /// When a slice is too short, or a row is not one of the shard's.
-    pub fn add(&self, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
+    pub fn add(&self, rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
         assert!(bins.len() >= self.most && statistics.is_none_or(|s| s.len() + 1 == self.starts.len()));
         match &self.words {
-            Words::Short(words) => add(&self.starts, words, rows, statistics, bins),
-            Words::Long(words) => add(&self.starts, words, rows, statistics, bins),
+            RowWords::Short(words) => add(&self.starts, words, rows, statistics, bins),
+            RowWords::Long(words) => add(&self.starts, words, rows, statistics, bins),
         }
     }
 
@@ -131,8 +131,8 @@ impl SparseRows {
     }
 
     /// Flags the rows of a node that `test` sends elsewhere than the default of a feature; gives
-    /// the test of the flags. [`SparseRows::clear`] takes them away again.
-    pub fn flag(&mut self, feature: usize, test: Test, node: Option<&[u32]>) -> Test {
+    /// the test of the flags. [`SparseFeatures::clear`] takes them away again.
+    pub fn flag(&mut self, feature: usize, test: CodeTest, node: Option<&[u32]>) -> CodeTest {
         let range = self.column_starts[feature]..self.column_starts[feature + 1];
         let (rows, codes) = (&self.rows[range.clone()], &self.codes[range]);
         let right = test.right(self.stored[feature].default as u8);
@@ -153,7 +153,7 @@ impl SparseRows {
             }
             _ => rows.iter().zip(codes).for_each(|(row, code)| flag(*row, *code)),
         }
-        Test::of(|code| (code == 1) != right)
+        CodeTest::of(|code| (code == 1) != right)
     }
 
     /// The flags, to part rows by.
@@ -169,8 +169,8 @@ impl SparseRows {
     }
 }
 
-/// See [`SparseRows::add`].
-fn add<W: Copy + Into<u32>>(starts: &[u32], words: &[W], rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
+/// See [`SparseFeatures::add`].
+fn add<W: Copy + Into<u32>>(starts: &[u32], words: &[W], rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
     let of_row = |row: usize, bins: &mut [u64]| {
         let addend = expand(statistics.map_or(1, |s| s[row]));
         let own = &words[starts[row] as usize..starts[row + 1] as usize];
@@ -184,8 +184,8 @@ fn add<W: Copy + Into<u32>>(starts: &[u32], words: &[W], rows: Rows<'_>, statist
         }
     };
     match rows {
-        Rows::Range(first, len) => (first..first + len).for_each(|row| of_row(row, bins)),
-        Rows::List(list, len) => {
+        RowSelection::Range(first, len) => (first..first + len).for_each(|row| of_row(row, bins)),
+        RowSelection::List(list, len) => {
             for i in 0..len {
                 if let Some(row) = list.get(i + AHEAD) {
                     prefetch_near(words.as_ptr().wrapping_add(starts[*row as usize] as usize) as *const u8);

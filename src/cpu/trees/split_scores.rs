@@ -1,6 +1,6 @@
 //! What candidates are worth: many at a time, by the formula of [`taiga_core::tree::split`].
 
-use super::bins::{LANES, MAX_BINS, Steps};
+use super::bins::{BorderSums, LANES, MAX_BINS};
 use taiga_core::tree::split::{SplitRules, Sums};
 
 /// What all candidates of one node and feature share.
@@ -22,7 +22,7 @@ pub fn plain(rules: &SplitRules) -> bool {
 /// Scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
 /// the left: the sum of both children's scores. What follows in `out` has no meaning.
 #[inline(always)]
-pub fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
+pub fn scores(steps: &BorderSums, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
     if plain(c.rules) {
         let n = n.next_multiple_of(LANES);
         plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, c.too_small, &mut out[..n]);
@@ -99,7 +99,7 @@ pub fn first_largest(scores: &[f64]) -> (f64, usize) {
 
 /// Adds each step's score to the candidates from its bin up to the next step's.
 #[inline(always)]
-pub fn add_steps(sums: &mut [f64], scores: &[f64], steps: &Steps, first: usize) {
+pub fn add_steps(sums: &mut [f64], scores: &[f64], steps: &BorderSums, first: usize) {
     if scores.len() == sums.len() {
         return add(sums, scores);
     }

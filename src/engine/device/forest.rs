@@ -5,7 +5,7 @@ use super::{Chosen, Place};
 use taiga_core::error::Result;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::impurity::Impurity;
-use taiga_core::learners::forest::steps::{ForestDevices, GrowTree, GrowerTask, Grown, Work};
+use taiga_core::learners::forest::steps::{ForestDevices, ForestWork, GrowTree, GrowerTask, GrownTrees};
 use taiga_cpu::forest::grow::Grower;
 
 impl ForestDevices for Chosen<'_> {
@@ -13,7 +13,7 @@ impl ForestDevices for Chosen<'_> {
         self.choose(refused, seconds, threads)
     }
 
-    fn grow<C: Code>(&self, place: &Place, work: &Work<'_, C>) -> Result<Option<Grown>> {
+    fn grow<C: Code>(&self, place: &Place, work: &ForestWork<'_, C>) -> Result<Option<GrownTrees>> {
         let Place::Gpu(number, _) = place else { return Ok(None) };
         let on = |device: &str| if device == "cpu" { Ok(None) } else { on_gpu(*number, work).map(Some) };
         or_on_cpu(self.asked, &|chosen| self.monitor.device(chosen), on)
@@ -25,7 +25,7 @@ impl ForestDevices for Chosen<'_> {
 }
 
 /// All trees of a forest, grown on a GPU.
-fn on_gpu<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
+fn on_gpu<C: Code>(number: Option<u32>, work: &ForestWork<'_, C>) -> Result<GrownTrees> {
     #[cfg(test)]
     if super::fallback::fake::is_there() {
         return Err(super::fallback::fake::out_of_memory());

@@ -2,7 +2,7 @@
 //!
 //! A sparse feature's most frequent code, its default, is not stored: its sums are what those of
 //! the other codes leave of the node's. Each other code has a *word*, a packed bin, in the order of
-//! [`Plan::sparse`]. The rows are in a list (`sparse_features` of a device) or in a column that several
+//! [`StoragePlan::sparse`]. The rows are in a list (`sparse_features` of a device) or in a column that several
 //! features share ([`super::bundling`]):
 //!
 //! ```text
@@ -76,12 +76,12 @@ impl SparseFeature {
 pub enum Home {
     /// In a column of its own.
     Column(usize),
-    /// Index into [`Plan::sparse`].
+    /// Index into [`StoragePlan::sparse`].
     Sparse(usize),
 }
 
 /// How a group's codes are stored.
-pub struct Plan {
+pub struct StoragePlan {
     /// Of the columns.
     pub layout: Layout,
     /// The number of codes in each column.
@@ -98,10 +98,10 @@ pub struct Plan {
     pub wide: bool,
 }
 
-impl Plan {
+impl StoragePlan {
     /// A column for each feature.
-    pub fn dense(features: &[CodedFeature], statistics: bool) -> Plan {
-        Plan {
+    pub fn dense(features: &[CodedFeature], statistics: bool) -> StoragePlan {
+        StoragePlan {
             layout: Layout::new(features.len(), statistics),
             column_codes: features.iter().map(CodedFeature::bins).collect(),
             homes: (0..features.len()).map(Home::Column).collect(),
@@ -113,7 +113,13 @@ impl Plan {
     }
 
     /// With these bundles of features, and these listed (ascending), by what is stored of each.
-    pub fn new(features: &[CodedFeature], stored: &[Option<Stored>], bundles: Vec<Vec<usize>>, listed: Vec<usize>, wide: bool) -> Plan {
+    pub fn new(
+        features: &[CodedFeature],
+        stored: &[Option<Stored>],
+        bundles: Vec<Vec<usize>>,
+        listed: Vec<usize>,
+        wide: bool,
+    ) -> StoragePlan {
         let mut homes = vec![None; features.len()];
         let (mut sparse, mut word) = (vec![], 0);
         let mut add = |feature: usize, column: Option<(usize, usize)>| {
@@ -140,7 +146,7 @@ impl Plan {
         }
         column_codes.extend(bundle_codes);
         let homes = homes.into_iter().flatten().collect();
-        Plan { layout: Layout::new(column_codes.len(), true), column_codes, homes, sparse, listed: listed.len(), listed_words, wide }
+        StoragePlan { layout: Layout::new(column_codes.len(), true), column_codes, homes, sparse, listed: listed.len(), listed_words, wide }
     }
 
     /// The features with columns of their own, ascending, with these.

@@ -2,11 +2,11 @@
 
 use super::codes::{Code, Meaning, Rank, View};
 use super::growing::{GrowingTree, borders_used};
-use super::impurity::{Classes, Impurity, Logs, Numbers, Two};
+use super::impurity::{BinaryImpurity, ClassImpurity, Impurity, Logs, RegressionImpurity};
 use super::oob::{Truth, Walker};
 use super::params::{Criterion, Splitter};
-use super::steps::{ForestDevices, GrowTree, GrowerTask, Limits, Targets, Work};
-use super::table::Table;
+use super::steps::{ForestDevices, ForestWork, GrowTree, GrowerTask, Limits, Targets};
+use super::table::CodeTable;
 use super::{Forest, ForestParams, Input, Monitor, Target, Tree, bootstrap, oob, table};
 use crate::dataset::counted::{Counted, rows_that_count};
 use crate::dataset::labels::Labels;
@@ -96,7 +96,7 @@ fn fit_on(
     }
     let (weight, weight_unit) = weight.map_or((None, 1.0), |w| (Some(w.values), w.unit));
     let interrupted = || monitor.interrupted();
-    let mut fit = Fit { pool, input, params, criterion, devices, monitor, table, gain_unit: 1.0 };
+    let mut fit = ForestFit { pool, input, params, criterion, devices, monitor, table, gain_unit: 1.0 };
     let draws = params.bootstrap.draws(target.len()).unwrap_or(target.len());
     let (weights, fixed_unit) = weight.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
     let unit = fixed_unit * weight_unit;
@@ -106,10 +106,10 @@ fn fit_on(
             let classes = classes.unwrap_or(0);
             let truth = Truth::Classes(codes, classes);
             if classes == 2 && weights.is_none() {
-                let two = Two { codes, logs: logs() };
+                let two = BinaryImpurity { codes, logs: logs() };
                 fit.run(&two, Targets::Two(&two), truth, unit, &interrupted)
             } else {
-                let several = Classes { codes, classes, weights, logs: logs() };
+                let several = ClassImpurity { codes, classes, weights, logs: logs() };
                 fit.run(&several, Targets::Classes(&several), truth, unit, &interrupted)
             }
         }
@@ -273,7 +273,14 @@ fn gain_unit(largest: f64, poisson: bool) -> f64 {
 }
 
 /// Targets in fixed point; none where they have no finite range.
-fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, unit: f64, draws: usize, poisson: bool) -> Option<Numbers> {
+fn numbers(
+    target: &[f64],
+    weight: Option<&[f32]>,
+    weights: Option<Vec<u32>>,
+    unit: f64,
+    draws: usize,
+    poisson: bool,
+) -> Option<RegressionImpurity> {
     let centre = if poisson { 0.0 } else { weighted_mean(target, weight) };
     let weigh = |i: usize| match (&weights, weight) {
         (Some(units), Some(_)) if units[i] < FEW_UNITS => units[i] as f64 * unit,
@@ -292,11 +299,11 @@ fn numbers(target: &[f64], weight: Option<&[f32]>, weights: Option<Vec<u32>>, un
     let distance = target.iter().fold(0.0f64, |m, y| m.max((y - centre).abs()));
     // A value is worth 1 / scale and a weight `unit`.
     let (unit, gain_unit) = (1.0 / (scale * unit), gain_unit(distance, poisson));
-    Some(Numbers { values, levels, weights, unit, gain_unit, centre, poisson })
+    Some(RegressionImpurity { values, levels, weights, unit, gain_unit, centre, poisson })
 }
 
 /// What the steps of a fit share.
-struct Fit<'a, 'c, D> {
+struct ForestFit<'a, 'c, D> {
     pool: &'a ThreadPool,
     input: &'a Input<'c>,
     table: &'a crate::dataset::Input<'c>,
@@ -320,12 +327,12 @@ struct Growing<'a, K, C, G> {
 type Measured = (GrowingTree, Option<Vec<f64>>);
 
 /// What the trees come to.
-struct Grown {
+struct GrownForest {
     parts: Vec<GrowingTree>,
     permutation: Option<Vec<f64>>,
 }
 
-impl<D: ForestDevices> Fit<'_, '_, D> {
+impl<D: ForestDevices> ForestFit<'_, '_, D> {
     /// The device, of which the monitor is told.
     fn place(&self, refused: Option<&str>) -> Result<Place> {
         let rows = self.input.features[0].len();
@@ -417,7 +424,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         place: Place,
         targets: Targets<'_>,
         view: View<'_, C>,
-        sums: Option<&mut oob::Sums>,
+        sums: Option<&mut oob::PredictionSums>,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Vec<GrowingTree>>> {
         if matches!(place, Place::Cpu(_)) {
@@ -426,7 +433,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         let limits = self.limits(view.features.len(), matches!(self.input.target, Target::Classes { .. }));
         let oob = sums.as_ref().map(|s| s.units());
         let (pool, criterion, params) = (self.pool, self.criterion, self.params);
-        let work = Work { pool, view, targets, criterion, limits, params, oob, interrupted };
+        let work = ForestWork { pool, view, targets, criterion, limits, params, oob, interrupted };
         let grown = self.devices.grow(&place, &work)?;
         if let (Some(sums), Some(made)) = (sums, grown.as_ref().and_then(|grown| grown.sums.as_ref())) {
             sums.take(made);
@@ -434,7 +441,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         Ok(grown.map(|grown| grown.parts))
     }
 
-    fn view<'t, C: Code>(&self, table: &'t Table<C>) -> View<'t, C> {
+    fn view<'t, C: Code>(&self, table: &'t CodeTable<C>) -> View<'t, C> {
         let stride = self.input.features[0].len();
         View { features: &table.features, splitter: self.params.splitter, codes: &table.codes, by_row: &table.by_row, stride, decode: None }
     }
@@ -457,13 +464,13 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         targets: Targets<'_>,
         truth: &Truth<'_>,
         unit: f64,
-        table: &Table<C>,
+        table: &CodeTable<C>,
         place: Place,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Forest> {
         let view = self.view(table);
         let asked_gpu = matches!(place, Place::Gpu(..));
-        let mut sums = self.params.oob().then(|| oob::Sums::new(view.stride, truth)).transpose()?;
+        let mut sums = self.params.oob().then(|| oob::PredictionSums::new(view.stride, truth)).transpose()?;
         let ready = self.on_gpu(place, targets, view, sums.as_mut(), interrupted)?;
         let predicted = ready.is_some();
         if asked_gpu && !predicted {
@@ -471,7 +478,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         }
         let ready: Vec<Mutex<Option<GrowingTree>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
         let open = sums.as_ref().filter(|_| !predicted);
-        let Grown { parts, permutation } = self.trees(kind, truth, view, &ready, open, interrupted)?;
+        let GrownForest { parts, permutation } = self.trees(kind, truth, view, &ready, open, interrupted)?;
         let oob = sums.map(|sums| sums.finish(truth));
         let borders = borders_used(&parts, view.features.len());
         let (mut sets, mut known) = (vec![], HashMap::new());
@@ -515,9 +522,9 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         truth: &Truth<'_>,
         view: View<'_, C>,
         ready: &[Mutex<Option<GrowingTree>>],
-        sums: Option<&oob::Sums>,
+        sums: Option<&oob::PredictionSums>,
         asked_to_stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Grown> {
+    ) -> Result<GrownForest> {
         let params = self.params;
         let stop = AtomicBool::new(false);
         let interrupted = || {
@@ -553,7 +560,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
             let mean = |f: usize| known.iter().map(|m| m[f]).sum::<f64>() / known.len().max(1) as f64;
             (0..view.features.len()).map(mean).collect()
         });
-        Ok(Grown { parts, permutation })
+        Ok(GrownForest { parts, permutation })
     }
 
     /// One tree, and the rise of its error for each feature that is shuffled.
@@ -561,7 +568,7 @@ impl<D: ForestDevices> Fit<'_, '_, D> {
         &self,
         growing: &Growing<'_, K, C, impl GrowTree<K>>,
         truth: &Truth<'_>,
-        sums: Option<&oob::Sums>,
+        sums: Option<&oob::PredictionSums>,
         tree: u32,
         ready: Option<GrowingTree>,
         buffers: &mut (Vec<K::Entry>, Vec<K::Entry>),

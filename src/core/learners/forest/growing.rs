@@ -38,7 +38,7 @@ pub struct GrowingTree {
 }
 
 /// Where a node hangs: its parent and its side; none for the root of a part.
-pub type Place = Option<(u32, usize)>;
+pub type ParentLink = Option<(u32, usize)>;
 
 /// The numbers of the root of tree `tree`; its children's are [`Random::child`]ren of them.
 pub fn root_key(seed: u64, tree: u32) -> Random {
@@ -50,14 +50,14 @@ const LARGE: usize = 1 << 17;
 
 impl GrowingTree {
     /// Hangs a node or leaf into its place.
-    fn hang(&mut self, place: Place, child: Child) {
+    fn hang(&mut self, place: ParentLink, child: Child) {
         if let Some((parent, side)) = place {
             self.nodes[parent as usize].children[side] = child;
         }
     }
 
     /// Adds an inner node; gives its index.
-    pub fn push(&mut self, place: Place, node: RawNode, set: Option<CodeSet>) -> u32 {
+    pub fn push(&mut self, place: ParentLink, node: RawNode, set: Option<CodeSet>) -> u32 {
         let index = self.nodes.len() as u32;
         let set = set.map(|set| {
             self.sets.push(set);
@@ -85,13 +85,13 @@ impl GrowingTree {
     }
 
     /// Tells of a leaf whose sums were just added.
-    pub fn push_leaf(&mut self, place: Place) {
+    pub fn push_leaf(&mut self, place: ParentLink) {
         let leaf = Child::Leaf(self.counts.len() as u32 - 1);
         self.hang(place, leaf);
     }
 
     /// Hangs another part behind what there is.
-    pub fn append(&mut self, place: Place, other: GrowingTree) {
+    pub fn append(&mut self, place: ParentLink, other: GrowingTree) {
         let (nodes, leaves, sets) = (self.nodes.len() as u32, self.counts.len() as u32, self.sets.len() as u32);
         let moved = |child| match child {
             Child::Node(i) => Child::Node(i + nodes),

@@ -82,7 +82,7 @@ fn x_log_x(x: u64) -> f64 {
 }
 
 /// Two classes without weights: counts of both and of the second class, packed.
-pub struct Two<'a> {
+pub struct BinaryImpurity<'a> {
     pub codes: &'a [u32],
     /// For the entropy; gini where there is none.
     pub logs: Option<Logs>,
@@ -100,7 +100,7 @@ fn halves(packed: u64) -> (u64, u64) {
     (packed >> 32, packed & 0xffff_ffff)
 }
 
-impl Impurity for Two<'_> {
+impl Impurity for BinaryImpurity<'_> {
     type Entry = TwoEntry;
     type Bin = u64;
     type Side = u64;
@@ -195,7 +195,7 @@ impl Impurity for Two<'_> {
 }
 
 /// Classes in lanes of their own, with or without weights.
-pub struct Classes<'a> {
+pub struct ClassImpurity<'a> {
     pub codes: &'a [u32],
     pub classes: usize,
     /// Of each row, in units; 1 where there are none.
@@ -230,7 +230,7 @@ impl ClassSide {
     }
 }
 
-impl Impurity for Classes<'_> {
+impl Impurity for ClassImpurity<'_> {
     type Entry = ClassEntry;
     type Bin = Weighed;
     type Side = ClassSide;
@@ -327,7 +327,7 @@ impl Impurity for Classes<'_> {
 }
 
 /// Targets that are numbers.
-pub struct Numbers {
+pub struct RegressionImpurity {
     /// Of each row `(target - centre) * weight`, in fixed point.
     pub values: Vec<i64>,
     /// Equal for rows with equal targets.
@@ -364,7 +364,7 @@ impl NumberSums {
     }
 }
 
-impl Numbers {
+impl RegressionImpurity {
     /// What a gain from fixed point is multiplied by: the unit of values, squared unless under "poisson", over that of gains.
     pub fn gain_factor(&self) -> f64 {
         if self.poisson {
@@ -376,7 +376,7 @@ impl Numbers {
     }
 }
 
-impl Impurity for Numbers {
+impl Impurity for RegressionImpurity {
     type Entry = NumberEntry;
     type Bin = NumberSums;
     type Side = NumberSums;

@@ -23,13 +23,13 @@ const BLOCK: usize = 1 << 14;
 /// A grown tree that rows of the training table walk through.
 pub struct Walker<'a, C> {
     view: &'a View<'a, C>,
-    steps: Vec<Step>,
+    steps: Vec<WalkerStep>,
     sets: &'a [CodeSet],
 }
 
 /// Sixteen bytes, so that a large tree fits a core's cache.
 #[derive(Clone, Copy)]
-struct Step {
+struct WalkerStep {
     feature: u32,
     /// In the upper two bits 3 for a set, whose number the others are; else what is taken from a code, which goes right
     /// where it is above the others then.
@@ -53,7 +53,7 @@ impl<'a, C: Code> Walker<'a, C> {
         let step = |n: &super::growing::RawNode| {
             let shift = (view.features[n.feature as usize].first == 1 && !n.missing_left) as u32;
             let test = n.set.map_or_else(|| shift << 30 | (n.cut - shift), |set| 3 << 30 | set);
-            Step { feature: n.feature, test, children: n.children.map(state) }
+            WalkerStep { feature: n.feature, test, children: n.children.map(state) }
         };
         Walker { view, steps: part.nodes.iter().map(step).collect(), sets: &part.sets }
     }
@@ -103,7 +103,7 @@ impl Truth<'_> {
 }
 
 /// Sums of predictions, in fixed point, so that trees may add theirs in any order.
-pub struct Sums {
+pub struct PredictionSums {
     blocks: Vec<Mutex<(Vec<i64>, Vec<u32>)>>,
     outputs: usize,
     /// What values are multiplied by, after `centre` is taken away.
@@ -111,12 +111,12 @@ pub struct Sums {
     centre: f64,
 }
 
-impl Sums {
+impl PredictionSums {
     /// For `rows` rows; numbers have their mean and their largest distance from it.
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
-    pub fn new(rows: usize, truth: &Truth<'_>) -> Result<Sums> {
+    pub fn new(rows: usize, truth: &Truth<'_>) -> Result<PredictionSums> {
         let (scale, centre) = match truth {
             Truth::Classes(..) => ((1u64 << 40) as f64, 0.0),
             Truth::Numbers(y) => {
@@ -130,7 +130,7 @@ impl Sums {
         let outputs = truth.outputs();
         let block = |n: usize| Ok(Mutex::new((pages::try_zeroed("predictions out of bag", n * outputs)?, vec![0; n])));
         let blocks = (0..rows).step_by(BLOCK).map(|start| block(BLOCK.min(rows - start))).collect::<Result<_>>()?;
-        Ok(Sums { blocks, outputs, scale, centre })
+        Ok(PredictionSums { blocks, outputs, scale, centre })
     }
 
     /// The units of the sums.

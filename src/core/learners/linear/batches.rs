@@ -10,7 +10,7 @@
 //! Features belong to threads by their number, sixteen neighbours together. Sums are integers and a coefficient has one owner, so
 //! neither the number of threads nor who is first shows in the result.
 
-use super::held_out::Watch;
+use super::held_out::PassMonitor;
 use super::lbfgs::Fitted;
 use super::params::{LinearParams, Optimizer};
 use super::problem::Problem;
@@ -45,7 +45,7 @@ pub struct Deal {
 pub struct ByBatches<'s, 'p, 'a, 'w> {
     pub task: &'s Task<'p, 'a>,
     pub params: &'s LinearParams,
-    pub watch: &'s mut Watch<'w>,
+    pub watch: &'s mut PassMonitor<'w>,
 }
 
 impl<'a> ByBatches<'_, '_, 'a, '_> {

@@ -21,7 +21,7 @@ const BLOCK: usize = 1 << 16;
 const NULL: u32 = u32::MAX;
 
 /// Feature numbers.
-pub enum Keys<'a> {
+pub enum FeatureNumbers<'a> {
     Narrow(Cow<'a, [u32]>),
     /// Where one of them takes more than 32 bits.
     Wide(Vec<u64>),
@@ -39,7 +39,7 @@ pub enum Starts<'a> {
 pub struct Piece<'a> {
     starts: Starts<'a>,
     base: usize,
-    pub keys: Keys<'a>,
+    pub keys: FeatureNumbers<'a>,
     pub values: Option<Cow<'a, [f32]>>,
     /// The largest feature number.
     largest: u64,
@@ -70,8 +70,8 @@ impl Piece<'_> {
     /// The number of entries.
     pub fn entries(&self) -> usize {
         match &self.keys {
-            Keys::Narrow(k) => k.len(),
-            Keys::Wide(k) => k.len(),
+            FeatureNumbers::Narrow(k) => k.len(),
+            FeatureNumbers::Wide(k) => k.len(),
         }
     }
 }
@@ -132,7 +132,7 @@ impl<'a> Csr<'a> {
                 let mut part = Part { chunk: *chunk, rows: rest.clone() };
                 let beside = of_values.as_mut().and_then(|parts| take(parts, &mut part.rows));
                 rest.start = part.rows.end;
-                let reader = Reader { features, values, first: csr.rows(), pool };
+                let reader = PieceReader { features, values, first: csr.rows(), pool };
                 csr.push(reader.piece(&part, beside.as_ref(), hash_bits)?);
             }
         }
@@ -172,7 +172,7 @@ impl<'a> Csr<'a> {
             let inside = at - self.bases[piece]..end.min(self.bases[piece + 1]) - self.bases[piece];
             at += inside.len();
             let piece = &self.pieces[piece];
-            if let Keys::Narrow(keys) = &piece.keys {
+            if let FeatureNumbers::Narrow(keys) = &piece.keys {
                 visit(Row { keys: &keys[inside.clone()], values: piece.values.as_deref().map(|v| &v[inside]) });
             }
         }
@@ -190,8 +190,8 @@ impl<'a> Csr<'a> {
         let (piece, i) = (&self.pieces[at], i - self.firsts[at]);
         let span = piece.span(i);
         match &piece.keys {
-            Keys::Narrow(keys) => Row { keys: &keys[span.clone()], values: piece.values.as_deref().map(|v| &v[span]) },
-            Keys::Wide(_) => Row { keys: &[], values: None },
+            FeatureNumbers::Narrow(keys) => Row { keys: &keys[span.clone()], values: piece.values.as_deref().map(|v| &v[span]) },
+            FeatureNumbers::Wide(_) => Row { keys: &[], values: None },
         }
     }
 
@@ -200,8 +200,8 @@ impl<'a> Csr<'a> {
         self.pieces.iter().zip(&self.firsts).find_map(|(piece, first)| {
             (0..piece.rows()).find_map(|i| {
                 let found = match &piece.keys {
-                    Keys::Narrow(k) => k[piece.span(i)].iter().map(|k| *k as u64).find(|k| bad(*k)),
-                    Keys::Wide(k) => k[piece.span(i)].iter().copied().find(|k| bad(*k)),
+                    FeatureNumbers::Narrow(k) => k[piece.span(i)].iter().map(|k| *k as u64).find(|k| bad(*k)),
+                    FeatureNumbers::Wide(k) => k[piece.span(i)].iter().copied().find(|k| bad(*k)),
                 };
                 found.map(|k| (first + i, k))
             })
@@ -299,7 +299,7 @@ fn check_offsets(column: &ListColumn<'_>) -> Result<()> {
 }
 
 /// What a piece is read with.
-struct Reader<'r, 'a> {
+struct PieceReader<'r, 'a> {
     features: &'r ListColumn<'a>,
     values: Option<&'r ListColumn<'a>>,
     /// The row that the piece starts with.
@@ -307,7 +307,7 @@ struct Reader<'r, 'a> {
     pool: &'r ThreadPool,
 }
 
-impl<'a> Reader<'_, 'a> {
+impl<'a> PieceReader<'_, 'a> {
     fn piece(&self, keys: &Part<'a>, values: Option<&Part<'a>>, hash_bits: Option<u32>) -> Result<Piece<'a>> {
         if let Some(v) = values {
             self.check_lengths(keys, v)?;
@@ -342,10 +342,10 @@ impl<'a> Reader<'_, 'a> {
         let (keys, largest) = match (hashed, keys.chunk.items) {
             (Some(hashed), _) => {
                 let largest = self.check_numbers(keys, &hashed, &mut [], |x| x)?;
-                (Keys::Narrow(hashed.into()), largest)
+                (FeatureNumbers::Narrow(hashed.into()), largest)
             }
             (None, Items::Numbers(chunk)) => self.numbers(keys, chunk.values())?,
-            (None, Items::Texts(_)) => (Keys::Narrow(Cow::Borrowed(&[])), 0),
+            (None, Items::Texts(_)) => (FeatureNumbers::Narrow(Cow::Borrowed(&[])), 0),
         };
         let values = values.map(|v| self.amounts(v)).transpose()?;
         Ok(Piece { starts, base, keys, values, largest })
@@ -380,27 +380,34 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// The numbers of a plain part, borrowed where they are of 32 bits, and the largest.
-    fn numbers(&self, part: &Part<'a>, values: Values<'a>) -> Result<(Keys<'a>, u64)> {
+    fn numbers(&self, part: &Part<'a>, values: Values<'a>) -> Result<(FeatureNumbers<'a>, u64)> {
         macro_rules! convert {
             ($v:ident) => {{
                 let items = &$v[part.all()];
                 let mut narrow = pages::zeroed(items.len());
                 let largest = self.check_numbers(part, items, &mut narrow, |x| x as u32)?;
                 let wide = largest > u32::MAX as u64;
-                (if wide { Keys::Wide(self.fill(items.len(), |i| items[i] as u64)) } else { Keys::Narrow(narrow.into()) }, largest)
+                (
+                    if wide {
+                        FeatureNumbers::Wide(self.fill(items.len(), |i| items[i] as u64))
+                    } else {
+                        FeatureNumbers::Narrow(narrow.into())
+                    },
+                    largest,
+                )
             }};
         }
         Ok(match values {
             Values::U32(v) => {
                 let items = &v[part.all()];
-                (Keys::Narrow(Cow::Borrowed(items)), self.check_numbers(part, items, &mut [], |x| x)?)
+                (FeatureNumbers::Narrow(Cow::Borrowed(items)), self.check_numbers(part, items, &mut [], |x| x)?)
             }
             Values::I32(v) => {
                 let items = &v[part.all()];
                 let largest = self.check_numbers(part, items, &mut [], |x| x as u32)?;
                 // SAFETY: u32 has the size and the alignment of i32, and any bits are a u32.
                 let items = unsafe { std::slice::from_raw_parts(items.as_ptr().cast::<u32>(), items.len()) };
-                (Keys::Narrow(Cow::Borrowed(items)), largest)
+                (FeatureNumbers::Narrow(Cow::Borrowed(items)), largest)
             }
             Values::I8(v) => convert!(v),
             Values::I16(v) => convert!(v),
@@ -520,7 +527,7 @@ impl<'a> Reader<'_, 'a> {
         }
         let largest = wide.iter().copied().max().unwrap_or(0);
         let narrow = largest <= u32::MAX as u64;
-        let keys = if narrow { Keys::Narrow(wide.iter().map(|k| *k as u32).collect()) } else { Keys::Wide(wide) };
+        let keys = if narrow { FeatureNumbers::Narrow(wide.iter().map(|k| *k as u32).collect()) } else { FeatureNumbers::Wide(wide) };
         Ok(Piece { starts: Starts::Owned(starts), base: 0, keys, values: values.map(|_| amounts.into()), largest })
     }
 

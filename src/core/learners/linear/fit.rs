@@ -2,7 +2,7 @@
 
 use super::batches::ByBatches;
 use super::counted::CountedLists;
-use super::held_out::Watch;
+use super::held_out::PassMonitor;
 use super::lbfgs::Lbfgs;
 use super::needed::Needed;
 use super::problem::{Problem, check_columns, check_table, features, problem};
@@ -54,7 +54,7 @@ fn fit_on(
         let model = fit_on(pool, &table, params, devices, monitor)?;
         return Ok(LinearModel { rows: training_rows(input) as u64, ..model });
     }
-    let mut watch = Watch::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
+    let mut watch = PassMonitor::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
     if monitor.interrupted() {
         return Err(Error::Interrupted);
     }

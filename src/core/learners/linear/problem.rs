@@ -1,6 +1,6 @@
 //! From a table to what the optimizers work on: checks, rows, weights.
 
-use super::csr::{Csr, Keys};
+use super::csr::{Csr, FeatureNumbers};
 use super::model::{DenseFeature, Numbering, SparseFeatures};
 use super::params::{HASH_BITS, LinearParams};
 use super::rows::{Items, SparseRows};
@@ -236,8 +236,8 @@ fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
     let mut numbers = pages::try_with_capacity("the numbers of the features", csr.entries())?;
     for piece in &csr.pieces {
         match &piece.keys {
-            Keys::Narrow(k) => numbers.extend(k.iter().map(|k| *k as u64)),
-            Keys::Wide(k) => numbers.extend_from_slice(k),
+            FeatureNumbers::Narrow(k) => numbers.extend(k.iter().map(|k| *k as u64)),
+            FeatureNumbers::Wide(k) => numbers.extend_from_slice(k),
         }
     }
     numbers.sort_unstable();
@@ -248,10 +248,10 @@ fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
     let place = |k: u64| numbers.partition_point(|n| *n < k) as u32;
     for piece in &mut csr.pieces {
         let renumbered: Vec<u32> = match &piece.keys {
-            Keys::Narrow(k) => k.iter().map(|k| place(*k as u64)).collect(),
-            Keys::Wide(k) => k.iter().map(|k| place(*k)).collect(),
+            FeatureNumbers::Narrow(k) => k.iter().map(|k| place(*k as u64)).collect(),
+            FeatureNumbers::Wide(k) => k.iter().map(|k| place(*k)).collect(),
         };
-        piece.keys = Keys::Narrow(Cow::Owned(renumbered));
+        piece.keys = FeatureNumbers::Narrow(Cow::Owned(renumbered));
     }
     Ok(numbers)
 }

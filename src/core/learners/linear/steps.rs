@@ -29,32 +29,32 @@ pub struct Residuals {
 /// numbers of rows as `row * outputs + output`.
 pub trait PassSteps {
     /// A number for each row and output.
-    type Rows;
+    type RowNumbers;
 
     /// Numbers of rows that are the same in each.
-    fn rows(&self, of_row: &[f64]) -> Result<Self::Rows>;
+    fn rows(&self, of_row: &[f64]) -> Result<Self::RowNumbers>;
 
     /// The scores of all rows under a vector of coefficients.
-    fn scores(&self, vector: &[f64], out: &mut Self::Rows) -> Result<()>;
+    fn scores(&self, vector: &[f64], out: &mut Self::RowNumbers) -> Result<()>;
 
     /// Turns scores into weighted residuals `weight · (probability - whether it is the class)`, 0 for held-out rows, and
     /// measures the loss.
-    fn residuals(&self, scores: &Self::Rows, out: &mut Self::Rows) -> Result<Residuals>;
+    fn residuals(&self, scores: &Self::RowNumbers, out: &mut Self::RowNumbers) -> Result<Residuals>;
 
     /// Σ residual · value of each feature, into `out`.
-    fn gradient(&self, residuals: &Self::Rows, largest: f64, out: &mut [f64]) -> Result<()>;
+    fn gradient(&self, residuals: &Self::RowNumbers, largest: f64, out: &mut [f64]) -> Result<()>;
 
     /// Σ weight · value² of each feature, outputs alike, into `out`.
     fn squares(&self, out: &mut [f64]) -> Result<()>;
 
     /// First and second derivative of Σ weight · loss at `scores + step · direction`, by `step`.
-    fn along(&self, scores: &Self::Rows, direction: &Self::Rows, step: f64) -> Result<(f64, f64)>;
+    fn along(&self, scores: &Self::RowNumbers, direction: &Self::RowNumbers, step: f64) -> Result<(f64, f64)>;
 
     /// `out = from + step · out`.
-    fn advance(&self, out: &mut Self::Rows, from: &Self::Rows, step: f64) -> Result<()>;
+    fn advance(&self, out: &mut Self::RowNumbers, from: &Self::RowNumbers, step: f64) -> Result<()>;
 
     /// The numbers, on the host.
-    fn read<'r>(&self, rows: &'r Self::Rows) -> Result<Cow<'r, [f64]>>;
+    fn read<'r>(&self, rows: &'r Self::RowNumbers) -> Result<Cow<'r, [f64]>>;
 }
 
 /// Coefficients that move batch after batch: the same bits on each device.

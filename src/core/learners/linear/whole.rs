@@ -56,15 +56,15 @@ pub fn value_of(sum: i64, scale: f64) -> f64 {
 }
 
 /// Coefficients as integers.
-pub struct Whole {
+pub struct WholeVector {
     pub numbers: Vec<i32>,
     /// What one of the coefficients was multiplied by.
     pub scale: f64,
 }
 
-impl Whole {
+impl WholeVector {
     /// Of so many coefficients, with zeros behind them up to `room`.
-    pub fn new(pool: &ThreadPool, coefficients: &[f64], room: usize) -> Whole {
+    pub fn new(pool: &ThreadPool, coefficients: &[f64], room: usize) -> WholeVector {
         let largest = pool.deal(
             coefficients.len().div_ceil(BLOCK),
             || (),
@@ -80,6 +80,6 @@ impl Whole {
                 *o = round64(c * scale) as i32;
             }
         });
-        Whole { numbers, scale }
+        WholeVector { numbers, scale }
     }
 }

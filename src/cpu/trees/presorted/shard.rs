@@ -1,6 +1,6 @@
 //! A shard's part in the search by sorted rows: the groups that are open, one after the other.
 
-use super::{MOST_ROWS, MOST_VALUES, Sorted};
+use super::{MOST_ROWS, MOST_VALUES, SortedRows};
 use crate::trees::evaluate_splits::{best_of, better};
 use crate::trees::feature_groups::{Group, group_of};
 use crate::trees::shard::{Shard, ShardGroup};
@@ -19,7 +19,7 @@ impl Shard {
         let small = self.alone() && rows <= MOST_ROWS && rows * features.len() <= MOST_VALUES && ordinal;
         let sorts = if group == 0 { small } else { self.groups[0].sorted.is_some() };
         if sorts && let Some(ShardGroup { columns: Some(columns), sorted, .. }) = self.groups.get_mut(group) {
-            *sorted = Some(Sorted::new(features, first, columns, rows, counted));
+            *sorted = Some(SortedRows::new(features, first, columns, rows, counted));
         }
     }
 

@@ -21,7 +21,7 @@ use super::{NodeRows, Partial, Shard, TreeContext, code_test};
 use crate::trees::feature_groups::group_of;
 use crate::trees::gradient_quantizer::Plane;
 pub(crate) use crate::trees::histogram::{Ahead, MAX_ROWS, STRIDE, add_near};
-use crate::trees::level_partition::{Assigned, MOST, NONE, Question, Questions};
+use crate::trees::level_partition::{Assigned, LevelPartition, MOST, NONE, SplitTest};
 use taiga_core::learners::boosting::layout::Home;
 use taiga_core::tree::steps::{Division, NodeId};
 
@@ -86,7 +86,7 @@ impl Shard {
     }
 
     /// The question of each division's parent.
-    fn questions(&self, divisions: &[Division], tree: &TreeContext<'_>) -> Questions {
+    fn questions(&self, divisions: &[Division], tree: &TreeContext<'_>) -> LevelPartition {
         let plan = &tree.groups[0].plan;
         let mut slots = 0;
         let mut lengths = vec![];
@@ -105,11 +105,11 @@ impl Shard {
             let test = code_test(&tree.features[feature], d.split.border, d.split.missing_left);
             (
                 d.parent as u16,
-                Question { codes: codes.bytes.as_ptr(), stride: codes.stride, test, child: [d.left as u16, d.right as u16], slot },
+                SplitTest { codes: codes.bytes.as_ptr(), stride: codes.stride, test, child: [d.left as u16, d.right as u16], slot },
             )
         };
-        let asked: Vec<(u16, Question)> = divisions.iter().map(question).collect();
-        Questions::new(&asked, self.rows, &lengths)
+        let asked: Vec<(u16, SplitTest)> = divisions.iter().map(question).collect();
+        LevelPartition::new(&asked, self.rows, &lengths)
     }
 
     /// The pass over the rows, whose nodes are `node_of`; gives how many rows each of `summed` has.

@@ -3,9 +3,9 @@
 use super::{Shard, ShardGroup, TreeContext};
 use crate::trees::gradient_quantizer::Plane;
 use crate::trees::histogram;
-pub use crate::trees::histogram::{MAX_ROWS, Rows, STRIDE};
+pub use crate::trees::histogram::{MAX_ROWS, RowSelection, STRIDE};
 use crate::trees::partition::Source;
-use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::pages;
 
 /// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
@@ -37,7 +37,7 @@ impl ShardGroup {
     }
 
     /// One more segment of zeros.
-    pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &Plan, planes: usize) {
+    pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &StoragePlan, planes: usize) {
         let segment_bins = self.plane_bins() * planes;
         let start = partial.segments * segment_bins;
         pages::grow(&mut partial.bins, start + segment_bins);
@@ -127,8 +127,8 @@ impl Shard {
                 Source::List => &self.lists[list][start..start + len],
             };
             let rows = match source {
-                Source::All => Rows::Range(start, n),
-                Source::List => Rows::List(numbers, n),
+                Source::All => RowSelection::Range(start, n),
+                Source::List => RowSelection::List(numbers, n),
             };
             for (p, plane) in planes.iter().enumerate() {
                 // In the very first block the first plane's statistics ride along; elsewhere they

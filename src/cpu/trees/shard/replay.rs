@@ -4,7 +4,7 @@ use super::{NodeRows, Shard, TreeContext, code_test};
 use crate::trees::feature_groups::group_of;
 use crate::trees::gradient_quantizer::BATCH;
 use crate::trees::partition;
-use crate::trees::partition::{Done, FeatureCodes, Source, Test};
+use crate::trees::partition::{CodeTest, Done, FeatureCodes, Source};
 use taiga_core::learners::boosting::layout::Home;
 use taiga_core::losses::Loss;
 use taiga_core::tree::model::{Child, Node};
@@ -101,7 +101,7 @@ impl Shard {
                 for row in (0..if all { len } else { 0 }).chain(listed.iter().map(|r| *r as usize)) {
                     self.in_subset[row] = self.goes_right(split, row, tree) as u8;
                 }
-                (FeatureCodes { bytes: &self.in_subset, stride: 1 }, Test::new(0, true))
+                (FeatureCodes { bytes: &self.in_subset, stride: 1 }, CodeTest::new(0, true))
             }
         };
         let (low, high) = self.lists.split_at_mut(1);

@@ -8,7 +8,7 @@ use crate::runtime::memory::pointer;
 use crate::runtime::sort::Pairs;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use taiga_core::encoding::group::Smoothing;
-use taiga_core::encoding::statistic::{AnyStatistic, Moments, Sums};
+use taiga_core::encoding::statistic::{AnyStatistic, Moments, SumKind};
 use taiga_core::encoding::target::{TargetParams, smoothing_of};
 use taiga_core::error::{Error, Result};
 use taiga_kernels::algorithms;
@@ -118,10 +118,10 @@ impl<'a> DeviceStatistic<'a> {
         }
         let flags = parts.flags.map(|flags| upload(queue, "the target", flags)).transpose()?;
         let form = match parts.kind {
-            Sums::Whole if flags.is_some() && packed && rows < 1 << 31 => Form::Packed,
-            Sums::Whole => Form::Whole,
-            Sums::Real => Form::Real,
-            Sums::Full => Form::Full,
+            SumKind::Whole if flags.is_some() && packed && rows < 1 << 31 => Form::Packed,
+            SumKind::Whole => Form::Whole,
+            SumKind::Real => Form::Real,
+            SumKind::Full => Form::Full,
         };
         if let (Form::Whole, Some(flags)) = (form, &flags) {
             columns.flags = pointer(queue, flags);

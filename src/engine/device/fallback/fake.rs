@@ -147,7 +147,7 @@ impl TreeSteps for Failing<'_> {
 pub struct FailingPasses<'s, 't, 'p, 'a>(pub &'s Passes<'t, 'p, 'a>);
 
 impl PassSteps for FailingPasses<'_, '_, '_, '_> {
-    type Rows = Vec<f64>;
+    type RowNumbers = Vec<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {
         step()?;
