@@ -41,7 +41,7 @@ pub struct LocalCollective {
 /// ```
 /// use taiga_core::collective::{Collective, local};
 /// let sums: Vec<i64> = std::thread::scope(|scope| {
-///     let shard = |(rank, end): (usize, taiga_core::collective::Local)| {
+///     let shard = |(rank, end): (usize, taiga_core::collective::LocalCollective)| {
 ///         scope.spawn(move || {
 ///             let mut values = [rank as i64 + 1];
 ///             end.sum(&mut values).map(|()| values[0])

@@ -13,6 +13,7 @@
 //!                                           -> 0.05, 0.025, 0.35, 0.5125
 //! ```
 
+use crate::memory::prefetch_near;
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::borders;
 use multiversion::multiversion;
@@ -157,8 +158,8 @@ impl Ctr {
         let mut out = vec![Prefix { n: u32::MAX, s: 0 }; codes.len()];
         for (i, row) in order.iter().enumerate() {
             if let Some(next) = order.get(i + AHEAD) {
-                prefetch(&codes[*next as usize]);
-                prefetch(&out[*next as usize]);
+                prefetch_near(&raw const codes[*next as usize] as *const u8);
+                prefetch_near(&raw const out[*next as usize] as *const u8);
             }
             let row = *row as usize;
             let sums = &mut table[codes[row] as usize];
@@ -173,17 +174,6 @@ impl Ctr {
         }
         out
     }
-}
-
-#[inline(always)]
-fn prefetch<T>(p: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p as *const T as *const i8)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
 }
 
 /// Borders of a statistic, from the rows of `sample`.

@@ -16,7 +16,7 @@ use crate::column::Column;
 /// use taiga_core::column::Column;
 /// use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
 /// let values = [1.0f32, 2.0, f32::NAN, 3.0];
-/// let (mut codes, mut scratch) = ([0u8; 4], Scratch::default());
+/// let (mut codes, mut scratch) = ([0u8; 4], QuantizerScratch::default());
 /// let missing = Quantizer::new(&[1.5, 2.0]).codes(&Column::from_f32("x", &values), 0, 4, 1, &mut codes, 1, &mut scratch);
 /// assert_eq!((codes, missing), ([1, 2, 0, 3], true));
 /// ```

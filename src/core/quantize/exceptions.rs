@@ -42,7 +42,7 @@ impl Quantizer {
     /// use taiga_core::column::Column;
     /// use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
     /// let values = [0.0f32, 0.0, 3.0, 0.0, f32::NAN];
-    /// let found = Quantizer::new(&[0.5, 2.0]).exceptions(&Column::from_f32("x", &values), 1, 1, 3, &mut Scratch::default());
+    /// let found = Quantizer::new(&[0.5, 2.0]).exceptions(&Column::from_f32("x", &values), 1, 1, 3, &mut QuantizerScratch::default());
     /// let found = found.unwrap();
     /// assert_eq!((found.rows, found.codes), (vec![2, 4], vec![3, 0]));
     /// ```

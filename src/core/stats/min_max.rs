@@ -44,7 +44,7 @@ pub struct MinMax {
 /// use taiga_core::column::Column;
 /// use taiga_core::stats::{ColumnValue, min_max};
 /// let found = min_max(&Column::from_f64("x", &[2.0, f64::NAN, -1.0])).unwrap();
-/// assert_eq!((found.min, found.max), (Number::F64(-1.0), Number::F64(2.0)));
+/// assert_eq!((found.min, found.max), (ColumnValue::F64(-1.0), ColumnValue::F64(2.0)));
 /// ```
 pub fn min_max(column: &Column<'_>) -> Option<MinMax> {
     let shares = each_thread(column.len(), |blocks| {

@@ -3,7 +3,7 @@
 //! of its own, so that a tree pays only for the groups that are open in it.
 
 use super::NO_SLOT;
-use super::evaluate_splits::{FeatureShare, Pending};
+use super::feature_share::{FeatureShare, Pending};
 use super::needed::of_histogram;
 use std::sync::RwLock;
 use taiga_core::learners::boosting::layout::StoragePlan;
@@ -86,7 +86,7 @@ impl Group {
 
     /// Gives slots to the children of a division, whose partials start at `partial`; how many it has. `packed`: whether
     /// a node's bins can be packed.
-    pub fn divide(&mut self, d: &Division, partial: usize, packed: impl Fn(NodeId) -> bool) -> usize {
+    pub fn assign_slots(&mut self, d: &Division, partial: usize, packed: impl Fn(NodeId) -> bool) -> usize {
         let parent = self.slot(d.parent);
         if parent == NO_SLOT {
             self.sum_alone(d.left, partial, packed(d.left));

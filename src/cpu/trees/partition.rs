@@ -1,5 +1,7 @@
 //! Sends row numbers left or right by one code.
 
+use taiga_core::memory::prefetch_near;
+
 /// Which codes go right: those from `start` on, `span` more of them (counted around), and `odd`; or,
 /// where `flip`, all others. Thresholds with missing values (code 0) on either side are of this
 /// form, and so are the codes that a feature's threshold comes to in a bundle.
@@ -88,7 +90,7 @@ impl FeatureCodes<'_> {
 /// # Panics
 /// When a slice is too short.
 #[allow(clippy::too_many_arguments)]
-pub unsafe fn divide(
+pub unsafe fn partition_rows(
     codes: FeatureCodes<'_>,
     test: CodeTest,
     source: Source,
@@ -116,10 +118,10 @@ pub unsafe fn divide(
     // from` at every step, so that writes stay inside `left` and, in `list`, behind what was read.
     *done = unsafe {
         match source {
-            Source::List => divide_with::<false>(job, *done),
+            Source::List => partition_with::<false>(job, *done),
             Source::All => {
                 assert!(to <= codes.rows());
-                divide_with::<true>(job, *done)
+                partition_with::<true>(job, *done)
             }
         }
     };
@@ -145,27 +147,27 @@ struct PartitionCall {
 }
 
 /// # Safety
-/// See [`divide`].
-unsafe fn divide_with<const ALL: bool>(job: PartitionCall, done: Done) -> Done {
+/// See [`partition_rows`].
+unsafe fn partition_with<const ALL: bool>(job: PartitionCall, done: Done) -> Done {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
         // SAFETY: the features were found.
-        return unsafe { x86::divide_avx512::<ALL>(job, done) };
+        return unsafe { x86::partition_avx512::<ALL>(job, done) };
     }
     // SAFETY: the caller's promise.
-    unsafe { divide_generic::<ALL>(job, done) }
+    unsafe { partition_generic::<ALL>(job, done) }
 }
 
 /// # Safety
-/// See [`divide`].
+/// See [`partition_rows`].
 #[inline(always)]
-unsafe fn divide_generic<const ALL: bool>(job: PartitionCall, mut done: Done) -> Done {
+unsafe fn partition_generic<const ALL: bool>(job: PartitionCall, mut done: Done) -> Done {
     // SAFETY: by the caller's promise; both writes land at or before position `i`, which has been read.
     unsafe {
         for i in job.from..job.to {
             let row = if ALL { i as u32 } else { *job.list.add(i) };
             if !ALL && i + AHEAD < job.len {
-                prefetch(job.codes.wrapping_add(*job.list.add(i + AHEAD) as usize * job.stride));
+                prefetch_near(job.codes.wrapping_add(*job.list.add(i + AHEAD) as usize * job.stride));
             }
             let right = job.test.right(*job.codes.add(row as usize * job.stride)) as usize;
             *job.left.add(done.left) = row;
@@ -177,35 +179,24 @@ unsafe fn divide_generic<const ALL: bool>(job: PartitionCall, mut done: Done) ->
     done
 }
 
-#[inline(always)]
-fn prefetch(p: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing; any address is allowed.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p as *const i8)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
-}
-
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::trees::partition::{AHEAD, Done, PartitionCall, divide_generic, prefetch};
+    use crate::trees::partition::{AHEAD, Done, PartitionCall, partition_generic, prefetch_near};
     use std::arch::x86_64::*;
 
     /// Sixteen rows at a time: codes as single bytes, one vector compare, the row numbers
     /// compressed in registers.
     ///
     /// # Safety
-    /// See [`super::divide`]; the processor has AVX-512 F, BW and VL.
+    /// See [`super::partition_rows`]; the processor has AVX-512 F, BW and VL.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
-    pub unsafe fn divide_avx512<const ALL: bool>(mut job: PartitionCall, mut done: Done) -> Done {
+    pub unsafe fn partition_avx512<const ALL: bool>(mut job: PartitionCall, mut done: Done) -> Done {
         let (start, span) = (_mm_set1_epi8(job.test.start as i8), _mm_set1_epi8(job.test.span as i8));
         let odd = _mm_set1_epi8(job.test.odd as i8);
         let flip: u16 = if job.test.flip { u16::MAX } else { 0 };
         let lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
         let mut codes = [0u8; 16];
-        // SAFETY: as in `divide_generic`. A store of sixteen numbers at `done.left` or
+        // SAFETY: as in `partition_generic`. A store of sixteen numbers at `done.left` or
         // `done.right`, of which the first few count, ends at or before `i + 16 <= to`: inside
         // both slices, and in `list` only over numbers that have been read.
         unsafe {
@@ -224,7 +215,7 @@ mod x86 {
                 } else {
                     if job.stride > 1 && i + 16 + AHEAD <= job.len {
                         for k in 0..16 {
-                            prefetch(job.codes.wrapping_add(*job.list.add(i + AHEAD + k) as usize * job.stride));
+                            prefetch_near(job.codes.wrapping_add(*job.list.add(i + AHEAD + k) as usize * job.stride));
                         }
                     }
                     for (k, code) in codes.iter_mut().enumerate() {
@@ -242,7 +233,7 @@ mod x86 {
                 i += 16;
             }
             job.from = i;
-            divide_generic::<ALL>(job, done)
+            partition_generic::<ALL>(job, done)
         }
     }
 }
@@ -318,7 +309,7 @@ mod tests {
                             for from in (0..original.len()).step_by(piece) {
                                 let to = original.len().min(from + piece);
                                 // SAFETY: the list holds the block's rows.
-                                unsafe { divide(codes, test, source, &mut list, from, to, &mut left, &mut done) };
+                                unsafe { partition_rows(codes, test, source, &mut list, from, to, &mut left, &mut done) };
                             }
                             assert_eq!((done.left, done.right), (l.len(), r.len()));
                             assert_eq!((&left[..done.left], &list[..done.right]), (&l[..], &r[..]));

@@ -186,7 +186,7 @@ impl SortedRows {
     }
 
     /// Parts a node's entries as the shard has parted its rows: the first `left` of `rows` go left.
-    pub fn divide(&mut self, node: NodeRows, rows: &[u32], left: usize) {
+    pub fn partition(&mut self, node: NodeRows, rows: &[u32], left: usize) {
         let mut right = [0; MOST_ROWS / 8];
         for row in &rows[left..] {
             right[*row as usize / 8] |= 1 << (row % 8);
@@ -196,7 +196,7 @@ impl SortedRows {
         for block in 0..self.missing.len() {
             let start = (block * self.rows + node.start) * LANES;
             let range = start..start + node.len * LANES;
-            partition::part(&from[range.clone()], &right, left, &mut to[range]);
+            partition::partition_lanes(&from[range.clone()], &right, left, &mut to[range]);
         }
     }
 

@@ -5,7 +5,8 @@
 //! at a time.
 
 use super::bins::{NodeHistogram, SparseBins};
-use super::evaluate_splits::{FoundSplit, Pending, best_of, split_pair};
+use super::evaluate_splits::{FoundSplit, best_of};
+use super::feature_share::{Pending, split_pair};
 use super::gradient_quantizer::Plane;
 use super::histogram::unpack;
 use super::shard::Shard;

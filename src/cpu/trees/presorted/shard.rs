@@ -25,7 +25,7 @@ impl Shard {
 
     /// The sums over the rows of this tree, if it is searched by sorted rows.
     pub fn sorted_sums(&self) -> Option<Sums> {
-        let sorted = self.groups[0].sorted.as_ref().filter(|_| self.few)?;
+        let sorted = self.groups[0].sorted.as_ref().filter(|_| self.presorted)?;
         Some(sorted.node_sums(self.nodes[0]))
     }
 

@@ -38,7 +38,7 @@ const LEVEL_ROWS: usize = 1 << 18;
 
 impl Shard {
     /// Whether `divisions` are carried out in one pass over all rows.
-    pub(super) fn divides_level(&self, divisions: &[Division], tree: &TreeContext<'_>) -> bool {
+    pub(super) fn partitions_level(&self, divisions: &[Division], tree: &TreeContext<'_>) -> bool {
         let in_order = self.by_node || (divisions.len() == 1 && self.nodes[divisions[0].parent as usize].all);
         let group = &tree.groups[0];
         let parents = || divisions.iter().map(|d| d.parent as usize);
@@ -57,7 +57,7 @@ impl Shard {
     }
 
     /// Carries out a level's divisions; gives whether each has a histogram.
-    pub(super) fn divide_level(&mut self, divisions: &[Division], tree: &TreeContext<'_>) -> Vec<bool> {
+    pub(super) fn partition_level(&mut self, divisions: &[Division], tree: &TreeContext<'_>) -> Vec<bool> {
         let mut node_of = std::mem::take(&mut self.leaf[tree.output]);
         if !std::mem::replace(&mut self.by_node, true) {
             node_of.fill(divisions[0].parent as u16);

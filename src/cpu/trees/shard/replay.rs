@@ -80,14 +80,14 @@ impl Shard {
         };
         arrive(if nodes.is_empty() { Child::Leaf(0) } else { Child::Node(0) }, rows, &mut places, &self.lists);
         for (i, node) in nodes.iter().enumerate() {
-            let (left, right) = self.part(places[i], &node.split, tree);
+            let (left, right) = self.partition_listed(places[i], &node.split, tree);
             arrive(node.left, left, &mut places, &self.lists);
             arrive(node.right, right, &mut places, &self.lists);
         }
     }
 
     /// Parts rows by a split of any kind, in the lists.
-    fn part(&mut self, rows: NodeRows, split: &Split, tree: &TreeContext<'_>) -> (NodeRows, NodeRows) {
+    fn partition_listed(&mut self, rows: NodeRows, split: &Split, tree: &TreeContext<'_>) -> (NodeRows, NodeRows) {
         let (group, inside) = group_of(tree.groups, split.feature as usize);
         let (plan, feature) = (&tree.groups[group].plan, &tree.features[split.feature as usize]);
         let NodeRows { list, start, len, spare, all } = rows;
@@ -110,7 +110,7 @@ impl Shard {
         let mut done = Done::default();
         let source = if all { Source::All } else { Source::List };
         // SAFETY: the lists hold nothing but rows of this shard, whose codes these are.
-        unsafe { partition::divide(codes, test, source, from, 0, len, to, &mut done) };
+        unsafe { partition::partition_rows(codes, test, source, from, 0, len, to, &mut done) };
         (
             NodeRows { list: 1 - list, start: spare, len: done.left, spare: start + done.right, all: false },
             NodeRows { list, start, len: done.right, spare: spare + done.left, all: false },
