@@ -39,7 +39,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The bytes of a payload of a version, which takes about `capacity` bytes.
+    /// Returns the bytes of a payload of a version, which takes about `capacity` bytes.
     pub fn seal(&self, version: u32, payload: &impl Serialize, capacity: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + CHECKSUM + capacity);
         bytes.extend_from_slice(MAGIC);
@@ -55,13 +55,13 @@ impl Envelope {
         bytes
     }
 
-    /// Whether these bytes begin as an envelope of this kind does.
+    /// Returns whether these bytes begin as an envelope of this kind does.
     pub fn claims(&self, bytes: &[u8]) -> bool {
         bytes.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(self.kind))
     }
 
-    /// The version of an intact envelope of this kind, one that this build can read, and the
-    /// payload inside; or what is wrong, in words.
+    /// Returns the version of an intact envelope of this kind, one that this build can read, and the payload inside; or what is
+    /// wrong, in words.
     pub fn open<'a>(&self, bytes: &'a [u8]) -> Result<(u32, &'a [u8]), String> {
         if bytes.is_empty() {
             return Err("the value is empty (0 bytes)".into());
@@ -101,7 +101,7 @@ impl Envelope {
         Ok((version, &body[HEADER..]))
     }
 
-    /// What a payload holds, of which nothing may be left over; or what is wrong.
+    /// Returns what a payload holds, of which nothing may be left over; or what is wrong.
     pub fn read<'a, T: serde::Deserialize<'a>>(&self, payload: &'a [u8]) -> Result<T, String> {
         let (value, rest) =
             postcard::take_from_bytes::<T>(payload).map_err(|_| "the value is damaged: its payload can't be read".to_string())?;
@@ -117,13 +117,12 @@ pub fn check(ok: bool, message: impl FnOnce() -> String) -> crate::Result<()> {
 }
 
 impl Envelope {
-    /// The version that a value is written in: the older one, if nothing in it is `new` since.
+    /// Returns the version that a value is written in: the older one, if nothing in it is `new` since.
     pub fn version_for(&self, provenance: &Provenance, new: bool) -> u32 {
         if new || !provenance.is_empty() { self.provenance } else { self.provenance - 1 }
     }
 
-    /// The bytes of a payload of about `capacity` bytes and its provenance, in a version of
-    /// [`Envelope::version_for`].
+    /// Returns the bytes of a payload of about `capacity` bytes and its provenance, in a version of [`Envelope::version_for`].
     pub fn seal_with(&self, version: u32, payload: &impl Serialize, provenance: &Provenance, capacity: usize) -> Vec<u8> {
         if version < self.provenance {
             return self.seal(version, payload, capacity);
@@ -131,7 +130,7 @@ impl Envelope {
         self.seal(version, &(payload, provenance), capacity)
     }
 
-    /// The payload and provenance of a version; or what is wrong, in words.
+    /// Returns the payload and provenance of a version; or what is wrong, in words.
     pub fn read_with<P: DeserializeOwned>(&self, version: u32, payload: &[u8]) -> Result<(P, Provenance), String> {
         if version < self.provenance {
             return Ok((self.read(payload)?, Provenance::default()));

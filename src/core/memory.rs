@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes as people read them.
+/// Writes a number of bytes as people read it: in B, kB, MB or GB.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
@@ -29,7 +29,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Bytes that the process can still have; none where the system does not say. On Linux what is free or can be freed, swap
+/// Returns bytes that the process can still have; none where the system does not say. On Linux what is free or can be freed, swap
 /// included, as far as the process's control groups (version 1 and 2) and its own limits (`RLIMIT_AS`, `RLIMIT_DATA`) let it.
 #[must_use]
 pub fn available() -> Option<u64> {
@@ -132,19 +132,19 @@ pub fn check(what: &str, bytes: u64, hint: &str) -> Result<()> {
     reserve(what, bytes, hint).map(drop)
 }
 
-/// A product of numbers that may be beyond 64 bits.
+/// Returns a product of numbers that may be beyond 64 bits.
 #[must_use]
 pub fn product(factors: &[u64]) -> u64 {
     factors.iter().fold(1, |product: u64, factor| product.saturating_mul(*factor))
 }
 
-/// A sum of numbers that may be beyond 64 bits.
+/// Returns a sum of numbers that may be beyond 64 bits.
 #[must_use]
 pub fn sum(parts: &[u64]) -> u64 {
     parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part))
 }
 
-/// The error where the system gives no memory that [`reserve`] thought was there.
+/// Returns the error where the system gives no memory that [`reserve`] thought was there.
 pub fn refused(what: &str, bytes: u64) -> Error {
     let least = limits::all().into_iter().min_by_key(|limit| limit.left);
     let free = least.map_or_else(|| "the system refuses".into(), |limit| format!("{} {} free", limit.subject, size(limit.left)));
@@ -158,7 +158,7 @@ struct Refusal {
 }
 
 impl Ledger {
-    /// The limit that leaves less than `bytes`, beside what is promised.
+    /// Returns the limit that leaves less than `bytes`, beside what is promised.
     fn refusal(&mut self, bytes: u64, limits: &[MemoryLimit]) -> Option<Refusal> {
         let mut refusal = None;
         for of_addresses in [false, true] {

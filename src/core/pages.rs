@@ -25,7 +25,7 @@ fn advise<T>(values: &mut Vec<T>) {
     let _ = (bytes, HUGE);
 }
 
-/// A vector with room for `len` values.
+/// Returns a vector with room for `len` values.
 pub fn with_capacity<T>(len: usize) -> Vec<T> {
     let mut values = Vec::with_capacity(len);
     advise(&mut values);
@@ -39,7 +39,7 @@ pub fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
     values
 }
 
-/// A vector with room for `len` values, or an error where the system has no memory for it; `what` it is for.
+/// Returns a vector with room for `len` values, or an error where the system has no memory for it; `what` it is for.
 ///
 /// # Errors
 /// [`crate::Error::Memory`].

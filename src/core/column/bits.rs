@@ -18,17 +18,17 @@ impl<'a> Bits<'a> {
         Bits { bytes, offset, len }
     }
 
-    /// The bytes that the bits are in.
+    /// Returns the bytes that the bits are in.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The number of bits.
+    /// Returns the number of bits.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no bits.
+    /// Returns whether there are no bits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -28,7 +28,7 @@ pub struct Categories {
 }
 
 impl Categories {
-    /// The number of categories, null included.
+    /// Returns the number of categories, null included.
     pub fn len(&self) -> usize {
         match &self.labels {
             Labels::Text(v) => v.len(),
@@ -37,12 +37,12 @@ impl Categories {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What kind of values these are, in words: `text`, `integers` or `Booleans`.
+    /// Returns what kind of values these are, in words: `text`, `integers` or `Booleans`.
     pub fn kind(&self) -> &'static str {
         match &self.labels {
             Labels::Text(_) => "text",
@@ -51,7 +51,7 @@ impl Categories {
         }
     }
 
-    /// The label of `code`, written out; `null` for null.
+    /// Returns the label of `code`, written out; `null` for null.
     pub fn name(&self, code: u32) -> String {
         if self.null == Some(code) {
             return "null".into();
@@ -141,7 +141,7 @@ impl<'a> Codes<'a> {
         Ok(Codes { codes: coded.codes, keys, null: coded.null })
     }
 
-    /// The number of categories, null included.
+    /// Returns the number of categories, null included.
     pub fn categories(&self) -> usize {
         match &self.keys {
             CategoryValues::Text(v) => v.len(),
@@ -150,7 +150,7 @@ impl<'a> Codes<'a> {
         }
     }
 
-    /// The column, with labels of its own.
+    /// Returns the column, with labels of its own.
     pub fn into_column(self, name: &str) -> CategoryColumn {
         let labels = match self.keys {
             CategoryValues::Text(v) => Labels::Text(v.into_iter().map(str::to_owned).collect()),
@@ -171,8 +171,7 @@ pub struct CategoryColumn {
 }
 
 impl CategoryColumn {
-    /// A column of text in chunks of the given lengths; `get(chunk, row in the chunk)`. Every
-    /// value is hashed once.
+    /// Returns a column of text in chunks of the given lengths; `get(chunk, row in the chunk)`. Every value is hashed once.
     ///
     /// # Errors
     /// For more rows than 32 bits can number.
@@ -188,8 +187,8 @@ impl CategoryColumn {
         Ok(Codes::text(name, lengths, get)?.into_column(name))
     }
 
-    /// A column of physical codes with a dictionary: `label(code)`, looked at once for each code
-    /// that occurs. Two codes with an equal label are one category.
+    /// Returns a column of physical codes with a dictionary: `label(code)`, looked at once for each code that occurs. Two codes
+    /// with an equal label are one category.
     ///
     /// # Errors
     /// For more rows than 32 bits can number, and for a code without a label.
@@ -210,7 +209,7 @@ impl CategoryColumn {
         Ok(Codes::dictionary(name, lengths, get, label)?.into_column(name))
     }
 
-    /// A column of integers, likewise.
+    /// Returns a column of integers, likewise.
     ///
     /// # Errors
     /// For more rows than 32 bits can number.
@@ -225,7 +224,7 @@ impl CategoryColumn {
         Ok(Codes::integers(name, lengths, get)?.into_column(name))
     }
 
-    /// A column of Booleans, likewise.
+    /// Returns a column of Booleans, likewise.
     ///
     /// # Errors
     /// For more rows than 32 bits can number.

@@ -53,7 +53,7 @@ impl HashKey for &str {
 /// An integer type of a column.
 pub trait Integer: Copy + Eq + Ord + Send + Sync {
     const ZERO: Self;
-    /// The value itself.
+    /// Returns the value itself.
     fn wide(self) -> i128;
     /// `self - least`, for values whose distance fits.
     fn distance(self, least: Self) -> usize;
@@ -81,7 +81,7 @@ macro_rules! integers {
 }
 integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
-/// The hash of an integer, whatever its width.
+/// Returns the hash of an integer, whatever its width.
 #[inline(always)]
 pub fn hash_integer(x: i128) -> u64 {
     let z = (x as u64) ^ ((x >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -109,7 +109,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// The code under `hash` for which `same(code)`, or else `next()`, which is then the code.
+    /// Finds the code under `hash` for which `same(code)`, or else `next()`, which is then the code.
     #[inline(always)]
     pub fn find_or_insert(
         &mut self,
@@ -139,7 +139,7 @@ impl Slots {
         }
     }
 
-    /// The code under `hash` for which `same(code)`.
+    /// Finds the code under `hash` for which `same(code)`.
     #[inline(always)]
     pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
         let mask = self.slots.len().checked_sub(1)?;
@@ -157,7 +157,7 @@ impl Slots {
         }
     }
 
-    /// The code in the first slot that a search for `hash` looks at.
+    /// Returns the code in the first slot that a search for `hash` looks at.
     #[inline(always)]
     pub fn peek(&self, hash: u64) -> Option<u32> {
         let slot = self.slots.get(hash as usize & self.slots.len().wrapping_sub(1))?;
@@ -260,7 +260,8 @@ impl Chunks {
         self.starts[self.starts.len() - 1]
     }
 
-    /// The parts of `rows`: chunk and rows inside it, no more than are read between two looks whether the work is still wanted.
+    /// Returns the parts of `rows`: chunk and rows inside it, no more than are read between two looks whether the work is still
+    /// wanted.
     pub fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let first = self.starts.partition_point(|s| *s <= rows.start).saturating_sub(1);
         let chunks = (first..self.starts.len() - 1).take_while(move |c| self.starts[*c] < rows.end);
@@ -279,7 +280,7 @@ pub fn check_rows(name: &str, rows: usize) -> Result<()> {
     memory::check(&format!("the categories of `{name}` in {rows} rows"), 4 * rows as u64, "encode fewer rows")
 }
 
-/// The rows of each thread.
+/// Returns the rows of each thread.
 pub fn shares(rows: usize) -> usize {
     let threads = rayon::current_num_threads().min(rows.div_ceil(ROWS_PER_THREAD)).max(1);
     rows.div_ceil(threads).max(1)

@@ -24,7 +24,7 @@ const MOST: u32 = 10;
 /// A value that several threads write to places that only they know to be disjoint.
 pub(super) trait Word: Copy + Default + Send + Sync {
     type Atomic: Sync;
-    /// The slice as atomics.
+    /// Returns the slice as atomics.
     fn shared(slice: &mut [Self]) -> &[Self::Atomic];
     fn store(place: &Self::Atomic, value: Self);
 }
@@ -48,7 +48,7 @@ macro_rules! words {
 }
 words!(u8, AtomicU8, |x| x; u32, AtomicU32, |x| x; u64, AtomicU64, |x| x; f64, AtomicU64, f64::to_bits;);
 
-/// How many buckets are good for that many rows: a power of two, as its exponent.
+/// Returns how many buckets are good for that many rows: a power of two, as its exponent.
 pub(super) fn bucket_bits(rows: usize) -> u32 {
     if rows <= BUCKET { 0 } else { ((rows / BUCKET).ilog2() + 1).min(MOST) }
 }
@@ -104,7 +104,7 @@ impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
         });
     }
 
-    /// The places of bucket `i`.
+    /// Returns the places of bucket `i`.
     pub fn places(&self, i: usize) -> std::ops::Range<usize> {
         i.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[i]
     }
@@ -118,8 +118,8 @@ pub(super) struct SortScratch {
 }
 
 impl SortScratch {
-    /// The places of keys (0, 1, …) in ascending order of the keys, of which the lowest `bits` bits
-    /// differ, equal keys in order of their places; in the lower half of each entry.
+    /// Returns the places of keys (0, 1, …) in ascending order of the keys, of which the lowest `bits` bits differ, equal keys in
+    /// order of their places; in the lower half of each entry.
     pub fn order(&mut self, keys: impl Iterator<Item = u32>, bits: u32) -> &[u64] {
         const DIGIT: u32 = 11;
         self.pairs.clear();

@@ -3,7 +3,7 @@
 use super::group::totals;
 use super::statistic::RowCount;
 
-/// The number of rows of each category.
+/// Returns the number of rows of each category.
 ///
 /// # Panics
 /// When a code is not below `categories`.

@@ -96,12 +96,12 @@ impl CtrTarget {
         CtrTarget { classes, count: borders.len() + 1, scaled: if scaled { target.iter().map(unit).collect() } else { vec![] } }
     }
 
-    /// What each row adds to the sum of `ctr`; all of it fits 32 bits.
+    /// Returns what each row adds to the sum of `ctr`; all of it fits 32 bits.
     pub fn addends(&self, ctr: &Ctr) -> Vec<u32> {
         (0..self.classes.len()).into_par_iter().map(|row| self.addend(ctr, row) as u32).collect()
     }
 
-    /// What `row` adds to the sum of `ctr`.
+    /// Returns what `row` adds to the sum of `ctr`.
     #[inline(always)]
     fn addend(&self, ctr: &Ctr, row: usize) -> u64 {
         match ctr.kind {
@@ -115,12 +115,12 @@ impl CtrTarget {
 }
 
 impl Ctr {
-    /// Whether two statistics differ in nothing but the prior, and so share their sums.
+    /// Returns whether two statistics differ in nothing but the prior, and so share their sums.
     pub fn same_sums(&self, other: &Ctr) -> bool {
         (self.kind, self.class) == (other.kind, other.class)
     }
 
-    /// What one unit of a sum is worth.
+    /// Returns what one unit of a sum is worth.
     pub fn unit(&self, classes: usize) -> f64 {
         match self.kind {
             CtrKind::BinarizedTargetMeanValue => 1.0 / (classes.max(2) - 1) as f64,
@@ -129,7 +129,7 @@ impl Ctr {
         }
     }
 
-    /// The statistic as a fraction: numerator and denominator, which is positive.
+    /// Returns the statistic as a fraction: numerator and denominator, which is positive.
     #[inline(always)]
     pub fn fraction(&self, sums: Prefix, unit: f64, most: u32) -> (f64, f64) {
         match self.kind {
@@ -138,7 +138,7 @@ impl Ctr {
         }
     }
 
-    /// The sums of all categories over `rows`; `codes[row]` is below `cardinality`.
+    /// Returns the sums of all categories over `rows`; `codes[row]` is below `cardinality`.
     pub fn totals(&self, codes: &[u32], cardinality: usize, rows: &[u32], target: &CtrTarget) -> Vec<Prefix> {
         let mut table = vec![Prefix::default(); cardinality];
         for row in rows {
@@ -189,7 +189,7 @@ pub fn ctr_borders(ctr: &Ctr, sums: &[Prefix], sample: impl Iterator<Item = usiz
 /// Rows whose fractions are computed at a time.
 const BLOCK: usize = 256;
 
-/// The code of each row: the number of borders below its statistic.
+/// Returns the code of each row: the number of borders below its statistic.
 pub fn ctr_codes(ctr: &Ctr, sums: &[Prefix], unit: f64, most: u32, borders: &[f64]) -> Vec<u8> {
     let mut out = vec![0; sums.len()];
     let (mut numerators, mut denominators) = ([0.0; BLOCK], [0.0; BLOCK]);

@@ -59,13 +59,12 @@ fn invalid(message: impl Into<String>) -> Error {
 }
 
 impl EncodedColumn {
-    /// The column's name.
+    /// Returns the column's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The table from labels to codes. The code of what is not in it, the prior's, is the number of
-    /// categories.
+    /// Returns the table from labels to codes. The code of what is not in it, the prior's, is the number of categories.
     pub fn lookup(&self) -> &Lookup {
         &self.lookup
     }
@@ -147,7 +146,7 @@ impl TargetEncoder {
         Ok(encoder)
     }
 
-    /// The encoder with a note of which of its columns, counted from 0, were computed when it was fitted: see
+    /// Returns the encoder with a note of which of its columns, counted from 0, were computed when it was fitted: see
     /// [`Provenance::computed`].
     ///
     /// # Errors
@@ -158,32 +157,32 @@ impl TargetEncoder {
         Ok(self)
     }
 
-    /// The names of the columns that were computed when it was fitted.
+    /// Returns the names of the columns that were computed when it was fitted.
     pub fn computed(&self) -> Vec<&str> {
         self.provenance.computed_names(self.columns.iter().map(EncodedColumn::name))
     }
 
-    /// The target's name.
+    /// Returns the target's name.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// The labels of a target with several classes.
+    /// Returns the labels of a target with several classes.
     pub fn classes(&self) -> Option<&[String]> {
         self.classes.as_deref()
     }
 
-    /// The columns, in the order of fitting.
+    /// Returns the columns, in the order of fitting.
     pub fn columns(&self) -> &[EncodedColumn] {
         &self.columns
     }
 
-    /// The number of values that a row gets.
+    /// Returns the number of values that a row gets.
     pub fn outputs(&self) -> usize {
         self.classes.as_ref().map_or(1, Vec::len)
     }
 
-    /// The values of `codes` (the number of categories for what was never seen) for one output.
+    /// Returns the values of `codes` (the number of categories for what was never seen) for one output.
     ///
     /// # Panics
     /// When there is no such column, output or code.
@@ -223,7 +222,7 @@ impl TargetEncoder {
         Ok(())
     }
 
-    /// The encoder's bytes; equal encoders have equal bytes.
+    /// Returns the encoder's bytes; equal encoders have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let columns = self.columns.iter().map(|c| ColumnPayload {
             name: c.name.as_str().into(),
@@ -236,8 +235,8 @@ impl TargetEncoder {
         ENVELOPE.seal_with(version, &payload, &self.provenance, self.columns.iter().map(|c| 16 * c.values.len()).sum())
     }
 
-    /// The encoder of these bytes. Whatever they hold, the memory taken stays in proportion to
-    /// their length, and the encoder returned holds together.
+    /// Returns the encoder of these bytes. Whatever they hold, the memory taken stays in proportion to their length, and the
+    /// encoder returned holds together.
     ///
     /// # Errors
     /// [`Error::Encoder`] for anything that is not a whole, undamaged encoder of a version this

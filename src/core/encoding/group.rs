@@ -32,7 +32,7 @@ pub struct Smoothing {
 }
 
 impl Smoothing {
-    /// The encoded value from sums over a category's rows.
+    /// Returns the encoded value from sums over a category's rows.
     #[inline(always)]
     pub fn value(&self, m: Moments) -> f64 {
         let value = match self.weight {
@@ -59,8 +59,8 @@ impl Smoothing {
     }
 }
 
-/// The variance of rows with these sums, in which squares are distances from `centre`; 0 where it
-/// is what rounding makes of equal targets.
+/// Returns the variance of rows with these sums, in which squares are distances from `centre`; 0 where it is what rounding makes
+/// of equal targets.
 pub(super) fn variance(m: Moments, centre: f64) -> f64 {
     const NOISE: f64 = 1.0 / (1u64 << 46) as f64;
     let offset = m.target / m.weight - centre;
@@ -69,13 +69,13 @@ pub(super) fn variance(m: Moments, centre: f64) -> f64 {
     if variance > square * NOISE { variance } else { 0.0 }
 }
 
-/// How many shares of the rows may have a table of `cells` each.
+/// Returns how many shares of the rows may have a table of `cells` each.
 pub(super) fn tables_for<S: Statistic>(rows: usize, cells: usize) -> usize {
     let budget = (rows * TABLE_BYTES).max(SMALL * rayon::current_num_threads());
     (budget / cells.saturating_mul(size_of::<S::Sum>()).max(1)).clamp(1, rows.div_ceil(shares(rows)).max(1))
 }
 
-/// Whether a table of `cells` is small enough to be looked at in any order.
+/// Returns whether a table of `cells` is small enough to be looked at in any order.
 pub(super) fn is_small<S: Statistic>(_: &S, cells: usize) -> bool {
     cells.saturating_mul(size_of::<S::Sum>()) <= 4 * SMALL
 }
@@ -106,7 +106,7 @@ pub(super) fn totals<S: Statistic>(statistic: &S, rows: usize, cells: usize, cel
     first
 }
 
-/// Rows by category.
+/// Returns (category, row) pairs sorted by category, then by row.
 pub(super) fn sorted_rows(codes: &[u32], categories: usize) -> Vec<u64> {
     let pairs = (0..codes.len()).into_par_iter().map(|row| pair(codes[row], row as u32)).collect();
     sort_pairs(pairs, categories as u64)

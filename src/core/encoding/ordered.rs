@@ -112,7 +112,7 @@ fn add_to(place: &AtomicU64, value: f64) {
     place.store((before + value).to_bits(), Ordering::Relaxed);
 }
 
-/// The sums of each share but the last, by category, become those before each share.
+/// Adds up the sums of the shares of rows, `[share][category]`, so that each share gets those of all shares before it.
 fn before<T: Copy + Default + Send + Sync + std::ops::AddAssign>(mut tables: Vec<Vec<T>>, categories: usize) -> Vec<Vec<T>> {
     for i in 1..tables.len() {
         let (earlier, later) = tables.split_at_mut(i);

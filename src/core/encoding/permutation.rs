@@ -8,13 +8,13 @@ use crate::pages;
 use crate::parallel::interrupt;
 use rayon::prelude::*;
 
-/// What a row is sorted by.
+/// Returns what a row is sorted by.
 #[inline(always)]
 pub(super) fn hash(random: Random, row: usize) -> u32 {
     (random.u64(row as u64) >> 32) as u32
 }
 
-/// The rows `0..rows` in a random order, the one that `random` stands for.
+/// Returns the rows `0..rows` in a random order, the one that `random` stands for.
 ///
 /// # Panics
 /// When there are more rows than 32 bits can number.
@@ -36,7 +36,7 @@ pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
     out
 }
 
-/// The place of each row in [`permutation`]'s order.
+/// Returns the place of each row in [`permutation`]'s order.
 ///
 /// ```
 /// use taiga_core::encoding::permutation::{permutation, ranks};

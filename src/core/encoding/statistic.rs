@@ -19,7 +19,7 @@ const WHOLE: f64 = (1u64 << 31) as f64;
 /// Rows of a parallel pass.
 const BLOCK: usize = 1 << 15;
 
-/// A number of at most 1 in absolute value as an integer of 2^-92, what is below that cut off.
+/// Returns a number of at most 1 in absolute value as an integer of 2^-92, what is below that cut off.
 #[inline(always)]
 fn fixed(x: f64) -> i128 {
     let bits = x.to_bits();
@@ -36,8 +36,8 @@ fn float(sum: i128) -> f64 {
     sum as f64 * QUANTUM
 }
 
-/// The power of two that `largest` is to be divided by to come to at most 1 (at the very top of
-/// f64 to at most 4, for which there is room).
+/// Returns the power of two that `largest` is to be divided by to come to at most 1 (at the very top of f64 to at most 4, for
+/// which there is room).
 fn unit(largest: f64) -> f64 {
     if largest == 0.0 { 1.0 } else { libm::ldexp(1.0, libm::frexp(largest).1.clamp(-1021, 1022)) }
 }
@@ -58,20 +58,20 @@ pub struct Moments {
 /// Something with sums over rows.
 pub trait Statistic: Sync {
     type Sum: Copy + Default + Send + Sync + AddAssign + SubAssign;
-    /// What `row` adds.
+    /// Returns what `row` adds.
     fn of(&self, row: usize) -> Self::Sum;
-    /// The sums as floats.
+    /// Returns the sums as floats.
     fn read(&self, sum: Self::Sum) -> Moments;
-    /// What a target of 1 is in units of the statistic, and a weight of 1.
+    /// Returns what a target of 1 is in units of the statistic, and a weight of 1.
     fn units(&self) -> (f64, f64);
-    /// What a row brings: flags, or numbers in one column or two.
+    /// Returns what a row brings: flags, or numbers in one column or two.
     fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>);
     /// The same statistic over these columns in another order.
     type Over<'b>: Statistic<Sum = Self::Sum>
     where
         Self: 'b;
     fn over<'b>(&'b self, flags: &'b [u8], numbers: &'b [Vec<f64>]) -> Self::Over<'b>;
-    /// The point from which squares are measured, in units of the statistic.
+    /// Returns the point from which squares are measured, in units of the statistic.
     fn centre(&self) -> f64 {
         0.0
     }

@@ -27,7 +27,7 @@ use crate::pages;
 use rayon::prelude::*;
 use std::ops::AddAssign;
 
-/// The encoded value of each row; a vector for each output of the target.
+/// Returns the encoded value of each row; a vector for each output of the target.
 ///
 /// # Errors
 /// [`Error::Data`] for lengths that differ, weights that are all zero, and folds outside of which
@@ -68,8 +68,8 @@ pub fn target_encode(input: &EncodingInput<'_>, plan: &Plan, params: &TargetPara
     Ok(out)
 }
 
-/// The value of each category from all its rows, category after category with a value for each
-/// output; and the priors, which are the values of what was never seen.
+/// Returns the value of each category from all its rows, category after category with a value for each output; and the priors,
+/// which are the values of what was never seen.
 ///
 /// # Errors
 /// As [`target_encode`].
@@ -99,12 +99,12 @@ pub fn category_values(input: &EncodingInput<'_>, params: &TargetParams) -> Resu
     Ok((values, priors))
 }
 
-/// The prior and its weight where the rows that count have these sums.
+/// Returns the prior and its weight where the rows that count have these sums.
 fn smoothing<S: Statistic>(statistic: &S, all: S::Sum, params: &TargetParams) -> Result<Smoothing> {
     Ok(smoothing_of(statistic.read(all), statistic.units(), statistic.centre(), params))
 }
 
-/// The same from sums that are read already.
+/// Returns the same from sums that are read already.
 pub fn smoothing_of(m: Moments, (scale, weight_scale): (f64, f64), centre: f64, params: &TargetParams) -> Smoothing {
     let mean = if m.weight > 0.0 { m.target / m.weight } else { 0.0 };
     Smoothing {
@@ -207,7 +207,7 @@ fn by_fold(
     Ok(())
 }
 
-/// The sum of sums.
+/// Returns the sum of sums.
 fn added<'a, T: Copy + Default + AddAssign + 'a>(sums: impl IntoIterator<Item = &'a T>) -> T {
     sums.into_iter().fold(T::default(), |mut all, sum| {
         all += *sum;
@@ -215,14 +215,14 @@ fn added<'a, T: Copy + Default + AddAssign + 'a>(sums: impl IntoIterator<Item = 
     })
 }
 
-/// The sums of each category, and the smoothing that follows from those of all.
+/// Returns the sums of each category, and the smoothing that follows from those of all.
 fn by_category<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<S::Sum>, Smoothing)> {
     let sums = totals(statistic, input.codes.len(), input.categories, |row| input.codes[row] as usize);
     let smoothing = smoothing(statistic, added(&sums), params)?;
     Ok((sums, smoothing))
 }
 
-/// The value of each category from all its rows.
+/// Returns the value of each category from all its rows.
 fn full_values<S: Statistic>(statistic: &S, sums: Vec<S::Sum>, smoothing: &Smoothing) -> Vec<f64> {
     sums.into_par_iter().map(|sum| smoothing.value(statistic.read(sum))).collect()
 }

@@ -19,7 +19,7 @@ pub struct MemoryLimit {
 /// Bytes that the process may hold as far as this engine is concerned; see [`super::limit`].
 pub(super) static OWN: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// All limits that the process is under; none where the system does not say.
+/// Returns all limits that the process is under; none where the system does not say.
 pub fn all() -> Vec<MemoryLimit> {
     if !cfg!(target_os = "linux") {
         return vec![];
@@ -31,7 +31,7 @@ pub fn all() -> Vec<MemoryLimit> {
     limits
 }
 
-/// What `/proc/meminfo` says: what is free or can be freed, swap included.
+/// Returns what `/proc/meminfo` says: what is free or can be freed, swap included.
 fn of_machine(text: &str) -> Option<MemoryLimit> {
     let field = |name: &str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -61,7 +61,7 @@ const FIRST: Version = Version {
 const SECOND: Version =
     Version { root: "/sys/fs/cgroup", most: "memory.max", used: "memory.current", files: ["inactive_file ", "active_file "] };
 
-/// The path of the process's group among those of `version`, as `/proc/self/cgroup` has it.
+/// Returns the path of the process's group among those of `version`, as `/proc/self/cgroup` has it.
 fn path_of(text: &str, first: bool) -> Option<&str> {
     text.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -71,7 +71,7 @@ fn path_of(text: &str, first: bool) -> Option<&str> {
     })
 }
 
-/// What the control groups of the process, and those above them, leave at the least.
+/// Returns what the control groups of the process, and those above them, leave at the least.
 fn of_groups(own: &str) -> Option<MemoryLimit> {
     let mut least: Option<MemoryLimit> = None;
     for (version, first) in [(FIRST, true), (SECOND, false)] {
@@ -93,7 +93,7 @@ fn of_groups(own: &str) -> Option<MemoryLimit> {
 /// More than this is how version 1 writes that there is no limit.
 const UNLIMITED: u64 = 1 << 62;
 
-/// What one control group leaves; `used`: the texts of what it holds, and of `memory.stat`.
+/// Returns what one control group leaves; `used`: the texts of what it holds, and of `memory.stat`.
 fn of_group(most: &str, used: impl FnOnce() -> (String, String), files: [&str; 2]) -> Option<MemoryLimit> {
     let most: u64 = most.trim().parse().ok().filter(|most| *most < UNLIMITED)?;
     let (used, stat) = used();
@@ -108,12 +108,12 @@ fn of_group(most: &str, used: impl FnOnce() -> (String, String), files: [&str; 2
     })
 }
 
-/// Whether a limit of the process itself is set, which is asked for without reading a file.
+/// Returns whether a limit of the process itself is set, which is asked for without reading a file.
 pub fn of_process_is_set() -> bool {
     OWN.load(Ordering::Relaxed) != u64::MAX || rlimits().iter().any(|(_, most)| most.is_some())
 }
 
-/// What the process's own limits leave.
+/// Returns what the process's own limits leave.
 fn of_process() -> Vec<MemoryLimit> {
     if !of_process_is_set() {
         return vec![];
@@ -140,14 +140,14 @@ struct Usage {
     data: u64,
 }
 
-/// What `/proc/self/statm` says, which counts pages.
+/// Returns what `/proc/self/statm` says, which counts pages.
 fn usage(text: &str, page: u64) -> Option<Usage> {
     let fields: Vec<u64> = text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
     let bytes = |i: usize| fields.get(i).map(|pages| pages * page);
     Some(Usage { addresses: bytes(0)?, resident: bytes(1)?, data: bytes(5)? })
 }
 
-/// Bytes of this process that are there; none where the system does not say.
+/// Returns bytes of this process that are there; none where the system does not say.
 #[must_use]
 pub fn resident() -> Option<u64> {
     usage(&std::fs::read_to_string("/proc/self/statm").ok()?, page_size()).map(|used| used.resident)
@@ -164,7 +164,7 @@ fn page_size() -> u64 {
     4096
 }
 
-/// The limits of addresses and of data that a shell may set, each with its subject.
+/// Returns the limits of addresses and of data that a shell may set, each with its subject.
 #[cfg(target_os = "linux")]
 fn rlimits() -> [(&'static str, Option<u64>); 2] {
     let most = |resource| {

@@ -62,8 +62,7 @@ fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
-/// The natural logarithm in f32: -∞ for ±0, NaN below 0, ∞ for ∞. Error below 1 ulp, subnormals
-/// included.
+/// Returns the natural logarithm in f32: -∞ for ±0, NaN below 0, ∞ for ∞. Error below 1 ulp, subnormals included.
 ///
 /// ```
 /// use taiga_core::numerics::math::ln;
@@ -91,8 +90,8 @@ pub fn ln(x: f32) -> f32 {
     if x >= 0.0 { y } else { f32::NAN }
 }
 
-/// The logistic function `1 / (1 + exp(-x))` in f32, exact to the last bits also where it is
-/// nearly 0 (by `exp(x) / (1 + exp(x))`, which does not overflow). Error below 2.5 ulp.
+/// Returns the logistic function `1 / (1 + exp(-x))` in f32, exact to the last bits also where it is nearly 0 (by `exp(x) / (1 +
+/// exp(x))`, which does not overflow). Error below 2.5 ulp.
 ///
 /// ```
 /// use taiga_core::numerics::math::sigmoid;
@@ -104,8 +103,8 @@ pub fn sigmoid(x: f32) -> f32 {
     (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
 }
 
-/// The logistic function of `-|x|` and of `|x|`: the smaller and the larger of p and 1 - p, each
-/// to its own last bits (error below 3 ulp).
+/// Returns the logistic function of `-|x|` and of `|x|`: the smaller and the larger of p and 1 - p, each to its own last bits
+/// (error below 3 ulp).
 #[inline(always)]
 pub fn sigmoid_pair(x: f32) -> (f32, f32) {
     let e = exp(-x.abs());
@@ -148,8 +147,7 @@ pub fn exp64(x: f64) -> f64 {
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// The natural logarithm in f64: -∞ for ±0, NaN below 0, ∞ for ∞. Error below 1 ulp, subnormals
-/// included.
+/// Returns the natural logarithm in f64: -∞ for ±0, NaN below 0, ∞ for ∞. Error below 1 ulp, subnormals included.
 ///
 /// ```
 /// use taiga_core::numerics::math::ln64;
@@ -178,7 +176,7 @@ pub fn ln64(x: f64) -> f64 {
     if x >= 0.0 { y } else { f64::NAN }
 }
 
-/// The logistic function `1 / (1 + exp(-x))` in f64; see [`sigmoid`].
+/// Returns the logistic function `1 / (1 + exp(-x))` in f64; see [`sigmoid`].
 ///
 /// ```
 /// assert_eq!(taiga_core::numerics::math::sigmoid64(0.0), 0.5);

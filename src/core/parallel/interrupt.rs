@@ -30,7 +30,7 @@ pub fn withdraw() {
     REQUESTED.store(false, Ordering::Relaxed);
 }
 
-/// Whether work is asked to end.
+/// Returns whether work is asked to end.
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }

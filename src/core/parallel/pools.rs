@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How long idle threads stay.
 pub const KEPT: Duration = Duration::from_secs(5);
 
-/// How many times the machine's cores (or the threads of the last computation, if these are more) may be idle: a fit uses a rayon
+/// How many times as many threads as the machine's cores (or the threads of the last computation, if these are more) may be idle: a fit uses a rayon
 /// pool and, in turn with it, a crew of as many.
 const MOST: usize = 2;
 
@@ -48,7 +48,7 @@ fn store() -> MutexGuard<'static, Store> {
     STORE.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The number of threads that are kept and not in use.
+/// Returns the number of threads that are kept and not in use.
 pub fn idle_threads() -> usize {
     store().idle()
 }
@@ -67,7 +67,7 @@ impl std::ops::Deref for Pool {
     }
 }
 
-/// A pool of so many threads: one that is kept, or a new one.
+/// Returns a pool of so many threads: one that is kept, or a new one.
 ///
 /// # Errors
 /// When the system gives no threads.
@@ -178,7 +178,7 @@ fn watch() {
     }
 }
 
-/// What the machine offers.
+/// Returns what the machine offers.
 fn cores() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static CORES: AtomicUsize = AtomicUsize::new(0);

@@ -30,7 +30,7 @@ impl ThreadPool {
         Ok(ThreadPool { pool, size: size.max(1), spin: Mutex::new(None), generation: fork::generation() })
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     pub fn size(&self) -> usize {
         self.size
     }

@@ -91,7 +91,7 @@ pub struct QuantizerScratch {
     pub f64: Vec<f64>,
 }
 
-/// The largest f32 that is at most `x`.
+/// Returns the largest f32 that is at most `x`.
 pub fn round_down(x: f64) -> f32 {
     let nearest = x as f32;
     if f64::from(nearest) > x { nearest.next_down() } else { nearest }
@@ -103,7 +103,7 @@ mod tests {
     use crate::column::{Bits, Chunk, FeatureType, Values};
     use proptest::prelude::*;
 
-    /// The definition, value by value.
+    /// Returns the code of one value, by the definition.
     fn naive(borders: &[f64], x: f64, offset: usize) -> u16 {
         if x.is_nan() { 0 } else { (offset + borders.iter().filter(|&&b| b < x).count()) as u16 }
     }

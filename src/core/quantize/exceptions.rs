@@ -34,9 +34,8 @@ const PIECE: usize = 4096;
 const LANES: usize = 32;
 
 impl Quantizer {
-    /// The rows and codes of `column` whose code (with `offset`, see [`Quantizer::codes`]) is not
-    /// `default`; `None` where there are more than `most` of them. A column that has missing values
-    /// needs `offset` 1.
+    /// Returns the rows and codes of `column` whose code (with `offset`, see [`Quantizer::codes`]) is not `default`; `None` where
+    /// there are more than `most` of them. A column that has missing values needs `offset` 1.
     ///
     /// ```
     /// use taiga_core::column::Column;

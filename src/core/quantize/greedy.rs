@@ -18,7 +18,7 @@ struct GreedyBin {
 }
 
 impl GreedyBin {
-    /// The better of the two cuts beside the value that holds the bin's median row. `rows`: those before its two ends.
+    /// Returns the better of the two cuts beside the value that holds the bin's median row. `rows`: those before its two ends.
     fn new(values: &impl SortedValues, penalty: impl Fn(f64) -> f64, start: usize, end: usize, rows: [usize; 2]) -> Result<Self> {
         let penalty = |a: usize, b: usize| penalty((b - a) as f64);
         let [first, last] = rows;

@@ -57,7 +57,7 @@ impl<T: SearchFloat> BorderTable<T> {
         BorderTable { blocks, ends }
     }
 
-    /// The ends of a bin: the border below it, and the one (or +∞) that its values don't pass.
+    /// Returns the ends of a bin: the border below it, and the one (or +∞) that its values don't pass.
     pub fn ends_of(&self, bin: usize) -> (Option<T>, T) {
         let border = |i: usize| self.blocks.get(i / BLOCK).map_or(T::INFINITY, |b| b.borders.as_flattened()[i % BLOCK]);
         (bin.checked_sub(1).map(border), border(bin))
@@ -129,7 +129,7 @@ fn search<T: SearchFloat, C: Code>(
     missing
 }
 
-/// The number of borders of `block` below `x`, by plain bisection.
+/// Returns the number of borders of `block` below `x`, by plain bisection.
 #[inline(always)]
 fn bisect<T: SearchFloat>(block: &BorderBlock<T>, x: T) -> usize {
     let borders = block.borders.as_flattened();

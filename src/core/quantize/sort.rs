@@ -15,8 +15,8 @@ pub struct Heavy {
     pub rows: usize,
 }
 
-/// How many of the values with so many `rows` each, the heaviest first, have at least those of an average bin, where the average is
-/// over the bins and rows that heavier ones leave; and the rows that all of them leave of `total`.
+/// Returns how many of the values with so many `rows` each, the heaviest first, have at least those of an average bin, where the
+/// average is over the bins and rows that heavier ones leave; and the rows that all of them leave of `total`.
 pub fn heavy_count(rows: impl Iterator<Item = usize>, bins: usize, total: usize) -> (usize, usize) {
     let (mut count, mut rest) = (0, total);
     for rows in rows {
@@ -32,19 +32,19 @@ pub fn heavy_count(rows: impl Iterator<Item = usize>, bins: usize, total: usize)
 /// Distinct values in ascending order and how many rows have each, wherever they are kept: what the border methods ask.
 /// Never NaN, never -0.0.
 pub trait SortedValues {
-    /// The number of distinct values.
+    /// Returns the number of distinct values.
     fn distinct(&self) -> usize;
 
-    /// The values at `indices`.
+    /// Returns the values at `indices`.
     fn values(&self, indices: &[usize]) -> Result<Vec<f64>>;
 
-    /// The number of rows with a value below value `i`; for `i == len()` of all rows but NaN.
+    /// Returns the number of rows with a value below value `i`; for `i == len()` of all rows but NaN.
     fn rows_before(&self, i: usize) -> Result<usize>;
 
-    /// The first `i` in `start..end` with `rows_before(i + 1) > rows`, or `end`.
+    /// Returns the first `i` in `start..end` with `rows_before(i + 1) > rows`, or `end`.
     fn value_behind(&self, rows: usize, start: usize, end: usize) -> Result<usize>;
 
-    /// The values with at least the rows of an average of `bins` bins, where the average is over the bins and rows that
+    /// Returns the values with at least the rows of an average of `bins` bins, where the average is over the bins and rows that
     /// heavier values leave; ascending. Fewer than `bins` of them, for more than `bins` values.
     fn heavy_values(&self, bins: usize) -> Result<Vec<Heavy>>;
 
@@ -62,7 +62,7 @@ pub(super) struct Distinct<K> {
     rows_up_to: Vec<K>,
 }
 
-/// Whether all values are exact in f32, so that `Distinct<u32>` holds them.
+/// Returns whether all values are exact in f32, so that `Distinct<u32>` holds them.
 pub fn is_narrow(sample: &[f64]) -> bool {
     sample.len() < u32::MAX as usize && sample.iter().all(|&x| x.is_nan() || f64::from(x as f32) == x)
 }
@@ -73,9 +73,8 @@ const PROBES: usize = 64;
 /// Values that are compared at once.
 const LANES: usize = 32;
 
-/// The value that at least three quarters of the rows have, and how many do (none where it is NaN);
-/// the values of the other rows go to `rest`. `None`, and nothing of use in `rest`, where there is
-/// no such value, or the sample is small.
+/// Returns the value that at least three quarters of the rows have, and how many do (none where it is NaN); the values of the
+/// other rows go to `rest`. `None`, and nothing of use in `rest`, where there is no such value, or the sample is small.
 pub(super) fn heavy_value(sample: &[f64], rest: &mut Vec<f64>) -> Option<(f64, usize)> {
     if sample.len() < RADIX_MIN {
         return None;
@@ -140,12 +139,12 @@ impl<K: FloatKey> Distinct<K> {
         Distinct { keys, rows_up_to }
     }
 
-    /// The number of rows with a value below value `i`.
+    /// Returns the number of rows with a value below value `i`.
     fn before(&self, i: usize) -> usize {
         if i == 0 { 0 } else { self.rows_up_to[i - 1].to_usize() }
     }
 
-    /// The number of rows that have value `i`.
+    /// Returns the number of rows that have value `i`.
     fn rows(&self, i: usize) -> usize {
         self.before(i + 1) - self.before(i)
     }

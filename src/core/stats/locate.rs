@@ -37,7 +37,7 @@ impl Locator {
         Locator::Edges(Edges::new(edges))
     }
 
-    /// The number of bins.
+    /// Returns the number of bins.
     pub fn bins(&self) -> usize {
         match self {
             Locator::UniformF32(uniform) => uniform.upper.len(),
@@ -46,7 +46,7 @@ impl Locator {
         }
     }
 
-    /// Whether [`Locator::locate_f32`] is the one to call.
+    /// Returns whether [`Locator::locate_f32`] is the one to call.
     pub fn is_single(&self) -> bool {
         matches!(self, Locator::UniformF32(_))
     }
@@ -192,8 +192,8 @@ impl<T: Float> Uniform<T> {
         Some(uniform)
     }
 
-    /// How far from the middle of a bin an estimate may be and be right for certain; infinite
-    /// where none is wrong. None where one may be more than one bin away.
+    /// Returns how far from the middle of a bin an estimate may be and be right for certain; infinite where none is wrong. None
+    /// where one may be more than one bin away.
     #[inline(always)]
     fn sure(&self) -> Option<T> {
         let bins = self.upper.len();
@@ -234,7 +234,7 @@ impl<T: Float> Uniform<T> {
         (margin < 0.9).then(|| T::from_f64(0.5 - margin).next_down().next_down())
     }
 
-    /// The estimate, rounded down to a bin, and its distance from that bin's middle.
+    /// Returns the estimate, rounded down to a bin, and its distance from that bin's middle.
     #[inline(always)]
     fn estimate(&self, x: T) -> (T, u32, T) {
         let estimate = (x - self.first) * self.scale;

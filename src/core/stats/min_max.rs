@@ -18,7 +18,7 @@ pub enum ColumnValue {
 }
 
 impl ColumnValue {
-    /// The nearest f64, as [`Column::read_f64`] gives it.
+    /// Returns the nearest f64, as [`Column::read_f64`] gives it.
     pub fn to_f64(self) -> f64 {
         match self {
             ColumnValue::F32(x) => x as f64,
@@ -37,8 +37,8 @@ pub struct MinMax {
     pub max: ColumnValue,
 }
 
-/// The smallest and the largest value; nulls and NaN don't count, and ±∞ are values like others.
-/// None when nothing is left. A zero is +0.0, whichever zeros there are.
+/// Returns the smallest and the largest value; nulls and NaN don't count, and ±∞ are values like others. None when nothing is
+/// left. A zero is +0.0, whichever zeros there are.
 ///
 /// ```
 /// use taiga_core::column::Column;
@@ -78,7 +78,7 @@ fn less(a: ColumnValue, b: ColumnValue) -> bool {
     }
 }
 
-/// The extremes of both.
+/// Returns the extremes of both.
 pub fn wider(a: Option<MinMax>, b: Option<MinMax>) -> Option<MinMax> {
     match (a, b) {
         (Some(a), Some(b)) => {

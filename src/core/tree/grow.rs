@@ -45,14 +45,13 @@ pub trait Features<S: ?Sized> {
     /// What the device reports, and [`Error::Memory`].
     fn open(&mut self, steps: &mut S, used: &[u32], nodes: &[SearchNode]) -> Result<()>;
 
-    /// Whether [`Features::open`] may open anything in this tree.
+    /// Returns whether [`Features::open`] may open anything in this tree.
     fn may_open(&self) -> bool;
 
-    /// The features that may split now: those of the tree's start first, ascending; behind them
-    /// those opened since.
+    /// Returns the features that may split now: those of the tree's start first, ascending; behind them those opened since.
     fn open_features(&self) -> &[u32];
 
-    /// The table's columns that a feature is made of, as interaction constraints count them.
+    /// Returns the table's columns that a feature is made of, as interaction constraints count them.
     fn columns(&self, feature: u32) -> &[u32];
 }
 
@@ -72,7 +71,7 @@ impl<'a> FeatureChoice<'a> {
         FeatureChoice { params, tree, drawn, first: features.open_features().len() }
     }
 
-    /// The features drawn for a level; those that came into being in this tree are among them.
+    /// Returns the features drawn for a level; those that came into being in this tree are among them.
     fn level<S: ?Sized>(&self, depth: u32, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureLevel, self.tree << 8 | depth as u64);
         let open = features.open_features();
@@ -82,15 +81,15 @@ impl<'a> FeatureChoice<'a> {
         Some(drawn)
     }
 
-    /// Those of the level's features that may split a node.
+    /// Returns those of the level's features that may split a node.
     fn node<S: ?Sized>(&self, level: &Option<Vec<u32>>, node: &GrowingNode, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureNode, self.tree << 20 | node.id as u64);
         let allowed = self.interacting(&node.path, level.clone(), features);
         draw(self.params.feature_fraction_node, &random, allowed, features.open_features())
     }
 
-    /// Those whose columns stand with all columns of `path` in one of the interaction groups. A
-    /// column outside all groups meets none but itself.
+    /// Returns those whose columns stand with all columns of `path` in one of the interaction groups. A column outside all groups
+    /// meets none but itself.
     fn interacting<S: ?Sized>(&self, path: &[u32], among: Option<Vec<u32>>, features: &dyn Features<S>) -> Option<Vec<u32>> {
         if self.params.interaction.is_empty() || path.is_empty() {
             return among;
@@ -126,8 +125,8 @@ pub struct Root {
     pub scales: Scales,
 }
 
-/// Whether nothing but the limits decides what a tree becomes: no draws of features, no constraints on how they meet, no groups
-/// opened on the way. A device may then work ahead of what it is asked for.
+/// Returns whether nothing but the limits decides what a tree becomes: no draws of features, no constraints on how they meet, no
+/// groups opened on the way. A device may then work ahead of what it is asked for.
 pub fn is_plain<S: ?Sized>(params: &TreeParams, features: &dyn Features<S>) -> bool {
     let everywhere = params.feature_fraction.min(params.feature_fraction_level).min(params.feature_fraction_node) >= 1.0;
     everywhere && params.interaction.is_empty() && !features.may_open()
@@ -166,7 +165,7 @@ pub fn grow<S: GrowSteps + ?Sized>(
 struct GainUnit(Option<i32>);
 
 impl GainUnit {
-    /// The exponent; 0 where f32 has room for the gains as they are.
+    /// Returns the exponent; 0 where f32 has room for the gains as they are.
     fn exponent(&self) -> i32 {
         self.0.unwrap_or(0)
     }
@@ -281,8 +280,8 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         SearchNode { id: node.id, sums: node.sums, bounds: node.bounds, features: None }
     }
 
-    /// The two children of a node, numbered next. Where the left one's sums are not known, the
-    /// node is too small for its children to be divided again, and they share its sums.
+    /// Returns the two children of a node, numbered next. Where the left one's sums are not known, the node is too small for its
+    /// children to be divided again, and they share its sums.
     fn children(&mut self, node: &GrowingNode, candidate: &Candidate, left: Option<Sums>) -> (GrowingNode, GrowingNode) {
         let (left, right) = left.map_or((node.sums, node.sums), |left| (left, node.sums - left));
         if !self.used.contains(&candidate.feature) {
@@ -321,7 +320,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     }
 }
 
-/// The nodes that stay open; the others go to `closed`.
+/// Returns the nodes that stay open; the others go to `closed`.
 fn close(nodes: Vec<GrowingNode>, stays: impl Fn(&GrowingNode) -> bool, closed: &mut Vec<GrowingNode>) -> Vec<GrowingNode> {
     let mut open = Vec::with_capacity(nodes.len());
     for node in nodes {

@@ -60,21 +60,21 @@ pub enum Tree {
 }
 
 impl Tree {
-    /// The leaves, in the order that [`Child::Leaf`] and `output="leaf"` count them.
+    /// Returns the leaves, in the order that [`Child::Leaf`] and `output="leaf"` count them.
     pub fn leaves(&self) -> &[Leaf] {
         match self {
             Tree::Symmetric { leaves, .. } | Tree::Branching { leaves, .. } => leaves,
         }
     }
 
-    /// The leaves, to change their values.
+    /// Returns the leaves, to change their values.
     pub fn leaves_mut(&mut self) -> &mut [Leaf] {
         match self {
             Tree::Symmetric { leaves, .. } | Tree::Branching { leaves, .. } => leaves,
         }
     }
 
-    /// The splits: one a level of a symmetric tree, one a node of a branching one.
+    /// Returns the splits: one a level of a symmetric tree, one a node of a branching one.
     pub fn splits(&self) -> impl Iterator<Item = &Split> {
         let (a, b) = match self {
             Tree::Symmetric { splits, .. } => (Some(splits.iter()), None),
@@ -83,7 +83,7 @@ impl Tree {
         a.into_iter().flatten().chain(b.into_iter().flatten())
     }
 
-    /// The splits, to change them.
+    /// Returns the splits, to change them.
     pub fn splits_mut(&mut self) -> impl Iterator<Item = &mut Split> {
         let (a, b) = match self {
             Tree::Symmetric { splits, .. } => (Some(splits.iter_mut()), None),

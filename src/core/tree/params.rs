@@ -72,7 +72,7 @@ impl TreeParams {
         self.policy == Policy::Symmetric && (self.split.min_data_in_leaf > 0 || self.split.min_child_weight > 0.0)
     }
 
-    /// Whether exact row counts are needed besides the hessian sums.
+    /// Returns whether exact row counts are needed besides the hessian sums.
     pub fn counts_rows(&self) -> bool {
         self.split.min_data_in_leaf > 0 || self.level_limits()
     }

@@ -12,7 +12,7 @@ use taiga_core::learners::forest::params::Splitter;
 use taiga_core::numerics::random::Random;
 use taiga_core::quantize::CodeSet;
 
-/// What a feature offers.
+/// The best split by one feature, if there is any.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FeatureSplit {
     /// Whether its values in the node differ.
@@ -50,7 +50,7 @@ impl<K: Impurity> Default for SearchMemory<K> {
 /// Beyond so many bytes of bins, rows are sorted by their codes instead.
 const MOST_BYTES: usize = 32 << 20;
 
-/// What is looked for.
+/// The node whose best split is searched for.
 pub struct SplitSearch<'a, K: Impurity> {
     pub kind: &'a K,
     pub rows: &'a [K::Entry],
@@ -145,7 +145,7 @@ fn drain(words: &mut [u64], mut visit: impl FnMut(usize)) {
 }
 
 impl<K: Impurity> SplitSearch<'_, K> {
-    /// The best split by `feature`: at a tie the lower one, and missing values to the left.
+    /// Finds the best split by `feature`: at a tie the lower one, and missing values to the left.
     pub fn best<C: Code>(&self, view: &View<'_, C>, feature: usize, memory: &mut SearchMemory<K>) -> FeatureSplit {
         let coded = &view.features[feature];
         let bins = view.bins(feature);
@@ -224,7 +224,7 @@ impl<K: Impurity> SplitSearch<'_, K> {
         }
     }
 
-    /// As [`SplitSearch::best`], by sorting the rows: for more bins than memory should hold.
+    /// Finds the best split as [`SplitSearch::best`] does, by sorting the rows: for more bins than memory should hold.
     fn best_sorted<C: Code>(&self, codes: &[C], first: usize, memory: &mut SearchMemory<K>) -> FeatureSplit {
         let lanes = self.kind.lanes();
         let SearchMemory { bins, sort, sides, .. } = memory;
@@ -251,7 +251,7 @@ impl<K: Impurity> SplitSearch<'_, K> {
         walk.map_or(FeatureSplit::default(), |walk| walk.end(sides))
     }
 
-    /// One border, drawn between the smallest and the largest value (Geurts et al., 2006), and the
+    /// Tries one border, drawn between the smallest and the largest value (Geurts et al., 2006), and the
     /// better side for the missing values.
     fn random<C: Code>(&self, view: &View<'_, C>, feature: usize, memory: &mut SearchMemory<K>) -> FeatureSplit {
         let (codes, coded) = (view.feature(feature), &view.features[feature]);
@@ -304,10 +304,9 @@ impl<K: Impurity> SplitSearch<'_, K> {
         FeatureSplit { varies: true, cut }
     }
 
-    /// The best division of the categories that occur (Breiman et al., "Classification and regression
-    /// trees", 1984): sorted by their mean, only the beginnings of the sequence need be tried, for
-    /// numbers and for two classes. For more classes there is no such order; each class's share is
-    /// tried as one, which finds the best subset that sets one class apart.
+    /// Finds the best division of the categories that occur (Breiman et al., "Classification and regression trees", 1984): sorted
+    /// by their mean, only the beginnings of the sequence need be tried, for numbers and for two classes. For more classes there
+    /// is no such order; each class's share is tried as one, which finds the best subset that sets one class apart.
     fn best_subset<C: Code>(&self, codes: &[C], bins: usize, memory: &mut SearchMemory<K>) -> FeatureSplit {
         let lanes = self.kind.lanes();
         memory.marks.resize(bins.div_ceil(64).max(memory.marks.len()), 0);
@@ -344,7 +343,7 @@ impl<K: Impurity> SplitSearch<'_, K> {
     }
 }
 
-/// The codes in one of the kind's orders; equal ones ascend.
+/// Sorts codes by one of the impurity's orders; equal ones ascend.
 fn sort_codes<'b, K: Impurity>(kind: &K, seen: &[u16], order: usize, at: impl Fn(u16) -> &'b [K::Bin], out: &mut Vec<(f64, u16)>)
 where
     K::Bin: 'b,
@@ -354,8 +353,8 @@ where
     out.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
 }
 
-/// A number from `low` up to and without `high`, for `low < high`: uniform where both are finite; an
-/// infinity counts as the farthest finite number.
+/// Returns a number from `low` up to and without `high`, for `low < high`: uniform where both are finite; an infinity counts as
+/// the farthest finite number.
 fn between(low: f64, high: f64, unit: f64) -> f64 {
     let (from, to) = (low.max(f64::MIN), high.min(f64::MAX));
     let t = from * (1.0 - unit) + to * unit + 0.0;

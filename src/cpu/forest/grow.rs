@@ -83,7 +83,7 @@ impl<T: Default> FreeList<T> {
     }
 }
 
-/// What a task uses again.
+/// The memory that tasks use again.
 pub struct TaskScratch<K: Impurity, C: Code> {
     node: NodeScratch<K>,
     local: LocalCodes<C::LocalCode>,
@@ -119,7 +119,7 @@ struct NodeTask<'r, E> {
 }
 
 impl<'r, E> NodeTask<'r, E> {
-    /// The children, after [`divide`].
+    /// Returns the children, after [`divide`].
     fn children(self, right: usize, node: u32) -> [NodeTask<'r, E>; 2] {
         let left = self.rows.len() - right;
         let (right_rows, left_spare) = self.rows.split_at_mut(right);
@@ -136,7 +136,7 @@ impl<'r, E> NodeTask<'r, E> {
 }
 
 impl<K: Impurity, C: Code> Grower<'_, K, C> {
-    /// A tree on `rows`, ascending; `spare` is as long. `total` is the weight of the tree's rows.
+    /// Returns a tree on `rows`, ascending; `spare` is as long. `total` is the weight of the tree's rows.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -148,7 +148,7 @@ impl<K: Impurity, C: Code> Grower<'_, K, C> {
         }
     }
 
-    /// The tree below a node of any size, in preorder.
+    /// Returns the tree below a node of any size, in preorder.
     fn subtree(&self, task: NodeTask<'_, K::Entry>, total: u64, calls: u32) -> Result<GrowingTree> {
         // Where few of many features are ever asked about, copying them all would cost more than it saves.
         let worth = self.view.features.len() <= 32 * self.limits.drawn;
@@ -187,7 +187,7 @@ impl<K: Impurity, C: Code> Grower<'_, K, C> {
         Ok(part)
     }
 
-    /// The tree below a node of few rows, whose codes are copied together.
+    /// Grows the tree below a node of few rows, whose codes are copied together.
     fn small(&self, task: NodeTask<'_, K::Entry>, total: u64, scratch: &mut TaskScratch<K, C>, part: &mut GrowingTree) -> Result<()> {
         let TaskScratch { node: scratch, local } = scratch;
         let view = local.gather(&self.view, task.rows.iter().map(K::row));
@@ -256,7 +256,7 @@ fn scatter<K: Impurity>(rows: &mut [K::Entry], spare: &mut [K::Entry], goes_righ
     right
 }
 
-/// The split of a node, if it is to have one. The sums of its rows are left in `scratch.total`.
+/// Finds the split of a node, if it is to have one. The sums of its rows are left in `scratch.total`.
 fn find<K: Impurity, C: Code, V: Code>(
     grower: &Grower<'_, K, C>,
     view: &View<'_, V>,
@@ -389,8 +389,8 @@ struct Sprout {
 }
 
 impl<K: Impurity, C: Code> Grower<'_, K, C> {
-    /// A tree of at most `leaves` leaves: the node with the largest gain is split next; at a tie the
-    /// one nearer to the root, then the one with the smaller number of its key.
+    /// Returns a tree of at most `leaves` leaves: the node with the largest gain is split next; at a tie the one nearer to the
+    /// root, then the one with the smaller number of its key.
     fn best_first(&self, root: NodeTask<'_, K::Entry>, leaves: usize, total: u64) -> Result<GrowingTree> {
         let mut scratch = self.memory.take();
         let (mut sprouts, mut waiting) = (vec![], BinaryHeap::new());

@@ -22,10 +22,10 @@ const ENTRIES_A_THREAD: usize = 8192;
 /// Entries whose sums and coefficients are fetched before they are needed.
 const AHEAD: usize = 24;
 
-/// Rows between two questions whether to stop.
+/// Rows between two looks whether to stop.
 const ROWS_A_QUESTION: usize = 1 << 14;
 
-/// The sparse features' coefficients, and what rules remember.
+/// The coefficients of the sparse features, and the state that the optimizer keeps of each.
 struct SparseCoefficients {
     optimizer: Optimizer,
     c: Vec<f32>,
@@ -52,13 +52,13 @@ impl SparseCoefficients {
     }
 }
 
-/// Memory that threads write to in places that are theirs alone.
+/// A slice that threads write to, each in places that are its alone.
 struct SharedSlice<T>(*mut T);
 
 // SAFETY: whoever uses it sees to it that no place is used by two threads at a time.
 unsafe impl<T: Send> Sync for SharedSlice<T> {}
 
-/// What a thread has of a batch: some of its rows.
+/// The rows of a batch that one thread computes, and what it computes of them.
 #[derive(Default)]
 struct BatchShare {
     scores: Vec<f64>,
@@ -152,12 +152,12 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         })
     }
 
-    /// The rule of the coefficient at `i` among `others`.
+    /// Returns the rule of the coefficient at `i` among `others`.
     fn rule_of(&self, i: usize) -> &Rule {
         if i < self.passes.problem.dense.len() * self.passes.problem.outputs { &self.rule } else { &self.free }
     }
 
-    /// One batch, at time `now`.
+    /// Moves the coefficients by one batch, at time `now`.
     fn step(&mut self, step: usize, now: f64) {
         let rows = &self.deal.rows[self.deal.span(step)];
         let shares = std::mem::take(&mut self.shares);
@@ -227,7 +227,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         }
     }
 
-    /// The entries of rows, to their features' owners.
+    /// Deals the entries of rows to their features' owners.
     fn deal(&self, rows: &[usize], owners: usize, share: &mut BatchShare) {
         let Some(csr) = &self.passes.problem.csr else { return };
         share.entries.resize_with(owners, FeatureEntries::default);
@@ -320,7 +320,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
     }
 }
 
-/// Whose feature it is.
+/// Returns the thread that owns a feature.
 #[inline(always)]
 fn owner(key: u32, owners: usize) -> usize {
     (((key >> 4).wrapping_mul(0x9E37_79B1) as u64 * owners as u64) >> 32) as usize

@@ -1,4 +1,4 @@
-//! A feature's bins in one node, whatever their form, and the steps that candidates are made of.
+//! A feature's bins in one node, whatever their form, and their cumulative sums, which candidate splits are made of.
 
 use super::codes::CodeColumns;
 use super::gradient_quantizer::Plane;
@@ -13,9 +13,9 @@ pub enum NodeBins<'a> {
     Wide { gradient: &'a [i64], hessian: &'a [i64], count: &'a [i64] },
     /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
     Packed { bins: &'a [u64], counted: bool },
-    /// No bins: a few rows by themselves, with their packed statistics and the feature's codes.
+    /// No bins, but the few rows themselves, with their packed statistics and the feature's codes.
     Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counted: bool },
-    /// Words of all codes but one, whose sums are what these leave of the total.
+    /// Sums of all codes but one, the default, whose sums are what the others leave of the total.
     Sparse(SparseBins<'a>),
 }
 
@@ -34,7 +34,7 @@ pub enum NodeHistogram<'a> {
     },
 }
 
-/// A packed statistic, or a sum of some, as sums.
+/// Returns a packed statistic, or a sum of some, as sums.
 #[inline(always)]
 fn sums(bin: u64, counted: bool) -> Sums {
     let (gradient, hessian) = unpack(bin);
@@ -42,7 +42,7 @@ fn sums(bin: u64, counted: bool) -> Sums {
 }
 
 impl NodeBins<'_> {
-    /// The sums of one bin.
+    /// Returns the sums of one bin.
     #[inline(always)]
     pub fn at(&self, bin: usize) -> Sums {
         match self {
@@ -55,7 +55,7 @@ impl NodeBins<'_> {
         }
     }
 
-    /// A bit for each of the bins `start .. end` (at most 64): whether it has any rows.
+    /// Returns a bit for each of the bins `start .. end` (at most 64): whether it has any rows.
     #[inline(always)]
     fn occupied(&self, start: usize, end: usize) -> u64 {
         match self {
@@ -68,7 +68,7 @@ impl NodeBins<'_> {
         }
     }
 
-    /// How many of the bins `start .. end` have any rows.
+    /// Returns how many of the bins `start .. end` have any rows.
     #[inline(always)]
     fn count_occupied(&self, start: usize, end: usize) -> usize {
         match self {
@@ -80,7 +80,7 @@ impl NodeBins<'_> {
         }
     }
 
-    /// The sums over a range of bins.
+    /// Returns the sums over a range of bins.
     #[inline(always)]
     pub fn total(&self, range: std::ops::Range<usize>) -> Sums {
         match self {
@@ -107,13 +107,13 @@ pub struct SparseBins<'a> {
 }
 
 impl SparseBins<'_> {
-    /// The sums of a word.
+    /// Returns the sums of a word.
     #[inline(always)]
     pub fn word(&self, word: usize) -> Sums {
         self.sums(|plane| self.words[plane * self.stride + word])
     }
 
-    /// The sums over all words.
+    /// Returns the sums over all words.
     #[inline(always)]
     fn stored_sums(&self) -> Sums {
         let n = self.stored.words();
@@ -143,7 +143,7 @@ impl SparseBins<'_> {
         out
     }
 
-    /// A bit for each of the words `start .. end` (at most 64): whether it has any rows.
+    /// Returns a bit for each of the words `start .. end` (at most 64): whether it has any rows.
     #[inline(always)]
     fn occupied(&self, start: usize, end: usize) -> u64 {
         let mut any = nonzero(&self.words[start..end]);
@@ -153,7 +153,7 @@ impl SparseBins<'_> {
         any
     }
 
-    /// The sums of a bin.
+    /// Returns the sums of a bin.
     #[inline(always)]
     fn at(&self, bin: usize) -> Sums {
         if bin == self.stored.default {
@@ -166,14 +166,14 @@ impl SparseBins<'_> {
     }
 }
 
-/// The sums over the rows with codes inside a range.
+/// Returns the sums over the rows with codes inside a range.
 #[inline(always)]
 fn rows_total(rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, range: std::ops::Range<usize>) -> Sums {
     let inside = rows.iter().zip(statistics).filter(|(r, _)| range.contains(&(codes[**r as usize] as usize)));
     sums(inside.fold(0, |a, (_, s)| expand(*s).wrapping_add(a)), counted)
 }
 
-/// A bit for each of up to 64 numbers: whether it is not zero.
+/// Returns a bit for each of up to 64 numbers: whether it is not zero.
 #[inline(always)]
 fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
     let mut bits = 0u64;
@@ -193,7 +193,7 @@ fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
     bits
 }
 
-/// The sums of `start` and the numbers up to each; packed numbers may pass through the sign bit.
+/// Computes the sums of `start` and the numbers up to each; packed numbers may pass through the sign bit.
 #[inline(always)]
 fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
     let mut sum = start;
@@ -213,7 +213,7 @@ fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
 mod x86 {
     use std::arch::x86_64::*;
 
-    /// Eight at a time; gives how many, and the last sum.
+    /// Eight at a time; returns how many, and the last sum.
     ///
     /// # Safety
     /// The processor has AVX-512 F.
@@ -238,14 +238,14 @@ mod x86 {
     }
 }
 
-/// Packed bins as numbers.
+/// Returns packed bins as signed numbers.
 #[inline(always)]
 fn as_numbers(bins: &[u64]) -> &[i64] {
     // SAFETY: as in `as_packed`.
     unsafe { std::slice::from_raw_parts(bins.as_ptr() as *const i64, bins.len()) }
 }
 
-/// The same numbers as packed bins.
+/// Returns the same numbers as packed bins.
 pub fn as_packed(numbers: &[i64]) -> &[u64] {
     // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is one of both.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr() as *const u64, numbers.len()) }
@@ -288,7 +288,7 @@ impl BorderSums {
         }
     }
 
-    /// From the bins of a feature whose values start at bin `first`. Where at least one in `dense` bins is occupied, all
+    /// Sums the bins of a feature, whose values start at bin `first`, up to each. Where at least one in `dense` bins is occupied, all
     /// of them have steps: whole vectors without a branch are faster than what they save, and the best candidate, the
     /// lowest of equal ones, is the same.
     #[inline(always)]
@@ -319,7 +319,7 @@ impl BorderSums {
         }
     }
 
-    /// A step for every bin.
+    /// Makes a step of every bin.
     #[inline(always)]
     fn fill_all(&mut self, bins: &NodeBins<'_>, first: usize, n: usize) {
         let len = n - first;
@@ -397,7 +397,7 @@ impl BorderSums {
         self.push_words(bins, middle, stored.words(), stored.default < first, &mut sum);
     }
 
-    /// Steps for the words `start .. end` that have any rows; for the first one even so where `forced`.
+    /// Makes steps of the words `start .. end` that have any rows; for the first one even so where `forced`.
     #[inline(always)]
     fn push_words(&mut self, bins: &SparseBins<'_>, start: usize, end: usize, forced: bool, sum: &mut Sums) {
         let mut at = start;
@@ -427,7 +427,7 @@ impl BorderSums {
         Sums { gradient: self.gradient[step], hessian: self.hessian[step], count: self.count[step] }
     }
 
-    /// The number of steps that lie before bin `end`.
+    /// Returns the number of steps that lie before bin `end`.
     pub fn before(&self, end: usize) -> usize {
         self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
     }

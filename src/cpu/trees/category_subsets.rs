@@ -8,7 +8,7 @@ use taiga_core::quantize::CodeSet;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::SearchNode;
 
-/// The sums of each category of a node.
+/// Writes the sums of each category of a node to `out`.
 fn sums_of_bins(bins: &NodeBins<'_>, count: usize, out: &mut [Sums; MAX_BINS]) {
     match bins {
         NodeBins::Rows { rows, statistics, codes, counted } => {
@@ -24,9 +24,8 @@ fn sums_of_bins(bins: &NodeBins<'_>, count: usize, out: &mut [Sums; MAX_BINS]) {
     }
 }
 
-/// The subset of categories that gains most when it goes right and all others go left: the gain,
-/// the sums of those on the left, and the subset. Code 0, which stands for rare categories and
-/// unknown ones, always goes left.
+/// Finds the subset of categories that gains most when it goes right and all others go left: the gain, the sums of those on the
+/// left, and the subset. Code 0, which stands for rare categories and unknown ones, always goes left.
 pub fn best_subset(bins: &NodeBins<'_>, count: usize, node: &SearchNode, rules: &SplitRules) -> Option<(f64, Sums, CodeSet)> {
     let mut sums = [Sums::default(); MAX_BINS];
     sums_of_bins(bins, count, &mut sums);

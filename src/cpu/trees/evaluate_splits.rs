@@ -1,5 +1,4 @@
-//! The histograms of the nodes, merged from the shards' partial ones, and the search for splits.
-//! Each thread owns some features, with their bins in all nodes.
+//! The search for the best split of each node, or of a level, among the features of one thread.
 
 use super::bins::{BorderSums, MAX_BINS, NodeBins, NodeHistogram};
 use super::category_subsets::best_subset;
@@ -10,27 +9,27 @@ use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
-/// All bins of a node have steps where at least one in so many is occupied: for a node's own split, and for a
-/// level's, where steps are added up bin by bin.
+/// Every border of a feature is a candidate, not those behind occupied bins alone, where at least one bin in so many is
+/// occupied: for a node's own split, and for a level's, where scores are added up border by border.
 const DENSE_NODE: usize = 3;
 const DENSE_LEVEL: usize = 8;
 
-/// The best of some candidates; `left` belongs to a node by itself.
+/// The best of some candidates, with the sums of its left child in one node.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundSplit {
     pub candidate: Candidate,
     pub left: Sums,
-    /// Of a feature of categories, those that go right.
+    /// The categories that go right, where the feature is one of categories.
     pub subset: Option<CodeSet>,
 }
 
-/// Whether `a` goes before `b`: the larger gain; at a tie the lower feature, then the lower
-/// border, then missing values to the left.
+/// Returns whether `a` is better than `b`: the larger gain is; at a tie the lower feature, then the lower border, then missing
+/// values to the left.
 pub fn better(a: &Candidate, b: &Candidate) -> bool {
     a.gain > b.gain || (a.gain == b.gain && (a.feature, a.border, !a.missing_left) < (b.feature, b.border, !b.missing_left))
 }
 
-/// The better of two.
+/// Returns the better of two splits.
 pub fn best_of(a: Option<FoundSplit>, b: Option<FoundSplit>) -> Option<FoundSplit> {
     match (a, b) {
         (Some(a), Some(b)) => Some(if better(&b.candidate, &a.candidate) { b } else { a }),
@@ -39,8 +38,8 @@ pub fn best_of(a: Option<FoundSplit>, b: Option<FoundSplit>) -> Option<FoundSpli
 }
 
 impl FeatureShare {
-    /// The best split of each node among this share's features, after merging what is pending. `places[i]` is node
-    /// `i`'s.
+    /// Finds the best split of each node among this share's features, after merging what is pending. `places[i]`: where the
+    /// bins of `nodes[i]` are.
     pub fn find_splits(
         &mut self,
         merge: &Merge<'_>,
@@ -111,8 +110,7 @@ impl FeatureShare {
         found
     }
 
-    /// The split among this share's features with the largest gain summed over all nodes, after merging what is
-    /// pending.
+    /// Finds the split among this share's features with the largest gain summed over all nodes, after merging what is pending.
     pub fn find_level_split(
         &mut self,
         merge: &Merge<'_>,

@@ -13,7 +13,7 @@ use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::Sums;
 use taiga_core::tree::steps::Candidate;
 
-/// A division whose smaller child's histogram is still in the shards' partials.
+/// A division whose smaller child's histogram is still in the shards' partial ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     pub partial: usize,
@@ -24,26 +24,26 @@ pub struct Pending {
     pub packed: [bool; 2],
 }
 
-/// Whether the bins of a node of so many rows can be packed, one number each: whatever is summed of it then fits
-/// the halves.
-pub fn packs(rows: usize, encoding: &GradientQuantizer) -> bool {
-    rows <= MAX_ROWS && encoding.planes == [Plane::Both]
+/// Returns whether the bins of a node of `rows` rows can be packed, gradient and hessian in one number each: sums over any of
+/// its rows fit the halves.
+pub fn packs(rows: usize, quantizer: &GradientQuantizer) -> bool {
+    rows <= MAX_ROWS && quantizer.planes == [Plane::Both]
 }
 
-/// What is merged before, or while, slots are searched.
+/// The pending histograms and what they are merged from, before slots are searched or while they are.
 pub struct Merge<'a> {
     pub pending: &'a [Pending],
-    /// How many slots there are then.
+    /// How many slots there are after merging.
     pub slots: usize,
     pub shards: &'a [&'a Shard],
-    pub encoding: &'a GradientQuantizer,
+    pub quantizer: &'a GradientQuantizer,
 }
 
-/// The features of one thread, with their bins in every slot: for each slot, for each feature, the
-/// gradients of all bins, then the hessians, then the counts.
+/// The features of one thread with their histograms: `[slot][feature]`, the gradients of all bins, then the hessians, then the
+/// counts.
 pub struct FeatureShare {
-    /// Those with columns of their own, ascending, then the sparse ones that are searched by
-    /// themselves, ascending.
+    /// The features' numbers: those with columns of their own, ascending, then the sparse ones that are searched by themselves,
+    /// ascending.
     pub(super) features: Vec<usize>,
     /// The columns of the former.
     pub(super) columns: Vec<usize>,
@@ -61,7 +61,7 @@ pub struct FeatureShare {
     slots: Vec<i64>,
 }
 
-/// The `n` numbers from `a` on and those from `b` on, which don't overlap.
+/// Returns the `n` numbers from `a` on, to be written, and those from `b` on, to be read; the two don't overlap.
 pub fn split_pair<T>(numbers: &mut [T], a: usize, b: usize, n: usize) -> (&mut [T], &[T]) {
     if a < b {
         let (low, high) = numbers.split_at_mut(b);
@@ -72,7 +72,7 @@ pub fn split_pair<T>(numbers: &mut [T], a: usize, b: usize, n: usize) -> (&mut [
     }
 }
 
-/// `a[i] -= b[i]`; packed numbers may pass through the sign bit.
+/// Computes `a[i] -= b[i]`; packed numbers may pass through the sign bit.
 #[inline(always)]
 fn subtract(a: &mut [i64], b: &[i64]) {
     for (a, b) in a.iter_mut().zip(b) {
@@ -88,7 +88,7 @@ fn add_packed(numbers: &mut [i64], bins: &[u64], first: bool) {
     }
 }
 
-/// Takes packed numbers from sums of their own.
+/// Subtracts packed bins from unpacked gradients and hessians.
 #[inline(always)]
 fn subtract_packed(gradient: &mut [i64], hessian: &mut [i64], packed: &[i64]) {
     for ((gradient, hessian), packed) in gradient.iter_mut().zip(hessian).zip(packed) {
@@ -107,8 +107,8 @@ fn pack(gradient: &mut [i64], hessian: &[i64]) {
 }
 
 impl FeatureShare {
-    /// Of the features of group `group`, which are numbered from `first` on, those that fall to
-    /// member `index` of `members`, neighbours together.
+    /// Takes the share of member `index` of `members` of the features of group `group`, which are numbered from `first` on;
+    /// neighbours stay together.
     pub fn new(
         features: &[CodedFeature],
         plan: &StoragePlan,
@@ -170,7 +170,7 @@ impl FeatureShare {
         NodeBins::Wide { gradient, hessian, count }
     }
 
-    /// Own feature `k` at a node's place.
+    /// Returns the bins of the share's feature `k` in a node.
     #[inline(always)]
     pub(super) fn at_place<'a>(&'a self, place: &NodeHistogram<'a>, k: usize) -> NodeBins<'a> {
         match *place {
@@ -184,7 +184,7 @@ impl FeatureShare {
         }
     }
 
-    /// Sums the threads' partial bins of own feature `k` into the smaller child's slot.
+    /// Sums the shards' partial bins of the share's feature `k` into the smaller child's slot.
     #[inline(always)]
     fn sum_feature(&mut self, k: usize, pending: &Pending, merge: &Merge<'_>) {
         let (n, column) = (self.bins[k], self.columns[k]);
@@ -192,7 +192,7 @@ impl FeatureShare {
         if pending.packed[0] {
             range.end = range.start + n;
         }
-        let planes = &merge.encoding.planes;
+        let planes = &merge.quantizer.planes;
         let numbers = &mut self.slots[range.clone()];
         if pending.packed[0] {
             let mut first = true;
@@ -222,8 +222,8 @@ impl FeatureShare {
         }
     }
 
-    /// Takes the smaller child's bins of own feature `k` from the parent's, which so become the larger child's. `packed`: what
-    /// [`FeatureShare::packed`] says of the larger child's slot before.
+    /// Subtracts the smaller child's bins of the share's feature `k` from the parent's, which so become the larger child's.
+    /// `packed`: whether the parent's are packed.
     #[inline(always)]
     fn subtract_feature(&mut self, k: usize, pending: &Pending, packed: bool) {
         let n = self.bins[k];
@@ -248,7 +248,8 @@ impl FeatureShare {
         }
     }
 
-    /// Notes the form that slots will have; gives, for each that is pending, whether the parent's was packed.
+    /// Notes which slots will be packed, and merges the sparse features; returns for each pending division whether the parent's
+    /// bins were packed.
     pub(super) fn begin(&mut self, merge: &Merge<'_>) -> Vec<bool> {
         self.reserve(merge.slots);
         let parents = |p: &Pending| p.larger.is_some_and(|larger| std::mem::replace(&mut self.packed[larger], p.packed[1]));
@@ -256,11 +257,12 @@ impl FeatureShare {
         for p in merge.pending {
             self.packed[p.smaller] = p.packed[0];
         }
-        self.sparse.merge(merge.pending, merge.slots, merge.shards, &merge.encoding.planes);
+        self.sparse.merge(merge.pending, merge.slots, merge.shards, &merge.quantizer.planes);
         parents
     }
 
-    /// Sums the smaller children of what is pending, none of which is packed, from this process's rows; gives their bins.
+    /// Sums the smaller children of the pending divisions, none of which is packed, over this process's rows; returns their
+    /// bins.
     pub fn sum_smaller(&mut self, merge: &Merge<'_>) -> Vec<i64> {
         self.begin(merge);
         let mut sums = vec![];
@@ -271,7 +273,7 @@ impl FeatureShare {
         sums
     }
 
-    /// Takes the sums of all rows in place of those that [`FeatureShare::sum_smaller`] gave, and merges them.
+    /// Replaces the sums that [`FeatureShare::sum_smaller`] returned with those over all processes' rows, and merges them.
     pub fn take_sums(&mut self, merge: &Merge<'_>, sums: &[i64]) {
         for (p, sums) in merge.pending.iter().zip(sums.chunks_exact(self.slot_size.max(1))) {
             self.slots[p.smaller * self.slot_size..(p.smaller + 1) * self.slot_size].copy_from_slice(sums);
@@ -279,14 +281,13 @@ impl FeatureShare {
         }
     }
 
-    /// Merges what is pending.
+    /// Merges the pending histograms of all the share's features.
     pub fn merge(&mut self, merge: &Merge<'_>) {
         let packed = self.begin(merge);
         merge_features(self, merge, &packed);
     }
 
-    /// The sums over all rows of the node in a slot; none where this share has no feature with a
-    /// column of its own.
+    /// Returns the sums over all rows of the node in a slot; none where this share has no feature with a column of its own.
     pub fn node_sums(&self, slot: usize) -> Option<Sums> {
         (!self.columns.is_empty()).then(|| {
             let b = self.bins(slot, 0);
@@ -294,7 +295,7 @@ impl FeatureShare {
         })
     }
 
-    /// The sums left of a candidate in a node, if the feature is one of this share.
+    /// Returns the sums of a candidate's left child in a node, if its feature is one of this share.
     pub fn left_sums(&self, place: &NodeHistogram<'_>, candidate: &Candidate, feature: &CodedFeature) -> Option<Sums> {
         let (dense, sparse) = self.features.split_at(self.columns.len());
         let wanted = candidate.feature as usize;
@@ -304,7 +305,8 @@ impl FeatureShare {
         Some(self.at_place(place, k).total(range))
     }
 
-    /// Merges own feature `k` where it has a column.
+    /// Merges the pending histograms of the share's feature `k`, where it has a column. The flags: whether each parent was
+    /// packed.
     #[inline(always)]
     pub(super) fn merge_pending(&mut self, k: usize, (merge, packed): (&Merge<'_>, &[bool])) {
         if k < self.columns.len() {

@@ -1,4 +1,4 @@
-//! What shards are filled with at the start of a fit.
+//! Fills shards with their rows and codes at the start of a fit.
 
 use super::gradient_quantizer::BATCH;
 use super::shard::{Shard, ShardGroup};

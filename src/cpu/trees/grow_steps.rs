@@ -10,20 +10,20 @@ use taiga_core::error::Result;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode, Speculation};
 
-/// The partial histograms of a thread that are kept before they are merged, unless one is larger.
+/// Bytes of partial histograms that a thread keeps before they are merged, unless one is larger.
 const PARTIAL_BYTES: usize = 8 << 20;
 
-/// Leaves that are divided together under the policy by leaves: more would be divided for nothing too often.
+/// Leaves that are divided together by leafwise growing: of more, too many would be divided for nothing.
 const MOST_AT_ONCE: usize = 32;
 
 impl CpuTrees<'_> {
-    /// How many divisions are summed before they are merged: no more than the cache keeps until then.
+    /// Returns how many divisions are summed before they are merged: as many as the cache keeps until then.
     fn divisions_at_once(&self) -> Result<usize> {
         let bins: usize = self.groups.iter().filter(|g| g.open).map(|g| g.plan.partial_bins()).sum();
-        Ok((PARTIAL_BYTES / (8 * bins * self.encoding()?.planes.len()).max(1)).max(1))
+        Ok((PARTIAL_BYTES / (8 * bins * self.quantizer()?.planes.len()).max(1)).max(1))
     }
 
-    /// What is to be merged in each group before the next search, for which there is memory.
+    /// Takes what is to be merged in each group before the next search, and makes room for its histograms.
     ///
     /// # Errors
     /// [`Error::Memory`].
@@ -38,13 +38,14 @@ impl CpuTrees<'_> {
         Ok(self.groups.iter_mut().map(|g| std::mem::take(&mut g.pending)).collect())
     }
 
-    /// Runs `visit` for each open group's features of each thread, with what is to be merged first.
+    /// Runs `visit` on all threads, for each open group with the thread's features and what is to be merged first; returns the
+    /// results, thread by thread.
     pub(super) fn search<R: Send>(
         &self,
         pending: &[Vec<Pending>],
         visit: impl Fn(&Group, &mut FeatureShare, &Merge<'_>) -> R + Sync,
     ) -> Result<Vec<R>> {
-        let encoding = self.encoding()?;
+        let quantizer = self.quantizer()?;
         let complete;
         let pending = if self.of.is_whole() {
             pending
@@ -59,20 +60,20 @@ impl CpuTrees<'_> {
             let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
             let groups = self.groups.iter().zip(pending).filter(|(g, _)| g.open);
             let search = |(group, pending): (&Group, &Vec<_>)| {
-                visit(group, &mut write(&group.shares[t]), &Merge { pending, slots: group.used_slots, shards: &shards, encoding })
+                visit(group, &mut write(&group.shares[t]), &Merge { pending, slots: group.used_slots, shards: &shards, quantizer })
             };
             groups.map(search).collect::<Vec<R>>()
         });
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Merges what is pending, with the sums of the rows in other shards.
+    /// Merges the pending histograms, after adding those of other processes' rows.
     fn complete_histograms(&self, pending: &[Vec<Pending>]) -> Result<()> {
-        let encoding = self.encoding()?;
+        let quantizer = self.quantizer()?;
         let shards: Vec<_> = self.shards.iter().map(read).collect();
         let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
         for (group, pending) in self.groups.iter().zip(pending).filter(|(g, _)| g.open) {
-            let merge = Merge { pending, slots: group.used_slots, shards: &shards, encoding };
+            let merge = Merge { pending, slots: group.used_slots, shards: &shards, quantizer };
             let own = self.pool.step(|t| write(&group.shares[t]).sum_smaller(&merge));
             let mut sums = own.concat();
             self.of.collective.sum(&mut sums)?;
@@ -86,18 +87,18 @@ impl CpuTrees<'_> {
         Ok(())
     }
 
-    /// Whether the bins of each node can be packed.
+    /// Returns a function that tells whether the bins of a node can be packed ([`feature_share::packs`]).
     pub(super) fn packed_nodes(&self) -> Result<impl Fn(NodeId) -> bool + use<>> {
-        let encoding = self.encoding()?;
+        let quantizer = self.quantizer()?;
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let rows = |node: usize| shards.iter().map(|s| s.nodes.get(node).map_or(0, |n| n.len)).sum();
         let most = shards.iter().map(|s| s.nodes.len()).max().unwrap_or(0);
         let whole = self.of.is_whole();
-        let packed: Vec<bool> = (0..most).map(|node| whole && feature_share::packs(rows(node), encoding)).collect();
+        let packed: Vec<bool> = (0..most).map(|node| whole && feature_share::packs(rows(node), quantizer)).collect();
         Ok(move |node: NodeId| packed.get(node as usize).copied().unwrap_or(false))
     }
 
-    /// The packed statistics of the rows of the nodes without histograms, node after node.
+    /// Returns the packed statistics of the rows of those nodes that have no histogram, node after node.
     fn small_statistics(&self, nodes: &[SearchNode]) -> Vec<u32> {
         let shard = read(&self.shards[0]);
         let small = nodes.iter().filter(|n| self.groups[0].slot(n.id) == NO_SLOT);
@@ -105,7 +106,8 @@ impl CpuTrees<'_> {
     }
 }
 
-/// Where the search finds each node's bins of group `group`.
+/// Returns where the search finds each node's bins of a group: in a slot, or, without a histogram, in the node's rows.
+/// `statistics`: those of the rows of all nodes without histograms.
 fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shard, mut statistics: &'s [u32]) -> Vec<NodeHistogram<'s>> {
     let place = |n: &SearchNode| match (group.slot(n.id), &shard.groups[index].columns) {
         (NO_SLOT, Some(columns)) => {
@@ -176,7 +178,7 @@ impl GrowSteps for CpuTrees<'_> {
                 let pending = self.take_pending()?;
                 self.search(&pending, |_, share, merge| share.merge(merge))?;
             }
-            let context = self.tree_context(self.encoding()?);
+            let context = self.tree_context(self.quantizer()?);
             let summed = self.pool.step(|t| write(&self.shards[t]).partition(divisions, &context));
             if self.searches_sorted() {
                 continue;

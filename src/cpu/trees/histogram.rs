@@ -11,17 +11,17 @@ use std::ops::Range;
 pub use taiga_core::learners::boosting::layout::{MAX_ROWS, STRIDE};
 pub use taiga_core::memory::prefetch_near;
 
-/// Rows ahead that are asked from memory, and from the second-level cache.
+/// How many rows ahead codes are prefetched from memory, and from the second-level cache.
 const FAR: usize = 96;
 const NEAR: usize = 8;
 
-/// A packed statistic (signed 16 bits above unsigned 16) as an addend of a bin.
+/// Returns a packed statistic (signed 16 bits above unsigned 16) as an addend of a bin.
 #[inline(always)]
 pub fn expand(packed: u32) -> u64 {
     ((((packed as i32) >> 16) as i64 as u64) << 32).wrapping_add((packed & 0xffff) as u64)
 }
 
-/// A bin's two sums.
+/// Returns a bin's two sums.
 #[inline(always)]
 pub fn unpack(bin: u64) -> (i64, i64) {
     // The lower half is never negative, so it borrows nothing from the upper.
@@ -63,7 +63,7 @@ unsafe fn add_row<const G: usize>(row: *const u8, addend: u64, bins: *mut u64) {
     }
 }
 
-/// What a kernel reads and writes.
+/// The pointers and lengths of what a kernel reads and writes.
 #[derive(Clone, Copy)]
 pub struct KernelCall {
     /// The first code of the first row, of those that are added.
@@ -83,7 +83,7 @@ pub struct KernelCall {
 }
 
 impl KernelCall {
-    /// What [`add`] is asked for.
+    /// Checks the arguments of [`add`], and makes the kernel's call of them.
     ///
     /// # Panics
     /// When a slice is too short.
@@ -277,15 +277,15 @@ unsafe fn add_near_bmi<const G: usize>(job: (KernelCall, Ahead)) {
     unsafe { add_near_generic::<G>(job) }
 }
 
-/// Bytes that are asked from memory while rows are added.
+/// Bytes that are prefetched while rows are added.
 #[derive(Clone, Copy)]
 pub struct Ahead {
     pub next: *const u8,
     pub end: *const u8,
 }
 
-/// As [`add`], for rows whose codes are in the second-level cache: meanwhile that is filled with the bytes `ahead`,
-/// 128 of them for each row. Gives what is left of these.
+/// As [`add`], for rows whose codes are in the second-level cache: meanwhile that is filled with the bytes `ahead`, 128 of them
+/// for each row. Returns what is left of these.
 ///
 /// # Safety
 /// As [`add`].

@@ -1,8 +1,8 @@
-//! The CPU backend: rows dealt to threads for a whole fit, exact packed histograms over rows of
-//! codes, merged and searched by feature.
+//! Boosted trees on the CPU: rows are dealt to threads for a whole fit, their statistics are summed exactly in packed
+//! histograms over rows of codes, and the histograms are merged and searched by feature.
 //!
-//! Two parallel steps a level: each thread parts its own rows and sums its partial histograms
-//! (`shard.rs`); then each merges, subtracts and searches its own features (`search.rs`).
+//! Two parallel steps a level: each thread partitions its own rows and sums its partial histograms (`shard.rs`); then each
+//! merges, subtracts and searches its own features (`feature_share.rs`, `evaluate_splits.rs`).
 
 mod bins;
 mod buffer;
@@ -41,17 +41,17 @@ use taiga_core::quantize::codes::Quantizer;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::steps::NodeId;
 
-/// Work on a pool's threads.
+/// Grows boosted trees on a pool's threads: the rows with their codes, the histograms, and the tree that grows.
 pub struct CpuTrees<'a> {
     pool: &'a ThreadPool,
     features: Vec<CodedFeature>,
     groups: Vec<Group>,
     shards: Vec<RwLock<Shard>>,
-    /// Whether every shard has all rows, and sums the features of its thread alone ([`replicates`]).
+    /// Whether every shard has all rows, and sums the histograms of its thread's features alone ([`replicates`]).
     replicated: bool,
     rows: usize,
     training_rows: usize,
-    /// Those rows among all of the table.
+    /// Where these rows stand among all rows of the table.
     of: RowShard<'a>,
     row_sample: RowSample,
     row_fraction: f64,
@@ -59,12 +59,12 @@ pub struct CpuTrees<'a> {
     count_rows: bool,
     weighted: bool,
     seed: u64,
-    /// The tree that grows.
-    encoding: Option<GradientQuantizer>,
+    /// How the derivatives of the tree that grows become integers.
+    quantizer: Option<GradientQuantizer>,
     rounding: Random,
     output: usize,
     leaves: Vec<NodeId>,
-    /// What nodes were divided by, or could have been.
+    /// The subsets of categories that nodes were divided by, or could have been.
     subsets: Vec<CodeSet>,
 }
 
@@ -79,7 +79,7 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 /// Tables of up to so many rows for each column are small beside the histograms of a tree.
 const ROWS_A_COLUMN: usize = 256;
 
-/// The slot of a node without a histogram.
+/// Stands for the slot of a node without a histogram.
 const NO_SLOT: usize = usize::MAX;
 
 impl<'a> CpuTrees<'a> {
@@ -133,7 +133,7 @@ impl<'a> CpuTrees<'a> {
             count_rows: data.count_rows,
             weighted: data.weight.is_some(),
             seed: data.seed,
-            encoding: None,
+            quantizer: None,
             rounding: Random::new(data.seed, Purpose::Rounding, 0),
             output: 0,
             subsets: vec![],
@@ -141,21 +141,21 @@ impl<'a> CpuTrees<'a> {
         })
     }
 
-    /// The shards that have all rows between them, each row once.
+    /// Returns the shards that have all rows between them, each row once.
     fn row_shards(&self) -> &[RwLock<Shard>] {
         if self.replicated { &self.shards[..1] } else { &self.shards }
     }
 
-    /// Of what every shard gives for its rows, what counts each row once.
+    /// Keeps the results of [`CpuTrees::row_shards`], one for each shard, so that each row counts once.
     fn by_rows<R>(&self, mut results: Vec<R>) -> Vec<R> {
         results.truncate(self.row_shards().len());
         results
     }
 
-    fn tree_context<'b>(&'b self, encoding: &'b GradientQuantizer) -> TreeContext<'b> {
+    fn tree_context<'b>(&'b self, quantizer: &'b GradientQuantizer) -> TreeContext<'b> {
         TreeContext {
             output: self.output,
-            encoding,
+            quantizer,
             rounding: self.rounding,
             features: &self.features,
             groups: &self.groups,
@@ -163,26 +163,26 @@ impl<'a> CpuTrees<'a> {
         }
     }
 
-    fn encoding(&self) -> Result<&GradientQuantizer> {
-        self.encoding.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
+    fn quantizer(&self) -> Result<&GradientQuantizer> {
+        self.quantizer.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
     }
 
-    /// Whether this tree is searched by sorted rows ([`few`]).
+    /// Returns whether this tree is searched by sorted rows ([`presorted`]).
     fn searches_sorted(&self) -> bool {
         read(&self.shards[0]).presorted
     }
 }
 
-/// Whether each thread gets all rows and some of the features, not all features and some of the rows. Rows are then
-/// derived and parted by each, but histograms stay with the thread that searches them: where they are large and rows are
-/// few, it is they that cost.
+/// Returns whether each thread gets all rows and some of the features, not all features and some of the rows. Each thread then
+/// computes the derivatives of all rows and partitions them all, but histograms stay with the thread that searches them: where
+/// histograms are large and rows are few, they cost the most.
 fn replicates(rows: usize, threads: usize, plan: &StoragePlan) -> bool {
     let columns = plan.column_codes.len();
     let bytes = rows.saturating_mul(columns).saturating_mul(threads);
     threads > 1 && plan.sparse.is_empty() && rows <= ROWS_A_COLUMN * columns && bytes <= fill::MOST_COLUMN_BYTES && columns >= 2 * threads
 }
 
-/// Gives every shard the codes by column that the others have made.
+/// Copies the codes by column that each shard has made to every other shard.
 fn exchange(pool: &ThreadPool, shards: &[RwLock<Shard>]) {
     pool.step(|t| {
         for other in shards.iter().enumerate().filter(|(u, _)| *u != t).map(|(_, shard)| shard) {

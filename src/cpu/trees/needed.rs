@@ -1,4 +1,4 @@
-//! What a fit takes on the CPU, asked for before it is taken.
+//! The memory of a fit on the CPU, reserved before it is taken.
 
 use super::feature_groups::Group;
 use super::fill::MOST_COLUMN_BYTES;
@@ -66,7 +66,7 @@ pub fn group(features: &[CodedFeature], plan: &StoragePlan, rows: usize) -> Resu
     )
 }
 
-/// Bytes of the histogram of one node of a group.
+/// Returns bytes of the histogram of one node of a group.
 pub fn of_histogram(features: &[CodedFeature], plan: &StoragePlan, counted: bool) -> u64 {
     let words = plan.words() * if plan.wide { 2 } else { 1 };
     let bins: usize = plan.dense_features().map(|(f, _)| features[f].bins()).sum();

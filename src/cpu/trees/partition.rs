@@ -1,4 +1,4 @@
-//! Sends row numbers left or right by one code.
+//! Partitions row numbers by one feature's codes.
 
 use taiga_core::memory::prefetch_near;
 
@@ -14,7 +14,7 @@ pub struct CodeTest {
 }
 
 impl CodeTest {
-    /// Values up to code `last_left` go left; missing ones (code 0) where `missing_left` says.
+    /// Makes the test by which values up to code `last_left` go left, missing ones (code 0) where `missing_left` says.
     pub fn new(last_left: usize, missing_left: bool) -> CodeTest {
         match (last_left, missing_left) {
             (0..255, _) => {
@@ -26,7 +26,7 @@ impl CodeTest {
         }
     }
 
-    /// The codes for which `right` holds.
+    /// Returns the codes for which `right` holds.
     ///
     /// # Panics
     /// When neither those nor the others are a range and at most one code below it.
@@ -42,19 +42,19 @@ impl CodeTest {
         of(false).or_else(|| of(true)).unwrap_or_else(|| unreachable!("no test for these codes"))
     }
 
-    /// The first code, how many more, the odd one, and whether (1) all others go right instead.
+    /// Returns the first code, how many more, the odd one, and whether (1) all others go right instead.
     pub fn parts(self) -> [u8; 4] {
         [self.start, self.span, self.odd, self.flip as u8]
     }
 
-    /// Whether a row with this code goes right.
+    /// Returns whether a row with this code goes right.
     #[inline(always)]
     pub fn right(self, code: u8) -> bool {
         ((code.wrapping_sub(self.start) <= self.span) | (code == self.odd)) != self.flip
     }
 }
 
-/// Rows ahead whose codes are asked from memory.
+/// How many rows ahead codes are prefetched.
 const AHEAD: usize = 64;
 
 /// Where the rows of a division come from.
@@ -74,7 +74,7 @@ pub struct FeatureCodes<'a> {
 }
 
 impl FeatureCodes<'_> {
-    /// The number of rows.
+    /// Returns the number of rows.
     fn rows(&self) -> usize {
         self.bytes.len().div_ceil(self.stride)
     }
@@ -184,7 +184,7 @@ mod x86 {
     use crate::trees::partition::{AHEAD, Done, PartitionCall, partition_generic, prefetch_near};
     use std::arch::x86_64::*;
 
-    /// Sixteen rows at a time: codes as single bytes, one vector compare, the row numbers
+    /// Partitions sixteen rows at a time: codes as single bytes, one vector compare, the row numbers
     /// compressed in registers.
     ///
     /// # Safety

@@ -29,7 +29,7 @@ use super::evaluate_splits::FoundSplit;
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster.
 pub const MOST_ROWS: usize = 512;
 
-/// And of up to so many values, each of which takes 20 bytes more.
+/// Tables of up to so many values are searched like this, each of which takes 20 bytes more.
 const MOST_VALUES: usize = 1 << 20;
 
 /// Features side by side.
@@ -117,13 +117,12 @@ impl SortedRows {
         }
     }
 
-    /// Forgets the last tree.
+    /// Forgets the nodes of the last tree.
     pub fn reset(&mut self) {
         self.known.clear();
     }
 
-    /// Whether a node's entries are there; they are not where it was left aside when the group was
-    /// opened.
+    /// Returns whether a node's entries are there; they are not where it was left aside when the group was opened.
     pub fn knows(&self, node: NodeId) -> bool {
         self.known.get(node as usize) == Some(&true)
     }
@@ -159,7 +158,7 @@ impl SortedRows {
         }
     }
 
-    /// A block's entries of a node.
+    /// Returns a block's entries of a node.
     fn entries(&self, node: NodeRows, block: usize) -> &[u64] {
         let start = (block * self.rows + node.start) * LANES;
         &self.lists[node.list as usize][start..start + node.len * LANES]
@@ -169,14 +168,14 @@ impl SortedRows {
         Sums { gradient: gradient as i64, hessian: hessian as i64, count: if self.counted { hessian as i64 } else { 0 } }
     }
 
-    /// The sums over all rows of a node.
+    /// Returns the sums over all rows of a node.
     pub fn node_sums(&self, node: NodeRows) -> Sums {
         let own = self.entries(node, 0).iter().step_by(LANES);
         let (g, h) = own.fold((0, 0), |a, e| (a.0 + gradient(*e), a.1 + hessian(*e)));
         self.sums(g, h)
     }
 
-    /// The sums left of a candidate in a node.
+    /// Returns the sums left of a candidate in a node.
     pub fn left_sums(&self, node: NodeRows, candidate: &Candidate) -> Sums {
         let f = candidate.feature as usize - self.first;
         let lane = self.entries(node, f / LANES)[f % LANES..].iter().step_by(LANES);
@@ -200,7 +199,7 @@ impl SortedRows {
         }
     }
 
-    /// The best split of each node. `places[n]` are the rows of node number `n`.
+    /// Finds the best split of each node. `places[n]` are the rows of node number `n`.
     pub fn find_splits(&mut self, nodes: &[SearchNode], places: &[NodeRows], rules: &SplitRules) -> Vec<Option<FoundSplit>> {
         let mut work = std::mem::take(&mut self.work);
         let found = evaluate_splits::find_splits(self, nodes, places, rules, &mut work);
@@ -208,7 +207,7 @@ impl SortedRows {
         found
     }
 
-    /// The split with the largest gain summed over the nodes.
+    /// Finds the split with the largest gain summed over the nodes.
     pub fn find_level_split(
         &mut self,
         nodes: &[SearchNode],

@@ -43,7 +43,7 @@ pub struct NodeRows {
     all: bool,
 }
 
-/// A share of the rows. Row `r` of the table is in batch `r / BATCH`, which is dealt to shard
+/// The rows of one thread, their codes, and where they are in the tree that grows. Row `r` of the table is in batch `r / BATCH`, which is dealt to shard
 /// `batch % shards`, so that sorted tables leave no thread idle.
 pub struct Shard {
     /// The table's rows before all shards of this process.
@@ -89,10 +89,10 @@ pub struct Shard {
     hessian: Vec<f32>,
 }
 
-/// The tree that grows.
+/// The tree that grows, and what its shards share.
 pub struct TreeContext<'a> {
     pub output: usize,
-    pub encoding: &'a GradientQuantizer,
+    pub quantizer: &'a GradientQuantizer,
     pub rounding: Random,
     pub features: &'a [CodedFeature],
     pub groups: &'a [Group],
@@ -100,26 +100,26 @@ pub struct TreeContext<'a> {
 }
 
 impl TreeContext<'_> {
-    /// The groups whose features may split.
+    /// Returns the groups whose features may split.
     fn open(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.groups.len()).filter(|g| self.groups[*g].open)
     }
 }
 
-/// The rows that a table of `rows` rows gives to shard `index`.
+/// Returns the rows that a table of `rows` rows gives to shard `index`.
 pub fn share(rows: usize, index: usize, shards: usize) -> usize {
     let (full, rest) = (rows / BATCH, rows % BATCH);
     let batches = full / shards + (index < full % shards) as usize;
     batches * BATCH + if index == full % shards { rest } else { 0 }
 }
 
-/// The test that sends a row's code left or right.
+/// Returns the test that sends a row's code left or right.
 pub fn code_test(feature: &CodedFeature, border: u32, missing_left: bool) -> CodeTest {
     CodeTest::new(feature.first() + border as usize, missing_left || !feature.missing_bin)
 }
 
 impl Shard {
-    /// An empty shard with room for its share of `rows` rows, without codes.
+    /// Returns an empty shard with room for its share of `rows` rows, without codes.
     pub fn new(rows: usize, of: RowShard<'_>, index: usize, shards: usize, outputs: usize) -> Result<Shard> {
         let own = share(rows, index, shards);
         Ok(Shard {
@@ -156,23 +156,23 @@ impl Shard {
         (batch * self.shards + self.index) * BATCH
     }
 
-    /// The table's number of that row, by which random choices are keyed.
+    /// Returns the table's number of that row, by which random choices are keyed.
     fn number(&self, batch: usize) -> usize {
         self.before + self.first_row(batch)
     }
 
-    /// Whether it has all rows.
+    /// Returns whether it has all rows.
     pub fn alone(&self) -> bool {
         self.shards == 1 && self.whole
     }
 
-    /// The number of batches.
+    /// Returns the number of batches.
     pub fn batches(&self) -> usize {
         self.rows.div_ceil(BATCH)
     }
 
-    /// Writes the derivatives of batch `batch` to `self.gradient` and `self.hessian`, rows not
-    /// drawn with zeros; gives the range of rows.
+    /// Writes the derivatives of batch `batch` to `self.gradient` and `self.hessian`, rows not drawn with zeros; returns the
+    /// range of rows.
     fn derive(&mut self, loss: &dyn Loss, output: usize, batch: usize, bagged: bool) -> std::ops::Range<usize> {
         let range = batch * BATCH..self.rows.min((batch + 1) * BATCH);
         let (set, output) = (output / loss.outputs(), output % loss.outputs());
@@ -190,7 +190,7 @@ impl Shard {
         range
     }
 
-    /// Exact maxima and sums of the derivatives of the rows drawn.
+    /// Computes the exact maxima and the sums of the derivatives of the rows drawn.
     pub fn magnitudes(&mut self, loss: &dyn Loss, output: usize) -> Magnitudes {
         let mut magnitudes = Magnitudes::default();
         for batch in 0..self.batches() {
@@ -215,13 +215,13 @@ impl Shard {
         self.bag = Some(bag);
     }
 
-    /// The rows of a small node.
+    /// Returns the rows of a small node.
     pub fn small_node(&self, node: NodeId) -> &[u32] {
         let n = self.nodes[node as usize];
         &self.lists[n.list as usize][n.start..n.start + n.len]
     }
 
-    /// A plane's statistics by row; none for a plane of ones. For groups whose features are listed.
+    /// Returns a plane's statistics by row; none for a plane of ones. For groups whose features are listed.
     fn statistics_by_row(&self, p: usize, plane: Plane) -> Option<&[u32]> {
         match plane {
             Plane::UnitHessian | Plane::Count => None,
@@ -230,7 +230,7 @@ impl Shard {
         }
     }
 
-    /// The packed statistic of a row's first plane.
+    /// Returns the packed statistic of a row's first plane.
     #[inline(always)]
     pub fn statistic(&self, row: u32) -> u32 {
         if let Some(statistic) = self.row_statistics.get(row as usize) {
@@ -242,7 +242,7 @@ impl Shard {
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }
 
-    /// The rows of a node that were drawn.
+    /// Returns the rows of a node that were drawn.
     fn node_rows(&self, node: NodeId) -> impl Iterator<Item = usize> {
         let n = self.nodes[node as usize];
         let list = &self.lists[n.list as usize][if n.all { 0..0 } else { n.start..n.start + n.len }];

@@ -1,4 +1,4 @@
-//! The words of sparse features in all nodes: merged, subtracted, and searched.
+//! The histograms of sparse features in all nodes, merged, subtracted and searched: a word is the bin of one value.
 //!
 //! A word keeps its packed form in every node where no sparse feature has more rows off its default
 //! than a packed bin can hold; else it is two numbers. Features with one word, flags above all, are searched many
@@ -62,7 +62,7 @@ struct WordRun {
 }
 
 impl SparseBinShare {
-    /// Member `index`'s part of `members`. `first`: the group's first feature.
+    /// Takes the share of member `index` of `members`. `first`: the group's first feature.
     pub fn new(
         features: &[CodedFeature],
         plan: &StoragePlan,
@@ -124,7 +124,7 @@ impl SparseBinShare {
         &self.slots[slot * self.slot_size()..][..self.slot_size()]
     }
 
-    /// The words of `several[k]` at a place.
+    /// Returns the words of `several[k]` at a place.
     pub fn bins(&self, k: usize, slot: usize, total: Sums) -> SparseBins<'_> {
         let feature = &self.several[k];
         SparseBins {
@@ -138,7 +138,7 @@ impl SparseBinShare {
         }
     }
 
-    /// Sums what is pending, for `slots` slots in all.
+    /// Merges the words of pending divisions, for `slots` slots in all.
     pub fn merge(&mut self, pending: &[Pending], slots: usize, shards: &[&Shard], planes: &[Plane]) {
         if self.range.is_empty() {
             return;
@@ -182,7 +182,7 @@ impl SparseBinShare {
         }
     }
 
-    /// The sums of a feature's word.
+    /// Returns the sums of a feature's word.
     fn word(&self, slot: &[u64], word: usize, total: Sums) -> Sums {
         // Of the codes only their number counts.
         let stored = Stored { default: 0, low: 1, bins: 2 };
@@ -190,20 +190,20 @@ impl SparseBinShare {
         SparseBins { words: &slot[word..], stride: self.range.len(), planes, counted, wide, stored, total }.word(0)
     }
 
-    /// The sums left of the one border of a feature with one word.
+    /// Returns the sums left of the one border of a feature with one word.
     fn left(&self, single: &Single, slot: &[u64], total: Sums) -> Sums {
         let sums = self.word(slot, single.word as usize, total);
         if single.left { sums } else { total - sums }
     }
 
-    /// The sums left of a candidate in a node, if its feature is one of those with one word.
+    /// Returns the sums left of a candidate in a node, if its feature is one of those with one word.
     pub fn left_sums(&self, place: &NodeHistogram<'_>, candidate: &Candidate) -> Option<Sums> {
         let at = self.single.binary_search_by_key(&candidate.feature, |s| s.feature).ok()?;
         let NodeHistogram::Slot { slot, total } = *place else { return None };
         Some(self.left(&self.single[at], self.slot(slot), total))
     }
 
-    /// The best split of each node among the features with one word, where it is better than what
+    /// Finds the best split of each node among the features with one word, where it is better than what
     /// was found.
     pub fn find_splits(&self, nodes: &[SearchNode], places: &[NodeHistogram<'_>], rules: &SplitRules, found: &mut [Option<FoundSplit>]) {
         let mut scratch = Scores::default();
@@ -224,7 +224,7 @@ impl SparseBinShare {
         }
     }
 
-    /// The split with the largest gain summed over the nodes among the features with one word.
+    /// Finds the split with the largest gain summed over the nodes among the features with one word.
     pub fn find_level_split(
         &self,
         nodes: &[SearchNode],
@@ -245,7 +245,7 @@ impl SparseBinShare {
         (gain > rules.min_gain).then_some(Candidate { feature: self.single[k].feature, border: 0, missing_left: true, gain })
     }
 
-    /// The score of each feature's candidate in a node. Which side a word is on changes none: the
+    /// Computes the score of each feature's candidate in a node. Which side a word is on changes none: the
     /// sums of a score are of one term a side.
     fn scores(&self, words: &[u64], node: &SearchNode, rules: &SplitRules, too_small: f64, scratch: &mut Scores) {
         scratch.scores.resize(self.single.len(), 0.0);
@@ -260,7 +260,7 @@ impl SparseBinShare {
         }
     }
 
-    /// The largest score of the features that may split a node, and the first that has it.
+    /// Returns the largest score of the features that may split a node, and the first that has it.
     fn first_allowed(&self, scores: &[f64], node: &SearchNode) -> (f64, usize) {
         let Some(allowed) = &node.features else { return first_largest(scores) };
         let mut best = (f64::NEG_INFINITY, 0);
@@ -275,7 +275,7 @@ impl SparseBinShare {
     }
 }
 
-/// What is computed for many features at once.
+/// The sums and scores of many features' candidates, computed at once.
 #[derive(Default)]
 struct Scores {
     gradient: Vec<i64>,
@@ -295,7 +295,7 @@ fn plain_scores_of(single: &[Single], words: &[u64], lower: &[u64], total: Sums,
     plain_scores(&scratch.gradient, &scratch.hessian, Sums::default(), total, rules, too_small, &mut scratch.scores);
 }
 
-/// `a[i] += b[i]`; packed numbers may pass through the sign bit.
+/// Computes `a[i] += b[i]`; packed numbers may pass through the sign bit.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn add(a: &mut [u64], b: &[u64]) {
     for (a, b) in a.iter_mut().zip(b) {
@@ -312,7 +312,7 @@ fn add_wide(upper: &mut [u64], lower: &mut [u64], bins: &[u64]) {
     }
 }
 
-/// `a[i] -= b[i]`
+/// Computes `a[i] -= b[i]`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn subtract(a: &mut [u64], b: &[u64]) {
     for (a, b) in a.iter_mut().zip(b) {

@@ -1,4 +1,4 @@
-//! The listed features of a shard: values off the defaults alone, by row and by feature.
+//! The features of a shard that are stored in sparse rows: values off the defaults alone, by row and by feature.
 //!
 //! ```text
 //! by row        starts | 0 2 2 5 …          words  | 7 19 | | 7 8 40 | …     for histograms
@@ -12,7 +12,7 @@ use super::partition::{CodeTest, FeatureCodes};
 use taiga_core::learners::boosting::layout::{StoragePlan, Stored};
 use taiga_core::quantize::exceptions::Exceptions;
 
-/// Rows ahead whose words are asked from memory.
+/// How many rows ahead words are prefetched.
 const AHEAD: usize = 16;
 
 /// Words of rows, as small as they fit.
@@ -21,7 +21,7 @@ enum RowWords {
     Long(Vec<u32>),
 }
 
-/// The listed features of a shard.
+/// The features of a shard that are stored in sparse rows.
 pub struct SparseFeatures {
     starts: Vec<u32>,
     words: RowWords,
@@ -42,13 +42,13 @@ pub struct LocalRows(Vec<u32>);
 const ELSEWHERE: u32 = u32::MAX;
 
 impl LocalRows {
-    /// Shard `index` of `shards`, of a table of `rows` rows.
+    /// Describes shard `index` of `shards`, of a table of `rows` rows.
     pub fn new(rows: usize, index: usize, shards: usize) -> LocalRows {
         let first = |b: usize| if b % shards == index { (b / shards * BATCH) as u32 } else { ELSEWHERE };
         LocalRows((0..rows.div_ceil(BATCH)).map(first).collect())
     }
 
-    /// The shard's row of a row of the table.
+    /// Returns the shard's row of a row of the table.
     #[inline(always)]
     pub fn get(&self, row: u32) -> Option<u32> {
         let first = self.0[row as usize / BATCH];
@@ -57,7 +57,7 @@ impl LocalRows {
 }
 
 impl SparseFeatures {
-    /// Of the features that `plan` lists, for a shard of `rows` rows.
+    /// Collects the values off the defaults of the features that `plan` stores in sparse rows, for a shard of `rows` rows.
     pub fn new(plan: &StoragePlan, exceptions: &[Option<Exceptions>], local: &LocalRows, rows: usize) -> SparseFeatures {
         let listed = &plan.sparse[..plan.listed];
         let mut s = SparseFeatures {
@@ -124,14 +124,14 @@ impl SparseFeatures {
         (&self.rows[range.clone()], &self.codes[range])
     }
 
-    /// The code of a row; `feature` counts the listed ones.
+    /// Returns the code of a row; `feature` counts the listed ones.
     pub fn code(&self, feature: usize, row: usize) -> u8 {
         let (rows, codes) = self.column(feature);
         rows.binary_search(&(row as u32)).map_or(self.stored[feature].default as u8, |at| codes[at])
     }
 
-    /// Flags the rows of a node that `test` sends elsewhere than the default of a feature; gives
-    /// the test of the flags. [`SparseFeatures::clear`] takes them away again.
+    /// Flags the rows of a node that `test` sends elsewhere than the default of a feature; returns the test of the flags.
+    /// [`SparseFeatures::clear`] takes them away again.
     pub fn flag(&mut self, feature: usize, test: CodeTest, node: Option<&[u32]>) -> CodeTest {
         let range = self.column_starts[feature]..self.column_starts[feature + 1];
         let (rows, codes) = (&self.rows[range.clone()], &self.codes[range]);
@@ -156,12 +156,12 @@ impl SparseFeatures {
         CodeTest::of(|code| (code == 1) != right)
     }
 
-    /// The flags, to part rows by.
+    /// Returns the flags, to part rows by.
     pub fn flags(&self) -> FeatureCodes<'_> {
         FeatureCodes { bytes: &self.flags, stride: 1 }
     }
 
-    /// Takes the flags away.
+    /// Sets the flags to zero again.
     pub fn clear(&mut self) {
         for row in self.flagged.drain(..) {
             self.flags[row as usize] = 0;

@@ -21,7 +21,7 @@ use taiga_core::tree::split::Sums;
 use taiga_core::tree::steps::NodeId;
 
 impl CpuTrees<'_> {
-    /// Draws the rows of a tree; gives whether all that are drawn count 1.
+    /// Draws the rows of a tree; returns whether all that are drawn count 1.
     fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> Result<bool> {
         let random = Random::new(self.seed, Purpose::RowSample, tree);
         let keep_all = self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0);
@@ -56,8 +56,8 @@ impl CpuTrees<'_> {
         Ok(draw.unit())
     }
 
-    /// How the derivatives of an output are encoded at the current scores. `unit`: all hessians are 1.
-    fn derivatives_encoding(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
+    /// Returns how the derivatives of an output at the current scores become integers. `unit`: all hessians are 1.
+    fn gradient_quantizer(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
         let mut magnitudes = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
         if !self.of.is_whole() {
             magnitudes.complete(self.of.collective)?;
@@ -68,13 +68,13 @@ impl CpuTrees<'_> {
         Ok(GradientQuantizer::new(&magnitudes, self.of.all, unit, self.count_rows))
     }
 
-    /// The root's sums from its rows: where all features are sparse, no feature's bins have them all.
+    /// Sums the root's statistics over its rows: where all features are sparse, no feature's bins have them all.
     fn root_sums(&self) -> Result<Sums> {
-        let Some(encoding) = &self.encoding else { return Ok(Sums::default()) };
+        let Some(quantizer) = &self.quantizer else { return Ok(Sums::default()) };
         let add = |a: Sums, b: Sums| Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count };
-        let sums = self.by_rows(self.pool.step(|t| read(&self.shards[t]).root_sums(encoding)));
+        let sums = self.by_rows(self.pool.step(|t| read(&self.shards[t]).root_sums(quantizer)));
         let mut sums = sums.into_iter().fold(Sums::default(), add);
-        if self.count_rows && !encoding.planes.contains(&Plane::Count) {
+        if self.count_rows && !quantizer.planes.contains(&Plane::Count) {
             sums.count = sums.hessian;
         }
         let mut numbers = [sums.gradient, sums.hessian, sums.count];
@@ -82,7 +82,7 @@ impl CpuTrees<'_> {
         Ok(Sums { gradient: numbers[0], hessian: numbers[1], count: numbers[2] })
     }
 
-    /// The weighted quantile of each leaf's residuals, of the rows in all shards.
+    /// Returns the weighted quantile of each leaf's residuals, over the rows of all processes.
     fn quantiles_of_all(&self, alpha: f64) -> Result<Vec<f64>> {
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let quantile = |leaf: &NodeId| {
@@ -97,8 +97,8 @@ impl CpuTrees<'_> {
     }
 }
 
-/// The sums of each leaf from those of the threads' rows and of other shards'.
-fn leaf_sums(encoding: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>], of: RowShard<'_>) -> Result<Vec<LeafSums>> {
+/// Adds up each leaf's fixed-point sums over the threads' rows and those of other processes.
+fn leaf_sums(quantizer: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>], of: RowShard<'_>) -> Result<Vec<LeafSums>> {
     let mut numbers: Vec<i64> = (0..shards[0].len())
         .flat_map(|i| {
             let (mut total, mut count) = ((0, 0), 0);
@@ -112,7 +112,7 @@ fn leaf_sums(encoding: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>], of
         .collect();
     of.collective.sum(&mut numbers)?;
     let leaf = |n: &[i64]| {
-        let (gradient, hessian) = encoding.leaf_numbers((n[0], n[1]));
+        let (gradient, hessian) = quantizer.leaf_numbers((n[0], n[1]));
         LeafSums { gradient, hessian, count: n[2] as u64 }
     };
     Ok(numbers.chunks_exact(3).map(leaf).collect())
@@ -161,7 +161,7 @@ impl TreeSteps for CpuTrees<'_> {
         let few = self.searches_sorted();
         let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| few || self.groups[0].slot(*n) != NO_SLOT).collect();
         self.groups[group].reset(true);
-        let context = self.tree_context(self.encoding()?);
+        let context = self.tree_context(self.quantizer()?);
         self.pool.step(|t| write(&self.shards[t]).open_group(group, &summed, &context));
         if !few {
             let packed = self.packed_nodes()?;
@@ -174,19 +174,19 @@ impl TreeSteps for CpuTrees<'_> {
         self.output = output;
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
         let unit = self.draw(loss, tree, output)? && loss.constant_hessian() && !self.weighted;
-        let encoding = self.derivatives_encoding(loss, output, unit)?;
-        let packed = self.of.is_whole() && feature_share::packs(self.rows, &encoding);
-        self.encoding = Some(encoding);
+        let quantizer = self.gradient_quantizer(loss, output, unit)?;
+        let packed = self.of.is_whole() && feature_share::packs(self.rows, &quantizer);
+        self.quantizer = Some(quantizer);
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
             if group.open {
                 group.open_in(&[0], |_| packed);
             }
         }
-        let encoding = self.encoding()?;
-        let context = self.tree_context(encoding);
+        let quantizer = self.quantizer()?;
+        let context = self.tree_context(quantizer);
         self.pool.step(|t| write(&self.shards[t]).root(loss, &context));
-        let scales = encoding.scales();
+        let scales = quantizer.scales();
         let pending = self.take_pending()?;
         if let Some(sums) = read(&self.shards[0]).sorted_sums() {
             return Ok(Begun::Root { sums, scales });
@@ -205,20 +205,20 @@ impl TreeSteps for CpuTrees<'_> {
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
         self.leaves = leaves.to_vec();
-        let encoding = self.encoding()?;
-        let context = self.tree_context(encoding);
+        let quantizer = self.quantizer()?;
+        let context = self.tree_context(quantizer);
         let sums = self.pool.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
-        leaf_sums(encoding, &self.by_rows(sums), self.of)
+        leaf_sums(quantizer, &self.by_rows(sums), self.of)
     }
 
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
         self.output = output;
         // Leaves take the place of nodes.
         self.leaves = (0..tree.leaves().len() as NodeId).collect();
-        let encoding = self.derivatives_encoding(loss, output, false)?;
-        let context = self.tree_context(&encoding);
+        let quantizer = self.gradient_quantizer(loss, output, false)?;
+        let context = self.tree_context(&quantizer);
         let sums = self.pool.step(|t| write(&self.shards[t]).replay(loss, &context, tree));
-        leaf_sums(&encoding, &self.by_rows(sums), self.of)
+        leaf_sums(&quantizer, &self.by_rows(sums), self.of)
     }
 
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {

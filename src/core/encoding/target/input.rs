@@ -27,7 +27,7 @@ impl EncodingTarget<'_> {
         }
     }
 
-    /// The number of values that a row gets.
+    /// Returns the number of values that a row gets.
     pub fn outputs(&self) -> usize {
         match self {
             EncodingTarget::Classes(_, classes) => *classes,
@@ -68,7 +68,7 @@ pub fn check_input(input: &EncodingInput<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A row that weighs something, where some row weighs nothing.
+/// Returns a row that weighs something, where some row weighs nothing.
 fn counting(weight: &[f64]) -> Option<usize> {
     weight.par_iter().any(|w| *w == 0.0).then(|| weight.iter().position(|w| *w > 0.0)).flatten()
 }
@@ -81,7 +81,7 @@ pub struct Prepared<'a> {
     squares: bool,
 }
 
-/// Bytes a row of what [`Prepared::new`] makes.
+/// Returns bytes a row of what [`Prepared::new`] makes.
 pub(super) fn prepared_bytes(input: &EncodingInput<'_>, params: &TargetParams) -> u64 {
     let numbers = params.prior_weight == PriorWeight::Named(Auto::Auto) || input.weight.is_some();
     let each = if numbers { 8 } else { 1 };

@@ -31,7 +31,7 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// The random orders or folds of `rows` rows.
+    /// Returns the random orders or folds of `rows` rows.
     ///
     /// # Errors
     /// [`Error::Parameter`] for more folds than rows.
@@ -58,7 +58,7 @@ impl Plan {
     }
 }
 
-/// The place of each row in an order of all rows, spread over 32 bits as hashes are.
+/// Returns the place of each row in an order of all rows, spread over 32 bits as hashes are.
 pub fn places_in(order: &[u32], rows: usize) -> Result<Vec<u32>> {
     if order.len() != rows {
         return Err(Error::Data(format!("the order has {} rows and the categories have {rows}", order.len())));

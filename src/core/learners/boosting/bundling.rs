@@ -35,12 +35,12 @@ const TRIES: usize = 128;
 const MARK_BYTES: usize = 64 << 20;
 const EFFORT: usize = 32;
 
-/// Whether a table is large enough to look for sparse features.
+/// Returns whether a table is large enough to look for sparse features.
 pub fn worthwhile(data: &TrainingData<'_>) -> bool {
     data.bundle && data.features.len() as f64 >= LEAST_SAVED && data.target.len() >= PROBE_RUNS * PROBE_RUN
 }
 
-/// The plan for the features that a fit starts with, and the exceptions of the sparse ones.
+/// Returns the plan for the features that a fit starts with, and the exceptions of the sparse ones.
 ///
 /// # Errors
 /// On an interrupt.
@@ -75,7 +75,7 @@ pub fn plan(
     Ok((plan, exceptions))
 }
 
-/// The exceptions of each feature that may be stored sparsely.
+/// Finds the exceptions of each feature that may be stored sparsely.
 fn find_exceptions(
     pool: &ThreadPool,
     data: &TrainingData<'_>,
@@ -102,8 +102,8 @@ fn find_exceptions(
     if interrupted() { Err(Error::Interrupted) } else { Ok(found) }
 }
 
-/// The most frequent code of a feature among rows that are looked at, and the share of those that have others. There are rows
-/// enough ([`worthwhile`]).
+/// Returns the most frequent code of a feature among rows that are looked at, and the share of those that have others. There are
+/// rows enough ([`worthwhile`]).
 pub fn most_frequent(
     source: &CodeSource<'_>,
     quantizer: &Quantizer,
@@ -137,13 +137,13 @@ pub fn read_codes(
     }
 }
 
-/// How many columns listing saves.
+/// Returns how many columns listing saves.
 fn listed_saving(listed: &[usize], exceptions: &[Option<Exceptions>], rows: usize) -> f64 {
     let saving = |f: &usize| exceptions[*f].as_ref().map_or(0.0, |e| 1.0 - 4.0 * e.rows.len() as f64 / rows as f64);
     listed.iter().map(saving).sum()
 }
 
-/// The bundles, and the listed features in ascending order.
+/// Returns the bundles, and the listed features in ascending order.
 fn choose(exceptions: &[Option<Exceptions>], stored: &[Option<Stored>], rows: usize) -> (Vec<Vec<usize>>, Vec<usize>) {
     let count = |f: usize| exceptions[f].as_ref().map_or(0, |e| e.rows.len());
     let share = |members: &[usize]| members.iter().map(|f| count(*f)).sum::<usize>() as f64 / rows as f64;

@@ -136,12 +136,12 @@ impl<'a> CategoricalFeatures<'a> {
         &self.categories[at]
     }
 
-    /// How many sets of scores there are: one for each permutation.
+    /// Returns how many sets of scores there are: one for each permutation.
     pub fn sets(&self) -> usize {
         self.orders.len().max(1)
     }
 
-    /// The permutation that a tree grows under.
+    /// Returns the permutation that a tree grows under.
     pub fn set_of(&self, tree: u64) -> usize {
         let random = Random::new(self.params.seed, Purpose::TreePermutation, tree);
         match self.sets() as u64 {
@@ -150,7 +150,7 @@ impl<'a> CategoricalFeatures<'a> {
         }
     }
 
-    /// The tree that has just grown, in the features of another permutation.
+    /// Returns the tree that has just grown, in the features of another permutation.
     ///
     /// # Errors
     /// What the backend reports.
@@ -162,12 +162,12 @@ impl<'a> CategoricalFeatures<'a> {
         Ok(translated)
     }
 
-    /// A statistic, by its place in the list.
+    /// Returns a statistic, by its place in the list.
     pub fn ctr(&self, index: usize) -> &Ctr {
         &self.ctrs[index]
     }
 
-    /// What one unit of a statistic's sums is worth.
+    /// Returns what one unit of a statistic's sums is worth.
     pub fn unit(&self, ctr: &Ctr) -> f64 {
         ctr.unit(self.target.count)
     }
@@ -201,7 +201,7 @@ impl<'a> CategoricalFeatures<'a> {
 }
 
 impl CategoricalFeatures<'_> {
-    /// The groups that are open in `tree` from its start, beside group 0.
+    /// Returns the groups that are open in `tree` from its start, beside group 0.
     ///
     /// # Errors
     /// What the backend reports, and [`Error::Memory`].

@@ -64,7 +64,7 @@ fn question<'a>(from: &'a CategoricalFeatures<'_>, split: &Split) -> UsedFeature
     }
 }
 
-/// The statistics that a table's questions need sums for.
+/// Returns the statistics that a table's questions need sums for.
 fn sums_of(from: &CategoricalFeatures<'_>, ctrs: impl Iterator<Item = usize>) -> Vec<Ctr> {
     let mut sums: Vec<Ctr> = vec![];
     for ctr in ctrs.map(|ctr| from.ctr(ctr)) {

@@ -23,17 +23,17 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// The number of words.
+    /// Returns the number of words.
     pub fn words(&self) -> usize {
         self.bins - self.low - (self.default >= self.low) as usize
     }
 
-    /// The word of a code that is stored.
+    /// Returns the word of a code that is stored.
     pub fn word(&self, code: usize) -> usize {
         code - self.low - (self.default >= self.low && self.default < code) as usize
     }
 
-    /// The code of a word.
+    /// Returns the code of a word.
     #[inline(always)]
     pub fn code(&self, word: usize) -> usize {
         let code = word + self.low;
@@ -54,13 +54,13 @@ pub struct SparseFeature {
 }
 
 impl SparseFeature {
-    /// The feature's code where the column that it shares has `code`.
+    /// Returns the feature's code where the column that it shares has `code`.
     pub fn code_of(&self, code: u8) -> u8 {
         let own = self.column.and_then(|(_, start)| (code as usize).checked_sub(start)).filter(|word| *word < self.stored.words());
         own.map_or(self.stored.default, |word| self.stored.code(word)) as u8
     }
 
-    /// What stands in the column that it shares for one of its codes, which is stored.
+    /// Returns what stands in the column that it shares for one of its codes, which is stored.
     pub fn bundle_code(&self, code: u8) -> u8 {
         (self.column.map_or(0, |(_, start)| start) + self.stored.word(code as usize)) as u8
     }
@@ -99,7 +99,7 @@ pub struct StoragePlan {
 }
 
 impl StoragePlan {
-    /// A column for each feature.
+    /// Returns a column for each feature.
     pub fn dense(features: &[CodedFeature], statistics: bool) -> StoragePlan {
         StoragePlan {
             layout: Layout::new(features.len(), statistics),
@@ -149,7 +149,7 @@ impl StoragePlan {
         StoragePlan { layout: Layout::new(column_codes.len(), true), column_codes, homes, sparse, listed: listed.len(), listed_words, wide }
     }
 
-    /// The features with columns of their own, ascending, with these.
+    /// Returns the features with columns of their own, ascending, with these.
     pub fn dense_features(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.homes.iter().enumerate().filter_map(|(f, home)| match home {
             Home::Column(column) => Some((f, *column)),
@@ -157,12 +157,12 @@ impl StoragePlan {
         })
     }
 
-    /// The number of bins in a plane of a partial histogram.
+    /// Returns the number of bins in a plane of a partial histogram.
     pub fn partial_bins(&self) -> usize {
         self.layout.blocks.iter().map(|b| b.width * STRIDE).sum::<usize>() + self.listed_words
     }
 
-    /// The number of words.
+    /// Returns the number of words.
     pub fn words(&self) -> usize {
         self.sparse.last().map_or(0, |s| s.words().end)
     }
@@ -235,7 +235,7 @@ impl Layout {
         Layout { blocks, first_width }
     }
 
-    /// The block of a feature and the byte inside its row.
+    /// Returns the block of a feature and the byte inside its row.
     pub fn place(&self, feature: usize) -> (usize, usize) {
         if feature < self.first_width {
             return (0, feature);

@@ -93,7 +93,7 @@ pub(super) fn check_baseline(columns: usize, outputs: usize) -> Result<()> {
     Err(Error::parameter("baseline", format!("{columns} columns for a model of {outputs} {scores}")))
 }
 
-/// The metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.
+/// Returns the metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.
 pub(super) fn held_out_metric(
     held_out: bool,
     params: &BoostingParams,
@@ -110,7 +110,7 @@ pub(super) fn held_out_metric(
     Ok(Some(kind))
 }
 
-/// Why a metric can't be measured on predictions of this link, and what to do.
+/// Returns why a metric can't be measured on predictions of this link, and what to do.
 fn unfit_metric(kind: MetricKind, loss: LossKind, classes: Option<usize>, link: Link) -> String {
     let metric = kind.name();
     let fitting = metric_names(|m| m.fits(link));

@@ -129,7 +129,8 @@ pub trait TreeSteps: GrowSteps {
     /// Frees what a group takes. It never takes part in a tree again.
     fn drop_group(&mut self, group: GroupId);
 
-    /// What makes statistics of categories on the device, where it does; else their codes come through [`TreeSteps::add_group`].
+    /// Returns what makes statistics of categories on the device, where it does; else their codes come through
+    /// [`TreeSteps::add_group`].
     fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
         None
     }
@@ -144,16 +145,15 @@ pub trait TreeSteps: GrowSteps {
     /// ones to be searched next.
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()>;
 
-    /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits
-    /// count features as [`TrainingData::features`] does). Every row gets its leaf, rows that were
-    /// not drawn included. Gives each leaf's sums over the rows drawn.
+    /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits count features as
+    /// [`TrainingData::features`] does). Every row gets its leaf, rows that were not drawn included. Returns each leaf's sums
+    /// over the rows drawn.
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>>;
 
-    /// Sends every row through `tree` (whose splits count features as [`TrainingData::features`]
-    /// does, of whatever groups) as the last tree of `output`, which belongs to another set of scores
-    /// than the tree that has grown. Gives each leaf's sums over the rows drawn of that output's
-    /// derivatives. What follows ([`TreeSteps::leaf_quantiles`], [`TreeSteps::set_leaf_values`]) is about
-    /// this tree.
+    /// Sends every row through `tree` (whose splits count features as [`TrainingData::features`] does, of whatever groups) as the
+    /// last tree of `output`, which belongs to another set of scores than the tree that has grown. Returns each leaf's sums over
+    /// the rows drawn of that output's derivatives. What follows ([`TreeSteps::leaf_quantiles`], [`TreeSteps::set_leaf_values`])
+    /// is about this tree.
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>>;
 
     /// For each leaf of the tree just ended the weighted quantile `alpha` of `target - score` over
@@ -163,13 +163,13 @@ pub trait TreeSteps: GrowSteps {
     /// Remembers the leaf values of the tree just ended; [`TreeSteps::update_scores`] adds them.
     fn set_leaf_values(&mut self, values: &[f32]) -> Result<()>;
 
-    /// The subsets of categories that nodes were divided by since the fit began.
+    /// Returns the subsets of categories that nodes were divided by since the fit began.
     fn category_sets(&self) -> &[CodeSet];
 
     /// Ends a round: adds the leaf values of its trees to the scores, one tree for each output.
     fn update_scores(&mut self) -> Result<()>;
 
-    /// The scores of the held-out rows in row order, `[output][row]`.
+    /// Returns the scores of the held-out rows in row order, `[output][row]`.
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>>;
 }
 
@@ -184,7 +184,7 @@ pub struct Extent {
 
 /// The devices that boosted trees may be fitted on: whoever calls a fit says which one is taken.
 pub trait TreeDevices: Sync {
-    /// Whether the work is sure to be this process's threads'.
+    /// Returns whether the work is sure to be this process's threads'.
     fn stays_here(&self) -> bool;
 
     /// Brings the data to the device that is chosen, and runs `body` with what works on it there. The monitor is told which one it is.

@@ -78,7 +78,7 @@ pub struct Coded {
 }
 
 impl Coded {
-    /// The number of codes.
+    /// Returns the number of codes.
     pub fn bins(&self) -> usize {
         self.first
             + match &self.meaning {
@@ -109,13 +109,13 @@ pub struct View<'a, C> {
 }
 
 impl<'a, C: Code> View<'a, C> {
-    /// The codes of a feature.
+    /// Returns the codes of a feature.
     #[inline(always)]
     pub fn feature(&self, feature: usize) -> &'a [C] {
         &self.codes[feature * self.stride..][..self.stride]
     }
 
-    /// The number of codes that a feature may have here.
+    /// Returns the number of codes that a feature may have here.
     pub fn bins(&self, feature: usize) -> usize {
         match self.decode {
             Some((starts, _)) => starts[feature + 1] - starts[feature],
@@ -123,7 +123,7 @@ impl<'a, C: Code> View<'a, C> {
         }
     }
 
-    /// A code as the whole table has it.
+    /// Returns a code as the whole table has it.
     #[inline(always)]
     pub fn global(&self, feature: usize, code: usize) -> usize {
         match self.decode {
@@ -141,7 +141,7 @@ const MOST_RANKED: usize = 1 << 13;
 /// Bytes of codes that are copied together: half of a common second cache.
 const LOCAL_BYTES: usize = 1 << 19;
 
-/// The most rows of a node whose codes are copied together.
+/// Returns the most rows of a node whose codes are copied together.
 pub fn local_rows<C: Code>(features: usize) -> usize {
     let fit = LOCAL_BYTES / (features.max(1) * size_of::<C::LocalCode>());
     let most = if size_of::<C>() == size_of::<C::LocalCode>() { MOST_COPIED } else { MOST_RANKED };

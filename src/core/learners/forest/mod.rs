@@ -48,7 +48,7 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// The table that the boosted trees know so.
+    /// Returns the table that the boosted trees know so.
     fn of_boosting(table: &BoostingInput<'a>) -> Self {
         Input {
             features: table.features.clone(),
@@ -58,7 +58,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The same table as the boosted trees know it: what is checked and prepared is alike.
+    /// Returns the same table as the boosted trees know it: what is checked and prepared is alike.
     fn as_boosting(&self) -> BoostingInput<'a> {
         BoostingInput {
             features: self.features.clone(),

@@ -133,7 +133,7 @@ impl PredictionSums {
         Ok(PredictionSums { blocks, outputs, scale, centre })
     }
 
-    /// The units of the sums.
+    /// Returns the units of the sums.
     pub fn units(&self) -> OutOfBagScale {
         OutOfBagScale { scale: self.scale, centre: self.centre }
     }
@@ -146,7 +146,7 @@ impl PredictionSums {
         }
     }
 
-    /// What a leaf adds.
+    /// Returns what a leaf adds.
     fn value(&self, part: &GrowingTree, leaf: usize, output: usize) -> i64 {
         let value = match part.means.get(leaf) {
             Some(mean) => mean - self.centre,
@@ -191,7 +191,7 @@ impl PredictionSums {
         }
     }
 
-    /// The predictions, and how good they are.
+    /// Returns the predictions, and how good they are.
     pub fn finish(self, truth: &Truth<'_>) -> OutOfBag {
         let outputs = self.outputs;
         let rows = match truth {

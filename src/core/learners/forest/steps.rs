@@ -120,12 +120,12 @@ impl Targets<'_> {
 }
 
 impl<C: Code> ForestWork<'_, C> {
-    /// The depth that trees may have: one of so many leaves is less deep than they are.
+    /// Returns the depth that trees may have: one of so many leaves is less deep than they are.
     pub fn depth(&self) -> u32 {
         self.limits.leaves.map_or(self.limits.depth, |leaves| self.limits.depth.min(leaves - 1))
     }
 
-    /// Whether nodes are searched by bins in shared memory.
+    /// Returns whether nodes are searched by bins in shared memory.
     pub fn by_bins(&self) -> bool {
         let plain = match self.targets {
             Targets::Two(_) => true,

@@ -103,8 +103,7 @@ fn transposed(pool: &ThreadPool, codes: &[u8], features: usize, rows: usize) -> 
     Ok(by_row)
 }
 
-/// The most frequent categories of a column, with each row's code among them: `1 + c`, and 0 for the
-/// rest.
+/// Returns the most frequent categories of a column, with each row's code among them: `1 + c`, and 0 for the rest.
 fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
     let (Some(codes), Some(categories)) = (column.category_codes(), column.categories()) else {
         return Err(Error::column(column.name(), "has codes whose categories are not known"));
@@ -155,7 +154,7 @@ pub fn ranked<C: Code>(
     Ok(CodeTable { features, codes, by_row: vec![] })
 }
 
-/// Writes the rank of each value among the distinct ones, from 1, and 0 for NaN; gives the distinct ones.
+/// Writes the rank of each value among the distinct ones, from 1, and 0 for NaN; returns the distinct ones.
 pub fn ranks<C: Code>(values: &[f64], out: &mut [C]) -> Vec<f64> {
     out.fill(C::default());
     let mut distinct = vec![];

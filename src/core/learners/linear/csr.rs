@@ -41,7 +41,7 @@ pub struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         match &self.starts {
             Starts::I32(o) => o.len() - 1,
@@ -51,7 +51,7 @@ impl Piece<'_> {
         }
     }
 
-    /// The entries of row `i`.
+    /// Returns the entries of row `i`.
     #[inline(always)]
     pub fn span(&self, i: usize) -> Range<usize> {
         match &self.starts {
@@ -62,7 +62,7 @@ impl Piece<'_> {
         }
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn entries(&self) -> usize {
         match &self.keys {
             FeatureNumbers::Narrow(k) => k.len(),
@@ -140,17 +140,17 @@ impl<'a> Csr<'a> {
         self.pieces.push(piece);
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.firsts[self.firsts.len() - 1]
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn entries(&self) -> usize {
         self.bases[self.bases.len() - 1]
     }
 
-    /// The number of entries of the rows before row `i`.
+    /// Returns the number of entries of the rows before row `i`.
     pub fn entries_before(&self, i: usize) -> usize {
         if i >= self.rows() {
             return self.entries();
@@ -178,7 +178,7 @@ impl<'a> Csr<'a> {
         if self.pieces.len() == 1 { 0 } else { self.firsts.partition_point(|f| *f <= i) - 1 }
     }
 
-    /// Row `i`; its features have to be narrow.
+    /// Returns row `i`; its features have to be narrow.
     #[inline(always)]
     pub fn row(&self, i: usize) -> Row<'_> {
         let at = self.piece_of(i);
@@ -190,7 +190,7 @@ impl<'a> Csr<'a> {
         }
     }
 
-    /// The first row with a feature of which `bad` holds, and that feature.
+    /// Finds the first row with a feature of which `bad` holds, and that feature.
     pub fn find(&self, bad: impl Fn(u64) -> bool) -> Option<(usize, u64)> {
         self.pieces.iter().zip(&self.firsts).find_map(|(piece, first)| {
             (0..piece.rows()).find_map(|i| {
@@ -203,7 +203,7 @@ impl<'a> Csr<'a> {
         })
     }
 
-    /// The first row with a value of which `bad` holds, and that value.
+    /// Finds the first row with a value of which `bad` holds, and that value.
     pub fn find_value(&self, bad: impl Fn(f64) -> bool) -> Option<(usize, f64)> {
         self.pieces.iter().zip(&self.firsts).find_map(|(piece, first)| {
             let values = piece.values.as_ref()?;
@@ -219,7 +219,7 @@ impl<'a> Csr<'a> {
 }
 
 impl Csr<'_> {
-    /// The largest feature number; none where there are no entries.
+    /// Returns the largest feature number; none where there are no entries.
     pub fn largest(&self) -> Option<u64> {
         self.pieces.iter().filter(|p| p.entries() > 0).map(|p| p.largest).max()
     }
@@ -231,7 +231,7 @@ impl Csr<'_> {
         }
     }
 
-    /// Whether entries have values.
+    /// Returns whether entries have values.
     pub fn has_values(&self) -> bool {
         self.pieces.iter().any(|p| p.values.is_some())
     }

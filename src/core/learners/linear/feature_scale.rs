@@ -22,7 +22,7 @@ pub struct FeatureScale {
 }
 
 impl FeatureScale {
-    /// Those of `width` features.
+    /// Returns those of `width` features.
     pub fn new(csr: Option<&Csr<'_>>, width: usize, pool: &ThreadPool) -> FeatureScale {
         let Some(csr) = csr.filter(|c| c.has_values()) else { return FeatureScale { inverse: None, common: 1.0 } };
         // Bits of floats that are not negative ascend as they do; a maximum is exact, whoever comes first.

@@ -66,7 +66,7 @@ impl<'a> PassMonitor<'a> {
         Ok(watch)
     }
 
-    /// Which rows are held out, if any are.
+    /// Returns which rows are held out, if any are.
     pub fn marks(&self) -> Option<&'a [bool]> {
         self.marks
     }

@@ -136,7 +136,7 @@ impl<B: PassSteps> LbfgsRun<'_, '_, B> {
         Ok(at)
     }
 
-    /// Residuals and objective at a point whose vector and scores are set; gives the largest residual.
+    /// Residuals and objective at a point whose vector and scores are set; returns the largest residual.
     fn measure(&mut self, at: &mut Point<B::RowNumbers>) -> Result<f64> {
         let p = self.problem;
         let found = self.backend.residuals(&at.scores, &mut self.residuals)?;
@@ -182,7 +182,8 @@ impl<B: PassSteps> LbfgsRun<'_, '_, B> {
         });
     }
 
-    /// The direction that the pairs (and the diagonal) make of a gradient: minus the inverse Hessian that they stand for, times the gradient.
+    /// Returns the direction that the pairs (and the diagonal) make of a gradient: minus the inverse Hessian that they stand for,
+    /// times the gradient.
     fn direction(&self, gradient: &[f64]) -> Vec<f64> {
         let pool = self.pool;
         let mut q: Vec<f64> = pages::filled(0.0, gradient.len());
@@ -218,7 +219,7 @@ impl<B: PassSteps> LbfgsRun<'_, '_, B> {
         q
     }
 
-    /// The directions to try: that of the pairs, then without them that of the diagonal.
+    /// Returns the directions to try: that of the pairs, then without them that of the diagonal.
     fn directions(&mut self, gradient: &[f64]) -> Option<(Vec<f64>, f64)> {
         loop {
             let direction = self.direction(gradient);
@@ -233,7 +234,8 @@ impl<B: PassSteps> LbfgsRun<'_, '_, B> {
         }
     }
 
-    /// The next point without an L1 penalty (without its gradient), and its largest residual; none where there is no lower one.
+    /// Returns the next point without an L1 penalty (without its gradient), and its largest residual; none where there is no
+    /// lower one.
     fn line_step(&mut self, at: &Point<B::RowNumbers>) -> Result<Option<(Point<B::RowNumbers>, f64)>> {
         let (backend, pool) = (self.backend, self.pool);
         let mut along = backend.rows(&vec![0.0; self.problem.outputs])?;
@@ -260,7 +262,7 @@ impl<B: PassSteps> LbfgsRun<'_, '_, B> {
         }
     }
 
-    /// The step to the lowest point along a direction, nearly: where the slope is a twentieth of what it is at the start.
+    /// Returns the step to the lowest point along a direction, nearly: where the slope is a twentieth of what it is at the start.
     fn line_search(&self, at: &Point<B::RowNumbers>, direction: &[f64], along: &B::RowNumbers, slope: f64) -> Result<f64> {
         let (backend, p, pool, c) = (self.backend, self.problem, self.pool, &at.vector);
         let penalised = p.intercepts();
@@ -296,7 +298,7 @@ impl<B: PassSteps> LbfgsRun<'_, '_, B> {
         Ok(best)
     }
 
-    /// The next point under an L1 penalty, likewise; none where there is no lower one.
+    /// Returns the next point under an L1 penalty, likewise; none where there is no lower one.
     fn orthant_step(&mut self, at: &Point<B::RowNumbers>, steepest: &[f64]) -> Result<Option<(Point<B::RowNumbers>, f64)>> {
         let (backend, p, pool, c) = (self.backend, self.problem, self.pool, &at.vector);
         let penalised = p.intercepts();

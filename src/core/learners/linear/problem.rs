@@ -53,22 +53,22 @@ pub struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// The length of a vector of coefficients.
+    /// Returns the length of a vector of coefficients.
     pub fn coefficients(&self) -> usize {
         (self.width + self.dense.len() + 1) * self.outputs
     }
 
-    /// Where the intercepts stand.
+    /// Returns where the intercepts stand.
     pub fn intercepts(&self) -> usize {
         (self.width + self.dense.len()) * self.outputs
     }
 
-    /// The largest weight.
+    /// Returns the largest weight.
     pub fn largest_weight(&self) -> f64 {
         self.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }))
     }
 
-    /// The weight of row `i`; 0 where it is held out.
+    /// Returns the weight of row `i`; 0 where it is held out.
     #[inline(always)]
     pub fn weight(&self, i: usize) -> f64 {
         self.weight.as_ref().map_or(1.0, |w| w[i] as f64)
@@ -82,14 +82,14 @@ pub struct Columns {
     pub dense: Vec<DenseFeature>,
 }
 
-/// Checks what can be checked before anything is read; gives the number of rows.
+/// Checks what can be checked before anything is read; returns the number of rows.
 pub fn check_table(input: &Input<'_>) -> Result<usize> {
     let rows = check_columns(input)?;
     checks::check_rows(rows, input.held_out, &input.target_name)?;
     Ok(rows)
 }
 
-/// Checks names, types and lengths of the columns; gives the number of rows.
+/// Checks names, types and lengths of the columns; returns the number of rows.
 pub fn check_columns(input: &Input<'_>) -> Result<usize> {
     let dense: Vec<(&str, &FeatureType)> = input.dense.iter().map(|c| (c.name(), c.dtype())).collect();
     schema::check_columns(&dense, input.sparse.is_some())?;
@@ -106,7 +106,7 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
     Ok(rows)
 }
 
-/// The problem of a table for which [`check_table`] holds.
+/// Returns the problem of a table for which [`check_table`] holds.
 pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) -> Result<(Problem<'a>, Columns)> {
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
     checks::check_positive(&input.target, params.positive.as_ref())?;
@@ -142,7 +142,7 @@ pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPoo
     Ok((problem, Columns { labels, sparse, dense: dense(input) }))
 }
 
-/// Row weights, class weights included, where there are any.
+/// Returns row weights, class weights included, where there are any.
 fn weights(input: &Input<'_>, params: &LinearParams) -> Result<Option<Weights>> {
     let table = as_boosting(input);
     checks::check_classes(&table)?;
@@ -155,7 +155,7 @@ pub struct Features {
     pub dense: Vec<DenseFeature>,
 }
 
-/// Checks the features; gives what a model says of them.
+/// Checks the features; returns what a model says of them.
 pub fn features(input: &Input<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Features> {
     let (.., sparse) = sparse(input, params, pool)?;
     Ok(Features { sparse, dense: dense(input) })
@@ -185,7 +185,7 @@ fn too_large(name: &str, value: impl std::fmt::LowerExp, row: usize) -> Error {
 
 type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
 
-/// The sparse rows. Checks the dense columns too.
+/// Returns the sparse rows. Checks the dense columns too.
 fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) -> Result<Sparse<'a>> {
     for column in &input.dense {
         let values = column.to_f64();
@@ -229,7 +229,7 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) ->
     Ok((Some(csr), width, numbers, Some(features)))
 }
 
-/// Numbers the features that occur from 0 in ascending order; gives what they were.
+/// Numbers the features that occur from 0 in ascending order; returns what they were.
 fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
     let what = format!("numbering the features of {} entries anew", csr.entries());
     let _reserved = memory::reserve(&what, 12 * csr.entries() as u64, "number features from 0 on")?;

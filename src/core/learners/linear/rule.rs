@@ -32,7 +32,7 @@ pub struct Rule {
 const BETA: f64 = 1.0;
 
 impl Rule {
-    /// Whether a coefficient's value depends on the time.
+    /// Returns whether a coefficient's value depends on the time.
     pub fn fades(&self) -> bool {
         self.l1 > 0.0 || self.l2 > 0.0
     }
@@ -51,7 +51,7 @@ impl Rule {
         }
     }
 
-    /// The coefficient at time `now`, in rows.
+    /// Returns the coefficient at time `now`, in rows.
     #[inline(always)]
     pub fn value(&self, cell: &Cell, now: f64) -> f64 {
         if !self.fades() {

@@ -53,7 +53,7 @@ pub trait PassSteps {
     /// `out = from + step · out`.
     fn advance(&self, out: &mut Self::RowNumbers, from: &Self::RowNumbers, step: f64) -> Result<()>;
 
-    /// The numbers, on the host.
+    /// Returns the numbers, on the host.
     fn read<'r>(&self, rows: &'r Self::RowNumbers) -> Result<Cow<'r, [f64]>>;
 }
 
@@ -66,7 +66,7 @@ pub trait BatchSteps {
     /// Makes up all penalties at the end of an epoch, so that the next one starts at time 0 with a step size of its own.
     fn settle(&mut self, now: f64) -> Result<()>;
 
-    /// The coefficients at time `now`, the end of an epoch.
+    /// Returns the coefficients at time `now`, the end of an epoch.
     fn vector(&mut self, now: f64) -> Result<Vec<f64>>;
 }
 
@@ -101,7 +101,7 @@ impl<'p, 'a> Task<'p, 'a> {
         Task { problem, pool, monitor, units, precision: Precision::of(problem) }
     }
 
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub fn interrupted(&self) -> bool {
         self.monitor.interrupted()
     }

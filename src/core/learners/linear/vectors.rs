@@ -8,7 +8,7 @@ use std::sync::Mutex;
 /// Elements that a thread takes at a time. Sums are made of the sums of such blocks, so results depend on it.
 const BLOCK: usize = 1 << 14;
 
-/// Calls `work(range, out[range])` for every block of `out`; gives the sum of what it gives, added in order.
+/// Calls `work(range, out[range])` for every block of `out`; returns the sum of what it gives, added in order.
 pub fn map(pool: &ThreadPool, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) -> f64 + Sync) -> f64 {
     let n = out.len();
     let blocks: Vec<Mutex<&mut [f64]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();

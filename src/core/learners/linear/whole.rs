@@ -32,7 +32,7 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// What suits a problem, by exact statistics of it.
+    /// Returns what suits a problem, by exact statistics of it.
     pub fn of(problem: &Problem<'_>) -> Precision {
         let entries = problem.csr.as_ref().map_or(0, |c| c.entries());
         // 2^bits times the entries stays below 2^62; and `round64` takes 51 bits.
@@ -44,12 +44,13 @@ impl Precision {
     }
 }
 
-/// The largest power of two by which a number of at most `largest` stays within `2^bits`; 0 where there is nothing to scale.
+/// Returns the largest power of two by which a number of at most `largest` stays within `2^bits`; 0 where there is nothing to
+/// scale.
 pub fn power(largest: f64, bits: i32) -> f64 {
     if largest > 0.0 && largest.is_finite() { libm::ldexp(1.0, (bits - libm::frexp(largest).1).clamp(-1000, 1000)) } else { 0.0 }
 }
 
-/// What a sum of integers stands for.
+/// Returns what a sum of integers stands for.
 #[inline(always)]
 pub fn value_of(sum: i64, scale: f64) -> f64 {
     if sum == 0 { 0.0 } else { sum as f64 / scale }

@@ -45,7 +45,7 @@ impl GrowingLeaf {
         }
     }
 
-    /// A node without a split.
+    /// Returns a node without a split.
     fn unsearched(node: GrowingNode) -> GrowingLeaf {
         GrowingLeaf { node, found: None, children: None }
     }
@@ -64,7 +64,7 @@ impl GrowingLeaf {
 }
 
 impl<S: GrowSteps + ?Sized> Growth<'_, S> {
-    /// The leaf with the largest gain first; at a tie the older one.
+    /// Returns the leaf with the largest gain first; at a tie the older one.
     pub(super) fn leafwise(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut shape = Branches::new(root.id);
         let plain = self.params.feature_fraction_node >= 1.0 && !self.features.may_open();
@@ -145,7 +145,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         Ok(())
     }
 
-    /// The nodes with their best splits, of those that may have one.
+    /// Returns the nodes with their best splits, of those that may have one.
     fn searched(&mut self, nodes: Vec<GrowingNode>) -> Result<Vec<GrowingLeaf>> {
         let may = |n: &GrowingNode| n.depth < self.params.depth && self.rules.is_searched(n.sums);
         let search: Vec<bool> = nodes.iter().map(may).collect();
@@ -165,7 +165,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     }
 }
 
-/// Whether `a` is divided before `b`.
+/// Returns whether `a` is divided before `b`.
 fn first(a: &WaitingLeaf, b: &WaitingLeaf) -> bool {
     a.gain > b.gain || (a.gain == b.gain && a.number < b.number)
 }

@@ -63,7 +63,7 @@ impl WholeTree {
 }
 
 impl GrowingNode {
-    /// A node of which nothing but its place counts any more.
+    /// Returns a node of which nothing but its place counts any more.
     fn leaf(id: NodeId) -> GrowingNode {
         GrowingNode { id, sums: Sums::default(), depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] }
     }

@@ -10,7 +10,7 @@ use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
-/// A block's numbers in one node, position after position, lane after lane.
+/// Sums and scores of one block's candidates in one node: `[position][lane]`.
 #[derive(Default)]
 pub struct BlockScores {
     /// Sums up to each position, less what is set aside.
@@ -30,7 +30,7 @@ struct LevelScores {
 }
 
 impl BlockScores {
-    /// For nodes of up to `rows` rows.
+    /// Makes room for nodes of up to `rows` rows.
     pub fn new(rows: usize) -> BlockScores {
         BlockScores { gradient: vec![0; rows * LANES], hessian: vec![0; rows * LANES], scores: vec![0.0; rows * LANES], level: None }
     }
@@ -41,7 +41,7 @@ type Aside = ([i32; LANES], [i32; LANES]);
 
 const NOTHING: Aside = ([0; LANES], [0; LANES]);
 
-/// A lane's missing values stand before all others.
+/// Sums the missing values of each lane, which stand before all others.
 fn missing(entries: &[u64]) -> Aside {
     let mut aside = NOTHING;
     for lane in 0..LANES {
@@ -95,7 +95,7 @@ fn accumulate(entries: &[u64], aside: &Aside, gradients: &mut [i32], hessians: &
     }
 }
 
-/// [`score`] for many candidates at once, where neither monotone constraints nor a level's limits play.
+/// Computes [`score`] for many candidates at once, where neither monotone constraints nor a level's limits play.
 #[inline(always)]
 fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
     let n = out.len();
@@ -116,7 +116,7 @@ fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums,
     }
 }
 
-/// By the definition, one after the other.
+/// Computes the scores of candidates one after the other, by the definition.
 fn constrained(gradient: &[i32], hessian: &[i32], node: &NodeContext<'_>, out: &mut [f64]) {
     let NodeContext { search, rules, first, too_small } = *node;
     for (i, o) in out.iter_mut().enumerate() {
@@ -127,7 +127,7 @@ fn constrained(gradient: &[i32], hessian: &[i32], node: &NodeContext<'_>, out: &
     }
 }
 
-/// The best split of each node. `places[n]` are the rows of node number `n`.
+/// Finds the best split of each node. `places[n]` are the rows of node number `n`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn find_splits(
     sorted: &SortedRows,
@@ -180,12 +180,12 @@ fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &S
     best
 }
 
-/// Whether a feature may split the node.
+/// Returns whether a feature may split the node.
 fn allows(node: &SearchNode, feature: usize) -> bool {
     node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
 }
 
-/// Each lane's largest score behind the last row of a bin; the other scores become infinitely small.
+/// Returns each lane's largest score behind the last row of a bin; the other scores become infinitely small.
 #[inline(always)]
 fn largest_at_ends(entries: &[u64], scores: &mut [f64]) -> [f64; LANES] {
     let before_last = entries.len() - LANES;
@@ -201,7 +201,7 @@ fn largest_at_ends(entries: &[u64], scores: &mut [f64]) -> [f64; LANES] {
     largest
 }
 
-/// The split with the largest gain summed over the nodes.
+/// Finds the split with the largest gain summed over the nodes.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn find_level_split(
     sorted: &SortedRows,
@@ -241,8 +241,7 @@ pub fn find_level_split(
     best
 }
 
-/// Sums the nodes' scores at each border of a block's features; gives which of these have missing
-/// values in any of the nodes.
+/// Sums the nodes' scores at each border of a block's features; returns which of these have missing values in any of the nodes.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn level_scores(
@@ -292,7 +291,7 @@ fn level_scores(
     any_missing
 }
 
-/// A lane's scores at every border: behind an empty bin a split repeats the one before, and before
+/// Writes a lane's score at every border: behind an empty bin a split repeats the one before, and before
 /// the first row there is none.
 #[inline(always)]
 fn spread(entries: &[u64], scores: &[f64], lane: usize, unsplit: f64, out: &mut [f64; MAX_BINS + LANES], end: usize) {

@@ -39,7 +39,7 @@ mod x86 {
     use crate::trees::presorted::partition::{LANES, Right};
     use std::arch::x86_64::*;
 
-    /// All lanes at once: the rows' bits out of one register, one scattered store a position.
+    /// Moves the entries of all lanes at once: the rows' bits come out of one register, each position is one scattered store.
     ///
     /// # Safety
     /// The processor has AVX-512 F and VBMI.

@@ -26,8 +26,8 @@ pub struct ShardGroup {
 }
 
 impl ShardGroup {
-    /// Room for the codes of `rows` rows; `columns`: also by column. `part`: of as many equal parts of the columns the
-    /// one that is summed here, for which all are there by column.
+    /// Makes room for the codes of `rows` rows; `columns`: also by column. `part`: of as many equal parts of the columns the one
+    /// that is summed here, for which all are there by column.
     pub fn new(layout: &Layout, rows: usize, columns: bool, part: (usize, usize)) -> Result<ShardGroup> {
         let features = layout.blocks.last().map_or(0, |b| b.features.end);
         let own = features * part.0 / part.1..features * (part.0 + 1) / part.1;
@@ -56,7 +56,7 @@ impl ShardGroup {
         }
     }
 
-    /// The codes of a column.
+    /// Returns the codes of a column.
     pub(super) fn column(&self, layout: &Layout, column: usize) -> FeatureCodes<'_> {
         match &self.columns {
             Some(columns) => FeatureCodes { bytes: columns.feature(column), stride: 1 },
@@ -67,7 +67,7 @@ impl ShardGroup {
         }
     }
 
-    /// The code of a feature (counted inside the group) in a row.
+    /// Returns the code of a feature (counted inside the group) in a row.
     pub(super) fn code(&self, plan: &StoragePlan, feature: usize, row: usize) -> u8 {
         let of_column = |column: usize| {
             if let Some(columns) = &self.columns {

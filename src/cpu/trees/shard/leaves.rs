@@ -6,8 +6,8 @@ use taiga_core::tree::Tree;
 use taiga_core::tree::steps::NodeId;
 
 impl Shard {
-    /// Gives every row its leaf and sums the derivatives of the rows drawn: fixed-point gradient
-    /// and hessian, and the count, for each leaf.
+    /// Notes the leaf of every row, and sums the derivatives of the rows drawn: fixed-point gradient and hessian, and the count,
+    /// for each leaf.
     pub fn end_tree(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, grown: &Tree, leaves: &[NodeId]) -> Vec<((i64, i64), u64)> {
         let mut leaf = std::mem::take(&mut self.leaf[tree.output]);
         let mut leaf_of = vec![0; if self.by_node { self.nodes.len() } else { 0 }];
@@ -34,7 +34,7 @@ impl Shard {
             if self.by_node {
                 leaf[range.clone()].iter_mut().for_each(|l| *l = leaf_of[*l as usize]);
             }
-            tree.encoding.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range], &mut sums);
+            tree.quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range], &mut sums);
         }
         self.leaf[tree.output] = leaf;
         let counts = match self.by_node {

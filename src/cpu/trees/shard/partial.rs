@@ -36,7 +36,7 @@ impl ShardGroup {
         }
     }
 
-    /// One more segment of zeros.
+    /// Appends a segment of zeros to a partial histogram.
     pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &StoragePlan, planes: usize) {
         let segment_bins = self.plane_bins() * planes;
         let start = partial.segments * segment_bins;
@@ -52,7 +52,7 @@ impl ShardGroup {
         partial.filled = 0;
     }
 
-    /// The bins of the last segment, where there is but one plane.
+    /// Returns the bins of the last segment, where there is but one plane.
     pub(super) fn last_segment<'p>(&self, partial: &'p mut Partial) -> &'p mut [u64] {
         let bins = self.plane_bins();
         &mut partial.bins[(partial.segments - 1) * bins..partial.segments * bins]
@@ -63,7 +63,7 @@ impl ShardGroup {
         self.blocks.iter().map(|b| b.width * STRIDE).sum()
     }
 
-    /// The words of listed features in plane `plane` of partial `index`, in each segment.
+    /// Returns the words of listed features in plane `plane` of partial `index`, in each segment.
     pub fn partial_words(&self, index: usize, planes: usize, plane: usize, words: usize) -> impl Iterator<Item = &[u64]> {
         let partial = &self.partials[index];
         let used = if partial.segments > 0 { &partial.words[..] } else { &[] };
@@ -114,10 +114,10 @@ impl Shard {
     ) {
         while len > 0 {
             if partial.segments == 0 || partial.filled == MAX_ROWS {
-                self.groups[group].begin_segment(partial, &tree.groups[group].plan, tree.encoding.planes.len());
+                self.groups[group].begin_segment(partial, &tree.groups[group].plan, tree.quantizer.planes.len());
             }
             let n = len.min(MAX_ROWS - partial.filled);
-            for (p, plane) in tree.encoding.planes.iter().enumerate() {
+            for (p, plane) in tree.quantizer.planes.iter().enumerate() {
                 self.accumulate_plane((group, p, *plane), partial, tree, (source, list, start, len), n, first);
             }
             partial.filled += n;
@@ -152,7 +152,7 @@ impl Shard {
             Source::All => RowSelection::Range(start, n),
             Source::List => RowSelection::List(&self.lists[list][start..start + len], n),
         };
-        let planes = tree.encoding.planes.len();
+        let planes = tree.quantizer.planes.len();
         let mut at = ((partial.segments - 1) * planes + p) * self.groups[group].plane_bins();
         for block in &self.groups[group].blocks {
             let end = at + block.width * STRIDE;

@@ -34,11 +34,11 @@ impl Shard {
         divisions.iter().map(|d| self.partition_node(d, tree)).collect()
     }
 
-    /// Whether nodes of at most [`FEW_ROWS`] rows are searched without histograms: where one shard
-    /// has all of a node's rows and can read their codes by feature.
+    /// Returns whether nodes of at most [`FEW_ROWS`] rows are searched without histograms: where one shard has all of a node's
+    /// rows and can read their codes by feature.
     fn searches_rows(&self, tree: &TreeContext<'_>) -> bool {
         let codes_at_hand = self.groups[0].columns.is_some() && tree.groups[0].plan.sparse.is_empty();
-        self.alone() && codes_at_hand && tree.encoding.planes == [Plane::Both]
+        self.alone() && codes_at_hand && tree.quantizer.planes == [Plane::Both]
     }
 
     /// Partitions the rows of one node, in steps that its histograms are summed in; returns whether it has histograms.

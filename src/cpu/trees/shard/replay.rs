@@ -11,8 +11,8 @@ use taiga_core::tree::model::{Child, Node};
 use taiga_core::tree::{Split, Tree};
 
 impl Shard {
-    /// Sends every row through a tree, as the last one of the context's output; gives for each leaf the
-    /// fixed-point sums of that output's derivatives over the rows drawn, and how many these are.
+    /// Sends every row through a tree, as the last one of the context's output; returns for each leaf the fixed-point sums of
+    /// that output's derivatives over the rows drawn, and how many these are.
     pub fn replay(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, grown: &Tree) -> Vec<((i64, i64), u64)> {
         let mut leaf = std::mem::take(&mut self.leaf[tree.output]);
         let leaves = grown.leaves().len();
@@ -26,7 +26,7 @@ impl Shard {
                 self.follow_all(splits, tree, range.start, &mut leaf[range.clone()]);
             }
             let n = range.len();
-            tree.encoding.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range.clone()], &mut sums);
+            tree.quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range.clone()], &mut sums);
             for row in range {
                 counts[leaf[row] as usize] += self.bag.as_ref().is_none_or(|b| b[row] != 0.0) as u64;
             }
@@ -86,7 +86,7 @@ impl Shard {
         }
     }
 
-    /// Parts rows by a split of any kind, in the lists.
+    /// Partitions listed rows by a split of any kind; returns where the left and the right ones stand.
     fn partition_listed(&mut self, rows: NodeRows, split: &Split, tree: &TreeContext<'_>) -> (NodeRows, NodeRows) {
         let (group, inside) = group_of(tree.groups, split.feature as usize);
         let (plan, feature) = (&tree.groups[group].plan, &tree.features[split.feature as usize]);
@@ -117,7 +117,7 @@ impl Shard {
         )
     }
 
-    /// Whether a row goes right at a split, by its code.
+    /// Returns whether a row goes right at a split, by its code.
     fn goes_right(&self, split: &Split, row: usize, tree: &TreeContext<'_>) -> bool {
         let (group, inside) = group_of(tree.groups, split.feature as usize);
         let code = self.groups[group].code(&tree.groups[group].plan, inside, row);
@@ -127,13 +127,13 @@ impl Shard {
         }
     }
 
-    /// The places of rows `start ..` among a symmetric tree's leaves.
+    /// Finds the leaf of each of the rows `start ..` in a symmetric tree.
     fn follow_all(&self, splits: &[Split], tree: &TreeContext<'_>, start: usize, places: &mut [u16]) {
         places.fill(0);
         splits.iter().for_each(|split| self.follow(split, tree, start, places));
     }
 
-    /// One level of a symmetric tree: the side of rows `start ..` becomes the last digit of their
+    /// Follows one level of a symmetric tree: the side of rows `start ..` becomes the last digit of their
     /// places.
     fn follow(&self, split: &Split, tree: &TreeContext<'_>, start: usize, places: &mut [u16]) {
         let (group, inside) = group_of(tree.groups, split.feature as usize);

@@ -15,7 +15,7 @@ impl Shard {
     pub fn root(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>) {
         self.groups.iter_mut().for_each(ShardGroup::recycle);
         self.by_node = false;
-        let planes = &tree.encoding.planes;
+        let planes = &tree.quantizer.planes;
         self.presorted = self.groups[0].sorted.is_some() && *planes == [Plane::Both];
         let summed = if self.presorted { 0..0 } else { 0..self.groups.len() };
         let summed = summed.filter(|g| tree.groups[*g].open);
@@ -31,7 +31,7 @@ impl Shard {
             {
                 let mut out: Vec<&mut [u32]> = vec![&mut first[..n]];
                 out.extend(self.planes.iter_mut().filter(|p| !p.is_empty()).map(|p| &mut p[range.clone()]));
-                tree.encoding.pack(&self.gradient[..n], &self.hessian[..n], tree.rounding, first_row, &mut out);
+                tree.quantizer.pack(&self.gradient[..n], &self.hessian[..n], tree.rounding, first_row, &mut out);
             }
             self.store_statistics(range.clone(), &first[..n]);
             match &self.bag {
@@ -65,7 +65,7 @@ impl Shard {
 
     /// Makes room for the statistics of all rows beyond those that stand beside their codes.
     fn resize_statistics(&mut self, tree: &TreeContext<'_>) {
-        let planes = &tree.encoding.planes;
+        let planes = &tree.quantizer.planes;
         self.planes.resize_with(planes.len() - 1, Vec::new);
         for (p, values) in self.planes.iter_mut().enumerate() {
             values.resize(if planes[p + 1] == Plane::Hessian { self.rows } else { 0 }, 0);
@@ -98,12 +98,12 @@ impl Shard {
         }
     }
 
-    /// The sums over the root's rows. For groups with sparse features.
-    pub fn root_sums(&self, encoding: &GradientQuantizer) -> Sums {
+    /// Returns the sums over the root's rows. For groups with sparse features.
+    pub fn root_sums(&self, quantizer: &GradientQuantizer) -> Sums {
         let (mut gradient, mut hessian, mut count) = ([0], [0], [0]);
         let rows: Vec<usize> = self.node_rows(0).collect();
         for rows in rows.chunks(MAX_ROWS) {
-            for (p, plane) in encoding.planes.iter().enumerate() {
+            for (p, plane) in quantizer.planes.iter().enumerate() {
                 let word = match self.statistics_by_row(p, *plane) {
                     Some(statistics) => rows.iter().fold(0, |sum, row| expand(statistics[*row]).wrapping_add(sum)),
                     None => rows.len() as u64,
@@ -127,7 +127,7 @@ impl Shard {
         }
     }
 
-    /// The partial histogram of a node, from its rows.
+    /// Returns the partial histogram of a node, from its rows.
     pub(super) fn sum_node(&mut self, group: usize, node: NodeId, tree: &TreeContext<'_>) -> Partial {
         let mut partial = self.new_partial(group);
         let n = self.nodes[node as usize];

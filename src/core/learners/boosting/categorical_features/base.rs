@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_SUBSET_CATEGORIES: usize = 254;
 
 impl<'a> CategoricalFeatures<'a> {
-    /// The features of a table: `numeric` are those of its numeric columns that can split. Gives
-    /// also what the codes of group 0 are made from.
+    /// Returns the features of a table: `numeric` are those of its numeric columns that can split. Returns also what the codes of
+    /// group 0 are made from.
     pub fn new(
         pool: &'a ThreadPool,
         input: &Input<'a>,
@@ -91,8 +91,8 @@ impl<'a> CategoricalFeatures<'a> {
         (features, base)
     }
 
-    /// A feature that is the same in all rows, so that group 0 is never empty. It is open only where nothing else is: trees
-    /// are then of one leaf.
+    /// Returns a feature that is the same in all rows, so that group 0 is never empty. It is open only where nothing else is:
+    /// trees are then of one leaf.
     fn idle(&mut self) -> BaseCodes {
         self.push(Origin::Column(0), CodedFeature { borders: vec![0.5], missing_bin: false, categories: false }, vec![0]);
         BaseCodes::Codes(vec![0; self.rows])

@@ -14,7 +14,7 @@ const MOST_COMBINATION_BYTES: usize = 2 << 30;
 const LITTLE: usize = 32 << 20;
 
 impl CategoricalFeatures<'_> {
-    /// The feature that says under another permutation what this one says under that of the tree.
+    /// Returns the feature that says under another permutation what this one says under that of the tree.
     pub(super) fn counterpart(&mut self, backend: &mut dyn TreeSteps, feature: u32, order: usize) -> Result<u32> {
         let place = |kept: &Kept| kept.features.contains(&feature).then(|| feature - kept.features.start);
         if let Some(place) = self.simple[self.order].as_ref().and_then(place) {
@@ -37,8 +37,7 @@ impl CategoricalFeatures<'_> {
         Ok(())
     }
 
-    /// The combinations of a column (or a combination) under a permutation, added if they are not
-    /// there.
+    /// Returns the combinations of a column (or a combination) under a permutation, added if they are not there.
     pub(super) fn add_combinations(&mut self, backend: &mut dyn TreeSteps, key: &(Vec<u32>, usize)) -> Result<&Kept> {
         let mut kept = match self.combinations.remove(key) {
             Some(kept) => kept,
@@ -52,8 +51,8 @@ impl CategoricalFeatures<'_> {
         Ok(self.combinations.entry(key.clone()).or_insert(kept))
     }
 
-    /// The columns and combinations that splits on `used` ask about, as far as they have not been
-    /// combined with others in this tree.
+    /// Returns the columns and combinations that splits on `used` ask about, as far as they have not been combined with others in
+    /// this tree.
     pub(super) fn to_combine(&self, used: &[u32]) -> BTreeSet<Vec<u32>> {
         let most = self.params.max_combination as usize;
         let mut out = BTreeSet::new();
@@ -70,7 +69,7 @@ impl CategoricalFeatures<'_> {
         out
     }
 
-    /// The combinations of `columns` with every other column.
+    /// Returns the combinations of `columns` with every other column.
     fn combinations_of(&self, columns: &[u32]) -> Vec<Vec<u32>> {
         let with = |c: &Category| {
             let mut combination = columns.to_vec();
@@ -85,7 +84,7 @@ impl CategoricalFeatures<'_> {
         self.categories.iter().filter(|c| !columns.contains(&c.column)).map(with).filter(allowed).collect()
     }
 
-    /// How many tuples of categories there could be, if 64 bits can number them.
+    /// Returns how many tuples of categories there could be, if 64 bits can number them.
     fn key_space(&self, columns: &[u32]) -> Option<u64> {
         columns.iter().try_fold(1u64, |product, c| product.checked_mul(self.category(*c).cardinality as u64))
     }

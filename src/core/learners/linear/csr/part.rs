@@ -12,7 +12,8 @@ pub(super) struct Part<'a> {
     pub(super) rows: Range<usize>,
 }
 
-/// The next rows of the parts (the last one comes first), as many as `rows` has or the part gives; `rows` is cut to as many.
+/// Returns the next rows of the parts (the last one comes first), as many as `rows` has or the part gives; `rows` is cut to as
+/// many.
 pub(super) fn take<'a>(parts: &mut Vec<Part<'a>>, rows: &mut Range<usize>) -> Option<Part<'a>> {
     while parts.last().is_some_and(|p| p.rows.is_empty()) {
         parts.pop();
@@ -26,7 +27,7 @@ pub(super) fn take<'a>(parts: &mut Vec<Part<'a>>, rows: &mut Range<usize>) -> Op
 }
 
 impl Part<'_> {
-    /// The items of row `i`, those that a null row may have included.
+    /// Returns the items of row `i`, those that a null row may have included.
     pub(super) fn slots(&self, i: usize) -> Range<usize> {
         match self.chunk.offsets {
             Offsets::I32(o) => o[i] as usize..o[i + 1] as usize,
@@ -35,18 +36,18 @@ impl Part<'_> {
         }
     }
 
-    /// The items of row `i`; a null row has none.
+    /// Returns the items of row `i`; a null row has none.
     pub(super) fn span(&self, i: usize) -> Range<usize> {
         let slots = self.slots(i);
         if self.chunk.validity.is_some_and(|v| !v.get(i)) { slots.start..slots.start } else { slots }
     }
 
-    /// The items of all its rows.
+    /// Returns the items of all its rows.
     pub(super) fn all(&self) -> Range<usize> {
         if self.rows.is_empty() { 0..0 } else { self.slots(self.rows.start).start..self.slots(self.rows.end - 1).end }
     }
 
-    /// Whether no row's span differs from its slots and no item is null.
+    /// Returns whether no row's span differs from its slots and no item is null.
     pub(super) fn is_plain(&self) -> bool {
         let unset = |v: &Bits<'_>, i: usize| !v.get(i);
         let rows = self.chunk.validity.is_none_or(|v| self.rows.clone().all(|i| !unset(&v, i) || self.slots(i).is_empty()));

@@ -71,7 +71,7 @@ impl<'a> PieceReader<'_, 'a> {
         Ok(Piece { starts, base, keys, values, largest })
     }
 
-    /// The row of the part that has item `at`, and whose list is not empty.
+    /// Returns the row of the part that has item `at`, and whose list is not empty.
     fn row_of(&self, part: &Part<'_>, at: usize) -> usize {
         let before = part.rows.clone().take_while(|i| part.slots(*i).end <= at).count();
         self.first + before
@@ -99,7 +99,7 @@ impl<'a> PieceReader<'_, 'a> {
         out
     }
 
-    /// The numbers of a plain part, borrowed where they are of 32 bits, and the largest.
+    /// Returns the numbers of a plain part, borrowed where they are of 32 bits, and the largest.
     fn numbers(&self, part: &Part<'a>, values: Values<'a>) -> Result<(FeatureNumbers<'a>, u64)> {
         macro_rules! convert {
             ($v:ident) => {{
@@ -143,7 +143,7 @@ impl<'a> PieceReader<'_, 'a> {
         Error::column(&self.features.name, "feature numbers are integers of at most 64 bits")
     }
 
-    /// The largest number, and all of them `narrow` in `out` where that is not empty; an error where one is negative.
+    /// Returns the largest number, and all of them `narrow` in `out` where that is not empty; an error where one is negative.
     fn check_numbers<T: Copy + Ord + Sync + Send + std::fmt::Display>(
         &self,
         part: &Part<'_>,
@@ -179,7 +179,7 @@ impl<'a> PieceReader<'_, 'a> {
         Error::column(&self.features.name, format!("the feature number {number} in row {row} is negative")).of_values()
     }
 
-    /// The values of a plain part as f32.
+    /// Returns the values of a plain part as f32.
     fn amounts(&self, part: &Part<'a>) -> Result<Cow<'a, [f32]>> {
         let Items::Numbers(chunk) = part.chunk.items else { return Err(self.not_numbers()) };
         let all = part.all();
@@ -251,7 +251,7 @@ impl<'a> PieceReader<'_, 'a> {
         Ok(Piece { starts: Starts::Owned(starts), base: 0, keys, values: values.map(|_| amounts.into()), largest })
     }
 
-    /// The feature at `at`; none where it is null.
+    /// Returns the feature at `at`; none where it is null.
     fn key(&self, part: &Part<'_>, at: usize, hashed: Option<&[u32]>, row: usize) -> Result<Option<u64>> {
         let chunk = match (hashed, part.chunk.items) {
             (Some(hashed), _) => {
@@ -278,7 +278,7 @@ impl<'a> PieceReader<'_, 'a> {
         u64::try_from(number).map(Some).map_err(|_| self.negative(number, row))
     }
 
-    /// The value at `at`; none where it is null.
+    /// Returns the value at `at`; none where it is null.
     fn amount(&self, part: &Part<'_>, at: usize, row: usize) -> Result<Option<f32>> {
         let Items::Numbers(chunk) = part.chunk.items else { return Err(self.not_numbers()) };
         if chunk.validity().is_some_and(|v| !v.get(at)) {
