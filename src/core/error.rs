@@ -83,7 +83,7 @@ impl Error {
         Error::Parameter { name: name.into(), message: message.into() }
     }
 
-    /// All that is wrong as one error: nothing, the only one itself, or [`Error::Several`].
+    /// Makes one error of all that is wrong: nothing, the only one itself, or [`Error::Several`].
     ///
     /// # Errors
     /// If there are any.

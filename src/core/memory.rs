@@ -124,7 +124,7 @@ pub fn reserve(what: &str, bytes: u64, hint: &str) -> Result<Reservation> {
     }
 }
 
-/// [`reserve`] for a moment: where what is taken next counts by itself at once.
+/// Reserves as [`reserve`] does, for a moment: where what is taken next counts by itself at once.
 ///
 /// # Errors
 /// Those of [`reserve`].

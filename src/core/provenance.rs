@@ -82,7 +82,7 @@ impl Provenance {
         self.label_type.is_none() && self.computed.is_empty()
     }
 
-    /// Of the names of the columns that the model reads, those of the computed ones.
+    /// Returns the names of the computed columns among those that the model reads.
     pub fn computed_names<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let (mut computed, mut i) = (self.computed.iter().peekable(), 0..);
         names.into_iter().filter(|_| computed.next_if_eq(&&i.next().unwrap_or_default()).is_some()).collect()

@@ -9,7 +9,7 @@ pub struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    /// `len` bits of `bytes` from bit `offset` on.
+    /// Takes `len` bits of `bytes` from bit `offset` on.
     ///
     /// # Panics
     /// When `bytes` is too short for `offset + len` bits.
@@ -33,7 +33,7 @@ impl<'a> Bits<'a> {
         self.len == 0
     }
 
-    /// Bit `i`.
+    /// Returns bit `i`.
     #[inline]
     pub fn get(&self, i: usize) -> bool {
         debug_assert!(i < self.len);

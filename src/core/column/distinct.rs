@@ -32,7 +32,7 @@ pub trait HashKey: Copy + Eq + Send + Sync {
     /// What stands in the list of values for null.
     const NULL: Self;
     fn hash(self) -> u64;
-    /// Something read from where a comparison will look.
+    /// Reads something from where a comparison will look, to bring it into the cache.
     fn touch(self) -> u64 {
         0
     }
@@ -55,7 +55,7 @@ pub trait Integer: Copy + Eq + Ord + Send + Sync {
     const ZERO: Self;
     /// Returns the value itself.
     fn wide(self) -> i128;
-    /// `self - least`, for values whose distance fits.
+    /// Returns `self - least`, for values whose distance fits.
     fn distance(self, least: Self) -> usize;
     fn hash(self) -> u64;
 }
@@ -329,7 +329,7 @@ pub fn by_hash<K: HashKey>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option
     Coded { codes, keys, null }
 }
 
-/// One table of all, and for each of them its codes' codes there (empty where they stay as they are).
+/// Merges tables into one; returns it and for each of them its codes' codes there (empty where they stay as they are).
 fn merge<K: HashKey>(tables: Vec<DistinctTable<K>>) -> (Option<DistinctTable<K>>, Vec<Vec<u32>>) {
     let mut level: Vec<(DistinctTable<K>, Vec<Vec<u32>>)> = tables.into_iter().map(|t| (t, vec![vec![]])).collect();
     while level.len() > 1 {

@@ -65,7 +65,7 @@ pub(super) struct Buckets<B> {
 }
 
 impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
-    /// Of rows whose bucket, below `count`, is `bucket(row)`, always the same.
+    /// Deals rows to `count` buckets, row `r` to `bucket(r)`, which is always the same.
     pub fn new(rows: usize, count: usize, bucket: B) -> Self {
         let share = shares(rows);
         let starts: Vec<usize> = (0..rows).step_by(share).collect();

@@ -69,7 +69,7 @@ pub struct Prefix {
 }
 
 impl CtrTarget {
-    /// Of class indices. `scaled`: they are numbers from 0 to 1 as well.
+    /// Makes the target of class indices. `scaled`: they are numbers from 0 to 1 as well.
     pub fn classes(codes: &[u32], count: usize, scaled: bool) -> CtrTarget {
         let last = count.max(2) as u64 - 1;
         let unit = |c: &u32| ((*c as u64 * (1 << FLOAT_BITS)) / last) as u32;
@@ -81,7 +81,7 @@ impl CtrTarget {
         }
     }
 
-    /// Of numbers, cut by `borders` (at most 255, ascending). `training`: the rows that count,
+    /// Makes the target of numbers, cut by `borders` (at most 255, ascending). `training`: the rows that count,
     /// whose range is scaled to 0 … 1 where that is asked for.
     pub fn numbers(target: &[f64], training: &[u32], borders: &[f64], scaled: bool) -> CtrTarget {
         let classes = target.iter().map(|y| borders.partition_point(|b| y > b) as u8).collect();
@@ -150,7 +150,7 @@ impl Ctr {
         table
     }
 
-    /// For each row the sums over the rows of its category before it in `order`; for rows that are
+    /// Computes for each row the sums over the rows of its category before it in `order`; for rows that are
     /// not in `order`, over all of them.
     pub fn prefixes(&self, codes: &[u32], cardinality: usize, order: &[u32], target: &CtrTarget) -> Vec<Prefix> {
         const AHEAD: usize = 16;
@@ -202,7 +202,7 @@ pub fn ctr_codes(ctr: &Ctr, sums: &[Prefix], unit: f64, most: u32, borders: &[f6
     out
 }
 
-/// How many borders lie below each fraction. Multiplied out, because divisions are slow; what
+/// Counts the borders below each fraction. Multiplied out, because divisions are slow; what
 /// fits and what predicts both come here, so that they round alike.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn count_below(numerators: &[f64], denominators: &[f64], borders: &[f64], out: &mut [u8]) {

@@ -45,7 +45,7 @@ impl Smoothing {
         value / self.scale + 0.0
     }
 
-    /// scikit-learn's `smooth="auto"` (Micci-Barreca 2001): the category's mean counts by how
+    /// Computes the value by scikit-learn's `smooth="auto"` (Micci-Barreca 2001): the category's mean counts by how
     /// little its rows differ beside how much all rows do.
     fn empirical_bayes(&self, m: Moments) -> f64 {
         let mean = m.target / m.weight;
@@ -80,7 +80,7 @@ pub(super) fn is_small<S: Statistic>(_: &S, cells: usize) -> bool {
     cells.saturating_mul(size_of::<S::Sum>()) <= 4 * SMALL
 }
 
-/// Σ over the rows of each cell.
+/// Sums the statistic over the rows of each cell.
 pub(super) fn totals<S: Statistic>(statistic: &S, rows: usize, cells: usize, cell: impl Fn(usize) -> usize + Sync) -> Vec<S::Sum> {
     let share = rows.div_ceil(tables_for::<S>(rows, cells)).max(1);
     let starts: Vec<usize> = (0..rows).step_by(share).collect();
@@ -124,7 +124,7 @@ fn for_categories(sorted: &[u64], visit: impl Fn(&[u64]) + Sync) {
     (0..parts).into_par_iter().for_each(|i| sorted[cut(i)..cut(i + 1)].chunk_by(|a, b| a >> 32 == b >> 32).for_each(&visit));
 }
 
-/// Each row's value from the rows of its category in other folds, over sorted rows; `smoothing` has
+/// Adds to `out` each row's value from the rows of its category in other folds, over sorted rows; `smoothing` has
 /// an entry for each fold.
 pub(super) fn folds_sorted<S: Statistic>(statistic: &S, sorted: &[u64], folds: &[u32], smoothing: &[Smoothing], out: &mut [f64]) {
     let out = f64::shared(out);

@@ -55,7 +55,7 @@ pub struct Moments {
     pub squares: f64,
 }
 
-/// Something with sums over rows.
+/// A statistic of rows that is summed exactly, over categories and all.
 pub trait Statistic: Sync {
     type Sum: Copy + Default + Send + Sync + AddAssign + SubAssign;
     /// Returns what `row` adds.
@@ -100,7 +100,7 @@ sums!(WholeSum { rows: i64, target: i64 });
 sums!(RealSum { target: i128, rows: i64 });
 sums!(FullSum { weight: i128, target: i128, squares: i128 });
 
-/// Nothing but the number of rows.
+/// The number of rows, without a target.
 pub(super) struct RowCount;
 
 impl Statistic for RowCount {
@@ -276,7 +276,7 @@ macro_rules! with_statistic {
 }
 pub(super) use with_statistic;
 
-/// Σ over all rows.
+/// Sums the statistic over all rows.
 pub(super) fn total<S: Statistic>(statistic: &S, rows: usize) -> S::Sum {
     let add = |mut a: S::Sum, b: S::Sum| {
         a += b;
@@ -287,7 +287,7 @@ pub(super) fn total<S: Statistic>(statistic: &S, rows: usize) -> S::Sum {
     starts.par_iter().map(block).reduce(S::Sum::default, add)
 }
 
-/// What [`AnyStatistic::numbers`] is called about: a finite number, and no weight below zero.
+/// Checks what [`AnyStatistic::numbers`] needs: that all numbers are finite, and no weight is below zero.
 pub(super) fn check_finite(what: &str, values: &[f64], negative: bool) -> Result<()> {
     let bad = |x: &&f64| !x.is_finite() || (!negative && **x < 0.0);
     match values.par_chunks(BLOCK).find_map_first(|part| part.iter().find(bad)) {
@@ -300,7 +300,7 @@ pub(super) fn check_finite(what: &str, values: &[f64], negative: bool) -> Result
 }
 
 impl<'a> AnyStatistic<'a> {
-    /// Of numbers, with weights where they are given, with squares where `squares`.
+    /// Makes the statistic of numbers, with weights where they are given, with squares where `squares`.
     pub fn numbers(values: &'a [f64], weight: Option<&'a [f64]>, squares: bool) -> Self {
         let most = largest(values);
         if weight.is_none() && !squares {

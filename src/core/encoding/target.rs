@@ -227,7 +227,7 @@ fn full_values<S: Statistic>(statistic: &S, sums: Vec<S::Sum>, smoothing: &Smoot
     sums.into_par_iter().map(|sum| smoothing.value(statistic.read(sum))).collect()
 }
 
-/// `loo` and `full`.
+/// Encodes by `loo` or `full`: writes each row's value to `out`.
 fn plain<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, params: &TargetParams, out: &mut [f64]) -> Result<()> {
     let codes = input.codes;
     let (sums, smoothing) = by_category(statistic, input, params)?;

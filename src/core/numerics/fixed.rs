@@ -30,20 +30,20 @@ fn ilogb(value: f64) -> i32 {
     libm::frexp(value).1 - 1
 }
 
-/// `round(x)` for |x| < 2^22, as the low bits of a float beyond which there are no fractions.
+/// Computes `round(x)` for |x| < 2^22, as the low bits of a float beyond which there are no fractions.
 #[inline(always)]
 pub fn round32(x: f32) -> i32 {
     ((x + 12_582_912.0).to_bits() as i32).wrapping_sub(0x4B40_0000)
 }
 
-/// `round(x + dither)`, the dither added to the fraction alone, where f32 has bits for it.
+/// Computes `round(x + dither)`, the dither added to the fraction alone, where f32 has bits for it.
 #[inline(always)]
 pub fn round_with(x: f32, dither: f32) -> i32 {
     let whole = (x + 12_582_912.0) - 12_582_912.0;
     round32(whole).wrapping_add(round32((x - whole) + dither))
 }
 
-/// `round(x)` for |x| < 2^51, likewise.
+/// Computes `round(x)` for |x| < 2^51, likewise.
 #[inline(always)]
 pub fn round64(x: f64) -> i64 {
     ((x + 6_755_399_441_055_744.0).to_bits() as i64).wrapping_sub(0x4338_0000_0000_0000)

@@ -36,14 +36,14 @@ impl Default for Seeded {
 }
 
 impl Seeded {
-    /// Of an integer.
+    /// Hashes an integer.
     #[inline(always)]
     pub fn integer(&self, x: i128) -> u64 {
         let [a, b] = self.key;
         folded(folded(x as u64 ^ a, (x >> 64) as u64 ^ b) ^ b, a | 1)
     }
 
-    /// Of a text.
+    /// Hashes a text.
     #[inline(always)]
     pub fn text(&self, text: &str) -> u64 {
         xxh3_64_with_seed(text.as_bytes(), self.key[0])

@@ -27,7 +27,7 @@ macro_rules! at_most {
     };
 }
 
-/// e to the power of `x`, in f32: 0 below about -103.97, ∞ above 88.72, subnormal between -87.3
+/// Computes e to the power of `x`, in f32: 0 below about -103.97, ∞ above 88.72, subnormal between -87.3
 /// and -103.97; NaN gives NaN. Error below 1 ulp.
 ///
 /// ```
@@ -56,7 +56,7 @@ pub fn exp(x: f32) -> f32 {
     y * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
-/// 2^n for n in -126..=127 (whatever bits for others, which only NaN leads to).
+/// Computes 2^n for n in -126..=127 (whatever bits for others, which only NaN leads to).
 #[inline(always)]
 fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
@@ -112,7 +112,7 @@ pub fn sigmoid_pair(x: f32) -> (f32, f32) {
     (e * high, high)
 }
 
-/// e to the power of `x`, in f64: 0 below -745.13, ∞ above 709.78; NaN gives NaN. Error below
+/// Computes e to the power of `x`, in f64: 0 below -745.13, ∞ above 709.78; NaN gives NaN. Error below
 /// 1 ulp.
 ///
 /// ```
@@ -187,7 +187,7 @@ pub fn sigmoid64(x: f64) -> f64 {
     (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
 }
 
-/// `ln(1 + exp(x))` in f64 without overflow or loss: the log loss of a raw score.
+/// Computes `ln(1 + exp(x))` in f64 without overflow or loss: the log loss of a raw score.
 ///
 /// ```
 /// use taiga_core::numerics::math::softplus64;
@@ -199,7 +199,7 @@ pub fn softplus64(x: f64) -> f64 {
     if x > 0.0 { x + rest } else { rest }
 }
 
-/// `ln(1 + exp(-|x|))`: what [`softplus64`] has above `max(x, 0)`.
+/// Computes `ln(1 + exp(-|x|))`: what [`softplus64`] has above `max(x, 0)`.
 #[inline(always)]
 pub fn softplus_rest64(x: f64) -> f64 {
     let e = exp64(-x.abs());
@@ -208,7 +208,7 @@ pub fn softplus_rest64(x: f64) -> f64 {
     ln64(u) + (e - (u - 1.0)) / u
 }
 
-/// Each value becomes [`exp64`] of itself.
+/// Replaces each value by [`exp64`] of it.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn exp_in_place(values: &mut [f64]) {
     for v in values {
@@ -216,7 +216,7 @@ pub fn exp_in_place(values: &mut [f64]) {
     }
 }
 
-/// Each value becomes [`sigmoid64`] of itself.
+/// Replaces each value by [`sigmoid64`] of it.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn sigmoid_in_place(values: &mut [f64]) {
     for v in values {
@@ -224,7 +224,7 @@ pub fn sigmoid_in_place(values: &mut [f64]) {
     }
 }
 
-/// Raw scores (`scores[class][row]`, all of one length) become probabilities: `exp(score_k)`
+/// Replaces raw scores (`scores[class][row]`, all of one length) by probabilities: `exp(score_k)`
 /// over the sum of all classes', after the row's largest score is taken off.
 ///
 /// ```

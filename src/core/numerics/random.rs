@@ -21,7 +21,7 @@ pub enum Purpose {
     TargetTies,
 }
 
-/// SplitMix64's finalizer.
+/// Mixes 64 bits by SplitMix64's finalizer.
 #[inline(always)]
 fn mix64(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -67,13 +67,13 @@ impl Random {
         self.key
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline(always)]
     pub fn u64(&self, index: u64) -> u64 {
         mix64(self.key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
-    /// 32 random bits by 32-bit operations alone, for inner loops.
+    /// Returns 32 random bits by 32-bit operations alone, for inner loops.
     #[inline(always)]
     pub fn u32(&self, index: u32) -> u32 {
         let mut x = index.wrapping_mul(0x9E37_79B9) ^ self.key as u32;
@@ -88,7 +88,7 @@ impl Random {
         (self.u64(index) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// `count` of the numbers `0..n` in ascending order, each set as likely as any other.
+    /// Draws `count` of the numbers `0..n` in ascending order, each set as likely as any other.
     pub fn choose(&self, n: usize, count: usize) -> Vec<usize> {
         let mut keys: Vec<(u64, usize)> = (0..n).map(|i| (self.u64(i as u64), i)).collect();
         keys.sort_unstable();

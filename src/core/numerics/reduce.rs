@@ -19,7 +19,7 @@ pub fn blocks(n: usize) -> impl ExactSizeIterator<Item = Range<usize>> + Clone {
     (0..n.div_ceil(BLOCK)).map(move |b| b * BLOCK..n.min((b + 1) * BLOCK))
 }
 
-/// Σ `value(row)` over the rows of one block, in row order.
+/// Computes Σ `value(row)` over the rows of one block, in row order.
 #[inline(always)]
 pub fn block_sum(rows: Range<usize>, value: impl Fn(usize) -> f64) -> f64 {
     rows.fold(0.0, |total, row| total + value(row))
@@ -30,7 +30,7 @@ pub fn add_in_order(block_sums: impl IntoIterator<Item = f64>) -> f64 {
     block_sums.into_iter().fold(0.0, |total, block| total + block)
 }
 
-/// Σ `value(row)` over `0..n` in f64: inside a block in row order, then the blocks in their order.
+/// Computes Σ `value(row)` over `0..n` in f64: inside a block in row order, then the blocks in their order.
 ///
 /// ```
 /// assert_eq!(taiga_core::numerics::reduce::sum(10_000, |row| row as f64), 49_995_000.0);
@@ -48,7 +48,7 @@ pub fn total_weight(n: usize, weight: Option<&[f32]>) -> f64 {
     weight.map_or(n as f64, |w| sum(n, |i| w[i] as f64))
 }
 
-/// Σ weight · value / Σ weight, finite for finite values however large; 0 where there is no
+/// Computes Σ weight · value / Σ weight, finite for finite values however large; 0 where there is no
 /// weight at all.
 ///
 /// ```

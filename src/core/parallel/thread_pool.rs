@@ -43,7 +43,7 @@ impl ThreadPool {
         }
     }
 
-    /// `make(i)` for `0..n`, each by whichever member is free; the results in order. `memory()` is
+    /// Computes `make(i)` for `0..n`, each by whichever member is free, and returns the results in order. `memory()` is
     /// what a member uses again from one to the next. Looks before each whether the work is still wanted
     /// ([`interrupt::poll`]).
     pub fn deal<M, R: Send>(&self, n: usize, memory: impl Fn() -> M + Sync, make: impl Fn(&mut M, usize) -> R + Sync) -> Vec<R> {
@@ -88,7 +88,7 @@ impl ThreadPool {
         done.into_iter().filter_map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
-    /// As [`ThreadPool::each`], for steps so short and many that threads wait awake for the next one. A share calls
+    /// Runs a share of work on each member, as [`ThreadPool::each`], for steps so short and many that threads wait awake for the next one. A share calls
     /// neither the pool nor rayon.
     pub fn step<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
         if self.size == 1 {

@@ -11,7 +11,7 @@ use crate::column::Column;
 use crate::error::Result;
 use crate::numerics::random::{Purpose, Random};
 
-/// At most `max_borders` ascending borders for `sample` (in any order; NaN is skipped); none for
+/// Chooses at most `max_borders` ascending borders for `sample` (in any order; NaN is skipped); none for
 /// fewer than two distinct values.
 ///
 /// A border `b` separates the values `x <= b` from those `x > b`. Borders ascend strictly, are
@@ -42,7 +42,7 @@ pub fn borders(sample: &[f64], max_borders: usize, method: BorderMethod) -> Vec<
     found.unwrap_or_default()
 }
 
-/// [`borders`] of values that are sorted and counted.
+/// Chooses [`borders`] of values that are sorted and counted.
 ///
 /// # Errors
 /// Those of `values`.
@@ -90,7 +90,7 @@ impl BorderParams {
     }
 }
 
-/// [`borders`] of a sample of the values of `column` ([`sample_rows`]); nulls and NaN are skipped.
+/// Chooses [`borders`] of a sample of the values of `column` ([`sample_rows`]); nulls and NaN are skipped.
 ///
 /// ```
 /// use taiga_core::column::Column;

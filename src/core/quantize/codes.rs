@@ -48,7 +48,7 @@ impl Code for u32 {
 }
 
 impl Quantizer {
-    /// For ascending `borders`, none of them NaN.
+    /// Makes a quantizer of ascending `borders`, none of them NaN.
     pub fn new(borders: &[f64]) -> Self {
         let rounded: Vec<f32> = borders.iter().map(|&b| round_down(b)).collect();
         Quantizer { f32: BorderTable::new(&rounded), f64: BorderTable::new(borders) }

@@ -14,7 +14,7 @@ pub struct Exceptions {
 }
 
 impl Exceptions {
-    /// Of codes that are there already; `None` where there are more than `most`.
+    /// Finds the exceptions of codes that are there already; `None` where there are more than `most`.
     pub fn of_codes(codes: &[u8], default: u8, most: usize) -> Option<Exceptions> {
         let mut found = Exceptions { default, ..Exceptions::default() };
         for (start, piece) in codes.chunks(PIECE).enumerate() {

@@ -42,7 +42,7 @@ pub struct BorderTable<T> {
 }
 
 impl<T: SearchFloat> BorderTable<T> {
-    /// For ascending `borders`; equal ones count one by one.
+    /// Lays out ascending `borders` for the search; equal ones count one by one.
     pub fn new(borders: &[T]) -> Self {
         let block = |borders: &[T]| {
             let mut block = BorderBlock { borders: [[T::INFINITY; ROW]; BLOCK / ROW + 1], fences: [T::INFINITY; BLOCK / ROW] };
@@ -99,7 +99,7 @@ macro_rules! search {
 search!(f32, search_f32_avx512, search_f32_avx2);
 search!(f64, search_f64_avx512, search_f64_avx2);
 
-/// [`SearchFloat::search`] with `count(block, x)` as the number of borders below `x` in a block.
+/// Computes [`SearchFloat::search`] with `count(block, x)` as the number of borders below `x` in a block.
 #[inline(always)]
 #[allow(clippy::eq_op)] // x != x: NaN
 fn search<T: SearchFloat, C: Code>(

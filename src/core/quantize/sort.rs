@@ -48,7 +48,7 @@ pub trait SortedValues {
     /// heavier values leave; ascending. Fewer than `bins` of them, for more than `bins` values.
     fn heavy_values(&self, bins: usize) -> Result<Vec<Heavy>>;
 
-    /// Told that [`SortedValues::value_behind`] will probably be asked of about these rows.
+    /// Prepares for calls of [`SortedValues::value_behind`] that are likely to be about these rows.
     fn expect(&self, _rows: &mut dyn Iterator<Item = usize>) -> Result<()> {
         Ok(())
     }
@@ -103,7 +103,7 @@ fn others(sample: &[f64], rest: &mut Vec<f64>, other: impl Fn(f64) -> bool) -> b
 }
 
 impl<K: FloatKey> Distinct<K> {
-    /// [`Distinct::new`] of `sample` and, besides, of a value that `heavy.1` rows have.
+    /// Makes [`Distinct::new`] of `sample` and, besides, of a value that `heavy.1` rows have.
     pub fn with(sample: &[f64], heavy: Option<(f64, usize)>) -> Self {
         let mut distinct = Distinct::new(sample);
         if let Some((value, rows)) = heavy

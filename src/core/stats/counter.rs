@@ -19,7 +19,7 @@ pub(super) struct Counter {
 const LANES: usize = 8;
 
 impl Counter {
-    /// Of indices `0 ..= bins`; the last one is for what no bin holds.
+    /// Counts indices `0 ..= bins`; the last one is for what no bin holds.
     pub fn new(bins: usize) -> Self {
         // As many as keep the counters in the L1 cache.
         let copies = match bins {

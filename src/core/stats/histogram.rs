@@ -183,7 +183,7 @@ impl Heights {
     }
 }
 
-/// `numpy.sum`: eight sums side by side for up to 128 values, halves beyond.
+/// Computes what `numpy.sum` does: eight sums side by side for up to 128 values, halves beyond.
 pub(super) fn pairwise_sum(values: &[f64]) -> f64 {
     let n = values.len();
     if n < 8 {

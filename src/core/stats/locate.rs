@@ -20,7 +20,7 @@ pub enum Locator {
 }
 
 impl Locator {
-    /// For `edges` that ascend strictly and are about equally far apart; `single` for f32 values
+    /// Makes the locator of `edges` that ascend strictly and are about equally far apart; `single` for f32 values
     /// and edges that f32 holds.
     pub fn uniform(edges: &[f64], single: bool) -> Self {
         let found = if single {
@@ -32,7 +32,7 @@ impl Locator {
         found.unwrap_or_else(|| Locator::edges(edges))
     }
 
-    /// For any ascending `edges`, at least two; equal and infinite ones may be among them.
+    /// Makes the locator of any ascending `edges`, at least two; equal and infinite ones may be among them.
     pub fn edges(edges: &[f64]) -> Self {
         Locator::Edges(Edges::new(edges))
     }
@@ -51,7 +51,7 @@ impl Locator {
         matches!(self, Locator::UniformF32(_))
     }
 
-    /// The bin of each value; the number of bins where none holds it, for NaN too.
+    /// Writes the bin of each value; the number of bins where none holds it, for NaN too.
     pub fn locate_f64(&self, values: &[f64], out: &mut [u32]) {
         match self {
             Locator::UniformF32(_) => unreachable!("f64 values for a locator of f32"),
@@ -60,7 +60,7 @@ impl Locator {
         }
     }
 
-    /// The same for f32 values.
+    /// Writes the bins of f32 values, as [`Locator::locate_f64`] does.
     pub fn locate_f32(&self, values: &[f32], out: &mut [u32]) {
         match self {
             Locator::UniformF32(uniform) => locate_f32(uniform, values, out),

@@ -133,7 +133,7 @@ extremes! {
 /// Values that are freed from nulls at a time.
 const BATCH: usize = 1024;
 
-/// Of `len` values from `start` on.
+/// Finds the extremes of `len` values from `start` on.
 fn of_values(values: Values<'_>, validity: Option<Bits<'_>>, start: usize, len: usize) -> Option<MinMax> {
     macro_rules! of {
         ($values:expr, $extremes:ident, $number:expr) => {{

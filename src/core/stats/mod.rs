@@ -61,7 +61,7 @@ fn each_thread<R: Send>(rows: usize, work: impl Fn(&mut dyn Iterator<Item = Rang
     if rows < PARALLEL_FROM { vec![run(0)] } else { (0..rayon::current_num_threads()).into_par_iter().map(run).collect() }
 }
 
-/// `work` for each block of `rows` rows on all threads; `add` gets the results in block order, on
+/// Runs `work` for each block of `rows` rows on all threads; `add` gets the results in block order, on
 /// the caller's thread. No more than a few blocks a thread are held at a time.
 fn in_block_order<R: Send>(rows: usize, work: impl Fn(Range<usize>) -> R + Sync, mut add: impl FnMut(R)) {
     let block = |b: usize| {

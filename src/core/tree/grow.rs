@@ -105,7 +105,7 @@ impl<'a> FeatureChoice<'a> {
     }
 }
 
-/// At least one of the features, as many as `fraction` of them; `None` stands for all.
+/// Draws a share `fraction` of the features, at least one; `None` stands for all.
 fn draw(fraction: f64, random: &Random, from: Option<Vec<u32>>, all: &[u32]) -> Option<Vec<u32>> {
     if fraction >= 1.0 {
         return from;
@@ -202,7 +202,7 @@ struct Growth<'a, S: ?Sized> {
 type GrownShape = (Tree, Vec<GrowingNode>);
 
 impl<S: GrowSteps + ?Sized> Growth<'_, S> {
-    /// One split for each level, until none gains.
+    /// Grows a symmetric tree: one split for each level, until none gains.
     fn symmetric(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut splits = vec![];
         let mut nodes = vec![root];
@@ -236,7 +236,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         Ok((Tree::Symmetric { splits, leaves }, nodes))
     }
 
-    /// Every node of a level by its own split.
+    /// Grows a tree level by level, every node of a level by its own split.
     fn depthwise(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut shape = Branches::new(root.id);
         let mut nodes = vec![root];

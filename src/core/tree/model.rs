@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The question at an inner node: does the row go right?
+/// The test at an inner node: does the row go right?
 ///
 /// A value goes right when `x > borders[border]` of its feature; `border == borders.len()` stands
 /// for +∞, so that every value goes left and only missing ones may go right. A missing value goes

@@ -67,7 +67,7 @@ pub struct TreeParams {
 }
 
 impl TreeParams {
-    /// See [`super::split::SplitRules::level_limits`].
+    /// Returns [`super::split::SplitRules::level_limits`] of these parameters.
     pub fn level_limits(&self) -> bool {
         self.policy == Policy::Symmetric && (self.split.min_data_in_leaf > 0 || self.split.min_child_weight > 0.0)
     }

@@ -75,7 +75,7 @@ impl Default for CategoryRules {
     }
 }
 
-/// `gradient` with its absolute value lowered by `l1`, but not through zero.
+/// Lowers the absolute value of `gradient` by `l1`, but not through zero.
 #[inline(always)]
 pub fn soft_threshold(gradient: f64, l1: f64) -> f64 {
     let lowered = gradient.abs() - l1;
@@ -102,7 +102,7 @@ impl SplitRules {
         value.max(bounds.0).min(bounds.1)
     }
 
-    /// By how much a leaf of this value lowers twice the loss of its rows.
+    /// Computes by how much a leaf of this value lowers twice the loss of its rows.
     pub fn leaf_score(&self, gradient: f64, hessian: f64, value: f64) -> f64 {
         -(2.0 * (gradient * value + self.l1 * value.abs()) + (hessian + self.l2) * value * value)
     }

@@ -120,7 +120,7 @@ impl<'a> Prepared<'a> {
         prepared
     }
 
-    /// One for each output.
+    /// Returns the statistic of each output.
     pub fn statistics(&self) -> Vec<AnyStatistic<'_>> {
         let flags = self.flags.iter().map(|f| AnyStatistic::Flags(Flags(f)));
         flags.chain(self.numbers.iter().map(|n| AnyStatistic::numbers(n, self.weight, self.squares))).collect()

@@ -85,7 +85,7 @@ impl TargetParams {
         problems.result()
     }
 
-    /// What [`TargetParams::validate`] finds.
+    /// Collects what [`TargetParams::validate`] finds.
     fn problems(&self, problems: &mut Problems) {
         if let Some(prior) = self.prior {
             problems.check(prior.is_finite(), "prior", prior, "a finite number");

@@ -19,7 +19,7 @@ pub enum Order {
     Given(Vec<u32>),
 }
 
-/// Orders and folds, which columns that are encoded together share.
+/// The orders or folds of the rows, which columns that are encoded together share.
 #[derive(Clone, Debug)]
 pub enum Plan {
     /// The orders to average over.
@@ -70,7 +70,7 @@ pub fn places_in(order: &[u32], rows: usize) -> Result<Vec<u32>> {
     Ok(places)
 }
 
-/// The folds, checked.
+/// Checks that there is a fold for each row.
 pub fn check_folds(folds: &[u32], rows: usize) -> Result<()> {
     if folds.len() != rows {
         return Err(Error::Data(format!("the folds have {} rows and the categories have {rows}", folds.len())));

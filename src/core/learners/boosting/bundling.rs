@@ -122,7 +122,7 @@ pub fn most_frequent(
     (most as u8, 1.0 - counts[most] as f64 / (PROBE_RUNS * PROBE_RUN) as f64)
 }
 
-/// The codes of rows from `start` on.
+/// Writes the codes of rows from `start` on to `out`.
 pub fn read_codes(
     source: &CodeSource<'_>,
     quantizer: &Quantizer,

@@ -110,7 +110,7 @@ pub enum BaseCodes {
 }
 
 impl BaseCodes {
-    /// As the backend takes it.
+    /// Returns the source of the codes as the device takes it.
     pub fn source<'s>(&'s self, input: &'s Input<'_>) -> CodeSource<'s> {
         match self {
             BaseCodes::Column(index) => CodeSource::Values(&input.features[*index as usize]),
@@ -120,7 +120,7 @@ impl BaseCodes {
 }
 
 impl<'a> CategoricalFeatures<'a> {
-    /// Which columns may meet, for the combinations that are tried.
+    /// Notes which columns may meet in a combination.
     pub fn constrain(&mut self, interaction: &[Vec<u32>]) {
         self.interaction = interaction.to_vec();
     }

@@ -9,14 +9,14 @@ use crate::model::{Feature, unasked};
 use crate::tree::{Split, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What splits ask about.
+/// The features, encodings and tables that splits use.
 pub struct UsedFeatures {
     pub features: Vec<Feature>,
     pub derived: Vec<Derived>,
     pub tables: Vec<CtrTable>,
 }
 
-/// What one split asks about, whichever permutation its codes came from.
+/// The feature that a split tests, whichever permutation its codes came from.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum UsedFeature<'a> {
     Column(u32),
@@ -24,7 +24,7 @@ enum UsedFeature<'a> {
     Ctr(&'a [u32], usize),
 }
 
-/// The borders of a question that splits use, and its number in the model.
+/// The borders of a feature that splits use, and its number in the model.
 struct UsedBorders {
     /// A feature that asks it.
     feature: usize,
@@ -50,7 +50,7 @@ impl UsedBorders {
     }
 }
 
-fn question<'a>(from: &'a CategoricalFeatures<'_>, split: &Split) -> UsedFeature<'a> {
+fn used_feature<'a>(from: &'a CategoricalFeatures<'_>, split: &Split) -> UsedFeature<'a> {
     match &from.origins[split.feature as usize] {
         Origin::Column(column) => UsedFeature::Column(*column),
         Origin::OneHot { column, category } => UsedFeature::OneOf(*column, vec![*category]),
@@ -64,7 +64,7 @@ fn question<'a>(from: &'a CategoricalFeatures<'_>, split: &Split) -> UsedFeature
     }
 }
 
-/// Returns the statistics that a table's questions need sums for.
+/// Returns the statistics that the features of a table need sums for.
 fn sums_of(from: &CategoricalFeatures<'_>, ctrs: impl Iterator<Item = usize>) -> Vec<Ctr> {
     let mut sums: Vec<Ctr> = vec![];
     for ctr in ctrs.map(|ctr| from.ctr(ctr)) {
@@ -79,15 +79,15 @@ fn sums_of(from: &CategoricalFeatures<'_>, ctrs: impl Iterator<Item = usize>) ->
 pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<'_>) -> UsedFeatures {
     let mut used: BTreeMap<UsedFeature<'_>, UsedBorders> = BTreeMap::new();
     for split in trees.iter().flat_map(|t| t.splits()) {
-        let question = question(from, split);
+        let tested = used_feature(from, split);
         let feature = split.feature as usize;
-        let borders = match question {
+        let borders = match tested {
             UsedFeature::OneOf(..) => 2,
             _ => from.coded[feature].borders.len() + 1,
         };
-        let border = if matches!(question, UsedFeature::OneOf(..)) { 0 } else { split.border as usize };
+        let border = if matches!(tested, UsedFeature::OneOf(..)) { 0 } else { split.border as usize };
         let unused = || UsedBorders { feature, borders: vec![false; borders], places: vec![], number: 0 };
-        used.entry(question).or_insert_with(unused).borders[border] = true;
+        used.entry(tested).or_insert_with(unused).borders[border] = true;
     }
     let mut features = unasked(input);
     let mut projections: Vec<&[u32]> =
@@ -99,8 +99,8 @@ pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<
         .collect();
     let tables = from.tables(&projections, &sums);
     let mut derived = vec![];
-    for (question, used) in &mut used {
-        used.number = match question {
+    for (tested, used) in &mut used {
+        used.number = match tested {
             UsedFeature::Column(column) => {
                 features[*column as usize].borders = used.kept(&from.coded[used.feature].borders);
                 *column
@@ -128,9 +128,9 @@ pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<
         features[column as usize].categories = input.features[column as usize].categories().cloned();
     }
     for split in trees.iter_mut().flat_map(|t| t.splits_mut()) {
-        let question = question(from, split);
-        if let Some(used) = used.get(&question) {
-            let border = if matches!(question, UsedFeature::OneOf(..)) { 0 } else { split.border as usize };
+        let tested = used_feature(from, split);
+        if let Some(used) = used.get(&tested) {
+            let border = if matches!(tested, UsedFeature::OneOf(..)) { 0 } else { split.border as usize };
             (split.feature, split.border) = (used.number, used.places[border]);
         }
     }

@@ -112,7 +112,7 @@ impl StoragePlan {
         }
     }
 
-    /// With these bundles of features, and these listed (ascending), by what is stored of each.
+    /// Plans the storage of a group with these bundles of features, and these in sparse rows (ascending), by what is stored of each.
     pub fn new(
         features: &[CodedFeature],
         stored: &[Option<Stored>],
@@ -217,7 +217,7 @@ pub struct BlockLayout {
 }
 
 impl Layout {
-    /// For `features` features; `statistics`: rows carry their statistics, as those of group 0 do.
+    /// Lays out `features` features in blocks; `statistics`: rows carry their statistics, as those of group 0 do.
     pub fn new(features: usize, statistics: bool) -> Layout {
         let first_width = if statistics { FIRST_WIDTH } else { WIDTH };
         let first = features.min(first_width);

@@ -22,7 +22,7 @@ fn bucket(key: f32) -> usize {
 }
 
 impl KeyCounts {
-    /// From the count of each key's upper half.
+    /// Makes the draw from the count of each key's upper half.
     pub fn from_counts(counts: Vec<u64>) -> KeyCounts {
         KeyCounts(counts)
     }
@@ -94,7 +94,7 @@ pub fn key(sample: RowSample, l2: f32, gradient: f32, hessian: f32) -> f32 {
 }
 
 impl Draw {
-    /// From the counts of the keys of the training rows.
+    /// Makes the draw from the counts of the keys of the training rows.
     pub fn new(sample: RowSample, fraction: f64, l2: f32, counts: &KeyCounts) -> Draw {
         let rows: u64 = counts.0.iter().sum();
         match sample {

@@ -123,7 +123,7 @@ fn unfit_metric(kind: MetricKind, loss: LossKind, classes: Option<usize>, link: 
     }
 }
 
-/// `monotone` and `interaction` in numbers of features.
+/// Returns `monotone` and `interaction` in numbers of features.
 pub(super) fn constraints(features: &[(&str, &FeatureType)], params: &BoostingParams) -> Result<Constraints> {
     let index = |parameter: &str, name: &str| -> Result<u32> {
         let Some(i) = features.iter().position(|f| f.0 == name) else {

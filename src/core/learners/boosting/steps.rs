@@ -156,7 +156,7 @@ pub trait TreeSteps: GrowSteps {
     /// is about this tree.
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>>;
 
-    /// For each leaf of the tree just ended the weighted quantile `alpha` of `target - score` over
+    /// Returns for each leaf of the tree just ended the weighted quantile `alpha` of `target - score` over
     /// the rows drawn; 0 for a leaf without rows.
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>>;
 

@@ -45,7 +45,7 @@ pub trait Impurity: Sync {
 
     /// Returns what a split is worth; comparable inside a node. Neither side is empty.
     fn score(&self, left: &Self::Side, total: &Self::Side) -> f64;
-    /// By how much a split of this score lowers the node's impurity, times its weight.
+    /// Computes by how much a split of this score lowers the node's impurity, times its weight.
     fn gain(&self, score: f64, total: &Self::Side) -> f64;
     /// Returns whether all targets of a node are the same.
     fn is_pure(&self, rows: &[Self::Entry], total: &Self::Side) -> bool;

@@ -58,7 +58,7 @@ impl<'a, C: Code> Walker<'a, C> {
         Walker { view, steps: part.nodes.iter().map(step).collect(), sets: &part.sets }
     }
 
-    /// The leaf of each of `rows`.
+    /// Finds the leaf of each of `rows`.
     pub fn leaves(&self, rows: &[u32], swapped: Swapped<'_>, out: &mut Vec<u32>) {
         out.clear();
         if self.steps.is_empty() {
@@ -112,7 +112,7 @@ pub struct PredictionSums {
 }
 
 impl PredictionSums {
-    /// For `rows` rows; numbers have their mean and their largest distance from it.
+    /// Makes room for `rows` rows; numbers have their mean and their largest distance from it.
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
@@ -214,7 +214,7 @@ impl PredictionSums {
     }
 }
 
-/// Accuracy and log loss, or R², over the rows that are predicted.
+/// Computes accuracy and log loss, or R², over the rows that are predicted.
 fn score(truth: &Truth<'_>, predictions: &[Vec<f64>], known: &[usize]) -> (f64, Option<f64>) {
     let n = known.len();
     let mean = |value: &(dyn Fn(usize) -> f64 + Sync)| reduce::sum(n, |i| value(known[i])) / n as f64;
@@ -235,7 +235,7 @@ fn score(truth: &Truth<'_>, predictions: &[Vec<f64>], known: &[usize]) -> (f64, 
     }
 }
 
-/// Of each feature by how much shuffling it among `rows` worsens a tree's predictions of them: the
+/// Computes for each feature by how much shuffling it among `rows` worsens a tree's predictions of them: the
 /// drop of the accuracy, or the rise of the mean squared error (Breiman, 2001). None without rows.
 pub fn permutation<C: Code>(
     walker: &Walker<'_, C>,

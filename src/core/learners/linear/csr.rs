@@ -159,7 +159,7 @@ impl<'a> Csr<'a> {
         self.bases[at] + self.pieces[at].span(i - self.firsts[at]).start
     }
 
-    /// `visit(entries)` for those from entry `from` on, counted over all rows, piece by piece; features have to be narrow.
+    /// Calls `visit(entries)` for those from entry `from` on, counted over all rows, piece by piece; features have to be narrow.
     pub fn visit(&self, from: usize, len: usize, mut visit: impl FnMut(Row<'_>)) {
         let (mut at, end) = (from, from + len);
         while at < end {

@@ -55,7 +55,7 @@ impl FeatureScale {
         FeatureScale { inverse, common: unit(*high) }
     }
 
-    /// One over the unit of a feature.
+    /// Returns one over the unit of a feature.
     #[inline(always)]
     pub fn inverse(&self, feature: usize) -> f64 {
         self.inverse.as_ref().map_or(self.common, |i| i[feature])

@@ -33,7 +33,7 @@ pub struct PassMonitor<'a> {
 }
 
 impl<'a> PassMonitor<'a> {
-    /// `marks`: which rows are held out. `weight`: their weights, the training rows' among them.
+    /// Begins to watch a fit's passes. `marks`: which rows are held out. `weight`: their weights, the training rows' among them.
     pub fn new(
         problem: &Problem<'_>,
         marks: Option<&'a [bool]>,

@@ -116,7 +116,7 @@ fn lbfgs<B: PassSteps>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
 }
 
 impl<B: PassSteps> LbfgsRun<'_, '_, B> {
-    /// No coefficients, and the intercept of the classes' shares.
+    /// Starts without coefficients, with the intercepts of the classes' shares.
     fn start(&mut self) -> Result<Point<B::RowNumbers>> {
         let p = self.problem;
         let mut vector = pages::try_filled("the coefficients", 0.0, p.coefficients())?;
@@ -148,7 +148,7 @@ impl<B: PassSteps> LbfgsRun<'_, '_, B> {
         Ok(found.largest)
     }
 
-    /// The gradient of the smooth part, from the residuals.
+    /// Computes the gradient of the smooth part from the residuals.
     fn derive(&mut self, at: &mut Point<B::RowNumbers>, largest: f64) -> Result<()> {
         let p = self.problem;
         at.gradient.resize(p.coefficients(), 0.0);
@@ -163,7 +163,7 @@ impl<B: PassSteps> LbfgsRun<'_, '_, B> {
         Ok(())
     }
 
-    /// The subgradient nearest to zero, where there is an L1 penalty.
+    /// Writes to `out` the subgradient nearest to zero, where there is an L1 penalty.
     fn subgradient(&self, at: &Point<B::RowNumbers>, out: &mut [f64]) {
         let p = self.problem;
         let (c, gradient, penalised) = (&at.vector, &at.gradient, p.intercepts());

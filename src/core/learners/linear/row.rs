@@ -8,7 +8,7 @@ use crate::memory::prefetch_near;
 use crate::numerics::fixed::round64;
 
 impl Row<'_> {
-    /// The (feature, value) entries.
+    /// Calls `visit` for each (feature, value) entry.
     #[inline(always)]
     pub fn for_each(&self, mut visit: impl FnMut(usize, f64)) {
         match self.values {
@@ -17,7 +17,7 @@ impl Row<'_> {
         }
     }
 
-    /// Σ coefficient · value, of one output.
+    /// Computes Σ coefficient · value of one output.
     #[inline(always)]
     pub fn dot(&self, vector: &[f64]) -> f64 {
         match self.values {

@@ -45,7 +45,7 @@ pub trait Texts: Sync {
         self.len() == 0
     }
 
-    /// String `i`; `None` for null.
+    /// Returns string `i`; `None` for null.
     fn get(&self, i: usize) -> Option<&str>;
 }
 

@@ -34,23 +34,23 @@ pub trait PassSteps {
     /// Numbers of rows that are the same in each.
     fn rows(&self, of_row: &[f64]) -> Result<Self::RowNumbers>;
 
-    /// The scores of all rows under a vector of coefficients.
+    /// Computes the scores of all rows under a vector of coefficients.
     fn scores(&self, vector: &[f64], out: &mut Self::RowNumbers) -> Result<()>;
 
     /// Turns scores into weighted residuals `weight · (probability - whether it is the class)`, 0 for held-out rows, and
     /// measures the loss.
     fn residuals(&self, scores: &Self::RowNumbers, out: &mut Self::RowNumbers) -> Result<Residuals>;
 
-    /// Σ residual · value of each feature, into `out`.
+    /// Writes Σ residual · value of each feature to `out`.
     fn gradient(&self, residuals: &Self::RowNumbers, largest: f64, out: &mut [f64]) -> Result<()>;
 
-    /// Σ weight · value² of each feature, outputs alike, into `out`.
+    /// Writes Σ weight · value² of each feature to `out`, the same for all outputs.
     fn squares(&self, out: &mut [f64]) -> Result<()>;
 
-    /// First and second derivative of Σ weight · loss at `scores + step · direction`, by `step`.
+    /// Computes the first and the second derivative of Σ weight · loss at `scores + step · direction`, by `step`.
     fn along(&self, scores: &Self::RowNumbers, direction: &Self::RowNumbers, step: f64) -> Result<(f64, f64)>;
 
-    /// `out = from + step · out`.
+    /// Computes `out = from + step · out`.
     fn advance(&self, out: &mut Self::RowNumbers, from: &Self::RowNumbers, step: f64) -> Result<()>;
 
     /// Returns the numbers, on the host.

@@ -64,7 +64,7 @@ pub struct WholeVector {
 }
 
 impl WholeVector {
-    /// Of so many coefficients, with zeros behind them up to `room`.
+    /// Rounds coefficients to integers, with zeros behind them up to `room`.
     pub fn new(pool: &ThreadPool, coefficients: &[f64], room: usize) -> WholeVector {
         let largest = pool.deal(
             coefficients.len().div_ceil(BLOCK),

@@ -68,7 +68,7 @@ impl Board {
         }
     }
 
-    /// A member's life.
+    /// Runs the steps of one member until the pool ends.
     fn serve(&self, member: usize) {
         let mut done = 0;
         loop {
@@ -108,7 +108,7 @@ pub struct SpinPool {
 }
 
 impl SpinPool {
-    /// `others` threads.
+    /// Starts `others` threads beside the caller's.
     ///
     /// # Errors
     /// When the system gives no threads.

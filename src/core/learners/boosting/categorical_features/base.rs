@@ -11,7 +11,7 @@ use crate::quantize::CodedFeature;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many categories of a column have codes of their own where nodes are divided by subsets.
+/// At most so many categories of a column have codes of their own where nodes are divided by subsets.
 const MOST_SUBSET_CATEGORIES: usize = 254;
 
 impl<'a> CategoricalFeatures<'a> {
@@ -98,7 +98,7 @@ impl<'a> CategoricalFeatures<'a> {
         BaseCodes::Codes(vec![0; self.rows])
     }
 
-    /// Group 0: numeric columns, one-hot questions and counters.
+    /// Makes group 0 of numeric columns, one-hot columns, subsets of categories and counters; returns what their codes are made from.
     fn base(&mut self, numeric: Vec<(u32, CodedFeature)>) -> Vec<BaseCodes> {
         let mut base = vec![];
         for (column, coded) in numeric {

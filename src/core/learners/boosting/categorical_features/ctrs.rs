@@ -161,7 +161,7 @@ impl<'a> CategoricalFeatures<'a> {
         Ok(self.kept(group, first))
     }
 
-    /// The borders of those that have none yet, from the first permutation's statistics.
+    /// Finds the borders of those that have none yet, from the first permutation's statistics.
     fn find_borders(&mut self, device: &mut dyn CtrSteps, projections: &[Vec<u32>], counters: bool) -> Result<()> {
         let unknown: Vec<&Vec<u32>> = projections.iter().filter(|columns| !self.borders.contains_key(*columns)).collect();
         let sample: Vec<u32> = self.sample().map(|row| row as u32).collect();

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What the steps of a fit share.
+/// The table and the parameters of a forest's fit, which its steps share.
 pub(super) struct ForestFit<'a, 'c, D> {
     pub(super) pool: &'a ThreadPool,
     pub(super) input: &'a Input<'c>,
@@ -34,7 +34,7 @@ pub(super) struct ForestFit<'a, 'c, D> {
     pub(super) gain_unit: f64,
 }
 
-/// What trees are grown from, and by.
+/// The grower of a forest's trees, and the table that they grow from.
 struct Growing<'a, K, C, G> {
     grower: &'a G,
     kind: &'a K,
@@ -45,7 +45,7 @@ struct Growing<'a, K, C, G> {
 /// A tree, and the rise of its error for each feature that is shuffled, where that is measured.
 type Measured = (GrowingTree, Option<Vec<f64>>);
 
-/// What the trees come to.
+/// The trees of a forest, and each feature's permutation importance.
 struct GrownForest {
     parts: Vec<GrowingTree>,
     permutation: Option<Vec<f64>>,

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::learners::linear::rows::{Items, ListChunk, ListColumn, Offsets};
 use std::ops::Range;
 
-/// Rows of a chunk.
+/// Consecutive rows of a chunk.
 #[derive(Clone)]
 pub(super) struct Part<'a> {
     pub(super) chunk: ListChunk<'a>,

@@ -18,7 +18,7 @@ const BLOCK: usize = 1 << 16;
 /// A null string; no hash of 30 bits is that.
 const NULL: u32 = u32::MAX;
 
-/// What a piece is read with.
+/// The columns that a piece is read from.
 pub(super) struct PieceReader<'r, 'a> {
     pub(super) features: &'r ListColumn<'a>,
     pub(super) values: Option<&'r ListColumn<'a>>,
@@ -92,7 +92,7 @@ impl<'a> PieceReader<'_, 'a> {
         Ok(())
     }
 
-    /// `make(i)` for `0..len`.
+    /// Computes `make(i)` for `0..len`.
     fn fill<T: Zero + Send>(&self, len: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let mut out = pages::zeroed(len);
         each(self.pool, &mut out, BLOCK, |b, block| block.iter_mut().enumerate().for_each(|(i, o)| *o = make(b * BLOCK + i)));
@@ -229,7 +229,7 @@ impl<'a> PieceReader<'_, 'a> {
         Error::column(self.values.map_or("", |v| v.name.as_str()), format!("the value {} in row {row} {what}", value[0])).of_values()
     }
 
-    /// Entry by entry, those left out that are null.
+    /// Copies the entries one by one, without those that are null.
     fn owned(&self, keys: &Part<'a>, values: Option<&Part<'a>>, hashed: Option<&[u32]>) -> Result<Piece<'a>> {
         let (mut starts, mut wide, mut amounts) = (vec![0], vec![], vec![]);
         for i in 0..keys.rows.len() {
