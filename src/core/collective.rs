@@ -10,7 +10,7 @@ pub use local::{LocalCollective, local};
 
 use crate::error::Result;
 
-/// What the shards of a fit exchange.
+/// Exchanges numbers between the shards of a fit: maxima, sums and values of all.
 pub trait Collective: Sync {
     /// Returns the number of shards.
     fn world(&self) -> usize;

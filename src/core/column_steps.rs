@@ -20,7 +20,7 @@ pub const MOST_BORDERS: usize = 65_534;
 /// Called with the number of a block and its codes, from several threads and in no order.
 pub type TakeCodes<'a> = &'a (dyn Fn(usize, &[u16]) + Sync);
 
-/// What a device does with columns: the same bits on each.
+/// The steps of columns that a device implements, with the same bits on each.
 pub trait ColumnSteps {
     /// Does what [`crate::stats::min_max()`] does.
     ///

@@ -56,7 +56,7 @@ const GIVEN_BACK: Duration = Duration::from_millis(1500);
 /// had: at least so many bytes, and an eighth of what is asked for.
 const PIECES: u64 = 64 << 20;
 
-/// What is promised, and what was free before.
+/// The memory that is promised to fits under way, and what was free before.
 #[derive(Default)]
 struct Ledger {
     promised: u64,

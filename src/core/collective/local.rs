@@ -4,7 +4,7 @@ use super::Collective;
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What a shard brings to an exchange.
+/// The numbers that a shard brings to an exchange.
 #[derive(Clone)]
 enum Contribution {
     Max(Vec<u32>),

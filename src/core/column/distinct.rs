@@ -29,7 +29,7 @@ pub const WARM: usize = 1 << 12;
 
 /// A value that has a hash.
 pub trait HashKey: Copy + Eq + Send + Sync {
-    /// What stands in the list of values for null.
+    /// The value that stands for null in the list of values.
     const NULL: Self;
     fn hash(self) -> u64;
     /// Reads something from where a comparison will look, to bring it into the cache.

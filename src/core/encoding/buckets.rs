@@ -53,7 +53,7 @@ pub(super) fn bucket_bits(rows: usize) -> u32 {
     if rows <= BUCKET { 0 } else { ((rows / BUCKET).ilog2() + 1).min(MOST) }
 }
 
-/// Which places the rows have, bucket after bucket, inside a bucket in their order.
+/// The places of rows that are dealt to buckets: bucket after bucket, inside a bucket in the rows' order.
 pub(super) struct Buckets<B> {
     rows: usize,
     bucket: B,

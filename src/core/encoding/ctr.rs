@@ -20,7 +20,7 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Which statistic; the names are CatBoost's.
+/// The kind of a statistic of categories; the names are CatBoost's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CtrKind {
@@ -50,7 +50,7 @@ pub struct Ctr {
 const FLOAT_UNIT: f64 = 1.0 / (1u64 << FLOAT_BITS) as f64;
 const FLOAT_BITS: u32 = 30;
 
-/// What a row adds to its category.
+/// The target of statistics of categories: what each row adds to its category.
 #[derive(Clone, Debug)]
 pub struct CtrTarget {
     /// The class of each row: of a classifier its label's, of a regression the number of target

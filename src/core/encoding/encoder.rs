@@ -30,7 +30,7 @@ pub struct TargetEncoder {
     provenance: Provenance,
 }
 
-/// What an encoder knows of a column.
+/// A column of an encoder: its categories and their values.
 #[derive(Debug)]
 pub struct EncodedColumn {
     name: String,
@@ -39,7 +39,7 @@ pub struct EncodedColumn {
     values: Vec<f64>,
 }
 
-/// What the payload holds, in this order.
+/// The fields of an encoder's payload, in this order.
 #[derive(Serialize, Deserialize)]
 struct EncoderPayload<'a> {
     target: Cow<'a, str>,

@@ -15,7 +15,7 @@ const TABLE_BYTES: usize = 16;
 /// Tables up to this size are always fine.
 const SMALL: usize = 1 << 20;
 
-/// How much of the prior goes into a value, and the prior.
+/// The prior of encoded values, and how much it weighs.
 #[derive(Clone, Copy, Debug)]
 pub struct Smoothing {
     /// The prior's weight in units of the statistic; `None`: by empirical Bayes.

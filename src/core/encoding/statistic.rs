@@ -341,7 +341,7 @@ pub struct StatisticParts<'a> {
     pub distance_scale: f64,
 }
 
-/// How a statistic's sums are kept.
+/// The kind of integers that a statistic's sums are kept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SumKind {
     Whole,

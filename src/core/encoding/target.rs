@@ -30,8 +30,8 @@ use std::ops::AddAssign;
 /// Returns the encoded value of each row; a vector for each output of the target.
 ///
 /// # Errors
-/// [`Error::Data`] for lengths that differ, weights that are all zero, and folds outside of which
-/// there are no rows; [`Error::Parameter`] for parameters out of range.
+/// [`Error::Data`](crate::Error::Data) for lengths that differ, weights that are all zero, and folds outside of which
+/// there are no rows; [`Error::Parameter`](crate::Error::Parameter) for parameters out of range.
 ///
 /// # Panics
 /// When a code is not below the number of categories, or a fold not below that of folds.

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::numerics::math::ln64;
 
-/// What the categories say about a Boolean target.
+/// The weight of evidence of each category of a Boolean target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// The weight of evidence of each category.

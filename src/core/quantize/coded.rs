@@ -55,7 +55,7 @@ impl CodedFeature {
     }
 }
 
-/// What a feature's codes are made from.
+/// The source of a feature's codes: a column's values, or codes that are there.
 #[derive(Clone, Copy)]
 pub enum CodeSource<'a> {
     /// Values, coded by the feature's borders.

@@ -8,7 +8,7 @@ use crate::column::Column;
 use crate::error::Result;
 use crate::memory::{self, Reservation, product};
 
-/// What stands over the bins.
+/// The heights over the bins: counts of rows, or sums of weights.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heights {
     /// Rows.

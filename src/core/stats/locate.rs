@@ -69,7 +69,7 @@ impl Locator {
     }
 }
 
-/// What the arithmetic below needs of f32 and f64.
+/// A float type, with what locating values needs of it.
 pub trait Float: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Into<f64> {
     const INFINITY: Self;
     const HALF: Self;

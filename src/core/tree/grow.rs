@@ -55,7 +55,7 @@ pub trait Features<S: ?Sized> {
     fn columns(&self, feature: u32) -> &[u32];
 }
 
-/// Which features may split a node: draws and interaction constraints.
+/// The features that may split a node, by draws and by interaction constraints.
 struct FeatureChoice<'a> {
     params: &'a TreeParams,
     tree: u64,
@@ -160,7 +160,7 @@ pub fn grow<S: GrowSteps + ?Sized>(
     Ok(GrownTree { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
 }
 
-/// What the gains of a tree's splits are in units of: the first one says.
+/// The unit of the gains of a tree's splits, chosen by the first one.
 #[derive(Default)]
 struct GainUnit(Option<i32>);
 

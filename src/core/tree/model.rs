@@ -20,7 +20,7 @@ pub struct Split {
     pub gain: f32,
 }
 
-/// What a leaf gives to its rows.
+/// A leaf of a tree: the values that it adds to its rows' scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Leaf {
     /// Added to the score, the learning rate included, in units of the model's `scale`.

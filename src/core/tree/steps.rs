@@ -42,7 +42,7 @@ pub struct Division {
     pub histograms: bool,
 }
 
-/// Which leaves are worth partitioning before their turn.
+/// The leaves that are worth partitioning before their turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speculation {
     /// The most leaves that are partitioned together.

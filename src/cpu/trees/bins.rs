@@ -19,7 +19,7 @@ pub enum NodeBins<'a> {
     Sparse(SparseBins<'a>),
 }
 
-/// Where a node's histogram stands, or the few rows that make one superfluous.
+/// A node's histogram, by its slot, or the few rows that make one superfluous.
 #[derive(Clone, Copy)]
 pub enum NodeHistogram<'a> {
     /// A slot, and the node's sums.

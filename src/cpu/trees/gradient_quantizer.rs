@@ -94,7 +94,7 @@ impl Magnitudes {
     }
 }
 
-/// What a plane, one packed word a row, holds.
+/// The content of a plane, which is one packed word a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plane {
     /// Gradient (16 bits, signed) above hessian (16 bits).
@@ -109,7 +109,7 @@ pub enum Plane {
     Count,
 }
 
-/// How the derivatives of one tree become integers.
+/// Turns the derivatives of one tree into integers: the planes and the factors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GradientQuantizer {
     /// The first plane rides in the code rows.

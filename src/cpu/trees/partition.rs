@@ -2,7 +2,7 @@
 
 use taiga_core::memory::prefetch_near;
 
-/// Which codes go right: those from `start` on, `span` more of them (counted around), and `odd`; or,
+/// A test of codes. Right go those from `start` on, `span` more of them (counted around), and `odd`; or,
 /// where `flip`, all others. Thresholds with missing values (code 0) on either side are of this
 /// form, and so are the codes that a feature's threshold comes to in a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl CodeTest {
 /// How many rows ahead codes are prefetched.
 const AHEAD: usize = 64;
 
-/// Where the rows of a division come from.
+/// The source of the rows of a division.
 #[derive(Clone, Copy)]
 pub enum Source {
     /// The row numbers in the list handed over.
@@ -127,7 +127,7 @@ pub unsafe fn partition_rows(
     };
 }
 
-/// How many rows have gone each way.
+/// The numbers of rows that have gone each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     pub left: usize,

@@ -30,7 +30,7 @@ pub const FEW_ROWS: usize = 48;
 /// Rows of up to so many have their statistics once more side by side, where each block of codes wants them in order.
 const STATISTICS_ROWS: usize = 1 << 22;
 
-/// Where a node's rows stand in a shard's lists.
+/// The place of a node's rows in a shard's lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeRows {
     /// Which of the two lists.

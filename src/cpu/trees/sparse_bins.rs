@@ -18,7 +18,7 @@ use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
-/// What a sparse feature costs a search beside its words, in words.
+/// The cost of searching a sparse feature beside its words, in words.
 const FEATURE_COST: usize = 16;
 
 /// The sparse features of one thread, with their words in every slot: for each slot, for each

@@ -36,7 +36,7 @@ pub struct SparseFeatures {
     flagged: Vec<u32>,
 }
 
-/// Where the table's rows are in a shard: batches of [`BATCH`] rows.
+/// The places of the table's rows in a shard: batches of [`BATCH`] rows.
 pub struct LocalRows(Vec<u32>);
 
 const ELSEWHERE: u32 = u32::MAX;

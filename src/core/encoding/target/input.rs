@@ -36,7 +36,7 @@ impl EncodingTarget<'_> {
     }
 }
 
-/// What [`target_encode`] reads.
+/// The rows that [`target_encode`](super::target_encode) reads: categories, target and weights.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodingInput<'a> {
     /// The category of each row.

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 pub enum Order {
     /// As they are.
     Rows,
-    /// That of [`super::permutation::permutation`].
+    /// That of [`permutation`](crate::encoding::permutation::permutation).
     Random(Random),
     /// The rows in this order.
     Given(Vec<u32>),

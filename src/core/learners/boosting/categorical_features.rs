@@ -32,7 +32,7 @@ use crate::tree::steps::SearchNode;
 use crate::tree::{Split, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a backend's feature is.
+/// The columns and categories that a device's feature is made of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// The values of a column.
@@ -63,7 +63,7 @@ struct Kept {
     last_tree: u64,
 }
 
-/// All features of a fit.
+/// All features of a fit, numeric and categorical, with the statistics of categories that come into being while it runs.
 pub struct CategoricalFeatures<'a> {
     pool: &'a ThreadPool,
     params: &'a BoostingParams,

@@ -13,7 +13,7 @@ pub struct CategoryCodes<'a> {
     pub cardinality: usize,
 }
 
-/// What statistics are made from, the same for a whole fit.
+/// The columns and targets that statistics of categories are made from, the same for a whole fit.
 #[derive(Clone, Copy)]
 pub struct CtrData<'a> {
     pub ctrs: &'a [Ctr],

@@ -10,7 +10,7 @@ use crate::losses::{Loss, LossKind, LossTarget, loss};
 use crate::metrics::{MetricKind, metric_names};
 use crate::objective::Link;
 
-/// What a target is, as far as its type tells.
+/// The kind of a target, as far as its type tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
     /// Numbers.

@@ -21,7 +21,7 @@ use crate::tree::steps::{GrowSteps, NodeId};
 /// The index of a group of features: group 0 are those that a fit starts with.
 pub type GroupId = usize;
 
-/// What a backend is given once for a whole fit.
+/// The table and parameters that a device is given once for a whole fit.
 pub struct TrainingData<'a> {
     /// Every feature that can split from the start on.
     pub features: &'a [CodedFeature],
@@ -62,7 +62,7 @@ pub struct LeafSums {
     pub count: u64,
 }
 
-/// What is said where derivatives overflow.
+/// The error's text where derivatives overflow.
 pub const NOT_FINITE: &str =
     "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range";
 
@@ -173,7 +173,7 @@ pub trait TreeSteps: GrowSteps {
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>>;
 }
 
-/// How large a fit is: what it is to be done on, and how often.
+/// The size of a fit: the histograms that may be needed at once, and the trees.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// How many nodes' histograms may be needed at once.

@@ -45,7 +45,7 @@ pub fn root_key(seed: u64, tree: u32) -> Random {
     Random::new(seed, crate::numerics::random::Purpose::ForestNode, tree as u64)
 }
 
-/// Fewer sums are not worth asking about.
+/// From so many sums on, memory is checked before it is taken.
 const LARGE: usize = 1 << 17;
 
 impl GrowingTree {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::learners::forest::params::Splitter;
 use crate::parallel::thread_pool::ThreadPool;
 
-/// What a forest is grown from, where a device other than the CPU may do it.
+/// The table, targets and parameters that a device other than the CPU grows a whole forest from.
 pub struct ForestWork<'a, C> {
     pub pool: &'a ThreadPool,
     pub view: View<'a, C>,
@@ -44,7 +44,7 @@ pub struct OutOfBagSums {
     pub counts: Vec<u32>,
 }
 
-/// What a device has grown.
+/// The trees that a device has grown, with their predictions out of bag.
 pub struct GrownTrees {
     pub parts: Vec<GrowingTree>,
     /// Where they were wanted.
@@ -80,7 +80,7 @@ pub trait ForestDevices: Sync {
     fn grower<'a, K: Impurity, C: Code>(&self, task: GrowerTask<'a, K, C>) -> impl GrowTree<K> + 'a;
 }
 
-/// What trees are grown from on this process's threads.
+/// The table, impurity and limits that trees are grown from on this process's threads.
 pub struct GrowerTask<'a, K: Impurity, C: Code> {
     pub kind: &'a K,
     pub view: View<'a, C>,

@@ -25,7 +25,7 @@ use std::ops::Range;
 /// The most consecutive rows that stay together.
 const MOST_RUN: usize = 16;
 
-/// What a fit by batches is made of, on any device.
+/// The order of rows and batches of a fit by batches, the same on any device.
 pub struct Deal {
     /// Of penalised coefficients, and of intercepts.
     pub rule: Rule,

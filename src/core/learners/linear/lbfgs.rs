@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 /// Pairs of steps and gradient changes that are remembered.
 pub(super) const MEMORY: usize = 10;
 
-/// What came of a fit.
+/// The coefficients that a fit has found, and how it ended.
 pub struct Fitted {
     pub vector: Vec<f64>,
     pub passes: u32,
@@ -40,7 +40,7 @@ struct Pair {
     yy: f64,
 }
 
-/// Where the search stands.
+/// A point of the search: coefficients, scores, gradient and objective.
 struct Point<R> {
     vector: Vec<f64>,
     scores: R,

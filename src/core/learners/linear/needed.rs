@@ -9,7 +9,7 @@ use crate::memory::{Reservation, product, sum};
 use crate::numerics::reduce::BLOCK;
 use crate::parallel::thread_pool::ThreadPool;
 
-/// What a search takes at the least, at its largest.
+/// The memory that a search takes at the least, at its peak.
 pub struct Needed {
     /// Coefficients and what is kept of them, which are the host's on every device.
     pub host: u64,

@@ -26,7 +26,7 @@ const LARGEST: f64 = 1e18;
 /// The largest |value| of a column is no less, where no penalty holds its coefficient down.
 const SMALLEST: f64 = 1e-30;
 
-/// What is fitted: rows, classes and weights, and the objective's constants.
+/// The problem that a fit solves: rows, classes and weights, and the objective's constants.
 ///
 /// The coefficients of a vector stand by feature (sparse ones, dense columns, the intercept), and of each feature by output:
 /// `vector[feature * outputs + output]`.
@@ -75,7 +75,7 @@ impl Problem<'_> {
     }
 }
 
-/// What the model says of its classes and columns.
+/// The classes and columns that the model records.
 pub struct Columns {
     pub labels: Labels,
     pub sparse: Option<SparseFeatures>,

@@ -59,7 +59,7 @@ impl<S: AsRef<str> + Sync> Texts for [Option<S>] {
     }
 }
 
-/// What the lists of a chunk hold.
+/// The items of a chunk's lists: numbers or strings.
 #[derive(Clone, Copy)]
 pub enum Items<'a> {
     /// Integers (feature numbers), or numbers of any type (values).

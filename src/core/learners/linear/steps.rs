@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::parallel::thread_pool::ThreadPool;
 use std::borrow::Cow;
 
-/// What a pass over residuals found.
+/// The loss and the largest residual that a pass over residuals found.
 pub struct Residuals {
     /// Σ weight · loss over the training rows.
     pub loss: f64,
@@ -84,7 +84,7 @@ pub trait ScoreRows {
     fn scores_where(&self, wanted: &(dyn Fn(usize) -> bool + Sync), vector: &[f64], out: &mut [f64]) -> Result<()>;
 }
 
-/// What every device is told of a problem once.
+/// The problem and its units, which every device is given once.
 pub struct Task<'p, 'a> {
     pub problem: &'p Problem<'a>,
     pub pool: &'p ThreadPool,

@@ -22,7 +22,7 @@ const MOST_WEIGHT: f64 = 64.0;
 /// Elements that a thread takes at a time.
 const BLOCK: usize = 1 << 14;
 
-/// What sums over entries are made of.
+/// The precision of sums over entries: of integers or of floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precision {
     /// Coefficients and residuals are integers of 32 bits, and scores sums of them; else scores are f64.

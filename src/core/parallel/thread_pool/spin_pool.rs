@@ -22,7 +22,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[repr(align(128))]
 struct CacheAligned<T>(T);
 
-/// What the members share.
+/// The state that the members of a pool share.
 #[derive(Default)]
 struct Board {
     /// The number of the last step that was called.

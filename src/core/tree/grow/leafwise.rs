@@ -27,7 +27,7 @@ struct WaitingLeaf {
     number: u32,
 }
 
-/// What a division has come to.
+/// The division of a leaf, and its two children.
 struct Children {
     division: Division,
     nodes: [GrowingLeaf; 2],

@@ -53,7 +53,7 @@ fn missing(entries: &[u64]) -> Aside {
     aside
 }
 
-/// What all candidates of a node and a block share.
+/// The node and the rules that a block's candidates are scored under.
 struct NodeContext<'a> {
     search: &'a SearchNode,
     rules: &'a SplitRules,
