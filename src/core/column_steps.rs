@@ -1,7 +1,7 @@
 //! What a device does with whole columns: statistics, borders, codes and encodings, without a learner.
 
 use crate::column::Column;
-use crate::encoding::target::{EncodingInput, Plan, TargetParams};
+use crate::encoding::target::{EncodingInput, EncodingPlan, TargetParams};
 use crate::error::{Error, Result};
 use crate::parallel::interrupt;
 use crate::quantize::borders::BorderParams;
@@ -57,7 +57,7 @@ pub trait ColumnSteps {
     ///
     /// # Errors
     /// As there, and those of the device.
-    fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>>;
+    fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>>;
 
     /// Does what [`crate::encoding::target::category_values`] does, for [`crate::encoding::TargetEncoder::fit_by`].
     ///

@@ -5,7 +5,7 @@
 //! value = (Σ target·w + prior·prior_weight) / (Σ w + prior_weight)
 //! ```
 //!
-//! Which rows count is the [`Kind`]: `ordered` as in CatBoost (Prokhorenkova et al. 2018), `kfold`
+//! Which rows count is the [`EncodingKind`]: `ordered` as in CatBoost (Prokhorenkova et al. 2018), `kfold`
 //! as in scikit-learn's `TargetEncoder`, `loo` and `full`.
 
 mod input;
@@ -13,8 +13,8 @@ mod params;
 mod plan;
 
 pub use input::{EncodingInput, EncodingTarget, Prepared, check_input};
-pub use params::{Auto, Kind, PriorWeight, TargetParams};
-pub use plan::{Order, Plan, check_folds, nothing_outside, places_in};
+pub use params::{Auto, EncodingKind, PriorWeight, TargetParams};
+pub use plan::{EncodingPlan, Order, check_folds, nothing_outside, places_in};
 
 use self::input::prepared_bytes;
 use super::group::{self, Smoothing, totals};
@@ -37,18 +37,18 @@ use std::ops::AddAssign;
 /// When a code is not below the number of categories, or a fold not below that of folds.
 ///
 /// ```
-/// use taiga_core::encoding::target::{EncodingInput, EncodingTarget, Order, Plan, TargetParams, target_encode};
+/// use taiga_core::encoding::target::{EncodingInput, EncodingTarget, Order, EncodingPlan, TargetParams, target_encode};
 /// let input = EncodingInput { codes: &[0; 4], categories: 1, target: EncodingTarget::Flags(&[0, 1, 1, 0]), weight: None };
 /// let params = TargetParams { prior: Some(0.05), ..Default::default() };
-/// let values = target_encode(&input, &Plan::Ordered(vec![Order::Rows]), &params).unwrap();
+/// let values = target_encode(&input, &EncodingPlan::Ordered(vec![Order::Rows]), &params).unwrap();
 /// assert_eq!(values[0], [0.05, 0.025, 1.05 / 3.0, 2.05 / 4.0]);
 /// ```
-pub fn target_encode(input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+pub fn target_encode(input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
     params.validate()?;
     check_input(input)?;
     let (rows, outputs) = (input.codes.len(), input.target.outputs());
     // Rows are dealt to buckets where they have another order than their own.
-    let dealt = if matches!(plan, Plan::Ordered(orders) if orders.iter().any(|o| !matches!(o, Order::Rows))) { 8 } else { 0 };
+    let dealt = if matches!(plan, EncodingPlan::Ordered(orders) if orders.iter().any(|o| !matches!(o, Order::Rows))) { 8 } else { 0 };
     let what = format!("the encoding of {rows} rows by {outputs} numbers each");
     let bytes = product(&[rows as u64, sum(&[product(&[8, outputs as u64]), prepared_bytes(input, params), dealt])]);
     let _reserved = memory::reserve(&what, bytes, "encode fewer rows, or a target of fewer classes")?;
@@ -56,9 +56,9 @@ pub fn target_encode(input: &EncodingInput<'_>, plan: &Plan, params: &TargetPara
     let mut out = (0..outputs).map(|_| pages::try_zeroed("encoded values", rows)).collect::<Result<Vec<Vec<f64>>>>()?;
     if rows > 0 {
         match plan {
-            Plan::Ordered(orders) => ordered(input, &prepared, orders, params, &mut out)?,
-            Plan::Folds(folds, count) => by_fold(input, &prepared, folds, *count, params, &mut out)?,
-            Plan::Plain => {
+            EncodingPlan::Ordered(orders) => ordered(input, &prepared, orders, params, &mut out)?,
+            EncodingPlan::Folds(folds, count) => by_fold(input, &prepared, folds, *count, params, &mut out)?,
+            EncodingPlan::Plain => {
                 for (statistic, out) in prepared.statistics().iter().zip(&mut out) {
                     with_statistic!(statistic, |s| plain(s, input, params, out))?;
                 }
@@ -231,7 +231,7 @@ fn full_values<S: Statistic>(statistic: &S, sums: Vec<S::Sum>, smoothing: &Smoot
 fn plain<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, params: &TargetParams, out: &mut [f64]) -> Result<()> {
     let codes = input.codes;
     let (sums, smoothing) = by_category(statistic, input, params)?;
-    if params.kind == Kind::Full {
+    if params.kind == EncodingKind::Full {
         let values = full_values(statistic, sums, &smoothing);
         out.par_iter_mut().zip(codes).for_each(|(out, code)| *out = values[*code as usize]);
         return Ok(());

@@ -3,7 +3,7 @@
 use taiga_core::column::Column;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::combine::combine;
-use taiga_core::encoding::target::{EncodingInput, Plan, TargetParams, category_values, target_encode};
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, TargetParams, category_values, target_encode};
 use taiga_core::error::Result;
 use taiga_core::memory;
 use taiga_core::quantize::borders::{BorderParams, fit_borders};
@@ -50,7 +50,7 @@ impl ColumnSteps for CpuColumns {
         Ok(())
     }
 
-    fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+    fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
         target_encode(input, plan, params)
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Which rows of its category count for a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum EncodingKind {
     /// Those before it in an order: a random one, or a given one.
     #[default]
     Ordered,
@@ -39,7 +39,7 @@ pub enum Auto {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TargetParams {
-    pub kind: Kind,
+    pub kind: EncodingKind,
     /// The prior; the target's mean unless told otherwise.
     pub prior: Option<f64>,
     /// How many rows the prior counts for.
@@ -54,7 +54,7 @@ pub struct TargetParams {
 
 impl Default for TargetParams {
     fn default() -> Self {
-        TargetParams { kind: Kind::Ordered, prior: None, prior_weight: PriorWeight::Fixed(1.0), permutations: 1, folds: 5, seed: 0 }
+        TargetParams { kind: EncodingKind::Ordered, prior: None, prior_weight: PriorWeight::Fixed(1.0), permutations: 1, folds: 5, seed: 0 }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The orders and folds of a target encoding.
 
-use super::params::{Kind, TargetParams};
+use super::params::{EncodingKind, TargetParams};
 use crate::encoding::buckets::Word;
 use crate::encoding::permutation::ranks;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ pub enum Order {
 
 /// The orders or folds of the rows, which columns that are encoded together share.
 #[derive(Clone, Debug)]
-pub enum Plan {
+pub enum EncodingPlan {
     /// The orders to average over.
     Ordered(Vec<Order>),
     /// The fold of each row, and the number of folds.
@@ -30,19 +30,19 @@ pub enum Plan {
     Plain,
 }
 
-impl Plan {
+impl EncodingPlan {
     /// Returns the random orders or folds of `rows` rows.
     ///
     /// # Errors
     /// [`Error::Parameter`] for more folds than rows.
-    pub fn random(rows: usize, params: &TargetParams) -> Result<Plan> {
+    pub fn random(rows: usize, params: &TargetParams) -> Result<EncodingPlan> {
         let random = |purpose, stream| Random::new(params.seed, purpose, stream);
         match params.kind {
-            Kind::Ordered => {
+            EncodingKind::Ordered => {
                 let orders = 0..params.permutations as u64;
-                Ok(Plan::Ordered(orders.map(|p| Order::Random(random(Purpose::Permutation, p))).collect()))
+                Ok(EncodingPlan::Ordered(orders.map(|p| Order::Random(random(Purpose::Permutation, p))).collect()))
             }
-            Kind::Kfold => {
+            EncodingKind::Kfold => {
                 let folds = params.folds as usize;
                 // The folds, and the rows with their hashes.
                 let _reserved = memory::reserve(&format!("the folds of {rows} rows"), 12 * rows as u64, "encode fewer rows")?;
@@ -51,9 +51,9 @@ impl Plan {
                 }
                 let mut fold = ranks(rows, random(Purpose::Folds, 0));
                 fold.par_iter_mut().for_each(|rank| *rank = (*rank as usize * folds / rows) as u32);
-                Ok(Plan::Folds(fold, folds))
+                Ok(EncodingPlan::Folds(fold, folds))
             }
-            Kind::Loo | Kind::Full => Ok(Plan::Plain),
+            EncodingKind::Loo | EncodingKind::Full => Ok(EncodingPlan::Plain),
         }
     }
 }
