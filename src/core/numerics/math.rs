@@ -90,8 +90,8 @@ pub fn ln(x: f32) -> f32 {
     if x >= 0.0 { y } else { f32::NAN }
 }
 
-/// Returns the logistic function `1 / (1 + exp(-x))` in f32, exact to the last bits also where it is nearly 0 (by `exp(x) / (1 +
-/// exp(x))`, which does not overflow). Error below 2.5 ulp.
+/// Returns the logistic function `1 / (1 + exp(-x))` in f32, exact to the last bits also where it is nearly 0 (by
+/// `exp(x) / (1 + exp(x))`, which does not overflow). Error below 2.5 ulp.
 ///
 /// ```
 /// use taiga_core::numerics::math::sigmoid;

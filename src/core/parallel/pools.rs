@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// How long idle threads stay.
 pub const KEPT: Duration = Duration::from_secs(5);
 
-/// How many times the number of the machine's cores (or the threads of the last computation, if these are more) may be idle: a fit uses a rayon
-/// pool and, in turn with it, a spin pool of as many.
+/// How many times the number of the machine's cores (or the threads of the last computation, if these are more) may be idle: a
+/// fit uses a rayon pool and, in turn with it, a spin pool of as many.
 const MOST: usize = 2;
 
 /// A pool that is shared by all who want as many threads at the same time.

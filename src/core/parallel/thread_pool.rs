@@ -88,8 +88,8 @@ impl ThreadPool {
         done.into_iter().filter_map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
-    /// Runs a share of work on each member, as [`ThreadPool::each`], for steps so short and many that threads wait awake for the next one. A share calls
-    /// neither the pool nor rayon.
+    /// Runs a share of work on each member, as [`ThreadPool::each`], for steps so short and many that threads wait awake for
+    /// the next one. A share calls neither the pool nor rayon.
     pub fn step<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
         if self.size == 1 {
             return vec![share(0)];

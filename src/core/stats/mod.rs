@@ -15,7 +15,7 @@
 //!           (without a range)   bins.rs   locate.rs               counter.rs
 //! ```
 //!
-//! Another backend would take over three steps: `min_max`, and counting with uniform bins and with
+//! Another device would take over three steps: `min_max`, and counting with uniform bins and with
 //! any edges (a [`locate::Locator`] is all that a count needs to know of the bins).
 
 pub mod bins;

@@ -329,7 +329,7 @@ fn close(nodes: Vec<GrowingNode>, stays: impl Fn(&GrowingNode) -> bool, closed: 
     open
 }
 
-/// The shape of a branching tree while it grows, by backend node numbers.
+/// The shape of a branching tree while it grows, by device node numbers.
 struct Branches {
     root: NodeId,
     /// The split and the children of each node that has been divided.

@@ -84,8 +84,8 @@ impl Group {
         self.slot(division.parent) == NO_SLOT
     }
 
-    /// Assigns slots to the children of a division, whose partial histograms start at number `partial`; returns how many it has. `packed`: whether a
-    /// node's bins can be packed.
+    /// Assigns slots to the children of a division, whose partial histograms start at number `partial`; returns how many it
+    /// has. `packed`: whether a node's bins can be packed.
     pub fn assign_slots(&mut self, d: &Division, partial: usize, packed: impl Fn(NodeId) -> bool) -> usize {
         let parent = self.slot(d.parent);
         if parent == NO_SLOT {

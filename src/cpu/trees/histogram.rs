@@ -220,8 +220,8 @@ pub enum RowSelection<'a> {
 }
 
 /// Adds the statistics of `rows` to the bins of their codes at bytes `own` of the block's rows
-/// ([`CodeBlock::codes_of`]): `bins[feature * STRIDE + code]`, the features counted inside the block. The statistics come in the order of the rows, or, without
-/// them, from the rows of the (first) block itself.
+/// ([`CodeBlock::codes_of`]): `bins[feature * STRIDE + code]`, the features counted inside the block. The statistics come in
+/// the order of the rows, or, without them, from the rows of the (first) block itself.
 ///
 /// # Safety
 /// The first `len` row numbers of a list are smaller than the block's rows.

@@ -10,7 +10,7 @@
 //!                                                   bits 14-0   the first border behind the value
 //! ```
 //!
-//! A node has the same positions in every lane: those of its rows in the shard's own lists. Parting
+//! A node has the same positions in every lane: those of its rows in the shard's own lists. Partitioning
 //! its rows keeps their order, so nothing is sorted but once, before the first tree.
 
 mod evaluate_splits;
@@ -184,7 +184,7 @@ impl SortedRows {
         self.sums(g, h)
     }
 
-    /// Parts a node's entries as the shard has parted its rows: the first `left` of `rows` go left.
+    /// Partitions a node's entries as the shard has partitioned its rows: the first `left` of `rows` go left.
     pub fn partition(&mut self, node: NodeRows, rows: &[u32], left: usize) {
         let mut right = [0; MOST_ROWS / 8];
         for row in &rows[left..] {

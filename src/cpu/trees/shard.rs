@@ -43,8 +43,8 @@ pub struct NodeRows {
     all: bool,
 }
 
-/// The rows of one thread, their codes, and where they are in the tree that grows. Row `r` of the table is in batch `r / BATCH`, which is dealt to shard
-/// `batch % shards`, so that sorted tables leave no thread idle.
+/// The rows of one thread, their codes, and where they are in the tree that grows. Row `r` of the table is in batch
+/// `r / BATCH`, which is dealt to shard `batch % shards`, so that sorted tables leave no thread idle.
 pub struct Shard {
     /// The table's rows before all shards of this process.
     before: usize,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! by row        starts | 0 2 2 5 …          words  | 7 19 | | 7 8 40 | …     for histograms
-//! by feature    starts | 0 3 9 …            rows   | 0 2 11 | 0 4 …          for parting rows
+//! by feature    starts | 0 3 9 …            rows   | 0 2 11 | 0 4 …          for partitioning
 //!                                           codes  | 2 2  3 | 5 1 …
 //! ```
 
@@ -31,7 +31,7 @@ pub struct SparseFeatures {
     rows: Vec<u32>,
     codes: Vec<u8>,
     stored: Vec<Stored>,
-    /// A byte a row: whether it parts otherwise than the default. Zero between uses.
+    /// A byte a row: whether it goes elsewhere than the default. Zero between uses.
     flags: Vec<u8>,
     flagged: Vec<u32>,
 }

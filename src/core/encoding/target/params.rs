@@ -62,7 +62,8 @@ impl TargetParams {
     /// Parameters from a JSON object; what it does not name has its default.
     ///
     /// # Errors
-    /// [`Error::UnknownParameter`](crate::Error::UnknownParameter), [`Error::Parameter`](crate::Error::Parameter) and [`Error::Several`](crate::Error::Several), naming the parameters.
+    /// [`Error::UnknownParameter`](crate::Error::UnknownParameter), [`Error::Parameter`](crate::Error::Parameter) and
+    /// [`Error::Several`](crate::Error::Several), naming the parameters.
     ///
     /// ```
     /// use taiga_core::encoding::target::TargetParams;
@@ -78,7 +79,8 @@ impl TargetParams {
     /// Checks each parameter.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::Error::Parameter) naming the parameter, its value and what was expected; [`Error::Several`](crate::Error::Several) for more than one.
+    /// [`Error::Parameter`](crate::Error::Parameter) naming the parameter, its value and what was expected;
+    /// [`Error::Several`](crate::Error::Several) for more than one.
     pub fn validate(&self) -> Result<()> {
         let mut problems = Problems::default();
         self.problems(&mut problems);

@@ -11,9 +11,9 @@
 //! A tree grows under one of the permutations. Each permutation has scores of its own, to which
 //! every tree adds what it comes to under that permutation's statistics, so that no row's score
 //! ever rests on statistics that knew its target (CatBoost: Prokhorenkova and others, 2018, section
-//! 5). With several, the first one grows no tree: leaves of the model have its values. The codes of combinations are kept for the trees to come, as
-//! long as memory allows; what is dropped is computed again when it is needed, so that how much is
-//! kept never changes a model.
+//! 5). With several, the first one grows no tree: leaves of the model have its values. The codes of combinations are kept for
+//! the trees to come, as long as memory allows; what is dropped is computed again when it is needed, so that how much is kept
+//! never changes a model.
 
 mod base;
 mod combinations;
@@ -75,7 +75,7 @@ pub struct CategoricalFeatures<'a> {
     /// The training rows, in order and in each permutation.
     training: Vec<u32>,
     orders: Vec<Vec<u32>>,
-    /// Of each feature, by its number at the backend.
+    /// Of each feature, by its number at the device.
     pub origins: Vec<Origin>,
     pub coded: Vec<CodedFeature>,
     /// What each feature is made of.
@@ -103,7 +103,7 @@ pub struct CategoricalFeatures<'a> {
     pub subsets: Vec<CodeSet>,
 }
 
-/// The features that are there from the start: their codes are made by the backend, or given.
+/// The features that are there from the start: their codes are made by the device, or given.
 pub enum BaseCodes {
     Column(u32),
     Codes(Vec<u8>),
@@ -153,7 +153,7 @@ impl<'a> CategoricalFeatures<'a> {
     /// Returns the tree that has just grown, in the features of another permutation.
     ///
     /// # Errors
-    /// What the backend reports.
+    /// What the device reports.
     pub fn translated(&mut self, backend: &mut dyn TreeSteps, tree: &Tree, order: usize) -> Result<Tree> {
         let mut translated = tree.clone();
         for split in translated.splits_mut() {
@@ -204,7 +204,7 @@ impl CategoricalFeatures<'_> {
     /// Returns the groups that are open in `tree` from its start, beside group 0.
     ///
     /// # Errors
-    /// What the backend reports, and [`Error::Memory`].
+    /// What the device reports, and [`Error::Memory`].
     pub fn begin_tree(&mut self, backend: &mut dyn TreeSteps, tree: u64) -> Result<Vec<GroupId>> {
         self.tree = tree;
         self.combined.clear();

@@ -1,4 +1,4 @@
-//! From trees that count features as the backend does to a model that stands by itself: only the
+//! From trees that count features as the device does to a model that stands by itself: only the
 //! borders, the categories and the statistics that splits use are kept.
 
 use super::categorical_features::{CategoricalFeatures, Origin};

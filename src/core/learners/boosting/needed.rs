@@ -1,4 +1,4 @@
-//! What a fit of boosted trees takes beside its backend, asked for before it is taken.
+//! What a fit of boosted trees takes beside its device, asked for before it is taken.
 
 use super::params::{BoostingParams, CatMethod};
 use crate::dataset::Input;
@@ -48,7 +48,7 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     sum(&[stays, watched, making.max(borders).max(dealing)])
 }
 
-/// Reserves what a fit takes until its backend has its rows: targets, weights, scores, samples for borders, orders of rows.
+/// Reserves what a fit takes until its device has its rows: targets, weights, scores, samples for borders, orders of rows.
 ///
 /// # Errors
 /// [`crate::Error::Memory`].

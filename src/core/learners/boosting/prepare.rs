@@ -1,4 +1,4 @@
-//! From a table to what a backend trains on: checks, targets, weights, borders.
+//! From a table to what a device trains on: checks, targets, weights, borders.
 
 use super::ties;
 use crate::dataset::Input;

@@ -69,7 +69,8 @@ pub const NOT_FINITE: &str =
 /// What a fit will do with every tree of it, where that is sure from the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced {
-    /// A leaf's value is that of [`SplitRules::leaf_value`](crate::tree::split::SplitRules::leaf_value) without bounds, times this, rounded to f32.
+    /// A leaf's value is that of [`SplitRules::leaf_value`](crate::tree::split::SplitRules::leaf_value) without bounds, times
+    /// this, rounded to f32.
     pub learning_rate: f64,
     /// Trees over all outputs; they are grown for one output after the other, round after round.
     pub trees: u64,

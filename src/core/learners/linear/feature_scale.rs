@@ -1,7 +1,8 @@
 //! What a feature's values are in units of, so that sums in integers suit features of very different sizes.
 //!
 //! A sum has one scale for all features, from the largest |value|. Where features differ much in size, that would leave small ones
-//! few bits: then each has a unit of its own, the least power of two that its largest |value| does not exceed, and sums are of values in units.
+//! few bits: then each has a unit of its own, the least power of two that its largest |value| does not exceed, and sums are of
+//! values in units.
 
 use super::csr::Csr;
 use crate::parallel::thread_pool::ThreadPool;

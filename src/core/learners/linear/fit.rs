@@ -110,9 +110,9 @@ fn recorded(params: &LinearParams) -> LinearParams {
 
 /// Fits a model of intercepts alone: for every row it predicts the shares of the training rows' classes.
 ///
-/// It is for tables that [`fit`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Rows are not measured, so there is no history; a class that
-/// no training row has gets a probability of 10⁻¹⁵, and a single label one of 1 - 10⁻¹⁵. The intercepts are there under
-/// `fit_intercept = false` too. No device is used.
+/// It is for tables that [`fit`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Rows are not measured, so there
+/// is no history; a class that no training row has gets a probability of 10⁻¹⁵, and a single label one of 1 - 10⁻¹⁵. The
+/// intercepts are there under `fit_intercept = false` too. No device is used.
 ///
 /// # Errors
 /// As [`fit`], but for tables of one training row or of one class; degenerate is still one of no training rows, or of none

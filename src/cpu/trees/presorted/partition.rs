@@ -1,4 +1,4 @@
-//! Parts a node's entries, lane by lane, in order.
+//! Partitions a node's entries, lane by lane, in order.
 
 use super::{LANES, MOST_ROWS, row};
 

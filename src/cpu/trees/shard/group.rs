@@ -12,7 +12,7 @@ use taiga_core::learners::boosting::layout::{Home, StoragePlan};
 /// The codes of a group's features for a shard's rows, and what is summed over them.
 pub struct ShardGroup {
     pub blocks: Vec<CodeBlock>,
-    /// The codes by feature, where memory allows: parting rows by them reads a sixteenth of the
+    /// The codes by feature, where memory allows: partitioning rows by them reads a sixteenth of the
     /// memory.
     pub columns: Option<CodeColumns>,
     /// The features that are listed.
@@ -26,8 +26,8 @@ pub struct ShardGroup {
 }
 
 impl ShardGroup {
-    /// Makes room for the codes of `rows` rows; `columns`: also by column. `part`: of as many equal parts of the columns the one
-    /// that is summed here, for which all are there by column.
+    /// Makes room for the codes of `rows` rows; `columns`: also by column. `part`: which part, of
+    /// how many equal parts of the columns is summed here; with several, all columns are there.
     pub fn new(layout: &Layout, rows: usize, columns: bool, part: (usize, usize)) -> Result<ShardGroup> {
         let features = layout.blocks.last().map_or(0, |b| b.features.end);
         let own = features * part.0 / part.1..features * (part.0 + 1) / part.1;

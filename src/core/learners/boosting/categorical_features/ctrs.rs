@@ -1,5 +1,5 @@
 //! Statistics of categorical columns and of their combinations as features: their borders, and their codes by this
-//! process's threads or by the backend.
+//! process's threads or by the device.
 
 use super::{CategoricalFeatures, Kept, Origin};
 use crate::dataset::{Input, Target};

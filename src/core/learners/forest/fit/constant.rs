@@ -15,8 +15,9 @@ use crate::provenance::Provenance;
 /// Fits a forest of one tree that is one leaf: for every row it predicts the mean of the training rows, or the shares of
 /// their classes.
 ///
-/// It is for tables that [`fit`](super::fit) refuses as [degenerate](crate::error::RowsFault::Degenerate). Nothing is measured out of bag; where it is asked for, the
-/// permutation importance of every feature is 0. The target may have a single label. No device is used.
+/// It is for tables that [`fit`](super::fit) refuses as [degenerate](crate::error::RowsFault::Degenerate). Nothing is measured
+/// out of bag; where it is asked for, the permutation importance of every feature is 0. The target may have a single label. No
+/// device is used.
 ///
 /// # Errors
 /// As [`fit`](super::fit), but for tables of one row or of one class; degenerate is still one of no rows, or of none that weighs
