@@ -236,7 +236,7 @@ pub struct Column<'a> {
     starts: Vec<usize>,
     /// What the codes of a categorical column stand for.
     categories: Option<&'a Categories>,
-    /// Of the chunks, empty ones too.
+    /// The width of the chunks' values, those of empty chunks too.
     width: Width,
 }
 

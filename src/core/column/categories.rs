@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 /// entry of null's code is a placeholder (empty text, 0, false).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Labels {
-    /// Of String, Categorical and Enum alike.
+    /// Labels of String, Categorical and Enum alike.
     Text(Vec<String>),
-    /// Of integers of any width.
+    /// Labels of integers of any width.
     Integer(Vec<i128>),
-    /// Of Booleans.
+    /// Labels of Booleans.
     Boolean(Vec<bool>),
 }
 

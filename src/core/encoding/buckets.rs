@@ -58,7 +58,7 @@ pub(super) struct Buckets<B> {
     rows: usize,
     bucket: B,
     share: usize,
-    /// For each share the place of its first row in each bucket.
+    /// `[share][bucket]`: the place of the share's first row in the bucket.
     places: Vec<Vec<u32>>,
     /// Where each bucket ends.
     pub ends: Vec<usize>,

@@ -66,7 +66,7 @@ pub trait Statistic: Sync {
     fn units(&self) -> (f64, f64);
     /// Returns what a row brings: flags, or numbers in one column or two.
     fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>);
-    /// The same statistic over these columns in another order.
+    /// The type of the same statistic over its columns in another order.
     type Over<'b>: Statistic<Sum = Self::Sum>
     where
         Self: 'b;

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct ThreadPool {
     pool: Option<pools::Pool>,
     size: usize,
-    /// For [`ThreadPool::step`]; none until the first.
+    /// The threads of [`ThreadPool::step`]; none until its first call.
     spin: Mutex<Option<SpinPool>>,
     /// The process that it was made in ([`fork::generation`]).
     generation: u32,

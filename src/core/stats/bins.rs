@@ -122,7 +122,7 @@ impl AxisParams {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bins {
     pub edges: Vec<f64>,
-    /// Of equal width, up to rounding.
+    /// Whether the bins have equal widths, up to rounding.
     pub uniform: bool,
     /// The edges are f32 values.
     pub single: bool,

@@ -13,7 +13,7 @@ const LANES: usize = 64;
 pub enum Locator {
     /// Bins of equal width (up to rounding) of a f32 column.
     UniformF32(Uniform<f32>),
-    /// The same in f64.
+    /// Bins of equal width (up to rounding) of a f64 column.
     UniformF64(Uniform<f64>),
     /// Any ascending edges.
     Edges(Edges),

@@ -65,7 +65,7 @@ struct BatchShare {
     losses: Vec<f64>,
     /// Weighted, and scaled for integers.
     residuals: Vec<f64>,
-    /// Of each dense column.
+    /// The values of each dense column.
     dense: Vec<Vec<f64>>,
     /// The entries of each owner's features.
     entries: Vec<FeatureEntries>,
@@ -75,7 +75,7 @@ struct BatchShare {
 struct FeatureEntries {
     /// Feature, and row of the share.
     places: Vec<(u32, u32)>,
-    /// In units, where rows have values.
+    /// The entries' values in units of their features, where rows have values.
     values: Vec<f64>,
 }
 
@@ -86,7 +86,7 @@ pub struct Batches<'s, 'p, 'a> {
     rule: Rule,
     free: Rule,
     cells: SparseCoefficients,
-    /// Of dense columns and intercepts, by output.
+    /// The coefficients of dense columns and intercepts, by output.
     others: Vec<Cell>,
     workers: ThreadPool,
     shares: Vec<RwLock<BatchShare>>,

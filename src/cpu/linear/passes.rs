@@ -27,7 +27,7 @@ use taiga_core::parallel::thread_pool::ThreadPool;
 /// The rows of a problem, to pass over.
 pub struct Passes<'t, 'p, 'a> {
     task: &'t Task<'p, 'a>,
-    /// Of no more threads than there is room for sums.
+    /// A pool of no more threads than there is room for sums.
     adders: ThreadPool,
     /// Sums of the sparse features' gradients, zeros between two passes.
     sums: Mutex<Vec<Vec<i64>>>,

@@ -94,7 +94,7 @@ impl NodeBins<'_> {
 /// wide, an upper and a lower half.
 #[derive(Clone, Copy)]
 pub struct SparseBins<'a> {
-    /// From the feature's first word in the first plane on.
+    /// The words from the feature's first one in the first plane on.
     pub words: &'a [u64],
     /// Words from one plane (or half) to the next.
     pub stride: usize,

@@ -51,7 +51,7 @@ pub struct FeatureShare {
     /// The index of their group, and its first feature.
     pub group: usize,
     first: usize,
-    /// Of each of `columns`, the first of its numbers in a slot.
+    /// The place of each column's first number in a slot.
     starts: Vec<usize>,
     bins: Vec<usize>,
     slot_size: usize,

@@ -83,7 +83,7 @@ pub struct Shard {
     row_statistics: Vec<u32>,
     /// Statistics in the order of a list.
     ordered: Vec<u32>,
-    /// By row, whether its category goes right.
+    /// 1 for each row whose category goes right, else 0.
     in_subset: Vec<u8>,
     gradient: Vec<f32>,
     hessian: Vec<f32>,

@@ -26,15 +26,15 @@ const FEATURE_COST: usize = 16;
 pub struct SparseBinShare {
     group: usize,
     counted: bool,
-    /// Those with more than one candidate, ascending.
+    /// The features with more than one candidate, ascending.
     pub several: Vec<SparseFeature>,
-    /// Those with one border, one word and nothing missing, ascending.
+    /// The features with one border, one word and nothing missing, ascending.
     single: Vec<Single>,
-    /// The words that are this share's.
+    /// The words of this share's features, among all of the group.
     range: Range<usize>,
-    /// Those of `range` that are in the shards' lists.
+    /// The words of `range` that are in the shards' sparse rows.
     listed: Range<usize>,
-    /// Those that are in shared columns.
+    /// The words of `range` that are in shared columns.
     bundled: Vec<WordRun>,
     /// The number of words of listed features over all shares.
     listed_words: usize,

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EncodingKind {
-    /// Those before it in an order: a random one, or a given one.
+    /// The rows before it in an order: a random one, or a given one.
     #[default]
     Ordered,
-    /// Those of the other folds.
+    /// The rows of the other folds.
     Kfold,
     /// All but itself.
     Loo,

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 pub enum Order {
     /// As they are.
     Rows,
-    /// That of [`permutation`](crate::encoding::permutation::permutation).
+    /// The order of [`permutation`](crate::encoding::permutation::permutation).
     Random(Random),
     /// The rows in this order.
     Given(Vec<u32>),
