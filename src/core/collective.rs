@@ -6,13 +6,13 @@
 
 mod local;
 
-pub use local::{Local, local};
+pub use local::{LocalCollective, local};
 
 use crate::error::Result;
 
-/// What the shards of a fit exchange.
+/// Exchanges numbers between the shards of a fit: maxima, sums and values of all.
 pub trait Collective: Sync {
-    /// The number of shards.
+    /// Returns the number of shards.
     fn world(&self) -> usize;
 
     /// Replaces each number by the largest of all shards' numbers in its place.
@@ -66,12 +66,12 @@ pub struct RowShard<'a> {
 }
 
 impl RowShard<'_> {
-    /// All `rows` rows of a table.
+    /// Returns all `rows` rows of a table.
     pub fn whole(rows: usize) -> RowShard<'static> {
         RowShard { collective: &Alone, first: 0, all: rows }
     }
 
-    /// Whether there are no other shards.
+    /// Returns whether there are no other shards.
     pub fn is_whole(&self) -> bool {
         self.collective.world() == 1
     }

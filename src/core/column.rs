@@ -98,12 +98,12 @@ macro_rules! with_values {
 }
 
 impl Values<'_> {
-    /// The number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         with_values!(self, |v, _to_f64| v.len(), bool | b | b.len())
     }
 
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -130,7 +130,7 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// A chunk of `values`, of which those whose bit in `validity` is unset are null.
+    /// Returns a chunk of `values`, of which those whose bit in `validity` is unset are null.
     ///
     /// # Panics
     /// When the lengths differ.
@@ -141,7 +141,7 @@ impl<'a> Chunk<'a> {
         Chunk { values, validity }
     }
 
-    /// The values; those that are null hold anything.
+    /// Returns the values; those that are null hold anything.
     pub fn values(&self) -> Values<'a> {
         self.values
     }
@@ -161,7 +161,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Which values are not null; none where no value is.
+    /// Returns which values are not null; none where no value is.
     pub fn validity(&self) -> Option<Bits<'a>> {
         self.validity
     }
@@ -236,7 +236,7 @@ pub struct Column<'a> {
     starts: Vec<usize>,
     /// What the codes of a categorical column stand for.
     categories: Option<&'a Categories>,
-    /// Of the chunks, empty ones too.
+    /// The width of the chunks' values, those of empty chunks too.
     width: Width,
 }
 
@@ -262,7 +262,7 @@ impl Width {
 }
 
 impl<'a> Column<'a> {
-    /// A column of `chunks`; empty ones are dropped.
+    /// Returns a column of `chunks`; empty ones are dropped.
     pub fn new(name: impl Into<String>, dtype: FeatureType, chunks: Vec<Chunk<'a>>) -> Self {
         let width = chunks.iter().map(|c| Width::of(&c.values)).max().unwrap_or(Width::Any);
         let chunks: Vec<_> = chunks.into_iter().filter(|c| !c.values.is_empty()).collect();
@@ -273,18 +273,18 @@ impl<'a> Column<'a> {
         Column { name: name.into(), dtype, chunks, starts, categories: None, width }
     }
 
-    /// A categorical column: its values are the codes.
+    /// Returns a categorical column: its values are the codes.
     pub fn categorical(column: &'a CategoryColumn) -> Self {
         Column { categories: Some(&column.categories), ..Column::codes(column.name.as_str(), &column.codes) }
     }
 
-    /// A categorical column by codes into categories known elsewhere (a model's); a code beyond
-    /// them is an unseen category.
+    /// Returns a categorical column by codes into categories known elsewhere (a model's); a code beyond them is an unseen
+    /// category.
     pub fn codes(name: impl Into<String>, codes: &'a [u32]) -> Self {
         Column::new(name, FeatureType::Categorical, vec![Chunk::new(Values::U32(codes), None)])
     }
 
-    /// The codes of a categorical column, one for each row.
+    /// Returns the codes of a categorical column, one for each row.
     pub fn category_codes(&self) -> Option<&'a [u32]> {
         match (&self.dtype, self.chunks.first().map(|c| c.values)) {
             (FeatureType::Categorical, Some(Values::U32(codes))) => Some(codes),
@@ -293,65 +293,65 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// What the codes of a categorical column stand for.
+    /// Returns what the codes of a categorical column stand for.
     pub fn categories(&self) -> Option<&'a Categories> {
         self.categories
     }
 
-    /// A column of one chunk of f32 values.
+    /// Returns a column of one chunk of f32 values.
     pub fn from_f32(name: impl Into<String>, values: &'a [f32]) -> Self {
         Column::new(name, FeatureType::Numeric, vec![Chunk::new(Values::F32(values), None)])
     }
 
-    /// A column of one chunk of f64 values.
+    /// Returns a column of one chunk of f64 values.
     pub fn from_f64(name: impl Into<String>, values: &'a [f64]) -> Self {
         Column::new(name, FeatureType::Numeric, vec![Chunk::new(Values::F64(values), None)])
     }
 
-    /// The column's name.
+    /// Returns the column's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The type that a model records for it.
+    /// Returns the type that a model records for it.
     pub fn dtype(&self) -> &FeatureType {
         &self.dtype
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.starts[self.chunks.len()]
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether every chunk holds f32 values.
+    /// Returns whether every chunk holds f32 values.
     pub fn is_f32(&self) -> bool {
         self.chunks.iter().all(|c| matches!(c.values, Values::F32(_)))
     }
 
-    /// How wide a float it takes to hold the values.
+    /// Returns how wide a float it takes to hold the values.
     pub fn width(&self) -> Width {
         self.width
     }
 
-    /// The column in pieces whose chunks have one type; one piece, but for columns that no Arrow array makes.
+    /// Returns the column in pieces whose chunks have one type; one piece, but for columns that no Arrow array makes.
     pub fn runs(&self) -> Vec<Column<'a>> {
         let alike = |a: &Chunk<'_>, b: &Chunk<'_>| std::mem::discriminant(&a.values) == std::mem::discriminant(&b.values);
         let part = |run: &[Chunk<'a>]| Column::new(self.name.as_str(), self.dtype.clone(), run.to_vec());
         self.chunks.chunk_by(alike).map(part).collect()
     }
 
-    /// Where the values of the first chunk begin; 0 where there are none.
+    /// Returns where the values of the first chunk begin; 0 where there are none.
     pub fn address(&self) -> usize {
         let first = self.chunks.first().map(|c| c.values);
         first.map_or(0, |values| with_values!(&values, |v, _to_f64| v.as_ptr() as usize, bool | b | b.bytes().as_ptr() as usize))
     }
 
-    /// The scale of a column of decimals.
+    /// Returns the scale of a column of decimals.
     pub fn decimal_scale(&self) -> Option<u32> {
         match self.chunks.first().map(|c| c.values) {
             Some(Values::Decimal(_, scale)) => Some(scale),
@@ -359,7 +359,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The index of the chunk that holds `row`.
+    /// Returns the index of the chunk that holds `row`.
     fn chunk_of(&self, row: usize) -> usize {
         self.starts.partition_point(|&s| s <= row) - 1
     }
@@ -394,8 +394,8 @@ impl<'a> Column<'a> {
         });
     }
 
-    /// Rows `start .. start + len` of a column for which [`Column::is_f32`] holds, nulls as NaN:
-    /// borrowed where one chunk without nulls covers them, else written to `scratch`.
+    /// Returns rows `start .. start + len` of a column for which [`Column::is_f32`] holds, nulls as NaN: borrowed where one chunk
+    /// without nulls covers them, else written to `scratch`.
     ///
     /// # Panics
     /// When a chunk is not f32.
@@ -419,8 +419,8 @@ impl<'a> Column<'a> {
         scratch
     }
 
-    /// Rows `start .. start + len` as f64, nulls as NaN: borrowed where one chunk of f64 without
-    /// nulls covers them, else written to `scratch`.
+    /// Returns rows `start .. start + len` as f64, nulls as NaN: borrowed where one chunk of f64 without nulls covers them, else
+    /// written to `scratch`.
     pub fn borrow_f64<'s>(&'s self, start: usize, len: usize, scratch: &'s mut Vec<f64>) -> &'s [f64] {
         if len > 0 {
             let k = self.chunk_of(start);
@@ -433,7 +433,7 @@ impl<'a> Column<'a> {
         scratch
     }
 
-    /// The values at `rows` as f64; nulls as NaN.
+    /// Returns the values at `rows` as f64; nulls as NaN.
     pub fn gather_f64(&self, rows: &[usize]) -> Vec<f64> {
         let mut out = Vec::with_capacity(rows.len());
         let mut rest = rows;
@@ -449,7 +449,7 @@ impl<'a> Column<'a> {
         out
     }
 
-    /// The whole column as f64; nulls as NaN.
+    /// Returns the whole column as f64; nulls as NaN.
     pub fn to_f64(&self) -> Vec<f64> {
         let mut out = vec![0.0; self.len()];
         self.read_f64(0, &mut out);

@@ -1,7 +1,7 @@
 //! What a device does with whole columns: statistics, borders, codes and encodings, without a learner.
 
 use crate::column::Column;
-use crate::encoding::target::{EncodingInput, Plan, TargetParams};
+use crate::encoding::target::{EncodingInput, EncodingPlan, TargetParams};
 use crate::error::{Error, Result};
 use crate::parallel::interrupt;
 use crate::quantize::borders::BorderParams;
@@ -20,52 +20,52 @@ pub const MOST_BORDERS: usize = 65_534;
 /// Called with the number of a block and its codes, from several threads and in no order.
 pub type TakeCodes<'a> = &'a (dyn Fn(usize, &[u16]) + Sync);
 
-/// What a device does with columns: the same bits on each.
+/// The steps of columns that a device implements, with the same bits on each.
 pub trait ColumnSteps {
-    /// [`crate::stats::min_max()`].
+    /// Does what [`crate::stats::min_max()`] does.
     ///
     /// # Errors
     /// Those of the device.
     fn min_max(&self, column: &Column<'_>) -> Result<Option<MinMax>>;
 
-    /// [`crate::stats::histogram()`].
+    /// Does what [`crate::stats::histogram()`] does.
     ///
     /// # Errors
     /// As there, and those of the device.
     fn histogram(&self, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram>;
 
-    /// [`crate::stats::histogram2d()`].
+    /// Does what [`crate::stats::histogram2d()`] does.
     ///
     /// # Errors
     /// As there, and those of the device.
     fn histogram2d(&self, x: &Column<'_>, y: &Column<'_>, weights: Option<&Column<'_>>, params: &Histogram2dParams) -> Result<Histogram2d>;
 
-    /// [`crate::quantize::borders::fit_borders`].
+    /// Does what [`crate::quantize::borders::fit_borders`] does.
     ///
     /// # Errors
     /// Those of the device.
     fn borders(&self, column: &Column<'_>, params: &BorderParams) -> Result<Vec<f64>>;
 
-    /// The codes of a column's values among ascending `borders`, one more than the number of borders below the value and 0 for
+    /// Computes the codes of a column's values among ascending `borders`, one more than the number of borders below the value and 0 for
     /// a missing value ([`crate::quantize::codes`]), by blocks of [`BLOCK`] rows.
     ///
     /// # Errors
     /// For more than [`MOST_BORDERS`] borders; those of the device.
     fn codes(&self, column: &Column<'_>, borders: &[f64], take: TakeCodes<'_>) -> Result<()>;
 
-    /// [`crate::encoding::target::target_encode`].
+    /// Does what [`crate::encoding::target::target_encode`] does.
     ///
     /// # Errors
     /// As there, and those of the device.
-    fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>>;
+    fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>>;
 
-    /// [`crate::encoding::target::category_values`], for [`crate::encoding::TargetEncoder::fit_by`].
+    /// Does what [`crate::encoding::target::category_values`] does, for [`crate::encoding::TargetEncoder::fit_by`].
     ///
     /// # Errors
     /// As there, and those of the device.
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)>;
 
-    /// [`crate::encoding::combine::combine`].
+    /// Does what [`crate::encoding::combine::combine`] does.
     ///
     /// # Errors
     /// As there, and those of the device.
@@ -84,7 +84,7 @@ pub fn blocks_of_codes(rows: usize, work: impl Fn(usize, Range<usize>) + Sync) {
     }
 }
 
-/// An error for more borders than [`MOST_BORDERS`].
+/// Checks that there are no more borders than [`MOST_BORDERS`].
 pub fn check_borders(borders: &[f64]) -> Result<()> {
     if borders.len() > MOST_BORDERS {
         return Err(Error::parameter("borders", format!("{} are more than {MOST_BORDERS}", borders.len())));

@@ -42,7 +42,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The bytes of a payload of a version, which takes about `capacity` bytes.
+    /// Returns the bytes of a payload of a version, which takes about `capacity` bytes.
     pub fn seal(&self, version: u32, payload: &impl Serialize, capacity: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + CHECKSUM + capacity);
         bytes.extend_from_slice(MAGIC);
@@ -58,13 +58,13 @@ impl Envelope {
         bytes
     }
 
-    /// Whether these bytes begin as an envelope of this kind does.
+    /// Returns whether these bytes begin as an envelope of this kind does.
     pub fn claims(&self, bytes: &[u8]) -> bool {
         bytes.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(self.kind))
     }
 
-    /// The version of an intact envelope of this kind, one that this build can read, and the
-    /// payload inside; or what is wrong, in words.
+    /// Returns the version of an intact envelope of this kind, one that this build can read, and the payload inside; or what is
+    /// wrong, in words.
     pub fn open<'a>(&self, bytes: &'a [u8]) -> Result<(u32, &'a [u8]), String> {
         if bytes.is_empty() {
             return Err("the value is empty (0 bytes)".into());
@@ -104,7 +104,7 @@ impl Envelope {
         Ok((version, &body[HEADER..]))
     }
 
-    /// What a payload holds, of which nothing may be left over; or what is wrong.
+    /// Returns what a payload holds, of which nothing may be left over; or what is wrong.
     pub fn read<'a, T: serde::Deserialize<'a>>(&self, payload: &'a [u8]) -> Result<T, String> {
         let (value, rest) =
             postcard::take_from_bytes::<T>(payload).map_err(|_| "the value is damaged: its payload can't be read".to_string())?;

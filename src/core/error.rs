@@ -62,7 +62,7 @@ pub enum DeviceFault {
 /// The engine's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The candidate that `name` was probably meant to be, if any is near: one slip, and one more for every five letters.
+/// Returns the candidate that `name` was probably meant to be, if any is near: one slip, and one more for every five letters.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let slips = |c: &str| 1 + c.chars().count().min(name.chars().count()) / 5;
     // A distance takes time and memory by the product of the lengths, and is at least their difference.
@@ -72,18 +72,18 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     near.min_by_key(|(distance, _)| *distance).map(|(_, c)| c)
 }
 
-/// A heading and a line for each error.
+/// Returns a heading and a line for each error.
 fn several(errors: &[Error]) -> String {
     errors.iter().fold(format!("{} parameters are wrong:", errors.len()), |text, error| format!("{text}\n- {error}"))
 }
 
 impl Error {
-    /// A parameter has a value it can't have.
+    /// Makes the error of a parameter with a value that it can't have.
     pub fn parameter(name: impl Into<String>, message: impl Into<String>) -> Self {
         Error::Parameter { name: name.into(), message: message.into() }
     }
 
-    /// All that is wrong as one error: nothing, the only one itself, or [`Error::Several`].
+    /// Makes one error of all that is wrong: nothing, the only one itself, or [`Error::Several`].
     ///
     /// # Errors
     /// If there are any.
@@ -95,7 +95,7 @@ impl Error {
         }
     }
 
-    /// The errors that it consists of: itself, unless there are several.
+    /// Returns the errors that it consists of: itself, unless there are several.
     pub fn each(&self) -> &[Error] {
         match self {
             Error::Several(errors) => errors,
@@ -103,7 +103,7 @@ impl Error {
         }
     }
 
-    /// A column holds what it can't hold, or is missing.
+    /// Makes the error of a column that is missing, or holds what it can't hold.
     pub fn column(name: impl Into<String>, message: impl Into<String>) -> Self {
         Error::Column { name: name.into(), message: message.into() }
     }
@@ -118,7 +118,7 @@ impl Error {
         Error::Rows { fault: RowsFault::Values, error: Box::new(self) }
     }
 
-    /// What the rows are at fault for; none where the call, the device or the memory is.
+    /// Returns what the rows are at fault for; none where the call, the device or the memory is.
     pub fn rows_fault(&self) -> Option<RowsFault> {
         match self {
             Error::Rows { fault, .. } => Some(*fault),
@@ -126,23 +126,23 @@ impl Error {
         }
     }
 
-    /// A GPU failed, or the work it was given.
+    /// Makes the error of a GPU that failed, or of work on it that did.
     pub fn device(number: u32, message: impl Into<String>) -> Self {
         Error::Device { number, fault: DeviceFault::Failed, message: message.into() }
     }
 
-    /// A GPU has not the room for the work.
+    /// Makes the error of a GPU that has not the memory for its work.
     pub fn device_memory(number: u32, message: impl std::fmt::Display) -> Self {
         Error::Device { number, fault: DeviceFault::Memory, message: format!("not enough memory: {message}") }
     }
 
-    /// Whether a GPU is short of memory, and nothing is wrong with the work.
+    /// Returns whether a GPU is short of memory, and nothing is wrong with the work.
     pub fn is_device_memory(&self) -> bool {
         matches!(self, Error::Device { fault: DeviceFault::Memory, .. })
     }
 
-    /// Whether the CPU can do the work that a GPU does not do. Not where the work itself failed: whatever is wrong there is to be
-    /// known.
+    /// Returns whether the CPU can do the work that a GPU does not do. Not where the work itself failed: whatever is wrong there
+    /// is to be known.
     pub fn leaves_it_to_the_cpu(&self) -> bool {
         matches!(self, Error::Device { fault: DeviceFault::Memory | DeviceFault::Unavailable, .. })
     }

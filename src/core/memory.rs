@@ -15,12 +15,12 @@ pub mod limits;
 
 use crate::error::{Error, Result};
 use crate::parallel::fork::PerProcess;
-use limits::Limit;
+use limits::MemoryLimit;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes as people read them.
+/// Writes a number of bytes as people read it: in B, kB, MB or GB.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
@@ -29,7 +29,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Bytes that the process can still have; none where the system does not say. On Linux what is free or can be freed, swap
+/// Returns bytes that the process can still have; none where the system does not say. On Linux what is free or can be freed, swap
 /// included, as far as the process's control groups (version 1 and 2) and its own limits (`RLIMIT_AS`, `RLIMIT_DATA`) let it.
 #[must_use]
 pub fn available() -> Option<u64> {
@@ -56,7 +56,7 @@ const GIVEN_BACK: Duration = Duration::from_millis(1500);
 /// had: at least so many bytes, and an eighth of what is asked for.
 const PIECES: u64 = 64 << 20;
 
-/// What is promised, and what was free before.
+/// The memory that is promised to fits under way, and what was free before.
 #[derive(Default)]
 struct Ledger {
     promised: u64,
@@ -124,7 +124,7 @@ pub fn reserve(what: &str, bytes: u64, hint: &str) -> Result<Reservation> {
     }
 }
 
-/// [`reserve`] for a moment: where what is taken next counts by itself at once.
+/// Reserves as [`reserve`] does, for a moment: where what is taken next counts by itself at once.
 ///
 /// # Errors
 /// Those of [`reserve`].
@@ -132,19 +132,19 @@ pub fn check(what: &str, bytes: u64, hint: &str) -> Result<()> {
     reserve(what, bytes, hint).map(drop)
 }
 
-/// A product of numbers that may be beyond 64 bits.
+/// Returns a product of numbers that may be beyond 64 bits.
 #[must_use]
 pub fn product(factors: &[u64]) -> u64 {
     factors.iter().fold(1, |product: u64, factor| product.saturating_mul(*factor))
 }
 
-/// A sum of numbers that may be beyond 64 bits.
+/// Returns a sum of numbers that may be beyond 64 bits.
 #[must_use]
 pub fn sum(parts: &[u64]) -> u64 {
     parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part))
 }
 
-/// The error where the system gives no memory that [`reserve`] thought was there.
+/// Returns the error where the system gives no memory that [`reserve`] thought was there.
 pub fn refused(what: &str, bytes: u64) -> Error {
     let least = limits::all().into_iter().min_by_key(|limit| limit.left);
     let free = least.map_or_else(|| "the system refuses".into(), |limit| format!("{} {} free", limit.subject, size(limit.left)));
@@ -153,13 +153,13 @@ pub fn refused(what: &str, bytes: u64) -> Error {
 
 /// A limit that says no, and what it leaves.
 struct Refusal {
-    limit: Limit,
+    limit: MemoryLimit,
     free: u64,
 }
 
 impl Ledger {
-    /// The limit that leaves less than `bytes`, beside what is promised.
-    fn refusal(&mut self, bytes: u64, limits: &[Limit]) -> Option<Refusal> {
+    /// Returns the limit that leaves less than `bytes`, beside what is promised.
+    fn refusal(&mut self, bytes: u64, limits: &[MemoryLimit]) -> Option<Refusal> {
         let mut refusal = None;
         for of_addresses in [false, true] {
             let Some(limit) = limits.iter().filter(|l| l.of_addresses == of_addresses).min_by_key(|l| l.left) else { continue };
@@ -227,8 +227,8 @@ mod tests {
         }
     }
 
-    fn limit_of(left: u64) -> [Limit; 1] {
-        [Limit { subject: "the machine has", of_addresses: false, most: 1000, left }]
+    fn limit_of(left: u64) -> [MemoryLimit; 1] {
+        [MemoryLimit { subject: "the machine has", of_addresses: false, most: 1000, left }]
     }
 
     /// Proves that promises that are not taken yet are not given away twice, that those that are taken do not count twice, and

@@ -25,21 +25,21 @@ fn advise<T>(values: &mut Vec<T>) {
     let _ = (bytes, HUGE);
 }
 
-/// A vector with room for `len` values.
+/// Returns a vector with room for `len` values.
 pub fn with_capacity<T>(len: usize) -> Vec<T> {
     let mut values = Vec::with_capacity(len);
     advise(&mut values);
     values
 }
 
-/// `len` times `value`.
+/// Makes a vector of `len` times `value`.
 pub fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
     let mut values = with_capacity(len);
     values.resize(len, value);
     values
 }
 
-/// A vector with room for `len` values, or an error where the system has no memory for it; `what` it is for.
+/// Returns a vector with room for `len` values, or an error where the system has no memory for it; `what` it is for.
 ///
 /// # Errors
 /// [`crate::Error::Memory`].
@@ -50,7 +50,7 @@ pub fn try_with_capacity<T>(what: &str, len: usize) -> Result<Vec<T>> {
     Ok(values)
 }
 
-/// `len` times `value`, or an error where the system has no memory for them; `what` they are for.
+/// Makes a vector of `len` times `value`, or an error where the system has no memory for them; `what` they are for.
 ///
 /// # Errors
 /// [`crate::Error::Memory`].
@@ -60,7 +60,7 @@ pub fn try_filled<T: Clone>(what: &str, value: T, len: usize) -> Result<Vec<T>> 
     Ok(values)
 }
 
-/// [`zeroed`], or an error where the system has no memory for it; `what` it is for.
+/// Makes a vector as [`zeroed`] does, or an error where the system has no memory for it; `what` it is for.
 ///
 /// # Errors
 /// [`crate::Error::Memory`].
@@ -97,7 +97,7 @@ macro_rules! zeros {
 }
 zeros!(u8, u32, u64, i32, i64, f32, f64);
 
-/// `len` zeros, which the system gives as pages that nobody has touched: the threads that write
+/// Makes a vector of `len` zeros, which the system gives as pages that nobody has touched: the threads that write
 /// them first bring them in.
 pub fn zeroed<T: Zero>(len: usize) -> Vec<T> {
     let mut values = vec![T::ZERO; len];

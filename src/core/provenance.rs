@@ -71,24 +71,24 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// The provenance of columns in the model's order, of which it is said whether they were computed.
+    /// Returns the provenance of columns in the model's order, of which it is said whether they were computed.
     pub fn new(label_type: Option<LabelType>, computed: impl IntoIterator<Item = bool>) -> Self {
         let computed = computed.into_iter().zip(0..).filter_map(|(computed, i)| computed.then_some(i)).collect();
         Provenance { label_type, computed }
     }
 
-    /// Whether there is nothing to tell.
+    /// Returns whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
         self.label_type.is_none() && self.computed.is_empty()
     }
 
-    /// Of the names of the columns that the model reads, those of the computed ones.
+    /// Returns the names of the computed columns among those that the model reads.
     pub fn computed_names<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let (mut computed, mut i) = (self.computed.iter().peekable(), 0..);
         names.into_iter().filter(|_| computed.next_if_eq(&&i.next().unwrap_or_default()).is_some()).collect()
     }
 
-    /// Whether the computed columns are some of so many; if not, what is wrong, in words.
+    /// Returns whether the computed columns are some of so many; if not, what is wrong, in words.
     pub fn check_columns(&self, columns: usize) -> Result<(), String> {
         let ascending = self.computed.windows(2).all(|w| w[0] < w[1]);
         if ascending && self.computed.last().is_none_or(|c| (*c as usize) < columns) {

@@ -21,7 +21,7 @@ use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::count::counts;
-use taiga_engine::encoding::target::{EncodingInput, Kind, Order, Plan, TargetParams};
+use taiga_engine::encoding::target::{EncodingInput, EncodingKind, EncodingPlan, Order, TargetParams};
 use taiga_engine::encoding::woe::{Evidence, evidence};
 use target::{EncoderTarget, classes_of};
 
@@ -120,12 +120,14 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
             let target = EncoderTarget::new(target, classes.as_deref())?;
             let weight = weight.map(target::weights).transpose()?;
             let plan = match (params.kind, order_by, folds) {
-                (Kind::Ordered, Some(order_by), _) => Plan::Ordered(vec![target::order(order_by)?.map_or(Order::Rows, Order::Given)]),
-                (Kind::Kfold, _, Some(folds)) if rows > 0 => {
-                    let (folds, count) = target::folds(folds)?;
-                    Plan::Folds(folds, count)
+                (EncodingKind::Ordered, Some(order_by), _) => {
+                    EncodingPlan::Ordered(vec![target::order(order_by)?.map_or(Order::Rows, Order::Given)])
                 }
-                _ => Plan::random(rows, &params).map_err(errors::compute)?,
+                (EncodingKind::Kfold, _, Some(folds)) if rows > 0 => {
+                    let (folds, count) = target::folds(folds)?;
+                    EncodingPlan::Folds(folds, count)
+                }
+                _ => EncodingPlan::random(rows, &params).map_err(errors::compute)?,
             };
             let codes = categories::codes(category)?;
             let input =

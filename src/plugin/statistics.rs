@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use taiga_engine::device::columns::with_columns;
-use taiga_engine::stats::{AxisParams, Heights, Histogram2dParams, HistogramParams, Number, PARALLEL_FROM};
+use taiga_engine::stats::{AxisParams, ColumnValue, Heights, Histogram2dParams, HistogramParams, PARALLEL_FROM};
 
 /// A column under the name that Python knows it by: inside groups a lone input has none.
 fn named(series: &Series, name: &Option<String>) -> Series {
@@ -76,16 +76,16 @@ fn min_max_field(inputs: &[Field], _: MinMaxKwargs) -> PolarsResult<Field> {
 }
 
 /// A number in the column's own type; null for none.
-fn value(name: &str, number: Option<Number>, dtype: &DataType) -> PolarsResult<Series> {
+fn value(name: &str, number: Option<ColumnValue>, dtype: &DataType) -> PolarsResult<Series> {
     let name = PlSmallStr::from_str(name);
     let physical = match number {
         None => return Ok(Series::full_null(name, 1, dtype)),
-        Some(Number::F32(x)) => Series::new(name, [x]),
-        Some(Number::F64(x)) => Series::new(name, [x]),
-        Some(Number::Integer(x)) if *dtype == DataType::Boolean => Series::new(name, [x != 0]),
-        Some(Number::Integer(x)) => Int128Chunked::from_slice(name, &[x]).into_series().cast(&dtype.to_physical())?,
-        Some(Number::Unsigned(x)) => UInt128Chunked::from_slice(name, &[x]).into_series(),
-        Some(Number::Decimal(x, _)) => match dtype {
+        Some(ColumnValue::F32(x)) => Series::new(name, [x]),
+        Some(ColumnValue::F64(x)) => Series::new(name, [x]),
+        Some(ColumnValue::Integer(x)) if *dtype == DataType::Boolean => Series::new(name, [x != 0]),
+        Some(ColumnValue::Integer(x)) => Int128Chunked::from_slice(name, &[x]).into_series().cast(&dtype.to_physical())?,
+        Some(ColumnValue::Unsigned(x)) => UInt128Chunked::from_slice(name, &[x]).into_series(),
+        Some(ColumnValue::Decimal(x, _)) => match dtype {
             DataType::Decimal(precision, scale) => {
                 return Ok(Int128Chunked::from_slice(name, &[x]).into_decimal(*precision, *scale)?.into_series());
             }

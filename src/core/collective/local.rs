@@ -4,17 +4,17 @@ use super::Collective;
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What a shard brings to an exchange.
+/// The numbers that a shard brings to an exchange.
 #[derive(Clone)]
-enum Share {
+enum Contribution {
     Max(Vec<u32>),
     Sum(Vec<i64>),
     Gather(Vec<f64>),
 }
 
 #[derive(Default)]
-struct State {
-    shares: Vec<Option<Share>>,
+struct MeetingState {
+    shares: Vec<Option<Contribution>>,
     /// Shards that have not yet read what was brought.
     readers: usize,
     /// Exchanges that are complete.
@@ -24,12 +24,12 @@ struct State {
 }
 
 struct Meeting {
-    state: Mutex<State>,
+    state: Mutex<MeetingState>,
     changed: Condvar,
 }
 
 /// One shard's end of the exchange.
-pub struct Local {
+pub struct LocalCollective {
     meeting: Arc<Meeting>,
     rank: usize,
     world: usize,
@@ -41,7 +41,7 @@ pub struct Local {
 /// ```
 /// use taiga_core::collective::{Collective, local};
 /// let sums: Vec<i64> = std::thread::scope(|scope| {
-///     let shard = |(rank, end): (usize, taiga_core::collective::Local)| {
+///     let shard = |(rank, end): (usize, taiga_core::collective::LocalCollective)| {
 ///         scope.spawn(move || {
 ///             let mut values = [rank as i64 + 1];
 ///             end.sum(&mut values).map(|()| values[0])
@@ -52,29 +52,29 @@ pub struct Local {
 /// });
 /// assert_eq!(sums, [6, 6, 6]);
 /// ```
-pub fn local(world: usize) -> Vec<Local> {
-    let state = State { shares: vec![None; world], ..State::default() };
+pub fn local(world: usize) -> Vec<LocalCollective> {
+    let state = MeetingState { shares: vec![None; world], ..MeetingState::default() };
     let meeting = Arc::new(Meeting { state: Mutex::new(state), changed: Condvar::new() });
-    (0..world).map(|rank| Local { meeting: meeting.clone(), rank, world }).collect()
+    (0..world).map(|rank| LocalCollective { meeting: meeting.clone(), rank, world }).collect()
 }
 
 fn gone() -> Error {
     Error::Data("another shard of this fit has ended".into())
 }
 
-impl Local {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl LocalCollective {
+    fn lock(&self) -> MutexGuard<'_, MeetingState> {
         self.meeting.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits while `waits` holds.
-    fn wait(&self, state: MutexGuard<'_, State>, waits: impl Fn(&State) -> bool) -> Result<()> {
+    fn wait(&self, state: MutexGuard<'_, MeetingState>, waits: impl Fn(&MeetingState) -> bool) -> Result<()> {
         let state = self.meeting.changed.wait_while(state, |s| waits(s) && !s.gone).unwrap_or_else(PoisonError::into_inner);
         if waits(&state) { Err(gone()) } else { Ok(()) }
     }
 
     /// Brings a share, and returns all shards' when they are there.
-    fn exchange(&self, own: Share) -> Result<Vec<Share>> {
+    fn exchange(&self, own: Contribution) -> Result<Vec<Contribution>> {
         // The exchange before this one has been read by all.
         self.wait(self.lock(), |s| s.readers > 0)?;
         let mut state = self.lock();
@@ -96,7 +96,7 @@ impl Local {
     }
 }
 
-impl Drop for Local {
+impl Drop for LocalCollective {
     fn drop(&mut self) {
         self.lock().gone = true;
         self.meeting.changed.notify_all();
@@ -107,24 +107,24 @@ fn mismatched() -> Error {
     Error::Data("the shards of a fit ask for different things".into())
 }
 
-impl Collective for Local {
+impl Collective for LocalCollective {
     fn world(&self) -> usize {
         self.world
     }
 
     fn max(&self, values: &mut [u32]) -> Result<()> {
-        for share in self.exchange(Share::Max(values.to_vec()))? {
-            let Share::Max(other) = share else { return Err(mismatched()) };
+        for share in self.exchange(Contribution::Max(values.to_vec()))? {
+            let Contribution::Max(other) = share else { return Err(mismatched()) };
             values.iter_mut().zip(other).for_each(|(a, b)| *a = (*a).max(b));
         }
         Ok(())
     }
 
     fn sum(&self, values: &mut [i64]) -> Result<()> {
-        let shares = self.exchange(Share::Sum(values.to_vec()))?;
+        let shares = self.exchange(Contribution::Sum(values.to_vec()))?;
         values.fill(0);
         for share in shares {
-            let Share::Sum(other) = share else { return Err(mismatched()) };
+            let Contribution::Sum(other) = share else { return Err(mismatched()) };
             values.iter_mut().zip(other).for_each(|(a, b)| *a = a.wrapping_add(b));
         }
         Ok(())
@@ -132,8 +132,8 @@ impl Collective for Local {
 
     fn gather(&self, own: &[f64]) -> Result<Vec<f64>> {
         let mut all = vec![];
-        for share in self.exchange(Share::Gather(own.to_vec()))? {
-            let Share::Gather(other) = share else { return Err(mismatched()) };
+        for share in self.exchange(Contribution::Gather(own.to_vec()))? {
+            let Contribution::Gather(other) = share else { return Err(mismatched()) };
             all.extend(other);
         }
         Ok(all)
@@ -147,7 +147,7 @@ mod tests {
     /// Proves that exchanges follow one another without mixing, with shards of any speed, and that lists keep the shards' order.
     #[test]
     fn exchanges_do_not_mix() {
-        let work = |(rank, end): (usize, Local)| {
+        let work = |(rank, end): (usize, LocalCollective)| {
             move || {
                 for i in 0..500i64 {
                     if (i as usize + rank).is_multiple_of(97) {

@@ -9,7 +9,7 @@ pub struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    /// `len` bits of `bytes` from bit `offset` on.
+    /// Takes `len` bits of `bytes` from bit `offset` on.
     ///
     /// # Panics
     /// When `bytes` is too short for `offset + len` bits.
@@ -18,22 +18,22 @@ impl<'a> Bits<'a> {
         Bits { bytes, offset, len }
     }
 
-    /// The bytes that the bits are in.
+    /// Returns the bytes that the bits are in.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The number of bits.
+    /// Returns the number of bits.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no bits.
+    /// Returns whether there are no bits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bit `i`.
+    /// Returns bit `i`.
     #[inline]
     pub fn get(&self, i: usize) -> bool {
         debug_assert!(i < self.len);

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 /// entry of null's code is a placeholder (empty text, 0, false).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CategoryNames {
-    /// Of String, Categorical and Enum alike.
+    /// Labels of String, Categorical and Enum alike.
     Text(Vec<String>),
-    /// Of integers of any width.
+    /// Labels of integers of any width.
     Integer(Vec<i128>),
-    /// Of Booleans.
+    /// Labels of Booleans.
     Boolean(Vec<bool>),
 }
 
@@ -28,7 +28,7 @@ pub struct Categories {
 }
 
 impl Categories {
-    /// The number of categories, null included.
+    /// Returns the number of categories, null included.
     pub fn len(&self) -> usize {
         match &self.labels {
             CategoryNames::Text(v) => v.len(),
@@ -37,12 +37,12 @@ impl Categories {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What kind of values these are, in words: `text`, `integers` or `Booleans`.
+    /// Returns what kind of values these are, in words: `text`, `integers` or `Booleans`.
     pub fn kind(&self) -> &'static str {
         match &self.labels {
             CategoryNames::Text(_) => "text",
@@ -51,7 +51,7 @@ impl Categories {
         }
     }
 
-    /// The label of `code`, written out; `null` for null.
+    /// Returns the label of `code`, written out; `null` for null.
     pub fn name(&self, code: u32) -> String {
         if self.null == Some(code) {
             return "null".into();
@@ -69,11 +69,11 @@ impl Categories {
 pub struct Codes<'a> {
     /// One for each row, numbered by first appearance.
     pub codes: Vec<u32>,
-    keys: Keys<'a>,
+    keys: CategoryValues<'a>,
     null: Option<u32>,
 }
 
-enum Keys<'a> {
+enum CategoryValues<'a> {
     Text(Vec<&'a str>),
     Integer(Vec<i128>),
     Boolean(Vec<bool>),
@@ -88,7 +88,7 @@ impl<'a> Codes<'a> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
         let coded = distinct::by_hash(&chunks, get);
-        Ok(Codes { codes: coded.codes, keys: Keys::Text(coded.keys), null: coded.null })
+        Ok(Codes { codes: coded.codes, keys: CategoryValues::Text(coded.keys), null: coded.null })
     }
 
     /// As [`CategoryColumn::dictionary`].
@@ -114,7 +114,7 @@ impl<'a> Codes<'a> {
         if coded.keys.len() < texts.len() {
             physical.codes.par_iter_mut().for_each(|code| *code = coded.codes[*code as usize]);
         }
-        Ok(Codes { codes: physical.codes, keys: Keys::Text(coded.keys), null: coded.null })
+        Ok(Codes { codes: physical.codes, keys: CategoryValues::Text(coded.keys), null: coded.null })
     }
 
     /// As [`CategoryColumn::integers`].
@@ -125,7 +125,7 @@ impl<'a> Codes<'a> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
         let coded = distinct::integers(&chunks, get);
-        let keys = Keys::Integer(coded.keys.into_iter().map(T::wide).collect());
+        let keys = CategoryValues::Integer(coded.keys.into_iter().map(T::wide).collect());
         Ok(Codes { codes: coded.codes, keys, null: coded.null })
     }
 
@@ -137,25 +137,25 @@ impl<'a> Codes<'a> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
         let coded = distinct::integers(&chunks, |chunk, row| get(chunk, row).map(u8::from));
-        let keys = Keys::Boolean(coded.keys.into_iter().map(|x| x != 0).collect());
+        let keys = CategoryValues::Boolean(coded.keys.into_iter().map(|x| x != 0).collect());
         Ok(Codes { codes: coded.codes, keys, null: coded.null })
     }
 
-    /// The number of categories, null included.
+    /// Returns the number of categories, null included.
     pub fn categories(&self) -> usize {
         match &self.keys {
-            Keys::Text(v) => v.len(),
-            Keys::Integer(v) => v.len(),
-            Keys::Boolean(v) => v.len(),
+            CategoryValues::Text(v) => v.len(),
+            CategoryValues::Integer(v) => v.len(),
+            CategoryValues::Boolean(v) => v.len(),
         }
     }
 
-    /// The column, with labels of its own.
+    /// Returns the column, with labels of its own.
     pub fn into_column(self, name: &str) -> CategoryColumn {
         let labels = match self.keys {
-            Keys::Text(v) => CategoryNames::Text(v.into_iter().map(str::to_owned).collect()),
-            Keys::Integer(v) => CategoryNames::Integer(v),
-            Keys::Boolean(v) => CategoryNames::Boolean(v),
+            CategoryValues::Text(v) => CategoryNames::Text(v.into_iter().map(str::to_owned).collect()),
+            CategoryValues::Integer(v) => CategoryNames::Integer(v),
+            CategoryValues::Boolean(v) => CategoryNames::Boolean(v),
         };
         CategoryColumn { name: name.into(), codes: self.codes, categories: Categories { labels, null: self.null } }
     }
@@ -171,8 +171,7 @@ pub struct CategoryColumn {
 }
 
 impl CategoryColumn {
-    /// A column of text in chunks of the given lengths; `get(chunk, row in the chunk)`. Every
-    /// value is hashed once.
+    /// Returns a column of text in chunks of the given lengths; `get(chunk, row in the chunk)`. Every value is hashed once.
     ///
     /// # Errors
     /// For more rows than 32 bits can number.
@@ -188,8 +187,8 @@ impl CategoryColumn {
         Ok(Codes::text(name, lengths, get)?.into_column(name))
     }
 
-    /// A column of physical codes with a dictionary: `label(code)`, looked at once for each code
-    /// that occurs. Two codes with an equal label are one category.
+    /// Returns a column of physical codes with a dictionary: `label(code)`, looked at once for each code that occurs. Two codes
+    /// with an equal label are one category.
     ///
     /// # Errors
     /// For more rows than 32 bits can number, and for a code without a label.
@@ -210,7 +209,7 @@ impl CategoryColumn {
         Ok(Codes::dictionary(name, lengths, get, label)?.into_column(name))
     }
 
-    /// A column of integers, likewise.
+    /// Returns a column of integers, likewise.
     ///
     /// # Errors
     /// For more rows than 32 bits can number.
@@ -225,7 +224,7 @@ impl CategoryColumn {
         Ok(Codes::integers(name, lengths, get)?.into_column(name))
     }
 
-    /// A column of Booleans, likewise.
+    /// Returns a column of Booleans, likewise.
     ///
     /// # Errors
     /// For more rows than 32 bits can number.

@@ -28,17 +28,17 @@ pub const BATCH: usize = 32;
 pub const WARM: usize = 1 << 12;
 
 /// A value that has a hash.
-pub trait Key: Copy + Eq + Send + Sync {
-    /// What stands in the list of values for null.
+pub trait HashKey: Copy + Eq + Send + Sync {
+    /// The value that stands for null in the list of values.
     const NULL: Self;
     fn hash(self) -> u64;
-    /// Something read from where a comparison will look.
+    /// Reads something from where a comparison will look, to bring it into the cache.
     fn touch(self) -> u64 {
         0
     }
 }
 
-impl Key for &str {
+impl HashKey for &str {
     const NULL: Self = "";
     #[inline(always)]
     fn hash(self) -> u64 {
@@ -53,9 +53,9 @@ impl Key for &str {
 /// An integer type of a column.
 pub trait Integer: Copy + Eq + Ord + Send + Sync {
     const ZERO: Self;
-    /// The value itself.
+    /// Returns the value itself.
     fn wide(self) -> i128;
-    /// `self - least`, for values whose distance fits.
+    /// Returns `self - least`, for values whose distance fits.
     fn distance(self, least: Self) -> usize;
     fn hash(self) -> u64;
 }
@@ -81,7 +81,7 @@ macro_rules! integers {
 }
 integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
-/// The hash of an integer, whatever its width.
+/// Returns the hash of an integer, whatever its width.
 #[inline(always)]
 pub fn hash_integer(x: i128) -> u64 {
     let z = (x as u64) ^ ((x >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -89,12 +89,12 @@ pub fn hash_integer(x: i128) -> u64 {
     (wide as u64) ^ (wide >> 64) as u64
 }
 
-/// An integer as a [`Key`].
+/// An integer as a [`HashKey`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Whole<T>(T);
+struct IntegerKey<T>(T);
 
-impl<T: Integer> Key for Whole<T> {
-    const NULL: Self = Whole(T::ZERO);
+impl<T: Integer> HashKey for IntegerKey<T> {
+    const NULL: Self = IntegerKey(T::ZERO);
     #[inline(always)]
     fn hash(self) -> u64 {
         self.0.hash()
@@ -109,7 +109,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// The code under `hash` for which `same(code)`, or else `next()`, which is then the code.
+    /// Finds the code under `hash` for which `same(code)`, or else `next()`, which is then the code.
     #[inline(always)]
     pub fn find_or_insert(
         &mut self,
@@ -139,7 +139,7 @@ impl Slots {
         }
     }
 
-    /// The code under `hash` for which `same(code)`.
+    /// Finds the code under `hash` for which `same(code)`.
     #[inline(always)]
     pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
         let mask = self.slots.len().checked_sub(1)?;
@@ -157,7 +157,7 @@ impl Slots {
         }
     }
 
-    /// The code in the first slot that a search for `hash` looks at.
+    /// Returns the code in the first slot that a search for `hash` looks at.
     #[inline(always)]
     pub fn peek(&self, hash: u64) -> Option<u32> {
         let slot = self.slots.get(hash as usize & self.slots.len().wrapping_sub(1))?;
@@ -180,16 +180,16 @@ impl Slots {
 }
 
 /// Distinct values in order of first appearance.
-struct Table<K> {
+struct DistinctTable<K> {
     slots: Slots,
     keys: Vec<K>,
     hashes: Vec<u64>,
     null: Option<u32>,
 }
 
-impl<K: Key> Table<K> {
+impl<K: HashKey> DistinctTable<K> {
     fn new() -> Self {
-        Table { slots: Slots::default(), keys: vec![], hashes: vec![], null: None }
+        DistinctTable { slots: Slots::default(), keys: vec![], hashes: vec![], null: None }
     }
 
     #[inline(always)]
@@ -223,7 +223,7 @@ impl<K: Key> Table<K> {
     }
 
     /// Takes in the values of the rows behind; the code here of each code there.
-    fn absorb(&mut self, later: &Table<K>) -> Vec<u32> {
+    fn absorb(&mut self, later: &DistinctTable<K>) -> Vec<u32> {
         let codes = 0..later.keys.len() as u32;
         codes
             .map(|c| match later.null {
@@ -260,7 +260,8 @@ impl Chunks {
         self.starts[self.starts.len() - 1]
     }
 
-    /// The parts of `rows`: chunk and rows inside it, no more than are read between two looks whether the work is still wanted.
+    /// Returns the parts of `rows`: chunk and rows inside it, no more than are read between two looks whether the work is still
+    /// wanted.
     pub fn parts(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let first = self.starts.partition_point(|s| *s <= rows.start).saturating_sub(1);
         let chunks = (first..self.starts.len() - 1).take_while(move |c| self.starts[*c] < rows.end);
@@ -279,22 +280,22 @@ pub fn check_rows(name: &str, rows: usize) -> Result<()> {
     memory::check(&format!("the categories of `{name}` in {rows} rows"), 4 * rows as u64, "encode fewer rows")
 }
 
-/// The rows of each thread.
+/// Returns the rows of each thread.
 pub fn shares(rows: usize) -> usize {
     let threads = rayon::current_num_threads().min(rows.div_ceil(ROWS_PER_THREAD)).max(1);
     rows.div_ceil(threads).max(1)
 }
 
 /// Codes of text and other values that are found by their hash.
-pub fn by_hash<K: Key>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> + Sync) -> Coded<K> {
+pub fn by_hash<K: HashKey>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> + Sync) -> Coded<K> {
     let rows = chunks.rows();
     let share = shares(rows);
     let mut codes = pages::zeroed(rows);
-    let tables: Vec<Table<K>> = codes
+    let tables: Vec<DistinctTable<K>> = codes
         .par_chunks_mut(share)
         .enumerate()
         .map(|(i, out)| {
-            let mut table = Table::new();
+            let mut table = DistinctTable::new();
             let mut at = 0;
             let mut batch: [Option<(K, u64)>; BATCH] = [None; BATCH];
             for (chunk, range) in chunks.parts(i * share..i * share + out.len()) {
@@ -328,9 +329,9 @@ pub fn by_hash<K: Key>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> 
     Coded { codes, keys, null }
 }
 
-/// One table of all, and for each of them its codes' codes there (empty where they stay as they are).
-fn merge<K: Key>(tables: Vec<Table<K>>) -> (Option<Table<K>>, Vec<Vec<u32>>) {
-    let mut level: Vec<(Table<K>, Vec<Vec<u32>>)> = tables.into_iter().map(|t| (t, vec![vec![]])).collect();
+/// Merges tables into one; returns it and for each of them its codes' codes there (empty where they stay as they are).
+fn merge<K: HashKey>(tables: Vec<DistinctTable<K>>) -> (Option<DistinctTable<K>>, Vec<Vec<u32>>) {
+    let mut level: Vec<(DistinctTable<K>, Vec<Vec<u32>>)> = tables.into_iter().map(|t| (t, vec![vec![]])).collect();
     while level.len() > 1 {
         let mut pairs = vec![];
         let mut rest = level.into_iter();
@@ -382,7 +383,7 @@ pub fn integers<T: Integer>(chunks: &Chunks, get: impl Fn(usize, usize) -> Optio
     match most.wide().checked_sub(least.wide()) {
         Some(width) if width < DIRECT.max(rows as i128) => direct(chunks, share, least, width as usize + 1, get),
         _ => {
-            let coded = by_hash(chunks, |chunk, row| get(chunk, row).map(Whole));
+            let coded = by_hash(chunks, |chunk, row| get(chunk, row).map(IntegerKey));
             Coded { codes: coded.codes, keys: coded.keys.into_iter().map(|k| k.0).collect(), null: coded.null }
         }
     }

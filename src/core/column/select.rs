@@ -28,7 +28,7 @@ pub struct OwnedBits {
 }
 
 impl OwnedBits {
-    /// The bits at `places`.
+    /// Returns the bits at `places`.
     pub fn of(bits: &Bits<'_>, places: &[usize]) -> OwnedBits {
         let mut bytes = vec![0u8; places.len().div_ceil(8)];
         for (i, place) in places.iter().enumerate() {
@@ -63,7 +63,7 @@ pub struct OwnedChunk {
 }
 
 impl OwnedChunk {
-    /// The values at `places` of a chunk, null where they are.
+    /// Returns the values at `places` of a chunk, null where they are.
     pub fn of(chunk: &Chunk<'_>, places: &[usize]) -> OwnedChunk {
         let values = convert!(chunk.values(), Values => OwnedValues, |v| places.iter().map(|i| v[*i]).collect(), {
             Values::Bool(bits) => OwnedValues::Bool(OwnedBits::of(&bits, places)),
@@ -91,7 +91,7 @@ pub struct OwnedColumn {
 }
 
 impl OwnedColumn {
-    /// The rows `rows` (ascending) of a column: what a filtered table would have.
+    /// Returns the rows `rows` (ascending) of a column: what a filtered table would have.
     pub fn of(column: &Column<'_>, rows: &[usize]) -> OwnedColumn {
         let (name, dtype) = (column.name().to_owned(), column.dtype().clone());
         if let (Some(codes), Some(categories)) = (column.category_codes(), column.categories()) {
@@ -119,7 +119,7 @@ impl OwnedColumn {
     }
 }
 
-/// The rows `rows` of a column of categories, with those categories that occur among them.
+/// Returns the rows `rows` of a column of categories, with those categories that occur among them.
 pub fn of_categories(name: &str, codes: &[u32], categories: &Categories, rows: &[usize]) -> CategoryColumn {
     let mut number = vec![u32::MAX; categories.len()];
     let mut occur = vec![];

@@ -23,16 +23,16 @@ const MOST: u32 = 10;
 
 /// A value that several threads write to places that only they know to be disjoint.
 pub(super) trait Word: Copy + Default + Send + Sync {
-    type Shared: Sync;
-    /// The slice as atomics.
-    fn shared(slice: &mut [Self]) -> &[Self::Shared];
-    fn store(place: &Self::Shared, value: Self);
+    type Atomic: Sync;
+    /// Returns the slice as atomics.
+    fn shared(slice: &mut [Self]) -> &[Self::Atomic];
+    fn store(place: &Self::Atomic, value: Self);
 }
 
 macro_rules! words {
     ($($t:ty, $atomic:ty, $to:expr;)*) => {$(
         impl Word for $t {
-            type Shared = $atomic;
+            type Atomic = $atomic;
             fn shared(slice: &mut [Self]) -> &[$atomic] {
                 const { assert!(size_of::<$atomic>() == size_of::<$t>() && align_of::<$atomic>() == align_of::<$t>()) };
                 // SAFETY: the atomic has the size and alignment of the value (checked above), both
@@ -48,24 +48,24 @@ macro_rules! words {
 }
 words!(u8, AtomicU8, |x| x; u32, AtomicU32, |x| x; u64, AtomicU64, |x| x; f64, AtomicU64, f64::to_bits;);
 
-/// How many buckets are good for that many rows: a power of two, as its exponent.
+/// Returns how many buckets are good for that many rows: a power of two, as its exponent.
 pub(super) fn bucket_bits(rows: usize) -> u32 {
     if rows <= BUCKET { 0 } else { ((rows / BUCKET).ilog2() + 1).min(MOST) }
 }
 
-/// Which places the rows have, bucket after bucket, inside a bucket in their order.
+/// The places of rows that are dealt to buckets: bucket after bucket, inside a bucket in the rows' order.
 pub(super) struct Buckets<B> {
     rows: usize,
     bucket: B,
     share: usize,
-    /// For each share the place of its first row in each bucket.
+    /// `[share][bucket]`: the place of the share's first row in the bucket.
     places: Vec<Vec<u32>>,
     /// Where each bucket ends.
     pub ends: Vec<usize>,
 }
 
 impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
-    /// Of rows whose bucket, below `count`, is `bucket(row)`, always the same.
+    /// Deals rows to `count` buckets, row `r` to `bucket(r)`, which is always the same.
     pub fn new(rows: usize, count: usize, bucket: B) -> Self {
         let share = shares(rows);
         let starts: Vec<usize> = (0..rows).step_by(share).collect();
@@ -104,7 +104,7 @@ impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
         });
     }
 
-    /// The places of bucket `i`.
+    /// Returns the places of bucket `i`.
     pub fn places(&self, i: usize) -> std::ops::Range<usize> {
         i.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[i]
     }
@@ -112,14 +112,14 @@ impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
 
 /// Space for sorting a bucket.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct SortScratch {
     pairs: Vec<u64>,
     other: Vec<u64>,
 }
 
-impl Scratch {
-    /// The places of keys (0, 1, …) in ascending order of the keys, of which the lowest `bits` bits
-    /// differ, equal keys in order of their places; in the lower half of each entry.
+impl SortScratch {
+    /// Returns the places of keys (0, 1, …) in ascending order of the keys, of which the lowest `bits` bits differ, equal keys in
+    /// order of their places; in the lower half of each entry.
     pub fn order(&mut self, keys: impl Iterator<Item = u32>, bits: u32) -> &[u64] {
         const DIGIT: u32 = 11;
         self.pairs.clear();

@@ -4,9 +4,8 @@ use crate::column::distinct::{self, Chunks};
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// A dense code for each row, the same for the same tuple of codes, numbered by first appearance;
-/// and how many there are. `columns` are codes and the number that they are below, all of the same
-/// length.
+/// Returns a dense code for each row, the same for the same tuple of codes, numbered by first appearance; and how many there are.
+/// `columns` are codes and the number that they are below, all of the same length.
 ///
 /// # Errors
 /// [`Error::Data`] when there is no column, or their lengths differ.

@@ -1,9 +1,9 @@
 //! How often each category occurs.
 
 use super::group::totals;
-use super::statistic::Rows;
+use super::statistic::RowCount;
 
-/// The number of rows of each category.
+/// Returns the number of rows of each category.
 ///
 /// # Panics
 /// When a code is not below `categories`.
@@ -12,5 +12,5 @@ use super::statistic::Rows;
 /// assert_eq!(taiga_core::encoding::count::counts(&[0, 1, 0], 3), [2, 1, 0]);
 /// ```
 pub fn counts(codes: &[u32], categories: usize) -> Vec<u32> {
-    totals(&Rows, codes.len(), categories, |row| codes[row] as usize)
+    totals(&RowCount, codes.len(), categories, |row| codes[row] as usize)
 }

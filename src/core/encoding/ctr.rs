@@ -13,13 +13,14 @@
 //!                                           -> 0.05, 0.025, 0.35, 0.5125
 //! ```
 
+use crate::memory::prefetch_near;
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::borders;
 use multiversion::multiversion;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Which statistic; the names are CatBoost's.
+/// The kind of a statistic of categories; the names are CatBoost's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CtrKind {
@@ -49,7 +50,7 @@ pub struct Ctr {
 const FLOAT_UNIT: f64 = 1.0 / (1u64 << FLOAT_BITS) as f64;
 const FLOAT_BITS: u32 = 30;
 
-/// What a row adds to its category.
+/// The target of statistics of categories: what each row adds to its category.
 #[derive(Clone, Debug)]
 pub struct CtrTarget {
     /// The class of each row: of a classifier its label's, of a regression the number of target
@@ -68,7 +69,7 @@ pub struct Prefix {
 }
 
 impl CtrTarget {
-    /// Of class indices. `scaled`: they are numbers from 0 to 1 as well.
+    /// Makes the target of class indices. `scaled`: they are numbers from 0 to 1 as well.
     pub fn classes(codes: &[u32], count: usize, scaled: bool) -> CtrTarget {
         let last = count.max(2) as u64 - 1;
         let unit = |c: &u32| ((*c as u64 * (1 << FLOAT_BITS)) / last) as u32;
@@ -80,7 +81,7 @@ impl CtrTarget {
         }
     }
 
-    /// Of numbers, cut by `borders` (at most 255, ascending). `training`: the rows that count,
+    /// Makes the target of numbers, cut by `borders` (at most 255, ascending). `training`: the rows that count,
     /// whose range is scaled to 0 … 1 where that is asked for.
     pub fn numbers(target: &[f64], training: &[u32], borders: &[f64], scaled: bool) -> CtrTarget {
         let classes = target.iter().map(|y| borders.partition_point(|b| y > b) as u8).collect();
@@ -95,12 +96,12 @@ impl CtrTarget {
         CtrTarget { classes, count: borders.len() + 1, scaled: if scaled { target.iter().map(unit).collect() } else { vec![] } }
     }
 
-    /// What each row adds to the sum of `ctr`; all of it fits 32 bits.
+    /// Returns what each row adds to the sum of `ctr`; all of it fits 32 bits.
     pub fn addends(&self, ctr: &Ctr) -> Vec<u32> {
         (0..self.classes.len()).into_par_iter().map(|row| self.addend(ctr, row) as u32).collect()
     }
 
-    /// What `row` adds to the sum of `ctr`.
+    /// Returns what `row` adds to the sum of `ctr`.
     #[inline(always)]
     fn addend(&self, ctr: &Ctr, row: usize) -> u64 {
         match ctr.kind {
@@ -114,12 +115,12 @@ impl CtrTarget {
 }
 
 impl Ctr {
-    /// Whether two statistics differ in nothing but the prior, and so share their sums.
+    /// Returns whether two statistics differ in nothing but the prior, and so share their sums.
     pub fn same_sums(&self, other: &Ctr) -> bool {
         (self.kind, self.class) == (other.kind, other.class)
     }
 
-    /// What one unit of a sum is worth.
+    /// Returns what one unit of a sum is worth.
     pub fn unit(&self, classes: usize) -> f64 {
         match self.kind {
             CtrKind::BinarizedTargetMeanValue => 1.0 / (classes.max(2) - 1) as f64,
@@ -128,7 +129,7 @@ impl Ctr {
         }
     }
 
-    /// The statistic as a fraction: numerator and denominator, which is positive.
+    /// Returns the statistic as a fraction: numerator and denominator, which is positive.
     #[inline(always)]
     pub fn fraction(&self, sums: Prefix, unit: f64, most: u32) -> (f64, f64) {
         match self.kind {
@@ -137,7 +138,7 @@ impl Ctr {
         }
     }
 
-    /// The sums of all categories over `rows`; `codes[row]` is below `cardinality`.
+    /// Returns the sums of all categories over `rows`; `codes[row]` is below `cardinality`.
     pub fn totals(&self, codes: &[u32], cardinality: usize, rows: &[u32], target: &CtrTarget) -> Vec<Prefix> {
         let mut table = vec![Prefix::default(); cardinality];
         for row in rows {
@@ -149,7 +150,7 @@ impl Ctr {
         table
     }
 
-    /// For each row the sums over the rows of its category before it in `order`; for rows that are
+    /// Computes for each row the sums over the rows of its category before it in `order`; for rows that are
     /// not in `order`, over all of them.
     pub fn prefixes(&self, codes: &[u32], cardinality: usize, order: &[u32], target: &CtrTarget) -> Vec<Prefix> {
         const AHEAD: usize = 16;
@@ -157,8 +158,8 @@ impl Ctr {
         let mut out = vec![Prefix { n: u32::MAX, s: 0 }; codes.len()];
         for (i, row) in order.iter().enumerate() {
             if let Some(next) = order.get(i + AHEAD) {
-                prefetch(&codes[*next as usize]);
-                prefetch(&out[*next as usize]);
+                prefetch_near(&raw const codes[*next as usize] as *const u8);
+                prefetch_near(&raw const out[*next as usize] as *const u8);
             }
             let row = *row as usize;
             let sums = &mut table[codes[row] as usize];
@@ -175,17 +176,6 @@ impl Ctr {
     }
 }
 
-#[inline(always)]
-fn prefetch<T>(p: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p as *const T as *const i8)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
-}
-
 /// Borders of a statistic, from the rows of `sample`.
 pub fn ctr_borders(ctr: &Ctr, sums: &[Prefix], sample: impl Iterator<Item = usize>, unit: f64, most: u32, count: usize) -> Vec<f64> {
     let value = |row: usize| {
@@ -199,7 +189,7 @@ pub fn ctr_borders(ctr: &Ctr, sums: &[Prefix], sample: impl Iterator<Item = usiz
 /// Rows whose fractions are computed at a time.
 const BLOCK: usize = 256;
 
-/// The code of each row: the number of borders below its statistic.
+/// Returns the code of each row: the number of borders below its statistic.
 pub fn ctr_codes(ctr: &Ctr, sums: &[Prefix], unit: f64, most: u32, borders: &[f64]) -> Vec<u8> {
     let mut out = vec![0; sums.len()];
     let (mut numerators, mut denominators) = ([0.0; BLOCK], [0.0; BLOCK]);
@@ -212,7 +202,7 @@ pub fn ctr_codes(ctr: &Ctr, sums: &[Prefix], unit: f64, most: u32, borders: &[f6
     out
 }
 
-/// How many borders lie below each fraction. Multiplied out, because divisions are slow; what
+/// Counts the borders below each fraction. Multiplied out, because divisions are slow; what
 /// fits and what predicts both come here, so that they round alike.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn count_below(numerators: &[f64], denominators: &[f64], borders: &[f64], out: &mut [u8]) {

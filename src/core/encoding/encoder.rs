@@ -23,7 +23,7 @@ pub struct TargetEncoder {
     provenance: Provenance,
 }
 
-/// What an encoder knows of a column.
+/// A column of an encoder: its categories and their values.
 #[derive(Debug)]
 pub struct EncodedColumn {
     name: String,
@@ -32,9 +32,9 @@ pub struct EncodedColumn {
     values: Vec<f64>,
 }
 
-/// What the payload holds, in this order.
+/// The fields of an encoder's payload, in this order.
 #[derive(Serialize, Deserialize)]
-pub struct Payload<'a> {
+pub struct EncoderPayload<'a> {
     target: Cow<'a, str>,
     classes: Cow<'a, Option<Vec<String>>>,
     columns: Vec<ColumnPayload<'a>>,
@@ -52,13 +52,12 @@ fn invalid(message: impl Into<String>) -> Error {
 }
 
 impl EncodedColumn {
-    /// The column's name.
+    /// Returns the column's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The table from labels to codes. The code of what is not in it, the prior's, is the number of
-    /// categories.
+    /// Returns the table from labels to codes. The code of what is not in it, the prior's, is the number of categories.
     pub fn lookup(&self) -> &Lookup {
         &self.lookup
     }
@@ -140,7 +139,7 @@ impl TargetEncoder {
         Ok(encoder)
     }
 
-    /// The encoder with a note of which of its columns, counted from 0, were computed when it was fitted: see
+    /// Returns the encoder with a note of which of its columns, counted from 0, were computed when it was fitted: see
     /// [`Provenance::computed`].
     ///
     /// # Errors
@@ -151,32 +150,32 @@ impl TargetEncoder {
         Ok(self)
     }
 
-    /// The names of the columns that were computed when it was fitted.
+    /// Returns the names of the columns that were computed when it was fitted.
     pub fn computed(&self) -> Vec<&str> {
         self.provenance.computed_names(self.columns.iter().map(EncodedColumn::name))
     }
 
-    /// The target's name.
+    /// Returns the target's name.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// The labels of a target with several classes.
+    /// Returns the labels of a target with several classes.
     pub fn classes(&self) -> Option<&[String]> {
         self.classes.as_deref()
     }
 
-    /// The columns, in the order of fitting.
+    /// Returns the columns, in the order of fitting.
     pub fn columns(&self) -> &[EncodedColumn] {
         &self.columns
     }
 
-    /// The number of values that a row gets.
+    /// Returns the number of values that a row gets.
     pub fn outputs(&self) -> usize {
         self.classes.as_ref().map_or(1, Vec::len)
     }
 
-    /// The values of `codes` (the number of categories for what was never seen) for one output.
+    /// Returns the values of `codes` (the number of categories for what was never seen) for one output.
     ///
     /// # Panics
     /// When there is no such column, output or code.
@@ -216,7 +215,7 @@ impl TargetEncoder {
         Ok(())
     }
 
-    /// The encoder's bytes; equal encoders have equal bytes.
+    /// Returns the encoder's bytes; equal encoders have equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.seal()
     }
@@ -233,22 +232,23 @@ impl TargetEncoder {
 impl Persisted for TargetEncoder {
     const ENVELOPE: Envelope = Envelope { kind: b"TE", version: 2, provenance: 2, noun: "encoder", description: "a target encoder" };
     const INVALID: fn(String) -> Error = Error::Encoder;
-    type Payload<'a> = Payload<'a>;
+    type Payload<'a> = EncoderPayload<'a>;
     type Extra = ();
     const NO_EXTRA: () = ();
 
-    fn contents(&self) -> Contents<'_, Payload<'_>, ()> {
+    fn contents(&self) -> Contents<'_, EncoderPayload<'_>, ()> {
         let columns = self.columns.iter().map(|c| ColumnPayload {
             name: c.name.as_str().into(),
             categories: Cow::Borrowed(c.lookup.categories()),
             values: c.values.as_slice().into(),
         });
-        let payload = Payload { target: self.target.as_str().into(), classes: Cow::Borrowed(&self.classes), columns: columns.collect() };
+        let payload =
+            EncoderPayload { target: self.target.as_str().into(), classes: Cow::Borrowed(&self.classes), columns: columns.collect() };
         let size = self.columns.iter().map(|c| 16 * c.values.len()).sum();
         Contents { payload, extra: (), provenance: &self.provenance, is_new: false, size }
     }
 
-    fn from_contents(payload: Payload<'_>, (): (), provenance: Provenance) -> Result<Self> {
+    fn from_contents(payload: EncoderPayload<'_>, (): (), provenance: Provenance) -> Result<Self> {
         let column = |c: ColumnPayload<'_>| {
             let lookup = Lookup::new(c.categories.into_owned()).map_err(|e| invalid(format!("column `{}`: {e}", c.name)))?;
             Ok(EncodedColumn { name: c.name.into_owned(), lookup, values: c.values.into_owned() })

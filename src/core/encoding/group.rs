@@ -15,7 +15,7 @@ const TABLE_BYTES: usize = 16;
 /// Tables up to this size are always fine.
 const SMALL: usize = 1 << 20;
 
-/// How much of the prior goes into a value, and the prior.
+/// The prior of encoded values, and how much it weighs.
 #[derive(Clone, Copy, Debug)]
 pub struct Smoothing {
     /// The prior's weight in units of the statistic; `None`: by empirical Bayes.
@@ -32,7 +32,7 @@ pub struct Smoothing {
 }
 
 impl Smoothing {
-    /// The encoded value from sums over a category's rows.
+    /// Returns the encoded value from sums over a category's rows.
     #[inline(always)]
     pub fn value(&self, m: Moments) -> f64 {
         let value = match self.weight {
@@ -45,7 +45,7 @@ impl Smoothing {
         value / self.scale + 0.0
     }
 
-    /// scikit-learn's `smooth="auto"` (Micci-Barreca 2001): the category's mean counts by how
+    /// Computes the value by scikit-learn's `smooth="auto"` (Micci-Barreca 2001): the category's mean counts by how
     /// little its rows differ beside how much all rows do.
     fn empirical_bayes(&self, m: Moments) -> f64 {
         let mean = m.target / m.weight;
@@ -59,8 +59,8 @@ impl Smoothing {
     }
 }
 
-/// The variance of rows with these sums, in which squares are distances from `centre`; 0 where it
-/// is what rounding makes of equal targets.
+/// Returns the variance of rows with these sums, in which squares are distances from `centre`; 0 where it is what rounding makes
+/// of equal targets.
 pub(super) fn variance(m: Moments, centre: f64) -> f64 {
     const NOISE: f64 = 1.0 / (1u64 << 46) as f64;
     let offset = m.target / m.weight - centre;
@@ -69,18 +69,18 @@ pub(super) fn variance(m: Moments, centre: f64) -> f64 {
     if variance > square * NOISE { variance } else { 0.0 }
 }
 
-/// How many shares of the rows may have a table of `cells` each.
+/// Returns how many shares of the rows may have a table of `cells` each.
 pub(super) fn tables_for<S: Statistic>(rows: usize, cells: usize) -> usize {
     let budget = (rows * TABLE_BYTES).max(SMALL * rayon::current_num_threads());
     (budget / cells.saturating_mul(size_of::<S::Sum>()).max(1)).clamp(1, rows.div_ceil(shares(rows)).max(1))
 }
 
-/// Whether a table of `cells` is small enough to be looked at in any order.
+/// Returns whether a table of `cells` is small enough to be looked at in any order.
 pub(super) fn is_small<S: Statistic>(_: &S, cells: usize) -> bool {
     cells.saturating_mul(size_of::<S::Sum>()) <= 4 * SMALL
 }
 
-/// Σ over the rows of each cell.
+/// Sums the statistic over the rows of each cell.
 pub(super) fn totals<S: Statistic>(statistic: &S, rows: usize, cells: usize, cell: impl Fn(usize) -> usize + Sync) -> Vec<S::Sum> {
     let share = rows.div_ceil(tables_for::<S>(rows, cells)).max(1);
     let starts: Vec<usize> = (0..rows).step_by(share).collect();
@@ -106,7 +106,7 @@ pub(super) fn totals<S: Statistic>(statistic: &S, rows: usize, cells: usize, cel
     first
 }
 
-/// Rows by category.
+/// Returns (category, row) pairs sorted by category, then by row.
 pub(super) fn sorted_rows(codes: &[u32], categories: usize) -> Vec<u64> {
     let pairs = (0..codes.len()).into_par_iter().map(|row| pair(codes[row], row as u32)).collect();
     sort_pairs(pairs, categories as u64)
@@ -124,7 +124,7 @@ fn for_categories(sorted: &[u64], visit: impl Fn(&[u64]) + Sync) {
     (0..parts).into_par_iter().for_each(|i| sorted[cut(i)..cut(i + 1)].chunk_by(|a, b| a >> 32 == b >> 32).for_each(&visit));
 }
 
-/// Each row's value from the rows of its category in other folds, over sorted rows; `smoothing` has
+/// Adds to `out` each row's value from the rows of its category in other folds, over sorted rows; `smoothing` has
 /// an entry for each fold.
 pub(super) fn folds_sorted<S: Statistic>(statistic: &S, sorted: &[u64], folds: &[u32], smoothing: &[Smoothing], out: &mut [f64]) {
     let out = f64::shared(out);

@@ -24,7 +24,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// The table of these categories.
+    /// Returns the table of these categories.
     ///
     /// # Errors
     /// [`Error::Data`] when a label stands twice, or null's code is not among the codes.
@@ -56,12 +56,12 @@ impl Lookup {
         Ok(Lookup { categories, slots, hash: seeded })
     }
 
-    /// The categories.
+    /// Returns the categories.
     pub fn categories(&self) -> &Categories {
         &self.categories
     }
 
-    /// The code of a text.
+    /// Returns the code of a text.
     #[inline]
     pub fn text(&self, value: &str) -> Option<u32> {
         match &self.categories.labels {
@@ -70,7 +70,7 @@ impl Lookup {
         }
     }
 
-    /// The code of an integer.
+    /// Returns the code of an integer.
     #[inline]
     pub fn integer(&self, value: i128) -> Option<u32> {
         match &self.categories.labels {
@@ -124,7 +124,7 @@ impl Lookup {
         }
     }
 
-    /// The code of a Boolean.
+    /// Returns the code of a Boolean.
     pub fn boolean(&self, value: bool) -> Option<u32> {
         match &self.categories.labels {
             CategoryNames::Boolean(v) => self.slots.find(self.hash.integer(value as i128), |c| v[c as usize] == value),
@@ -132,7 +132,7 @@ impl Lookup {
         }
     }
 
-    /// The code of null.
+    /// Returns the code of null.
     pub fn null(&self) -> Option<u32> {
         self.categories.null
     }

@@ -10,7 +10,7 @@
 //! to buckets ([`super::buckets`]), by the order's upper bits or by category, and sorted inside them.
 //! Sums are integers, so all ways give the same bits.
 
-use super::buckets::{Buckets, Scratch, Word, bucket_bits};
+use super::buckets::{Buckets, SortScratch, Word, bucket_bits};
 use super::group::{Smoothing, tables_for};
 use super::statistic::Statistic;
 use crate::pages;
@@ -25,7 +25,7 @@ const TABLE: usize = 1 << 19;
 const TABLE_IN_ORDER: usize = 1 << 22;
 
 /// What a row is sorted by: 32 bits, spread evenly; equal ones in the order of the rows.
-type Key<'a> = &'a (dyn Fn(usize) -> u32 + Sync);
+type SortKey<'a> = &'a (dyn Fn(usize) -> u32 + Sync);
 
 /// Adds to `out` each row's value from the rows before it, in the order of the keys
 /// or, without, of the rows.
@@ -33,7 +33,7 @@ pub(super) fn add<S: Statistic>(
     statistic: &S,
     codes: &[u32],
     categories: usize,
-    key: Option<Key<'_>>,
+    key: Option<SortKey<'_>>,
     smoothing: &Smoothing,
     out: &mut [f64],
 ) {
@@ -44,12 +44,13 @@ pub(super) fn add<S: Statistic>(
         None if table <= TABLE_IN_ORDER => in_row_order(statistic, codes, categories, smoothing, out),
         Some(key) if table <= TABLE => {
             let buckets = Buckets::new(rows, 1 << bits, |row| (key(row) as u64 >> (32 - bits)) as usize);
-            let scan = |dealt: &Dealt<S::Over<'_>>, ranges: &[Range<usize>]| scan_in_order(dealt, ranges, categories, 32 - bits, smoothing);
+            let scan =
+                |dealt: &BucketRows<S::Over<'_>>, ranges: &[Range<usize>]| scan_in_order(dealt, ranges, categories, 32 - bits, smoothing);
             through(&buckets, statistic, codes, Some(key), scan, out);
         }
         _ => {
             let buckets = Buckets::new(rows, 1 << bits, |row| codes[row] as usize & ((1 << bits) - 1));
-            let scan = |dealt: &Dealt<S::Over<'_>>, ranges: &[Range<usize>]| {
+            let scan = |dealt: &BucketRows<S::Over<'_>>, ranges: &[Range<usize>]| {
                 scan_by_category(dealt, ranges, categories, bits, key.is_some(), smoothing)
             };
             through(&buckets, statistic, codes, key, scan, out);
@@ -76,7 +77,7 @@ pub(super) fn by_fold<S: Statistic>(
     }
     let buckets = Buckets::new(rows, 1 << bits, |row| codes[row] as usize & ((1 << bits) - 1));
     let fold = |row: usize| folds[row];
-    let scan = |dealt: &Dealt<S::Over<'_>>, ranges: &[Range<usize>]| {
+    let scan = |dealt: &BucketRows<S::Over<'_>>, ranges: &[Range<usize>]| {
         ranges.par_iter().for_each(|places| {
             interrupt::poll();
             let mut table = vec![S::Sum::default(); cells];
@@ -111,7 +112,7 @@ fn add_to(place: &AtomicU64, value: f64) {
     place.store((before + value).to_bits(), Ordering::Relaxed);
 }
 
-/// The sums of each share but the last, by category, become those before each share.
+/// Adds up the sums of the shares of rows, `[share][category]`, so that each share gets those of all shares before it.
 fn before<T: Copy + Default + Send + Sync + std::ops::AddAssign>(mut tables: Vec<Vec<T>>, categories: usize) -> Vec<Vec<T>> {
     for i in 1..tables.len() {
         let (earlier, later) = tables.split_at_mut(i);
@@ -145,13 +146,13 @@ fn in_row_order<S: Statistic>(statistic: &S, codes: &[u32], categories: usize, s
 }
 
 /// Rows by their places in buckets.
-struct Dealt<'a, S> {
+struct BucketRows<'a, S> {
     statistic: S,
     /// Key above code; then, once a row is done, its value.
     rows: &'a [AtomicU64],
 }
 
-impl<S: Statistic> Dealt<'_, S> {
+impl<S: Statistic> BucketRows<'_, S> {
     fn code(&self, place: usize) -> usize {
         self.rows[place].load(Ordering::Relaxed) as u32 as usize
     }
@@ -173,8 +174,8 @@ fn through<S: Statistic, B: Fn(usize) -> usize + Sync>(
     buckets: &Buckets<B>,
     statistic: &S,
     codes: &[u32],
-    key: Option<Key<'_>>,
-    scan: impl Fn(&Dealt<'_, S::Over<'_>>, &[Range<usize>]),
+    key: Option<SortKey<'_>>,
+    scan: impl Fn(&BucketRows<'_, S::Over<'_>>, &[Range<usize>]),
     out: &mut [f64],
 ) {
     let rows = codes.len();
@@ -198,14 +199,14 @@ fn through<S: Statistic, B: Fn(usize) -> usize + Sync>(
         });
     }
     let ranges: Vec<Range<usize>> = (0..buckets.ends.len()).map(|i| buckets.places(i)).collect();
-    let dealt = Dealt { statistic: statistic.over(&dealt_flags, &dealt_numbers), rows: u64::shared(&mut dealt_rows) };
+    let dealt = BucketRows { statistic: statistic.over(&dealt_flags, &dealt_numbers), rows: u64::shared(&mut dealt_rows) };
     scan(&dealt, &ranges);
     let out = f64::shared(out);
     buckets.for_each(|row, place| add_to(&out[row], f64::from_bits(dealt.rows[place].load(Ordering::Relaxed))));
 }
 
 /// Buckets that follow each other in the order; in each, keys differ in the lowest `bits` bits.
-fn scan_in_order<S: Statistic>(dealt: &Dealt<'_, S>, buckets: &[Range<usize>], categories: usize, bits: u32, smoothing: &Smoothing) {
+fn scan_in_order<S: Statistic>(dealt: &BucketRows<'_, S>, buckets: &[Range<usize>], categories: usize, bits: u32, smoothing: &Smoothing) {
     let share = buckets.len().div_ceil(tables_for::<S>(dealt.rows.len(), categories)).max(1);
     let shares: Vec<&[Range<usize>]> = buckets.chunks(share).collect();
     let Some((_, but_last)) = shares.split_last() else { return };
@@ -218,7 +219,7 @@ fn scan_in_order<S: Statistic>(dealt: &Dealt<'_, S>, buckets: &[Range<usize>], c
         table
     };
     let tables = before(but_last.par_iter().map(sums).collect(), categories);
-    shares.par_iter().zip(tables).for_each_init(Scratch::default, |scratch, (buckets, mut table)| {
+    shares.par_iter().zip(tables).for_each_init(SortScratch::default, |scratch, (buckets, mut table)| {
         for places in *buckets {
             interrupt::poll();
             for pair in scratch.order(dealt.keys(places.clone()), bits) {
@@ -231,7 +232,7 @@ fn scan_in_order<S: Statistic>(dealt: &Dealt<'_, S>, buckets: &[Range<usize>], c
 
 /// Buckets that have all rows of their categories, which are those with the same lowest `bits` bits.
 fn scan_by_category<S: Statistic>(
-    dealt: &Dealt<'_, S>,
+    dealt: &BucketRows<'_, S>,
     buckets: &[Range<usize>],
     categories: usize,
     bits: u32,
@@ -239,7 +240,7 @@ fn scan_by_category<S: Statistic>(
     smoothing: &Smoothing,
 ) {
     let cells = (categories >> bits) + 1;
-    buckets.par_iter().for_each_init(Scratch::default, |scratch, places| {
+    buckets.par_iter().for_each_init(SortScratch::default, |scratch, places| {
         interrupt::poll();
         let mut table = vec![S::Sum::default(); cells];
         let mut visit = |place: usize| dealt.visit(place, &mut table[dealt.code(place) >> bits], smoothing);

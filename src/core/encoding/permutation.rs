@@ -2,19 +2,19 @@
 //! stream, row), equal hashes in order of the rows. A sort of keys that are functions of the row
 //! alone comes out the same on any number of threads, and on a GPU.
 
-use super::buckets::{Buckets, Scratch, Word, bucket_bits};
+use super::buckets::{Buckets, SortScratch, Word, bucket_bits};
 use crate::numerics::random::Random;
 use crate::pages;
 use crate::parallel::interrupt;
 use rayon::prelude::*;
 
-/// What a row is sorted by.
+/// Returns what a row is sorted by.
 #[inline(always)]
 pub(super) fn hash(random: Random, row: usize) -> u32 {
     (random.u64(row as u64) >> 32) as u32
 }
 
-/// The rows `0..rows` in a random order, the one that `random` stands for.
+/// Returns the rows `0..rows` in a random order, the one that `random` stands for.
 ///
 /// # Panics
 /// When there are more rows than 32 bits can number.
@@ -29,14 +29,14 @@ pub(super) fn hash(random: Random, row: usize) -> u32 {
 /// assert!(order.iter().copied().eq(0..100));
 /// ```
 pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
-    let dealt = Dealt::new(rows, random);
+    let dealt = HashBuckets::new(rows, random);
     let mut out = pages::zeroed(rows);
     let shared = u32::shared(&mut out);
     dealt.for_each(|rank, pair| u32::store(&shared[rank], dealt.pairs[pair] as u32));
     out
 }
 
-/// The place of each row in [`permutation`]'s order.
+/// Returns the place of each row in [`permutation`]'s order.
 ///
 /// ```
 /// use taiga_core::encoding::permutation::{permutation, ranks};
@@ -46,7 +46,7 @@ pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
 /// assert!((0..100).all(|rank| ranks[order[rank] as usize] as usize == rank));
 /// ```
 pub fn ranks(rows: usize, random: Random) -> Vec<u32> {
-    let dealt = Dealt::new(rows, random);
+    let dealt = HashBuckets::new(rows, random);
     let mut out = pages::zeroed(rows);
     let shared = u32::shared(&mut out);
     dealt.for_each(|rank, pair| u32::store(&shared[dealt.pairs[pair] as u32 as usize], rank as u32));
@@ -54,14 +54,14 @@ pub fn ranks(rows: usize, random: Random) -> Vec<u32> {
 }
 
 /// Rows in buckets by the upper bits of their hashes.
-struct Dealt {
+struct HashBuckets {
     ends: Vec<usize>,
     bits: u32,
     /// Hash above row.
     pairs: Vec<u64>,
 }
 
-impl Dealt {
+impl HashBuckets {
     fn new(rows: usize, random: Random) -> Self {
         assert!(rows < u32::MAX as usize, "{rows} rows");
         let bits = bucket_bits(rows);
@@ -69,12 +69,12 @@ impl Dealt {
         let mut pairs = pages::zeroed(rows);
         let shared = u64::shared(&mut pairs);
         buckets.for_each(|row, place| u64::store(&shared[place], (hash(random, row) as u64) << 32 | row as u64));
-        Dealt { ends: buckets.ends, bits, pairs }
+        HashBuckets { ends: buckets.ends, bits, pairs }
     }
 
     /// Calls `visit(rank, place in the pairs)` for each row.
     fn for_each(&self, visit: impl Fn(usize, usize) + Sync) {
-        (0..self.ends.len()).into_par_iter().for_each_init(Scratch::default, |scratch, i| {
+        (0..self.ends.len()).into_par_iter().for_each_init(SortScratch::default, |scratch, i| {
             interrupt::poll();
             let start = i.checked_sub(1).map_or(0, |before| self.ends[before]);
             let keys = self.pairs[start..self.ends[i]].iter().map(|pair| (pair >> 32) as u32);

@@ -9,7 +9,7 @@ use crate::pages;
 /// Bits of the largest digit: as many open runs as the processor keeps pages for.
 const DIGIT: u32 = 10;
 
-/// The element of a key and a value.
+/// Returns the element of a key and a value.
 #[inline(always)]
 pub fn pair(key: u32, value: u32) -> u64 {
     (key as u64) << 32 | value as u64

@@ -19,7 +19,7 @@ const WHOLE: f64 = (1u64 << 31) as f64;
 /// Rows of a parallel pass.
 const BLOCK: usize = 1 << 15;
 
-/// A number of at most 1 in absolute value as an integer of 2^-92, what is below that cut off.
+/// Returns a number of at most 1 in absolute value as an integer of 2^-92, what is below that cut off.
 #[inline(always)]
 fn fixed(x: f64) -> i128 {
     let bits = x.to_bits();
@@ -36,8 +36,8 @@ fn float(sum: i128) -> f64 {
     sum as f64 * QUANTUM
 }
 
-/// The power of two that `largest` is to be divided by to come to at most 1 (at the very top of
-/// f64 to at most 4, for which there is room).
+/// Returns the power of two that `largest` is to be divided by to come to at most 1 (at the very top of f64 to at most 4, for
+/// which there is room).
 fn unit(largest: f64) -> f64 {
     if largest == 0.0 { 1.0 } else { libm::ldexp(1.0, libm::frexp(largest).1.clamp(-1021, 1022)) }
 }
@@ -55,23 +55,23 @@ pub struct Moments {
     pub squares: f64,
 }
 
-/// Something with sums over rows.
+/// A statistic of rows that is summed exactly, over categories and all.
 pub trait Statistic: Sync {
     type Sum: Copy + Default + Send + Sync + AddAssign + SubAssign;
-    /// What `row` adds.
+    /// Returns what `row` adds.
     fn of(&self, row: usize) -> Self::Sum;
-    /// The sums as floats.
+    /// Returns the sums as floats.
     fn read(&self, sum: Self::Sum) -> Moments;
-    /// What a target of 1 is in units of the statistic, and a weight of 1.
+    /// Returns what a target of 1 is in units of the statistic, and a weight of 1.
     fn units(&self) -> (f64, f64);
-    /// What a row brings: flags, or numbers in one column or two.
+    /// Returns what a row brings: flags, or numbers in one column or two.
     fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>);
-    /// The same statistic over these columns in another order.
+    /// The type of the same statistic over its columns in another order.
     type Over<'b>: Statistic<Sum = Self::Sum>
     where
         Self: 'b;
     fn over<'b>(&'b self, flags: &'b [u8], numbers: &'b [Vec<f64>]) -> Self::Over<'b>;
-    /// The point from which squares are measured, in units of the statistic.
+    /// Returns the point from which squares are measured, in units of the statistic.
     fn centre(&self) -> f64 {
         0.0
     }
@@ -100,10 +100,10 @@ sums!(WholeSum { rows: i64, target: i64 });
 sums!(RealSum { target: i128, rows: i64 });
 sums!(FullSum { weight: i128, target: i128, squares: i128 });
 
-/// Nothing but the number of rows.
-pub(super) struct Rows;
+/// The number of rows, without a target.
+pub(super) struct RowCount;
 
-impl Statistic for Rows {
+impl Statistic for RowCount {
     type Sum = u32;
     #[inline(always)]
     fn of(&self, _: usize) -> u32 {
@@ -115,9 +115,9 @@ impl Statistic for Rows {
     fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>) {
         (None, vec![])
     }
-    type Over<'b> = Rows;
-    fn over<'b>(&'b self, _: &'b [u8], _: &'b [Vec<f64>]) -> Rows {
-        Rows
+    type Over<'b> = RowCount;
+    fn over<'b>(&'b self, _: &'b [u8], _: &'b [Vec<f64>]) -> RowCount {
+        RowCount
     }
     fn units(&self) -> (f64, f64) {
         (1.0, 1.0)
@@ -153,9 +153,9 @@ impl Statistic for Flags<'_> {
 }
 
 /// Whole numbers of up to 2^31 without weights.
-pub struct Whole<'a>(&'a [f64]);
+pub struct WholeNumbers<'a>(&'a [f64]);
 
-impl Statistic for Whole<'_> {
+impl Statistic for WholeNumbers<'_> {
     type Sum = WholeSum;
     #[inline(always)]
     fn of(&self, row: usize) -> WholeSum {
@@ -169,11 +169,11 @@ impl Statistic for Whole<'_> {
         (None, vec![self.0])
     }
     type Over<'b>
-        = Whole<'b>
+        = WholeNumbers<'b>
     where
         Self: 'b;
-    fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> Whole<'b> {
-        Whole(&numbers[0])
+    fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> WholeNumbers<'b> {
+        WholeNumbers(&numbers[0])
     }
     fn units(&self) -> (f64, f64) {
         (1.0, 1.0)
@@ -181,13 +181,13 @@ impl Statistic for Whole<'_> {
 }
 
 /// Any finite numbers without weights.
-pub struct Real<'a> {
+pub struct RealNumbers<'a> {
     values: &'a [f64],
     /// One over the unit: a power of two.
     scale: f64,
 }
 
-impl Statistic for Real<'_> {
+impl Statistic for RealNumbers<'_> {
     type Sum = RealSum;
     #[inline(always)]
     fn of(&self, row: usize) -> RealSum {
@@ -201,11 +201,11 @@ impl Statistic for Real<'_> {
         (None, vec![self.values])
     }
     type Over<'b>
-        = Real<'b>
+        = RealNumbers<'b>
     where
         Self: 'b;
-    fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> Real<'b> {
-        Real { values: &numbers[0], ..*self }
+    fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> RealNumbers<'b> {
+        RealNumbers { values: &numbers[0], ..*self }
     }
     fn units(&self) -> (f64, f64) {
         (self.scale, 1.0)
@@ -213,7 +213,7 @@ impl Statistic for Real<'_> {
 }
 
 /// Any finite numbers with weights, and with squares.
-pub struct Full<'a> {
+pub struct WeightedNumbers<'a> {
     values: &'a [f64],
     weight: Option<&'a [f64]>,
     scale: f64,
@@ -223,7 +223,7 @@ pub struct Full<'a> {
     distance_scale: f64,
 }
 
-impl Statistic for Full<'_> {
+impl Statistic for WeightedNumbers<'_> {
     type Sum = FullSum;
     #[inline(always)]
     fn of(&self, row: usize) -> FullSum {
@@ -241,11 +241,11 @@ impl Statistic for Full<'_> {
         (None, std::iter::once(self.values).chain(self.weight).collect())
     }
     type Over<'b>
-        = Full<'b>
+        = WeightedNumbers<'b>
     where
         Self: 'b;
-    fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> Full<'b> {
-        Full { values: &numbers[0], weight: numbers.get(1).map(|w| &w[..]), ..*self }
+    fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> WeightedNumbers<'b> {
+        WeightedNumbers { values: &numbers[0], weight: numbers.get(1).map(|w| &w[..]), ..*self }
     }
     fn units(&self) -> (f64, f64) {
         (self.scale, self.weight_scale)
@@ -258,9 +258,9 @@ impl Statistic for Full<'_> {
 /// The statistic that a target needs.
 pub enum AnyStatistic<'a> {
     Flags(Flags<'a>),
-    Whole(Whole<'a>),
-    Real(Real<'a>),
-    Full(Full<'a>),
+    WholeNumbers(WholeNumbers<'a>),
+    RealNumbers(RealNumbers<'a>),
+    WeightedNumbers(WeightedNumbers<'a>),
 }
 
 /// Calls `$body` with `$statistic` bound to whichever it is.
@@ -268,15 +268,15 @@ macro_rules! with_statistic {
     ($any:expr, |$statistic:ident| $body:expr) => {
         match $any {
             $crate::encoding::statistic::AnyStatistic::Flags($statistic) => $body,
-            $crate::encoding::statistic::AnyStatistic::Whole($statistic) => $body,
-            $crate::encoding::statistic::AnyStatistic::Real($statistic) => $body,
-            $crate::encoding::statistic::AnyStatistic::Full($statistic) => $body,
+            $crate::encoding::statistic::AnyStatistic::WholeNumbers($statistic) => $body,
+            $crate::encoding::statistic::AnyStatistic::RealNumbers($statistic) => $body,
+            $crate::encoding::statistic::AnyStatistic::WeightedNumbers($statistic) => $body,
         }
     };
 }
 pub(super) use with_statistic;
 
-/// Σ over all rows.
+/// Sums the statistic over all rows.
 pub(super) fn total<S: Statistic>(statistic: &S, rows: usize) -> S::Sum {
     let add = |mut a: S::Sum, b: S::Sum| {
         a += b;
@@ -287,7 +287,7 @@ pub(super) fn total<S: Statistic>(statistic: &S, rows: usize) -> S::Sum {
     starts.par_iter().map(block).reduce(S::Sum::default, add)
 }
 
-/// What [`AnyStatistic::numbers`] is called about: a finite number, and no weight below zero.
+/// Checks what [`AnyStatistic::numbers`] needs: that all numbers are finite, and no weight is below zero.
 pub(super) fn check_finite(what: &str, values: &[f64], negative: bool) -> Result<()> {
     let bad = |x: &&f64| !x.is_finite() || (!negative && **x < 0.0);
     match values.par_chunks(BLOCK).find_map_first(|part| part.iter().find(bad)) {
@@ -300,18 +300,18 @@ pub(super) fn check_finite(what: &str, values: &[f64], negative: bool) -> Result
 }
 
 impl<'a> AnyStatistic<'a> {
-    /// Of numbers, with weights where they are given, with squares where `squares`.
+    /// Makes the statistic of numbers, with weights where they are given, with squares where `squares`.
     pub fn numbers(values: &'a [f64], weight: Option<&'a [f64]>, squares: bool) -> Self {
         let most = largest(values);
         if weight.is_none() && !squares {
             let whole = most <= WHOLE && values.par_chunks(BLOCK).all(|part| part.iter().all(|x| *x as i64 as f64 == *x));
             return match whole {
-                true => AnyStatistic::Whole(Whole(values)),
-                false => AnyStatistic::Real(Real { values, scale: 1.0 / unit(most) }),
+                true => AnyStatistic::WholeNumbers(WholeNumbers(values)),
+                false => AnyStatistic::RealNumbers(RealNumbers { values, scale: 1.0 / unit(most) }),
             };
         }
         let weight_scale = 1.0 / weight.map_or(1.0, |w| unit(largest(w)));
-        let mut full = Full { values, weight, scale: 1.0 / unit(most), weight_scale, centre: 0.0, distance_scale: 1.0 };
+        let mut full = WeightedNumbers { values, weight, scale: 1.0 / unit(most), weight_scale, centre: 0.0, distance_scale: 1.0 };
         if squares {
             let sums = full.read(total(&full, values.len()));
             // Where all targets are the same, so is the centre, and no rounding makes a variance.
@@ -325,13 +325,13 @@ impl<'a> AnyStatistic<'a> {
             let distance = |part: &[f64]| part.iter().fold(0.0, |most: f64, x| most.max((x * scale - centre).abs()));
             full.distance_scale = 1.0 / unit(values.par_chunks(BLOCK).map(distance).reduce(|| 0.0, f64::max));
         }
-        AnyStatistic::Full(full)
+        AnyStatistic::WeightedNumbers(full)
     }
 }
 
 /// A statistic as a device takes it.
-pub struct Parts<'a> {
-    pub kind: Sums,
+pub struct StatisticParts<'a> {
+    pub kind: SumKind,
     pub flags: Option<&'a [u8]>,
     pub values: Option<&'a [f64]>,
     pub weight: Option<&'a [f64]>,
@@ -341,17 +341,17 @@ pub struct Parts<'a> {
     pub distance_scale: f64,
 }
 
-/// How a statistic's sums are kept.
+/// The kind of integers that a statistic's sums are kept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sums {
+pub enum SumKind {
     Whole,
     Real,
     Full,
 }
 impl<'a> AnyStatistic<'a> {
-    pub fn parts(&self) -> Parts<'a> {
-        let whole = Parts {
-            kind: Sums::Whole,
+    pub fn parts(&self) -> StatisticParts<'a> {
+        let whole = StatisticParts {
+            kind: SumKind::Whole,
             flags: None,
             values: None,
             weight: None,
@@ -361,11 +361,11 @@ impl<'a> AnyStatistic<'a> {
             distance_scale: 1.0,
         };
         match self {
-            AnyStatistic::Flags(s) => Parts { flags: Some(s.0), ..whole },
-            AnyStatistic::Whole(s) => Parts { values: Some(s.0), ..whole },
-            AnyStatistic::Real(s) => Parts { kind: Sums::Real, values: Some(s.values), scale: s.scale, ..whole },
-            AnyStatistic::Full(s) => Parts {
-                kind: Sums::Full,
+            AnyStatistic::Flags(s) => StatisticParts { flags: Some(s.0), ..whole },
+            AnyStatistic::WholeNumbers(s) => StatisticParts { values: Some(s.0), ..whole },
+            AnyStatistic::RealNumbers(s) => StatisticParts { kind: SumKind::Real, values: Some(s.values), scale: s.scale, ..whole },
+            AnyStatistic::WeightedNumbers(s) => StatisticParts {
+                kind: SumKind::Full,
                 flags: None,
                 values: Some(s.values),
                 weight: s.weight,
@@ -381,9 +381,9 @@ impl<'a> AnyStatistic<'a> {
     pub fn read(&self, [weight, target, squares]: [i128; 3]) -> Moments {
         match self {
             AnyStatistic::Flags(s) => s.read(WholeSum { rows: weight as i64, target: target as i64 }),
-            AnyStatistic::Whole(s) => s.read(WholeSum { rows: weight as i64, target: target as i64 }),
-            AnyStatistic::Real(s) => s.read(RealSum { rows: weight as i64, target }),
-            AnyStatistic::Full(s) => s.read(FullSum { weight, target, squares }),
+            AnyStatistic::WholeNumbers(s) => s.read(WholeSum { rows: weight as i64, target: target as i64 }),
+            AnyStatistic::RealNumbers(s) => s.read(RealSum { rows: weight as i64, target }),
+            AnyStatistic::WeightedNumbers(s) => s.read(FullSum { weight, target, squares }),
         }
     }
 }
@@ -416,7 +416,7 @@ mod tests {
         fn sums_are_those_of_exact_arithmetic(values in prop::collection::vec(-1e6f64..1e6, 1..50), scale in -100i32..100) {
             // Multiples of 2^-20: their sums are exact in f64.
             let values: Vec<f64> = values.iter().map(|x| (x * 1048576.0).trunc() / 1048576.0 * 2f64.powi(scale)).collect();
-            let AnyStatistic::Full(full) = AnyStatistic::numbers(&values, None, true) else { panic!() };
+            let AnyStatistic::WeightedNumbers(full) = AnyStatistic::numbers(&values, None, true) else { panic!() };
             let sum = full.read(total(&full, values.len()));
             let exact: f64 = values.iter().sum();
             prop_assert_eq!(sum.target / full.scale, exact);

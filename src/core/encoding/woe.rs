@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::numerics::math::ln64;
 
-/// What the categories say about a Boolean target.
+/// The weight of evidence of each category of a Boolean target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// The weight of evidence of each category.
@@ -24,9 +24,8 @@ pub struct Evidence {
     pub information_value: f64,
 }
 
-/// The evidence of categories for `flags`. Without smoothing a category with only events has
-/// infinite weight of evidence, one with only non-events minus infinity; a category without any
-/// weight has 0.
+/// Returns the evidence of categories for `flags`. Without smoothing a category with only events has infinite weight of evidence,
+/// one with only non-events minus infinity; a category without any weight has 0.
 ///
 /// # Errors
 /// [`Error::Data`] when the lengths differ, weights can't be weights, or the target is the same in

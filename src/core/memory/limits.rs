@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A limit, and how much of it is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct MemoryLimit {
     /// What limits, as in "the machine has 3 GB free".
     pub subject: &'static str,
     /// Whether it counts addresses, touched or not, and not pages that are there.
@@ -19,27 +19,27 @@ pub struct Limit {
 /// Bytes that the process may hold as far as this engine is concerned; see [`super::limit`].
 pub(super) static OWN: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// All limits that the process is under; none where the system does not say.
-pub fn all() -> Vec<Limit> {
+/// Returns all limits that the process is under; none where the system does not say.
+pub fn all() -> Vec<MemoryLimit> {
     if !cfg!(target_os = "linux") {
         return vec![];
     }
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let mut limits: Vec<Limit> = of_machine(&read("/proc/meminfo")).into_iter().collect();
+    let mut limits: Vec<MemoryLimit> = of_machine(&read("/proc/meminfo")).into_iter().collect();
     limits.extend(of_groups(&read("/proc/self/cgroup")));
     limits.extend(of_process());
     limits
 }
 
-/// What `/proc/meminfo` says: what is free or can be freed, swap included.
-fn of_machine(text: &str) -> Option<Limit> {
+/// Returns what `/proc/meminfo` says: what is free or can be freed, swap included.
+fn of_machine(text: &str) -> Option<MemoryLimit> {
     let field = |name: &str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb << 10)
     };
     let left = field("MemAvailable:")? + field("SwapFree:").unwrap_or(0);
     let most = field("MemTotal:").unwrap_or(left) + field("SwapTotal:").unwrap_or(0);
-    Some(Limit { subject: "the machine has", of_addresses: false, most, left })
+    Some(MemoryLimit { subject: "the machine has", of_addresses: false, most, left })
 }
 
 /// How a version of control groups names its files.
@@ -61,7 +61,7 @@ const FIRST: Version = Version {
 const SECOND: Version =
     Version { root: "/sys/fs/cgroup", most: "memory.max", used: "memory.current", files: ["inactive_file ", "active_file "] };
 
-/// The path of the process's group among those of `version`, as `/proc/self/cgroup` has it.
+/// Returns the path of the process's group among those of `version`, as `/proc/self/cgroup` has it.
 fn path_of(text: &str, first: bool) -> Option<&str> {
     text.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -71,9 +71,9 @@ fn path_of(text: &str, first: bool) -> Option<&str> {
     })
 }
 
-/// What the control groups of the process, and those above them, leave at the least.
-fn of_groups(own: &str) -> Option<Limit> {
-    let mut least: Option<Limit> = None;
+/// Returns what the control groups of the process, and those above them, leave at the least.
+fn of_groups(own: &str) -> Option<MemoryLimit> {
+    let mut least: Option<MemoryLimit> = None;
     for (version, first) in [(FIRST, true), (SECOND, false)] {
         let Some(path) = path_of(own, first) else { continue };
         let root = Path::new(version.root);
@@ -93,30 +93,35 @@ fn of_groups(own: &str) -> Option<Limit> {
 /// More than this is how version 1 writes that there is no limit.
 const UNLIMITED: u64 = 1 << 62;
 
-/// What one control group leaves; `used`: the texts of what it holds, and of `memory.stat`.
-fn of_group(most: &str, used: impl FnOnce() -> (String, String), files: [&str; 2]) -> Option<Limit> {
+/// Returns what one control group leaves; `used`: the texts of what it holds, and of `memory.stat`.
+fn of_group(most: &str, used: impl FnOnce() -> (String, String), files: [&str; 2]) -> Option<MemoryLimit> {
     let most: u64 = most.trim().parse().ok().filter(|most| *most < UNLIMITED)?;
     let (used, stat) = used();
     let used: u64 = used.trim().parse().ok()?;
     let of = |name: &&str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
     let cached: u64 = files.iter().filter_map(of).sum();
-    Some(Limit { subject: "the control group has", of_addresses: false, most, left: most.saturating_sub(used.saturating_sub(cached)) })
+    Some(MemoryLimit {
+        subject: "the control group has",
+        of_addresses: false,
+        most,
+        left: most.saturating_sub(used.saturating_sub(cached)),
+    })
 }
 
-/// Whether a limit of the process itself is set, which is asked for without reading a file.
+/// Returns whether a limit of the process itself is set, which is asked for without reading a file.
 pub fn of_process_is_set() -> bool {
     OWN.load(Ordering::Relaxed) != u64::MAX || rlimits().iter().any(|(_, most)| most.is_some())
 }
 
-/// What the process's own limits leave.
-fn of_process() -> Vec<Limit> {
+/// Returns what the process's own limits leave.
+fn of_process() -> Vec<MemoryLimit> {
     if !of_process_is_set() {
         return vec![];
     }
     let Some(used) = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| usage(&text, page_size())) else { return vec![] };
     let [(of_addresses, addresses), (of_data, data)] = rlimits();
     let limit = |subject, of_addresses, most: Option<u64>, used: u64| {
-        most.map(|most| Limit { subject, of_addresses, most, left: most.saturating_sub(used) })
+        most.map(|most| MemoryLimit { subject, of_addresses, most, left: most.saturating_sub(used) })
     };
     let own = Some(OWN.load(Ordering::Relaxed)).filter(|most| *most != u64::MAX);
     let found = [
@@ -135,14 +140,14 @@ struct Usage {
     data: u64,
 }
 
-/// What `/proc/self/statm` says, which counts pages.
+/// Returns what `/proc/self/statm` says, which counts pages.
 fn usage(text: &str, page: u64) -> Option<Usage> {
     let fields: Vec<u64> = text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
     let bytes = |i: usize| fields.get(i).map(|pages| pages * page);
     Some(Usage { addresses: bytes(0)?, resident: bytes(1)?, data: bytes(5)? })
 }
 
-/// Bytes of this process that are there; none where the system does not say.
+/// Returns bytes of this process that are there; none where the system does not say.
 #[must_use]
 pub fn resident() -> Option<u64> {
     usage(&std::fs::read_to_string("/proc/self/statm").ok()?, page_size()).map(|used| used.resident)
@@ -159,7 +164,7 @@ fn page_size() -> u64 {
     4096
 }
 
-/// The limits of addresses and of data that a shell may set, each with its subject.
+/// Returns the limits of addresses and of data that a shell may set, each with its subject.
 #[cfg(target_os = "linux")]
 fn rlimits() -> [(&'static str, Option<u64>); 2] {
     let most = |resource| {

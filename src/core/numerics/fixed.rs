@@ -1,8 +1,7 @@
 //! From floats to integers: scales that are powers of two, and rounding from plain additions, so
 //! that every device gives the same integers.
 
-/// The largest power of two by which a non-negative f32 of the bits `largest` stays at or below
-/// `2^bits - 2`; 1 for zero.
+/// Returns the largest power of two by which a non-negative f32 of the bits `largest` stays at or below `2^bits - 2`; 1 for zero.
 ///
 /// ```
 /// use taiga_core::numerics::fixed::factor;
@@ -22,7 +21,7 @@ pub fn factor(largest: u32, bits: i32) -> f64 {
     libm::ldexp(1.0, if scaled > libm::ldexp(1.0, bits) - 2.0 { power - 1 } else { power })
 }
 
-/// The factor, kept where f32 has it as a normal number.
+/// Returns the factor, kept where f32 has it as a normal number.
 pub fn single(factor: f64) -> f64 {
     factor.clamp(libm::ldexp(1.0, -126), libm::ldexp(1.0, 126))
 }
@@ -31,26 +30,26 @@ fn ilogb(value: f64) -> i32 {
     libm::frexp(value).1 - 1
 }
 
-/// `round(x)` for |x| < 2^22, as the low bits of a float beyond which there are no fractions.
+/// Computes `round(x)` for |x| < 2^22, as the low bits of a float beyond which there are no fractions.
 #[inline(always)]
 pub fn round32(x: f32) -> i32 {
     ((x + 12_582_912.0).to_bits() as i32).wrapping_sub(0x4B40_0000)
 }
 
-/// `round(x + dither)`, the dither added to the fraction alone, where f32 has bits for it.
+/// Computes `round(x + dither)`, the dither added to the fraction alone, where f32 has bits for it.
 #[inline(always)]
 pub fn round_with(x: f32, dither: f32) -> i32 {
     let whole = (x + 12_582_912.0) - 12_582_912.0;
     round32(whole).wrapping_add(round32((x - whole) + dither))
 }
 
-/// `round(x)` for |x| < 2^51, likewise.
+/// Computes `round(x)` for |x| < 2^51, likewise.
 #[inline(always)]
 pub fn round64(x: f64) -> i64 {
     ((x + 6_755_399_441_055_744.0).to_bits() as i64).wrapping_sub(0x4338_0000_0000_0000)
 }
 
-/// A random number inside (-½, ½) from 16 bits: what is a whole number already stays as it is.
+/// Returns a random number inside (-½, ½) from 16 bits: what is a whole number already stays as it is.
 #[inline(always)]
 pub fn dither(bits: u32) -> f32 {
     ((bits & 0xffff) as f32 + 0.5) * (1.0 / 65_536.0) - 0.5

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The process's key.
+/// Returns the process's key.
 fn key() -> [u64; 2] {
     static KEY: OnceLock<[u64; 2]> = OnceLock::new();
     *KEY.get_or_init(|| {
@@ -16,7 +16,7 @@ fn key() -> [u64; 2] {
     })
 }
 
-/// The product of two numbers, its halves folded into one: every bit of each counts for bits everywhere.
+/// Returns the product of two numbers, its halves folded into one: every bit of each counts for bits everywhere.
 #[inline(always)]
 fn folded(a: u64, b: u64) -> u64 {
     let wide = a as u128 * b as u128;
@@ -36,14 +36,14 @@ impl Default for Seeded {
 }
 
 impl Seeded {
-    /// Of an integer.
+    /// Hashes an integer.
     #[inline(always)]
     pub fn integer(&self, x: i128) -> u64 {
         let [a, b] = self.key;
         folded(folded(x as u64 ^ a, (x >> 64) as u64 ^ b) ^ b, a | 1)
     }
 
-    /// Of a text.
+    /// Hashes a text.
     #[inline(always)]
     pub fn text(&self, text: &str) -> u64 {
         xxh3_64_with_seed(text.as_bytes(), self.key[0])

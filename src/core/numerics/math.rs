@@ -27,7 +27,7 @@ macro_rules! at_most {
     };
 }
 
-/// e to the power of `x`, in f32: 0 below about -103.97, ∞ above 88.72, subnormal between -87.3
+/// Computes e to the power of `x`, in f32: 0 below about -103.97, ∞ above 88.72, subnormal between -87.3
 /// and -103.97; NaN gives NaN. Error below 1 ulp.
 ///
 /// ```
@@ -56,14 +56,13 @@ pub fn exp(x: f32) -> f32 {
     y * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
-/// 2^n for n in -126..=127 (whatever bits for others, which only NaN leads to).
+/// Computes 2^n for n in -126..=127 (whatever bits for others, which only NaN leads to).
 #[inline(always)]
 fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
-/// The natural logarithm in f32: -∞ for ±0, NaN below 0, ∞ for ∞. Error below 1 ulp, subnormals
-/// included.
+/// Returns the natural logarithm in f32: -∞ for ±0, NaN below 0, ∞ for ∞. Error below 1 ulp, subnormals included.
 ///
 /// ```
 /// use taiga_core::numerics::math::ln;
@@ -91,8 +90,8 @@ pub fn ln(x: f32) -> f32 {
     if x >= 0.0 { y } else { f32::NAN }
 }
 
-/// The logistic function `1 / (1 + exp(-x))` in f32, exact to the last bits also where it is
-/// nearly 0 (by `exp(x) / (1 + exp(x))`, which does not overflow). Error below 2.5 ulp.
+/// Returns the logistic function `1 / (1 + exp(-x))` in f32, exact to the last bits also where it is nearly 0 (by
+/// `exp(x) / (1 + exp(x))`, which does not overflow). Error below 2.5 ulp.
 ///
 /// ```
 /// use taiga_core::numerics::math::sigmoid;
@@ -104,8 +103,8 @@ pub fn sigmoid(x: f32) -> f32 {
     (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
 }
 
-/// The logistic function of `-|x|` and of `|x|`: the smaller and the larger of p and 1 - p, each
-/// to its own last bits (error below 3 ulp).
+/// Returns the logistic function of `-|x|` and of `|x|`: the smaller and the larger of p and 1 - p, each to its own last bits
+/// (error below 3 ulp).
 #[inline(always)]
 pub fn sigmoid_pair(x: f32) -> (f32, f32) {
     let e = exp(-x.abs());
@@ -113,7 +112,7 @@ pub fn sigmoid_pair(x: f32) -> (f32, f32) {
     (e * high, high)
 }
 
-/// e to the power of `x`, in f64: 0 below -745.13, ∞ above 709.78; NaN gives NaN. Error below
+/// Computes e to the power of `x`, in f64: 0 below -745.13, ∞ above 709.78; NaN gives NaN. Error below
 /// 1 ulp.
 ///
 /// ```
@@ -148,8 +147,7 @@ pub fn exp64(x: f64) -> f64 {
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// The natural logarithm in f64: -∞ for ±0, NaN below 0, ∞ for ∞. Error below 1 ulp, subnormals
-/// included.
+/// Returns the natural logarithm in f64: -∞ for ±0, NaN below 0, ∞ for ∞. Error below 1 ulp, subnormals included.
 ///
 /// ```
 /// use taiga_core::numerics::math::ln64;
@@ -178,7 +176,7 @@ pub fn ln64(x: f64) -> f64 {
     if x >= 0.0 { y } else { f64::NAN }
 }
 
-/// The logistic function `1 / (1 + exp(-x))` in f64; see [`sigmoid`].
+/// Returns the logistic function `1 / (1 + exp(-x))` in f64; see [`sigmoid`].
 ///
 /// ```
 /// assert_eq!(taiga_core::numerics::math::sigmoid64(0.0), 0.5);
@@ -189,7 +187,7 @@ pub fn sigmoid64(x: f64) -> f64 {
     (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
 }
 
-/// `ln(1 + exp(x))` in f64 without overflow or loss: the log loss of a raw score.
+/// Computes `ln(1 + exp(x))` in f64 without overflow or loss: the log loss of a raw score.
 ///
 /// ```
 /// use taiga_core::numerics::math::softplus64;
@@ -201,7 +199,7 @@ pub fn softplus64(x: f64) -> f64 {
     if x > 0.0 { x + rest } else { rest }
 }
 
-/// `ln(1 + exp(-|x|))`: what [`softplus64`] has above `max(x, 0)`.
+/// Computes `ln(1 + exp(-|x|))`: what [`softplus64`] has above `max(x, 0)`.
 #[inline(always)]
 pub fn softplus_rest64(x: f64) -> f64 {
     let e = exp64(-x.abs());
@@ -210,7 +208,7 @@ pub fn softplus_rest64(x: f64) -> f64 {
     ln64(u) + (e - (u - 1.0)) / u
 }
 
-/// Each value becomes [`exp64`] of itself.
+/// Replaces each value by [`exp64`] of it.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn exp_in_place(values: &mut [f64]) {
     for v in values {
@@ -218,7 +216,7 @@ pub fn exp_in_place(values: &mut [f64]) {
     }
 }
 
-/// Each value becomes [`sigmoid64`] of itself.
+/// Replaces each value by [`sigmoid64`] of it.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn sigmoid_in_place(values: &mut [f64]) {
     for v in values {
@@ -226,7 +224,7 @@ pub fn sigmoid_in_place(values: &mut [f64]) {
     }
 }
 
-/// Raw scores (`scores[class][row]`, all of one length) become probabilities: `exp(score_k)`
+/// Replaces raw scores (`scores[class][row]`, all of one length) by probabilities: `exp(score_k)`
 /// over the sum of all classes', after the row's largest score is taken off.
 ///
 /// ```

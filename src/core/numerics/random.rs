@@ -21,7 +21,7 @@ pub enum Purpose {
     TargetTies,
 }
 
-/// SplitMix64's finalizer.
+/// Mixes 64 bits by SplitMix64's finalizer.
 #[inline(always)]
 fn mix64(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -29,8 +29,8 @@ fn mix64(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number in `0..n` from 64 random bits, of which the upper 32 count (Lemire, "Fast random integer
-/// generation in an interval", 2019, without the rejection: off from uniform by less than n / 2^32).
+/// Returns a number in `0..n` from 64 random bits, of which the upper 32 count (Lemire, "Fast random integer generation in an
+/// interval", 2019, without the rejection: off from uniform by less than n / 2^32).
 #[inline(always)]
 pub fn below(bits: u64, n: u32) -> u32 {
     (((bits >> 32) * n as u64) >> 32) as u32
@@ -43,7 +43,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream `stream` (a tree's number, say) of `purpose` under `seed`.
+    /// Returns the stream `stream` (a tree's number, say) of `purpose` under `seed`.
     pub fn new(seed: u64, purpose: Purpose, stream: u64) -> Self {
         const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
         let key = mix64(seed.wrapping_add(GOLDEN));
@@ -51,29 +51,29 @@ impl Random {
         Random { key: mix64(key ^ stream.wrapping_add(1).wrapping_mul(GOLDEN)) }
     }
 
-    /// A stream of its own for each `side` of this one, as for the children of a node.
+    /// Returns a stream of its own for each `side` of this one, as for the children of a node.
     #[inline(always)]
     pub fn child(&self, side: u64) -> Self {
         Random { key: mix64(self.key ^ (side + 1).wrapping_mul(0xD1B5_4A32_D192_ED03)) }
     }
 
-    /// The stream of a key that [`Random::key`] gave.
+    /// Returns the stream of a key that [`Random::key`] gave.
     pub fn from_key(key: u64) -> Self {
         Random { key }
     }
 
-    /// What the numbers of this stream are made from, for a device's own.
+    /// Returns what the numbers of this stream are made from, for a device's own.
     pub fn key(&self) -> u64 {
         self.key
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline(always)]
     pub fn u64(&self, index: u64) -> u64 {
         mix64(self.key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
-    /// 32 random bits by 32-bit operations alone, for inner loops.
+    /// Returns 32 random bits by 32-bit operations alone, for inner loops.
     #[inline(always)]
     pub fn u32(&self, index: u32) -> u32 {
         let mut x = index.wrapping_mul(0x9E37_79B9) ^ self.key as u32;
@@ -82,13 +82,13 @@ impl Random {
         x ^ (x >> 15)
     }
 
-    /// A number in [0, 1) with 53 random bits.
+    /// Returns a number in [0, 1) with 53 random bits.
     #[inline(always)]
     pub fn unit(&self, index: u64) -> f64 {
         (self.u64(index) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// `count` of the numbers `0..n` in ascending order, each set as likely as any other.
+    /// Draws `count` of the numbers `0..n` in ascending order, each set as likely as any other.
     pub fn choose(&self, n: usize, count: usize) -> Vec<usize> {
         let mut keys: Vec<(u64, usize)> = (0..n).map(|i| (self.u64(i as u64), i)).collect();
         keys.sort_unstable();

@@ -14,23 +14,23 @@ pub const BLOCK: usize = 4096;
 /// Rows from which on blocks are added by several threads.
 const PARALLEL: usize = 1 << 18;
 
-/// The blocks of `n` rows, in order.
+/// Returns the blocks of `n` rows, in order.
 pub fn blocks(n: usize) -> impl ExactSizeIterator<Item = Range<usize>> + Clone {
     (0..n.div_ceil(BLOCK)).map(move |b| b * BLOCK..n.min((b + 1) * BLOCK))
 }
 
-/// Σ `value(row)` over the rows of one block, in row order.
+/// Computes Σ `value(row)` over the rows of one block, in row order.
 #[inline(always)]
 pub fn block_sum(rows: Range<usize>, value: impl Fn(usize) -> f64) -> f64 {
     rows.fold(0.0, |total, row| total + value(row))
 }
 
-/// The total of block sums that are given in block order.
+/// Returns the total of block sums that are given in block order.
 pub fn add_in_order(block_sums: impl IntoIterator<Item = f64>) -> f64 {
     block_sums.into_iter().fold(0.0, |total, block| total + block)
 }
 
-/// Σ `value(row)` over `0..n` in f64: inside a block in row order, then the blocks in their order.
+/// Computes Σ `value(row)` over `0..n` in f64: inside a block in row order, then the blocks in their order.
 ///
 /// ```
 /// assert_eq!(taiga_core::numerics::reduce::sum(10_000, |row| row as f64), 49_995_000.0);
@@ -43,12 +43,12 @@ pub fn sum(n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
     add_in_order((0..n.div_ceil(BLOCK)).into_par_iter().map(of_block).collect::<Vec<f64>>())
 }
 
-/// The sum of the weights of `n` rows; `n` where there are no weights.
+/// Returns the sum of the weights of `n` rows; `n` where there are no weights.
 pub fn total_weight(n: usize, weight: Option<&[f32]>) -> f64 {
     weight.map_or(n as f64, |w| sum(n, |i| w[i] as f64))
 }
 
-/// Σ weight · value / Σ weight, finite for finite values however large; 0 where there is no
+/// Computes Σ weight · value / Σ weight, finite for finite values however large; 0 where there is no
 /// weight at all.
 ///
 /// ```
@@ -71,10 +71,9 @@ pub fn weighted_mean(values: &[f64], weight: Option<&[f32]>) -> f64 {
     if plain.is_finite() { plain } else { scaled(f64::from_bits((1023 - 192) << 52)) }
 }
 
-/// The weighted quantile at `level` inside (0, 1): a value `v` that minimises
-/// Σ weight · pinball(value - v). That is the smallest value at which the weights of the values
-/// up to it reach `level` of the total; where they reach it exactly, the middle between that
-/// value and the next. Values must not be NaN; rows of weight 0 don't count; 0 where no row counts.
+/// Returns the weighted quantile at `level` inside (0, 1): a value `v` that minimises Σ weight · pinball(value - v). That is the
+/// smallest value at which the weights of the values up to it reach `level` of the total; where they reach it exactly, the middle
+/// between that value and the next. Values must not be NaN; rows of weight 0 don't count; 0 where no row counts.
 ///
 /// ```
 /// use taiga_core::numerics::reduce::weighted_quantile;

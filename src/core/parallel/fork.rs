@@ -73,7 +73,7 @@ impl<T: Default + Send + Sync + 'static> PerProcess<T> {
         PerProcess { current: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Gives this process's value, the same one each time.
+    /// Returns this process's value, the same one each time.
     pub fn get(&self) -> &'static T {
         let generation = generation();
         loop {

@@ -17,7 +17,7 @@ pub const ROWS: usize = 1 << 16;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// What work that is no longer wanted unwinds with.
+/// The payload with which work that is no longer wanted unwinds.
 pub struct Interrupted;
 
 /// Asks all work under way to end. It may be called from a signal's handler.
@@ -30,7 +30,7 @@ pub fn withdraw() {
     REQUESTED.store(false, Ordering::Relaxed);
 }
 
-/// Whether work is asked to end.
+/// Returns whether work is asked to end.
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 /// How long idle threads stay.
 pub const KEPT: Duration = Duration::from_secs(5);
 
-/// How many times the machine's cores (or the threads of the last computation, if these are more) may be idle: a fit uses a rayon
-/// pool and, in turn with it, a crew of as many.
+/// How many times the number of the machine's cores (or the threads of the last computation, if these are more) may be idle: a
+/// fit uses a rayon pool and, in turn with it, a spin pool of as many.
 const MOST: usize = 2;
 
-/// A pool that those share who want so many threads at the same time.
-pub(crate) struct Shared {
+/// A pool that is shared by all who want as many threads at the same time.
+pub(crate) struct SharedPool {
     pool: Arc<ThreadPool>,
     threads: usize,
     users: usize,
@@ -36,7 +36,7 @@ struct Own {
 
 #[derive(Default)]
 struct Store {
-    shared: Vec<Shared>,
+    shared: Vec<SharedPool>,
     own: Vec<Own>,
     /// Whether a thread looks after what is idle.
     watched: bool,
@@ -48,7 +48,7 @@ fn store() -> MutexGuard<'static, Store> {
     STORE.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The number of threads that are kept and not in use.
+/// Returns the number of threads that are kept and not in use.
 pub fn idle_threads() -> usize {
     store().idle()
 }
@@ -67,7 +67,7 @@ impl std::ops::Deref for Pool {
     }
 }
 
-/// A pool of so many threads: one that is kept, or a new one.
+/// Returns a pool of so many threads: one that is kept, or a new one.
 ///
 /// # Errors
 /// When the system gives no threads.
@@ -84,7 +84,7 @@ pub fn pool(threads: usize) -> Result<Pool, ThreadPoolBuildError> {
         Some(at) => at,
         None => {
             let pool = Arc::new(ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("taiga-{i}")).build()?);
-            store.shared.push(Shared { pool, threads, users: 0, since: Instant::now() });
+            store.shared.push(SharedPool { pool, threads, users: 0, since: Instant::now() });
             store.shared.len() - 1
         }
     };
@@ -129,7 +129,7 @@ pub fn keep<T: Send + 'static>(what: T, threads: usize) {
 }
 
 /// What goes: to be dropped when the lock is free again, since threads may be waited for.
-type Dropped = (Vec<Shared>, Vec<Own>);
+type Dropped = (Vec<SharedPool>, Vec<Own>);
 
 impl Store {
     fn idle(&self) -> usize {
@@ -183,7 +183,7 @@ pub fn asked(n_threads: Option<u32>) -> usize {
     n_threads.map_or_else(cores, |n| n as usize)
 }
 
-/// What the machine offers.
+/// Returns what the machine offers.
 fn cores() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static CORES: AtomicUsize = AtomicUsize::new(0);

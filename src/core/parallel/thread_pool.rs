@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct ThreadPool {
     pool: Option<pools::Pool>,
     size: usize,
-    /// For [`ThreadPool::step`]; none until the first.
+    /// The threads of [`ThreadPool::step`]; none until its first call.
     spin: Mutex<Option<SpinPool>>,
     /// The process that it was made in ([`fork::generation`]).
     generation: u32,
@@ -30,7 +30,7 @@ impl ThreadPool {
         Ok(ThreadPool { pool, size: size.max(1), spin: Mutex::new(None), generation: fork::generation() })
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -43,7 +43,7 @@ impl ThreadPool {
         }
     }
 
-    /// `make(i)` for `0..n`, each by whichever member is free; the results in order. `memory()` is
+    /// Computes `make(i)` for `0..n`, each by whichever member is free, and returns the results in order. `memory()` is
     /// what a member uses again from one to the next. Looks before each whether the work is still wanted
     /// ([`interrupt::poll`]).
     pub fn deal<M, R: Send>(&self, n: usize, memory: impl Fn() -> M + Sync, make: impl Fn(&mut M, usize) -> R + Sync) -> Vec<R> {
@@ -88,8 +88,8 @@ impl ThreadPool {
         done.into_iter().filter_map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
-    /// As [`ThreadPool::each`], for steps so short and many that threads wait awake for the next one. A share calls
-    /// neither the pool nor rayon.
+    /// Runs a share of work on each member, as [`ThreadPool::each`], for steps so short and many that threads wait awake for
+    /// the next one. A share calls neither the pool nor rayon.
     pub fn step<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
         if self.size == 1 {
             return vec![share(0)];

@@ -11,7 +11,7 @@ use crate::column::Column;
 use crate::error::Result;
 use crate::numerics::random::{Purpose, Random};
 
-/// At most `max_borders` ascending borders for `sample` (in any order; NaN is skipped); none for
+/// Chooses at most `max_borders` ascending borders for `sample` (in any order; NaN is skipped); none for
 /// fewer than two distinct values.
 ///
 /// A border `b` separates the values `x <= b` from those `x > b`. Borders ascend strictly, are
@@ -42,7 +42,7 @@ pub fn borders(sample: &[f64], max_borders: usize, method: BorderMethod) -> Vec<
     found.unwrap_or_default()
 }
 
-/// [`borders`] of values that are sorted and counted.
+/// Chooses [`borders`] of values that are sorted and counted.
 ///
 /// # Errors
 /// Those of `values`.
@@ -84,13 +84,13 @@ pub struct BorderParams {
 }
 
 impl BorderParams {
-    /// The rows of a column of `n` that borders are fitted on; none for all of them.
+    /// Returns the rows of a column of `n` that borders are fitted on; none for all of them.
     pub fn sampled(&self, n: usize) -> Option<Vec<usize>> {
         (self.sample < n).then(|| sample_rows(n, self.sample, self.seed))
     }
 }
 
-/// [`borders`] of a sample of the values of `column` ([`sample_rows`]); nulls and NaN are skipped.
+/// Chooses [`borders`] of a sample of the values of `column` ([`sample_rows`]); nulls and NaN are skipped.
 ///
 /// ```
 /// use taiga_core::column::Column;
@@ -107,9 +107,8 @@ pub fn fit_borders(column: &Column<'_>, params: &BorderParams) -> Vec<f64> {
     borders(&sample, params.bins, params.method)
 }
 
-/// The rows of the seeded sample that borders are fitted on: all of `0..n` where `n <= size`,
-/// else `size` distinct ones in ascending order, one out of each of `size` equal stretches of
-/// rows.
+/// Returns the rows of the seeded sample that borders are fitted on: all of `0..n` where `n <= size`, else `size` distinct ones
+/// in ascending order, one out of each of `size` equal stretches of rows.
 ///
 /// ```
 /// use taiga_core::quantize::borders::sample_rows;
@@ -134,7 +133,7 @@ pub fn sample_rows(n: usize, size: usize, seed: u64) -> Vec<usize> {
         .collect()
 }
 
-/// A number `m` with `a <= m < b`, in the middle where there is one; for `a < b`.
+/// Returns a number `m` with `a <= m < b`, in the middle where there is one; for `a < b`.
 pub fn midpoint(a: f64, b: f64) -> f64 {
     let m = a + (b - a) / 2.0;
     // b - a overflows for two huge values of different signs.
@@ -208,7 +207,7 @@ fn quantile(values: &impl SortedValues, bins: usize) -> Result<Vec<usize>> {
 /// Cuts that are told ahead at a time: further on, ties have moved them.
 const AHEAD: usize = 512;
 
-/// The rows before the cuts of `bins` bins where no two rows have the same value.
+/// Returns the rows before the cuts of `bins` bins where no two rows have the same value.
 fn cuts_without_ties(mut before: usize, up_to: usize, bins: usize) -> impl Iterator<Item = usize> {
     (2..=bins).rev().map(move |bins| {
         before += (up_to - before + bins / 2) / bins;
@@ -243,7 +242,7 @@ mod tests {
     const METHODS: [BorderMethod; 4] =
         [BorderMethod::Quantile, BorderMethod::Uniform, BorderMethod::GreedyLogsum, BorderMethod::MinMaxEntropy];
 
-    /// Rows in each bin.
+    /// Returns rows in each bin.
     fn histogram(sample: &[f64], borders: &[f64]) -> Vec<usize> {
         let mut rows = vec![0; borders.len() + 1];
         for x in sample.iter().filter(|x| !x.is_nan()) {
@@ -410,7 +409,7 @@ mod tests {
         assert_eq!(borders(&huge, 3, BorderMethod::Uniform), [-2f64.powi(1022), 0.0, 2f64.powi(1022)]);
     }
 
-    /// The greedy search by scanning all bins and all cuts beside the median, with no heap.
+    /// Returns the greedy search by scanning all bins and all cuts beside the median, with no heap.
     fn naive_greedy(sample: &[f64], max: usize, penalty: fn(f64) -> f64) -> Vec<f64> {
         let mut sorted: Vec<f64> = sample.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -21,12 +21,12 @@ pub struct CodedFeature {
 pub struct CodeSet([u64; 4]);
 
 impl CodeSet {
-    /// The set of the codes whose bits are set, 64 a word.
+    /// Returns the set of the codes whose bits are set, 64 a word.
     pub fn from_words(words: [u64; 4]) -> Self {
         CodeSet(words)
     }
 
-    /// The bits of all codes, 64 a word.
+    /// Returns the bits of all codes, 64 a word.
     pub fn words(&self) -> [u64; 4] {
         self.0
     }
@@ -36,7 +36,7 @@ impl CodeSet {
         self.0[code as usize / 64] |= 1 << (code % 64);
     }
 
-    /// Whether a code is in it.
+    /// Returns whether a code is in it.
     #[inline(always)]
     pub fn contains(&self, code: u8) -> bool {
         self.0[code as usize / 64] >> (code % 64) & 1 == 1
@@ -44,18 +44,18 @@ impl CodeSet {
 }
 
 impl CodedFeature {
-    /// The code of the smallest values.
+    /// Returns the code of the smallest values.
     pub fn first(&self) -> usize {
         self.missing_bin as usize
     }
 
-    /// The number of codes: one more than borders, and the missing values'.
+    /// Returns the number of codes: one more than borders, and the missing values'.
     pub fn bins(&self) -> usize {
         self.borders.len() + 1 + self.first()
     }
 }
 
-/// What a feature's codes are made from.
+/// The source of a feature's codes: a column's values, or codes that are there.
 #[derive(Clone, Copy)]
 pub enum CodeSource<'a> {
     /// Values, coded by the feature's borders.

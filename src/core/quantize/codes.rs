@@ -3,7 +3,7 @@
 //! The search (`search.rs`) has no branches that depend on the data, so that its time doesn't
 //! either.
 
-use super::search::{Search, Table};
+use super::search::{BorderTable, SearchFloat};
 use crate::column::Column;
 
 /// Finds the code of a value among a feature's borders.
@@ -14,16 +14,16 @@ use crate::column::Column;
 ///
 /// ```
 /// use taiga_core::column::Column;
-/// use taiga_core::quantize::codes::{Quantizer, Scratch};
+/// use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
 /// let values = [1.0f32, 2.0, f32::NAN, 3.0];
-/// let (mut codes, mut scratch) = ([0u8; 4], Scratch::default());
+/// let (mut codes, mut scratch) = ([0u8; 4], QuantizerScratch::default());
 /// let missing = Quantizer::new(&[1.5, 2.0]).codes(&Column::from_f32("x", &values), 0, 4, 1, &mut codes, 1, &mut scratch);
 /// assert_eq!((codes, missing), ([1, 2, 0, 3], true));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Quantizer {
-    pub(super) f32: Table<f32>,
-    pub(super) f64: Table<f64>,
+    pub(super) f32: BorderTable<f32>,
+    pub(super) f64: BorderTable<f64>,
 }
 
 /// An unsigned integer that holds codes.
@@ -48,10 +48,10 @@ impl Code for u32 {
 }
 
 impl Quantizer {
-    /// For ascending `borders`, none of them NaN.
+    /// Makes a quantizer of ascending `borders`, none of them NaN.
     pub fn new(borders: &[f64]) -> Self {
         let rounded: Vec<f32> = borders.iter().map(|&b| round_down(b)).collect();
-        Quantizer { f32: Table::new(&rounded), f64: Table::new(borders) }
+        Quantizer { f32: BorderTable::new(&rounded), f64: BorderTable::new(borders) }
     }
 
     /// Writes the codes of rows `start .. start + len` of `column` to `out[0]`, `out[stride]`,
@@ -72,7 +72,7 @@ impl Quantizer {
         offset: usize,
         out: &mut [C],
         stride: usize,
-        scratch: &mut Scratch,
+        scratch: &mut QuantizerScratch,
     ) -> bool {
         if column.is_f32() {
             f32::search(&self.f32, column.read_f32(start, len, &mut scratch.f32), offset, out, stride)
@@ -86,12 +86,12 @@ impl Quantizer {
 
 /// Buffers that [`Quantizer::codes`] reuses.
 #[derive(Default)]
-pub struct Scratch {
+pub struct QuantizerScratch {
     pub f32: Vec<f32>,
     pub f64: Vec<f64>,
 }
 
-/// The largest f32 that is at most `x`.
+/// Returns the largest f32 that is at most `x`.
 pub fn round_down(x: f64) -> f32 {
     let nearest = x as f32;
     if f64::from(nearest) > x { nearest.next_down() } else { nearest }
@@ -103,14 +103,14 @@ mod tests {
     use crate::column::{Bits, Chunk, FeatureType, Values};
     use proptest::prelude::*;
 
-    /// The definition, value by value.
+    /// Returns the code of one value, by the definition.
     fn naive(borders: &[f64], x: f64, offset: usize) -> u16 {
         if x.is_nan() { 0 } else { (offset + borders.iter().filter(|&&b| b < x).count()) as u16 }
     }
 
     fn codes_of(borders: &[f64], column: &Column<'_>, offset: usize) -> (Vec<u16>, bool) {
         let mut out = vec![u16::MAX; column.len()];
-        let missing = Quantizer::new(borders).codes(column, 0, column.len(), offset, &mut out, 1, &mut Scratch::default());
+        let missing = Quantizer::new(borders).codes(column, 0, column.len(), offset, &mut out, 1, &mut QuantizerScratch::default());
         (out, missing)
     }
 
@@ -203,7 +203,7 @@ mod tests {
             prop_assert_eq!(&codes_of(&borders, &one, 1).0, &expected);
             // Rows from `start` on, every `stride`-th place; the places between stay as they were.
             let mut out = vec![77u8; (n - start) * stride];
-            let missing = Quantizer::new(&borders).codes(&two, start, n - start, 1, &mut out, stride, &mut Scratch::default());
+            let missing = Quantizer::new(&borders).codes(&two, start, n - start, 1, &mut out, stride, &mut QuantizerScratch::default());
             prop_assert_eq!(missing, expected[start..].contains(&0));
             for (i, &code) in out.iter().enumerate() {
                 prop_assert_eq!(u16::from(code), if i % stride == 0 { expected[start + i / stride] } else { 77 });
@@ -222,9 +222,9 @@ mod tests {
         // The largest code of a byte: 255 borders without an offset, 254 with one.
         let borders: Vec<f64> = (0..255).map(f64::from).collect();
         let mut out = [0u8];
-        Quantizer::new(&borders).codes(&Column::from_f64("x", &[1e300]), 0, 1, 0, &mut out, 1, &mut Scratch::default());
+        Quantizer::new(&borders).codes(&Column::from_f64("x", &[1e300]), 0, 1, 0, &mut out, 1, &mut QuantizerScratch::default());
         assert_eq!(out, [255]);
-        Quantizer::new(&borders[..254]).codes(&Column::from_f64("x", &[1e300]), 0, 1, 1, &mut out, 1, &mut Scratch::default());
+        Quantizer::new(&borders[..254]).codes(&Column::from_f64("x", &[1e300]), 0, 1, 1, &mut out, 1, &mut QuantizerScratch::default());
         assert_eq!(out, [255]);
     }
 

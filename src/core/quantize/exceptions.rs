@@ -1,7 +1,7 @@
 //! The codes of a column that are not the most frequent one, with their rows.
 
-use super::codes::{Quantizer, Scratch};
-use super::search::Search;
+use super::codes::{Quantizer, QuantizerScratch};
+use super::search::SearchFloat;
 use crate::column::Column;
 
 /// Rows and codes of the values whose code is not `default`.
@@ -14,7 +14,7 @@ pub struct Exceptions {
 }
 
 impl Exceptions {
-    /// Of codes that are there already; `None` where there are more than `most`.
+    /// Finds the exceptions of codes that are there already; `None` where there are more than `most`.
     pub fn of_codes(codes: &[u8], default: u8, most: usize) -> Option<Exceptions> {
         let mut found = Exceptions { default, ..Exceptions::default() };
         for (start, piece) in codes.chunks(PIECE).enumerate() {
@@ -34,19 +34,25 @@ const PIECE: usize = 4096;
 const LANES: usize = 32;
 
 impl Quantizer {
-    /// The rows and codes of `column` whose code (with `offset`, see [`Quantizer::codes`]) is not
-    /// `default`; `None` where there are more than `most` of them. A column that has missing values
-    /// needs `offset` 1.
+    /// Returns the rows and codes of `column` whose code (with `offset`, see [`Quantizer::codes`]) is not `default`; `None` where
+    /// there are more than `most` of them. A column that has missing values needs `offset` 1.
     ///
     /// ```
     /// use taiga_core::column::Column;
-    /// use taiga_core::quantize::codes::{Quantizer, Scratch};
+    /// use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
     /// let values = [0.0f32, 0.0, 3.0, 0.0, f32::NAN];
-    /// let found = Quantizer::new(&[0.5, 2.0]).exceptions(&Column::from_f32("x", &values), 1, 1, 3, &mut Scratch::default());
+    /// let found = Quantizer::new(&[0.5, 2.0]).exceptions(&Column::from_f32("x", &values), 1, 1, 3, &mut QuantizerScratch::default());
     /// let found = found.unwrap();
     /// assert_eq!((found.rows, found.codes), (vec![2, 4], vec![3, 0]));
     /// ```
-    pub fn exceptions(&self, column: &Column<'_>, offset: usize, default: u8, most: usize, scratch: &mut Scratch) -> Option<Exceptions> {
+    pub fn exceptions(
+        &self,
+        column: &Column<'_>,
+        offset: usize,
+        default: u8,
+        most: usize,
+        scratch: &mut QuantizerScratch,
+    ) -> Option<Exceptions> {
         let mut found = Exceptions { default, ..Exceptions::default() };
         // The values with the code `default`: above one border, and up to the next.
         let bin = (default as usize).checked_sub(offset);
@@ -78,7 +84,7 @@ impl Quantizer {
 /// Appends the values outside a bin, given by its two ends (or those that are not NaN), with their
 /// rows.
 #[inline(always)]
-fn others<T: Search>(values: &[T], start: usize, ends: Option<(Option<T>, T)>, rows: &mut Vec<u32>, out: &mut Vec<T>) {
+fn others<T: SearchFloat>(values: &[T], start: usize, ends: Option<(Option<T>, T)>, rows: &mut Vec<u32>, out: &mut Vec<T>) {
     match ends {
         None => filter(values, start, rows, out, |x| x.partial_cmp(&x).is_some()),
         // NaN is no more than any end.
@@ -126,7 +132,7 @@ mod tests {
             let wide: Vec<f64> = values.iter().map(|x| f64::from(*x)).collect();
             let borders: Vec<f64> = borders.into_iter().map(f64::from).collect();
             let quantizer = Quantizer::new(&borders);
-            let mut scratch = Scratch::default();
+            let mut scratch = QuantizerScratch::default();
             let mut codes = vec![0u8; values.len()];
             quantizer.codes(&Column::from_f32("x", &values), 0, values.len(), offset, &mut codes, 1, &mut scratch);
             for default in 0..(offset + borders.len() + 1) as u8 {

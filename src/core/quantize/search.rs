@@ -25,7 +25,7 @@ const BLOCK: usize = ROW * 16;
 /// Up to [`BLOCK`] borders; aligned so that a row of f32 is one cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-struct Block<T> {
+struct BorderBlock<T> {
     /// Padded with +∞, which is below nothing; with a row more than fences, for values above all.
     borders: [[T; ROW]; BLOCK / ROW + 1],
     /// The last border of each row.
@@ -34,18 +34,18 @@ struct Block<T> {
 
 /// Borders laid out for the search.
 #[derive(Clone, Debug)]
-pub struct Table<T> {
+pub struct BorderTable<T> {
     /// At least one.
-    blocks: Vec<Block<T>>,
+    blocks: Vec<BorderBlock<T>>,
     /// The last border of each block but the last.
     ends: Vec<T>,
 }
 
-impl<T: Search> Table<T> {
-    /// For ascending `borders`; equal ones count one by one.
+impl<T: SearchFloat> BorderTable<T> {
+    /// Lays out ascending `borders` for the search; equal ones count one by one.
     pub fn new(borders: &[T]) -> Self {
         let block = |borders: &[T]| {
-            let mut block = Block { borders: [[T::INFINITY; ROW]; BLOCK / ROW + 1], fences: [T::INFINITY; BLOCK / ROW] };
+            let mut block = BorderBlock { borders: [[T::INFINITY; ROW]; BLOCK / ROW + 1], fences: [T::INFINITY; BLOCK / ROW] };
             block.borders.as_flattened_mut()[..borders.len()].copy_from_slice(borders);
             for (fence, row) in block.fences.iter_mut().zip(&block.borders) {
                 *fence = row[ROW - 1];
@@ -54,10 +54,10 @@ impl<T: Search> Table<T> {
         };
         let blocks: Vec<_> = if borders.is_empty() { vec![block(&[])] } else { borders.chunks(BLOCK).map(block).collect() };
         let ends = blocks[..blocks.len() - 1].iter().map(|b| b.fences[BLOCK / ROW - 1]).collect();
-        Table { blocks, ends }
+        BorderTable { blocks, ends }
     }
 
-    /// The ends of a bin: the border below it, and the one (or +∞) that its values don't pass.
+    /// Returns the ends of a bin: the border below it, and the one (or +∞) that its values don't pass.
     pub fn ends_of(&self, bin: usize) -> (Option<T>, T) {
         let border = |i: usize| self.blocks.get(i / BLOCK).map_or(T::INFINITY, |b| b.borders.as_flattened()[i % BLOCK]);
         (bin.checked_sub(1).map(border), border(bin))
@@ -65,20 +65,20 @@ impl<T: Search> Table<T> {
 }
 
 /// A float type that is searched for.
-pub trait Search: Copy + PartialOrd + 'static {
+pub trait SearchFloat: Copy + PartialOrd + 'static {
     const INFINITY: Self;
 
     /// Writes `offset` + the number of borders below `values[i]`, or 0 for NaN, to
     /// `out[i * stride]`. Returns whether there was a NaN.
-    fn search<C: Code>(table: &Table<Self>, values: &[Self], offset: usize, out: &mut [C], stride: usize) -> bool;
+    fn search<C: Code>(table: &BorderTable<Self>, values: &[Self], offset: usize, out: &mut [C], stride: usize) -> bool;
 }
 
 macro_rules! search {
     ($float:ty, $avx512:ident, $avx2:ident) => {
-        impl Search for $float {
+        impl SearchFloat for $float {
             const INFINITY: Self = <$float>::INFINITY;
 
-            fn search<C: Code>(table: &Table<Self>, values: &[Self], offset: usize, out: &mut [C], stride: usize) -> bool {
+            fn search<C: Code>(table: &BorderTable<Self>, values: &[Self], offset: usize, out: &mut [C], stride: usize) -> bool {
                 #[cfg(target_arch = "x86_64")]
                 {
                     use std::arch::is_x86_feature_detected as detected;
@@ -99,16 +99,16 @@ macro_rules! search {
 search!(f32, search_f32_avx512, search_f32_avx2);
 search!(f64, search_f64_avx512, search_f64_avx2);
 
-/// [`Search::search`] with `count(block, x)` as the number of borders below `x` in a block.
+/// Computes [`SearchFloat::search`] with `count(block, x)` as the number of borders below `x` in a block.
 #[inline(always)]
 #[allow(clippy::eq_op)] // x != x: NaN
-fn search<T: Search, C: Code>(
-    table: &Table<T>,
+fn search<T: SearchFloat, C: Code>(
+    table: &BorderTable<T>,
     values: &[T],
     offset: usize,
     out: &mut [C],
     stride: usize,
-    count: impl Fn(&Block<T>, T) -> usize,
+    count: impl Fn(&BorderBlock<T>, T) -> usize,
 ) -> bool {
     let mut missing = false;
     let mut write = |i: usize, x: T, count: usize| {
@@ -129,9 +129,9 @@ fn search<T: Search, C: Code>(
     missing
 }
 
-/// The number of borders of `block` below `x`, by plain bisection.
+/// Returns the number of borders of `block` below `x`, by plain bisection.
 #[inline(always)]
-fn bisect<T: Search>(block: &Block<T>, x: T) -> usize {
+fn bisect<T: SearchFloat>(block: &BorderBlock<T>, x: T) -> usize {
     let borders = block.borders.as_flattened();
     let mut count = 0;
     for step in [128, 64, 32, 16, 8, 4, 2, 1, 1] {
@@ -157,7 +157,13 @@ mod x86 {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn $search<C: Code>(table: &Table<$float>, values: &[$float], offset: usize, out: &mut [C], stride: usize) -> bool {
+            pub(super) fn $search<C: Code>(
+                table: &BorderTable<$float>,
+                values: &[$float],
+                offset: usize,
+                out: &mut [C],
+                stride: usize,
+            ) -> bool {
                 search(table, values, offset, out, stride, |block, x| {
                     let row = $below(&block.fences, x);
                     ROW * row + $below(&block.borders[row], x)
@@ -214,7 +220,7 @@ mod tests {
                 values.iter().map(|x| if x.is_nan() { 0 } else { 1 + borders.iter().filter(|b| *b < x).count() as u16 }).collect();
             let wide_borders: Vec<f64> = borders.iter().map(|&x| x.into()).collect();
             let wide: Vec<f64> = values.iter().map(|&x| x.into()).collect();
-            let (table, wide_table) = (Table::new(&borders), Table::new(&wide_borders));
+            let (table, wide_table) = (BorderTable::new(&borders), BorderTable::new(&wide_borders));
             let mut out = vec![0u16; values.len()];
             let mut check = |name: &str, version: &dyn Fn(&mut [u16]) -> bool| {
                 out.fill(9);

@@ -15,8 +15,8 @@ pub struct Heavy {
     pub rows: usize,
 }
 
-/// How many of the values with so many `rows` each, the heaviest first, have at least those of an average bin, where the average is
-/// over the bins and rows that heavier ones leave; and the rows that all of them leave of `total`.
+/// Returns how many of the values with so many `rows` each, the heaviest first, have at least those of an average bin, where the
+/// average is over the bins and rows that heavier ones leave; and the rows that all of them leave of `total`.
 pub fn heavy_count(rows: impl Iterator<Item = usize>, bins: usize, total: usize) -> (usize, usize) {
     let (mut count, mut rest) = (0, total);
     for rows in rows {
@@ -32,23 +32,23 @@ pub fn heavy_count(rows: impl Iterator<Item = usize>, bins: usize, total: usize)
 /// Distinct values in ascending order and how many rows have each, wherever they are kept: what the border methods ask.
 /// Never NaN, never -0.0.
 pub trait SortedValues {
-    /// The number of distinct values.
+    /// Returns the number of distinct values.
     fn distinct(&self) -> usize;
 
-    /// The values at `indices`.
+    /// Returns the values at `indices`.
     fn values(&self, indices: &[usize]) -> Result<Vec<f64>>;
 
-    /// The number of rows with a value below value `i`; for `i == len()` of all rows but NaN.
+    /// Returns the number of rows with a value below value `i`; for `i == len()` of all rows but NaN.
     fn rows_before(&self, i: usize) -> Result<usize>;
 
-    /// The first `i` in `start..end` with `rows_before(i + 1) > rows`, or `end`.
+    /// Returns the first `i` in `start..end` with `rows_before(i + 1) > rows`, or `end`.
     fn value_behind(&self, rows: usize, start: usize, end: usize) -> Result<usize>;
 
-    /// The values with at least the rows of an average of `bins` bins, where the average is over the bins and rows that
+    /// Returns the values with at least the rows of an average of `bins` bins, where the average is over the bins and rows that
     /// heavier values leave; ascending. Fewer than `bins` of them, for more than `bins` values.
     fn heavy_values(&self, bins: usize) -> Result<Vec<Heavy>>;
 
-    /// Told that [`SortedValues::value_behind`] will probably be asked of about these rows.
+    /// Prepares for calls of [`SortedValues::value_behind`] that are likely to be about these rows.
     fn expect(&self, _rows: &mut dyn Iterator<Item = usize>) -> Result<()> {
         Ok(())
     }
@@ -62,7 +62,7 @@ pub(super) struct Distinct<K> {
     rows_up_to: Vec<K>,
 }
 
-/// Whether all values are exact in f32, so that `Distinct<u32>` holds them.
+/// Returns whether all values are exact in f32, so that `Distinct<u32>` holds them.
 pub fn is_narrow(sample: &[f64]) -> bool {
     sample.len() < u32::MAX as usize && sample.iter().all(|&x| x.is_nan() || f64::from(x as f32) == x)
 }
@@ -73,9 +73,8 @@ const PROBES: usize = 64;
 /// Values that are compared at once.
 const LANES: usize = 32;
 
-/// The value that at least three quarters of the rows have, and how many do (none where it is NaN);
-/// the values of the other rows go to `rest`. `None`, and nothing of use in `rest`, where there is
-/// no such value, or the sample is small.
+/// Returns the value that at least three quarters of the rows have, and how many do (none where it is NaN); the values of the
+/// other rows go to `rest`. `None`, and nothing of use in `rest`, where there is no such value, or the sample is small.
 pub(super) fn heavy_value(sample: &[f64], rest: &mut Vec<f64>) -> Option<(f64, usize)> {
     if sample.len() < RADIX_MIN {
         return None;
@@ -103,8 +102,8 @@ fn others(sample: &[f64], rest: &mut Vec<f64>, other: impl Fn(f64) -> bool) -> b
     true
 }
 
-impl<K: Key> Distinct<K> {
-    /// [`Distinct::new`] of `sample` and, besides, of a value that `heavy.1` rows have.
+impl<K: FloatKey> Distinct<K> {
+    /// Makes [`Distinct::new`] of `sample` and, besides, of a value that `heavy.1` rows have.
     pub fn with(sample: &[f64], heavy: Option<(f64, usize)>) -> Self {
         let mut distinct = Distinct::new(sample);
         if let Some((value, rows)) = heavy
@@ -140,18 +139,18 @@ impl<K: Key> Distinct<K> {
         Distinct { keys, rows_up_to }
     }
 
-    /// The number of rows with a value below value `i`.
+    /// Returns the number of rows with a value below value `i`.
     fn before(&self, i: usize) -> usize {
         if i == 0 { 0 } else { self.rows_up_to[i - 1].to_usize() }
     }
 
-    /// The number of rows that have value `i`.
+    /// Returns the number of rows that have value `i`.
     fn rows(&self, i: usize) -> usize {
         self.before(i + 1) - self.before(i)
     }
 }
 
-impl<K: Key> SortedValues for Distinct<K> {
+impl<K: FloatKey> SortedValues for Distinct<K> {
     fn distinct(&self) -> usize {
         self.keys.len()
     }
@@ -188,7 +187,7 @@ impl<K: Key> SortedValues for Distinct<K> {
 }
 
 /// An unsigned integer that orders as the float it stands for.
-pub trait Key: Copy + Ord + Default {
+pub trait FloatKey: Copy + Ord + Default {
     const BITS: u32;
     /// Above the key of +∞.
     const NAN: Self;
@@ -201,7 +200,7 @@ pub trait Key: Copy + Ord + Default {
 
 macro_rules! key {
     ($key:ty, $float:ty) => {
-        impl Key for $key {
+        impl FloatKey for $key {
             const BITS: u32 = <$key>::BITS;
             const NAN: Self = <$key>::MAX;
 
@@ -247,7 +246,7 @@ const RADIX: usize = 1 << RADIX_BITS;
 const RADIX_MIN: usize = 2_000;
 
 /// Sorts ascending, with a second buffer as long: radix sort from the lowest digit up, skipping digits in which all keys agree.
-fn sort<K: Key>(keys: &mut Vec<K>, other: &mut Vec<K>) {
+fn sort<K: FloatKey>(keys: &mut Vec<K>, other: &mut Vec<K>) {
     if keys.len() < RADIX_MIN {
         return keys.sort_unstable();
     }
@@ -330,7 +329,7 @@ mod tests {
         }
     }
 
-    fn check<K: Key>(d: &Distinct<K>, plain: &[f64]) -> std::result::Result<(), TestCaseError> {
+    fn check<K: FloatKey>(d: &Distinct<K>, plain: &[f64]) -> std::result::Result<(), TestCaseError> {
         prop_assert_eq!(d.before(d.distinct()), plain.len());
         let values = d.values(&(0..d.distinct()).collect::<Vec<_>>()).unwrap();
         prop_assert!(values.windows(2).all(|w| w[0] < w[1]));

@@ -102,17 +102,17 @@ impl AxisParams {
         Ok(())
     }
 
-    /// The number of bins of parameters that are valid.
+    /// Returns the number of bins of parameters that are valid.
     pub fn bins(&self) -> usize {
         self.edges.as_ref().map_or(self.bins.unwrap_or(DEFAULT_BINS) as usize, |edges| edges.len() - 1)
     }
 
-    /// The range that is given: (0, 0) is none.
+    /// Returns the range that is given: (0, 0) is none.
     fn given_range(&self) -> Option<(f64, f64)> {
         self.range.filter(|range| *range != (0.0, 0.0))
     }
 
-    /// Whether the edges depend on the data.
+    /// Returns whether the edges depend on the data.
     pub fn needs_extremes(&self) -> bool {
         self.edges.is_none() && self.given_range().is_none()
     }
@@ -122,15 +122,15 @@ impl AxisParams {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bins {
     pub edges: Vec<f64>,
-    /// Of equal width, up to rounding.
+    /// Whether the bins have equal widths, up to rounding.
     pub uniform: bool,
     /// The edges are f32 values.
     pub single: bool,
 }
 
 impl Bins {
-    /// The bins of `column`, whose smallest and largest value are `extremes` (None where nothing
-    /// is left; asked for only where [`AxisParams::needs_extremes`]).
+    /// Returns the bins of `column`, whose smallest and largest value are `extremes` (None where nothing is left; asked for only
+    /// where [`AxisParams::needs_extremes`]).
     ///
     /// NumPy's rules: f32 edges for a f32 column (`width` says so: where two columns are binned,
     /// both count); equal ends are moved apart, here by 1 each; 0 to 1 for no values. Edges from
@@ -174,12 +174,12 @@ impl Bins {
         Ok(Bins { edges, uniform: true, single })
     }
 
-    /// What finds the bins' values.
+    /// Returns what finds the bins' values.
     pub fn locator(&self) -> Locator {
         if self.uniform { Locator::uniform(&self.edges, self.single) } else { Locator::edges(&self.edges) }
     }
 
-    /// The widths of the bins; of f32 edges in f32, as NumPy has them.
+    /// Returns the widths of the bins; of f32 edges in f32, as NumPy has them.
     pub fn widths(&self) -> Vec<f64> {
         let width = |w: &[f64]| if self.single { (w[1] as f32 - w[0] as f32) as f64 } else { w[1] - w[0] };
         self.edges.windows(2).map(width).collect()

@@ -19,7 +19,7 @@ pub(super) struct Counter {
 const LANES: usize = 8;
 
 impl Counter {
-    /// Of indices `0 ..= bins`; the last one is for what no bin holds.
+    /// Counts indices `0 ..= bins`; the last one is for what no bin holds.
     pub fn new(bins: usize) -> Self {
         // As many as keep the counters in the L1 cache.
         let copies = match bins {
@@ -53,7 +53,7 @@ impl Counter {
         self.since = 0;
     }
 
-    /// The counts of the bins.
+    /// Returns the counts of the bins.
     pub fn finish(mut self) -> Vec<u64> {
         self.flush();
         self.totals.pop();
@@ -74,7 +74,7 @@ fn count<const COPIES: usize>(slots: &mut [u32], indices: &[u32]) {
     }
 }
 
-/// The sums of counts of several threads.
+/// Returns the sums of counts of several threads.
 pub(super) fn add_counts(shares: Vec<Vec<u64>>) -> Vec<u64> {
     let mut shares = shares.into_iter();
     let mut total = shares.next().unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::column::Column;
 use crate::error::Result;
 use crate::memory::{self, Reservation, product};
 
-/// What stands over the bins.
+/// The heights over the bins: counts of rows, or sums of weights.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heights {
     /// Rows.
@@ -25,8 +25,8 @@ pub struct Histogram {
     pub heights: Heights,
 }
 
-/// The histogram of `column`, equal to `numpy.histogram` of its values that are not missing;
-/// `weights`, finite, are summed in place of counting rows.
+/// Returns the histogram of `column`, equal to `numpy.histogram` of its values that are not missing; `weights`, finite, are
+/// summed in place of counting rows.
 ///
 /// Weights are summed in f64: in row order inside blocks of 65,536 rows, then over the blocks,
 /// which for bins of equal width is NumPy's order (of a f64 array that holds NaN where a value is
@@ -71,11 +71,11 @@ pub(super) fn reserve(rows: usize, cells: usize, edges: usize, weighted: bool, w
 
 /// The steps of a histogram that a device does.
 pub trait Steps {
-    /// The smallest and the largest value.
+    /// Returns the smallest and the largest value.
     fn extremes(&mut self) -> Result<Option<(f64, f64)>>;
-    /// The rows of each bin.
+    /// Returns the rows of each bin.
     fn count(&mut self, bins: &Bins) -> Result<Vec<u64>>;
-    /// The weights of each bin, in the order that [`histogram`] says.
+    /// Returns the weights of each bin, in the order that [`histogram`] says.
     fn sum(&mut self, bins: &Bins) -> Result<Vec<f64>>;
 }
 
@@ -98,7 +98,7 @@ impl Steps for CpuSteps<'_> {
     }
 }
 
-/// A histogram with the heavy steps done by `steps`, whatever the device.
+/// Returns a histogram with the heavy steps done by `steps`, whatever the device.
 pub fn by_steps(column: &Column<'_>, weighted: bool, params: &HistogramParams, steps: &mut impl Steps) -> Result<Histogram> {
     params.validate()?;
     let extremes = if params.axis.needs_extremes() { steps.extremes()? } else { None };
@@ -110,14 +110,14 @@ pub fn by_steps(column: &Column<'_>, weighted: bool, params: &HistogramParams, s
 
 /// Looks values up batch by batch, in buffers that it keeps.
 #[derive(Default)]
-pub(super) struct Lookup {
+pub(super) struct BinLookup {
     single: Vec<f32>,
     double: Vec<f64>,
     pub(super) found: Vec<u32>,
 }
 
-impl Lookup {
-    /// The bin of each of rows `start .. start + len`; the number of bins for none.
+impl BinLookup {
+    /// Returns the bin of each of rows `start .. start + len`; the number of bins for none.
     pub(super) fn rows(&mut self, column: &Column<'_>, locator: &Locator, start: usize, len: usize) -> &[u32] {
         self.found.resize(len, 0);
         if locator.is_single() {
@@ -135,10 +135,10 @@ pub(super) fn batches(rows: std::ops::Range<usize>) -> impl Iterator<Item = (usi
     rows.step_by(BATCH).map(move |start| (start, BATCH.min(end - start)))
 }
 
-/// The rows of each bin.
+/// Returns the rows of each bin.
 fn count(column: &Column<'_>, locator: &Locator) -> Vec<u64> {
     add_counts(each_thread(column.len(), |blocks| {
-        let (mut counter, mut lookup) = (Counter::new(locator.bins()), Lookup::default());
+        let (mut counter, mut lookup) = (Counter::new(locator.bins()), BinLookup::default());
         for (start, len) in blocks.flat_map(batches) {
             counter.add(lookup.rows(column, locator, start, len));
         }
@@ -146,13 +146,13 @@ fn count(column: &Column<'_>, locator: &Locator) -> Vec<u64> {
     }))
 }
 
-/// The weights of each bin.
+/// Returns the weights of each bin.
 fn sum(column: &Column<'_>, weights: &Column<'_>, locator: &Locator) -> Vec<f64> {
     let mut totals = vec![0.0; locator.bins()];
     in_block_order(
         column.len(),
         |rows| {
-            let (mut lookup, mut read) = (Lookup::default(), vec![]);
+            let (mut lookup, mut read) = (BinLookup::default(), vec![]);
             let mut sums = vec![0.0; locator.bins() + 1];
             for (start, len) in batches(rows) {
                 let weights = weights.borrow_f64(start, len, &mut read);
@@ -168,7 +168,7 @@ fn sum(column: &Column<'_>, weights: &Column<'_>, locator: &Locator) -> Vec<f64>
 }
 
 impl Heights {
-    /// Each height over its bin's width (or area) and over their sum.
+    /// Returns each height over its bin's width (or area) and over their sum.
     fn density(&self, widths: &[f64]) -> Vec<f64> {
         match self {
             Heights::Counts(counts) => {
@@ -183,7 +183,7 @@ impl Heights {
     }
 }
 
-/// `numpy.sum`: eight sums side by side for up to 128 values, halves beyond.
+/// Computes what `numpy.sum` does: eight sums side by side for up to 128 values, halves beyond.
 pub(super) fn pairwise_sum(values: &[f64]) -> f64 {
     let n = values.len();
     if n < 8 {

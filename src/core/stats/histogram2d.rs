@@ -2,7 +2,7 @@
 
 use super::bins::{AxisParams, Bins, Histogram2dParams};
 use super::counter::{Counter, add_counts};
-use super::histogram::{Heights, Lookup, batches, reserve};
+use super::histogram::{BinLookup, Heights, batches, reserve};
 use super::locate::Locator;
 use super::{each_thread, in_block_order};
 use crate::column::{Column, Width};
@@ -17,9 +17,8 @@ pub struct Histogram2d {
     pub heights: Heights,
 }
 
-/// The histogram of two columns, equal to `numpy.histogram2d` of the rows in which neither is
-/// missing; `weights`, finite, are summed in place of counting rows: in f64, in row order inside
-/// blocks of 65,536 rows, then over the blocks.
+/// Returns the histogram of two columns, equal to `numpy.histogram2d` of the rows in which neither is missing; `weights`, finite,
+/// are summed in place of counting rows: in f64, in row order inside blocks of 65,536 rows, then over the blocks.
 ///
 /// Edges are f32 where NumPy's are: for two columns that f32 holds, f32 itself among them, and
 /// ends that come from the data.
@@ -38,11 +37,11 @@ pub type Extremes2d = [(f64, f64); 2];
 
 /// The steps of a histogram of two columns that a device does.
 pub trait Steps2d {
-    /// The smallest and the largest value of each over the rows in which neither is missing; a zero has no sign.
+    /// Returns the smallest and the largest value of each over the rows in which neither is missing; a zero has no sign.
     fn extremes(&mut self) -> Result<Option<Extremes2d>>;
-    /// The rows of each cell.
+    /// Returns the rows of each cell.
     fn count(&mut self, x: &Locator, y: &Locator) -> Result<Vec<u64>>;
-    /// The weights of each cell, in the order that [`histogram2d`] says.
+    /// Returns the weights of each cell, in the order that [`histogram2d`] says.
     fn sum(&mut self, x: &Locator, y: &Locator) -> Result<Vec<f64>>;
 }
 
@@ -58,15 +57,15 @@ impl Steps2d for CpuSteps<'_> {
     }
 
     fn count(&mut self, x_bins: &Locator, y_bins: &Locator) -> Result<Vec<u64>> {
-        Ok(Cells { x: self.x, y: self.y, x_bins, y_bins }.count())
+        Ok(BinGrid { x: self.x, y: self.y, x_bins, y_bins }.count())
     }
 
     fn sum(&mut self, x_bins: &Locator, y_bins: &Locator) -> Result<Vec<f64>> {
-        Ok(self.weights.map(|weights| Cells { x: self.x, y: self.y, x_bins, y_bins }.sum(weights)).unwrap_or_default())
+        Ok(self.weights.map(|weights| BinGrid { x: self.x, y: self.y, x_bins, y_bins }.sum(weights)).unwrap_or_default())
     }
 }
 
-/// A histogram of two columns with the heavy steps done by `steps`, whatever the device.
+/// Returns a histogram of two columns with the heavy steps done by `steps`, whatever the device.
 pub fn by_steps(
     x: &Column<'_>,
     y: &Column<'_>,
@@ -116,7 +115,7 @@ fn density(heights: &Heights, x: &Bins, y: &Bins) -> Vec<f64> {
     (0..x.len() * y.len()).map(|cell| height(cell) / x[cell / y.len()] / y[cell % y.len()] / total).collect()
 }
 
-/// The extremes of each column over the rows in which neither is missing.
+/// Returns the extremes of each column over the rows in which neither is missing.
 fn extremes(x: &Column<'_>, y: &Column<'_>) -> Option<Extremes2d> {
     let shares = each_thread(x.len(), |blocks| {
         let mut found = [(f64::INFINITY, f64::NEG_INFINITY); 2];
@@ -145,20 +144,20 @@ fn extremes(x: &Column<'_>, y: &Column<'_>) -> Option<Extremes2d> {
     (found[0].0 <= found[0].1).then(|| found.map(|(low, high)| (low + 0.0, high + 0.0)))
 }
 
-struct Cells<'a> {
+struct BinGrid<'a> {
     x: &'a Column<'a>,
     y: &'a Column<'a>,
     x_bins: &'a Locator,
     y_bins: &'a Locator,
 }
 
-impl Cells<'_> {
+impl BinGrid<'_> {
     fn len(&self) -> usize {
         self.x_bins.bins() * self.y_bins.bins()
     }
 
-    /// The cell of each of rows `start .. start + len`; the number of cells for none.
-    fn rows<'s>(&self, lookups: &'s mut [Lookup; 2], start: usize, len: usize) -> &'s [u32] {
+    /// Returns the cell of each of rows `start .. start + len`; the number of cells for none.
+    fn rows<'s>(&self, lookups: &'s mut [BinLookup; 2], start: usize, len: usize) -> &'s [u32] {
         let [x, y] = lookups;
         x.rows(self.x, self.x_bins, start, len);
         let (bins, other_bins) = (self.x_bins.bins() as u32, self.y_bins.bins() as u32);

@@ -1,7 +1,7 @@
 //! From values to the bins that hold them: bin `i` holds `edge[i] <= x < edge[i + 1]`, the last
 //! one also its upper edge.
 
-use crate::quantize::search::{Search, Table};
+use crate::quantize::search::{BorderTable, SearchFloat};
 use multiversion::multiversion;
 use std::ops::{Add, Mul, Sub};
 
@@ -13,14 +13,14 @@ const LANES: usize = 64;
 pub enum Locator {
     /// Bins of equal width (up to rounding) of a f32 column.
     UniformF32(Uniform<f32>),
-    /// The same in f64.
+    /// Bins of equal width (up to rounding) of a f64 column.
     UniformF64(Uniform<f64>),
     /// Any ascending edges.
     Edges(Edges),
 }
 
 impl Locator {
-    /// For `edges` that ascend strictly and are about equally far apart; `single` for f32 values
+    /// Makes the locator of `edges` that ascend strictly and are about equally far apart; `single` for f32 values
     /// and edges that f32 holds.
     pub fn uniform(edges: &[f64], single: bool) -> Self {
         let found = if single {
@@ -32,12 +32,12 @@ impl Locator {
         found.unwrap_or_else(|| Locator::edges(edges))
     }
 
-    /// For any ascending `edges`, at least two; equal and infinite ones may be among them.
+    /// Makes the locator of any ascending `edges`, at least two; equal and infinite ones may be among them.
     pub fn edges(edges: &[f64]) -> Self {
         Locator::Edges(Edges::new(edges))
     }
 
-    /// The number of bins.
+    /// Returns the number of bins.
     pub fn bins(&self) -> usize {
         match self {
             Locator::UniformF32(uniform) => uniform.upper.len(),
@@ -46,12 +46,12 @@ impl Locator {
         }
     }
 
-    /// Whether [`Locator::locate_f32`] is the one to call.
+    /// Returns whether [`Locator::locate_f32`] is the one to call.
     pub fn is_single(&self) -> bool {
         matches!(self, Locator::UniformF32(_))
     }
 
-    /// The bin of each value; the number of bins where none holds it, for NaN too.
+    /// Writes the bin of each value; the number of bins where none holds it, for NaN too.
     pub fn locate_f64(&self, values: &[f64], out: &mut [u32]) {
         match self {
             Locator::UniformF32(_) => unreachable!("f64 values for a locator of f32"),
@@ -60,7 +60,7 @@ impl Locator {
         }
     }
 
-    /// The same for f32 values.
+    /// Writes the bins of f32 values, as [`Locator::locate_f64`] does.
     pub fn locate_f32(&self, values: &[f32], out: &mut [u32]) {
         match self {
             Locator::UniformF32(uniform) => locate_f32(uniform, values, out),
@@ -69,7 +69,7 @@ impl Locator {
     }
 }
 
-/// What the arithmetic below needs of f32 and f64.
+/// A float type, with what locating values needs of it.
 pub trait Float: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Into<f64> {
     const INFINITY: Self;
     const HALF: Self;
@@ -192,8 +192,8 @@ impl<T: Float> Uniform<T> {
         Some(uniform)
     }
 
-    /// How far from the middle of a bin an estimate may be and be right for certain; infinite
-    /// where none is wrong. None where one may be more than one bin away.
+    /// Returns how far from the middle of a bin an estimate may be and be right for certain; infinite where none is wrong. None
+    /// where one may be more than one bin away.
     #[inline(always)]
     fn sure(&self) -> Option<T> {
         let bins = self.upper.len();
@@ -234,7 +234,7 @@ impl<T: Float> Uniform<T> {
         (margin < 0.9).then(|| T::from_f64(0.5 - margin).next_down().next_down())
     }
 
-    /// The estimate, rounded down to a bin, and its distance from that bin's middle.
+    /// Returns the estimate, rounded down to a bin, and its distance from that bin's middle.
     #[inline(always)]
     fn estimate(&self, x: T) -> (T, u32, T) {
         let estimate = (x - self.first) * self.scale;
@@ -303,7 +303,7 @@ pub struct Edges {
     edges: Vec<f64>,
     /// What is below a value: the largest number below each edge, so that an edge has been reached
     /// (`edge <= x`) where its entry is `< x`.
-    below: Table<f64>,
+    below: BorderTable<f64>,
     first: f64,
     last: f64,
     /// Edges that are -∞, below which there is nothing.
@@ -316,7 +316,7 @@ impl Edges {
         let below: Vec<f64> = edges.iter().map(|e| e.next_down()).collect();
         Edges {
             edges: edges.to_vec(),
-            below: Table::new(&below),
+            below: BorderTable::new(&below),
             first: edges[0],
             last: edges[edges.len() - 1],
             bottomless: edges.partition_point(|e| *e == f64::NEG_INFINITY) as u32,

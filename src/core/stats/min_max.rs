@@ -6,7 +6,7 @@ use multiversion::multiversion;
 
 /// A value in the widest type of its kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
+pub enum ColumnValue {
     F32(f32),
     F64(f64),
     /// Integers and temporal types; 0 and 1 for Booleans.
@@ -17,15 +17,15 @@ pub enum Number {
     Decimal(i128, u32),
 }
 
-impl Number {
-    /// The nearest f64, as [`Column::read_f64`] gives it.
+impl ColumnValue {
+    /// Returns the nearest f64, as [`Column::read_f64`] gives it.
     pub fn to_f64(self) -> f64 {
         match self {
-            Number::F32(x) => x as f64,
-            Number::F64(x) => x,
-            Number::Integer(x) => x as f64,
-            Number::Unsigned(x) => x as f64,
-            Number::Decimal(x, scale) => x as f64 / 10f64.powi(scale as i32),
+            ColumnValue::F32(x) => x as f64,
+            ColumnValue::F64(x) => x,
+            ColumnValue::Integer(x) => x as f64,
+            ColumnValue::Unsigned(x) => x as f64,
+            ColumnValue::Decimal(x, scale) => x as f64 / 10f64.powi(scale as i32),
         }
     }
 }
@@ -33,18 +33,18 @@ impl Number {
 /// The smallest and the largest value of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MinMax {
-    pub min: Number,
-    pub max: Number,
+    pub min: ColumnValue,
+    pub max: ColumnValue,
 }
 
-/// The smallest and the largest value; nulls and NaN don't count, and ±∞ are values like others.
-/// None when nothing is left. A zero is +0.0, whichever zeros there are.
+/// Returns the smallest and the largest value; nulls and NaN don't count, and ±∞ are values like others. None when nothing is
+/// left. A zero is +0.0, whichever zeros there are.
 ///
 /// ```
 /// use taiga_core::column::Column;
-/// use taiga_core::stats::{Number, min_max};
+/// use taiga_core::stats::{ColumnValue, min_max};
 /// let found = min_max(&Column::from_f64("x", &[2.0, f64::NAN, -1.0])).unwrap();
-/// assert_eq!((found.min, found.max), (Number::F64(-1.0), Number::F64(2.0)));
+/// assert_eq!((found.min, found.max), (ColumnValue::F64(-1.0), ColumnValue::F64(2.0)));
 /// ```
 pub fn min_max(column: &Column<'_>) -> Option<MinMax> {
     let shares = each_thread(column.len(), |blocks| {
@@ -59,26 +59,26 @@ pub fn min_max(column: &Column<'_>) -> Option<MinMax> {
     shares.into_iter().fold(None, wider).map(|found| MinMax { min: plain_zero(found.min), max: plain_zero(found.max) })
 }
 
-fn plain_zero(x: Number) -> Number {
+fn plain_zero(x: ColumnValue) -> ColumnValue {
     match x {
-        Number::F32(x) => Number::F32(x + 0.0),
-        Number::F64(x) => Number::F64(x + 0.0),
+        ColumnValue::F32(x) => ColumnValue::F32(x + 0.0),
+        ColumnValue::F64(x) => ColumnValue::F64(x + 0.0),
         other => other,
     }
 }
 
-fn less(a: Number, b: Number) -> bool {
+fn less(a: ColumnValue, b: ColumnValue) -> bool {
     match (a, b) {
-        (Number::F32(a), Number::F32(b)) => a < b,
-        (Number::F64(a), Number::F64(b)) => a < b,
-        (Number::Integer(a), Number::Integer(b)) | (Number::Decimal(a, _), Number::Decimal(b, _)) => a < b,
-        (Number::Unsigned(a), Number::Unsigned(b)) => a < b,
+        (ColumnValue::F32(a), ColumnValue::F32(b)) => a < b,
+        (ColumnValue::F64(a), ColumnValue::F64(b)) => a < b,
+        (ColumnValue::Integer(a), ColumnValue::Integer(b)) | (ColumnValue::Decimal(a, _), ColumnValue::Decimal(b, _)) => a < b,
+        (ColumnValue::Unsigned(a), ColumnValue::Unsigned(b)) => a < b,
         // Chunks of several types, which no Arrow column has.
         (a, b) => a.to_f64() < b.to_f64(),
     }
 }
 
-/// The extremes of both.
+/// Returns the extremes of both.
 pub fn wider(a: Option<MinMax>, b: Option<MinMax>) -> Option<MinMax> {
     match (a, b) {
         (Some(a), Some(b)) => {
@@ -133,7 +133,7 @@ extremes! {
 /// Values that are freed from nulls at a time.
 const BATCH: usize = 1024;
 
-/// Of `len` values from `start` on.
+/// Finds the extremes of `len` values from `start` on.
 fn of_values(values: Values<'_>, validity: Option<Bits<'_>>, start: usize, len: usize) -> Option<MinMax> {
     macro_rules! of {
         ($values:expr, $extremes:ident, $number:expr) => {{
@@ -155,23 +155,23 @@ fn of_values(values: Values<'_>, validity: Option<Bits<'_>>, start: usize, len: 
             (min <= max).then(|| MinMax { min: ($number)(min), max: ($number)(max) })
         }};
     }
-    fn integer(x: impl Into<i128>) -> Number {
-        Number::Integer(x.into())
+    fn integer(x: impl Into<i128>) -> ColumnValue {
+        ColumnValue::Integer(x.into())
     }
     match values {
-        Values::F32(v) => of!(v, extremes_f32, Number::F32),
-        Values::F64(v) => of!(v, extremes_f64, Number::F64),
+        Values::F32(v) => of!(v, extremes_f32, ColumnValue::F32),
+        Values::F64(v) => of!(v, extremes_f64, ColumnValue::F64),
         Values::I8(v) => of!(v, extremes_i8, integer),
         Values::I16(v) => of!(v, extremes_i16, integer),
         Values::I32(v) => of!(v, extremes_i32, integer),
         Values::I64(v) => of!(v, extremes_i64, integer),
-        Values::I128(v) => of!(v, extremes_i128, Number::Integer),
+        Values::I128(v) => of!(v, extremes_i128, ColumnValue::Integer),
         Values::U8(v) => of!(v, extremes_u8, integer),
         Values::U16(v) => of!(v, extremes_u16, integer),
         Values::U32(v) => of!(v, extremes_u32, integer),
         Values::U64(v) => of!(v, extremes_u64, integer),
-        Values::U128(v) => of!(v, extremes_u128, Number::Unsigned),
-        Values::Decimal(v, scale) => of!(v, extremes_i128, |x| Number::Decimal(x, scale)),
+        Values::U128(v) => of!(v, extremes_u128, ColumnValue::Unsigned),
+        Values::Decimal(v, scale) => of!(v, extremes_i128, |x| ColumnValue::Decimal(x, scale)),
         Values::Bool(bits) => {
             let (mut any_false, mut any_true) = (false, false);
             for at in (start..start + len).step_by(64) {
@@ -180,7 +180,7 @@ fn of_values(values: Values<'_>, validity: Option<Bits<'_>>, start: usize, len: 
                 any_true |= bits.word(at) & valid != 0;
                 any_false |= !bits.word(at) & valid != 0;
             }
-            let number = |x: bool| Number::Integer(x.into());
+            let number = |x: bool| ColumnValue::Integer(x.into());
             (any_false || any_true).then(|| MinMax { min: number(!any_false), max: number(any_true) })
         }
     }

@@ -15,7 +15,7 @@
 //!           (without a range)   bins.rs   locate.rs               counter.rs
 //! ```
 //!
-//! Another backend would take over three steps: `min_max`, and counting with uniform bins and with
+//! Another device would take over three steps: `min_max`, and counting with uniform bins and with
 //! any edges (a [`locate::Locator`] is all that a count needs to know of the bins).
 
 pub mod bins;
@@ -28,7 +28,7 @@ pub mod min_max;
 pub use bins::{AxisParams, Histogram2dParams, HistogramParams};
 pub use histogram::{Heights, Histogram, histogram};
 pub use histogram2d::{Histogram2d, histogram2d};
-pub use min_max::{MinMax, Number, min_max};
+pub use min_max::{ColumnValue, MinMax, min_max};
 
 use crate::parallel::interrupt;
 use rayon::prelude::*;
@@ -61,7 +61,7 @@ fn each_thread<R: Send>(rows: usize, work: impl Fn(&mut dyn Iterator<Item = Rang
     if rows < PARALLEL_FROM { vec![run(0)] } else { (0..rayon::current_num_threads()).into_par_iter().map(run).collect() }
 }
 
-/// `work` for each block of `rows` rows on all threads; `add` gets the results in block order, on
+/// Runs `work` for each block of `rows` rows on all threads; `add` gets the results in block order, on
 /// the caller's thread. No more than a few blocks a thread are held at a time.
 fn in_block_order<R: Send>(rows: usize, work: impl Fn(Range<usize>) -> R + Sync, mut add: impl FnMut(R)) {
     let block = |b: usize| {

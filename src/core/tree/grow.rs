@@ -14,7 +14,7 @@ use crate::numerics::random::{Purpose, Random};
 use crate::tree::steps::{Candidate, Division, NodeId, SearchNode};
 
 /// A tree whose leaves have no values yet.
-pub struct Grown {
+pub struct GrownTree {
     /// Features counted as the fit does.
     pub tree: Tree,
     /// The node that became each leaf.
@@ -28,7 +28,7 @@ pub struct Grown {
 
 /// A node at the growing end of the tree.
 #[derive(Clone, Debug)]
-struct Open {
+struct GrowingNode {
     id: NodeId,
     sums: Sums,
     depth: u32,
@@ -45,18 +45,17 @@ pub trait Features<S: ?Sized> {
     /// What the device reports, and [`Error::Memory`].
     fn open(&mut self, steps: &mut S, used: &[u32], nodes: &[SearchNode]) -> Result<()>;
 
-    /// Whether [`Features::open`] may open anything in this tree.
+    /// Returns whether [`Features::open`] may open anything in this tree.
     fn may_open(&self) -> bool;
 
-    /// The features that may split now: those of the tree's start first, ascending; behind them
-    /// those opened since.
+    /// Returns the features that may split now: those of the tree's start first, ascending; behind them those opened since.
     fn open_features(&self) -> &[u32];
 
-    /// The table's columns that a feature is made of, as interaction constraints count them.
+    /// Returns the table's columns that a feature is made of, as interaction constraints count them.
     fn columns(&self, feature: u32) -> &[u32];
 }
 
-/// Which features may split a node: draws and interaction constraints.
+/// The features that may split a node, by draws and by interaction constraints.
 struct FeatureChoice<'a> {
     params: &'a TreeParams,
     tree: u64,
@@ -72,7 +71,7 @@ impl<'a> FeatureChoice<'a> {
         FeatureChoice { params, tree, drawn, first: features.open_features().len() }
     }
 
-    /// The features drawn for a level; those that came into being in this tree are among them.
+    /// Returns the features drawn for a level; those that came into being in this tree are among them.
     fn level<S: ?Sized>(&self, depth: u32, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureLevel, self.tree << 8 | depth as u64);
         let open = features.open_features();
@@ -82,15 +81,15 @@ impl<'a> FeatureChoice<'a> {
         Some(drawn)
     }
 
-    /// Those of the level's features that may split a node.
-    fn node<S: ?Sized>(&self, level: &Option<Vec<u32>>, node: &Open, features: &dyn Features<S>) -> Option<Vec<u32>> {
+    /// Returns those of the level's features that may split a node.
+    fn node<S: ?Sized>(&self, level: &Option<Vec<u32>>, node: &GrowingNode, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureNode, self.tree << 20 | node.id as u64);
         let allowed = self.interacting(&node.path, level.clone(), features);
         draw(self.params.feature_fraction_node, &random, allowed, features.open_features())
     }
 
-    /// Those whose columns stand with all columns of `path` in one of the interaction groups. A
-    /// column outside all groups meets none but itself.
+    /// Returns those whose columns stand with all columns of `path` in one of the interaction groups. A column outside all groups
+    /// meets none but itself.
     fn interacting<S: ?Sized>(&self, path: &[u32], among: Option<Vec<u32>>, features: &dyn Features<S>) -> Option<Vec<u32>> {
         if self.params.interaction.is_empty() || path.is_empty() {
             return among;
@@ -106,7 +105,7 @@ impl<'a> FeatureChoice<'a> {
     }
 }
 
-/// At least one of the features, as many as `fraction` of them; `None` stands for all.
+/// Draws a share `fraction` of the features, at least one; `None` stands for all.
 fn draw(fraction: f64, random: &Random, from: Option<Vec<u32>>, all: &[u32]) -> Option<Vec<u32>> {
     if fraction >= 1.0 {
         return from;
@@ -126,8 +125,8 @@ pub struct Root {
     pub scales: Scales,
 }
 
-/// Whether nothing but the limits decides what a tree becomes: no draws of features, no constraints on how they meet, no groups
-/// opened on the way. A device may then work ahead of what it is asked for.
+/// Returns whether nothing but the limits decides what a tree becomes: no draws of features, no constraints on how they meet, no
+/// groups opened on the way. A device may then work ahead of what it is asked for.
 pub fn is_plain<S: ?Sized>(params: &TreeParams, features: &dyn Features<S>) -> bool {
     let everywhere = params.feature_fraction.min(params.feature_fraction_level).min(params.feature_fraction_node) >= 1.0;
     everywhere && params.interaction.is_empty() && !features.may_open()
@@ -145,9 +144,9 @@ pub fn grow<S: GrowSteps + ?Sized>(
     begun: Root,
     least_gain: &mut f64,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Grown> {
+) -> Result<GrownTree> {
     let rules = SplitRules::new(params, begun.scales);
-    let root = Open { id: 0, sums: begun.sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
+    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
     let choice = FeatureChoice::new(params, features, begun.tree);
     let mut growth =
         Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gains: GainUnit::default(), interrupted };
@@ -158,15 +157,15 @@ pub fn grow<S: GrowSteps + ?Sized>(
     };
     let bounds = leaves.iter().map(|l| l.bounds).collect();
     let gain_exponent = growth.gains.exponent();
-    Ok(Grown { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
+    Ok(GrownTree { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
 }
 
-/// What the gains of a tree's splits are in units of: the first one says.
+/// The unit of the gains of a tree's splits, chosen by the first one.
 #[derive(Default)]
 struct GainUnit(Option<i32>);
 
 impl GainUnit {
-    /// The exponent; 0 where f32 has room for the gains as they are.
+    /// Returns the exponent; 0 where f32 has room for the gains as they are.
     fn exponent(&self) -> i32 {
         self.0.unwrap_or(0)
     }
@@ -200,11 +199,11 @@ struct Growth<'a, S: ?Sized> {
     interrupted: &'a dyn Fn() -> bool,
 }
 
-type Shape = (Tree, Vec<Open>);
+type GrownShape = (Tree, Vec<GrowingNode>);
 
 impl<S: GrowSteps + ?Sized> Growth<'_, S> {
-    /// One split for each level, until none gains.
-    fn symmetric(&mut self, root: Open) -> Result<Shape> {
+    /// Grows a symmetric tree: one split for each level, until none gains.
+    fn symmetric(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut splits = vec![];
         let mut nodes = vec![root];
         for depth in 0..self.params.depth {
@@ -237,8 +236,8 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         Ok((Tree::Symmetric { splits, leaves }, nodes))
     }
 
-    /// Every node of a level by its own split.
-    fn depthwise(&mut self, root: Open) -> Result<Shape> {
+    /// Grows a tree level by level, every node of a level by its own split.
+    fn depthwise(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut shape = Branches::new(root.id);
         let mut nodes = vec![root];
         let mut leaves = vec![];
@@ -277,13 +276,13 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         if (self.interrupted)() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    fn search_node(&self, node: &Open) -> SearchNode {
+    fn search_node(&self, node: &GrowingNode) -> SearchNode {
         SearchNode { id: node.id, sums: node.sums, bounds: node.bounds, features: None }
     }
 
-    /// The two children of a node, numbered next. Where the left one's sums are not known, the
-    /// node is too small for its children to be divided again, and they share its sums.
-    fn children(&mut self, node: &Open, candidate: &Candidate, left: Option<Sums>) -> (Open, Open) {
+    /// Returns the two children of a node, numbered next. Where the left one's sums are not known, the node is too small for its
+    /// children to be divided again, and they share its sums.
+    fn children(&mut self, node: &GrowingNode, candidate: &Candidate, left: Option<Sums>) -> (GrowingNode, GrowingNode) {
         let (left, right) = left.map_or((node.sums, node.sums), |left| (left, node.sums - left));
         if !self.used.contains(&candidate.feature) {
             self.used.push(candidate.feature);
@@ -309,20 +308,20 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             }
         }
         let depth = node.depth + 1;
-        let l = Open { id: self.next, sums: left, depth, bounds: left_bounds, path: path.clone() };
-        let r = Open { id: self.next + 1, sums: right, depth, bounds: right_bounds, path };
+        let l = GrowingNode { id: self.next, sums: left, depth, bounds: left_bounds, path: path.clone() };
+        let r = GrowingNode { id: self.next + 1, sums: right, depth, bounds: right_bounds, path };
         self.next += 2;
         (l, r)
     }
 
-    fn division(&self, node: &Open, left: &Open, right: &Open, split: Candidate, histograms: bool) -> Division {
+    fn division(&self, node: &GrowingNode, left: &GrowingNode, right: &GrowingNode, split: Candidate, histograms: bool) -> Division {
         let left_is_smaller = left.sums.hessian <= right.sums.hessian;
         Division { parent: node.id, left: left.id, right: right.id, split, left_is_smaller, histograms }
     }
 }
 
-/// The nodes that stay open; the others go to `closed`.
-fn close(nodes: Vec<Open>, stays: impl Fn(&Open) -> bool, closed: &mut Vec<Open>) -> Vec<Open> {
+/// Returns the nodes that stay open; the others go to `closed`.
+fn close(nodes: Vec<GrowingNode>, stays: impl Fn(&GrowingNode) -> bool, closed: &mut Vec<GrowingNode>) -> Vec<GrowingNode> {
     let mut open = Vec::with_capacity(nodes.len());
     for node in nodes {
         if stays(&node) { open.push(node) } else { closed.push(node) }
@@ -330,7 +329,7 @@ fn close(nodes: Vec<Open>, stays: impl Fn(&Open) -> bool, closed: &mut Vec<Open>
     open
 }
 
-/// The shape of a branching tree while it grows, by backend node numbers.
+/// The shape of a branching tree while it grows, by device node numbers.
 struct Branches {
     root: NodeId,
     /// The split and the children of each node that has been divided.
@@ -351,10 +350,10 @@ impl Branches {
     }
 
     /// Numbers nodes and leaves level by level, from left to right.
-    fn finish(self, open: Vec<Open>) -> Shape {
+    fn finish(self, open: Vec<GrowingNode>) -> GrownShape {
         let mut leaves = Vec::with_capacity(open.len());
         let mut order = Vec::with_capacity(2 * open.len());
-        let mut by_id: Vec<Option<Open>> = self.divided.iter().map(|_| None).collect();
+        let mut by_id: Vec<Option<GrowingNode>> = self.divided.iter().map(|_| None).collect();
         for node in open {
             let id = node.id as usize;
             by_id[id] = Some(node);

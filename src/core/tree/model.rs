@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The question at an inner node: does the row go right?
+/// The test at an inner node: does the row go right?
 ///
 /// A value goes right when `x > borders[border]` of its feature; `border == borders.len()` stands
 /// for +∞, so that every value goes left and only missing ones may go right. A missing value goes
@@ -20,7 +20,7 @@ pub struct Split {
     pub gain: f32,
 }
 
-/// What a leaf gives to its rows.
+/// A leaf of a tree: the values that it adds to its rows' scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Leaf {
     /// Added to the score, the learning rate included, in units of the model's `scale`.
@@ -60,21 +60,21 @@ pub enum Tree {
 }
 
 impl Tree {
-    /// The leaves, in the order that [`Child::Leaf`] and `output="leaf"` count them.
+    /// Returns the leaves, in the order that [`Child::Leaf`] and `output="leaf"` count them.
     pub fn leaves(&self) -> &[Leaf] {
         match self {
             Tree::Symmetric { leaves, .. } | Tree::Branching { leaves, .. } => leaves,
         }
     }
 
-    /// The leaves, to change their values.
+    /// Returns the leaves, to change their values.
     pub fn leaves_mut(&mut self) -> &mut [Leaf] {
         match self {
             Tree::Symmetric { leaves, .. } | Tree::Branching { leaves, .. } => leaves,
         }
     }
 
-    /// The splits: one a level of a symmetric tree, one a node of a branching one.
+    /// Returns the splits: one a level of a symmetric tree, one a node of a branching one.
     pub fn splits(&self) -> impl Iterator<Item = &Split> {
         let (a, b) = match self {
             Tree::Symmetric { splits, .. } => (Some(splits.iter()), None),
@@ -83,7 +83,7 @@ impl Tree {
         a.into_iter().flatten().chain(b.into_iter().flatten())
     }
 
-    /// The splits, to change them.
+    /// Returns the splits, to change them.
     pub fn splits_mut(&mut self) -> impl Iterator<Item = &mut Split> {
         let (a, b) = match self {
             Tree::Symmetric { splits, .. } => (Some(splits.iter_mut()), None),

@@ -67,12 +67,12 @@ pub struct TreeParams {
 }
 
 impl TreeParams {
-    /// See [`super::split::SplitRules::level_limits`].
+    /// Returns [`super::split::SplitRules::level_limits`] of these parameters.
     pub fn level_limits(&self) -> bool {
         self.policy == Policy::Symmetric && (self.split.min_data_in_leaf > 0 || self.split.min_child_weight > 0.0)
     }
 
-    /// Whether exact row counts are needed besides the hessian sums.
+    /// Returns whether exact row counts are needed besides the hessian sums.
     pub fn counts_rows(&self) -> bool {
         self.split.min_data_in_leaf > 0 || self.level_limits()
     }

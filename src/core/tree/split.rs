@@ -75,7 +75,7 @@ impl Default for CategoryRules {
     }
 }
 
-/// `gradient` with its absolute value lowered by `l1`, but not through zero.
+/// Lowers the absolute value of `gradient` by `l1`, but not through zero.
 #[inline(always)]
 pub fn soft_threshold(gradient: f64, l1: f64) -> f64 {
     let lowered = gradient.abs() - l1;
@@ -89,25 +89,25 @@ impl SplitRules {
         SplitRules { scales, params: params.split, level_limits: params.level_limits(), monotone: params.monotone.clone() }
     }
 
-    /// The gradient and hessian of `sums` as numbers.
+    /// Returns the gradient and hessian of `sums` as numbers.
     #[inline]
     pub fn values(&self, sums: Sums) -> (f64, f64) {
         (sums.gradient as f64 * self.scales.gradient, sums.hessian as f64 * self.scales.hessian)
     }
 
-    /// The value of a leaf with these derivatives, within `bounds`: `-T(G) / (H + l2)`.
+    /// Returns the value of a leaf with these derivatives, within `bounds`: `-T(G) / (H + l2)`.
     pub fn leaf_value(&self, gradient: f64, hessian: f64, bounds: (f64, f64)) -> f64 {
         let divisor = hessian + self.l2;
         let value = if divisor > 0.0 { -soft_threshold(gradient, self.l1) / divisor } else { 0.0 };
         value.max(bounds.0).min(bounds.1)
     }
 
-    /// By how much a leaf of this value lowers twice the loss of its rows.
+    /// Computes by how much a leaf of this value lowers twice the loss of its rows.
     pub fn leaf_score(&self, gradient: f64, hessian: f64, value: f64) -> f64 {
         -(2.0 * (gradient * value + self.l1 * value.abs()) + (hessian + self.l2) * value * value)
     }
 
-    /// The score of a node that is not split.
+    /// Returns the score of a node that is not split.
     pub fn node_score(&self, sums: Sums, bounds: (f64, f64)) -> f64 {
         let (g, h) = self.values(sums);
         if self.monotone.is_empty() {
@@ -119,7 +119,7 @@ impl SplitRules {
         }
     }
 
-    /// Whether a node with these sums is searched: could have two allowed children at all, or may forbid a level's split.
+    /// Returns whether a node with these sums is searched: could have two allowed children at all, or may forbid a level's split.
     pub fn is_searched(&self, sums: Sums) -> bool {
         if self.level_limits {
             return sums.count > 0;
@@ -130,13 +130,13 @@ impl SplitRules {
 }
 
 impl SplitRules {
-    /// Whether a child with these sums is allowed.
+    /// Returns whether a child with these sums is allowed.
     pub fn large_enough(&self, sums: Sums) -> bool {
         let (_, h) = self.values(sums);
         sums.hessian > 0 && h >= self.min_child_weight && (self.min_data_in_leaf == 0 || sums.count >= self.min_data_in_leaf)
     }
 
-    /// The score of a child of a division by categories, which is regularised more.
+    /// Returns the score of a child of a division by categories, which is regularised more.
     pub fn category_score(&self, sums: Sums) -> f64 {
         let (g, h) = self.values(sums);
         let t = soft_threshold(g, self.l1);

@@ -42,7 +42,7 @@ pub struct Division {
     pub histograms: bool,
 }
 
-/// Which leaves are worth partitioning before their turn.
+/// The leaves that are worth partitioning before their turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speculation {
     /// The most leaves that are partitioned together.
@@ -73,8 +73,8 @@ pub trait GrowSteps {
     /// Those of the device.
     fn partition(&mut self, divisions: &[Division]) -> Result<()>;
 
-    /// What the device's costs make of partitioning nodes whose turn may not come ([`Policy::Leafwise`](super::Policy::Leafwise)):
-    /// those are taken back in the end.
+    /// Returns what the device's costs make of partitioning nodes whose turn may not come
+    /// ([`Policy::Leafwise`](super::Policy::Leafwise)): those are taken back in the end.
     fn speculation(&self) -> Speculation;
 
     /// Takes divisions back whose children have not been divided: the rows are in the parents again, whose histograms

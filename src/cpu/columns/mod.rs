@@ -3,11 +3,11 @@
 use taiga_core::column::Column;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::combine::combine;
-use taiga_core::encoding::target::{EncodingInput, Plan, TargetParams, category_values, target_encode};
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, TargetParams, category_values, target_encode};
 use taiga_core::error::Result;
 use taiga_core::memory;
 use taiga_core::quantize::borders::{BorderParams, fit_borders};
-use taiga_core::quantize::codes::{Quantizer, Scratch};
+use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
 use taiga_core::stats::bins::{Histogram2dParams, HistogramParams};
 use taiga_core::stats::histogram::Histogram;
 use taiga_core::stats::histogram2d::Histogram2d;
@@ -44,13 +44,13 @@ impl ColumnSteps for CpuColumns {
         let quantizer = Quantizer::new(borders);
         blocks_of_codes(column.len(), |block, rows| {
             let mut codes = vec![0; rows.len()];
-            quantizer.codes(column, rows.start, rows.len(), 1, &mut codes, 1, &mut Scratch::default());
+            quantizer.codes(column, rows.start, rows.len(), 1, &mut codes, 1, &mut QuantizerScratch::default());
             take(block, &codes);
         });
         Ok(())
     }
 
-    fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+    fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
         target_encode(input, plan, params)
     }
 

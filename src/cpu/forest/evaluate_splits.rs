@@ -12,16 +12,16 @@ use taiga_core::learners::forest::params::Splitter;
 use taiga_core::numerics::random::Random;
 use taiga_core::quantize::CodeSet;
 
-/// What a feature offers.
+/// The best split by one feature, if there is any.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Found {
+pub struct FeatureSplit {
     /// Whether its values in the node differ.
     pub varies: bool,
     pub cut: Option<Cut>,
 }
 
 /// Memory that searches use again.
-pub struct Memory<K: Impurity> {
+pub struct SearchMemory<K: Impurity> {
     /// Zeros between searches.
     bins: Vec<K::Bin>,
     /// A bit for each code that occurs; and one for each word of them. Zeros between searches.
@@ -33,17 +33,25 @@ pub struct Memory<K: Impurity> {
     ordered: Vec<(f64, u16)>,
 }
 
-impl<K: Impurity> Default for Memory<K> {
+impl<K: Impurity> Default for SearchMemory<K> {
     fn default() -> Self {
-        Memory { bins: vec![], marks: vec![], summary: vec![], sides: Default::default(), seen: vec![], sort: vec![], ordered: vec![] }
+        SearchMemory {
+            bins: vec![],
+            marks: vec![],
+            summary: vec![],
+            sides: Default::default(),
+            seen: vec![],
+            sort: vec![],
+            ordered: vec![],
+        }
     }
 }
 
 /// Beyond so many bytes of bins, rows are sorted by their codes instead.
 const MOST_BYTES: usize = 32 << 20;
 
-/// What is looked for.
-pub struct Search<'a, K: Impurity> {
+/// The node whose best split is searched for.
+pub struct SplitSearch<'a, K: Impurity> {
     pub kind: &'a K,
     pub rows: &'a [K::Entry],
     pub total: &'a K::Side,
@@ -55,7 +63,7 @@ pub struct Search<'a, K: Impurity> {
 
 /// Walks the codes of a node that are not missing, from the smallest.
 struct Walk<'s, 'a, K: Impurity> {
-    search: &'s Search<'a, K>,
+    search: &'s SplitSearch<'a, K>,
     /// Sums of the codes so far, and of them and the missing values.
     left: K::Side,
     with_missing: K::Side,
@@ -67,7 +75,7 @@ struct Walk<'s, 'a, K: Impurity> {
 }
 
 impl<'s, 'a, K: Impurity> Walk<'s, 'a, K> {
-    fn new(search: &'s Search<'a, K>, sides: &mut [K::Side; 2], missing: Option<&[K::Bin]>) -> Self {
+    fn new(search: &'s SplitSearch<'a, K>, sides: &mut [K::Side; 2], missing: Option<&[K::Bin]>) -> Self {
         let [mut left, mut with_missing] = std::mem::take(sides);
         search.kind.clear(&mut left);
         if let Some(bins) = missing {
@@ -114,13 +122,13 @@ impl<'s, 'a, K: Impurity> Walk<'s, 'a, K> {
         self.last = Some(code);
     }
 
-    fn end(mut self, sides: &mut [K::Side; 2]) -> Found {
+    fn end(mut self, sides: &mut [K::Side; 2]) -> FeatureSplit {
         if let (Some(last), true) = (self.last, self.missing) {
             self.varies = true;
             self.consider(last, None, Some(false));
         }
         *sides = [self.left, self.with_missing];
-        Found { varies: self.varies, cut: self.best }
+        FeatureSplit { varies: self.varies, cut: self.best }
     }
 }
 
@@ -136,13 +144,13 @@ fn drain(words: &mut [u64], mut visit: impl FnMut(usize)) {
     }
 }
 
-impl<K: Impurity> Search<'_, K> {
-    /// The best split by `feature`: at a tie the lower one, and missing values to the left.
-    pub fn best<C: Code>(&self, view: &View<'_, C>, feature: usize, memory: &mut Memory<K>) -> Found {
+impl<K: Impurity> SplitSearch<'_, K> {
+    /// Finds the best split by `feature`: at a tie the lower one, and missing values to the left.
+    pub fn best<C: Code>(&self, view: &View<'_, C>, feature: usize, memory: &mut SearchMemory<K>) -> FeatureSplit {
         let coded = &view.features[feature];
         let bins = view.bins(feature);
         if bins < 2 {
-            return Found::default();
+            return FeatureSplit::default();
         }
         let codes = view.feature(feature);
         if coded.is_categorical() {
@@ -181,7 +189,7 @@ impl<K: Impurity> Search<'_, K> {
                 summary[code / 4096] |= 1 << (code / 64 % 64);
             });
         }
-        let Memory { bins: memory_bins, marks, summary, sides, .. } = memory;
+        let SearchMemory { bins: memory_bins, marks, summary, sides, .. } = memory;
         let missing = coded.first == 1 && marks[0] & 1 == 1;
         let mut walk = Walk::new(self, sides, missing.then_some(&memory_bins[..lanes]));
         if missing {
@@ -203,7 +211,7 @@ impl<K: Impurity> Search<'_, K> {
 
     /// Adds all rows to the bins of their codes; `mark(code, marks, summary)` is told of each.
     #[inline(always)]
-    fn count<C: Code>(&self, codes: &[C], bins: usize, memory: &mut Memory<K>, mark: impl Fn(usize, &mut [u64], &mut [u64])) {
+    fn count<C: Code>(&self, codes: &[C], bins: usize, memory: &mut SearchMemory<K>, mark: impl Fn(usize, &mut [u64], &mut [u64])) {
         let lanes = self.kind.lanes();
         if memory.bins.len() < bins * lanes {
             memory.bins.resize(bins * lanes, K::Bin::default());
@@ -216,10 +224,10 @@ impl<K: Impurity> Search<'_, K> {
         }
     }
 
-    /// As [`Search::best`], by sorting the rows: for more bins than memory should hold.
-    fn best_sorted<C: Code>(&self, codes: &[C], first: usize, memory: &mut Memory<K>) -> Found {
+    /// Finds the best split as [`SplitSearch::best`] does, by sorting the rows: for more bins than memory should hold.
+    fn best_sorted<C: Code>(&self, codes: &[C], first: usize, memory: &mut SearchMemory<K>) -> FeatureSplit {
         let lanes = self.kind.lanes();
-        let Memory { bins, sort, sides, .. } = memory;
+        let SearchMemory { bins, sort, sides, .. } = memory;
         bins.resize(lanes.max(bins.len()), K::Bin::default());
         let bins = &mut bins[..lanes];
         sort.clear();
@@ -240,14 +248,14 @@ impl<K: Impurity> Search<'_, K> {
             }
             bins.fill(K::Bin::default());
         }
-        walk.map_or(Found::default(), |walk| walk.end(sides))
+        walk.map_or(FeatureSplit::default(), |walk| walk.end(sides))
     }
 
-    /// One border, drawn between the smallest and the largest value (Geurts et al., 2006), and the
+    /// Tries one border, drawn between the smallest and the largest value (Geurts et al., 2006), and the
     /// better side for the missing values.
-    fn random<C: Code>(&self, view: &View<'_, C>, feature: usize, memory: &mut Memory<K>) -> Found {
+    fn random<C: Code>(&self, view: &View<'_, C>, feature: usize, memory: &mut SearchMemory<K>) -> FeatureSplit {
         let (codes, coded) = (view.feature(feature), &view.features[feature]);
-        let Meaning::Values(values) = &coded.meaning else { return Found::default() };
+        let Meaning::Values(values) = &coded.meaning else { return FeatureSplit::default() };
         let (mut low, mut high, mut missing) = (usize::MAX, 0, false);
         for entry in self.rows {
             let code = codes[K::row(entry) as usize].index();
@@ -256,7 +264,7 @@ impl<K: Impurity> Search<'_, K> {
             high = high.max(code);
         }
         if high == 0 || (low == high && !missing) {
-            return Found::default();
+            return FeatureSplit::default();
         }
         let value = |code: usize| values[view.global(feature, code) - 1];
         // Of the values themselves, so that it is the same wherever codes were numbered anew.
@@ -293,18 +301,17 @@ impl<K: Impurity> Search<'_, K> {
         }
         let cut = walk.best.map(|cut| Cut { threshold, ..cut });
         memory.sides = [walk.left, walk.with_missing];
-        Found { varies: true, cut }
+        FeatureSplit { varies: true, cut }
     }
 
-    /// The best division of the categories that occur (Breiman et al., "Classification and regression
-    /// trees", 1984): sorted by their mean, only the beginnings of the sequence need be tried, for
-    /// numbers and for two classes. For more classes there is no such order; each class's share is
-    /// tried as one, which finds the best subset that sets one class apart.
-    fn best_subset<C: Code>(&self, codes: &[C], bins: usize, memory: &mut Memory<K>) -> Found {
+    /// Finds the best division of the categories that occur (Breiman et al., "Classification and regression trees", 1984): sorted
+    /// by their mean, only the beginnings of the sequence need be tried, for numbers and for two classes. For more classes there
+    /// is no such order; each class's share is tried as one, which finds the best subset that sets one class apart.
+    fn best_subset<C: Code>(&self, codes: &[C], bins: usize, memory: &mut SearchMemory<K>) -> FeatureSplit {
         let lanes = self.kind.lanes();
         memory.marks.resize(bins.div_ceil(64).max(memory.marks.len()), 0);
         self.count(codes, bins, memory, |code, marks, _| marks[code / 64] |= 1 << (code % 64));
-        let Memory { bins: all, marks, sides, seen, ordered, .. } = memory;
+        let SearchMemory { bins: all, marks, sides, seen, ordered, .. } = memory;
         seen.clear();
         drain(&mut marks[..bins.div_ceil(64)], |code| seen.push(code as u16));
         let at = |code: u16| &all[code as usize * lanes..(code as usize + 1) * lanes];
@@ -332,11 +339,11 @@ impl<K: Impurity> Search<'_, K> {
         for code in seen.iter() {
             all[*code as usize * lanes..(*code as usize + 1) * lanes].fill(K::Bin::default());
         }
-        Found { varies: seen.len() > 1, cut }
+        FeatureSplit { varies: seen.len() > 1, cut }
     }
 }
 
-/// The codes in one of the kind's orders; equal ones ascend.
+/// Sorts codes by one of the impurity's orders; equal ones ascend.
 fn sort_codes<'b, K: Impurity>(kind: &K, seen: &[u16], order: usize, at: impl Fn(u16) -> &'b [K::Bin], out: &mut Vec<(f64, u16)>)
 where
     K::Bin: 'b,
@@ -346,8 +353,8 @@ where
     out.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
 }
 
-/// A number from `low` up to and without `high`, for `low < high`: uniform where both are finite; an
-/// infinity counts as the farthest finite number.
+/// Returns a number from `low` up to and without `high`, for `low < high`: uniform where both are finite; an infinity counts as
+/// the farthest finite number.
 fn between(low: f64, high: f64, unit: f64) -> f64 {
     let (from, to) = (low.max(f64::MIN), high.min(f64::MAX));
     let t = from * (1.0 - unit) + to * unit + 0.0;

@@ -8,14 +8,14 @@
 //! spare   | . . . . . . . |   ───────────────>     spare   | a c f g | . . . |    room for the left one
 //! ```
 
-use super::evaluate_splits::{Found, Memory, Search};
+use super::evaluate_splits::{FeatureSplit, SearchMemory, SplitSearch};
 use rayon::prelude::*;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, PoisonError};
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::forest::codes::{Code, Local, View, local_rows};
-use taiga_core::learners::forest::growing::{Cut, GrowingTree, Place, RawNode, RawSplit, raw, root_key};
+use taiga_core::learners::forest::codes::{Code, LocalCodes, View, local_rows};
+use taiga_core::learners::forest::growing::{Cut, GrowingTree, ParentLink, RawNode, RawSplit, raw, root_key};
 use taiga_core::learners::forest::impurity::Impurity;
 use taiga_core::learners::forest::steps::{GrowTree, GrowerTask, Limits};
 use taiga_core::numerics::random::{Random, below};
@@ -37,13 +37,13 @@ pub struct Grower<'a, K: Impurity, C: Code> {
     limits: Limits,
     parallel: bool,
     interrupted: &'a (dyn Fn() -> bool + Sync),
-    memory: Pool<Scratch<K, C>>,
+    memory: FreeList<TaskScratch<K, C>>,
 }
 
 impl<'a, K: Impurity, C: Code> Grower<'a, K, C> {
     /// Makes one for a forest's trees.
     pub fn new(GrowerTask { kind, view, limits, parallel, interrupted }: GrowerTask<'a, K, C>) -> Self {
-        Grower { kind, view, limits, parallel, interrupted, memory: Pool::default() }
+        Grower { kind, view, limits, parallel, interrupted, memory: FreeList::default() }
     }
 }
 
@@ -65,15 +65,15 @@ impl<K: Impurity, C: Code> GrowTree<K> for Grower<'_, K, C> {
 }
 
 /// Values that tasks take and give back.
-struct Pool<T>(Mutex<Vec<T>>);
+struct FreeList<T>(Mutex<Vec<T>>);
 
-impl<T> Default for Pool<T> {
+impl<T> Default for FreeList<T> {
     fn default() -> Self {
-        Pool(Mutex::new(vec![]))
+        FreeList(Mutex::new(vec![]))
     }
 }
 
-impl<T: Default> Pool<T> {
+impl<T: Default> FreeList<T> {
     fn take(&self) -> T {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
@@ -83,20 +83,20 @@ impl<T: Default> Pool<T> {
     }
 }
 
-/// What a task uses again.
-pub struct Scratch<K: Impurity, C: Code> {
+/// The memory that tasks use again.
+pub struct TaskScratch<K: Impurity, C: Code> {
     node: NodeScratch<K>,
-    local: Local<C::Local>,
+    local: LocalCodes<C::LocalCode>,
 }
 
-impl<K: Impurity, C: Code> Default for Scratch<K, C> {
+impl<K: Impurity, C: Code> Default for TaskScratch<K, C> {
     fn default() -> Self {
-        Scratch { node: NodeScratch::default(), local: Local::default() }
+        TaskScratch { node: NodeScratch::default(), local: LocalCodes::default() }
     }
 }
 
 struct NodeScratch<K: Impurity> {
-    memory: Memory<K>,
+    memory: SearchMemory<K>,
     total: K::Side,
     /// All features, as they are drawn; ascending between nodes.
     features: Vec<u32>,
@@ -105,26 +105,26 @@ struct NodeScratch<K: Impurity> {
 
 impl<K: Impurity> Default for NodeScratch<K> {
     fn default() -> Self {
-        NodeScratch { memory: Memory::default(), total: K::Side::default(), features: vec![], swaps: vec![] }
+        NodeScratch { memory: SearchMemory::default(), total: K::Side::default(), features: vec![], swaps: vec![] }
     }
 }
 
 /// A node to be grown.
-struct Task<'r, E> {
+struct NodeTask<'r, E> {
     rows: &'r mut [E],
     spare: &'r mut [E],
     depth: u32,
     key: Random,
-    place: Place,
+    place: ParentLink,
 }
 
-impl<'r, E> Task<'r, E> {
-    /// The children, after [`divide`].
-    fn children(self, right: usize, node: u32) -> [Task<'r, E>; 2] {
+impl<'r, E> NodeTask<'r, E> {
+    /// Returns the children, after [`divide`].
+    fn children(self, right: usize, node: u32) -> [NodeTask<'r, E>; 2] {
         let left = self.rows.len() - right;
         let (right_rows, left_spare) = self.rows.split_at_mut(right);
         let (left_rows, right_spare) = self.spare.split_at_mut(left);
-        let child = |rows, spare, side: usize| Task {
+        let child = |rows, spare, side: usize| NodeTask {
             rows,
             spare,
             depth: self.depth + 1,
@@ -136,25 +136,25 @@ impl<'r, E> Task<'r, E> {
 }
 
 impl<K: Impurity, C: Code> Grower<'_, K, C> {
-    /// A tree on `rows`, ascending; `spare` is as long. `total` is the weight of the tree's rows.
+    /// Returns a tree on `rows`, ascending; `spare` is as long. `total` is the weight of the tree's rows.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
     fn tree(&self, rows: &mut [K::Entry], spare: &mut [K::Entry], key: Random, total: u64) -> Result<GrowingTree> {
-        let task = Task { rows, spare, depth: 0, key, place: None };
+        let task = NodeTask { rows, spare, depth: 0, key, place: None };
         match self.limits.leaves {
             Some(leaves) => self.best_first(task, leaves as usize, total),
             None => self.subtree(task, total, 0),
         }
     }
 
-    /// The tree below a node of any size, in preorder.
-    fn subtree(&self, task: Task<'_, K::Entry>, total: u64, calls: u32) -> Result<GrowingTree> {
+    /// Returns the tree below a node of any size, in preorder.
+    fn subtree(&self, task: NodeTask<'_, K::Entry>, total: u64, calls: u32) -> Result<GrowingTree> {
         // Where few of many features are ever asked about, copying them all would cost more than it saves.
         let worth = self.view.features.len() <= 32 * self.limits.drawn;
         let small = if worth { local_rows::<C>(self.view.features.len()) } else { 0 };
         let mut part = GrowingTree::default();
-        let mut open = vec![Task { place: None, ..task }];
+        let mut open = vec![NodeTask { place: None, ..task }];
         let mut scratch = self.memory.take();
         while let Some(task) = open.pop() {
             if (self.interrupted)() {
@@ -187,9 +187,9 @@ impl<K: Impurity, C: Code> Grower<'_, K, C> {
         Ok(part)
     }
 
-    /// The tree below a node of few rows, whose codes are copied together.
-    fn small(&self, task: Task<'_, K::Entry>, total: u64, scratch: &mut Scratch<K, C>, part: &mut GrowingTree) -> Result<()> {
-        let Scratch { node: scratch, local } = scratch;
+    /// Grows the tree below a node of few rows, whose codes are copied together.
+    fn small(&self, task: NodeTask<'_, K::Entry>, total: u64, scratch: &mut TaskScratch<K, C>, part: &mut GrowingTree) -> Result<()> {
+        let TaskScratch { node: scratch, local } = scratch;
         let view = local.gather(&self.view, task.rows.iter().map(K::row));
         task.rows.iter_mut().enumerate().for_each(|(i, e)| *e = K::renumbered(*e, i as u32));
         let mut open = vec![task];
@@ -205,7 +205,7 @@ impl<K: Impurity, C: Code> Grower<'_, K, C> {
         Ok(())
     }
 
-    fn leaf(&self, task: &Task<'_, K::Entry>, scratch: &NodeScratch<K>, part: &mut GrowingTree) -> Result<()> {
+    fn leaf(&self, task: &NodeTask<'_, K::Entry>, scratch: &NodeScratch<K>, part: &mut GrowingTree) -> Result<()> {
         part.make_room(self.kind.lanes().max(2))?;
         self.kind.leaf(&scratch.total, part);
         part.push_leaf(task.place);
@@ -219,7 +219,7 @@ impl<K: Impurity, C: Code> Grower<'_, K, C> {
         split: &RawSplit,
         rows: &mut [K::Entry],
         spare: &mut [K::Entry],
-        place: Place,
+        place: ParentLink,
         part: &mut GrowingTree,
     ) -> (u32, usize) {
         let node = part.push(place, raw(view, split), split.cut.set);
@@ -256,11 +256,11 @@ fn scatter<K: Impurity>(rows: &mut [K::Entry], spare: &mut [K::Entry], goes_righ
     right
 }
 
-/// The split of a node, if it is to have one. The sums of its rows are left in `scratch.total`.
+/// Finds the split of a node, if it is to have one. The sums of its rows are left in `scratch.total`.
 fn find<K: Impurity, C: Code, V: Code>(
     grower: &Grower<'_, K, C>,
     view: &View<'_, V>,
-    task: &Task<'_, K::Entry>,
+    task: &NodeTask<'_, K::Entry>,
     tree_weight: u64,
     scratch: &mut NodeScratch<K>,
     parallel: bool,
@@ -273,16 +273,16 @@ fn find<K: Impurity, C: Code, V: Code>(
     if task.depth >= limits.depth || task.rows.len() < 2 || count < 2 * limits.min_data || kind.is_pure(task.rows, total) {
         return None;
     }
-    let search = Search { kind, rows: task.rows, total, min_data: limits.min_data, key: &task.key };
+    let search = SplitSearch { kind, rows: task.rows, total, min_data: limits.min_data, key: &task.key };
     let all = view.features.len();
     if features.len() != all {
         *features = (0..all as u32).collect();
     }
     let mut draws = Draws { key: &task.key, features, swaps };
-    let mut best = Best::default();
+    let mut best = BestFeature::default();
     if parallel && limits.drawn > 1 && task.rows.len() >= WIDE {
         let drawn: Vec<u32> = (0..limits.drawn).map(|_| draws.next()).collect();
-        let found: Vec<Found> = drawn
+        let found: Vec<FeatureSplit> = drawn
             .par_iter()
             .map(|f| {
                 let mut scratch = grower.memory.take();
@@ -311,13 +311,13 @@ fn find<K: Impurity, C: Code, V: Code>(
 /// The best split so far: at a tie that of the feature drawn first, so that ties, frequent in small nodes, go
 /// to no feature more often than to another (as in scikit-learn).
 #[derive(Default)]
-struct Best {
+struct BestFeature {
     varies: bool,
     found: Option<(usize, Cut)>,
 }
 
-impl Best {
-    fn take(&mut self, feature: usize, found: Found) {
+impl BestFeature {
+    fn take(&mut self, feature: usize, found: FeatureSplit) {
         self.varies |= found.varies;
         let better = |cut: &Cut| self.found.as_ref().is_none_or(|(_, best)| cut.score > best.score);
         if let Some(cut) = found.cut.filter(better) {
@@ -352,31 +352,31 @@ impl Draws<'_> {
 }
 
 /// A node that waits to be split, under `leaves`.
-struct Waiting<'r, E> {
-    task: Task<'r, E>,
+struct WaitingNode<'r, E> {
+    task: NodeTask<'r, E>,
     split: RawSplit,
     node: usize,
 }
 
-impl<E> Waiting<'_, E> {
+impl<E> WaitingNode<'_, E> {
     fn order(&self, other: &Self) -> Ordering {
         let ties = || other.task.depth.cmp(&self.task.depth).then(other.task.key.u64(0).cmp(&self.task.key.u64(0)));
         self.split.gain.total_cmp(&other.split.gain).then_with(ties)
     }
 }
 
-impl<E> PartialEq for Waiting<'_, E> {
+impl<E> PartialEq for WaitingNode<'_, E> {
     fn eq(&self, other: &Self) -> bool {
         self.order(other).is_eq()
     }
 }
-impl<E> Eq for Waiting<'_, E> {}
-impl<E> PartialOrd for Waiting<'_, E> {
+impl<E> Eq for WaitingNode<'_, E> {}
+impl<E> PartialOrd for WaitingNode<'_, E> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<E> Ord for Waiting<'_, E> {
+impl<E> Ord for WaitingNode<'_, E> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.order(other)
     }
@@ -389,15 +389,15 @@ struct Sprout {
 }
 
 impl<K: Impurity, C: Code> Grower<'_, K, C> {
-    /// A tree of at most `leaves` leaves: the node with the largest gain is split next; at a tie the
-    /// one nearer to the root, then the one with the smaller number of its key.
-    fn best_first(&self, root: Task<'_, K::Entry>, leaves: usize, total: u64) -> Result<GrowingTree> {
+    /// Returns a tree of at most `leaves` leaves: the node with the largest gain is split next; at a tie the one nearer to the
+    /// root, then the one with the smaller number of its key.
+    fn best_first(&self, root: NodeTask<'_, K::Entry>, leaves: usize, total: u64) -> Result<GrowingTree> {
         let mut scratch = self.memory.take();
         let (mut sprouts, mut waiting) = (vec![], BinaryHeap::new());
         waiting.extend(self.sprout(root, total, &mut scratch.node, &mut sprouts)?);
         let mut grown = 1;
         while grown < leaves
-            && let Some(Waiting { task, split, node }) = waiting.pop()
+            && let Some(WaitingNode { task, split, node }) = waiting.pop()
         {
             if (self.interrupted)() {
                 return Err(Error::Interrupted);
@@ -431,16 +431,16 @@ impl<K: Impurity, C: Code> Grower<'_, K, C> {
     /// Adds a node as a leaf; what waits, where it may be split.
     fn sprout<'r>(
         &self,
-        task: Task<'r, K::Entry>,
+        task: NodeTask<'r, K::Entry>,
         total: u64,
         scratch: &mut NodeScratch<K>,
         sprouts: &mut Vec<Sprout>,
-    ) -> Result<Option<Waiting<'r, K::Entry>>> {
+    ) -> Result<Option<WaitingNode<'r, K::Entry>>> {
         let split = find(self, &self.view, &task, total, scratch, self.parallel);
         let mut leaf = GrowingTree::default();
         leaf.make_room(self.kind.lanes().max(2))?;
         self.kind.leaf(&scratch.total, &mut leaf);
         sprouts.push(Sprout { leaf, split: None });
-        Ok(split.map(|split| Waiting { task, split, node: sprouts.len() - 1 }))
+        Ok(split.map(|split| WaitingNode { task, split, node: sprouts.len() - 1 }))
     }
 }

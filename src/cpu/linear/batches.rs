@@ -22,11 +22,11 @@ const ENTRIES_A_THREAD: usize = 8192;
 /// Entries whose sums and coefficients are fetched before they are needed.
 const AHEAD: usize = 24;
 
-/// Rows between two questions whether to stop.
+/// Rows between two looks whether to stop.
 const ROWS_A_QUESTION: usize = 1 << 14;
 
-/// The sparse features' coefficients, and what rules remember.
-struct Cells {
+/// The coefficients of the sparse features, and the state that the optimizer keeps of each.
+struct SparseCoefficients {
     optimizer: Optimizer,
     c: Vec<f32>,
     /// n, and z: of FTRL its z, else the rows of this epoch up to which penalties are made up, as bits.
@@ -34,7 +34,7 @@ struct Cells {
     sums: Vec<i64>,
 }
 
-impl Cells {
+impl SparseCoefficients {
     #[inline(always)]
     fn cell(&self, c: f32, [n, z]: [f32; 2]) -> Cell {
         let z = if self.optimizer == Optimizer::Ftrl { z as f64 } else { z.to_bits() as f64 };
@@ -52,30 +52,30 @@ impl Cells {
     }
 }
 
-/// Memory that threads write to in places that are theirs alone.
-struct Shared<T>(*mut T);
+/// A slice that threads write to, each in places that are its alone.
+struct SharedSlice<T>(*mut T);
 
 // SAFETY: whoever uses it sees to it that no place is used by two threads at a time.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for SharedSlice<T> {}
 
-/// What a thread has of a batch: some of its rows.
+/// The rows of a batch that one thread computes, and what it computes of them.
 #[derive(Default)]
-struct Share {
+struct BatchShare {
     scores: Vec<f64>,
     losses: Vec<f64>,
     /// Weighted, and scaled for integers.
     residuals: Vec<f64>,
-    /// Of each dense column.
+    /// The values of each dense column.
     dense: Vec<Vec<f64>>,
     /// The entries of each owner's features.
-    entries: Vec<Entries>,
+    entries: Vec<FeatureEntries>,
 }
 
 #[derive(Default)]
-struct Entries {
+struct FeatureEntries {
     /// Feature, and row of the share.
     places: Vec<(u32, u32)>,
-    /// In units, where rows have values.
+    /// The entries' values in units of their features, where rows have values.
     values: Vec<f64>,
 }
 
@@ -85,11 +85,11 @@ pub struct Batches<'s, 'p, 'a> {
     deal: &'s Deal,
     rule: Rule,
     free: Rule,
-    cells: Cells,
-    /// Of dense columns and intercepts, by output.
+    cells: SparseCoefficients,
+    /// The coefficients of dense columns and intercepts, by output.
     others: Vec<Cell>,
     workers: ThreadPool,
-    shares: Vec<RwLock<Share>>,
+    shares: Vec<RwLock<BatchShare>>,
 }
 
 impl BatchSteps for Batches<'_, '_, '_> {
@@ -140,7 +140,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
             deal,
             rule: deal.rule,
             free: deal.free,
-            cells: Cells {
+            cells: SparseCoefficients {
                 optimizer: deal.rule.optimizer,
                 c: pages::try_filled("the coefficients", 0.0, cells)?,
                 state: pages::try_filled("the state of the coefficients", [0.0; 2], cells)?,
@@ -152,12 +152,12 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         })
     }
 
-    /// The rule of the coefficient at `i` among `others`.
+    /// Returns the rule of the coefficient at `i` among `others`.
     fn rule_of(&self, i: usize) -> &Rule {
         if i < self.passes.problem.dense.len() * self.passes.problem.outputs { &self.rule } else { &self.free }
     }
 
-    /// One batch, at time `now`.
+    /// Moves the coefficients by one batch, at time `now`.
     fn step(&mut self, step: usize, now: f64) {
         let rows = &self.deal.rows[self.deal.span(step)];
         let shares = std::mem::take(&mut self.shares);
@@ -172,7 +172,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         let length = rows.len() as f64;
         // SAFETY: each coefficient, state and sum is of a feature, and each feature has one owner.
         let (c, state, sums) =
-            (Shared(self.cells.c.as_mut_ptr()), Shared(self.cells.state.as_mut_ptr()), Shared(self.cells.sums.as_mut_ptr()));
+            (SharedSlice(self.cells.c.as_mut_ptr()), SharedSlice(self.cells.state.as_mut_ptr()), SharedSlice(self.cells.sums.as_mut_ptr()));
         let this = &*self;
         let (c, state, sums) = (&c, &state, &sums);
         this.workers.each(|owner| this.move_owned(owner, &shares, (c, state, sums), now, length));
@@ -181,10 +181,10 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
     }
 
     /// Scores and residuals of rows.
-    fn scores(&self, rows: &[usize], others: &[f64], now: f64, share: &mut Share) {
+    fn scores(&self, rows: &[usize], others: &[f64], now: f64, share: &mut BatchShare) {
         let p = self.passes.problem;
         let (n, outputs) = (rows.len(), p.outputs);
-        let Share { scores, losses, residuals, dense, .. } = share;
+        let BatchShare { scores, losses, residuals, dense, .. } = share;
         let (of_dense, intercepts) = others.split_at(p.dense.len() * outputs);
         scores.clear();
         (0..n).for_each(|_| scores.extend_from_slice(intercepts));
@@ -227,10 +227,10 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
         }
     }
 
-    /// The entries of rows, to their features' owners.
-    fn deal(&self, rows: &[usize], owners: usize, share: &mut Share) {
+    /// Deals the entries of rows to their features' owners.
+    fn deal(&self, rows: &[usize], owners: usize, share: &mut BatchShare) {
         let Some(csr) = &self.passes.problem.csr else { return };
-        share.entries.resize_with(owners, Entries::default);
+        share.entries.resize_with(owners, FeatureEntries::default);
         for e in &mut share.entries {
             e.places.clear();
             e.values.clear();
@@ -250,8 +250,8 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
     fn move_owned(
         &self,
         owner: usize,
-        shares: &[RwLock<Share>],
-        (c, state, sums): (&Shared<f32>, &Shared<[f32; 2]>, &Shared<i64>),
+        shares: &[RwLock<BatchShare>],
+        (c, state, sums): (&SharedSlice<f32>, &SharedSlice<[f32; 2]>, &SharedSlice<i64>),
         now: f64,
         rows: f64,
     ) {
@@ -300,7 +300,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
     }
 
     /// Steps of dense columns and intercepts.
-    fn move_others(&mut self, shares: &[RwLock<Share>], now: f64, rows: f64) {
+    fn move_others(&mut self, shares: &[RwLock<BatchShare>], now: f64, rows: f64) {
         let p = self.passes.problem;
         let shares: Vec<_> = shares.iter().map(|s| s.read().unwrap_or_else(PoisonError::into_inner)).collect();
         for i in 0..self.others.len() {
@@ -320,7 +320,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
     }
 }
 
-/// Whose feature it is.
+/// Returns the thread that owns a feature.
 #[inline(always)]
 fn owner(key: u32, owners: usize) -> usize {
     (((key >> 4).wrapping_mul(0x9E37_79B1) as u64 * owners as u64) >> 32) as usize

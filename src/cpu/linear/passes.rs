@@ -17,7 +17,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::needed::adders;
 use taiga_core::learners::linear::steps::{PassSteps, Residuals, ScoreRows, Task};
 use taiga_core::learners::linear::vectors::{each, lanes, map};
-use taiga_core::learners::linear::whole::{Whole, power, value_of};
+use taiga_core::learners::linear::whole::{WholeVector, power, value_of};
 use taiga_core::numerics::fixed::round64;
 use taiga_core::numerics::math::{exp64, ln64, sigmoid64, softplus64};
 use taiga_core::numerics::reduce::{BLOCK, add_in_order};
@@ -27,7 +27,7 @@ use taiga_core::parallel::thread_pool::ThreadPool;
 /// The rows of a problem, to pass over.
 pub struct Passes<'t, 'p, 'a> {
     task: &'t Task<'p, 'a>,
-    /// Of no more threads than there is room for sums.
+    /// A pool of no more threads than there is room for sums.
     adders: ThreadPool,
     /// Sums of the sparse features' gradients, zeros between two passes.
     sums: Mutex<Vec<Vec<i64>>>,
@@ -51,7 +51,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         Ok(Passes { task, adders, sums: Mutex::default() })
     }
 
-    /// `work(rows)` for each block of rows, by whichever thread is free; the results in order.
+    /// Computes `work(rows)` for each block of rows, by whichever thread is free; the results in order.
     fn blocks<M, R: Send + Default>(
         &self,
         pool: &ThreadPool,
@@ -70,7 +70,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         if stop.into_inner() { Err(Error::Interrupted) } else { Ok(results) }
     }
 
-    /// `work(rows, out[rows])` for each block of rows; `out` has `width` numbers a row.
+    /// Runs `work(rows, out[rows])` for each block of rows; `out` has `width` numbers a row.
     fn fill<R: Send + Default>(
         &self,
         out: &mut [f64],
@@ -81,12 +81,12 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         self.blocks(self.pool, Vec::new, |memory, b, rows| work(memory, rows, &mut parts[b].lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The scores of the rows that are `wanted`; others' are whatever.
+    /// Returns the scores of the rows that are `wanted`; others' are whatever.
     pub fn scores_where(&self, wanted: impl Fn(usize) -> bool + Sync, vector: &[f64], out: &mut [f64]) -> Result<()> {
         let p = self.problem;
         let outputs = p.outputs;
         let (sparse, others) = vector.split_at(p.width * outputs);
-        let whole = self.precision.whole.then(|| Whole::new(self.pool, sparse, 0));
+        let whole = self.precision.whole.then(|| WholeVector::new(self.pool, sparse, 0));
         self.fill(out, outputs, |memory, rows, out| {
             let (dense, intercepts) = others.split_at(p.dense.len() * outputs);
             out.chunks_exact_mut(outputs).for_each(|o| o.copy_from_slice(intercepts));
@@ -118,7 +118,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         Ok(())
     }
 
-    /// What the sums come to, by the scale that values of a unit (one over it) have; they are zeros again.
+    /// Writes what the sums come to, by the scale that values of a unit (one over it) have; they are zeros again.
     fn collect(&self, out: &mut [f64], scale: impl Fn(f64) -> f64 + Sync) {
         let outputs = self.problem.outputs;
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +135,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         });
     }
 
-    /// Σ residual · value over a block of rows, of dense columns and the intercept.
+    /// Adds Σ residual · value over a block of rows, of dense columns and the intercept.
     fn dense_gradient(&self, residuals: &[f64], rows: Range<usize>, memory: &mut Vec<f64>) -> Vec<f64> {
         let (p, n) = (self.problem, rows.len());
         let mut out = Vec::with_capacity((p.dense.len() + 1) * p.outputs);
@@ -150,7 +150,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
 }
 
 impl PassSteps for Passes<'_, '_, '_> {
-    type Rows = Vec<f64>;
+    type RowNumbers = Vec<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {
         if of_row.iter().all(|x| x.to_bits() == 0) {
@@ -330,7 +330,7 @@ pub fn binary(scores: &[f64], codes: &[u32], losses: &mut [f64], out: &mut [f64]
     }
 }
 
-/// The derivatives of those losses along a line.
+/// Computes the derivatives of those losses along a line.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn binary_along(scores: &[f64], direction: &[f64], step: f64, codes: &[u32], first: &mut [f64], second: &mut [f64]) {
     for ((((s, d), c), f), g) in scores.iter().zip(direction).zip(codes).zip(first).zip(second) {

@@ -1,6 +1,6 @@
-//! A feature's bins in one node, whatever their form, and the steps that candidates are made of.
+//! A feature's bins in one node, whatever their form, and their cumulative sums, which candidate splits are made of.
 
-use super::codes::Columns;
+use super::codes::CodeColumns;
 use super::gradient_quantizer::Plane;
 use super::histogram::{expand, unpack};
 use taiga_core::learners::boosting::layout::Stored;
@@ -8,20 +8,20 @@ use taiga_core::tree::split::Sums;
 
 /// A feature's bins in one node.
 #[derive(Clone, Copy)]
-pub enum Bins<'a> {
+pub enum NodeBins<'a> {
     /// Sums of their own; no counts where rows are not counted.
     Wide { gradient: &'a [i64], hessian: &'a [i64], count: &'a [i64] },
     /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
     Packed { bins: &'a [u64], counted: bool },
-    /// No bins: a few rows by themselves, with their packed statistics and the feature's codes.
+    /// No bins, but the few rows themselves, with their packed statistics and the feature's codes.
     Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counted: bool },
-    /// Words of all codes but one, whose sums are what these leave of the total.
+    /// Sums of all codes but one, the default, whose sums are what the others leave of the total.
     Sparse(SparseBins<'a>),
 }
 
-/// Where a node's histogram stands, or the few rows that make one superfluous.
+/// A node's histogram, by its slot, or the few rows that make one superfluous.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
+pub enum NodeHistogram<'a> {
     /// A slot, and the node's sums.
     Slot {
         slot: usize,
@@ -30,61 +30,61 @@ pub enum Place<'a> {
     Rows {
         rows: &'a [u32],
         statistics: &'a [u32],
-        columns: &'a Columns,
+        columns: &'a CodeColumns,
     },
 }
 
-/// A packed statistic, or a sum of some, as sums.
+/// Returns a packed statistic, or a sum of some, as sums.
 #[inline(always)]
 fn sums(bin: u64, counted: bool) -> Sums {
     let (gradient, hessian) = unpack(bin);
     Sums { gradient, hessian, count: if counted { hessian } else { 0 } }
 }
 
-impl Bins<'_> {
-    /// The sums of one bin.
+impl NodeBins<'_> {
+    /// Returns the sums of one bin.
     #[inline(always)]
     pub fn at(&self, bin: usize) -> Sums {
         match self {
-            Bins::Wide { gradient, hessian, count } => {
+            NodeBins::Wide { gradient, hessian, count } => {
                 Sums { gradient: gradient[bin], hessian: hessian[bin], count: if count.is_empty() { 0 } else { count[bin] } }
             }
-            Bins::Packed { bins, counted } => sums(bins[bin], *counted),
-            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
-            Bins::Sparse(sparse) => sparse.at(bin),
+            NodeBins::Packed { bins, counted } => sums(bins[bin], *counted),
+            NodeBins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
+            NodeBins::Sparse(sparse) => sparse.at(bin),
         }
     }
 
-    /// A bit for each of the bins `start .. end` (at most 64): whether it has any rows.
+    /// Returns a bit for each of the bins `start .. end` (at most 64): whether it has any rows.
     #[inline(always)]
     fn occupied(&self, start: usize, end: usize) -> u64 {
         match self {
-            Bins::Wide { gradient, hessian, count } => {
+            NodeBins::Wide { gradient, hessian, count } => {
                 let any = nonzero(&gradient[start..end]) | nonzero(&hessian[start..end]);
                 if count.is_empty() { any } else { any | nonzero(&count[start..end]) }
             }
-            Bins::Packed { bins, .. } => nonzero(&bins[start..end]),
-            Bins::Rows { .. } | Bins::Sparse(_) => u64::MAX,
+            NodeBins::Packed { bins, .. } => nonzero(&bins[start..end]),
+            NodeBins::Rows { .. } | NodeBins::Sparse(_) => u64::MAX,
         }
     }
 
-    /// How many of the bins `start .. end` have any rows.
+    /// Returns how many of the bins `start .. end` have any rows.
     #[inline(always)]
     fn count_occupied(&self, start: usize, end: usize) -> usize {
         match self {
-            Bins::Wide { gradient, hessian, .. } => {
+            NodeBins::Wide { gradient, hessian, .. } => {
                 gradient[start..end].iter().zip(&hessian[start..end]).map(|(g, h)| (g | h != 0) as usize).sum()
             }
-            Bins::Packed { bins, .. } => bins[start..end].iter().map(|bin| (*bin != 0) as usize).sum(),
-            Bins::Rows { .. } | Bins::Sparse(_) => end - start,
+            NodeBins::Packed { bins, .. } => bins[start..end].iter().map(|bin| (*bin != 0) as usize).sum(),
+            NodeBins::Rows { .. } | NodeBins::Sparse(_) => end - start,
         }
     }
 
-    /// The sums over a range of bins.
+    /// Returns the sums over a range of bins.
     #[inline(always)]
     pub fn total(&self, range: std::ops::Range<usize>) -> Sums {
         match self {
-            Bins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
+            NodeBins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
             _ => range.fold(Sums::default(), |a, i| a + self.at(i)),
         }
     }
@@ -94,7 +94,7 @@ impl Bins<'_> {
 /// wide, an upper and a lower half.
 #[derive(Clone, Copy)]
 pub struct SparseBins<'a> {
-    /// From the feature's first word in the first plane on.
+    /// The words from the feature's first one in the first plane on.
     pub words: &'a [u64],
     /// Words from one plane (or half) to the next.
     pub stride: usize,
@@ -107,13 +107,13 @@ pub struct SparseBins<'a> {
 }
 
 impl SparseBins<'_> {
-    /// The sums of a word.
+    /// Returns the sums of a word.
     #[inline(always)]
     pub fn word(&self, word: usize) -> Sums {
         self.sums(|plane| self.words[plane * self.stride + word])
     }
 
-    /// The sums over all words.
+    /// Returns the sums over all words.
     #[inline(always)]
     fn stored_sums(&self) -> Sums {
         let n = self.stored.words();
@@ -143,7 +143,7 @@ impl SparseBins<'_> {
         out
     }
 
-    /// A bit for each of the words `start .. end` (at most 64): whether it has any rows.
+    /// Returns a bit for each of the words `start .. end` (at most 64): whether it has any rows.
     #[inline(always)]
     fn occupied(&self, start: usize, end: usize) -> u64 {
         let mut any = nonzero(&self.words[start..end]);
@@ -153,7 +153,7 @@ impl SparseBins<'_> {
         any
     }
 
-    /// The sums of a bin.
+    /// Returns the sums of a bin.
     #[inline(always)]
     fn at(&self, bin: usize) -> Sums {
         if bin == self.stored.default {
@@ -166,14 +166,14 @@ impl SparseBins<'_> {
     }
 }
 
-/// The sums over the rows with codes inside a range.
+/// Returns the sums over the rows with codes inside a range.
 #[inline(always)]
 fn rows_total(rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, range: std::ops::Range<usize>) -> Sums {
     let inside = rows.iter().zip(statistics).filter(|(r, _)| range.contains(&(codes[**r as usize] as usize)));
     sums(inside.fold(0, |a, (_, s)| expand(*s).wrapping_add(a)), counted)
 }
 
-/// A bit for each of up to 64 numbers: whether it is not zero.
+/// Returns a bit for each of up to 64 numbers: whether it is not zero.
 #[inline(always)]
 fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
     let mut bits = 0u64;
@@ -193,7 +193,7 @@ fn nonzero<T: Copy + Default + PartialEq>(numbers: &[T]) -> u64 {
     bits
 }
 
-/// The sums of `start` and the numbers up to each; packed numbers may pass through the sign bit.
+/// Computes the sums of `start` and the numbers up to each; packed numbers may pass through the sign bit.
 #[inline(always)]
 fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
     let mut sum = start;
@@ -213,7 +213,7 @@ fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
 mod x86 {
     use std::arch::x86_64::*;
 
-    /// Eight at a time; gives how many, and the last sum.
+    /// Eight at a time; returns how many, and the last sum.
     ///
     /// # Safety
     /// The processor has AVX-512 F.
@@ -238,14 +238,14 @@ mod x86 {
     }
 }
 
-/// Packed bins as numbers.
+/// Returns packed bins as signed numbers.
 #[inline(always)]
 fn as_numbers(bins: &[u64]) -> &[i64] {
     // SAFETY: as in `as_packed`.
     unsafe { std::slice::from_raw_parts(bins.as_ptr() as *const i64, bins.len()) }
 }
 
-/// The same numbers as packed bins.
+/// Returns the same numbers as packed bins.
 pub fn as_packed(numbers: &[i64]) -> &[u64] {
     // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is one of both.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr() as *const u64, numbers.len()) }
@@ -260,7 +260,7 @@ pub const MAX_BINS: usize = 264;
 /// Sums from the first bin up to each bin that has any rows, or up to every one: behind an empty bin a
 /// candidate only repeats the one before, and at a tie the lower border is taken anyway. The bin of
 /// the first border always has an entry, which may put nothing but missing values to the left.
-pub struct Steps {
+pub struct BorderSums {
     pub len: usize,
     pub bin: [u32; MAX_BINS],
     pub gradient: [i64; MAX_BINS],
@@ -274,9 +274,9 @@ pub struct Steps {
     packed: [i64; MAX_BINS],
 }
 
-impl Steps {
-    pub fn new() -> Steps {
-        Steps {
+impl BorderSums {
+    pub fn new() -> BorderSums {
+        BorderSums {
             len: 0,
             missing: Sums::default(),
             bin: [0; MAX_BINS],
@@ -288,22 +288,22 @@ impl Steps {
         }
     }
 
-    /// From the bins of a feature whose values start at bin `first`. Where at least one in `dense` bins is occupied, all
+    /// Sums the bins of a feature, whose values start at bin `first`, up to each. Where at least one in `dense` bins is occupied, all
     /// of them have steps: whole vectors without a branch are faster than what they save, and the best candidate, the
     /// lowest of equal ones, is the same.
     #[inline(always)]
-    pub fn fill(&mut self, bins: &Bins<'_>, first: usize, dense: usize) {
+    pub fn fill(&mut self, bins: &NodeBins<'_>, first: usize, dense: usize) {
         self.len = 0;
         match bins {
-            Bins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len(), dense),
-            Bins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len(), dense),
-            Bins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
-            Bins::Sparse(sparse) => self.fill_sparse(sparse, first),
+            NodeBins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len(), dense),
+            NodeBins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len(), dense),
+            NodeBins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
+            NodeBins::Sparse(sparse) => self.fill_sparse(sparse, first),
         }
     }
 
     #[inline(always)]
-    fn fill_bins(&mut self, bins: &Bins<'_>, first: usize, n: usize, dense: usize) {
+    fn fill_bins(&mut self, bins: &NodeBins<'_>, first: usize, n: usize, dense: usize) {
         self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
         if bins.count_occupied(first, n) * dense >= n - first {
             return self.fill_all(bins, first, n);
@@ -319,23 +319,23 @@ impl Steps {
         }
     }
 
-    /// A step for every bin.
+    /// Makes a step of every bin.
     #[inline(always)]
-    fn fill_all(&mut self, bins: &Bins<'_>, first: usize, n: usize) {
+    fn fill_all(&mut self, bins: &NodeBins<'_>, first: usize, n: usize) {
         let len = n - first;
         self.len = len;
         for (i, bin) in self.bin[..len].iter_mut().enumerate() {
             *bin = (first + i) as u32;
         }
         match bins {
-            Bins::Wide { gradient, hessian, count } => {
+            NodeBins::Wide { gradient, hessian, count } => {
                 prefix_sums(&gradient[first..n], self.missing.gradient, &mut self.gradient[..len]);
                 prefix_sums(&hessian[first..n], self.missing.hessian, &mut self.hessian[..len]);
                 if !count.is_empty() {
                     prefix_sums(&count[first..n], self.missing.count, &mut self.count[..len]);
                 }
             }
-            Bins::Packed { bins, counted } => {
+            NodeBins::Packed { bins, counted } => {
                 let start = if first > 0 { bins[0] } else { 0 };
                 prefix_sums(as_numbers(&bins[first..n]), start as i64, &mut self.packed[..len]);
                 let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
@@ -346,7 +346,7 @@ impl Steps {
                     self.count[..len].copy_from_slice(hessian);
                 }
             }
-            Bins::Rows { .. } | Bins::Sparse(_) => {}
+            NodeBins::Rows { .. } | NodeBins::Sparse(_) => {}
         }
     }
 
@@ -397,7 +397,7 @@ impl Steps {
         self.push_words(bins, middle, stored.words(), stored.default < first, &mut sum);
     }
 
-    /// Steps for the words `start .. end` that have any rows; for the first one even so where `forced`.
+    /// Makes steps of the words `start .. end` that have any rows; for the first one even so where `forced`.
     #[inline(always)]
     fn push_words(&mut self, bins: &SparseBins<'_>, start: usize, end: usize, forced: bool, sum: &mut Sums) {
         let mut at = start;
@@ -427,7 +427,7 @@ impl Steps {
         Sums { gradient: self.gradient[step], hessian: self.hessian[step], count: self.count[step] }
     }
 
-    /// The number of steps that lie before bin `end`.
+    /// Returns the number of steps that lie before bin `end`.
     pub fn before(&self, end: usize) -> usize {
         self.len - (self.len > 0 && self.bin[self.len - 1] as usize >= end) as usize
     }

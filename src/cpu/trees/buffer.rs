@@ -14,7 +14,7 @@ pub struct Buffer {
 struct Line([u8; 64]);
 
 impl Buffer {
-    /// `len` zero bytes; [`Buffer::as_ptr`] may be read up to 64 bytes beyond them.
+    /// Takes `len` zero bytes; [`Buffer::as_ptr`] may be read up to 64 bytes beyond them.
     ///
     /// # Errors
     /// [`taiga_core::Error::Memory`].
@@ -23,13 +23,13 @@ impl Buffer {
         Ok(Buffer { lines: pages::try_filled("the codes of a fit", Line([0; 64]), count)?, len })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: `lines` owns at least `len` initialised bytes without padding between them.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr() as *const u8, self.len) }
     }
 
-    /// The bytes, to change them.
+    /// Returns the bytes, to change them.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr() as *mut u8, self.len) }

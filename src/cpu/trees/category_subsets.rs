@@ -2,32 +2,31 @@
 //! 1958, as LightGBM does it): sorted by gradient over hessian, only the beginnings and the ends
 //! of the sequence are tried.
 
-use super::bins::{Bins, MAX_BINS};
+use super::bins::{MAX_BINS, NodeBins};
 use super::histogram::expand;
 use taiga_core::quantize::CodeSet;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::SearchNode;
 
-/// The sums of each category of a node.
-fn sums_of_bins(bins: &Bins<'_>, count: usize, out: &mut [Sums; MAX_BINS]) {
+/// Writes the sums of each category of a node to `out`.
+fn sums_of_bins(bins: &NodeBins<'_>, count: usize, out: &mut [Sums; MAX_BINS]) {
     match bins {
-        Bins::Rows { rows, statistics, codes, counted } => {
+        NodeBins::Rows { rows, statistics, codes, counted } => {
             let mut packed = [0u64; MAX_BINS];
             for (row, statistic) in rows.iter().zip(*statistics) {
                 let bin = &mut packed[codes[*row as usize] as usize];
                 *bin = bin.wrapping_add(expand(*statistic));
             }
-            let packed = Bins::Packed { bins: &packed, counted: *counted };
+            let packed = NodeBins::Packed { bins: &packed, counted: *counted };
             (0..count).for_each(|i| out[i] = packed.at(i));
         }
         _ => (0..count).for_each(|i| out[i] = bins.at(i)),
     }
 }
 
-/// The subset of categories that gains most when it goes right and all others go left: the gain,
-/// the sums of those on the left, and the subset. Code 0, which stands for rare categories and
-/// unknown ones, always goes left.
-pub fn best_subset(bins: &Bins<'_>, count: usize, node: &SearchNode, rules: &SplitRules) -> Option<(f64, Sums, CodeSet)> {
+/// Finds the subset of categories that gains most when it goes right and all others go left: the gain, the sums of those on the
+/// left, and the subset. Code 0, which stands for rare categories and unknown ones, always goes left.
+pub fn best_subset(bins: &NodeBins<'_>, count: usize, node: &SearchNode, rules: &SplitRules) -> Option<(f64, Sums, CodeSet)> {
     let mut sums = [Sums::default(); MAX_BINS];
     sums_of_bins(bins, count, &mut sums);
     let c = &rules.categories;

@@ -24,7 +24,7 @@ pub struct CodeBlock {
 }
 
 impl CodeBlock {
-    /// Room for `rows` rows.
+    /// Makes room for `rows` rows.
     ///
     /// # Errors
     /// [`taiga_core::Error::Memory`].
@@ -37,31 +37,31 @@ impl CodeBlock {
         })
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.bytes.as_slice().len() / self.stride
     }
 
-    /// The codes at byte `at` of every row.
+    /// Returns the codes at byte `at` of every row.
     pub fn feature(&self, at: usize) -> FeatureCodes<'_> {
         assert!(at < self.stride);
         FeatureCodes { bytes: self.bytes.as_slice().get(at..).unwrap_or_default(), stride: self.stride }
     }
 
-    /// The bytes of a row that have these features, a multiple of four of them from a multiple of four on.
+    /// Returns the bytes of a row that have these features, a multiple of four of them from a multiple of four on.
     pub fn codes_of(&self, features: &std::ops::Range<usize>) -> std::ops::Range<usize> {
         let inside = |feature: usize| feature.clamp(self.features.start, self.features.end) - self.features.start;
         let (start, end) = (inside(features.start), inside(features.end));
         if start < end { start / 4 * 4..end.next_multiple_of(4) } else { 0..0 }
     }
 
-    /// The bytes of these rows, to be asked from memory.
+    /// Returns the bytes of these rows, to be asked from memory.
     pub fn ahead(&self, rows: std::ops::Range<usize>) -> Ahead {
         let bytes = self.bytes.as_slice()[rows.start * self.stride..rows.end * self.stride].as_ptr_range();
         Ahead { next: bytes.start, end: bytes.end }
     }
 
-    /// The code of a row at byte `at` of its row.
+    /// Returns the code of a row at byte `at` of its row.
     #[inline]
     pub fn code(&self, row: usize, at: usize) -> u8 {
         self.bytes.as_slice()[row * self.stride + at]
@@ -69,37 +69,37 @@ impl CodeBlock {
 }
 
 /// A shard's codes once more, feature after feature.
-pub struct Columns {
+pub struct CodeColumns {
     bytes: Vec<u8>,
     rows: usize,
 }
 
-impl Columns {
-    /// Room for `features` features of `rows` rows.
+impl CodeColumns {
+    /// Makes room for `features` features of `rows` rows.
     ///
     /// # Errors
     /// [`taiga_core::Error::Memory`].
-    pub fn new(features: usize, rows: usize) -> Result<Columns> {
-        Ok(Columns { bytes: pages::try_filled("the codes of a fit", 0, features * rows)?, rows })
+    pub fn new(features: usize, rows: usize) -> Result<CodeColumns> {
+        Ok(CodeColumns { bytes: pages::try_filled("the codes of a fit", 0, features * rows)?, rows })
     }
 
-    /// The codes of a feature, row after row.
+    /// Returns the codes of a feature, row after row.
     #[inline(always)]
     pub fn feature(&self, feature: usize) -> &[u8] {
         &self.bytes[feature * self.rows..(feature + 1) * self.rows]
     }
 
-    /// The codes of several features, one behind the other.
+    /// Returns the codes of several features, one behind the other.
     pub fn features(&self, features: &std::ops::Range<usize>) -> &[u8] {
         &self.bytes[features.start * self.rows..features.end * self.rows]
     }
 
-    /// Those to write them.
+    /// Returns the codes of several features, one behind the other, to be written.
     pub fn features_mut(&mut self, features: &std::ops::Range<usize>) -> &mut [u8] {
         &mut self.bytes[features.start * self.rows..features.end * self.rows]
     }
 
-    /// The codes of a feature, to write them.
+    /// Returns the codes of a feature, to be written.
     pub fn feature_mut(&mut self, feature: usize) -> &mut [u8] {
         &mut self.bytes[feature * self.rows..(feature + 1) * self.rows]
     }

@@ -3,10 +3,10 @@
 //! of its own, so that a tree pays only for the groups that are open in it.
 
 use super::NO_SLOT;
-use super::evaluate_splits::{FeatureShare, Pending};
+use super::feature_share::{FeatureShare, Pending};
 use super::needed::of_histogram;
 use std::sync::RwLock;
-use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::steps::{Division, NodeId};
 
@@ -15,7 +15,7 @@ pub struct Group {
     /// Its first feature.
     pub first: usize,
     /// How its codes are stored.
-    pub plan: Plan,
+    pub plan: StoragePlan,
     /// Whether its features may split the tree that grows.
     pub open: bool,
     /// One for each thread.
@@ -29,15 +29,15 @@ pub struct Group {
     pub histogram_bytes: u64,
 }
 
-/// The group of a feature, and its number inside.
+/// Returns the group of a feature, and its number inside.
 pub fn group_of(groups: &[Group], feature: usize) -> (usize, usize) {
     let group = groups.partition_point(|g| g.first <= feature) - 1;
     (group, feature - groups[group].first)
 }
 
 impl Group {
-    /// Group `index`, of features that are numbered from `first` on.
-    pub fn new(features: &[CodedFeature], plan: Plan, index: usize, first: usize, counted: bool, members: usize) -> Group {
+    /// Makes group `index` of features that are numbered from `first` on, shared by `members` threads.
+    pub fn new(features: &[CodedFeature], plan: StoragePlan, index: usize, first: usize, counted: bool, members: usize) -> Group {
         let share = |t| RwLock::new(FeatureShare::new(features, &plan, index, first, counted, t, members));
         let shares = (0..members).map(share).collect();
         let histogram_bytes = of_histogram(features, &plan, counted);
@@ -52,7 +52,7 @@ impl Group {
         self.used_slots = 0;
     }
 
-    /// The slot of a node's histogram.
+    /// Returns the slot of a node's histogram.
     pub fn slot(&self, node: NodeId) -> usize {
         self.slots.get(node as usize).copied().unwrap_or(NO_SLOT)
     }
@@ -64,29 +64,29 @@ impl Group {
         self.slots[node as usize] = slot;
     }
 
-    /// Partial `partial` will be the histogram of `node`, in a slot of its own.
+    /// Assigns a slot to `node`, whose histogram will be partial histogram number `partial`.
     fn sum_alone(&mut self, node: NodeId, partial: usize, packed: bool) {
         self.pending.push(Pending { partial, smaller: self.used_slots, larger: None, packed: [packed; 2] });
         self.set_slot(node, self.used_slots);
         self.used_slots += 1;
     }
 
-    /// The partials in order are the histograms of `nodes`; `packed`: whether a node's bins can be packed.
+    /// Assigns slots to `nodes`, whose histograms are the partial ones in order; `packed`: whether a node's bins can be packed.
     pub fn open_in(&mut self, nodes: &[NodeId], packed: impl Fn(NodeId) -> bool) {
         for (partial, node) in nodes.iter().enumerate() {
             self.sum_alone(*node, partial, packed(*node));
         }
     }
 
-    /// Whether both children are summed from their rows: the parent has no histogram here, because
-    /// the group was opened after it was divided.
+    /// Returns whether both children are summed from their rows: the parent has no histogram here, because the group was opened
+    /// after it was divided.
     pub fn sums_both(&self, division: &Division) -> bool {
         self.slot(division.parent) == NO_SLOT
     }
 
-    /// Gives slots to the children of a division, whose partials start at `partial`; how many it has. `packed`: whether
-    /// a node's bins can be packed.
-    pub fn divide(&mut self, d: &Division, partial: usize, packed: impl Fn(NodeId) -> bool) -> usize {
+    /// Assigns slots to the children of a division, whose partial histograms start at number `partial`; returns how many it
+    /// has. `packed`: whether a node's bins can be packed.
+    pub fn assign_slots(&mut self, d: &Division, partial: usize, packed: impl Fn(NodeId) -> bool) -> usize {
         let parent = self.slot(d.parent);
         if parent == NO_SLOT {
             self.sum_alone(d.left, partial, packed(d.left));

@@ -1,14 +1,14 @@
-//! What shards are filled with at the start of a fit.
+//! Fills shards with their rows and codes at the start of a fit.
 
 use super::gradient_quantizer::BATCH;
 use super::shard::{Shard, ShardGroup};
-use super::sparse_features::{LocalRows, SparseRows};
+use super::sparse_features::{LocalRows, SparseFeatures};
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::pages;
 use taiga_core::quantize::CodeSource;
-use taiga_core::quantize::codes::{Quantizer, Scratch};
+use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
 use taiga_core::quantize::exceptions::Exceptions;
 
 /// The codes are kept a second time, by column, up to this many bytes.
@@ -39,14 +39,14 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) -> Result<()> {
 /// see [`ShardGroup::new`].
 pub fn codes(
     shard: &mut Shard,
-    plan: &Plan,
+    plan: &StoragePlan,
     data: &TrainingData<'_>,
     quantizers: &[Quantizer],
     exceptions: &[Option<Exceptions>],
     part: (usize, usize),
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<()> {
-    let mut scratch = Scratch::default();
+    let mut scratch = QuantizerScratch::default();
     let (rows, layout) = (data.target.len(), &plan.layout);
     let by_column = rows.saturating_mul(plan.column_codes.len()) <= MOST_COLUMN_BYTES;
     let mut group = ShardGroup::new(layout, shard.rows, by_column, part)?;
@@ -79,7 +79,7 @@ pub fn codes(
                 }
             }
         }
-        group.sparse = (plan.listed > 0).then(|| SparseRows::new(plan, exceptions, &local, shard.rows));
+        group.sparse = (plan.listed > 0).then(|| SparseFeatures::new(plan, exceptions, &local, shard.rows));
     }
     shard.groups.push(group);
     Ok(())

@@ -1,4 +1,4 @@
-//! From derivatives to integer statistics: the numeric contract's first step.
+//! Turns derivatives into integer statistics, whose sums are the same in any order.
 //!
 //! Gradient and hessian are multiplied by powers of two from their exact maxima and rounded
 //! stochastically, by a hash of (seed, tree, row), so that the rounding is unbiased and the same
@@ -30,7 +30,7 @@ pub struct Magnitudes {
     pub sums: Vec<(f64, f64)>,
 }
 
-/// The magnitudes of one batch.
+/// Returns the magnitudes of one batch.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn batch_magnitudes(gradient: &[f32], hessian: &[f32]) -> (u32, u32, f64, f64) {
     fn one(values: &[f32]) -> (u32, f64) {
@@ -58,7 +58,7 @@ fn batch_magnitudes(gradient: &[f32], hessian: &[f32]) -> (u32, u32, f64, f64) {
 }
 
 impl Magnitudes {
-    /// Takes one more batch in.
+    /// Adds the magnitudes of one more batch.
     pub fn add_batch(&mut self, gradient: &[f32], hessian: &[f32]) {
         let (g, h, sum_g, sum_h) = batch_magnitudes(gradient, hessian);
         self.gradient_bits = self.gradient_bits.max(g);
@@ -66,7 +66,7 @@ impl Magnitudes {
         self.sums.push((sum_g, sum_h));
     }
 
-    /// Adds those of the rows in other shards, which have whole batches.
+    /// Adds the magnitudes of the rows of other processes, which have whole batches.
     ///
     /// # Errors
     /// Those of the collective.
@@ -79,7 +79,7 @@ impl Magnitudes {
         Ok(())
     }
 
-    /// The magnitudes of all threads' rows: batch `b` was dealt to thread `b % threads`.
+    /// Returns the magnitudes of all threads' rows: batch `b` was dealt to thread `b % threads`.
     pub fn merge(shards: Vec<Magnitudes>) -> Magnitudes {
         let batches = shards.iter().map(|s| s.sums.len()).sum();
         let mut merged = Magnitudes { sums: Vec::with_capacity(batches), ..Magnitudes::default() };
@@ -94,7 +94,7 @@ impl Magnitudes {
     }
 }
 
-/// What a plane, one packed word a row, holds.
+/// The content of a plane, which is one packed word a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plane {
     /// Gradient (16 bits, signed) above hessian (16 bits).
@@ -109,7 +109,7 @@ pub enum Plane {
     Count,
 }
 
-/// How the derivatives of one tree become integers.
+/// Turns the derivatives of one tree into integers: the planes and the factors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GradientQuantizer {
     /// The first plane rides in the code rows.
@@ -122,7 +122,7 @@ pub struct GradientQuantizer {
 }
 
 impl GradientQuantizer {
-    /// From the magnitudes of `rows` rows. `unit_hessian`: each row's hessian is 1 (or 0 and not
+    /// Chooses planes and factors by the magnitudes of `rows` rows. `unit_hessian`: each row's hessian is 1 (or 0 and not
     /// drawn); `count`: rows are counted besides.
     pub fn new(magnitudes: &Magnitudes, rows: usize, unit_hessian: bool, count: bool) -> GradientQuantizer {
         let (mut g, mut h) = (0.0, 0.0);
@@ -152,7 +152,7 @@ impl GradientQuantizer {
         }
     }
 
-    /// What a unit of the histogram's sums is worth.
+    /// Returns what a unit of the histogram's sums is worth.
     pub fn scales(&self) -> Scales {
         Scales { gradient: 1.0 / self.factor.0, hessian: 1.0 / self.factor.1 }
     }
@@ -187,7 +187,7 @@ impl GradientQuantizer {
         }
     }
 
-    /// A leaf's fixed-point sums as numbers.
+    /// Returns a leaf's fixed-point sums as numbers.
     pub fn leaf_numbers(&self, sums: (i64, i64)) -> (f64, f64) {
         (sums.0 as f64 / self.leaf_factor.0, sums.1 as f64 / self.leaf_factor.1)
     }

@@ -11,17 +11,17 @@ use std::ops::Range;
 pub use taiga_core::learners::boosting::layout::{MAX_ROWS, STRIDE};
 pub use taiga_core::memory::prefetch_near;
 
-/// Rows ahead that are asked from memory, and from the second-level cache.
+/// How many rows ahead codes are prefetched from memory, and from the second-level cache.
 const FAR: usize = 96;
 const NEAR: usize = 8;
 
-/// A packed statistic (signed 16 bits above unsigned 16) as an addend of a bin.
+/// Returns a packed statistic (signed 16 bits above unsigned 16) as an addend of a bin.
 #[inline(always)]
 pub fn expand(packed: u32) -> u64 {
     ((((packed as i32) >> 16) as i64 as u64) << 32).wrapping_add((packed & 0xffff) as u64)
 }
 
-/// A bin's two sums.
+/// Returns a bin's two sums.
 #[inline(always)]
 pub fn unpack(bin: u64) -> (i64, i64) {
     // The lower half is never negative, so it borrows nothing from the upper.
@@ -63,9 +63,9 @@ unsafe fn add_row<const G: usize>(row: *const u8, addend: u64, bins: *mut u64) {
     }
 }
 
-/// What a kernel reads and writes.
+/// The pointers and lengths of what a kernel reads and writes.
 #[derive(Clone, Copy)]
-pub struct Job {
+pub struct KernelCall {
     /// The first code of the first row, of those that are added.
     codes: *const u8,
     stride: usize,
@@ -82,15 +82,15 @@ pub struct Job {
     bins: *mut u64,
 }
 
-impl Job {
-    /// What [`add`] is asked for.
+impl KernelCall {
+    /// Checks the arguments of [`add`], and makes the kernel's call of them.
     ///
     /// # Panics
     /// When a slice is too short.
-    fn new(block: &CodeBlock, own: Range<usize>, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) -> Job {
+    fn new(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) -> KernelCall {
         let (list, first, len): (&[u32], usize, usize) = match rows {
-            Rows::Range(first, len) => (&[], first, len),
-            Rows::List(list, len) => (list, 0, len),
+            RowSelection::Range(first, len) => (&[], first, len),
+            RowSelection::List(list, len) => (list, 0, len),
         };
         let total = block.rows();
         assert!(bins.len() >= block.width * STRIDE && len <= MAX_ROWS);
@@ -99,13 +99,13 @@ impl Job {
         assert!(statistics.is_some() || block.width + STATISTICS <= block.stride);
         assert!(statistics.is_none_or(|s| s.len() >= len));
         match rows {
-            Rows::Range(..) => assert!(first + len <= total),
-            Rows::List(..) => {
+            RowSelection::Range(..) => assert!(first + len <= total),
+            RowSelection::List(..) => {
                 assert!(list.len() >= len);
                 debug_assert!(list[..len].iter().all(|r| (*r as usize) < total));
             }
         }
-        Job {
+        KernelCall {
             codes: block.bytes.as_slice().as_ptr().wrapping_add(own.start),
             stride: block.stride,
             embedded: block.stride.wrapping_sub(STATISTICS + own.start),
@@ -120,10 +120,10 @@ impl Job {
 }
 
 /// # Safety
-/// See [`add`]: it makes the [`Job`] and has checked it.
+/// See [`add`]: it makes the [`KernelCall`] and has checked it.
 #[inline(always)]
-unsafe fn add_generic<const G: usize>(job: Job) {
-    let Job { codes, stride, embedded, rows, first, len, readable, statistics, bins } = job;
+unsafe fn add_generic<const G: usize>(job: KernelCall) {
+    let KernelCall { codes, stride, embedded, rows, first, len, readable, statistics, bins } = job;
     // SAFETY: every row number is smaller than the block's rows and every pointer covers what the
     // job says (checked by `add`); prefetches may point anywhere.
     unsafe {
@@ -176,7 +176,7 @@ unsafe fn add_generic<const G: usize>(job: Job) {
 /// As [`add_generic`], and the processor has AVX2, BMI1 and BMI2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn add_bmi<const G: usize>(job: Job) {
+unsafe fn add_bmi<const G: usize>(job: KernelCall) {
     // SAFETY: the caller's promise.
     unsafe { add_generic::<G>(job) }
 }
@@ -212,7 +212,7 @@ macro_rules! kernel {
 
 /// The rows of a kernel's call.
 #[derive(Clone, Copy)]
-pub enum Rows<'a> {
+pub enum RowSelection<'a> {
     /// Rows `first .. first + len`.
     Range(usize, usize),
     /// The first `len` of these row numbers; those behind them are only prefetched.
@@ -220,28 +220,28 @@ pub enum Rows<'a> {
 }
 
 /// Adds the statistics of `rows` to the bins of their codes at bytes `own` of the block's rows
-/// ([`CodeBlock::codes_of`]): `bins[feature * STRIDE + code]`, the features counted inside the block. The statistics come in the order of the rows, or, without
-/// them, from the rows of the (first) block itself.
+/// ([`CodeBlock::codes_of`]): `bins[feature * STRIDE + code]`, the features counted inside the block. The statistics come in
+/// the order of the rows, or, without them, from the rows of the (first) block itself.
 ///
 /// # Safety
 /// The first `len` row numbers of a list are smaller than the block's rows.
 ///
 /// # Panics
 /// When a slice is too short for the job.
-pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
+pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
     let width = own.len();
     if width == 0 || block.features.is_empty() {
         return;
     }
-    let job = Job::new(block, own, rows, statistics, bins);
+    let job = KernelCall::new(block, own, rows, statistics, bins);
     if job.len == 0 {
         return;
     }
-    // SAFETY: the assertions of `Job::new` and the caller's promise are the kernel's conditions: rows lie
+    // SAFETY: the assertions of `KernelCall::new` and the caller's promise are the kernel's conditions: rows lie
     // inside the block, codes are bytes and STRIDE is larger than 255, bins cover width * STRIDE,
     // statistics cover len.
     unsafe {
-        let kernel: unsafe fn(Job) = kernel!(width, add_generic, add_bmi);
+        let kernel: unsafe fn(KernelCall) = kernel!(width, add_generic, add_bmi);
         kernel(job)
     }
 }
@@ -249,8 +249,8 @@ pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: Rows<'_>, statisti
 /// # Safety
 /// See [`add_near`], which has checked the job; its rows are a list.
 #[inline(always)]
-unsafe fn add_near_generic<const G: usize>((job, mut ahead): (Job, Ahead)) {
-    let Job { codes, stride, embedded, rows, len, statistics, bins, .. } = job;
+unsafe fn add_near_generic<const G: usize>((job, mut ahead): (KernelCall, Ahead)) {
+    let KernelCall { codes, stride, embedded, rows, len, statistics, bins, .. } = job;
     // SAFETY: as in `add_generic`; row numbers are read up to the last one of the list.
     unsafe {
         for i in 0..len {
@@ -272,20 +272,20 @@ unsafe fn add_near_generic<const G: usize>((job, mut ahead): (Job, Ahead)) {
 /// As [`add_near_generic`], and the processor has AVX2, BMI1 and BMI2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn add_near_bmi<const G: usize>(job: (Job, Ahead)) {
+unsafe fn add_near_bmi<const G: usize>(job: (KernelCall, Ahead)) {
     // SAFETY: the caller's promise.
     unsafe { add_near_generic::<G>(job) }
 }
 
-/// Bytes that are asked from memory while rows are added.
+/// Bytes that are prefetched while rows are added.
 #[derive(Clone, Copy)]
 pub struct Ahead {
     pub next: *const u8,
     pub end: *const u8,
 }
 
-/// As [`add`], for rows whose codes are in the second-level cache: meanwhile that is filled with the bytes `ahead`,
-/// 128 of them for each row. Gives what is left of these.
+/// As [`add`], for rows whose codes are in the second-level cache: meanwhile that is filled with the bytes `ahead`, 128 of them
+/// for each row. Returns what is left of these.
 ///
 /// # Safety
 /// As [`add`].
@@ -296,10 +296,10 @@ pub unsafe fn add_near(block: &CodeBlock, rows: &[u32], statistics: Option<&[u32
     if block.features.is_empty() {
         return ahead;
     }
-    let job = Job::new(block, 0..block.width, Rows::List(rows, rows.len()), statistics, bins);
-    // SAFETY: the assertions of `Job::new` and the caller's promise are the kernel's conditions.
+    let job = KernelCall::new(block, 0..block.width, RowSelection::List(rows, rows.len()), statistics, bins);
+    // SAFETY: the assertions of `KernelCall::new` and the caller's promise are the kernel's conditions.
     unsafe {
-        let kernel: unsafe fn((Job, Ahead)) = kernel!(block.width, add_near_generic, add_near_bmi);
+        let kernel: unsafe fn((KernelCall, Ahead)) = kernel!(block.width, add_near_generic, add_near_bmi);
         kernel((job, ahead));
     }
     Ahead { next: ahead.next.wrapping_add(128 * rows.len()), ..ahead }
@@ -345,7 +345,7 @@ mod tests {
                         }
                         sums
                     };
-                    let run = |rows: Rows, s: Option<&[u32]>| {
+                    let run = |rows: RowSelection, s: Option<&[u32]>| {
                         let mut bins = vec![0u64; l.width * STRIDE];
                         // SAFETY: the lists hold the block's rows.
                         unsafe { add(&block, 0..l.width, rows, s, &mut bins) };
@@ -356,13 +356,13 @@ mod tests {
                         sums
                     };
                     let all: Vec<u32> = (0..rows as u32).collect();
-                    assert_eq!(run(Rows::Range(0, rows), Some(&stats)), naive(&all));
-                    assert_eq!(run(Rows::List(&list, list.len()), Some(&listed)), naive(&list));
+                    assert_eq!(run(RowSelection::Range(0, rows), Some(&stats)), naive(&all));
+                    assert_eq!(run(RowSelection::List(&list, list.len()), Some(&listed)), naive(&list));
                     let half = list.len() / 2;
-                    assert_eq!(run(Rows::List(&list, half), Some(&listed)), naive(&list[..half]));
+                    assert_eq!(run(RowSelection::List(&list, half), Some(&listed)), naive(&list[..half]));
                     if b == 0 {
-                        assert_eq!(run(Rows::Range(0, rows), None), naive(&all));
-                        assert_eq!(run(Rows::List(&list, list.len()), None), naive(&list));
+                        assert_eq!(run(RowSelection::Range(0, rows), None), naive(&all));
+                        assert_eq!(run(RowSelection::List(&list, list.len()), None), naive(&list));
                     }
                 }
             }
@@ -379,7 +379,7 @@ mod tests {
             let mut bins = vec![0u64; 4 * STRIDE];
             block.bytes.as_mut_slice().fill(0);
             // SAFETY: a range is checked.
-            unsafe { add(&block, 0..4, Rows::Range(0, MAX_ROWS), Some(&stats), &mut bins) };
+            unsafe { add(&block, 0..4, RowSelection::Range(0, MAX_ROWS), Some(&stats), &mut bins) };
             let expected = ((packed as i32 >> 16) as i64 * MAX_ROWS as i64, (packed & 0xffff) as i64 * MAX_ROWS as i64);
             assert_eq!(unpack(bins[0]), expected);
         }

@@ -1,9 +1,9 @@
-//! What a fit takes on the CPU, asked for before it is taken.
+//! The memory of a fit on the CPU, reserved before it is taken.
 
 use super::feature_groups::Group;
 use super::fill::MOST_COLUMN_BYTES;
 use taiga_core::error::Result;
-use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::memory;
@@ -18,7 +18,7 @@ use taiga_core::quantize::exceptions::Exceptions;
 /// [`taiga_core::Error::Memory`].
 pub fn shards(
     data: &TrainingData<'_>,
-    plan: &Plan,
+    plan: &StoragePlan,
     exceptions: &[Option<Exceptions>],
     threads: usize,
     replicated: bool,
@@ -57,7 +57,7 @@ pub fn shards(
 ///
 /// # Errors
 /// [`taiga_core::Error::Memory`].
-pub fn group(features: &[CodedFeature], plan: &Plan, rows: usize) -> Result<Reservation> {
+pub fn group(features: &[CodedFeature], plan: &StoragePlan, rows: usize) -> Result<Reservation> {
     let strides: u64 = plan.layout.blocks.iter().map(|b| b.stride as u64).sum();
     memory::reserve(
         &format!("the codes of {} statistics of categories in {rows} rows", features.len()),
@@ -66,8 +66,8 @@ pub fn group(features: &[CodedFeature], plan: &Plan, rows: usize) -> Result<Rese
     )
 }
 
-/// Bytes of the histogram of one node of a group.
-pub fn of_histogram(features: &[CodedFeature], plan: &Plan, counted: bool) -> u64 {
+/// Returns bytes of the histogram of one node of a group.
+pub fn of_histogram(features: &[CodedFeature], plan: &StoragePlan, counted: bool) -> u64 {
     let words = plan.words() * if plan.wide { 2 } else { 1 };
     let bins: usize = plan.dense_features().map(|(f, _)| features[f].bins()).sum();
     8 * (bins * if counted { 3 } else { 2 } + words) as u64

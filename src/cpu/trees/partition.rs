@@ -1,61 +1,63 @@
-//! Sends row numbers left or right by one code.
+//! Partitions row numbers by one feature's codes.
 
-/// Which codes go right: those from `start` on, `span` more of them (counted around), and `odd`; or,
+use taiga_core::memory::prefetch_near;
+
+/// A test of codes. Right go those from `start` on, `span` more of them (counted around), and `odd`; or,
 /// where `flip`, all others. Thresholds with missing values (code 0) on either side are of this
 /// form, and so are the codes that a feature's threshold comes to in a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Test {
+pub struct CodeTest {
     start: u8,
     span: u8,
     odd: u8,
     flip: bool,
 }
 
-impl Test {
-    /// Values up to code `last_left` go left; missing ones (code 0) where `missing_left` says.
-    pub fn new(last_left: usize, missing_left: bool) -> Test {
+impl CodeTest {
+    /// Makes the test by which values up to code `last_left` go left, missing ones (code 0) where `missing_left` says.
+    pub fn new(last_left: usize, missing_left: bool) -> CodeTest {
         match (last_left, missing_left) {
             (0..255, _) => {
                 let start = last_left as u8 + 1;
-                Test { start, span: 255 - start, odd: if missing_left { start } else { 0 }, flip: false }
+                CodeTest { start, span: 255 - start, odd: if missing_left { start } else { 0 }, flip: false }
             }
-            (_, true) => Test { start: 0, span: 255, odd: 0, flip: true },
-            (_, false) => Test { start: 0, span: 0, odd: 0, flip: false },
+            (_, true) => CodeTest { start: 0, span: 255, odd: 0, flip: true },
+            (_, false) => CodeTest { start: 0, span: 0, odd: 0, flip: false },
         }
     }
 
-    /// The codes for which `right` holds.
+    /// Returns the codes for which `right` holds.
     ///
     /// # Panics
     /// When neither those nor the others are a range and at most one code below it.
-    pub fn of(right: impl Fn(u8) -> bool) -> Test {
+    pub fn of(right: impl Fn(u8) -> bool) -> CodeTest {
         let of = |flip: bool| {
             let inside = |code: &u8| right(*code) != flip;
             let last = (0..=255).rev().find(inside)?;
             let start = (0..last).rev().take_while(inside).last().unwrap_or(last);
             let mut below = (0..start).filter(inside);
             let odd = below.next().unwrap_or(start);
-            below.next().is_none().then_some(Test { start, span: last - start, odd, flip })
+            below.next().is_none().then_some(CodeTest { start, span: last - start, odd, flip })
         };
         of(false).or_else(|| of(true)).unwrap_or_else(|| unreachable!("no test for these codes"))
     }
 
-    /// The first code, how many more, the odd one, and whether (1) all others go right instead.
+    /// Returns the first code, how many more, the odd one, and whether (1) all others go right instead.
     pub fn parts(self) -> [u8; 4] {
         [self.start, self.span, self.odd, self.flip as u8]
     }
 
-    /// Whether a row with this code goes right.
+    /// Returns whether a row with this code goes right.
     #[inline(always)]
     pub fn right(self, code: u8) -> bool {
         ((code.wrapping_sub(self.start) <= self.span) | (code == self.odd)) != self.flip
     }
 }
 
-/// Rows ahead whose codes are asked from memory.
+/// How many rows ahead codes are prefetched.
 const AHEAD: usize = 64;
 
-/// Where the rows of a division come from.
+/// The source of the rows of a division.
 #[derive(Clone, Copy)]
 pub enum Source {
     /// The row numbers in the list handed over.
@@ -72,7 +74,7 @@ pub struct FeatureCodes<'a> {
 }
 
 impl FeatureCodes<'_> {
-    /// The number of rows.
+    /// Returns the number of rows.
     fn rows(&self) -> usize {
         self.bytes.len().div_ceil(self.stride)
     }
@@ -88,9 +90,9 @@ impl FeatureCodes<'_> {
 /// # Panics
 /// When a slice is too short.
 #[allow(clippy::too_many_arguments)]
-pub unsafe fn divide(
+pub unsafe fn partition_rows(
     codes: FeatureCodes<'_>,
-    test: Test,
+    test: CodeTest,
     source: Source,
     list: &mut [u32],
     from: usize,
@@ -101,7 +103,7 @@ pub unsafe fn divide(
     assert!(from <= to && to <= list.len() && list.len() <= left.len());
     assert!(done.left + done.right == from);
     debug_assert!(list[from..to].iter().all(|r| matches!(source, Source::All) || (*r as usize) < codes.rows()));
-    let job = Job {
+    let job = PartitionCall {
         codes: codes.bytes.as_ptr(),
         stride: codes.stride,
         test,
@@ -116,16 +118,16 @@ pub unsafe fn divide(
     // from` at every step, so that writes stay inside `left` and, in `list`, behind what was read.
     *done = unsafe {
         match source {
-            Source::List => divide_with::<false>(job, *done),
+            Source::List => partition_with::<false>(job, *done),
             Source::All => {
                 assert!(to <= codes.rows());
-                divide_with::<true>(job, *done)
+                partition_with::<true>(job, *done)
             }
         }
     };
 }
 
-/// How many rows have gone each way.
+/// The numbers of rows that have gone each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     pub left: usize,
@@ -133,10 +135,10 @@ pub struct Done {
 }
 
 #[derive(Clone, Copy)]
-struct Job {
+struct PartitionCall {
     codes: *const u8,
     stride: usize,
-    test: Test,
+    test: CodeTest,
     list: *mut u32,
     len: usize,
     from: usize,
@@ -145,27 +147,27 @@ struct Job {
 }
 
 /// # Safety
-/// See [`divide`].
-unsafe fn divide_with<const ALL: bool>(job: Job, done: Done) -> Done {
+/// See [`partition_rows`].
+unsafe fn partition_with<const ALL: bool>(job: PartitionCall, done: Done) -> Done {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
         // SAFETY: the features were found.
-        return unsafe { x86::divide_avx512::<ALL>(job, done) };
+        return unsafe { x86::partition_avx512::<ALL>(job, done) };
     }
     // SAFETY: the caller's promise.
-    unsafe { divide_generic::<ALL>(job, done) }
+    unsafe { partition_generic::<ALL>(job, done) }
 }
 
 /// # Safety
-/// See [`divide`].
+/// See [`partition_rows`].
 #[inline(always)]
-unsafe fn divide_generic<const ALL: bool>(job: Job, mut done: Done) -> Done {
+unsafe fn partition_generic<const ALL: bool>(job: PartitionCall, mut done: Done) -> Done {
     // SAFETY: by the caller's promise; both writes land at or before position `i`, which has been read.
     unsafe {
         for i in job.from..job.to {
             let row = if ALL { i as u32 } else { *job.list.add(i) };
             if !ALL && i + AHEAD < job.len {
-                prefetch(job.codes.wrapping_add(*job.list.add(i + AHEAD) as usize * job.stride));
+                prefetch_near(job.codes.wrapping_add(*job.list.add(i + AHEAD) as usize * job.stride));
             }
             let right = job.test.right(*job.codes.add(row as usize * job.stride)) as usize;
             *job.left.add(done.left) = row;
@@ -177,35 +179,24 @@ unsafe fn divide_generic<const ALL: bool>(job: Job, mut done: Done) -> Done {
     done
 }
 
-#[inline(always)]
-fn prefetch(p: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing; any address is allowed.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p as *const i8)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
-}
-
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::trees::partition::{AHEAD, Done, Job, divide_generic, prefetch};
+    use crate::trees::partition::{AHEAD, Done, PartitionCall, partition_generic, prefetch_near};
     use std::arch::x86_64::*;
 
-    /// Sixteen rows at a time: codes as single bytes, one vector compare, the row numbers
+    /// Partitions sixteen rows at a time: codes as single bytes, one vector compare, the row numbers
     /// compressed in registers.
     ///
     /// # Safety
-    /// See [`super::divide`]; the processor has AVX-512 F, BW and VL.
+    /// See [`super::partition_rows`]; the processor has AVX-512 F, BW and VL.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
-    pub unsafe fn divide_avx512<const ALL: bool>(mut job: Job, mut done: Done) -> Done {
+    pub unsafe fn partition_avx512<const ALL: bool>(mut job: PartitionCall, mut done: Done) -> Done {
         let (start, span) = (_mm_set1_epi8(job.test.start as i8), _mm_set1_epi8(job.test.span as i8));
         let odd = _mm_set1_epi8(job.test.odd as i8);
         let flip: u16 = if job.test.flip { u16::MAX } else { 0 };
         let lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
         let mut codes = [0u8; 16];
-        // SAFETY: as in `divide_generic`. A store of sixteen numbers at `done.left` or
+        // SAFETY: as in `partition_generic`. A store of sixteen numbers at `done.left` or
         // `done.right`, of which the first few count, ends at or before `i + 16 <= to`: inside
         // both slices, and in `list` only over numbers that have been read.
         unsafe {
@@ -224,7 +215,7 @@ mod x86 {
                 } else {
                     if job.stride > 1 && i + 16 + AHEAD <= job.len {
                         for k in 0..16 {
-                            prefetch(job.codes.wrapping_add(*job.list.add(i + AHEAD + k) as usize * job.stride));
+                            prefetch_near(job.codes.wrapping_add(*job.list.add(i + AHEAD + k) as usize * job.stride));
                         }
                     }
                     for (k, code) in codes.iter_mut().enumerate() {
@@ -242,7 +233,7 @@ mod x86 {
                 i += 16;
             }
             job.from = i;
-            divide_generic::<ALL>(job, done)
+            partition_generic::<ALL>(job, done)
         }
     }
 }
@@ -259,13 +250,13 @@ mod tests {
             for code in 1..=255u8 {
                 for missing_left in [false, true] {
                     if missing_left || last_left > 0 {
-                        assert_eq!(Test::new(last_left, missing_left).right(code), code as usize > last_left);
+                        assert_eq!(CodeTest::new(last_left, missing_left).right(code), code as usize > last_left);
                     }
                 }
             }
-            assert!(!Test::new(last_left, true).right(0));
+            assert!(!CodeTest::new(last_left, true).right(0));
             if last_left > 0 && last_left < 256 {
-                assert!(Test::new(last_left, false).right(0));
+                assert!(CodeTest::new(last_left, false).right(0));
             }
         }
     }
@@ -273,15 +264,15 @@ mod tests {
     /// Every threshold on a feature's codes is a test of any order-keeping share of a column's codes.
     #[test]
     fn thresholds_are_tests_inside_a_bundle() {
-        for test in (0..20).flat_map(|last| [Test::new(last, true), Test::new(last, last == 0)]).chain([Test::new(255, true)]) {
-            let again = Test::of(|code| test.right(code));
+        for test in (0..20).flat_map(|last| [CodeTest::new(last, true), CodeTest::new(last, last == 0)]).chain([CodeTest::new(255, true)]) {
+            let again = CodeTest::of(|code| test.right(code));
             assert!((0..=255).all(|code| again.right(code) == test.right(code)));
             for default in 0..=20u8 {
                 for low in 0..2u8 {
                     let codes: Vec<u8> = (low..=20).filter(|c| *c != default).collect();
                     let start = 7;
                     let of_code = |code: u8| codes.get((code as usize).wrapping_sub(start)).copied().unwrap_or(default);
-                    let bundled = Test::of(|code| test.right(of_code(code)));
+                    let bundled = CodeTest::of(|code| test.right(of_code(code)));
                     assert!((0..=255).all(|code| bundled.right(code) == test.right(of_code(code))));
                 }
             }
@@ -303,8 +294,10 @@ mod tests {
                 }
                 let codes = block.feature(at);
                 let thresholds = [(100, true), (100, false), (255, false), (1, false), (0, true), (255, true)];
-                let tests = thresholds.into_iter().map(|(last_left, missing_left)| Test::new(last_left, missing_left));
-                for test in tests.chain([Test::of(|c| (40..90).contains(&c) || c == 17), Test::of(|c| c != 3 && !(9..200).contains(&c))]) {
+                let tests = thresholds.into_iter().map(|(last_left, missing_left)| CodeTest::new(last_left, missing_left));
+                for test in
+                    tests.chain([CodeTest::of(|c| (40..90).contains(&c) || c == 17), CodeTest::of(|c| c != 3 && !(9..200).contains(&c))])
+                {
                     for source in [Source::List, Source::All] {
                         let step = if matches!(source, Source::All) { 1 } else { 2 };
                         let original: Vec<u32> = (0..rows as u32).step_by(step).collect();
@@ -316,7 +309,7 @@ mod tests {
                             for from in (0..original.len()).step_by(piece) {
                                 let to = original.len().min(from + piece);
                                 // SAFETY: the list holds the block's rows.
-                                unsafe { divide(codes, test, source, &mut list, from, to, &mut left, &mut done) };
+                                unsafe { partition_rows(codes, test, source, &mut list, from, to, &mut left, &mut done) };
                             }
                             assert_eq!((done.left, done.right), (l.len(), r.len()));
                             assert_eq!((&left[..done.left], &list[..done.right]), (&l[..], &r[..]));

@@ -10,26 +10,26 @@
 //!                                                   bits 14-0   the first border behind the value
 //! ```
 //!
-//! A node has the same positions in every lane: those of its rows in the shard's own lists. Parting
+//! A node has the same positions in every lane: those of its rows in the shard's own lists. Partitioning
 //! its rows keeps their order, so nothing is sorted but once, before the first tree.
 
 mod evaluate_splits;
 mod partition;
 mod shard;
 
-use self::evaluate_splits::Work;
-use super::codes::Columns;
+use self::evaluate_splits::BlockScores;
+use super::codes::CodeColumns;
 use super::shard::NodeRows;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, NodeId, SearchNode};
 
-use super::evaluate_splits::Found;
+use super::evaluate_splits::FoundSplit;
 
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster.
 pub const MOST_ROWS: usize = 512;
 
-/// And of up to so many values, each of which takes 20 bytes more.
+/// Tables of up to so many values are searched like this, each of which takes 20 bytes more.
 const MOST_VALUES: usize = 1 << 20;
 
 /// Features side by side.
@@ -58,7 +58,7 @@ fn border(entry: u64) -> usize {
 }
 
 /// The rows of a table, sorted by the codes of each feature of a group.
-pub struct Sorted {
+pub struct SortedRows {
     rows: usize,
     /// The number of the first feature, and how many there are.
     first: usize,
@@ -74,13 +74,13 @@ pub struct Sorted {
     lists: [Vec<u64>; 2],
     /// The nodes of the tree whose entries are in the lists.
     known: Vec<bool>,
-    work: Work,
+    work: BlockScores,
 }
 
-impl Sorted {
+impl SortedRows {
     /// Sorts the rows of a table of at most [`MOST_ROWS`] by each feature's codes; the features are
     /// numbered from `first_feature` on.
-    pub fn new(features: &[CodedFeature], first_feature: usize, columns: &Columns, rows: usize, counted: bool) -> Sorted {
+    pub fn new(features: &[CodedFeature], first_feature: usize, columns: &CodeColumns, rows: usize, counted: bool) -> SortedRows {
         let blocks = features.len().div_ceil(LANES);
         let size = blocks * rows * LANES;
         // The lanes that are left over have one bin, where nothing can be split.
@@ -104,7 +104,7 @@ impl Sorted {
                 all[(block * rows + position) * LANES + f % LANES] = (row << 16 | value) as u32;
             }
         }
-        Sorted {
+        SortedRows {
             rows,
             first: first_feature,
             features: features.len(),
@@ -113,17 +113,16 @@ impl Sorted {
             missing,
             lists: [vec![0; size], vec![0; size]],
             known: vec![],
-            work: Work::new(rows),
+            work: BlockScores::new(rows),
         }
     }
 
-    /// Forgets the last tree.
+    /// Forgets the nodes of the last tree.
     pub fn reset(&mut self) {
         self.known.clear();
     }
 
-    /// Whether a node's entries are there; they are not where it was left aside when the group was
-    /// opened.
+    /// Returns whether a node's entries are there; they are not where it was left aside when the group was opened.
     pub fn knows(&self, node: NodeId) -> bool {
         self.known.get(node as usize) == Some(&true)
     }
@@ -159,7 +158,7 @@ impl Sorted {
         }
     }
 
-    /// A block's entries of a node.
+    /// Returns a block's entries of a node.
     fn entries(&self, node: NodeRows, block: usize) -> &[u64] {
         let start = (block * self.rows + node.start) * LANES;
         &self.lists[node.list as usize][start..start + node.len * LANES]
@@ -169,14 +168,14 @@ impl Sorted {
         Sums { gradient: gradient as i64, hessian: hessian as i64, count: if self.counted { hessian as i64 } else { 0 } }
     }
 
-    /// The sums over all rows of a node.
+    /// Returns the sums over all rows of a node.
     pub fn node_sums(&self, node: NodeRows) -> Sums {
         let own = self.entries(node, 0).iter().step_by(LANES);
         let (g, h) = own.fold((0, 0), |a, e| (a.0 + gradient(*e), a.1 + hessian(*e)));
         self.sums(g, h)
     }
 
-    /// The sums left of a candidate in a node.
+    /// Returns the sums left of a candidate in a node.
     pub fn left_sums(&self, node: NodeRows, candidate: &Candidate) -> Sums {
         let f = candidate.feature as usize - self.first;
         let lane = self.entries(node, f / LANES)[f % LANES..].iter().step_by(LANES);
@@ -185,8 +184,8 @@ impl Sorted {
         self.sums(g, h)
     }
 
-    /// Parts a node's entries as the shard has parted its rows: the first `left` of `rows` go left.
-    pub fn divide(&mut self, node: NodeRows, rows: &[u32], left: usize) {
+    /// Partitions a node's entries as the shard has partitioned its rows: the first `left` of `rows` go left.
+    pub fn partition(&mut self, node: NodeRows, rows: &[u32], left: usize) {
         let mut right = [0; MOST_ROWS / 8];
         for row in &rows[left..] {
             right[*row as usize / 8] |= 1 << (row % 8);
@@ -196,19 +195,19 @@ impl Sorted {
         for block in 0..self.missing.len() {
             let start = (block * self.rows + node.start) * LANES;
             let range = start..start + node.len * LANES;
-            partition::part(&from[range.clone()], &right, left, &mut to[range]);
+            partition::partition_lanes(&from[range.clone()], &right, left, &mut to[range]);
         }
     }
 
-    /// The best split of each node. `places[n]` are the rows of node number `n`.
-    pub fn find_splits(&mut self, nodes: &[SearchNode], places: &[NodeRows], rules: &SplitRules) -> Vec<Option<Found>> {
+    /// Finds the best split of each node. `places[n]` are the rows of node number `n`.
+    pub fn find_splits(&mut self, nodes: &[SearchNode], places: &[NodeRows], rules: &SplitRules) -> Vec<Option<FoundSplit>> {
         let mut work = std::mem::take(&mut self.work);
         let found = evaluate_splits::find_splits(self, nodes, places, rules, &mut work);
         self.work = work;
         found
     }
 
-    /// The split with the largest gain summed over the nodes.
+    /// Finds the split with the largest gain summed over the nodes.
     pub fn find_level_split(
         &mut self,
         nodes: &[SearchNode],

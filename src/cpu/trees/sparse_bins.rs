@@ -1,40 +1,41 @@
-//! The words of sparse features in all nodes: merged, subtracted, and searched.
+//! The histograms of sparse features in all nodes, merged, subtracted and searched: a word is the bin of one value.
 //!
 //! A word keeps its packed form in every node where no sparse feature has more rows off its default
 //! than a packed bin can hold; else it is two numbers. Features with one word, flags above all, are searched many
 //! at a time.
 
-use super::bins::{Place, SparseBins};
-use super::evaluate_splits::{Found, Pending, best_of, split_pair};
+use super::bins::{NodeHistogram, SparseBins};
+use super::evaluate_splits::{FoundSplit, best_of};
+use super::feature_share::{Pending, split_pair};
 use super::gradient_quantizer::Plane;
 use super::histogram::unpack;
 use super::shard::Shard;
 use super::split_scores::{Context, first_largest, plain, plain_scores, score};
 use multiversion::multiversion;
 use std::ops::Range;
-use taiga_core::learners::boosting::layout::{Plan, SparseFeature, Stored};
+use taiga_core::learners::boosting::layout::{SparseFeature, StoragePlan, Stored};
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
-/// What a sparse feature costs a search beside its words, in words.
+/// The cost of searching a sparse feature beside its words, in words.
 const FEATURE_COST: usize = 16;
 
 /// The sparse features of one thread, with their words in every slot: for each slot, for each
 /// plane, the words of all features; where they are wide, their upper halves, then their lower ones.
-pub struct WordShare {
+pub struct SparseBinShare {
     group: usize,
     counted: bool,
-    /// Those with more than one candidate, ascending.
+    /// The features with more than one candidate, ascending.
     pub several: Vec<SparseFeature>,
-    /// Those with one border, one word and nothing missing, ascending.
+    /// The features with one border, one word and nothing missing, ascending.
     single: Vec<Single>,
-    /// The words that are this share's.
+    /// The words of this share's features, among all of the group.
     range: Range<usize>,
-    /// Those of `range` that are in the shards' lists.
+    /// The words of `range` that are in the shards' sparse rows.
     listed: Range<usize>,
-    /// Those that are in shared columns.
-    bundled: Vec<Stretch>,
+    /// The words of `range` that are in shared columns.
+    bundled: Vec<WordRun>,
     /// The number of words of listed features over all shares.
     listed_words: usize,
     wide: bool,
@@ -53,24 +54,24 @@ struct Single {
 }
 
 /// Words that follow each other in a column.
-struct Stretch {
+struct WordRun {
     column: usize,
     codes: Range<usize>,
     /// The first word's place in this share.
     word: usize,
 }
 
-impl WordShare {
-    /// Member `index`'s part of `members`. `first`: the group's first feature.
+impl SparseBinShare {
+    /// Takes the share of member `index` of `members`. `first`: the group's first feature.
     pub fn new(
         features: &[CodedFeature],
-        plan: &Plan,
+        plan: &StoragePlan,
         group: usize,
         first: usize,
         counted: bool,
         index: usize,
         members: usize,
-    ) -> WordShare {
+    ) -> SparseBinShare {
         let cost = |upto: usize| upto * FEATURE_COST + plan.sparse.get(upto).map_or(plan.words(), |s| s.word);
         let bound = |index: usize| {
             let wanted = cost(plan.sparse.len()) * index / members;
@@ -78,7 +79,7 @@ impl WordShare {
         };
         let own = &plan.sparse[bound(index)..if index + 1 == members { plan.sparse.len() } else { bound(index + 1) }];
         let range = own.first().map_or(0, |s| s.word)..own.last().map_or(0, |s| s.words().end);
-        let mut share = WordShare {
+        let mut share = SparseBinShare {
             group,
             counted,
             several: vec![],
@@ -98,7 +99,7 @@ impl WordShare {
                 let codes = start..start + s.stored.words();
                 match share.bundled.last_mut() {
                     Some(last) if last.column == column && last.codes.end == start => last.codes.end = codes.end,
-                    _ => share.bundled.push(Stretch { column, codes, word }),
+                    _ => share.bundled.push(WordRun { column, codes, word }),
                 }
             }
             // Of two values one is the default, and no row is missing.
@@ -123,7 +124,7 @@ impl WordShare {
         &self.slots[slot * self.slot_size()..][..self.slot_size()]
     }
 
-    /// The words of `several[k]` at a place.
+    /// Returns the words of `several[k]` at a place.
     pub fn bins(&self, k: usize, slot: usize, total: Sums) -> SparseBins<'_> {
         let feature = &self.several[k];
         SparseBins {
@@ -137,7 +138,7 @@ impl WordShare {
         }
     }
 
-    /// Sums what is pending, for `slots` slots in all.
+    /// Merges the words of pending divisions, for `slots` slots in all.
     pub fn merge(&mut self, pending: &[Pending], slots: usize, shards: &[&Shard], planes: &[Plane]) {
         if self.range.is_empty() {
             return;
@@ -181,7 +182,7 @@ impl WordShare {
         }
     }
 
-    /// The sums of a feature's word.
+    /// Returns the sums of a feature's word.
     fn word(&self, slot: &[u64], word: usize, total: Sums) -> Sums {
         // Of the codes only their number counts.
         let stored = Stored { default: 0, low: 1, bins: 2 };
@@ -189,25 +190,25 @@ impl WordShare {
         SparseBins { words: &slot[word..], stride: self.range.len(), planes, counted, wide, stored, total }.word(0)
     }
 
-    /// The sums left of the one border of a feature with one word.
+    /// Returns the sums left of the one border of a feature with one word.
     fn left(&self, single: &Single, slot: &[u64], total: Sums) -> Sums {
         let sums = self.word(slot, single.word as usize, total);
         if single.left { sums } else { total - sums }
     }
 
-    /// The sums left of a candidate in a node, if its feature is one of those with one word.
-    pub fn left_sums(&self, place: &Place<'_>, candidate: &Candidate) -> Option<Sums> {
+    /// Returns the sums left of a candidate in a node, if its feature is one of those with one word.
+    pub fn left_sums(&self, place: &NodeHistogram<'_>, candidate: &Candidate) -> Option<Sums> {
         let at = self.single.binary_search_by_key(&candidate.feature, |s| s.feature).ok()?;
-        let Place::Slot { slot, total } = *place else { return None };
+        let NodeHistogram::Slot { slot, total } = *place else { return None };
         Some(self.left(&self.single[at], self.slot(slot), total))
     }
 
-    /// The best split of each node among the features with one word, where it is better than what
+    /// Finds the best split of each node among the features with one word, where it is better than what
     /// was found.
-    pub fn find_splits(&self, nodes: &[SearchNode], places: &[Place<'_>], rules: &SplitRules, found: &mut [Option<Found>]) {
+    pub fn find_splits(&self, nodes: &[SearchNode], places: &[NodeHistogram<'_>], rules: &SplitRules, found: &mut [Option<FoundSplit>]) {
         let mut scratch = Scores::default();
         for (i, node) in nodes.iter().enumerate() {
-            let Place::Slot { slot, total } = places[i] else { continue };
+            let NodeHistogram::Slot { slot, total } = places[i] else { continue };
             if self.single.is_empty() {
                 return;
             }
@@ -218,18 +219,24 @@ impl WordShare {
             let candidate = Candidate { feature: self.single[k].feature, border: 0, missing_left: true, gain: largest - parent };
             if candidate.gain > rules.min_gain {
                 let left = self.left(&self.single[k], words, total);
-                found[i] = best_of(found[i], Some(Found { candidate, left, subset: None }));
+                found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: None }));
             }
         }
     }
 
-    /// The split with the largest gain summed over the nodes among the features with one word.
-    pub fn find_level_split(&self, nodes: &[SearchNode], places: &[Place<'_>], rules: &SplitRules, parents: &[f64]) -> Option<Candidate> {
+    /// Finds the split with the largest gain summed over the nodes among the features with one word.
+    pub fn find_level_split(
+        &self,
+        nodes: &[SearchNode],
+        places: &[NodeHistogram<'_>],
+        rules: &SplitRules,
+        parents: &[f64],
+    ) -> Option<Candidate> {
         let node = nodes.first().filter(|_| !self.single.is_empty())?;
         let mut scratch = Scores::default();
         let mut sums = vec![0.0; self.single.len()];
         for (i, node) in nodes.iter().enumerate() {
-            let Place::Slot { slot, .. } = places[i] else { continue };
+            let NodeHistogram::Slot { slot, .. } = places[i] else { continue };
             self.scores(self.slot(slot), node, rules, parents[i], &mut scratch);
             sums.iter_mut().zip(&scratch.scores).for_each(|(sum, score)| *sum += score);
         }
@@ -238,7 +245,7 @@ impl WordShare {
         (gain > rules.min_gain).then_some(Candidate { feature: self.single[k].feature, border: 0, missing_left: true, gain })
     }
 
-    /// The score of each feature's candidate in a node. Which side a word is on changes none: the
+    /// Computes the score of each feature's candidate in a node. Which side a word is on changes none: the
     /// sums of a score are of one term a side.
     fn scores(&self, words: &[u64], node: &SearchNode, rules: &SplitRules, too_small: f64, scratch: &mut Scores) {
         scratch.scores.resize(self.single.len(), 0.0);
@@ -253,7 +260,7 @@ impl WordShare {
         }
     }
 
-    /// The largest score of the features that may split a node, and the first that has it.
+    /// Returns the largest score of the features that may split a node, and the first that has it.
     fn first_allowed(&self, scores: &[f64], node: &SearchNode) -> (f64, usize) {
         let Some(allowed) = &node.features else { return first_largest(scores) };
         let mut best = (f64::NEG_INFINITY, 0);
@@ -268,7 +275,7 @@ impl WordShare {
     }
 }
 
-/// What is computed for many features at once.
+/// The sums and scores of many features' candidates, computed at once.
 #[derive(Default)]
 struct Scores {
     gradient: Vec<i64>,
@@ -288,7 +295,7 @@ fn plain_scores_of(single: &[Single], words: &[u64], lower: &[u64], total: Sums,
     plain_scores(&scratch.gradient, &scratch.hessian, Sums::default(), total, rules, too_small, &mut scratch.scores);
 }
 
-/// `a[i] += b[i]`; packed numbers may pass through the sign bit.
+/// Computes `a[i] += b[i]`; packed numbers may pass through the sign bit.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn add(a: &mut [u64], b: &[u64]) {
     for (a, b) in a.iter_mut().zip(b) {
@@ -305,7 +312,7 @@ fn add_wide(upper: &mut [u64], lower: &mut [u64], bins: &[u64]) {
     }
 }
 
-/// `a[i] -= b[i]`
+/// Computes `a[i] -= b[i]`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn subtract(a: &mut [u64], b: &[u64]) {
     for (a, b) in a.iter_mut().zip(b) {

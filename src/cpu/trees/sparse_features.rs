@@ -1,54 +1,54 @@
-//! The listed features of a shard: values off the defaults alone, by row and by feature.
+//! The features of a shard that are stored in sparse rows: values off the defaults alone, by row and by feature.
 //!
 //! ```text
 //! by row        starts | 0 2 2 5 …          words  | 7 19 | | 7 8 40 | …     for histograms
-//! by feature    starts | 0 3 9 …            rows   | 0 2 11 | 0 4 …          for parting rows
+//! by feature    starts | 0 3 9 …            rows   | 0 2 11 | 0 4 …          for partitioning
 //!                                           codes  | 2 2  3 | 5 1 …
 //! ```
 
 use super::gradient_quantizer::BATCH;
-use super::histogram::{Rows, expand, prefetch_near};
-use super::partition::{FeatureCodes, Test};
-use taiga_core::learners::boosting::layout::{Plan, Stored};
+use super::histogram::{RowSelection, expand, prefetch_near};
+use super::partition::{CodeTest, FeatureCodes};
+use taiga_core::learners::boosting::layout::{StoragePlan, Stored};
 use taiga_core::quantize::exceptions::Exceptions;
 
-/// Rows ahead whose words are asked from memory.
+/// How many rows ahead words are prefetched.
 const AHEAD: usize = 16;
 
 /// Words of rows, as small as they fit.
-enum Words {
+enum RowWords {
     Short(Vec<u16>),
     Long(Vec<u32>),
 }
 
-/// The listed features of a shard.
-pub struct SparseRows {
+/// The features of a shard that are stored in sparse rows.
+pub struct SparseFeatures {
     starts: Vec<u32>,
-    words: Words,
+    words: RowWords,
     /// The number of words there are.
     most: usize,
     column_starts: Vec<usize>,
     rows: Vec<u32>,
     codes: Vec<u8>,
     stored: Vec<Stored>,
-    /// A byte a row: whether it parts otherwise than the default. Zero between uses.
+    /// A byte a row: whether it goes elsewhere than the default. Zero between uses.
     flags: Vec<u8>,
     flagged: Vec<u32>,
 }
 
-/// Where the table's rows are in a shard: batches of [`BATCH`] rows.
+/// The places of the table's rows in a shard: batches of [`BATCH`] rows.
 pub struct LocalRows(Vec<u32>);
 
 const ELSEWHERE: u32 = u32::MAX;
 
 impl LocalRows {
-    /// Shard `index` of `shards`, of a table of `rows` rows.
+    /// Describes shard `index` of `shards`, of a table of `rows` rows.
     pub fn new(rows: usize, index: usize, shards: usize) -> LocalRows {
         let first = |b: usize| if b % shards == index { (b / shards * BATCH) as u32 } else { ELSEWHERE };
         LocalRows((0..rows.div_ceil(BATCH)).map(first).collect())
     }
 
-    /// The shard's row of a row of the table.
+    /// Returns the shard's row of a row of the table.
     #[inline(always)]
     pub fn get(&self, row: u32) -> Option<u32> {
         let first = self.0[row as usize / BATCH];
@@ -56,13 +56,13 @@ impl LocalRows {
     }
 }
 
-impl SparseRows {
-    /// Of the features that `plan` lists, for a shard of `rows` rows.
-    pub fn new(plan: &Plan, exceptions: &[Option<Exceptions>], local: &LocalRows, rows: usize) -> SparseRows {
+impl SparseFeatures {
+    /// Collects the values off the defaults of the features that `plan` stores in sparse rows, for a shard of `rows` rows.
+    pub fn new(plan: &StoragePlan, exceptions: &[Option<Exceptions>], local: &LocalRows, rows: usize) -> SparseFeatures {
         let listed = &plan.sparse[..plan.listed];
-        let mut s = SparseRows {
+        let mut s = SparseFeatures {
             starts: vec![0; rows + 1],
-            words: Words::Short(vec![]),
+            words: RowWords::Short(vec![]),
             most: plan.listed_words,
             column_starts: vec![0],
             rows: vec![],
@@ -97,11 +97,11 @@ impl SparseRows {
         s.words = if s.most <= 1 << 16 {
             let mut words = vec![0u16; s.rows.len()];
             place(&mut |at, word| words[at] = word as u16);
-            Words::Short(words)
+            RowWords::Short(words)
         } else {
             let mut words = vec![0u32; s.rows.len()];
             place(&mut |at, word| words[at] = word as u32);
-            Words::Long(words)
+            RowWords::Long(words)
         };
         s
     }
@@ -111,11 +111,11 @@ impl SparseRows {
     ///
     /// # Panics
     /// When a slice is too short, or a row is not one of the shard's.
-    pub fn add(&self, rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
+    pub fn add(&self, rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
         assert!(bins.len() >= self.most && statistics.is_none_or(|s| s.len() + 1 == self.starts.len()));
         match &self.words {
-            Words::Short(words) => add(&self.starts, words, rows, statistics, bins),
-            Words::Long(words) => add(&self.starts, words, rows, statistics, bins),
+            RowWords::Short(words) => add(&self.starts, words, rows, statistics, bins),
+            RowWords::Long(words) => add(&self.starts, words, rows, statistics, bins),
         }
     }
 
@@ -124,15 +124,15 @@ impl SparseRows {
         (&self.rows[range.clone()], &self.codes[range])
     }
 
-    /// The code of a row; `feature` counts the listed ones.
+    /// Returns the code of a row; `feature` counts the listed ones.
     pub fn code(&self, feature: usize, row: usize) -> u8 {
         let (rows, codes) = self.column(feature);
         rows.binary_search(&(row as u32)).map_or(self.stored[feature].default as u8, |at| codes[at])
     }
 
-    /// Flags the rows of a node that `test` sends elsewhere than the default of a feature; gives
-    /// the test of the flags. [`SparseRows::clear`] takes them away again.
-    pub fn flag(&mut self, feature: usize, test: Test, node: Option<&[u32]>) -> Test {
+    /// Flags the rows of a node that `test` sends elsewhere than the default of a feature; returns the test of the flags.
+    /// [`SparseFeatures::clear`] takes them away again.
+    pub fn flag(&mut self, feature: usize, test: CodeTest, node: Option<&[u32]>) -> CodeTest {
         let range = self.column_starts[feature]..self.column_starts[feature + 1];
         let (rows, codes) = (&self.rows[range.clone()], &self.codes[range]);
         let right = test.right(self.stored[feature].default as u8);
@@ -153,15 +153,15 @@ impl SparseRows {
             }
             _ => rows.iter().zip(codes).for_each(|(row, code)| flag(*row, *code)),
         }
-        Test::of(|code| (code == 1) != right)
+        CodeTest::of(|code| (code == 1) != right)
     }
 
-    /// The flags, to part rows by.
+    /// Returns the flags, to part rows by.
     pub fn flags(&self) -> FeatureCodes<'_> {
         FeatureCodes { bytes: &self.flags, stride: 1 }
     }
 
-    /// Takes the flags away.
+    /// Sets the flags to zero again.
     pub fn clear(&mut self) {
         for row in self.flagged.drain(..) {
             self.flags[row as usize] = 0;
@@ -169,8 +169,8 @@ impl SparseRows {
     }
 }
 
-/// See [`SparseRows::add`].
-fn add<W: Copy + Into<u32>>(starts: &[u32], words: &[W], rows: Rows<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
+/// See [`SparseFeatures::add`].
+fn add<W: Copy + Into<u32>>(starts: &[u32], words: &[W], rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
     let of_row = |row: usize, bins: &mut [u64]| {
         let addend = expand(statistics.map_or(1, |s| s[row]));
         let own = &words[starts[row] as usize..starts[row + 1] as usize];
@@ -184,8 +184,8 @@ fn add<W: Copy + Into<u32>>(starts: &[u32], words: &[W], rows: Rows<'_>, statist
         }
     };
     match rows {
-        Rows::Range(first, len) => (first..first + len).for_each(|row| of_row(row, bins)),
-        Rows::List(list, len) => {
+        RowSelection::Range(first, len) => (first..first + len).for_each(|row| of_row(row, bins)),
+        RowSelection::List(list, len) => {
             for i in 0..len {
                 if let Some(row) = list.get(i + AHEAD) {
                     prefetch_near(words.as_ptr().wrapping_add(starts[*row as usize] as usize) as *const u8);

@@ -1,9 +1,9 @@
-//! What candidates are worth: many at a time, by the formula of [`taiga_core::tree::split`].
+//! The scores of candidate splits, many at a time, by the formula of [`taiga_core::tree::split`].
 
-use super::bins::{LANES, MAX_BINS, Steps};
+use super::bins::{BorderSums, LANES, MAX_BINS};
 use taiga_core::tree::split::{SplitRules, Sums};
 
-/// What all candidates of one node and feature share.
+/// The node, feature and rules that candidates are scored under.
 pub struct Context<'a> {
     pub rules: &'a SplitRules,
     pub total: Sums,
@@ -13,16 +13,16 @@ pub struct Context<'a> {
     pub too_small: f64,
 }
 
-/// Whether neither l1 nor counts nor monotone constraints play.
+/// Returns whether neither l1 nor counts nor monotone constraints play.
 #[inline(always)]
 pub fn plain(rules: &SplitRules) -> bool {
     rules.monotone.is_empty() && rules.l1 == 0.0 && rules.min_data_in_leaf == 0 && !rules.level_limits
 }
 
-/// Scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
+/// Computes the scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
 /// the left: the sum of both children's scores. What follows in `out` has no meaning.
 #[inline(always)]
-pub fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
+pub fn scores(steps: &BorderSums, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
     if plain(c.rules) {
         let n = n.next_multiple_of(LANES);
         plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, c.too_small, &mut out[..n]);
@@ -33,7 +33,7 @@ pub fn scores(steps: &Steps, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX
     }
 }
 
-/// One candidate's score, with every rule: the definition.
+/// Computes one candidate's score under every rule: the definition of what the other functions compute.
 pub fn score(left: Sums, c: &Context<'_>) -> f64 {
     let rules = c.rules;
     let right = c.total - left;
@@ -58,7 +58,7 @@ pub fn score(left: Sums, c: &Context<'_>) -> f64 {
     rules.leaf_score(gl, hl, wl) + rules.leaf_score(gr, hr, wr)
 }
 
-/// [`score`] for many candidates at once, under [`plain`] rules.
+/// Computes [`score`] for many candidates at once, under [`plain`] rules.
 #[inline(always)]
 pub fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
     let n = out.len();
@@ -75,7 +75,7 @@ pub fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sum
     }
 }
 
-/// The largest score.
+/// Returns the largest score.
 #[inline(always)]
 pub fn largest(scores: &[f64]) -> f64 {
     const LANES: usize = 16;
@@ -90,7 +90,7 @@ pub fn largest(scores: &[f64]) -> f64 {
     lanes.iter().chain(rest).fold(f64::NEG_INFINITY, |a, b| if *b > a { *b } else { a })
 }
 
-/// The largest score and the first place that has it.
+/// Returns the largest score and the first place that has it.
 #[inline(always)]
 pub fn first_largest(scores: &[f64]) -> (f64, usize) {
     let largest = largest(scores);
@@ -99,7 +99,7 @@ pub fn first_largest(scores: &[f64]) -> (f64, usize) {
 
 /// Adds each step's score to the candidates from its bin up to the next step's.
 #[inline(always)]
-pub fn add_steps(sums: &mut [f64], scores: &[f64], steps: &Steps, first: usize) {
+pub fn add_steps(sums: &mut [f64], scores: &[f64], steps: &BorderSums, first: usize) {
     if scores.len() == sums.len() {
         return add(sums, scores);
     }
@@ -111,7 +111,7 @@ pub fn add_steps(sums: &mut [f64], scores: &[f64], steps: &Steps, first: usize) 
     }
 }
 
-/// `a[i] += b[i]`
+/// Computes `a[i] += b[i]`.
 #[inline(always)]
 fn add(a: &mut [f64], b: &[f64]) {
     for (a, b) in a.iter_mut().zip(b) {

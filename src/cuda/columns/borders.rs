@@ -25,7 +25,7 @@ use std::collections::{BTreeSet, HashMap};
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
 use taiga_core::quantize::borders::{BorderParams, borders_of};
-use taiga_core::quantize::sort::{Heavy, Key, SortedValues, heavy_count};
+use taiga_core::quantize::sort::{FloatKey, Heavy, SortedValues, heavy_count};
 
 /// `kernels/columns/borders.cu`.
 const BORDERS: Image = Image { name: "columns/borders", bytes: taiga_kernels::images::borders };
@@ -147,7 +147,7 @@ fn borders_by<K: DeviceKey>(
 }
 
 /// An unsigned integer that orders as the values of some forms do (`key_of` of `kernels/columns/borders.cu`).
-trait DeviceKey: Key + LoneKey {
+trait DeviceKey: FloatKey + LoneKey {
     const GATHER: &'static str;
 
     /// No value's is larger.

@@ -13,7 +13,7 @@ use super::runtime::device::Gpu;
 use super::runtime::queue::Queue;
 use taiga_core::column::Column;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
-use taiga_core::encoding::target::{EncodingInput, Plan, TargetParams};
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, TargetParams};
 use taiga_core::error::Result;
 use taiga_core::quantize::borders::BorderParams;
 use taiga_core::stats::{Histogram, Histogram2d, Histogram2dParams, HistogramParams, MinMax};
@@ -57,7 +57,7 @@ impl ColumnSteps for CudaColumns {
         Ok(())
     }
 
-    fn target_encode(&self, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+    fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
         target_encode::target_encode(&self.queue, input, plan, params)
     }
 

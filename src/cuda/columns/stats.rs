@@ -15,7 +15,7 @@ use taiga_core::stats::bins::Bins;
 use taiga_core::stats::histogram::Steps;
 use taiga_core::stats::locate::Locator;
 use taiga_core::stats::min_max::wider;
-use taiga_core::stats::{BLOCK, Histogram, HistogramParams, MinMax, Number};
+use taiga_core::stats::{BLOCK, ColumnValue, Histogram, HistogramParams, MinMax};
 
 /// `kernels/columns/stats.cu`.
 const STATS: Image = Image { name: "columns/stats", bytes: taiga_kernels::images::stats };
@@ -97,10 +97,10 @@ pub(crate) fn extremes_of(form: Form, bytes: &[u8]) -> Option<MinMax> {
             pairs.map(|p| Some(MinMax { min: $number(p[0]), max: $number(p[1]) })).fold(None, wider)
         }};
     }
-    let integer = |x: i128| Number::Integer(x);
+    let integer = |x: i128| ColumnValue::Integer(x);
     match form {
-        Form::F32 => fold!(f32, |x: f32| Number::F32(x + 0.0)),
-        Form::F64 => fold!(f64, |x: f64| Number::F64(x + 0.0)),
+        Form::F32 => fold!(f32, |x: f32| ColumnValue::F32(x + 0.0)),
+        Form::F64 => fold!(f64, |x: f64| ColumnValue::F64(x + 0.0)),
         Form::I8 => fold!(i8, |x| integer(i128::from(x))),
         Form::I16 => fold!(i16, |x| integer(i128::from(x))),
         Form::I32 => fold!(i32, |x| integer(i128::from(x))),
@@ -110,7 +110,7 @@ pub(crate) fn extremes_of(form: Form, bytes: &[u8]) -> Option<MinMax> {
         Form::U16 => fold!(u16, |x| integer(i128::from(x))),
         Form::U32 => fold!(u32, |x| integer(i128::from(x))),
         Form::U64 => fold!(u64, |x| integer(i128::from(x))),
-        Form::U128 => fold!(u128, Number::Unsigned),
+        Form::U128 => fold!(u128, ColumnValue::Unsigned),
     }
 }
 
@@ -321,8 +321,8 @@ pub fn min_max_of(queue: &Queue, column: &Column<'_>) -> Result<Option<MinMax>> 
     for part in column.runs() {
         let scale = part.decimal_scale();
         let extremes = min_max(queue, &DeviceColumn::exact(queue, &part)?)?.map(|m| {
-            let as_decimal = |x: Number| match (x, scale) {
-                (Number::Integer(x), Some(scale)) => Number::Decimal(x, scale),
+            let as_decimal = |x: ColumnValue| match (x, scale) {
+                (ColumnValue::Integer(x), Some(scale)) => ColumnValue::Decimal(x, scale),
                 (other, _) => other,
             };
             MinMax { min: as_decimal(m.min), max: as_decimal(m.max) }

@@ -25,7 +25,7 @@ use cudarc::driver::CudaSlice;
 use ordered::ordered;
 use statistic::DeviceStatistic;
 use std::sync::atomic::{AtomicU32, Ordering};
-use taiga_core::encoding::target::{EncodingInput, Plan, Prepared, TargetParams, check_folds, check_input};
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, Prepared, TargetParams, check_folds, check_input};
 use taiga_core::error::{Error, Result};
 
 /// `kernels/columns/target_encode.cu`.
@@ -77,7 +77,7 @@ fn download(queue: &Queue, values: &CudaSlice<f64>, n: usize) -> Result<Vec<f64>
 ///
 /// # Errors
 /// As there; [`Error::Device`].
-pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
     params.validate()?;
     check_input(input)?;
     let rows = input.codes.len();
@@ -93,13 +93,13 @@ pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &Plan, para
     let statistics = prepared.statistics().into_iter();
     let statistics = statistics.map(|s| DeviceStatistic::new(queue, s, rows, packed)).collect::<Result<Vec<_>>>()?;
     let values = match plan {
-        Plan::Ordered(orders) => ordered(queue, &codes, &statistics, orders, params)?,
-        Plan::Folds(folds, count) => {
+        EncodingPlan::Ordered(orders) => ordered(queue, &codes, &statistics, orders, params)?,
+        EncodingPlan::Folds(folds, count) => {
             check_folds(folds, rows)?;
             let folds = DeviceCodes::new(queue, "the folds", folds, *count)?;
             statistics.iter().map(|s| by_fold(queue, &codes, &folds, s, params)).collect::<Result<Vec<_>>>()?
         }
-        Plan::Plain => statistics.iter().map(|s| plain(queue, &codes, s, params)).collect::<Result<Vec<_>>>()?,
+        EncodingPlan::Plain => statistics.iter().map(|s| plain(queue, &codes, s, params)).collect::<Result<Vec<_>>>()?,
     };
     values.iter().map(|values| download(queue, values, rows)).collect()
 }

@@ -32,7 +32,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::growing::{GrowingTree, root_key};
 use taiga_core::learners::forest::params::Splitter;
-use taiga_core::learners::forest::steps::{Grown, Targets, Work};
+use taiga_core::learners::forest::steps::{ForestWork, GrownTrees, Targets};
 use taiga_core::numerics::random::{Purpose, Random};
 
 /// `kernels/forest.cu`.
@@ -64,7 +64,7 @@ struct MemoryNeeds {
 }
 
 impl MemoryNeeds {
-    fn new<C: Code>(work: &Work<'_, C>, draws: Option<usize>) -> MemoryNeeds {
+    fn new<C: Code>(work: &ForestWork<'_, C>, draws: Option<usize>) -> MemoryNeeds {
         let rows = work.view.stride;
         // Rows drawn: about 63 %, and a little more.
         let chance = |d: usize| ((1.0 - (-(d as f64) / rows as f64).exp()) * rows as f64 * 1.02) as usize + 1024;
@@ -102,7 +102,7 @@ impl MemoryNeeds {
 /// # Errors
 /// [`Error::Device`], with what is needed and what there is where that is too little, before anything is allocated; and
 /// [`Error::Interrupted`].
-pub fn grow<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
+pub fn grow<C: Code>(number: Option<u32>, work: &ForestWork<'_, C>) -> Result<GrownTrees> {
     let queue = Queue::new(Gpu::get(number)?)?;
     let (rows, trees) = (work.view.stride, work.params.trees as usize);
     let draws = work.params.bootstrap.draws(rows);
@@ -126,13 +126,13 @@ pub fn grow<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
         let batch = TreeBatch { queue: &queue, work, table: &table, first: first as u32, count, entries, most_nodes };
         parts.extend(batch.grow(draws, sums.as_mut())?);
     }
-    Ok(Grown { parts, sums: sums.map(|s| s.read(&queue)).transpose()? })
+    Ok(GrownTrees { parts, sums: sums.map(|s| s.read(&queue)).transpose()? })
 }
 
 /// Trees that grow at the same time.
 struct TreeBatch<'a, 'w, C> {
     queue: &'a Queue,
-    work: &'a Work<'w, C>,
+    work: &'a ForestWork<'w, C>,
     table: &'a TrainingTable,
     first: u32,
     count: usize,

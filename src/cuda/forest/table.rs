@@ -10,7 +10,7 @@ use cudarc::driver::CudaSlice;
 use taiga_core::error::Result;
 use taiga_core::learners::forest::codes::{Code, Meaning};
 use taiga_core::learners::forest::params::{Criterion, Splitter};
-use taiga_core::learners::forest::steps::{Targets, Work};
+use taiga_core::learners::forest::steps::{ForestWork, Targets};
 
 /// Features of a codes' block.
 const LANES: usize = 32;
@@ -37,7 +37,7 @@ pub struct TrainingTable {
 
 impl TrainingTable {
     /// Bytes of a table on the device.
-    pub fn bytes<C: Code>(work: &Work<'_, C>) -> u64 {
+    pub fn bytes<C: Code>(work: &ForestWork<'_, C>) -> u64 {
         let (rows, features) = (work.view.stride, work.view.features.len());
         let codes = if size_of::<C>() == 1 { features.next_multiple_of(LANES) + features } else { 4 * features };
         let distinct: usize = match work.view.splitter {
@@ -51,7 +51,7 @@ impl TrainingTable {
     ///
     /// # Errors
     /// [`taiga_core::Error::Device`].
-    pub fn new<C: Code>(queue: &Queue, work: &Work<'_, C>) -> Result<TrainingTable> {
+    pub fn new<C: Code>(queue: &Queue, work: &ForestWork<'_, C>) -> Result<TrainingTable> {
         let (rows, features) = (work.view.stride, work.view.features.len());
         let bytes = size_of::<C>() == 1;
         let mut codes = upload(queue, "codes", bytes_of(work.view.codes))?;
@@ -102,7 +102,7 @@ impl TrainingTable {
     }
 
     /// The values that ranks stand for.
-    fn distinct<C: Code>(queue: &Queue, work: &Work<'_, C>) -> Result<(CudaSlice<f64>, CudaSlice<u64>)> {
+    fn distinct<C: Code>(queue: &Queue, work: &ForestWork<'_, C>) -> Result<(CudaSlice<f64>, CudaSlice<u64>)> {
         let (mut values, mut starts) = (vec![], vec![]);
         for feature in work.view.features {
             starts.push(values.len() as u64);
@@ -114,7 +114,7 @@ impl TrainingTable {
     }
 
     /// What launches share, but for nodes and lists.
-    pub fn fit<C: Code>(&self, queue: &Queue, work: &Work<'_, C>) -> ForestFit {
+    pub fn fit<C: Code>(&self, queue: &Queue, work: &ForestWork<'_, C>) -> ForestFit {
         let codes = address(queue, &self.codes);
         let numbers = self.numbers.as_ref();
         let criterion = match work.criterion {

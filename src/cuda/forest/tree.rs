@@ -7,7 +7,7 @@ use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::growing::{Cut, GrowingTree, RawSplit, raw};
 use taiga_core::learners::forest::impurity::{ClassSide, Impurity, NumberSums};
 use taiga_core::learners::forest::params::Splitter;
-use taiga_core::learners::forest::steps::{Targets, Work};
+use taiga_core::learners::forest::steps::{ForestWork, Targets};
 use taiga_core::numerics::random::Random;
 use taiga_core::quantize::CodeSet;
 
@@ -70,14 +70,14 @@ impl GrownNodes {
         &self.lanes[node * classes..(node + 1) * classes]
     }
 
-    fn gain<C: Code>(&self, work: &Work<'_, C>, at: usize, whole: u64) -> f64 {
+    fn gain<C: Code>(&self, work: &ForestWork<'_, C>, at: usize, whole: u64) -> f64 {
         let node = &self.nodes[at];
         (gain(work.targets, node.score, node.total, self.lanes_of(at)) / whole as f64).max(0.0)
     }
 
     /// Finds, in a tree grown to the end, the nodes that one of at most `leaves` leaves splits, which are those with the largest
     /// gains: a node's split depends on no other node. The others of its nodes that were split.
-    fn ended<C: Code>(&self, work: &Work<'_, C>, tree: usize, leaves: u32) -> Vec<u32> {
+    fn ended<C: Code>(&self, work: &ForestWork<'_, C>, tree: usize, leaves: u32) -> Vec<u32> {
         let whole = self.nodes[tree].total.weight;
         let (mut waiting, mut grown) = (BinaryHeap::new(), 1);
         let add = |waiting: &mut BinaryHeap<WaitingNode>, node: usize, depth: u32| {
@@ -99,7 +99,7 @@ impl GrownNodes {
     }
 
     /// A tree in preorder; and of each of its inner nodes the code that larger ones go right of.
-    pub fn part<C: Code>(&self, work: &Work<'_, C>, tree: usize) -> (GrowingTree, Vec<(usize, u32)>) {
+    pub fn part<C: Code>(&self, work: &ForestWork<'_, C>, tree: usize) -> (GrowingTree, Vec<(usize, u32)>) {
         let (mut part, mut cuts) = (GrowingTree::default(), vec![]);
         let whole = self.nodes[tree].total.weight;
         let mut ended = work.limits.leaves.map_or(vec![], |leaves| self.ended(work, tree, leaves));

@@ -24,7 +24,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::problem::Problem;
 use taiga_core::learners::linear::steps::{PassSteps, Residuals, Task};
 use taiga_core::learners::linear::vectors::each;
-use taiga_core::learners::linear::whole::{Whole, power, value_of};
+use taiga_core::learners::linear::whole::{WholeVector, power, value_of};
 use taiga_core::numerics::reduce::{BLOCK, add_in_order};
 
 /// What entries are kept as.
@@ -126,7 +126,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
     /// Coefficients of sparse features as integers, with room for whole tiles behind them.
     pub(super) fn whole(&self, sparse: &[f64]) -> Result<(CudaSlice<i32>, f64)> {
         let room = if let EntryStorage::Tiles(tiles) = &self.entries { tiles.grid.features() } else { 0 };
-        let whole = Whole::new(self.passes.pool, sparse, room);
+        let whole = WholeVector::new(self.passes.pool, sparse, room);
         Ok((upload(&self.queue, "coefficients", &whole.numbers)?, whole.scale))
     }
 
@@ -215,7 +215,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
 }
 
 impl PassSteps for CudaLinear<'_, '_> {
-    type Rows = CudaSlice<f64>;
+    type RowNumbers = CudaSlice<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<CudaSlice<f64>> {
         let mut out = self.queue.alloc("scores", self.problem().rows * of_row.len())?;

@@ -8,7 +8,7 @@ use taiga_core::learners::boosting::bundling;
 use taiga_core::learners::boosting::layout::SparseFeature;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::parallel::thread_pool::ThreadPool;
-use taiga_core::quantize::codes::{Quantizer, Scratch};
+use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
 use taiga_core::quantize::exceptions::Exceptions;
 use taiga_core::quantize::{CodeSet, CodeSource};
 
@@ -100,7 +100,7 @@ impl Bundles {
 fn probe(pool: &ThreadPool, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<bool> {
     for first in [0, data.features.len() / 2] {
         let range = first..first + PROBED;
-        let sample = pool.deal(PROBED, Scratch::default, |scratch, f| sample_codes(data, first + f, scratch));
+        let sample = pool.deal(PROBED, QuantizerScratch::default, |scratch, f| sample_codes(data, first + f, scratch));
         let codes: Vec<CodeSource<'_>> = sample.iter().map(|codes| CodeSource::Codes(codes)).collect();
         let rows = sample.first().map_or(0, Vec::len);
         if shares(pool, data, range.clone(), &codes, rows, interrupted)?
@@ -113,7 +113,7 @@ fn probe(pool: &ThreadPool, data: &TrainingData<'_>, interrupted: &(dyn Fn() -> 
 }
 
 /// The codes of a feature in runs of rows spread over the table.
-fn sample_codes(data: &TrainingData<'_>, feature: usize, scratch: &mut Scratch) -> Vec<u8> {
+fn sample_codes(data: &TrainingData<'_>, feature: usize, scratch: &mut QuantizerScratch) -> Vec<u8> {
     let (rows, f) = (data.target.len(), &data.features[feature]);
     let run = SAMPLED_RUN.min(rows / SAMPLED_RUNS);
     let mut out = vec![0; SAMPLED_RUNS * run];

@@ -23,7 +23,7 @@ use taiga_core::learners::boosting::bundling::LEAST_SAVED;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::CodedFeature;
-use taiga_core::quantize::codes::{Quantizer, Scratch};
+use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
 
 /// The largest share of rows off the usual code of a feature that is sparse, as the probe sees it, and as it turns out. To sum an
 /// entry takes as long as to sum some fifty codes of columns.
@@ -62,7 +62,7 @@ impl SparseCandidates {
             return Ok(None);
         }
         let shares = |f: usize| bundles.is_some_and(|b| b.column(f).is_some());
-        let found = pool.deal(data.features.len(), Scratch::default, |scratch, f| {
+        let found = pool.deal(data.features.len(), QuantizerScratch::default, |scratch, f| {
             let feature = &data.features[f];
             if feature.categories || feature.bins() < 2 || shares(f) || interrupted() {
                 return None;

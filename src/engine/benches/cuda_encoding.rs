@@ -11,7 +11,7 @@ use std::time::Instant;
 use taiga_engine::cuda::columns::combine::combine;
 use taiga_engine::cuda::columns::target_encode::{measure, target_encode};
 use taiga_engine::cuda::runtime::{Gpu, Queue};
-use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Kind, Order, Plan, TargetParams};
+use taiga_engine::encoding::target::{EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, TargetParams};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 const N: usize = 100_000_000;
@@ -37,10 +37,10 @@ fn combinations(queue: &Queue, r: Random) {
 }
 
 /// Encodings from and to host memory.
-fn encode(queue: &Queue, name: &str, codes: &[u32], flags: &[u8], numbers: &[f64], kinds: &[Kind]) {
+fn encode(queue: &Queue, name: &str, codes: &[u32], flags: &[u8], numbers: &[f64], kinds: &[EncodingKind]) {
     for kind in kinds {
         let params = TargetParams { kind: *kind, ..Default::default() };
-        let plan = Plan::random(N, &params).expect("a plan");
+        let plan = EncodingPlan::random(N, &params).expect("a plan");
         for (what, target) in [("flags", EncodingTarget::Flags(flags)), ("numbers", EncodingTarget::Numbers(numbers))] {
             let input = EncodingInput { codes, categories: CATEGORIES, target, weight: None };
             let times = (0..4).map(|_| {
@@ -76,7 +76,7 @@ fn main() {
     for (name, shape) in shapes {
         let codes: Vec<u32> = (0..N).into_par_iter().map(shape).collect();
         if tables {
-            encode(&queue, name, &codes, &flags, &numbers, &[Kind::Kfold, Kind::Loo, Kind::Full]);
+            encode(&queue, name, &codes, &flags, &numbers, &[EncodingKind::Kfold, EncodingKind::Loo, EncodingKind::Full]);
             continue;
         }
         let times: Vec<[f64; 4]> = (0..7).map(|_| measure(&queue, &codes, CATEGORIES, &flags, &order).expect("measured")).skip(2).collect();
@@ -85,11 +85,18 @@ fn main() {
             "{name}: on the device, ordered: keys {keys:.2} ms, CUB's sorts {sort:.2} ms, behind the first {scan:.2} ms; all {all:.2} ms, {:.2} times the sorts",
             all / sort
         );
-        encode(&queue, name, &codes, &flags, &numbers, &[Kind::Ordered, Kind::Kfold, Kind::Loo, Kind::Full]);
+        encode(
+            &queue,
+            name,
+            &codes,
+            &flags,
+            &numbers,
+            &[EncodingKind::Ordered, EncodingKind::Kfold, EncodingKind::Loo, EncodingKind::Full],
+        );
         if name == "uniform" {
             let input = EncodingInput { codes: &codes, categories: CATEGORIES, target: EncodingTarget::Flags(&flags), weight: None };
             let start = Instant::now();
-            let plan = Plan::Ordered(vec![order.clone()]);
+            let plan = EncodingPlan::Ordered(vec![order.clone()]);
             drop(taiga_engine::encoding::target::target_encode(&input, &plan, &TargetParams::default()).expect("encoded"));
             println!("{name}: Ordered, flags, the CPU's: {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
         }

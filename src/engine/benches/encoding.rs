@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::encoding::permutation::permutation;
-use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Kind, Order, Plan, TargetParams, target_encode};
+use taiga_engine::encoding::target::{EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, TargetParams, target_encode};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 fn time<T>(what: &str, work: impl Fn() -> T) -> T {
@@ -39,12 +39,12 @@ fn main() {
         let column = time("codes of text", || CategoryColumn::text("x", &[n], |_, row| Some(name(values[row]))).unwrap());
         for (what, target) in [("Boolean", EncodingTarget::Flags(&flags)), ("real", EncodingTarget::Numbers(&reals))] {
             let input = EncodingInput { codes: &column.codes, categories: column.categories.len(), target, weight: None };
-            for kind in [Kind::Ordered, Kind::Kfold, Kind::Loo, Kind::Full] {
+            for kind in [EncodingKind::Ordered, EncodingKind::Kfold, EncodingKind::Loo, EncodingKind::Full] {
                 let params = TargetParams { kind, ..Default::default() };
-                time(&format!("{kind:?}, {what}"), || target_encode(&input, &Plan::random(n, &params).unwrap(), &params).unwrap());
+                time(&format!("{kind:?}, {what}"), || target_encode(&input, &EncodingPlan::random(n, &params).unwrap(), &params).unwrap());
             }
             time(&format!("Ordered as the rows are, {what}"), || {
-                target_encode(&input, &Plan::Ordered(vec![Order::Rows]), &TargetParams::default()).unwrap()
+                target_encode(&input, &EncodingPlan::Ordered(vec![Order::Rows]), &TargetParams::default()).unwrap()
             });
         }
     }

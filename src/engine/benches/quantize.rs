@@ -7,7 +7,7 @@ use taiga_engine::column::Column;
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::{BorderParams, borders, fit_borders, sample_rows};
-use taiga_engine::quantize::codes::{Quantizer, Scratch};
+use taiga_engine::quantize::codes::{Quantizer, QuantizerScratch};
 
 /// The fastest of `times` runs, in seconds.
 fn seconds(times: usize, mut work: impl FnMut()) -> f64 {
@@ -56,7 +56,7 @@ fn main() {
         for bins in [255, 128, 32] {
             let quantizers: Vec<Quantizer> = columns.iter().map(|c| Quantizer::new(&fit_borders(c, &params(bins - 1)))).collect();
             for block in [512, 4096] {
-                let mut scratch = Scratch::default();
+                let mut scratch = QuantizerScratch::default();
                 let s = seconds(3, || {
                     for start in (0..ROWS).step_by(block) {
                         let len = block.min(ROWS - start);

@@ -5,7 +5,7 @@ use super::{Chosen, Place, choose, cost, gpu};
 use taiga_core::error::Result;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::impurity::Impurity;
-use taiga_core::learners::forest::steps::{ForestDevices, GrowTree, GrowerTask, Grown, Work};
+use taiga_core::learners::forest::steps::{ForestDevices, ForestWork, GrowTree, GrowerTask, GrownTrees};
 use taiga_cpu::forest::grow::Grower;
 
 impl ForestDevices for Chosen<'_> {
@@ -13,7 +13,7 @@ impl ForestDevices for Chosen<'_> {
         choose(self.asked, cost::forest(threads, values), refused, || Ok(()))
     }
 
-    fn grow<C: Code>(&self, place: &Place, work: &Work<'_, C>) -> Result<Option<Grown>> {
+    fn grow<C: Code>(&self, place: &Place, work: &ForestWork<'_, C>) -> Result<Option<GrownTrees>> {
         let Place::Gpu(number, _) = place else { return Ok(None) };
         let on = |device: &str| if device == "cpu" { Ok(None) } else { gpu::grow_forest(*number, work).map(Some) };
         or_on_cpu(self.asked, &|chosen| self.monitor.device(chosen), on)

@@ -18,7 +18,7 @@ use taiga_engine::device::columns::{with_columns, with_sorting_columns};
 use taiga_engine::device::fallback::take_a_gpu_for_everything;
 use taiga_engine::device::predict::{PlacedForest, PlacedPredictor};
 use taiga_engine::device::{clear_device_cache, device_info};
-use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Kind, Plan, TargetParams};
+use taiga_engine::encoding::target::{EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, TargetParams};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::forest::ForestParams;
@@ -170,7 +170,7 @@ impl Everything {
     fn by_name(&self) -> Vec<(&'static str, Work<'_>)> {
         let column = |i: usize| Column::from_f64(format!("x{i}"), &self.numbers.columns[i]);
         let axis = |bins: i64| AxisParams { bins: Some(bins), range: None, edges: None };
-        let encoded = move |kind: Kind, device: &str| {
+        let encoded = move |kind: EncodingKind, device: &str| {
             let (codes, y) = (&self.text[1], self.numbers.y());
             let input = EncodingInput {
                 codes: &codes.codes,
@@ -179,7 +179,7 @@ impl Everything {
                 weight: None,
             };
             let p = TargetParams { kind, ..TargetParams::default() };
-            let plan = Plan::random(y.len(), &p).unwrap_or(Plan::Plain);
+            let plan = EncodingPlan::random(y.len(), &p).unwrap_or(EncodingPlan::Plain);
             with_columns(device, |backend| backend.target_encode(&input, &plan, &p)).map(|v| bytes(v.concat()))
         };
         let predicted = move |device: &str| {
@@ -231,9 +231,9 @@ impl Everything {
                         .map(|(codes, n)| codes.iter().flat_map(|c| c.to_ne_bytes()).chain([n as u8]).collect())
                 }),
             ),
-            ("ordered", Box::new(move |d, _| encoded(Kind::Ordered, d))),
-            ("kfold", Box::new(move |d, _| encoded(Kind::Kfold, d))),
-            ("full", Box::new(move |d, _| encoded(Kind::Full, d))),
+            ("ordered", Box::new(move |d, _| encoded(EncodingKind::Ordered, d))),
+            ("kfold", Box::new(move |d, _| encoded(EncodingKind::Kfold, d))),
+            ("full", Box::new(move |d, _| encoded(EncodingKind::Full, d))),
             ("predictions", Box::new(move |d, _| predicted(d))),
             ("predictions of a forest", Box::new(move |d, _| by_forest(d))),
         ]

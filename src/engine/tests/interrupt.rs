@@ -8,7 +8,7 @@ use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::Lookup;
 use taiga_engine::encoding::combine::combine;
 use taiga_engine::encoding::count::counts;
-use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Plan, TargetParams, target_encode};
+use taiga_engine::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams, target_encode};
 use taiga_engine::encoding::woe::evidence;
 use taiga_engine::learners::boosting::{BoostingParams, model};
 use taiga_engine::learners::{forest, linear};
@@ -72,13 +72,13 @@ fn everything_that_takes_long_ends_when_asked_to() {
         for kind in ["ordered", "kfold", "loo", "full"] {
             let params = TargetParams::from_json(&json!({ "kind": kind })).unwrap();
             let input = EncodingInput { codes: &codes, categories, target: EncodingTarget::Flags(&flags), weight: None };
-            let plan = Plan::random(ROWS, &params).unwrap();
+            let plan = EncodingPlan::random(ROWS, &params).unwrap();
             ends(kind, || target_encode(&input, &plan, &params).unwrap());
         }
     }
     let ordered = TargetParams::default();
-    ends("a random plan", || match Plan::random(ROWS, &TargetParams::from_json(&json!({ "kind": "kfold" })).unwrap()).unwrap() {
-        Plan::Folds(folds, _) => folds,
+    ends("a random plan", || match EncodingPlan::random(ROWS, &TargetParams::from_json(&json!({ "kind": "kfold" })).unwrap()).unwrap() {
+        EncodingPlan::Folds(folds, _) => folds,
         _ => unreachable!("folds: {ordered:?}"),
     });
 

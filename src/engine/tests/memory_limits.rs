@@ -11,7 +11,7 @@ use taiga_engine::dataset::Quiet;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::device::columns::with_columns;
 use taiga_engine::device::predict::{PlacedForest, PlacedPredictor};
-use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Plan, TargetParams};
+use taiga_engine::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::forest::ForestParams;
@@ -227,7 +227,7 @@ fn encoding() {
     let params = TargetParams::default();
     let input = EncodingInput { codes: &codes, categories: 500, target: EncodingTarget::Classes(&target, classes as usize), weight: None };
     measured(|| {
-        let plan = Plan::random(rows, &params)?;
+        let plan = EncodingPlan::random(rows, &params)?;
         with_columns("cpu", |backend| backend.target_encode(&input, &plan, &params))
     });
 }

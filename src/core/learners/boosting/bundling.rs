@@ -5,12 +5,12 @@
 //! Ke et al., "LightGBM", 2017); here no conflict is allowed, so that nothing is lost. Sparse
 //! features that exclude no others are lists of rows.
 
-use super::layout::{Home, MAX_ROWS, Plan, Stored};
+use super::layout::{Home, MAX_ROWS, StoragePlan, Stored};
 use super::steps::TrainingData;
 use crate::error::{Error, Result};
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::CodeSource;
-use crate::quantize::codes::{Quantizer, Scratch};
+use crate::quantize::codes::{Quantizer, QuantizerScratch};
 use crate::quantize::exceptions::Exceptions;
 
 /// Rows that are looked at first, in runs spread over the table.
@@ -35,12 +35,12 @@ const TRIES: usize = 128;
 const MARK_BYTES: usize = 64 << 20;
 const EFFORT: usize = 32;
 
-/// Whether a table is large enough to look for sparse features.
+/// Returns whether a table is large enough to look for sparse features.
 pub fn worthwhile(data: &TrainingData<'_>) -> bool {
     data.bundle && data.features.len() as f64 >= LEAST_SAVED && data.target.len() >= PROBE_RUNS * PROBE_RUN
 }
 
-/// The plan for the features that a fit starts with, and the exceptions of the sparse ones.
+/// Returns the plan for the features that a fit starts with, and the exceptions of the sparse ones.
 ///
 /// # Errors
 /// On an interrupt.
@@ -49,7 +49,7 @@ pub fn plan(
     data: &TrainingData<'_>,
     quantizers: &[Quantizer],
     interrupted: &(dyn Fn() -> bool + Sync),
-) -> Result<(Plan, Vec<Option<Exceptions>>)> {
+) -> Result<(StoragePlan, Vec<Option<Exceptions>>)> {
     let mut exceptions = find_exceptions(pool, data, quantizers, interrupted)?;
     let rows = data.target.len();
     let stored = |f: usize| {
@@ -62,11 +62,11 @@ pub fn plan(
     let (bundles, listed) = choose(&exceptions, &stored, rows);
     let saved = bundles.iter().map(|b| b.len() as f64 - 1.0).sum::<f64>() + listed_saving(&listed, &exceptions, rows);
     if saved < LEAST_SAVED {
-        return Ok((Plan::dense(data.features, true), vec![]));
+        return Ok((StoragePlan::dense(data.features, true), vec![]));
     }
     let used = bundles.iter().flatten().chain(&listed);
     let wide = used.filter_map(|f| exceptions[*f].as_ref()).any(|e| e.rows.len() > MAX_ROWS);
-    let plan = Plan::new(data.features, &stored, bundles, listed, wide);
+    let plan = StoragePlan::new(data.features, &stored, bundles, listed, wide);
     for (home, e) in plan.homes.iter().zip(&mut exceptions) {
         if matches!(home, Home::Column(_)) {
             *e = None;
@@ -75,7 +75,7 @@ pub fn plan(
     Ok((plan, exceptions))
 }
 
-/// The exceptions of each feature that may be stored sparsely.
+/// Finds the exceptions of each feature that may be stored sparsely.
 fn find_exceptions(
     pool: &ThreadPool,
     data: &TrainingData<'_>,
@@ -84,7 +84,7 @@ fn find_exceptions(
 ) -> Result<Vec<Option<Exceptions>>> {
     let rows = data.target.len();
     let most = (rows as f64 * BUNDLED_SHARE) as usize;
-    let found = pool.deal(data.sources.len(), Scratch::default, |scratch, f| {
+    let found = pool.deal(data.sources.len(), QuantizerScratch::default, |scratch, f| {
         if data.features[f].categories || interrupted() {
             return None;
         }
@@ -102,9 +102,15 @@ fn find_exceptions(
     if interrupted() { Err(Error::Interrupted) } else { Ok(found) }
 }
 
-/// The most frequent code of a feature among rows that are looked at, and the share of those that have others. There are rows
-/// enough ([`worthwhile`]).
-pub fn most_frequent(source: &CodeSource<'_>, quantizer: &Quantizer, offset: usize, rows: usize, scratch: &mut Scratch) -> (u8, f64) {
+/// Returns the most frequent code of a feature among rows that are looked at, and the share of those that have others. There are
+/// rows enough ([`worthwhile`]).
+pub fn most_frequent(
+    source: &CodeSource<'_>,
+    quantizer: &Quantizer,
+    offset: usize,
+    rows: usize,
+    scratch: &mut QuantizerScratch,
+) -> (u8, f64) {
     let mut counts = [0usize; 256];
     let mut codes = [0u8; PROBE_RUN];
     for run in 0..PROBE_RUNS {
@@ -116,21 +122,28 @@ pub fn most_frequent(source: &CodeSource<'_>, quantizer: &Quantizer, offset: usi
     (most as u8, 1.0 - counts[most] as f64 / (PROBE_RUNS * PROBE_RUN) as f64)
 }
 
-/// The codes of rows from `start` on.
-pub fn read_codes(source: &CodeSource<'_>, quantizer: &Quantizer, offset: usize, start: usize, out: &mut [u8], scratch: &mut Scratch) {
+/// Writes the codes of rows from `start` on to `out`.
+pub fn read_codes(
+    source: &CodeSource<'_>,
+    quantizer: &Quantizer,
+    offset: usize,
+    start: usize,
+    out: &mut [u8],
+    scratch: &mut QuantizerScratch,
+) {
     match source {
         CodeSource::Values(column) => _ = quantizer.codes::<u8>(column, start, out.len(), offset, out, 1, scratch),
         CodeSource::Codes(all) => out.copy_from_slice(&all[start..start + out.len()]),
     }
 }
 
-/// How many columns listing saves.
+/// Returns how many columns listing saves.
 fn listed_saving(listed: &[usize], exceptions: &[Option<Exceptions>], rows: usize) -> f64 {
     let saving = |f: &usize| exceptions[*f].as_ref().map_or(0.0, |e| 1.0 - 4.0 * e.rows.len() as f64 / rows as f64);
     listed.iter().map(saving).sum()
 }
 
-/// The bundles, and the listed features in ascending order.
+/// Returns the bundles, and the listed features in ascending order.
 fn choose(exceptions: &[Option<Exceptions>], stored: &[Option<Stored>], rows: usize) -> (Vec<Vec<usize>>, Vec<usize>) {
     let count = |f: usize| exceptions[f].as_ref().map_or(0, |e| e.rows.len());
     let share = |members: &[usize]| members.iter().map(|f| count(*f)).sum::<usize>() as f64 / rows as f64;
@@ -146,7 +159,7 @@ fn choose(exceptions: &[Option<Exceptions>], stored: &[Option<Stored>], rows: us
 }
 
 /// A bundle that others may join.
-struct Open {
+struct OpenBundle {
     members: Vec<usize>,
     codes: usize,
     /// A bit a row: whether a member is off its default.
@@ -158,11 +171,11 @@ fn bundles(exceptions: &[Option<Exceptions>], stored: &[Option<Stored>], rows: u
     let most_open = MARK_BYTES / rows.div_ceil(8).max(1);
     let mut effort = EFFORT * exceptions.iter().flatten().map(|e| e.rows.len()).sum::<usize>();
     // The last one joined is the last one here.
-    let mut open: Vec<Open> = vec![];
+    let mut open: Vec<OpenBundle> = vec![];
     let mut closed = vec![];
     for (f, (e, s)) in exceptions.iter().zip(stored).enumerate() {
         let (Some(e), Some(s)) = (e, s) else { continue };
-        let fits = |bundle: &Open, effort: &mut usize| {
+        let fits = |bundle: &OpenBundle, effort: &mut usize| {
             if bundle.codes + s.words() > 256 || *effort == 0 {
                 return false;
             }
@@ -173,7 +186,9 @@ fn bundles(exceptions: &[Option<Exceptions>], stored: &[Option<Stored>], rows: u
         let found = (0..open.len()).rev().take(TRIES).find(|b| fits(&open[*b], &mut effort));
         let mut bundle = match found {
             Some(b) => open.remove(b),
-            None if open.len() < most_open && s.words() < 255 => Open { members: vec![], codes: 1, marks: vec![0; rows.div_ceil(64)] },
+            None if open.len() < most_open && s.words() < 255 => {
+                OpenBundle { members: vec![], codes: 1, marks: vec![0; rows.div_ceil(64)] }
+            }
             None => {
                 closed.push(vec![f]);
                 continue;

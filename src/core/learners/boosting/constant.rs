@@ -17,10 +17,10 @@ use crate::provenance::Provenance;
 /// Fits a model without trees: for every row it predicts the start value, which is what the loss makes of the training
 /// rows alone (their mean, their quantile, the shares of their classes).
 ///
-/// It is for tables that [`super::fit()`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Rows are not measured, so there is no history; a class
-/// that no training row has gets a probability of 10⁻¹⁵. Where the target has a single label, that label's probability is
-/// 1 - 10⁻¹⁵, and the model is one of `logloss`, whose one score speaks for its last label. With a `baseline` the start
-/// value is 0, as in a fit. No device is used.
+/// It is for tables that [`super::fit()`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Rows are not measured,
+/// so there is no history; a class that no training row has gets a probability of 10⁻¹⁵. Where the target has a single label,
+/// that label's probability is 1 - 10⁻¹⁵, and the model is one of `logloss`, whose one score speaks for its last label. With a
+/// `baseline` the start value is 0, as in a fit. No device is used.
 ///
 /// # Errors
 /// As [`super::fit()`], but for tables of one training row or of one class; degenerate is still one of no training rows,

@@ -13,7 +13,7 @@ pub struct CategoryCodes<'a> {
     pub cardinality: usize,
 }
 
-/// What statistics are made from, the same for a whole fit.
+/// The columns and targets that statistics of categories are made from, the same for a whole fit.
 #[derive(Clone, Copy)]
 pub struct CtrData<'a> {
     pub ctrs: &'a [Ctr],
@@ -25,7 +25,7 @@ pub struct CtrData<'a> {
 }
 
 impl CtrData<'_> {
-    /// The place in the list of the first statistic with the sums of this one.
+    /// Returns the place in the list of the first statistic with the sums of this one.
     pub fn sums_of(&self, ctr: usize) -> usize {
         self.ctrs.iter().position(|c| c.same_sums(&self.ctrs[ctr])).unwrap_or(ctr)
     }

@@ -1,4 +1,4 @@
-//! From trees that count features as the backend does to a model that stands by itself: only the
+//! From trees that count features as the device does to a model that stands by itself: only the
 //! borders, the categories and the statistics that splits use are kept.
 
 use super::categorical_features::{CategoricalFeatures, Origin};
@@ -9,23 +9,23 @@ use crate::model::{Feature, unasked};
 use crate::tree::{Split, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What splits ask about.
-pub struct Questions {
+/// The features, encodings and tables that splits use.
+pub struct UsedFeatures {
     pub features: Vec<Feature>,
     pub derived: Vec<Derived>,
     pub tables: Vec<CtrTable>,
 }
 
-/// What one split asks about, whichever permutation its codes came from.
+/// The feature that a split tests, whichever permutation its codes came from.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Question<'a> {
+enum UsedFeature<'a> {
     Column(u32),
     OneOf(u32, Vec<u32>),
     Ctr(&'a [u32], usize),
 }
 
-/// The borders of a question that splits use, and its number in the model.
-struct Used {
+/// The borders of a feature that splits use, and its number in the model.
+struct UsedBorders {
     /// A feature that asks it.
     feature: usize,
     borders: Vec<bool>,
@@ -34,7 +34,7 @@ struct Used {
     number: u32,
 }
 
-impl Used {
+impl UsedBorders {
     fn kept(&mut self, borders: &[f64]) -> Vec<f64> {
         let mut kept = vec![];
         self.places = (0..=borders.len())
@@ -50,21 +50,21 @@ impl Used {
     }
 }
 
-fn question<'a>(from: &'a CategoricalFeatures<'_>, split: &Split) -> Question<'a> {
+fn used_feature<'a>(from: &'a CategoricalFeatures<'_>, split: &Split) -> UsedFeature<'a> {
     match &from.origins[split.feature as usize] {
-        Origin::Column(column) => Question::Column(*column),
-        Origin::OneHot { column, category } => Question::OneOf(*column, vec![*category]),
+        Origin::Column(column) => UsedFeature::Column(*column),
+        Origin::OneHot { column, category } => UsedFeature::OneOf(*column, vec![*category]),
         Origin::Subset { column, categories } => {
             let subset = &from.subsets[split.border as usize];
             let mut inside: Vec<u32> = (1..=categories.len()).filter(|c| subset.contains(*c as u8)).map(|c| categories[c - 1]).collect();
             inside.sort_unstable();
-            Question::OneOf(*column, inside)
+            UsedFeature::OneOf(*column, inside)
         }
-        Origin::Ctr { columns, ctr } => Question::Ctr(columns, *ctr),
+        Origin::Ctr { columns, ctr } => UsedFeature::Ctr(columns, *ctr),
     }
 }
 
-/// The statistics that a table's questions need sums for.
+/// Returns the statistics that the features of a table need sums for.
 fn sums_of(from: &CategoricalFeatures<'_>, ctrs: impl Iterator<Item = usize>) -> Vec<Ctr> {
     let mut sums: Vec<Ctr> = vec![];
     for ctr in ctrs.map(|ctr| from.ctr(ctr)) {
@@ -76,41 +76,41 @@ fn sums_of(from: &CategoricalFeatures<'_>, ctrs: impl Iterator<Item = usize>) ->
 }
 
 /// Renumbers the splits of `trees` for the model.
-pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<'_>) -> Questions {
-    let mut used: BTreeMap<Question<'_>, Used> = BTreeMap::new();
+pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<'_>) -> UsedFeatures {
+    let mut used: BTreeMap<UsedFeature<'_>, UsedBorders> = BTreeMap::new();
     for split in trees.iter().flat_map(|t| t.splits()) {
-        let question = question(from, split);
+        let tested = used_feature(from, split);
         let feature = split.feature as usize;
-        let borders = match question {
-            Question::OneOf(..) => 2,
+        let borders = match tested {
+            UsedFeature::OneOf(..) => 2,
             _ => from.coded[feature].borders.len() + 1,
         };
-        let border = if matches!(question, Question::OneOf(..)) { 0 } else { split.border as usize };
-        let unused = || Used { feature, borders: vec![false; borders], places: vec![], number: 0 };
-        used.entry(question).or_insert_with(unused).borders[border] = true;
+        let border = if matches!(tested, UsedFeature::OneOf(..)) { 0 } else { split.border as usize };
+        let unused = || UsedBorders { feature, borders: vec![false; borders], places: vec![], number: 0 };
+        used.entry(tested).or_insert_with(unused).borders[border] = true;
     }
     let mut features = unasked(input);
     let mut projections: Vec<&[u32]> =
-        used.keys().filter_map(|q| if let Question::Ctr(columns, _) = q { Some(*columns) } else { None }).collect();
+        used.keys().filter_map(|q| if let UsedFeature::Ctr(columns, _) = q { Some(*columns) } else { None }).collect();
     projections.dedup();
     let sums: Vec<Vec<Ctr>> = projections
         .iter()
-        .map(|p| sums_of(from, used.keys().filter_map(|q| if let Question::Ctr(c, ctr) = q { (c == p).then_some(*ctr) } else { None })))
+        .map(|p| sums_of(from, used.keys().filter_map(|q| if let UsedFeature::Ctr(c, ctr) = q { (c == p).then_some(*ctr) } else { None })))
         .collect();
     let tables = from.tables(&projections, &sums);
     let mut derived = vec![];
-    for (question, used) in &mut used {
-        used.number = match question {
-            Question::Column(column) => {
+    for (tested, used) in &mut used {
+        used.number = match tested {
+            UsedFeature::Column(column) => {
                 features[*column as usize].borders = used.kept(&from.coded[used.feature].borders);
                 *column
             }
-            Question::OneOf(column, categories) => {
+            UsedFeature::OneOf(column, categories) => {
                 used.places = vec![0, 1];
                 derived.push(Derived::OneOf { feature: *column, categories: categories.clone() });
                 (features.len() + derived.len() - 1) as u32
             }
-            Question::Ctr(columns, ctr) => {
+            UsedFeature::Ctr(columns, ctr) => {
                 let borders = used.kept(&from.coded[used.feature].borders);
                 let table = projections.iter().position(|p| p == columns).unwrap_or_default();
                 let ctr = from.ctr(*ctr);
@@ -128,11 +128,11 @@ pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<
         features[column as usize].categories = input.features[column as usize].categories().cloned();
     }
     for split in trees.iter_mut().flat_map(|t| t.splits_mut()) {
-        let question = question(from, split);
-        if let Some(used) = used.get(&question) {
-            let border = if matches!(question, Question::OneOf(..)) { 0 } else { split.border as usize };
+        let tested = used_feature(from, split);
+        if let Some(used) = used.get(&tested) {
+            let border = if matches!(tested, UsedFeature::OneOf(..)) { 0 } else { split.border as usize };
             (split.feature, split.border) = (used.number, used.places[border]);
         }
     }
-    Questions { features, derived, tables }
+    UsedFeatures { features, derived, tables }
 }

@@ -2,7 +2,7 @@
 //! Guestrin, "XGBoost", 2016).
 
 use super::categorical_features::CategoricalFeatures;
-use super::finish::{Questions, finish};
+use super::finish::{UsedFeatures, finish};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
@@ -25,7 +25,7 @@ use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
-use crate::tree::grow::{Grown, Root, grow, is_plain};
+use crate::tree::grow::{GrownTree, Root, grow, is_plain};
 use crate::tree::params::TreeParams;
 use crate::tree::{Leaf, Tree};
 
@@ -125,7 +125,7 @@ fn fit_on(
     })?;
     let (mut trees, gains, history) = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
     let units = settle(&mut trees, &gains, gradient_unit, weight_unit);
-    let Questions { features, derived, tables } = finish(&mut trees, input, &features);
+    let UsedFeatures { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
     Ok(Model {
         params: params.recorded(),
@@ -234,7 +234,7 @@ impl Rounds<'_> {
     }
 
     /// The leaves of the tree just ended or replayed, from their sums; the backend has their values.
-    fn leaves(&self, backend: &mut dyn TreeSteps, grown: &Grown, sums: Vec<LeafSums>) -> Result<Vec<Leaf>> {
+    fn leaves(&self, backend: &mut dyn TreeSteps, grown: &GrownTree, sums: Vec<LeafSums>) -> Result<Vec<Leaf>> {
         let values: Vec<f64> = match self.loss.leaf_rule() {
             LeafRule::Newton => sums.iter().zip(&grown.bounds).map(|(s, b)| grown.rules.leaf_value(s.gradient, s.hessian, *b)).collect(),
             LeafRule::Quantile(alpha) => {

@@ -2,7 +2,7 @@
 //!
 //! A sparse feature's most frequent code, its default, is not stored: its sums are what those of
 //! the other codes leave of the node's. Each other code has a *word*, a packed bin, in the order of
-//! [`Plan::sparse`]. The rows are in a list (`sparse_features` of a device) or in a column that several
+//! [`StoragePlan::sparse`]. The rows are in a list (`sparse_features` of a device) or in a column that several
 //! features share ([`super::bundling`]):
 //!
 //! ```text
@@ -23,17 +23,17 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// The number of words.
+    /// Returns the number of words.
     pub fn words(&self) -> usize {
         self.bins - self.low - (self.default >= self.low) as usize
     }
 
-    /// The word of a code that is stored.
+    /// Returns the word of a code that is stored.
     pub fn word(&self, code: usize) -> usize {
         code - self.low - (self.default >= self.low && self.default < code) as usize
     }
 
-    /// The code of a word.
+    /// Returns the code of a word.
     #[inline(always)]
     pub fn code(&self, word: usize) -> usize {
         let code = word + self.low;
@@ -54,13 +54,13 @@ pub struct SparseFeature {
 }
 
 impl SparseFeature {
-    /// The feature's code where the column that it shares has `code`.
+    /// Returns the feature's code where the column that it shares has `code`.
     pub fn code_of(&self, code: u8) -> u8 {
         let own = self.column.and_then(|(_, start)| (code as usize).checked_sub(start)).filter(|word| *word < self.stored.words());
         own.map_or(self.stored.default, |word| self.stored.code(word)) as u8
     }
 
-    /// What stands in the column that it shares for one of its codes, which is stored.
+    /// Returns what stands in the column that it shares for one of its codes, which is stored.
     pub fn bundle_code(&self, code: u8) -> u8 {
         (self.column.map_or(0, |(_, start)| start) + self.stored.word(code as usize)) as u8
     }
@@ -76,12 +76,12 @@ impl SparseFeature {
 pub enum Home {
     /// In a column of its own.
     Column(usize),
-    /// Index into [`Plan::sparse`].
+    /// Index into [`StoragePlan::sparse`].
     Sparse(usize),
 }
 
 /// How a group's codes are stored.
-pub struct Plan {
+pub struct StoragePlan {
     /// Of the columns.
     pub layout: Layout,
     /// The number of codes in each column.
@@ -98,10 +98,10 @@ pub struct Plan {
     pub wide: bool,
 }
 
-impl Plan {
-    /// A column for each feature.
-    pub fn dense(features: &[CodedFeature], statistics: bool) -> Plan {
-        Plan {
+impl StoragePlan {
+    /// Returns a column for each feature.
+    pub fn dense(features: &[CodedFeature], statistics: bool) -> StoragePlan {
+        StoragePlan {
             layout: Layout::new(features.len(), statistics),
             column_codes: features.iter().map(CodedFeature::bins).collect(),
             homes: (0..features.len()).map(Home::Column).collect(),
@@ -112,8 +112,14 @@ impl Plan {
         }
     }
 
-    /// With these bundles of features, and these listed (ascending), by what is stored of each.
-    pub fn new(features: &[CodedFeature], stored: &[Option<Stored>], bundles: Vec<Vec<usize>>, listed: Vec<usize>, wide: bool) -> Plan {
+    /// Plans the storage of a group with these bundles of features, and these in sparse rows (ascending), by what is stored of each.
+    pub fn new(
+        features: &[CodedFeature],
+        stored: &[Option<Stored>],
+        bundles: Vec<Vec<usize>>,
+        listed: Vec<usize>,
+        wide: bool,
+    ) -> StoragePlan {
         let mut homes = vec![None; features.len()];
         let (mut sparse, mut word) = (vec![], 0);
         let mut add = |feature: usize, column: Option<(usize, usize)>| {
@@ -140,10 +146,10 @@ impl Plan {
         }
         column_codes.extend(bundle_codes);
         let homes = homes.into_iter().flatten().collect();
-        Plan { layout: Layout::new(column_codes.len(), true), column_codes, homes, sparse, listed: listed.len(), listed_words, wide }
+        StoragePlan { layout: Layout::new(column_codes.len(), true), column_codes, homes, sparse, listed: listed.len(), listed_words, wide }
     }
 
-    /// The features with columns of their own, ascending, with these.
+    /// Returns the features with columns of their own, ascending, with these.
     pub fn dense_features(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.homes.iter().enumerate().filter_map(|(f, home)| match home {
             Home::Column(column) => Some((f, *column)),
@@ -151,12 +157,12 @@ impl Plan {
         })
     }
 
-    /// The number of bins in a plane of a partial histogram.
+    /// Returns the number of bins in a plane of a partial histogram.
     pub fn partial_bins(&self) -> usize {
         self.layout.blocks.iter().map(|b| b.width * STRIDE).sum::<usize>() + self.listed_words
     }
 
-    /// The number of words.
+    /// Returns the number of words.
     pub fn words(&self) -> usize {
         self.sparse.last().map_or(0, |s| s.words().end)
     }
@@ -211,7 +217,7 @@ pub struct BlockLayout {
 }
 
 impl Layout {
-    /// For `features` features; `statistics`: rows carry their statistics, as those of group 0 do.
+    /// Lays out `features` features in blocks; `statistics`: rows carry their statistics, as those of group 0 do.
     pub fn new(features: usize, statistics: bool) -> Layout {
         let first_width = if statistics { FIRST_WIDTH } else { WIDTH };
         let first = features.min(first_width);
@@ -229,7 +235,7 @@ impl Layout {
         Layout { blocks, first_width }
     }
 
-    /// The block of a feature and the byte inside its row.
+    /// Returns the block of a feature and the byte inside its row.
     pub fn place(&self, feature: usize) -> (usize, usize) {
         if feature < self.first_width {
             return (0, feature);

@@ -42,7 +42,7 @@ pub fn enforce(tree: &Tree, monotone: &[i8], values: &mut [f64]) {
     }
 }
 
-/// The leaves below a child.
+/// Returns the leaves below a child.
 fn below(nodes: &[crate::tree::model::Node], child: Child) -> std::collections::BTreeSet<usize> {
     let mut open = vec![child];
     let mut leaves = std::collections::BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What a fit of boosted trees takes beside its backend, asked for before it is taken.
+//! What a fit of boosted trees takes beside its device, asked for before it is taken.
 
 use super::params::{BoostingParams, CatMethod};
 use crate::dataset::Input;
@@ -25,8 +25,8 @@ fn questions(input: &Input<'_>, params: &BoostingParams) -> u64 {
     input.features.iter().filter_map(|f| f.categories()).map(|c| of(c.len())).sum()
 }
 
-/// Bytes of what stands at the same time, at the least: while targets and scores are made, and where the CPU is asked for,
-/// while its threads take their rows (`here`).
+/// Returns bytes of what stands at the same time, at the least: while targets and scores are made, and where the CPU is asked
+/// for, while its threads take their rows (`here`).
 fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: u64, here: bool) -> u64 {
     let rows = input.target.rows() as u64;
     let (sets, held_out) = (sets(input, params), input.held_out_rows() as u64);
@@ -48,7 +48,7 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     sum(&[stays, watched, making.max(borders).max(dealing)])
 }
 
-/// Reserves what a fit takes until its backend has its rows: targets, weights, scores, samples for borders, orders of rows.
+/// Reserves what a fit takes until its device has its rows: targets, weights, scores, samples for borders, orders of rows.
 ///
 /// # Errors
 /// [`crate::Error::Memory`].

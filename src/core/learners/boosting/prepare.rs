@@ -1,4 +1,4 @@
-//! From a table to what a backend trains on: checks, targets, weights, borders.
+//! From a table to what a device trains on: checks, targets, weights, borders.
 
 use super::ties;
 use crate::dataset::Input;
@@ -24,9 +24,8 @@ pub struct Start {
     pub scores: Vec<Vec<f32>>,
 }
 
-/// The start value from the training rows, and targets and scores relative to it: losses that
-/// only see differences train on `(target - start) / unit`, so that neither a large offset nor a
-/// huge or tiny scale costs precision in f32.
+/// Returns the start value from the training rows, and targets and scores relative to it: losses that only see differences train
+/// on `(target - start) / unit`, so that neither a large offset nor a huge or tiny scale costs precision in f32.
 pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, outputs: usize) -> Result<Start> {
     let (target, weight) = (&data.values[..], data.weights.as_deref());
     super::schema::check_baseline(input.baseline.len(), outputs)?;
@@ -98,8 +97,8 @@ fn tiny(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<&[f32
     Some((unit, libm::pow(unit, power)))
 }
 
-/// What gradients are in units of, next to the target's: leaves that are refitted from residuals
-/// have gradients without a unit.
+/// Returns what gradients are in units of, next to the target's: leaves that are refitted from residuals have gradients without a
+/// unit.
 pub fn gradient_unit(loss: &dyn Loss, unit: f64) -> f64 {
     if loss.leaf_rule() == LeafRule::Newton { unit } else { 1.0 }
 }

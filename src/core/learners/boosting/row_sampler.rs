@@ -22,7 +22,7 @@ fn bucket(key: f32) -> usize {
 }
 
 impl KeyCounts {
-    /// From the count of each key's upper half.
+    /// Makes the draw from the count of each key's upper half.
     pub fn from_counts(counts: Vec<u64>) -> KeyCounts {
         KeyCounts(counts)
     }
@@ -43,7 +43,7 @@ impl KeyCounts {
         Ok(())
     }
 
-    /// The counts of all threads together.
+    /// Returns the counts of all threads together.
     pub fn merge(shards: Vec<KeyCounts>) -> KeyCounts {
         let mut merged = KeyCounts::default();
         for s in shards {
@@ -78,7 +78,7 @@ pub enum Draw {
 /// The squares whose sum in f32 is right to its last digits: none of them, and no term that counts, left the normal numbers.
 const SQUARES: std::ops::RangeInclusive<f32> = 1e-37..=f32::MAX;
 
-/// What a row is ordered by: `|gradient|`, or `sqrt(gradient² + l2 hessian²)`, finite.
+/// Returns what a row is ordered by: `|gradient|`, or `sqrt(gradient² + l2 hessian²)`, finite.
 pub fn key(sample: RowSample, l2: f32, gradient: f32, hessian: f32) -> f32 {
     if sample != RowSample::Mvs {
         return gradient.abs();
@@ -94,7 +94,7 @@ pub fn key(sample: RowSample, l2: f32, gradient: f32, hessian: f32) -> f32 {
 }
 
 impl Draw {
-    /// From the counts of the keys of the training rows.
+    /// Makes the draw from the counts of the keys of the training rows.
     pub fn new(sample: RowSample, fraction: f64, l2: f32, counts: &KeyCounts) -> Draw {
         let rows: u64 = counts.0.iter().sum();
         match sample {
@@ -137,8 +137,8 @@ impl Draw {
         }
     }
 
-    /// What the row counts: 0 if it is not drawn, else one over the probability that it would be
-    /// (1 under plain Bernoulli sampling, where all rows have the same).
+    /// Returns what the row counts: 0 if it is not drawn, else one over the probability that it would be (1 under plain Bernoulli
+    /// sampling, where all rows have the same).
     pub fn weight(&self, random: Random, row: usize, gradient: f32, hessian: f32) -> f32 {
         let u = random.unit(row as u64);
         let kept = |probability: f64| if u < probability { (1.0 / probability) as f32 } else { 0.0 };
@@ -159,7 +159,7 @@ impl Draw {
         }
     }
 
-    /// Whether every row drawn counts 1.
+    /// Returns whether every row drawn counts 1.
     pub fn unit(&self) -> bool {
         matches!(self, Draw::Bernoulli { .. })
     }

@@ -10,7 +10,7 @@ use crate::losses::{Loss, LossKind, LossTarget, loss};
 use crate::metrics::{MetricKind, metric_names};
 use crate::objective::Link;
 
-/// What a target is, as far as its type tells.
+/// The kind of a target, as far as its type tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
     /// Numbers.
@@ -93,7 +93,7 @@ pub(super) fn check_baseline(columns: usize, outputs: usize) -> Result<()> {
     Err(Error::parameter("baseline", format!("{columns} columns for a model of {outputs} {scores}")))
 }
 
-/// The metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.
+/// Returns the metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.
 pub(super) fn held_out_metric(
     held_out: bool,
     params: &BoostingParams,
@@ -110,7 +110,7 @@ pub(super) fn held_out_metric(
     Ok(Some(kind))
 }
 
-/// Why a metric can't be measured on predictions of this link, and what to do.
+/// Returns why a metric can't be measured on predictions of this link, and what to do.
 fn unfit_metric(kind: MetricKind, loss: LossKind, classes: Option<usize>, link: Link) -> String {
     let metric = kind.name();
     let fitting = metric_names(|m| m.fits(link));
@@ -123,7 +123,7 @@ fn unfit_metric(kind: MetricKind, loss: LossKind, classes: Option<usize>, link: 
     }
 }
 
-/// `monotone` and `interaction` in numbers of features.
+/// Returns `monotone` and `interaction` in numbers of features.
 pub(super) fn constraints(features: &[(&str, &FeatureType)], params: &BoostingParams) -> Result<Constraints> {
     let index = |parameter: &str, name: &str| -> Result<u32> {
         let Some(i) = features.iter().position(|f| f.0 == name) else {

@@ -21,7 +21,7 @@ use crate::tree::steps::{GrowSteps, NodeId};
 /// The index of a group of features: group 0 are those that a fit starts with.
 pub type GroupId = usize;
 
-/// What a backend is given once for a whole fit.
+/// The table and parameters that a device is given once for a whole fit.
 pub struct TrainingData<'a> {
     /// Every feature that can split from the start on.
     pub features: &'a [CodedFeature],
@@ -62,14 +62,15 @@ pub struct LeafSums {
     pub count: u64,
 }
 
-/// What is said where derivatives overflow.
+/// The error's text where derivatives overflow.
 pub const NOT_FINITE: &str =
     "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range";
 
 /// What a fit will do with every tree of it, where that is sure from the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced {
-    /// A leaf's value is that of [`SplitRules::leaf_value`](crate::tree::split::SplitRules::leaf_value) without bounds, times this, rounded to f32.
+    /// A leaf's value is that of [`SplitRules::leaf_value`](crate::tree::split::SplitRules::leaf_value) without bounds, times
+    /// this, rounded to f32.
     pub learning_rate: f64,
     /// Trees over all outputs; they are grown for one output after the other, round after round.
     pub trees: u64,
@@ -129,7 +130,8 @@ pub trait TreeSteps: GrowSteps {
     /// Frees what a group takes. It never takes part in a tree again.
     fn drop_group(&mut self, group: GroupId);
 
-    /// What makes statistics of categories on the device, where it does; else their codes come through [`TreeSteps::add_group`].
+    /// Returns what makes statistics of categories on the device, where it does; else their codes come through
+    /// [`TreeSteps::add_group`].
     fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
         None
     }
@@ -144,36 +146,35 @@ pub trait TreeSteps: GrowSteps {
     /// ones to be searched next.
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()>;
 
-    /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits
-    /// count features as [`TrainingData::features`] does). Every row gets its leaf, rows that were
-    /// not drawn included. Gives each leaf's sums over the rows drawn.
+    /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits count features as
+    /// [`TrainingData::features`] does). Every row gets its leaf, rows that were not drawn included. Returns each leaf's sums
+    /// over the rows drawn.
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>>;
 
-    /// Sends every row through `tree` (whose splits count features as [`TrainingData::features`]
-    /// does, of whatever groups) as the last tree of `output`, which belongs to another set of scores
-    /// than the tree that has grown. Gives each leaf's sums over the rows drawn of that output's
-    /// derivatives. What follows ([`TreeSteps::leaf_quantiles`], [`TreeSteps::set_leaf_values`]) is about
-    /// this tree.
+    /// Sends every row through `tree` (whose splits count features as [`TrainingData::features`] does, of whatever groups) as the
+    /// last tree of `output`, which belongs to another set of scores than the tree that has grown. Returns each leaf's sums over
+    /// the rows drawn of that output's derivatives. What follows ([`TreeSteps::leaf_quantiles`], [`TreeSteps::set_leaf_values`])
+    /// is about this tree.
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>>;
 
-    /// For each leaf of the tree just ended the weighted quantile `alpha` of `target - score` over
+    /// Returns for each leaf of the tree just ended the weighted quantile `alpha` of `target - score` over
     /// the rows drawn; 0 for a leaf without rows.
     fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>>;
 
     /// Remembers the leaf values of the tree just ended; [`TreeSteps::update_scores`] adds them.
     fn set_leaf_values(&mut self, values: &[f32]) -> Result<()>;
 
-    /// The subsets of categories that nodes were divided by since the fit began.
+    /// Returns the subsets of categories that nodes were divided by since the fit began.
     fn category_sets(&self) -> &[CodeSet];
 
     /// Ends a round: adds the leaf values of its trees to the scores, one tree for each output.
     fn update_scores(&mut self) -> Result<()>;
 
-    /// The scores of the held-out rows in row order, `[output][row]`.
+    /// Returns the scores of the held-out rows in row order, `[output][row]`.
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>>;
 }
 
-/// How large a fit is: what it is to be done on, and how often.
+/// The size of a fit: the histograms that may be needed at once, and the trees.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// How many nodes' histograms may be needed at once.
@@ -184,7 +185,7 @@ pub struct Extent {
 
 /// The devices that boosted trees may be fitted on: whoever calls a fit says which one is taken.
 pub trait TreeDevices: Sync {
-    /// Whether the work is sure to be this process's threads'.
+    /// Returns whether the work is sure to be this process's threads'.
     fn stays_here(&self) -> bool;
 
     /// Brings the data to the device that is chosen, and runs `body` with what works on it there. The monitor is told which one it is.

@@ -42,12 +42,12 @@ pub fn spread(target: &mut [f32], counts: impl Fn(usize) -> bool + Sync) {
     });
 }
 
-/// What equal targets have in common; both zeros are one.
+/// Returns what equal targets have in common; both zeros are one.
 fn key(target: f32) -> u32 {
     (target + 0.0).to_bits()
 }
 
-/// The keys of the targets that many rows share, ascending.
+/// Returns the keys of the targets that many rows share, ascending.
 fn common(target: &[f32], counts: &(impl Fn(usize) -> bool + Sync)) -> Vec<u32> {
     let rows = target.par_iter().with_min_len(ROWS).enumerate();
     let mut keys: Vec<u32> = rows.filter(|(row, _)| counts(*row)).map(|(_, target)| key(*target)).collect();

@@ -10,7 +10,7 @@ const ROOM: RangeInclusive<i32> = -100..=127;
 /// The exponents of powers of two that f64 has.
 const POWERS: RangeInclusive<i32> = -1022..=1023;
 
-/// The exponent of the unit that numbers, the largest of which has this exponent, are kept in as f32: 0 where they fit as
+/// Returns the exponent of the unit that numbers, the largest of which has this exponent, are kept in as f32: 0 where they fit as
 /// they are.
 pub fn unit_exponent(largest: Option<i32>) -> i32 {
     match largest {
@@ -43,7 +43,7 @@ impl Shift {
 }
 
 /// Brings gains and weights of leaves, which are in units of each tree's `gains` (exponents), of the gradients' and of the
-/// weights' unit, into units of the model's: 1 wherever f32 has room for them. Gives the units of gains and of weights.
+/// weights' unit, into units of the model's: 1 wherever f32 has room for them. Returns the units of gains and of weights.
 pub fn settle(trees: &mut [Tree], gains: &[i32], gradient_unit: f64, weight_unit: f64) -> Units {
     // The weights' unit may be no power of two, where targets are tiny; the gradients' is.
     let weight = libm::ilogb(weight_unit);

@@ -3,9 +3,8 @@
 use super::params::Bootstrap;
 use crate::numerics::random::{Purpose, Random, below};
 
-/// How many times each of `rows` rows is drawn for tree `tree`: `draws` draws with replacement, each
-/// row as likely as any other (a multinomial sample; Breiman, "Bagging predictors", 1996); every row
-/// once where `bootstrap` is false.
+/// Returns how many times each of `rows` rows is drawn for tree `tree`: `draws` draws with replacement, each row as likely as any
+/// other (a multinomial sample; Breiman, "Bagging predictors", 1996); every row once where `bootstrap` is false.
 ///
 /// ```
 /// use taiga_core::learners::forest::{bootstrap::counts, params::Bootstrap};

@@ -6,7 +6,7 @@
 //! random      as exact
 //! ```
 //!
-//! Codes lie feature after feature. A node of few rows has them copied together ([`Local`]), so that
+//! Codes lie feature after feature. A node of few rows has them copied together ([`LocalCodes`]), so that
 //! the whole tree below it is grown in the first caches; under `exact` ranks are numbered anew there,
 //! among the values that occur. Codes of one byte lie row after row too, to be copied from.
 
@@ -17,7 +17,7 @@ use crate::pages;
 /// A code of a row.
 pub trait Code: Copy + Send + Sync + Default + 'static {
     /// What codes become where few rows are copied together.
-    type Local: Code;
+    type LocalCode: Code;
     fn index(self) -> usize;
     fn from_index(index: usize) -> Self;
 }
@@ -25,7 +25,7 @@ pub trait Code: Copy + Send + Sync + Default + 'static {
 macro_rules! code {
     ($code:ty, $local:ty) => {
         impl Code for $code {
-            type Local = $local;
+            type LocalCode = $local;
             #[inline(always)]
             fn index(self) -> usize {
                 self as usize
@@ -47,7 +47,7 @@ code!(u32, u16);
 pub struct Rank(u32);
 
 impl Code for Rank {
-    type Local = Rank;
+    type LocalCode = Rank;
     #[inline(always)]
     fn index(self) -> usize {
         self.0 as usize
@@ -78,7 +78,7 @@ pub struct Coded {
 }
 
 impl Coded {
-    /// The number of codes.
+    /// Returns the number of codes.
     pub fn bins(&self) -> usize {
         self.first
             + match &self.meaning {
@@ -109,13 +109,13 @@ pub struct View<'a, C> {
 }
 
 impl<'a, C: Code> View<'a, C> {
-    /// The codes of a feature.
+    /// Returns the codes of a feature.
     #[inline(always)]
     pub fn feature(&self, feature: usize) -> &'a [C] {
         &self.codes[feature * self.stride..][..self.stride]
     }
 
-    /// The number of codes that a feature may have here.
+    /// Returns the number of codes that a feature may have here.
     pub fn bins(&self, feature: usize) -> usize {
         match self.decode {
             Some((starts, _)) => starts[feature + 1] - starts[feature],
@@ -123,7 +123,7 @@ impl<'a, C: Code> View<'a, C> {
         }
     }
 
-    /// A code as the whole table has it.
+    /// Returns a code as the whole table has it.
     #[inline(always)]
     pub fn global(&self, feature: usize, code: usize) -> usize {
         match self.decode {
@@ -141,15 +141,15 @@ const MOST_RANKED: usize = 1 << 13;
 /// Bytes of codes that are copied together: half of a common second cache.
 const LOCAL_BYTES: usize = 1 << 19;
 
-/// The most rows of a node whose codes are copied together.
+/// Returns the most rows of a node whose codes are copied together.
 pub fn local_rows<C: Code>(features: usize) -> usize {
-    let fit = LOCAL_BYTES / (features.max(1) * size_of::<C::Local>());
-    let most = if size_of::<C>() == size_of::<C::Local>() { MOST_COPIED } else { MOST_RANKED };
+    let fit = LOCAL_BYTES / (features.max(1) * size_of::<C::LocalCode>());
+    let most = if size_of::<C>() == size_of::<C::LocalCode>() { MOST_COPIED } else { MOST_RANKED };
     fit.clamp(512, most)
 }
 
 /// Codes of few rows, copied together.
-pub struct Local<L> {
+pub struct LocalCodes<L> {
     codes: Vec<L>,
     starts: Vec<usize>,
     decode: Vec<u32>,
@@ -158,15 +158,15 @@ pub struct Local<L> {
     below: Vec<u32>,
 }
 
-impl<L> Default for Local<L> {
+impl<L> Default for LocalCodes<L> {
     fn default() -> Self {
-        Local { codes: vec![], starts: vec![], decode: vec![], marks: vec![], below: vec![] }
+        LocalCodes { codes: vec![], starts: vec![], decode: vec![], marks: vec![], below: vec![] }
     }
 }
 
-impl<L: Code> Local<L> {
+impl<L: Code> LocalCodes<L> {
     /// Copies the codes of `rows` (ascending), which are then rows 0, 1, …
-    pub fn gather<'l, C: Code<Local = L>>(
+    pub fn gather<'l, C: Code<LocalCode = L>>(
         &'l mut self,
         view: &View<'l, C>,
         rows: impl ExactSizeIterator<Item = u32> + Clone,

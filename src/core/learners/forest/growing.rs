@@ -38,26 +38,26 @@ pub struct GrowingTree {
 }
 
 /// Where a node hangs: its parent and its side; none for the root of a part.
-pub type Place = Option<(u32, usize)>;
+pub type ParentLink = Option<(u32, usize)>;
 
-/// The numbers of the root of tree `tree`; its children's are [`Random::child`]ren of them.
+/// Returns the numbers of the root of tree `tree`; its children's are [`Random::child`]ren of them.
 pub fn root_key(seed: u64, tree: u32) -> Random {
     Random::new(seed, crate::numerics::random::Purpose::ForestNode, tree as u64)
 }
 
-/// Fewer sums are not worth asking about.
+/// From so many sums on, memory is checked before it is taken.
 const LARGE: usize = 1 << 17;
 
 impl GrowingTree {
     /// Hangs a node or leaf into its place.
-    fn hang(&mut self, place: Place, child: Child) {
+    fn hang(&mut self, place: ParentLink, child: Child) {
         if let Some((parent, side)) = place {
             self.nodes[parent as usize].children[side] = child;
         }
     }
 
-    /// Adds an inner node; gives its index.
-    pub fn push(&mut self, place: Place, node: RawNode, set: Option<CodeSet>) -> u32 {
+    /// Adds an inner node; returns its index.
+    pub fn push(&mut self, place: ParentLink, node: RawNode, set: Option<CodeSet>) -> u32 {
         let index = self.nodes.len() as u32;
         let set = set.map(|set| {
             self.sets.push(set);
@@ -85,13 +85,13 @@ impl GrowingTree {
     }
 
     /// Tells of a leaf whose sums were just added.
-    pub fn push_leaf(&mut self, place: Place) {
+    pub fn push_leaf(&mut self, place: ParentLink) {
         let leaf = Child::Leaf(self.counts.len() as u32 - 1);
         self.hang(place, leaf);
     }
 
     /// Hangs another part behind what there is.
-    pub fn append(&mut self, place: Place, other: GrowingTree) {
+    pub fn append(&mut self, place: ParentLink, other: GrowingTree) {
         let (nodes, leaves, sets) = (self.nodes.len() as u32, self.counts.len() as u32, self.sets.len() as u32);
         let moved = |child| match child {
             Child::Node(i) => Child::Node(i + nodes),
@@ -106,7 +106,7 @@ impl GrowingTree {
         self.hang(place, root);
     }
 
-    /// The tree, with its sets among the forest's and its borders among those of each feature.
+    /// Returns the tree, with its sets among the forest's and its borders among those of each feature.
     pub fn finish(self, borders: &[Vec<f64>], sets: &mut Vec<CodeSet>, known: &mut HashMap<CodeSet, u32>) -> Tree {
         let node = |n: &RawNode| {
             let border = match n.set {
@@ -126,7 +126,7 @@ impl GrowingTree {
     }
 }
 
-/// The finite borders of the splits on each feature, ascending.
+/// Returns the finite borders of the splits on each feature, ascending.
 pub fn borders_used(parts: &[GrowingTree], features: usize) -> Vec<Vec<f64>> {
     let mut borders = vec![vec![]; features];
     for n in parts.iter().flat_map(|p| &p.nodes).filter(|n| n.set.is_none() && n.border < f64::INFINITY) {
@@ -165,7 +165,7 @@ pub struct RawSplit {
     pub missing_left: bool,
 }
 
-/// The node of a split.
+/// Returns the node of a split.
 pub fn raw<V: Code>(view: &View<'_, V>, split: &RawSplit) -> RawNode {
     let RawSplit { feature, cut, gain, missing_left } = split;
     let coded = &view.features[*feature];

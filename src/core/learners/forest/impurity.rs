@@ -24,37 +24,37 @@ pub trait Impurity: Sync {
 
     /// Bins a code.
     fn lanes(&self) -> usize;
-    /// A row that is drawn `count` times; none where it weighs nothing.
+    /// Returns a row that is drawn `count` times; none where it weighs nothing.
     fn entry(&self, row: u32, count: u32) -> Option<Self::Entry>;
     fn row(entry: &Self::Entry) -> u32;
-    /// The same under another number.
+    /// Returns the entry with another row number.
     fn renumbered(entry: Self::Entry, row: u32) -> Self::Entry;
     fn lane(entry: &Self::Entry) -> usize;
     fn add(bin: &mut Self::Bin, entry: &Self::Entry);
-    /// Whether no row has the code.
+    /// Returns whether no row has the code.
     fn is_empty(&self, bins: &[Self::Bin]) -> bool;
 
     fn clear(&self, side: &mut Self::Side);
     fn add_entry(&self, side: &mut Self::Side, entry: &Self::Entry);
     fn add_bins(&self, side: &mut Self::Side, bins: &[Self::Bin]);
     fn add_side(&self, side: &mut Self::Side, other: &Self::Side);
-    /// Rows drawn.
+    /// Returns rows drawn.
     fn count(&self, side: &Self::Side) -> u64;
-    /// What they weigh, in units.
+    /// Returns what they weigh, in units.
     fn weight(&self, side: &Self::Side) -> u64;
 
-    /// What a split is worth; comparable inside a node. Neither side is empty.
+    /// Returns what a split is worth; comparable inside a node. Neither side is empty.
     fn score(&self, left: &Self::Side, total: &Self::Side) -> f64;
-    /// By how much a split of this score lowers the node's impurity, times its weight.
+    /// Computes by how much a split of this score lowers the node's impurity, times its weight.
     fn gain(&self, score: f64, total: &Self::Side) -> f64;
-    /// Whether all targets of a node are the same.
+    /// Returns whether all targets of a node are the same.
     fn is_pure(&self, rows: &[Self::Entry], total: &Self::Side) -> bool;
     /// Adds a leaf.
     fn leaf(&self, total: &Self::Side, out: &mut GrowingTree);
 
-    /// How many ways there are to put categories in order.
+    /// Returns how many ways there are to put categories in order.
     fn orders(&self) -> usize;
-    /// What order `order` sorts categories by.
+    /// Returns what order `order` sorts categories by.
     fn order_key(&self, bins: &[Self::Bin], order: usize) -> f64;
 }
 
@@ -62,7 +62,7 @@ pub trait Impurity: Sync {
 pub struct Logs(Vec<f64>);
 
 impl Logs {
-    /// A table of as many as are asked for often.
+    /// Returns a table of as many as are asked for often.
     pub fn new(most: u64) -> Logs {
         Logs((0..most.min(1 << 16) + 1).map(x_log_x).collect())
     }
@@ -82,7 +82,7 @@ fn x_log_x(x: u64) -> f64 {
 }
 
 /// Two classes without weights: counts of both and of the second class, packed.
-pub struct Two<'a> {
+pub struct BinaryImpurity<'a> {
     pub codes: &'a [u32],
     /// For the entropy; gini where there is none.
     pub logs: Option<Logs>,
@@ -100,7 +100,7 @@ fn halves(packed: u64) -> (u64, u64) {
     (packed >> 32, packed & 0xffff_ffff)
 }
 
-impl Impurity for Two<'_> {
+impl Impurity for BinaryImpurity<'_> {
     type Entry = TwoEntry;
     type Bin = u64;
     type Side = u64;
@@ -195,7 +195,7 @@ impl Impurity for Two<'_> {
 }
 
 /// Classes in lanes of their own, with or without weights.
-pub struct Classes<'a> {
+pub struct ClassImpurity<'a> {
     pub codes: &'a [u32],
     pub classes: usize,
     /// Of each row, in units; 1 where there are none.
@@ -230,7 +230,7 @@ impl ClassSide {
     }
 }
 
-impl Impurity for Classes<'_> {
+impl Impurity for ClassImpurity<'_> {
     type Entry = ClassEntry;
     type Bin = Weighed;
     type Side = ClassSide;
@@ -316,7 +316,7 @@ impl Impurity for Classes<'_> {
         out.counts.push(total.all.count as u32);
         out.sums.extend(&total.weights);
     }
-    /// Each class against the others; the second against the first where there are no others.
+    /// Returns each class against the others; the second against the first where there are no others.
     fn orders(&self) -> usize {
         if self.classes == 2 { 1 } else { self.classes }
     }
@@ -327,7 +327,7 @@ impl Impurity for Classes<'_> {
 }
 
 /// Targets that are numbers.
-pub struct Numbers {
+pub struct RegressionImpurity {
     /// Of each row `(target - centre) * weight`, in fixed point.
     pub values: Vec<i64>,
     /// Equal for rows with equal targets.
@@ -364,8 +364,9 @@ impl NumberSums {
     }
 }
 
-impl Numbers {
-    /// What a gain from fixed point is multiplied by: the unit of values, squared unless under "poisson", over that of gains.
+impl RegressionImpurity {
+    /// Returns what a gain from fixed point is multiplied by: the unit of values, squared unless under "poisson", over that of
+    /// gains.
     pub fn gain_factor(&self) -> f64 {
         if self.poisson {
             return self.unit / self.gain_unit;
@@ -376,7 +377,7 @@ impl Numbers {
     }
 }
 
-impl Impurity for Numbers {
+impl Impurity for RegressionImpurity {
     type Entry = NumberEntry;
     type Bin = NumberSums;
     type Side = NumberSums;

@@ -48,7 +48,7 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// The same table as all learners check and prepare it.
+    /// Returns the same table as all learners check and prepare it.
     fn table(&self) -> dataset::Input<'a> {
         dataset::Input {
             features: self.features.clone(),

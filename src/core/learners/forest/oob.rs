@@ -23,13 +23,13 @@ const BLOCK: usize = 1 << 14;
 /// A grown tree that rows of the training table walk through.
 pub struct Walker<'a, C> {
     view: &'a View<'a, C>,
-    steps: Vec<Step>,
+    steps: Vec<WalkerStep>,
     sets: &'a [CodeSet],
 }
 
 /// Sixteen bytes, so that a large tree fits a core's cache.
 #[derive(Clone, Copy)]
-struct Step {
+struct WalkerStep {
     feature: u32,
     /// In the upper two bits 3 for a set, whose number the others are; else what is taken from a code, which goes right
     /// where it is above the others then.
@@ -53,12 +53,12 @@ impl<'a, C: Code> Walker<'a, C> {
         let step = |n: &super::growing::RawNode| {
             let shift = (view.features[n.feature as usize].first == 1 && !n.missing_left) as u32;
             let test = n.set.map_or_else(|| shift << 30 | (n.cut - shift), |set| 3 << 30 | set);
-            Step { feature: n.feature, test, children: n.children.map(state) }
+            WalkerStep { feature: n.feature, test, children: n.children.map(state) }
         };
         Walker { view, steps: part.nodes.iter().map(step).collect(), sets: &part.sets }
     }
 
-    /// The leaf of each of `rows`.
+    /// Finds the leaf of each of `rows`.
     pub fn leaves(&self, rows: &[u32], swapped: Swapped<'_>, out: &mut Vec<u32>) {
         out.clear();
         if self.steps.is_empty() {
@@ -103,7 +103,7 @@ impl Truth<'_> {
 }
 
 /// Sums of predictions, in fixed point, so that trees may add theirs in any order.
-pub struct Sums {
+pub struct PredictionSums {
     blocks: Vec<Mutex<(Vec<i64>, Vec<u32>)>>,
     outputs: usize,
     /// What values are multiplied by, after `centre` is taken away.
@@ -111,12 +111,12 @@ pub struct Sums {
     centre: f64,
 }
 
-impl Sums {
-    /// For `rows` rows; numbers have their mean and their largest distance from it.
+impl PredictionSums {
+    /// Makes room for `rows` rows; numbers have their mean and their largest distance from it.
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
-    pub fn new(rows: usize, truth: &Truth<'_>) -> Result<Sums> {
+    pub fn new(rows: usize, truth: &Truth<'_>) -> Result<PredictionSums> {
         let (scale, centre) = match truth {
             Truth::Classes(..) => ((1u64 << 40) as f64, 0.0),
             Truth::Numbers(y) => {
@@ -130,10 +130,10 @@ impl Sums {
         let outputs = truth.outputs();
         let block = |n: usize| Ok(Mutex::new((pages::try_zeroed("predictions out of bag", n * outputs)?, vec![0; n])));
         let blocks = (0..rows).step_by(BLOCK).map(|start| block(BLOCK.min(rows - start))).collect::<Result<_>>()?;
-        Ok(Sums { blocks, outputs, scale, centre })
+        Ok(PredictionSums { blocks, outputs, scale, centre })
     }
 
-    /// The units of the sums.
+    /// Returns the units of the sums.
     pub fn units(&self) -> OutOfBagScale {
         OutOfBagScale { scale: self.scale, centre: self.centre }
     }
@@ -146,7 +146,7 @@ impl Sums {
         }
     }
 
-    /// What a leaf adds.
+    /// Returns what a leaf adds.
     fn value(&self, part: &GrowingTree, leaf: usize, output: usize) -> i64 {
         let value = match part.means.get(leaf) {
             Some(mean) => mean - self.centre,
@@ -191,7 +191,7 @@ impl Sums {
         }
     }
 
-    /// The predictions, and how good they are.
+    /// Returns the predictions, and how good they are.
     pub fn finish(self, truth: &Truth<'_>) -> OutOfBag {
         let outputs = self.outputs;
         let rows = match truth {
@@ -214,7 +214,7 @@ impl Sums {
     }
 }
 
-/// Accuracy and log loss, or R², over the rows that are predicted.
+/// Computes accuracy and log loss, or R², over the rows that are predicted.
 fn score(truth: &Truth<'_>, predictions: &[Vec<f64>], known: &[usize]) -> (f64, Option<f64>) {
     let n = known.len();
     let mean = |value: &(dyn Fn(usize) -> f64 + Sync)| reduce::sum(n, |i| value(known[i])) / n as f64;
@@ -235,7 +235,7 @@ fn score(truth: &Truth<'_>, predictions: &[Vec<f64>], known: &[usize]) -> (f64, 
     }
 }
 
-/// Of each feature by how much shuffling it among `rows` worsens a tree's predictions of them: the
+/// Computes for each feature by how much shuffling it among `rows` worsens a tree's predictions of them: the
 /// drop of the accuracy, or the rise of the mean squared error (Breiman, 2001). None without rows.
 pub fn permutation<C: Code>(
     walker: &Walker<'_, C>,

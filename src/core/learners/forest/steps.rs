@@ -2,15 +2,15 @@
 
 use super::codes::{Code, View};
 use super::growing::GrowingTree;
-use super::impurity::{Classes, Impurity, Numbers, Two};
+use super::impurity::{BinaryImpurity, ClassImpurity, Impurity, RegressionImpurity};
 use super::params::{Criterion, ForestParams};
 use crate::device::Place;
 use crate::error::Result;
 use crate::learners::forest::params::Splitter;
 use crate::parallel::thread_pool::ThreadPool;
 
-/// What a forest is grown from, where a device other than the CPU may do it.
-pub struct Work<'a, C> {
+/// The table, targets and parameters that a device other than the CPU grows a whole forest from.
+pub struct ForestWork<'a, C> {
     pub pool: &'a ThreadPool,
     pub view: View<'a, C>,
     pub targets: Targets<'a>,
@@ -26,9 +26,9 @@ pub struct Work<'a, C> {
 /// Targets, as `forest::kind` has them.
 #[derive(Clone, Copy)]
 pub enum Targets<'a> {
-    Two(&'a Two<'a>),
-    Classes(&'a Classes<'a>),
-    Numbers(&'a Numbers),
+    Two(&'a BinaryImpurity<'a>),
+    Classes(&'a ClassImpurity<'a>),
+    Numbers(&'a RegressionImpurity),
 }
 
 /// A prediction is summed as `round((value - centre) * scale)`.
@@ -44,8 +44,8 @@ pub struct OutOfBagSums {
     pub counts: Vec<u32>,
 }
 
-/// What a device has grown.
-pub struct Grown {
+/// The trees that a device has grown, with their predictions out of bag.
+pub struct GrownTrees {
     pub parts: Vec<GrowingTree>,
     /// Where they were wanted.
     pub sums: Option<OutOfBagSums>,
@@ -75,13 +75,13 @@ pub trait ForestDevices: Sync {
     ///
     /// # Errors
     /// [`crate::Error::Device`] and [`crate::Error::Interrupted`].
-    fn grow<C: Code>(&self, place: &Place, work: &Work<'_, C>) -> Result<Option<Grown>>;
+    fn grow<C: Code>(&self, place: &Place, work: &ForestWork<'_, C>) -> Result<Option<GrownTrees>>;
 
     /// Makes what grows one tree after the other on this process's threads.
     fn grower<'a, K: Impurity, C: Code>(&self, task: GrowerTask<'a, K, C>) -> impl GrowTree<K> + 'a;
 }
 
-/// What trees are grown from on this process's threads.
+/// The table, impurity and limits that trees are grown from on this process's threads.
 pub struct GrowerTask<'a, K: Impurity, C: Code> {
     pub kind: &'a K,
     pub view: View<'a, C>,
@@ -120,13 +120,13 @@ impl Targets<'_> {
     }
 }
 
-impl<C: Code> Work<'_, C> {
-    /// The depth that trees may have: one of so many leaves is less deep than they are.
+impl<C: Code> ForestWork<'_, C> {
+    /// Returns the depth that trees may have: one of so many leaves is less deep than they are.
     pub fn depth(&self) -> u32 {
         self.limits.leaves.map_or(self.limits.depth, |leaves| self.limits.depth.min(leaves - 1))
     }
 
-    /// Whether nodes are searched by bins in shared memory.
+    /// Returns whether nodes are searched by bins in shared memory.
     pub fn by_bins(&self) -> bool {
         let plain = match self.targets {
             Targets::Two(_) => true,

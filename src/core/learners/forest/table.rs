@@ -10,15 +10,15 @@ use crate::error::{Error, Result};
 use crate::pages;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::borders::BorderParams;
-use crate::quantize::codes::{Quantizer, Scratch};
-use crate::quantize::sort::{Key, is_narrow};
+use crate::quantize::codes::{Quantizer, QuantizerScratch};
+use crate::quantize::sort::{FloatKey, is_narrow};
 use std::sync::{Mutex, PoisonError};
 
 /// The most categories of a feature; the rest are one more.
 pub const MOST_CATEGORIES: usize = 254;
 
 /// The training table.
-pub struct Table<C> {
+pub struct CodeTable<C> {
     pub features: Vec<Coded>,
     /// Feature after feature.
     pub codes: Vec<C>,
@@ -54,7 +54,12 @@ fn by_feature<C: Code, R: Send>(
 }
 
 /// Codes by borders, and by categories.
-pub fn binned(pool: &ThreadPool, input: &Input<'_>, params: &BorderParams, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Table<u8>> {
+pub fn binned(
+    pool: &ThreadPool,
+    input: &Input<'_>,
+    params: &BorderParams,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<CodeTable<u8>> {
     let mut borders: Vec<Option<(Vec<f64>, bool)>> = vec![None; input.features.len()];
     for (f, coded) in code_features(input, params, pool, interrupted)? {
         borders[f as usize] = Some((coded.borders, coded.missing_bin));
@@ -68,7 +73,7 @@ pub fn binned(pool: &ThreadPool, input: &Input<'_>, params: &BorderParams, inter
         }
         // A feature that can't split has the code 0 everywhere.
         let Some((borders, missing_bin)) = borders[f].clone() else { return Ok(Coded { meaning: Meaning::Bins(vec![]), first: 1 }) };
-        let (quantizer, mut scratch) = (Quantizer::new(&borders), Scratch::default());
+        let (quantizer, mut scratch) = (Quantizer::new(&borders), QuantizerScratch::default());
         for start in (0..rows).step_by(PIECE) {
             let n = PIECE.min(rows - start);
             quantizer.codes(column, start, n, missing_bin as usize, &mut codes[start..start + n], 1, &mut scratch);
@@ -76,7 +81,7 @@ pub fn binned(pool: &ThreadPool, input: &Input<'_>, params: &BorderParams, inter
         Ok(Coded { meaning: Meaning::Bins(borders), first: missing_bin as usize })
     })?;
     let by_row = transposed(pool, &codes, features.len(), rows)?;
-    Ok(Table { features, codes, by_row })
+    Ok(CodeTable { features, codes, by_row })
 }
 
 /// Codes row after row, from those feature after feature.
@@ -98,8 +103,7 @@ fn transposed(pool: &ThreadPool, codes: &[u8], features: usize, rows: usize) -> 
     Ok(by_row)
 }
 
-/// The most frequent categories of a column, with each row's code among them: `1 + c`, and 0 for the
-/// rest.
+/// Returns the most frequent categories of a column, with each row's code among them: `1 + c`, and 0 for the rest.
 fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
     let (Some(codes), Some(categories)) = (column.category_codes(), column.categories()) else {
         return Err(Error::column(column.name(), "has codes whose categories are not known"));
@@ -133,7 +137,7 @@ pub fn ranked<C: Code>(
     input: &Input<'_>,
     params: &ForestParams,
     interrupted: &(dyn Fn() -> bool + Sync),
-) -> Result<Table<C>> {
+) -> Result<CodeTable<C>> {
     let categorical = |c: &&Column<'_>| *c.dtype() == FeatureType::Categorical;
     if let Some(column) = input.features.iter().find(categorical) {
         let splitter = if params.splitter == Splitter::Exact { "exact" } else { "random" };
@@ -147,10 +151,10 @@ pub fn ranked<C: Code>(
         let values = ranks(&input.features[f].to_f64(), codes);
         Ok(Coded { meaning: Meaning::Values(values), first: 1 })
     })?;
-    Ok(Table { features, codes, by_row: vec![] })
+    Ok(CodeTable { features, codes, by_row: vec![] })
 }
 
-/// Writes the rank of each value among the distinct ones, from 1, and 0 for NaN; gives the distinct ones.
+/// Writes the rank of each value among the distinct ones, from 1, and 0 for NaN; returns the distinct ones.
 pub fn ranks<C: Code>(values: &[f64], out: &mut [C]) -> Vec<f64> {
     out.fill(C::default());
     let mut distinct = vec![];

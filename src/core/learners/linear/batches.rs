@@ -10,7 +10,7 @@
 //! Features belong to threads by their number, sixteen neighbours together. Sums are integers and a coefficient has one owner, so
 //! neither the number of threads nor who is first shows in the result.
 
-use super::held_out::Watch;
+use super::held_out::PassMonitor;
 use super::lbfgs::Fitted;
 use super::params::{LinearParams, Optimizer};
 use super::problem::Problem;
@@ -25,7 +25,7 @@ use std::ops::Range;
 /// The most consecutive rows that stay together.
 const MOST_RUN: usize = 16;
 
-/// What a fit by batches is made of, on any device.
+/// The order of rows and batches of a fit by batches, the same on any device.
 pub struct Deal {
     /// Of penalised coefficients, and of intercepts.
     pub rule: Rule,
@@ -45,7 +45,7 @@ pub struct Deal {
 pub struct ByBatches<'s, 'p, 'a, 'w> {
     pub task: &'s Task<'p, 'a>,
     pub params: &'s LinearParams,
-    pub watch: &'s mut Watch<'w>,
+    pub watch: &'s mut PassMonitor<'w>,
 }
 
 impl<'a> ByBatches<'_, '_, 'a, '_> {
@@ -83,7 +83,7 @@ impl<'a> ByBatches<'_, '_, 'a, '_> {
     }
 }
 
-/// The numbers `0..n` in a random order.
+/// Returns the numbers `0..n` in a random order.
 fn order(n: usize, seed: u64, stream: u64) -> Vec<usize> {
     let random = Random::new(seed, Purpose::Permutation, stream);
     let mut keys: Vec<(u64, usize)> = (0..n).map(|i| (random.u64(i as u64), i)).collect();
@@ -91,7 +91,7 @@ fn order(n: usize, seed: u64, stream: u64) -> Vec<usize> {
     keys.into_iter().map(|k| k.1).collect()
 }
 
-/// The rows that count, in runs that are shuffled; inside each batch in file order.
+/// Returns the rows that count, in runs that are shuffled; inside each batch in file order.
 fn dealt(p: &Problem<'_>, batch: usize, seed: u64) -> Vec<usize> {
     let training: Vec<usize> = (0..p.rows).filter(|i| p.weight(*i) > 0.0).collect();
     let run = MOST_RUN.min(1 << batch.trailing_zeros());
@@ -118,7 +118,7 @@ impl Deal {
         Deal { rule, free: Rule { l1: 0.0, l2: 0.0, ..rule }, batch, rows, mean_weight, scale, most }
     }
 
-    /// The places in `rows` of a batch.
+    /// Returns the places in `rows` of a batch.
     pub fn span(&self, step: usize) -> Range<usize> {
         step * self.batch..self.rows.len().min((step + 1) * self.batch)
     }

@@ -15,7 +15,7 @@ pub struct CountedLists<'a> {
 }
 
 impl<'a> CountedLists<'a> {
-    /// The rows `rows` (ascending) of a table.
+    /// Returns the rows `rows` (ascending) of a table.
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
@@ -32,7 +32,7 @@ impl<'a> CountedLists<'a> {
         Ok(CountedLists { table: Counted::new(&input.table(), rows)?, features, values })
     }
 
-    /// The table of those rows.
+    /// Returns the table of those rows.
     pub fn input(&self) -> Input<'_> {
         let table = self.table.input();
         let values = || self.values.as_ref().map(OwnedList::column);
@@ -100,7 +100,7 @@ impl<'a> OwnedList<'a> {
 }
 
 impl<'a> OwnedListChunk<'a> {
-    /// The lists at `rows` of a chunk whose offsets have been checked.
+    /// Returns the lists at `rows` of a chunk whose offsets have been checked.
     fn of(chunk: &ListChunk<'a>, rows: &[usize]) -> Self {
         let span = |row: usize| match chunk.offsets {
             Offsets::I32(o) => o[row] as usize..o[row + 1] as usize,

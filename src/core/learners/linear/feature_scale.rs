@@ -1,7 +1,8 @@
 //! What a feature's values are in units of, so that sums in integers suit features of very different sizes.
 //!
 //! A sum has one scale for all features, from the largest |value|. Where features differ much in size, that would leave small ones
-//! few bits: then each has a unit of its own, the least power of two that its largest |value| does not exceed, and sums are of values in units.
+//! few bits: then each has a unit of its own, the least power of two that its largest |value| does not exceed, and sums are of
+//! values in units.
 
 use super::csr::Csr;
 use crate::parallel::thread_pool::ThreadPool;
@@ -22,7 +23,7 @@ pub struct FeatureScale {
 }
 
 impl FeatureScale {
-    /// Those of `width` features.
+    /// Returns those of `width` features.
     pub fn new(csr: Option<&Csr<'_>>, width: usize, pool: &ThreadPool) -> FeatureScale {
         let Some(csr) = csr.filter(|c| c.has_values()) else { return FeatureScale { inverse: None, common: 1.0 } };
         // Bits of floats that are not negative ascend as they do; a maximum is exact, whoever comes first.
@@ -55,7 +56,7 @@ impl FeatureScale {
         FeatureScale { inverse, common: unit(*high) }
     }
 
-    /// One over the unit of a feature.
+    /// Returns one over the unit of a feature.
     #[inline(always)]
     pub fn inverse(&self, feature: usize) -> f64 {
         self.inverse.as_ref().map_or(self.common, |i| i[feature])

@@ -2,7 +2,7 @@
 
 use super::batches::ByBatches;
 use super::counted::CountedLists;
-use super::held_out::Watch;
+use super::held_out::PassMonitor;
 use super::lbfgs::Lbfgs;
 use super::needed::Needed;
 use super::problem::{Problem, check_columns, check_table, features, problem};
@@ -55,7 +55,7 @@ fn fit_on(
         let model = fit_on(pool, &table, params, devices, monitor)?;
         return Ok(LinearModel { rows: training_rows(input) as u64, ..model });
     }
-    let mut watch = Watch::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
+    let mut watch = PassMonitor::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
     if monitor.interrupted() {
         return Err(Error::Interrupted);
     }
@@ -106,9 +106,9 @@ fn training_rows(input: &Input<'_>) -> usize {
 
 /// Fits a model of intercepts alone: for every row it predicts the shares of the training rows' classes.
 ///
-/// It is for tables that [`fit`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Rows are not measured, so there is no history; a class that
-/// no training row has gets a probability of 10⁻¹⁵, and a single label one of 1 - 10⁻¹⁵. The intercepts are there under
-/// `fit_intercept = false` too. No device is used.
+/// It is for tables that [`fit`] refuses as [degenerate](crate::error::RowsFault::Degenerate). Rows are not measured, so there
+/// is no history; a class that no training row has gets a probability of 10⁻¹⁵, and a single label one of 1 - 10⁻¹⁵. The
+/// intercepts are there under `fit_intercept = false` too. No device is used.
 ///
 /// # Errors
 /// As [`fit`], but for tables of one training row or of one class; degenerate is still one of no training rows, or of none

@@ -21,7 +21,7 @@ struct HeldOut {
 }
 
 /// Watches the passes of a fit: tells the monitor, measures, and says when to stop.
-pub struct Watch<'a> {
+pub struct PassMonitor<'a> {
     marks: Option<&'a [bool]>,
     held_out: Option<HeldOut>,
     outputs: usize,
@@ -32,8 +32,8 @@ pub struct Watch<'a> {
     pub best: Option<Vec<f64>>,
 }
 
-impl<'a> Watch<'a> {
-    /// `marks`: which rows are held out. `weight`: their weights, the training rows' among them.
+impl<'a> PassMonitor<'a> {
+    /// Begins to watch a fit's passes. `marks`: which rows are held out. `weight`: their weights, the training rows' among them.
     pub fn new(
         problem: &Problem<'_>,
         marks: Option<&'a [bool]>,
@@ -41,8 +41,15 @@ impl<'a> Watch<'a> {
         params: &LinearParams,
         monitor: &'a dyn Monitor,
     ) -> Result<Self> {
-        let mut watch =
-            Watch { marks, held_out: None, outputs: problem.outputs, patience: params.early_stopping, monitor, history: None, best: None };
+        let mut watch = PassMonitor {
+            marks,
+            held_out: None,
+            outputs: problem.outputs,
+            patience: params.early_stopping,
+            monitor,
+            history: None,
+            best: None,
+        };
         let Some(marks) = marks else {
             return params.check_measured().map(|()| watch);
         };
@@ -59,7 +66,7 @@ impl<'a> Watch<'a> {
         Ok(watch)
     }
 
-    /// Which rows are held out, if any are.
+    /// Returns which rows are held out, if any are.
     pub fn marks(&self) -> Option<&'a [bool]> {
         self.marks
     }

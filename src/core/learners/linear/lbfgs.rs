@@ -10,7 +10,7 @@
 //! OWL-QN (Andrew and Gao 2007) takes the L1 term's subgradient nearest to zero for the gradient, keeps to the orthant of the
 //! iterate, and cuts off at zero what leaves it. That is no line, so each trial step is a pass.
 
-use super::held_out::Watch;
+use super::held_out::PassMonitor;
 use super::problem::Problem;
 use super::steps::{On, PassSteps};
 use super::vectors::{lanes, map, sum};
@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 /// Pairs of steps and gradient changes that are remembered.
 pub(super) const MEMORY: usize = 10;
 
-/// What came of a fit.
+/// The coefficients that a fit has found, and how it ended.
 pub struct Fitted {
     pub vector: Vec<f64>,
     pub passes: u32,
@@ -40,7 +40,7 @@ struct Pair {
     yy: f64,
 }
 
-/// Where the search stands.
+/// A point of the search: coefficients, scores, gradient and objective.
 struct Point<R> {
     vector: Vec<f64>,
     scores: R,
@@ -49,12 +49,12 @@ struct Point<R> {
     objective: f64,
 }
 
-struct Search<'s, 'p, B: PassSteps> {
+struct LbfgsRun<'s, 'p, B: PassSteps> {
     backend: &'s B,
     problem: &'s Problem<'p>,
     pool: &'s ThreadPool,
     pairs: VecDeque<Pair>,
-    residuals: B::Rows,
+    residuals: B::RowNumbers,
     /// One over each coefficient's curvature.
     inverse: Vec<f32>,
 }
@@ -65,7 +65,7 @@ pub(super) struct Lbfgs<'s, 'p, 'w> {
     pub pool: &'s ThreadPool,
     pub iterations: u32,
     pub tolerance: f64,
-    pub watch: &'s mut Watch<'w>,
+    pub watch: &'s mut PassMonitor<'w>,
 }
 
 impl On<Fitted> for Lbfgs<'_, '_, '_> {
@@ -78,7 +78,7 @@ impl On<Fitted> for Lbfgs<'_, '_, '_> {
 fn lbfgs<B: PassSteps>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
     let Lbfgs { problem: p, pool, iterations, tolerance, watch } = task;
     let residuals = backend.rows(&vec![0.0; p.outputs])?;
-    let mut search = Search { backend, problem: p, pool, pairs: VecDeque::new(), residuals, inverse: vec![] };
+    let mut search = LbfgsRun { backend, problem: p, pool, pairs: VecDeque::new(), residuals, inverse: vec![] };
     let mut at = search.start()?;
     let (mut first, mut done, mut converged) = (0.0, 0, false);
     let mut steepest = vec![0.0; if p.l1 > 0.0 { p.coefficients() } else { 0 }];
@@ -115,9 +115,9 @@ fn lbfgs<B: PassSteps>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
     Ok(Fitted { vector: at.vector, passes: done, converged, objective: at.objective })
 }
 
-impl<B: PassSteps> Search<'_, '_, B> {
-    /// No coefficients, and the intercept of the classes' shares.
-    fn start(&mut self) -> Result<Point<B::Rows>> {
+impl<B: PassSteps> LbfgsRun<'_, '_, B> {
+    /// Starts without coefficients, with the intercepts of the classes' shares.
+    fn start(&mut self) -> Result<Point<B::RowNumbers>> {
         let p = self.problem;
         let mut vector = pages::try_filled("the coefficients", 0.0, p.coefficients())?;
         if p.fit_intercept {
@@ -136,8 +136,8 @@ impl<B: PassSteps> Search<'_, '_, B> {
         Ok(at)
     }
 
-    /// Residuals and objective at a point whose vector and scores are set; gives the largest residual.
-    fn measure(&mut self, at: &mut Point<B::Rows>) -> Result<f64> {
+    /// Residuals and objective at a point whose vector and scores are set; returns the largest residual.
+    fn measure(&mut self, at: &mut Point<B::RowNumbers>) -> Result<f64> {
         let p = self.problem;
         let found = self.backend.residuals(&at.scores, &mut self.residuals)?;
         let (c, penalised) = (&at.vector, p.intercepts());
@@ -148,8 +148,8 @@ impl<B: PassSteps> Search<'_, '_, B> {
         Ok(found.largest)
     }
 
-    /// The gradient of the smooth part, from the residuals.
-    fn derive(&mut self, at: &mut Point<B::Rows>, largest: f64) -> Result<()> {
+    /// Computes the gradient of the smooth part from the residuals.
+    fn derive(&mut self, at: &mut Point<B::RowNumbers>, largest: f64) -> Result<()> {
         let p = self.problem;
         at.gradient.resize(p.coefficients(), 0.0);
         self.backend.gradient(&self.residuals, largest, &mut at.gradient)?;
@@ -163,8 +163,8 @@ impl<B: PassSteps> Search<'_, '_, B> {
         Ok(())
     }
 
-    /// The subgradient nearest to zero, where there is an L1 penalty.
-    fn subgradient(&self, at: &Point<B::Rows>, out: &mut [f64]) {
+    /// Writes to `out` the subgradient nearest to zero, where there is an L1 penalty.
+    fn subgradient(&self, at: &Point<B::RowNumbers>, out: &mut [f64]) {
         let p = self.problem;
         let (c, gradient, penalised) = (&at.vector, &at.gradient, p.intercepts());
         map(self.pool, out, |range, out| {
@@ -182,7 +182,8 @@ impl<B: PassSteps> Search<'_, '_, B> {
         });
     }
 
-    /// The direction that the pairs (and the diagonal) make of a gradient: minus the inverse Hessian that they stand for, times the gradient.
+    /// Returns the direction that the pairs (and the diagonal) make of a gradient: minus the inverse Hessian that they stand for,
+    /// times the gradient.
     fn direction(&self, gradient: &[f64]) -> Vec<f64> {
         let pool = self.pool;
         let mut q: Vec<f64> = pages::filled(0.0, gradient.len());
@@ -218,7 +219,7 @@ impl<B: PassSteps> Search<'_, '_, B> {
         q
     }
 
-    /// The directions to try: that of the pairs, then without them that of the diagonal.
+    /// Returns the directions to try: that of the pairs, then without them that of the diagonal.
     fn directions(&mut self, gradient: &[f64]) -> Option<(Vec<f64>, f64)> {
         loop {
             let direction = self.direction(gradient);
@@ -233,8 +234,9 @@ impl<B: PassSteps> Search<'_, '_, B> {
         }
     }
 
-    /// The next point without an L1 penalty (without its gradient), and its largest residual; none where there is no lower one.
-    fn line_step(&mut self, at: &Point<B::Rows>) -> Result<Option<(Point<B::Rows>, f64)>> {
+    /// Returns the next point without an L1 penalty (without its gradient), and its largest residual; none where there is no
+    /// lower one.
+    fn line_step(&mut self, at: &Point<B::RowNumbers>) -> Result<Option<(Point<B::RowNumbers>, f64)>> {
         let (backend, pool) = (self.backend, self.pool);
         let mut along = backend.rows(&vec![0.0; self.problem.outputs])?;
         loop {
@@ -260,8 +262,8 @@ impl<B: PassSteps> Search<'_, '_, B> {
         }
     }
 
-    /// The step to the lowest point along a direction, nearly: where the slope is a twentieth of what it is at the start.
-    fn line_search(&self, at: &Point<B::Rows>, direction: &[f64], along: &B::Rows, slope: f64) -> Result<f64> {
+    /// Returns the step to the lowest point along a direction, nearly: where the slope is a twentieth of what it is at the start.
+    fn line_search(&self, at: &Point<B::RowNumbers>, direction: &[f64], along: &B::RowNumbers, slope: f64) -> Result<f64> {
         let (backend, p, pool, c) = (self.backend, self.problem, self.pool, &at.vector);
         let penalised = p.intercepts();
         let (cross, square) = match p.l2 > 0.0 {
@@ -296,8 +298,8 @@ impl<B: PassSteps> Search<'_, '_, B> {
         Ok(best)
     }
 
-    /// The next point under an L1 penalty, likewise; none where there is no lower one.
-    fn orthant_step(&mut self, at: &Point<B::Rows>, steepest: &[f64]) -> Result<Option<(Point<B::Rows>, f64)>> {
+    /// Returns the next point under an L1 penalty, likewise; none where there is no lower one.
+    fn orthant_step(&mut self, at: &Point<B::RowNumbers>, steepest: &[f64]) -> Result<Option<(Point<B::RowNumbers>, f64)>> {
         let (backend, p, pool, c) = (self.backend, self.problem, self.pool, &at.vector);
         let penalised = p.intercepts();
         loop {
@@ -343,7 +345,7 @@ impl<B: PassSteps> Search<'_, '_, B> {
     }
 
     /// Keeps what the step from one point to the next says of the curvature.
-    fn remember(&mut self, from: &Point<B::Rows>, to: &Point<B::Rows>) {
+    fn remember(&mut self, from: &Point<B::RowNumbers>, to: &Point<B::RowNumbers>) {
         let pool = self.pool;
         let mut pair = if self.pairs.len() == MEMORY { self.pairs.pop_front() } else { None }.unwrap_or_else(|| Pair {
             s: vec![0.0; from.vector.len()],

@@ -9,7 +9,7 @@ use crate::memory::{Reservation, product, sum};
 use crate::numerics::reduce::BLOCK;
 use crate::parallel::thread_pool::ThreadPool;
 
-/// What a search takes at the least, at its largest.
+/// The memory that a search takes at the least, at its peak.
 pub struct Needed {
     /// Coefficients and what is kept of them, which are the host's on every device.
     pub host: u64,
@@ -19,7 +19,7 @@ pub struct Needed {
 }
 
 impl Needed {
-    /// What the search for `problem`'s coefficients takes. `watched`: whether rows are held out.
+    /// Returns what the search for `problem`'s coefficients takes. `watched`: whether rows are held out.
     pub fn new(problem: &Problem<'_>, params: &LinearParams, pool: &ThreadPool, watched: bool) -> Needed {
         let (rows, outputs) = (problem.rows as u64, problem.outputs as u64);
         let cells = product(&[problem.width as u64, outputs]);
@@ -71,7 +71,7 @@ impl Needed {
 /// The most memory that sums of gradients may take.
 const MOST_SUMS: usize = 2 << 30;
 
-/// How many of a pool's threads have sums of their own: as few as memory makes necessary, and no other sums for that.
+/// Returns how many of a pool's threads have sums of their own: as few as memory makes necessary, and no other sums for that.
 pub fn adders(pool: &ThreadPool, problem: &Problem<'_>) -> usize {
     let bytes = 8 * problem.width * problem.outputs + 1;
     let large = pool.size() > 1 && bytes > 1 << 20;

@@ -1,6 +1,6 @@
 //! Scores, probabilities and classes of rows.
 
-use super::csr::{Csr, Keys};
+use super::csr::{Csr, FeatureNumbers};
 use super::model::{LinearModel, SparseFeatures};
 use super::rows::SparseRows;
 use crate::column::Column;
@@ -165,8 +165,8 @@ fn add<'w>(out: &mut [Vec<f64>], csr: &Csr<'_>, weights: impl Fn(u64) -> Option<
         for i in pieces(0..piece.rows()).flatten() {
             for at in piece.span(i) {
                 let number = match &piece.keys {
-                    Keys::Narrow(k) => k[at] as u64,
-                    Keys::Wide(k) => k[at],
+                    FeatureNumbers::Narrow(k) => k[at] as u64,
+                    FeatureNumbers::Wide(k) => k[at],
                 };
                 let Some(weights) = weights(number) else { continue };
                 let x = piece.values.as_ref().map_or(1.0, |v| v[at] as f64);

@@ -1,6 +1,6 @@
 //! From a table to what the optimizers work on: checks, rows, weights.
 
-use super::csr::{Csr, Keys};
+use super::csr::{Csr, FeatureNumbers};
 use super::model::{DenseFeature, Numbering, SparseFeatures};
 use super::params::{HASH_BITS, LinearParams};
 use super::rows::{Items, SparseRows};
@@ -26,7 +26,7 @@ const LARGEST: f64 = 1e18;
 /// The largest |value| of a column is no less, where no penalty holds its coefficient down.
 const SMALLEST: f64 = 1e-30;
 
-/// What is fitted: rows, classes and weights, and the objective's constants.
+/// The problem that a fit solves: rows, classes and weights, and the objective's constants.
 ///
 /// The coefficients of a vector stand by feature (sparse ones, dense columns, the intercept), and of each feature by output:
 /// `vector[feature * outputs + output]`.
@@ -53,43 +53,43 @@ pub struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// The length of a vector of coefficients.
+    /// Returns the length of a vector of coefficients.
     pub fn coefficients(&self) -> usize {
         (self.width + self.dense.len() + 1) * self.outputs
     }
 
-    /// Where the intercepts stand.
+    /// Returns where the intercepts stand.
     pub fn intercepts(&self) -> usize {
         (self.width + self.dense.len()) * self.outputs
     }
 
-    /// The largest weight.
+    /// Returns the largest weight.
     pub fn largest_weight(&self) -> f64 {
         self.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }))
     }
 
-    /// The weight of row `i`; 0 where it is held out.
+    /// Returns the weight of row `i`; 0 where it is held out.
     #[inline(always)]
     pub fn weight(&self, i: usize) -> f64 {
         self.weight.as_ref().map_or(1.0, |w| w[i] as f64)
     }
 }
 
-/// What the model says of its classes and columns.
+/// The classes and columns that the model records.
 pub struct Columns {
     pub labels: Labels,
     pub sparse: Option<SparseFeatures>,
     pub dense: Vec<DenseFeature>,
 }
 
-/// Checks what can be checked before anything is read; gives the number of rows.
+/// Checks what can be checked before anything is read; returns the number of rows.
 pub fn check_table(input: &Input<'_>) -> Result<usize> {
     let rows = check_columns(input)?;
     checks::check_rows(rows, input.held_out, &input.target_name)?;
     Ok(rows)
 }
 
-/// Checks names, types and lengths of the columns; gives the number of rows.
+/// Checks names, types and lengths of the columns; returns the number of rows.
 pub fn check_columns(input: &Input<'_>) -> Result<usize> {
     let dense: Vec<(&str, &FeatureType)> = input.dense.iter().map(|c| (c.name(), c.dtype())).collect();
     schema::check_columns(&dense, input.sparse.is_some())?;
@@ -106,7 +106,7 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
     Ok(rows)
 }
 
-/// The problem of a table for which [`check_table`] holds.
+/// Returns the problem of a table for which [`check_table`] holds.
 pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) -> Result<(Problem<'a>, Columns)> {
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
     checks::check_positive(&input.target, params.positive.as_ref())?;
@@ -150,7 +150,7 @@ pub struct Features {
     pub dense: Vec<DenseFeature>,
 }
 
-/// Checks the features; gives what a model says of them.
+/// Checks the features; returns what a model says of them.
 pub fn features(input: &Input<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Features> {
     let (.., sparse) = sparse(input, params, pool)?;
     Ok(Features { sparse, dense: dense(input) })
@@ -180,7 +180,7 @@ fn too_large(name: &str, value: impl std::fmt::LowerExp, row: usize) -> Error {
 
 type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
 
-/// The sparse rows. Checks the dense columns too.
+/// Returns the sparse rows. Checks the dense columns too.
 fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) -> Result<Sparse<'a>> {
     for column in &input.dense {
         let values = column.to_f64();
@@ -224,15 +224,15 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) ->
     Ok((Some(csr), width, numbers, Some(features)))
 }
 
-/// Numbers the features that occur from 0 in ascending order; gives what they were.
+/// Numbers the features that occur from 0 in ascending order; returns what they were.
 fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
     let what = format!("numbering the features of {} entries anew", csr.entries());
     let _reserved = memory::reserve(&what, 12 * csr.entries() as u64, "number features from 0 on")?;
     let mut numbers = pages::try_with_capacity("the numbers of the features", csr.entries())?;
     for piece in &csr.pieces {
         match &piece.keys {
-            Keys::Narrow(k) => numbers.extend(k.iter().map(|k| *k as u64)),
-            Keys::Wide(k) => numbers.extend_from_slice(k),
+            FeatureNumbers::Narrow(k) => numbers.extend(k.iter().map(|k| *k as u64)),
+            FeatureNumbers::Wide(k) => numbers.extend_from_slice(k),
         }
     }
     numbers.sort_unstable();
@@ -243,10 +243,10 @@ fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
     let place = |k: u64| numbers.partition_point(|n| *n < k) as u32;
     for piece in &mut csr.pieces {
         let renumbered: Vec<u32> = match &piece.keys {
-            Keys::Narrow(k) => k.iter().map(|k| place(*k as u64)).collect(),
-            Keys::Wide(k) => k.iter().map(|k| place(*k)).collect(),
+            FeatureNumbers::Narrow(k) => k.iter().map(|k| place(*k as u64)).collect(),
+            FeatureNumbers::Wide(k) => k.iter().map(|k| place(*k)).collect(),
         };
-        piece.keys = Keys::Narrow(Cow::Owned(renumbered));
+        piece.keys = FeatureNumbers::Narrow(Cow::Owned(renumbered));
     }
     Ok(numbers)
 }

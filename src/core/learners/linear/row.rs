@@ -3,12 +3,12 @@
 use super::csr::Row;
 use super::feature_scale::FeatureScale;
 use super::vectors::lanes;
-use super::whole::{Whole, value_of};
+use super::whole::{WholeVector, value_of};
 use crate::memory::prefetch_near;
 use crate::numerics::fixed::round64;
 
 impl Row<'_> {
-    /// The (feature, value) entries.
+    /// Calls `visit` for each (feature, value) entry.
     #[inline(always)]
     pub fn for_each(&self, mut visit: impl FnMut(usize, f64)) {
         match self.values {
@@ -17,7 +17,7 @@ impl Row<'_> {
         }
     }
 
-    /// Σ coefficient · value, of one output.
+    /// Computes Σ coefficient · value of one output.
     #[inline(always)]
     pub fn dot(&self, vector: &[f64]) -> f64 {
         match self.values {
@@ -28,7 +28,7 @@ impl Row<'_> {
 
     /// Adds Σ coefficient of each output, from coefficients that are integers; entries are 1 each.
     #[inline(always)]
-    pub fn add_whole(&self, whole: &Whole, out: &mut [f64]) {
+    pub fn add_whole(&self, whole: &WholeVector, out: &mut [f64]) {
         let (numbers, n) = (whole.numbers.as_slice(), out.len());
         if let [o] = out {
             *o += value_of(self.sum(numbers), whole.scale);

@@ -16,7 +16,7 @@ pub enum Offsets<'a> {
 }
 
 impl Offsets<'_> {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         match self {
             Offsets::I32(o) => o.len().saturating_sub(1),
@@ -25,7 +25,7 @@ impl Offsets<'_> {
         }
     }
 
-    /// The number of items of all rows: those of a slice, whatever lies around it.
+    /// Returns the number of items of all rows: those of a slice, whatever lies around it.
     pub fn items(&self) -> usize {
         match self {
             Offsets::I32(o) => o.first().zip(o.last()).map_or(0, |(first, last)| last.saturating_sub(*first).max(0) as usize),
@@ -37,15 +37,15 @@ impl Offsets<'_> {
 
 /// Strings by their place, in whatever layout they are stored.
 pub trait Texts: Sync {
-    /// The number of strings.
+    /// Returns the number of strings.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// String `i`; `None` for null.
+    /// Returns string `i`; `None` for null.
     fn get(&self, i: usize) -> Option<&str>;
 }
 
@@ -59,7 +59,7 @@ impl<S: AsRef<str> + Sync> Texts for [Option<S>] {
     }
 }
 
-/// What the lists of a chunk hold.
+/// The items of a chunk's lists: numbers or strings.
 #[derive(Clone, Copy)]
 pub enum Items<'a> {
     /// Integers (feature numbers), or numbers of any type (values).
@@ -69,7 +69,7 @@ pub enum Items<'a> {
 }
 
 impl Items<'_> {
-    /// The number of items, those that no row has included.
+    /// Returns the number of items, those that no row has included.
     pub fn len(&self) -> usize {
         match self {
             Items::Numbers(c) => c.values().len(),
@@ -77,7 +77,7 @@ impl Items<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -101,12 +101,12 @@ pub struct ListColumn<'a> {
 }
 
 impl ListColumn<'_> {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(|c| c.offsets.rows()).sum()
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -32,12 +32,12 @@ pub struct Rule {
 const BETA: f64 = 1.0;
 
 impl Rule {
-    /// Whether a coefficient's value depends on the time.
+    /// Returns whether a coefficient's value depends on the time.
     pub fn fades(&self) -> bool {
         self.l1 > 0.0 || self.l2 > 0.0
     }
 
-    /// Soft threshold and shrinkage of `rows` rows at once, at step size `rate`.
+    /// Applies the soft threshold and the shrinkage of `rows` rows at once, at step size `rate`.
     fn shrink(&self, c: f64, rate: f64, rows: f64) -> f64 {
         let rest = c.abs() - rows * rate * self.l1;
         if rest > 0.0 { (if c < 0.0 { -rest } else { rest }) / (1.0 + rows * rate * self.l2) } else { 0.0 }
@@ -51,7 +51,7 @@ impl Rule {
         }
     }
 
-    /// The coefficient at time `now`, in rows.
+    /// Returns the coefficient at time `now`, in rows.
     #[inline(always)]
     pub fn value(&self, cell: &Cell, now: f64) -> f64 {
         if !self.fades() {

@@ -59,7 +59,7 @@ pub(super) fn check_numbering(lists: Option<(&str, bool)>, params: &LinearParams
     Err(Error::parameter(name, message))
 }
 
-/// The metric that is measured on the held-out rows of a model of so many outputs, and the link of its scores.
+/// Returns the metric that is measured on the held-out rows of a model of so many outputs, and the link of its scores.
 pub(super) fn metric_of(params: &LinearParams, outputs: usize) -> Result<(MetricKind, Link)> {
     let (link, own) = if outputs == 1 { (Link::Sigmoid, MetricKind::Logloss) } else { (Link::Softmax, MetricKind::Multiclass) };
     let kind = params.metric.unwrap_or(own);

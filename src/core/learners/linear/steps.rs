@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::parallel::thread_pool::ThreadPool;
 use std::borrow::Cow;
 
-/// What a pass over residuals found.
+/// The loss and the largest residual that a pass over residuals found.
 pub struct Residuals {
     /// Σ weight · loss over the training rows.
     pub loss: f64,
@@ -29,32 +29,32 @@ pub struct Residuals {
 /// numbers of rows as `row * outputs + output`.
 pub trait PassSteps {
     /// A number for each row and output.
-    type Rows;
+    type RowNumbers;
 
     /// Numbers of rows that are the same in each.
-    fn rows(&self, of_row: &[f64]) -> Result<Self::Rows>;
+    fn rows(&self, of_row: &[f64]) -> Result<Self::RowNumbers>;
 
-    /// The scores of all rows under a vector of coefficients.
-    fn scores(&self, vector: &[f64], out: &mut Self::Rows) -> Result<()>;
+    /// Computes the scores of all rows under a vector of coefficients.
+    fn scores(&self, vector: &[f64], out: &mut Self::RowNumbers) -> Result<()>;
 
     /// Turns scores into weighted residuals `weight · (probability - whether it is the class)`, 0 for held-out rows, and
     /// measures the loss.
-    fn residuals(&self, scores: &Self::Rows, out: &mut Self::Rows) -> Result<Residuals>;
+    fn residuals(&self, scores: &Self::RowNumbers, out: &mut Self::RowNumbers) -> Result<Residuals>;
 
-    /// Σ residual · value of each feature, into `out`.
-    fn gradient(&self, residuals: &Self::Rows, largest: f64, out: &mut [f64]) -> Result<()>;
+    /// Writes Σ residual · value of each feature to `out`.
+    fn gradient(&self, residuals: &Self::RowNumbers, largest: f64, out: &mut [f64]) -> Result<()>;
 
-    /// Σ weight · value² of each feature, outputs alike, into `out`.
+    /// Writes Σ weight · value² of each feature to `out`, the same for all outputs.
     fn squares(&self, out: &mut [f64]) -> Result<()>;
 
-    /// First and second derivative of Σ weight · loss at `scores + step · direction`, by `step`.
-    fn along(&self, scores: &Self::Rows, direction: &Self::Rows, step: f64) -> Result<(f64, f64)>;
+    /// Computes the first and the second derivative of Σ weight · loss at `scores + step · direction`, by `step`.
+    fn along(&self, scores: &Self::RowNumbers, direction: &Self::RowNumbers, step: f64) -> Result<(f64, f64)>;
 
-    /// `out = from + step · out`.
-    fn advance(&self, out: &mut Self::Rows, from: &Self::Rows, step: f64) -> Result<()>;
+    /// Computes `out = from + step · out`.
+    fn advance(&self, out: &mut Self::RowNumbers, from: &Self::RowNumbers, step: f64) -> Result<()>;
 
-    /// The numbers, on the host.
-    fn read<'r>(&self, rows: &'r Self::Rows) -> Result<Cow<'r, [f64]>>;
+    /// Returns the numbers, on the host.
+    fn read<'r>(&self, rows: &'r Self::RowNumbers) -> Result<Cow<'r, [f64]>>;
 }
 
 /// Coefficients that move batch after batch: the same bits on each device.
@@ -66,7 +66,7 @@ pub trait BatchSteps {
     /// Makes up all penalties at the end of an epoch, so that the next one starts at time 0 with a step size of its own.
     fn settle(&mut self, now: f64) -> Result<()>;
 
-    /// The coefficients at time `now`, the end of an epoch.
+    /// Returns the coefficients at time `now`, the end of an epoch.
     fn vector(&mut self, now: f64) -> Result<Vec<f64>>;
 }
 
@@ -84,7 +84,7 @@ pub trait ScoreRows {
     fn scores_where(&self, wanted: &(dyn Fn(usize) -> bool + Sync), vector: &[f64], out: &mut [f64]) -> Result<()>;
 }
 
-/// What every device is told of a problem once.
+/// The problem and its units, which every device is given once.
 pub struct Task<'p, 'a> {
     pub problem: &'p Problem<'a>,
     pub pool: &'p ThreadPool,
@@ -101,7 +101,7 @@ impl<'p, 'a> Task<'p, 'a> {
         Task { problem, pool, monitor, units, precision: Precision::of(problem) }
     }
 
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub fn interrupted(&self) -> bool {
         self.monitor.interrupted()
     }

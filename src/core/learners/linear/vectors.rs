@@ -8,7 +8,7 @@ use std::sync::Mutex;
 /// Elements that a thread takes at a time. Sums are made of the sums of such blocks, so results depend on it.
 const BLOCK: usize = 1 << 14;
 
-/// Calls `work(range, out[range])` for every block of `out`; gives the sum of what it gives, added in order.
+/// Calls `work(range, out[range])` for every block of `out`; returns the sum of what it gives, added in order.
 pub fn map(pool: &ThreadPool, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) -> f64 + Sync) -> f64 {
     let n = out.len();
     let blocks: Vec<Mutex<&mut [f64]>> = out.chunks_mut(BLOCK).map(Mutex::new).collect();
@@ -23,13 +23,13 @@ pub fn map(pool: &ThreadPool, out: &mut [f64], work: impl Fn(Range<usize>, &mut 
     add_in_order(sums)
 }
 
-/// Σ `value(i)` over `0..n`.
+/// Computes Σ `value(i)` over `0..n`.
 pub fn sum(pool: &ThreadPool, n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
     let sums = pool.deal(n.div_ceil(BLOCK), || (), |_, b| lanes(b * BLOCK..n.min((b + 1) * BLOCK), &value));
     add_in_order(sums)
 }
 
-/// Σ `value(i)` over a range, as eight sums of every eighth element, so that additions need not wait for each other.
+/// Computes Σ `value(i)` over a range, as eight sums of every eighth element, so that additions need not wait for each other.
 #[inline(always)]
 pub fn lanes(range: Range<usize>, value: impl Fn(usize) -> f64) -> f64 {
     let mut sums = [0.0; 8];

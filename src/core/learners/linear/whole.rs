@@ -22,7 +22,7 @@ const MOST_WEIGHT: f64 = 64.0;
 /// Elements that a thread takes at a time.
 const BLOCK: usize = 1 << 14;
 
-/// What sums over entries are made of.
+/// The precision of sums over entries: of integers or of floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precision {
     /// Coefficients and residuals are integers of 32 bits, and scores sums of them; else scores are f64.
@@ -32,7 +32,7 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// What suits a problem, by exact statistics of it.
+    /// Returns what suits a problem, by exact statistics of it.
     pub fn of(problem: &Problem<'_>) -> Precision {
         let entries = problem.csr.as_ref().map_or(0, |c| c.entries());
         // 2^bits times the entries stays below 2^62; and `round64` takes 51 bits.
@@ -44,27 +44,28 @@ impl Precision {
     }
 }
 
-/// The largest power of two by which a number of at most `largest` stays within `2^bits`; 0 where there is nothing to scale.
+/// Returns the largest power of two by which a number of at most `largest` stays within `2^bits`; 0 where there is nothing to
+/// scale.
 pub fn power(largest: f64, bits: i32) -> f64 {
     if largest > 0.0 && largest.is_finite() { libm::ldexp(1.0, (bits - libm::frexp(largest).1).clamp(-1000, 1000)) } else { 0.0 }
 }
 
-/// What a sum of integers stands for.
+/// Returns what a sum of integers stands for.
 #[inline(always)]
 pub fn value_of(sum: i64, scale: f64) -> f64 {
     if sum == 0 { 0.0 } else { sum as f64 / scale }
 }
 
 /// Coefficients as integers.
-pub struct Whole {
+pub struct WholeVector {
     pub numbers: Vec<i32>,
     /// What one of the coefficients was multiplied by.
     pub scale: f64,
 }
 
-impl Whole {
-    /// Of so many coefficients, with zeros behind them up to `room`.
-    pub fn new(pool: &ThreadPool, coefficients: &[f64], room: usize) -> Whole {
+impl WholeVector {
+    /// Rounds coefficients to integers, with zeros behind them up to `room`.
+    pub fn new(pool: &ThreadPool, coefficients: &[f64], room: usize) -> WholeVector {
         let largest = pool.deal(
             coefficients.len().div_ceil(BLOCK),
             || (),
@@ -80,6 +81,6 @@ impl Whole {
                 *o = round64(c * scale) as i32;
             }
         });
-        Whole { numbers, scale }
+        WholeVector { numbers, scale }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// A step: `share(t)` for member `t`.
-type Share = dyn Fn(usize) + Sync;
+type StepFn = dyn Fn(usize) + Sync;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -20,24 +20,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A number on lines of its own, so that a thread that waits for it disturbs no other.
 #[derive(Default)]
 #[repr(align(128))]
-struct Alone<T>(T);
+struct CacheAligned<T>(T);
 
-/// What the members share.
+/// The state that the members of a pool share.
 #[derive(Default)]
 struct Board {
     /// The number of the last step that was called.
-    step: Alone<AtomicUsize>,
+    step: CacheAligned<AtomicUsize>,
     /// The last step of which each member's share has been begun, by the member or by the caller.
-    begun: Vec<Alone<AtomicUsize>>,
+    begun: Vec<CacheAligned<AtomicUsize>>,
     /// How many members' shares of it are not done.
-    left: Alone<AtomicUsize>,
+    left: CacheAligned<AtomicUsize>,
     /// How many threads sleep: members until the next step, or the caller until this one is done.
     asleep: AtomicUsize,
     over: AtomicBool,
     bed: Mutex<()>,
     wake: Condvar,
     /// The step itself; none between steps.
-    share: Mutex<Option<&'static Share>>,
+    share: Mutex<Option<&'static StepFn>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -68,7 +68,7 @@ impl Board {
         }
     }
 
-    /// A member's life.
+    /// Runs the steps of one member until the pool ends.
     fn serve(&self, member: usize) {
         let mut done = 0;
         loop {
@@ -108,12 +108,12 @@ pub struct SpinPool {
 }
 
 impl SpinPool {
-    /// `others` threads.
+    /// Starts `others` threads beside the caller's.
     ///
     /// # Errors
     /// When the system gives no threads.
     pub fn new(others: usize) -> std::io::Result<SpinPool> {
-        let begun = (0..=others).map(|_| Alone::default()).collect();
+        let begun = (0..=others).map(|_| CacheAligned::default()).collect();
         let mut spin_pool = SpinPool { board: Arc::new(Board { begun, ..Board::default() }), threads: vec![] };
         for member in 1..=others {
             let board = spin_pool.board.clone();
@@ -131,7 +131,7 @@ impl SpinPool {
         let board = &*self.board;
         // SAFETY: only the lifetime changes. It is called by those alone who begin a share of this step, and this function
         // neither returns nor unwinds before all of them are done with it.
-        let lasting: &'static Share = unsafe { std::mem::transmute::<&'s (dyn Fn(usize) + Sync + 's), &'static Share>(share) };
+        let lasting: &'static StepFn = unsafe { std::mem::transmute::<&'s (dyn Fn(usize) + Sync + 's), &'static StepFn>(share) };
         *lock(&board.share) = Some(lasting);
         board.left.0.store(self.threads.len(), Ordering::SeqCst);
         let step = board.step.0.fetch_add(1, Ordering::SeqCst).wrapping_add(1);

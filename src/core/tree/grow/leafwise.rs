@@ -5,14 +5,14 @@
 //! that gain enough beside the least that was divided in the last tree are divided together, as many as the device says are worth it
 //! ([`GrowSteps::speculation`]). Those whose turn does not come are leaves again in the end: the tree is the same.
 
-use super::{Branches, Growth, Open, Shape, close};
+use super::{Branches, GrowingNode, GrownShape, Growth, close};
 use crate::error::Result;
 use crate::tree::split::Sums;
 use crate::tree::steps::{Candidate, Division, GrowSteps};
 
 /// A leaf, or what may become one.
-struct Leaf {
-    node: Open,
+struct GrowingLeaf {
+    node: GrowingNode,
     /// Its best split, with the sums of its left child.
     found: Option<(Candidate, Sums)>,
     /// What it was divided into before its turn.
@@ -20,22 +20,22 @@ struct Leaf {
 }
 
 /// A leaf of the tree whose turn may come.
-struct Waiting {
-    leaf: Leaf,
+struct WaitingLeaf {
+    leaf: GrowingLeaf,
     gain: f64,
     /// Leaves in the order in which they came to be.
     number: u32,
 }
 
-/// What a division has come to.
+/// The division of a leaf, and its two children.
 struct Children {
     division: Division,
-    nodes: [Leaf; 2],
+    nodes: [GrowingLeaf; 2],
 }
 
-impl Leaf {
+impl GrowingLeaf {
     /// The leaves at the end of what was divided before its turn, which may be divided in their turn.
-    fn ends<'l>(&'l mut self, deeper: bool, out: &mut Vec<&'l mut Leaf>) {
+    fn ends<'l>(&'l mut self, deeper: bool, out: &mut Vec<&'l mut GrowingLeaf>) {
         if self.children.is_none() {
             if self.found.is_some() {
                 out.push(self);
@@ -45,9 +45,9 @@ impl Leaf {
         }
     }
 
-    /// A node without a split.
-    fn unsearched(node: Open) -> Leaf {
-        Leaf { node, found: None, children: None }
+    /// Returns a node without a split.
+    fn unsearched(node: GrowingNode) -> GrowingLeaf {
+        GrowingLeaf { node, found: None, children: None }
     }
 
     fn gain(&self) -> f64 {
@@ -64,8 +64,8 @@ impl Leaf {
 }
 
 impl<S: GrowSteps + ?Sized> Growth<'_, S> {
-    /// The leaf with the largest gain first; at a tie the older one.
-    pub(super) fn leafwise(&mut self, root: Open) -> Result<Shape> {
+    /// Returns the leaf with the largest gain first; at a tie the older one.
+    pub(super) fn leafwise(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut shape = Branches::new(root.id);
         let plain = self.params.feature_fraction_node >= 1.0 && !self.features.may_open();
         let speculation = self.steps.speculation();
@@ -73,8 +73,8 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         // Nothing is known before the first tree.
         let least_likely = if speculation.share > 0.0 { speculation.share * *self.least_gain } else { f64::NEG_INFINITY };
         let mut closed = vec![];
-        let mut waiting: Vec<Waiting> = vec![];
-        let mut fresh = vec![Leaf::unsearched(root)];
+        let mut waiting: Vec<WaitingLeaf> = vec![];
+        let mut fresh = vec![GrowingLeaf::unsearched(root)];
         // A tree of one leaf has nothing to search.
         if self.params.leaves > 1 {
             fresh = self.searched(fresh.into_iter().map(|leaf| leaf.node).collect())?;
@@ -84,7 +84,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             self.check()?;
             for leaf in fresh.drain(..) {
                 match leaf.found {
-                    Some((split, _)) => waiting.push(Waiting { leaf, gain: split.gain, number }),
+                    Some((split, _)) => waiting.push(WaitingLeaf { leaf, gain: split.gain, number }),
                     None => closed.push(leaf.node),
                 }
                 number += 1;
@@ -98,7 +98,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
                 let more = others.min((self.params.leaves - leaves - 1) as usize);
                 self.divide_together(&mut waiting, best, (more, least_likely), leaves)?;
             }
-            let Leaf { node, found: Some((candidate, _)), children: Some(children) } = waiting.swap_remove(best).leaf else { break };
+            let GrowingLeaf { node, found: Some((candidate, _)), children: Some(children) } = waiting.swap_remove(best).leaf else { break };
             leaves += 1;
             least = least.min(candidate.gain);
             let [left, right] = children.nodes;
@@ -117,7 +117,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
 
     /// Divides the best leaf, and with it up to `more` others of at least the gain `least`, whose turn is likely to come; where any gain
     /// will do, also of those that others were divided into before their turn. `leaves`: how many there are.
-    fn divide_together(&mut self, waiting: &mut [Waiting], best: usize, (more, least): (usize, f64), leaves: u32) -> Result<()> {
+    fn divide_together(&mut self, waiting: &mut [WaitingLeaf], best: usize, (more, least): (usize, f64), leaves: u32) -> Result<()> {
         let (mut chosen, mut others) = (vec![], vec![]);
         for (i, w) in waiting.iter_mut().enumerate() {
             if i == best { chosen.push(&mut w.leaf) } else { w.leaf.ends(least == f64::NEG_INFINITY, &mut others) }
@@ -136,7 +136,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             nodes.extend([l, r]);
         }
         self.steps.partition(&divisions)?;
-        let nodes: Vec<Leaf> = if last { nodes.into_iter().map(Leaf::unsearched).collect() } else { self.searched(nodes)? };
+        let nodes: Vec<GrowingLeaf> = if last { nodes.into_iter().map(GrowingLeaf::unsearched).collect() } else { self.searched(nodes)? };
         let mut nodes = nodes.into_iter();
         for (leaf, division) in chosen.into_iter().zip(divisions) {
             let (Some(left), Some(right)) = (nodes.next(), nodes.next()) else { break };
@@ -145,13 +145,13 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         Ok(())
     }
 
-    /// The nodes with their best splits, of those that may have one.
-    fn searched(&mut self, nodes: Vec<Open>) -> Result<Vec<Leaf>> {
-        let may = |n: &Open| n.depth < self.params.depth && self.rules.is_searched(n.sums);
+    /// Returns the nodes with their best splits, of those that may have one.
+    fn searched(&mut self, nodes: Vec<GrowingNode>) -> Result<Vec<GrowingLeaf>> {
+        let may = |n: &GrowingNode| n.depth < self.params.depth && self.rules.is_searched(n.sums);
         let search: Vec<bool> = nodes.iter().map(may).collect();
         let open = close(nodes.clone(), may, &mut vec![]);
         if open.is_empty() {
-            return Ok(nodes.into_iter().map(Leaf::unsearched).collect());
+            return Ok(nodes.into_iter().map(GrowingLeaf::unsearched).collect());
         }
         let mut asked: Vec<_> = open.iter().map(|n| self.search_node(n)).collect();
         self.features.open(self.steps, &self.used, &asked)?;
@@ -159,12 +159,13 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             s.features = self.choice.node(&self.choice.level(n.depth, self.features), n, self.features);
         }
         let mut found = self.steps.find_splits(&asked, &self.rules)?.into_iter();
-        let leaf = |(node, searched)| Leaf { found: if searched { found.next().flatten() } else { None }, ..Leaf::unsearched(node) };
+        let leaf =
+            |(node, searched)| GrowingLeaf { found: if searched { found.next().flatten() } else { None }, ..GrowingLeaf::unsearched(node) };
         Ok(nodes.into_iter().zip(search).map(leaf).collect())
     }
 }
 
-/// Whether `a` is divided before `b`.
-fn first(a: &Waiting, b: &Waiting) -> bool {
+/// Returns whether `a` is divided before `b`.
+fn first(a: &WaitingLeaf, b: &WaitingLeaf) -> bool {
     a.gain > b.gain || (a.gain == b.gain && a.number < b.number)
 }

@@ -2,7 +2,7 @@
 
 use super::super::split::{Scales, SplitRules};
 use super::super::{Leaf, Policy, Tree, TreeParams};
-use super::{Branches, GainUnit, Grown, Open};
+use super::{Branches, GainUnit, GrowingNode, GrownTree};
 use crate::tree::split::Sums;
 use crate::tree::steps::{Candidate, NodeId};
 
@@ -18,14 +18,14 @@ pub struct WholeTree {
 
 impl WholeTree {
     /// Returns the tree as the grower gives it: leaves in its order, each with its place in the heap as its node.
-    pub fn finish(&self, params: &TreeParams) -> Grown {
+    pub fn finish(&self, params: &TreeParams) -> GrownTree {
         let mut gains = GainUnit::default();
         let (tree, leaves) = match params.policy {
             Policy::Symmetric => self.symmetric(params, &mut gains),
             _ => self.branching(&mut gains),
         };
         let bounds = vec![(f64::NEG_INFINITY, f64::INFINITY); leaves.len()];
-        Grown { tree, leaves, bounds, rules: SplitRules::new(params, self.scales), gain_exponent: gains.exponent() }
+        GrownTree { tree, leaves, bounds, rules: SplitRules::new(params, self.scales), gain_exponent: gains.exponent() }
     }
 
     fn split(&self, place: NodeId) -> Option<&Candidate> {
@@ -48,7 +48,7 @@ impl WholeTree {
             let mut children = vec![];
             for place in open {
                 let Some(candidate) = self.split(place) else {
-                    leaves.push(Open::leaf(place));
+                    leaves.push(GrowingNode::leaf(place));
                     continue;
                 };
                 let (left, right) = (2 * place + 1, 2 * place + 2);
@@ -62,10 +62,10 @@ impl WholeTree {
     }
 }
 
-impl Open {
-    /// A node of which nothing but its place counts any more.
-    fn leaf(id: NodeId) -> Open {
-        Open { id, sums: Sums::default(), depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] }
+impl GrowingNode {
+    /// Returns a node of which nothing but its place counts any more.
+    fn leaf(id: NodeId) -> GrowingNode {
+        GrowingNode { id, sums: Sums::default(), depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] }
     }
 }
 

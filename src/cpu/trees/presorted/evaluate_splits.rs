@@ -1,8 +1,8 @@
 //! The search for splits among sorted rows.
 
-use super::{LANES, MISSING, Sorted, border, gradient, hessian};
+use super::{LANES, MISSING, SortedRows, border, gradient, hessian};
 use crate::trees::bins::MAX_BINS;
-use crate::trees::evaluate_splits::{Found, best_of, better};
+use crate::trees::evaluate_splits::{FoundSplit, best_of, better};
 use crate::trees::shard::NodeRows;
 use crate::trees::split_scores::{Context, first_largest, score};
 use multiversion::multiversion;
@@ -10,29 +10,29 @@ use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
-/// A block's numbers in one node, position after position, lane after lane.
+/// Sums and scores of one block's candidates in one node: `[position][lane]`.
 #[derive(Default)]
-pub struct Work {
+pub struct BlockScores {
     /// Sums up to each position, less what is set aside.
     gradient: Vec<i32>,
     hessian: Vec<i32>,
     /// What the split behind each position is worth.
     scores: Vec<f64>,
-    level: Option<Box<Level>>,
+    level: Option<Box<LevelScores>>,
 }
 
 /// Scores by border, for a level of a symmetric tree.
-struct Level {
+struct LevelScores {
     /// A node's score at each border; longer than there are borders, so that vectors may overrun.
     node: [[f64; MAX_BINS + LANES]; LANES],
     /// Summed over the nodes, with missing values on the left and on the right.
     sums: [[[f64; MAX_BINS]; LANES]; 2],
 }
 
-impl Work {
-    /// For nodes of up to `rows` rows.
-    pub fn new(rows: usize) -> Work {
-        Work { gradient: vec![0; rows * LANES], hessian: vec![0; rows * LANES], scores: vec![0.0; rows * LANES], level: None }
+impl BlockScores {
+    /// Makes room for nodes of up to `rows` rows.
+    pub fn new(rows: usize) -> BlockScores {
+        BlockScores { gradient: vec![0; rows * LANES], hessian: vec![0; rows * LANES], scores: vec![0.0; rows * LANES], level: None }
     }
 }
 
@@ -41,7 +41,7 @@ type Aside = ([i32; LANES], [i32; LANES]);
 
 const NOTHING: Aside = ([0; LANES], [0; LANES]);
 
-/// A lane's missing values stand before all others.
+/// Sums the missing values of each lane, which stand before all others.
 fn missing(entries: &[u64]) -> Aside {
     let mut aside = NOTHING;
     for lane in 0..LANES {
@@ -53,8 +53,8 @@ fn missing(entries: &[u64]) -> Aside {
     aside
 }
 
-/// What all candidates of a node and a block share.
-struct Node<'a> {
+/// The node and the rules that a block's candidates are scored under.
+struct NodeContext<'a> {
     search: &'a SearchNode,
     rules: &'a SplitRules,
     /// The first feature of the block.
@@ -65,7 +65,7 @@ struct Node<'a> {
 
 /// Scores of the splits behind each of `entries`, with the sums of their left children, less `aside`.
 #[inline(always)]
-fn scores(entries: &[u64], aside: &Aside, node: &Node<'_>, work: &mut Work) {
+fn scores(entries: &[u64], aside: &Aside, node: &NodeContext<'_>, work: &mut BlockScores) {
     let n = entries.len();
     let (gradient, hessian, out) = (&mut work.gradient[..n], &mut work.hessian[..n], &mut work.scores[..n]);
     accumulate(entries, aside, gradient, hessian);
@@ -95,7 +95,7 @@ fn accumulate(entries: &[u64], aside: &Aside, gradients: &mut [i32], hessians: &
     }
 }
 
-/// [`score`] for many candidates at once, where neither monotone constraints nor a level's limits play.
+/// Computes [`score`] for many candidates at once, where neither monotone constraints nor a level's limits play.
 #[inline(always)]
 fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
     let n = out.len();
@@ -116,9 +116,9 @@ fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums,
     }
 }
 
-/// By the definition, one after the other.
-fn constrained(gradient: &[i32], hessian: &[i32], node: &Node<'_>, out: &mut [f64]) {
-    let Node { search, rules, first, too_small } = *node;
+/// Computes the scores of candidates one after the other, by the definition.
+fn constrained(gradient: &[i32], hessian: &[i32], node: &NodeContext<'_>, out: &mut [f64]) {
+    let NodeContext { search, rules, first, too_small } = *node;
     for (i, o) in out.iter_mut().enumerate() {
         let count = if rules.min_data_in_leaf > 0 || rules.level_limits { hessian[i] as i64 } else { 0 };
         let left = Sums { gradient: gradient[i] as i64, hessian: hessian[i] as i64, count };
@@ -127,9 +127,15 @@ fn constrained(gradient: &[i32], hessian: &[i32], node: &Node<'_>, out: &mut [f6
     }
 }
 
-/// The best split of each node. `places[n]` are the rows of node number `n`.
+/// Finds the best split of each node. `places[n]` are the rows of node number `n`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-pub fn find_splits(sorted: &Sorted, nodes: &[SearchNode], places: &[NodeRows], rules: &SplitRules, work: &mut Work) -> Vec<Option<Found>> {
+pub fn find_splits(
+    sorted: &SortedRows,
+    nodes: &[SearchNode],
+    places: &[NodeRows],
+    rules: &SplitRules,
+    work: &mut BlockScores,
+) -> Vec<Option<FoundSplit>> {
     let mut found = Vec::with_capacity(nodes.len());
     for node in nodes {
         found.push(find_split(sorted, node, places[node.id as usize], rules, work));
@@ -138,12 +144,12 @@ pub fn find_splits(sorted: &Sorted, nodes: &[SearchNode], places: &[NodeRows], r
 }
 
 #[inline(always)]
-fn find_split(sorted: &Sorted, node: &SearchNode, place: NodeRows, rules: &SplitRules, work: &mut Work) -> Option<Found> {
+fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, work: &mut BlockScores) -> Option<FoundSplit> {
     let parent = rules.node_score(node.sums, node.bounds);
     let mut best = None;
     for (block, any_missing) in sorted.missing.iter().enumerate() {
         let entries = sorted.entries(place, block);
-        let context = Node { search: node, rules, first: sorted.first + block * LANES, too_small: f64::NEG_INFINITY };
+        let context = NodeContext { search: node, rules, first: sorted.first + block * LANES, too_small: f64::NEG_INFINITY };
         let aside = if *any_missing { missing(entries) } else { NOTHING };
         for missing_left in [true, false] {
             if !missing_left && aside == NOTHING {
@@ -167,19 +173,19 @@ fn find_split(sorted: &Sorted, node: &SearchNode, place: NodeRows, rules: &Split
                 let at = in_lane.take_while(|s| **s != largest[lane]).count() * LANES + lane;
                 let (feature, border) = ((context.first + lane) as u32, border(entries[at]) as u32);
                 let candidate = Candidate { feature, border, missing_left, gain: gains[lane] };
-                best = best_of(best, Some(Found { candidate, left: sorted.sums(work.gradient[at], work.hessian[at]), subset: None }));
+                best = best_of(best, Some(FoundSplit { candidate, left: sorted.sums(work.gradient[at], work.hessian[at]), subset: None }));
             }
         }
     }
     best
 }
 
-/// Whether a feature may split the node.
+/// Returns whether a feature may split the node.
 fn allows(node: &SearchNode, feature: usize) -> bool {
     node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
 }
 
-/// Each lane's largest score behind the last row of a bin; the other scores become infinitely small.
+/// Returns each lane's largest score behind the last row of a bin; the other scores become infinitely small.
 #[inline(always)]
 fn largest_at_ends(entries: &[u64], scores: &mut [f64]) -> [f64; LANES] {
     let before_last = entries.len() - LANES;
@@ -195,20 +201,20 @@ fn largest_at_ends(entries: &[u64], scores: &mut [f64]) -> [f64; LANES] {
     largest
 }
 
-/// The split with the largest gain summed over the nodes.
+/// Finds the split with the largest gain summed over the nodes.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn find_level_split(
-    sorted: &Sorted,
+    sorted: &SortedRows,
     nodes: &[SearchNode],
     places: &[NodeRows],
     features: &[CodedFeature],
     rules: &SplitRules,
-    work: &mut Work,
+    work: &mut BlockScores,
 ) -> Option<Candidate> {
     let mut level = work
         .level
         .take()
-        .unwrap_or_else(|| Box::new(Level { node: [[0.0; MAX_BINS + LANES]; LANES], sums: [[[0.0; MAX_BINS]; LANES]; 2] }));
+        .unwrap_or_else(|| Box::new(LevelScores { node: [[0.0; MAX_BINS + LANES]; LANES], sums: [[[0.0; MAX_BINS]; LANES]; 2] }));
     let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
     let parent: f64 = parents.iter().sum();
     let mut best: Option<Candidate> = None;
@@ -235,20 +241,19 @@ pub fn find_level_split(
     best
 }
 
-/// Sums the nodes' scores at each border of a block's features; gives which of these have missing
-/// values in any of the nodes.
+/// Sums the nodes' scores at each border of a block's features; returns which of these have missing values in any of the nodes.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn level_scores(
-    sorted: &Sorted,
+    sorted: &SortedRows,
     block: usize,
     features: &[CodedFeature],
     nodes: &[SearchNode],
     places: &[NodeRows],
     rules: &SplitRules,
     parents: &[f64],
-    work: &mut Work,
-    level: &mut Level,
+    work: &mut BlockScores,
+    level: &mut LevelScores,
 ) -> [bool; LANES] {
     let mut any_missing = [false; LANES];
     if sorted.missing[block] {
@@ -267,7 +272,7 @@ fn level_scores(
             let entries = sorted.entries(places[node.id as usize], block);
             let aside = if side == 1 { missing(entries) } else { NOTHING };
             // A node that a candidate would leave a child too small in counts as not split.
-            let context = Node { search: node, rules, first: sorted.first + block * LANES, too_small: *parent };
+            let context = NodeContext { search: node, rules, first: sorted.first + block * LANES, too_small: *parent };
             scores(entries, &aside, &context, work);
             let scores = &work.scores[..entries.len()];
             for (lane, feature) in features.iter().enumerate() {
@@ -286,7 +291,7 @@ fn level_scores(
     any_missing
 }
 
-/// A lane's scores at every border: behind an empty bin a split repeats the one before, and before
+/// Writes a lane's score at every border: behind an empty bin a split repeats the one before, and before
 /// the first row there is none.
 #[inline(always)]
 fn spread(entries: &[u64], scores: &[f64], lane: usize, unsplit: f64, out: &mut [f64; MAX_BINS + LANES], end: usize) {

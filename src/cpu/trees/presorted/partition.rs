@@ -1,4 +1,4 @@
-//! Parts a node's entries, lane by lane, in order.
+//! Partitions a node's entries, lane by lane, in order.
 
 use super::{LANES, MOST_ROWS, row};
 
@@ -10,18 +10,18 @@ pub type Right = [u8; MOST_ROWS / 8];
 ///
 /// # Panics
 /// When not `left` entries of each lane go left, or `to` is shorter than `from`.
-pub fn part(from: &[u64], right: &Right, left: usize, to: &mut [u64]) {
+pub fn partition_lanes(from: &[u64], right: &Right, left: usize, to: &mut [u64]) {
     assert!(from.len().is_multiple_of(LANES) && to.len() >= from.len());
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vbmi") {
         // SAFETY: the features were found.
-        unsafe { x86::part_avx512(from, right, left, to) };
+        unsafe { x86::partition_lanes_avx512(from, right, left, to) };
         return;
     }
-    part_generic(from, right, left, to);
+    partition_lanes_generic(from, right, left, to);
 }
 
-fn part_generic(from: &[u64], right: &Right, left: usize, to: &mut [u64]) {
+fn partition_lanes_generic(from: &[u64], right: &Right, left: usize, to: &mut [u64]) {
     for lane in 0..LANES {
         let (mut next_left, mut next_right) = (lane, left * LANES + lane);
         for entry in from[lane..].iter().step_by(LANES) {
@@ -39,12 +39,12 @@ mod x86 {
     use crate::trees::presorted::partition::{LANES, Right};
     use std::arch::x86_64::*;
 
-    /// All lanes at once: the rows' bits out of one register, one scattered store a position.
+    /// Moves the entries of all lanes at once: the rows' bits come out of one register, each position is one scattered store.
     ///
     /// # Safety
     /// The processor has AVX-512 F and VBMI.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    pub unsafe fn part_avx512(from: &[u64], right: &Right, left: usize, to: &mut [u64]) {
+    pub unsafe fn partition_lanes_avx512(from: &[u64], right: &Right, left: usize, to: &mut [u64]) {
         let last = _mm512_set1_epi64(to.len() as i64 - 1);
         let lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
         let (one, step) = (_mm512_set1_epi64(1), _mm512_set1_epi64(LANES as i64));
@@ -98,8 +98,8 @@ mod tests {
                 }
                 let left = goes_right.iter().filter(|right| !**right).count();
                 let (mut one, mut other) = (vec![0; from.len()], vec![0; from.len()]);
-                part(&from, &right, left, &mut one);
-                part_generic(&from, &right, left, &mut other);
+                partition_lanes(&from, &right, left, &mut one);
+                partition_lanes_generic(&from, &right, left, &mut other);
                 assert!(one == expected && other == expected, "{rows} rows, {share}");
             }
         }

@@ -1,6 +1,6 @@
 //! A shard's part in the search by sorted rows: the groups that are open, one after the other.
 
-use super::{MOST_ROWS, MOST_VALUES, Sorted};
+use super::{MOST_ROWS, MOST_VALUES, SortedRows};
 use crate::trees::evaluate_splits::{best_of, better};
 use crate::trees::feature_groups::{Group, group_of};
 use crate::trees::shard::{Shard, ShardGroup};
@@ -19,17 +19,17 @@ impl Shard {
         let small = self.alone() && rows <= MOST_ROWS && rows * features.len() <= MOST_VALUES && ordinal;
         let sorts = if group == 0 { small } else { self.groups[0].sorted.is_some() };
         if sorts && let Some(ShardGroup { columns: Some(columns), sorted, .. }) = self.groups.get_mut(group) {
-            *sorted = Some(Sorted::new(features, first, columns, rows, counted));
+            *sorted = Some(SortedRows::new(features, first, columns, rows, counted));
         }
     }
 
-    /// The sums over the rows of this tree, if it is searched by sorted rows.
+    /// Returns the sums over the rows of this tree, if it is searched by sorted rows.
     pub fn sorted_sums(&self) -> Option<Sums> {
-        let sorted = self.groups[0].sorted.as_ref().filter(|_| self.few)?;
+        let sorted = self.groups[0].sorted.as_ref().filter(|_| self.presorted)?;
         Some(sorted.node_sums(self.nodes[0]))
     }
 
-    /// The best split of each node, and its left child's sums.
+    /// Finds the best split of each node, and its left child's sums.
     pub fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules, groups: &[Group]) -> Vec<Option<(Candidate, Sums)>> {
         let places = &self.nodes;
         let open = self.groups.iter_mut().zip(groups).filter(|(_, g)| g.open).filter_map(|(s, _)| s.sorted.as_mut());
@@ -38,7 +38,7 @@ impl Shard {
         best.into_iter().flatten().map(|f| f.map(|f| (f.candidate, f.left))).collect()
     }
 
-    /// The split with the largest gain summed over the nodes, and each left child's sums.
+    /// Finds the split with the largest gain summed over the nodes, and each left child's sums.
     pub fn find_level_split(
         &mut self,
         nodes: &[SearchNode],

@@ -1,24 +1,24 @@
 //! The codes of a group in a shard.
 
 use super::Partial;
-pub(crate) use crate::trees::codes::{BlockLayout, CodeBlock, Columns, Layout};
+pub(crate) use crate::trees::codes::{BlockLayout, CodeBlock, CodeColumns, Layout};
 use crate::trees::partition::FeatureCodes;
-use crate::trees::presorted::Sorted;
-use crate::trees::sparse_features::SparseRows;
+use crate::trees::presorted::SortedRows;
+use crate::trees::sparse_features::SparseFeatures;
 use std::ops::Range;
 use taiga_core::error::Result;
-use taiga_core::learners::boosting::layout::{Home, Plan};
+use taiga_core::learners::boosting::layout::{Home, StoragePlan};
 
 /// The codes of a group's features for a shard's rows, and what is summed over them.
 pub struct ShardGroup {
     pub blocks: Vec<CodeBlock>,
-    /// The codes by feature, where memory allows: parting rows by them reads a sixteenth of the
+    /// The codes by feature, where memory allows: partitioning rows by them reads a sixteenth of the
     /// memory.
-    pub columns: Option<Columns>,
+    pub columns: Option<CodeColumns>,
     /// The features that are listed.
-    pub sparse: Option<SparseRows>,
+    pub sparse: Option<SparseFeatures>,
     /// The rows of a small table.
-    pub sorted: Option<Sorted>,
+    pub sorted: Option<SortedRows>,
     /// The columns that are summed here: all, or where every shard has all rows those of its thread.
     pub own: Range<usize>,
     pub partials: Vec<Partial>,
@@ -26,8 +26,8 @@ pub struct ShardGroup {
 }
 
 impl ShardGroup {
-    /// Room for the codes of `rows` rows; `columns`: also by column. `part`: of as many equal parts of the columns the
-    /// one that is summed here, for which all are there by column.
+    /// Makes room for the codes of `rows` rows; `columns`: also by column. `part`: which part, of
+    /// how many equal parts of the columns is summed here; with several, all columns are there.
     pub fn new(layout: &Layout, rows: usize, columns: bool, part: (usize, usize)) -> Result<ShardGroup> {
         let features = layout.blocks.last().map_or(0, |b| b.features.end);
         let own = features * part.0 / part.1..features * (part.0 + 1) / part.1;
@@ -35,7 +35,7 @@ impl ShardGroup {
         let wanted = |b: &BlockLayout| b.features.start == 0 || (b.features.start < own.end && own.start < b.features.end);
         Ok(ShardGroup {
             blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, if wanted(b) { rows } else { 0 })).collect::<Result<_>>()?,
-            columns: columns.then(|| Columns::new(features, rows)).transpose()?,
+            columns: columns.then(|| CodeColumns::new(features, rows)).transpose()?,
             sparse: None,
             sorted: None,
             own,
@@ -56,7 +56,7 @@ impl ShardGroup {
         }
     }
 
-    /// The codes of a column.
+    /// Returns the codes of a column.
     pub(super) fn column(&self, layout: &Layout, column: usize) -> FeatureCodes<'_> {
         match &self.columns {
             Some(columns) => FeatureCodes { bytes: columns.feature(column), stride: 1 },
@@ -67,8 +67,8 @@ impl ShardGroup {
         }
     }
 
-    /// The code of a feature (counted inside the group) in a row.
-    pub(super) fn code(&self, plan: &Plan, feature: usize, row: usize) -> u8 {
+    /// Returns the code of a feature (counted inside the group) in a row.
+    pub(super) fn code(&self, plan: &StoragePlan, feature: usize, row: usize) -> u8 {
         let of_column = |column: usize| {
             if let Some(columns) = &self.columns {
                 return columns.feature(column)[row];

@@ -4,13 +4,13 @@
 //! by node, by lists of rows, reads nearly every line once for each of its two rows, and waits for
 //! each; in order of the rows every line is read once, and before it is needed. So as long as a
 //! level's divisions concern most rows and few histograms, each row notes the node that it is in,
-//! and one pass asks each row its node's question and adds it to the histogram of the child it
+//! and one pass tests each row as its node says and adds it to the histogram of the child it
 //! goes to, where that is the smaller one. This is done in windows of rows that the second-level cache
-//! holds: once all rows of a window have been asked, those of each histogram are added together, so that
+//! holds: once all rows of a window have been partitioned, those of each histogram are added together, so that
 //! its bins stay in the nearest cache, while the codes of the next window come in:
 //!
 //! ```text
-//! row    node      question       child    histogram
+//! row    node      test           child    histogram
 //!   0      3   x5 > border 17?      7         0
 //!   1      4   x2 > border 90?     10         –      (the larger child: by subtraction)
 //! ```
@@ -21,7 +21,7 @@ use super::{NodeRows, Partial, Shard, TreeContext, code_test};
 use crate::trees::feature_groups::group_of;
 use crate::trees::gradient_quantizer::Plane;
 pub(crate) use crate::trees::histogram::{Ahead, MAX_ROWS, STRIDE, add_near};
-use crate::trees::level_partition::{Assigned, MOST, NONE, Question, Questions};
+use crate::trees::level_partition::{Assigned, LevelPartition, MOST, NONE, SplitTest};
 use taiga_core::learners::boosting::layout::Home;
 use taiga_core::tree::steps::{Division, NodeId};
 
@@ -37,8 +37,8 @@ const MOST_SLOTS: usize = 32;
 const LEVEL_ROWS: usize = 1 << 18;
 
 impl Shard {
-    /// Whether `divisions` are carried out in one pass over all rows.
-    pub(super) fn divides_level(&self, divisions: &[Division], tree: &TreeContext<'_>) -> bool {
+    /// Returns whether `divisions` are carried out in one pass over all rows.
+    pub(super) fn partitions_level(&self, divisions: &[Division], tree: &TreeContext<'_>) -> bool {
         let in_order = self.by_node || (divisions.len() == 1 && self.nodes[divisions[0].parent as usize].all);
         let group = &tree.groups[0];
         let parents = || divisions.iter().map(|d| d.parent as usize);
@@ -49,15 +49,15 @@ impl Shard {
             && self.groups[0].columns.is_none()
             && tree.open().eq([0])
             && group.plan.sparse.is_empty()
-            && tree.encoding.planes == [Plane::Both]
+            && tree.quantizer.planes == [Plane::Both]
             && 2 * parents().map(|p| self.nodes[p].len).sum::<usize>() >= self.rows
             && parents().min().zip(parents().max()).is_some_and(near)
             && divisions.iter().filter(|d| d.histograms).count() <= MOST_SLOTS
             && divisions.iter().all(|d| dense(d) && !(d.histograms && group.sums_both(d)))
     }
 
-    /// Carries out a level's divisions; gives whether each has a histogram.
-    pub(super) fn divide_level(&mut self, divisions: &[Division], tree: &TreeContext<'_>) -> Vec<bool> {
+    /// Carries out a level's divisions in one pass over all rows; returns whether each has a histogram.
+    pub(super) fn partition_level(&mut self, divisions: &[Division], tree: &TreeContext<'_>) -> Vec<bool> {
         let mut node_of = std::mem::take(&mut self.leaf[tree.output]);
         if !std::mem::replace(&mut self.by_node, true) {
             node_of.fill(divisions[0].parent as u16);
@@ -66,7 +66,7 @@ impl Shard {
         for d in divisions.iter().filter(|d| d.histograms) {
             summed.push((d, self.new_partial(0)));
         }
-        let added = self.ask(divisions, &mut node_of, &mut summed, tree);
+        let added = self.partition_rows(divisions, &mut node_of, &mut summed, tree);
         let last = divisions.iter().map(|d| d.right).max().unwrap_or(0) as usize;
         self.nodes.resize(self.nodes.len().max(last + 1), NodeRows::default());
         // Nodes that are not searched again are counted when it is asked for.
@@ -85,15 +85,15 @@ impl Shard {
         divisions.iter().map(|d| d.histograms).collect()
     }
 
-    /// The question of each division's parent.
-    fn questions(&self, divisions: &[Division], tree: &TreeContext<'_>) -> Questions {
+    /// Makes the partition of the divisions' nodes.
+    fn level_partition(&self, divisions: &[Division], tree: &TreeContext<'_>) -> LevelPartition {
         let plan = &tree.groups[0].plan;
         let mut slots = 0;
         let mut lengths = vec![];
-        let question = |d: &Division| {
+        let test_of = |d: &Division| {
             let feature = d.split.feature as usize;
             let Home::Column(column) = plan.homes[group_of(tree.groups, feature).1] else {
-                unreachable!("no feature is sparse where levels are divided in one pass")
+                unreachable!("no feature is sparse where levels are partitioned in one pass")
             };
             let codes = self.groups[0].column(&plan.layout, column);
             lengths.push(codes.bytes.len());
@@ -105,17 +105,24 @@ impl Shard {
             let test = code_test(&tree.features[feature], d.split.border, d.split.missing_left);
             (
                 d.parent as u16,
-                Question { codes: codes.bytes.as_ptr(), stride: codes.stride, test, child: [d.left as u16, d.right as u16], slot },
+                SplitTest { codes: codes.bytes.as_ptr(), stride: codes.stride, test, child: [d.left as u16, d.right as u16], slot },
             )
         };
-        let asked: Vec<(u16, Question)> = divisions.iter().map(question).collect();
-        Questions::new(&asked, self.rows, &lengths)
+        let tests: Vec<(u16, SplitTest)> = divisions.iter().map(test_of).collect();
+        LevelPartition::new(&tests, self.rows, &lengths)
     }
 
-    /// The pass over the rows, whose nodes are `node_of`; gives how many rows each of `summed` has.
-    fn ask(&self, divisions: &[Division], node_of: &mut [u16], summed: &mut [(&Division, Partial)], tree: &TreeContext<'_>) -> Vec<usize> {
+    /// Sends every row to a child of its node `node_of[row]` and sums the partial histograms; returns how many rows each of
+    /// `summed` has.
+    fn partition_rows(
+        &self,
+        divisions: &[Division],
+        node_of: &mut [u16],
+        summed: &mut [(&Division, Partial)],
+        tree: &TreeContext<'_>,
+    ) -> Vec<usize> {
         assert!(node_of.len() == self.rows);
-        let questions = self.questions(divisions, tree);
+        let level = self.level_partition(divisions, tree);
         let (group, plan) = (&self.groups[0], &tree.groups[0].plan);
         summed.iter_mut().for_each(|(_, partial)| group.begin_segment(partial, plan, 1));
         let row_bytes: usize = group.blocks.iter().map(|b| b.stride).sum();
@@ -131,7 +138,7 @@ impl Shard {
             let nodes = &mut node_of[start..self.rows.min(start + window)];
             let end = start + nodes.len();
             // SAFETY: these are rows of the shard, whose codes stay where they are.
-            let n = unsafe { questions.ask(start, nodes, &mut Assigned { rows: &mut rows, slots: &mut slots }) };
+            let n = unsafe { level.partition(start, nodes, &mut Assigned { rows: &mut rows, slots: &mut slots }) };
             let mut lengths = [0; MOST_SLOTS];
             for (row, slot) in rows[..n].iter().zip(&slots[..n]) {
                 let slot = *slot as usize;
@@ -165,7 +172,7 @@ impl Shard {
         added
     }
 
-    /// How many rows note each number below `numbers`.
+    /// Counts the rows that note each number below `numbers`.
     pub(super) fn count_noted(&self, output: usize, numbers: usize) -> Vec<usize> {
         // Several counters for each, so that a row's does not wait for the last one's.
         let mut counts = vec![[0u32; 4]; numbers];

@@ -3,9 +3,9 @@
 use super::{Shard, ShardGroup, TreeContext};
 use crate::trees::gradient_quantizer::Plane;
 use crate::trees::histogram;
-pub use crate::trees::histogram::{MAX_ROWS, Rows, STRIDE};
+pub use crate::trees::histogram::{MAX_ROWS, RowSelection, STRIDE};
 use crate::trees::partition::Source;
-use taiga_core::learners::boosting::layout::Plan;
+use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::pages;
 
 /// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
@@ -36,8 +36,8 @@ impl ShardGroup {
         }
     }
 
-    /// One more segment of zeros.
-    pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &Plan, planes: usize) {
+    /// Appends a segment of zeros to a partial histogram.
+    pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &StoragePlan, planes: usize) {
         let segment_bins = self.plane_bins() * planes;
         let start = partial.segments * segment_bins;
         pages::grow(&mut partial.bins, start + segment_bins);
@@ -52,7 +52,7 @@ impl ShardGroup {
         partial.filled = 0;
     }
 
-    /// The bins of the last segment, where there is but one plane.
+    /// Returns the bins of the last segment, where there is but one plane.
     pub(super) fn last_segment<'p>(&self, partial: &'p mut Partial) -> &'p mut [u64] {
         let bins = self.plane_bins();
         &mut partial.bins[(partial.segments - 1) * bins..partial.segments * bins]
@@ -63,7 +63,7 @@ impl ShardGroup {
         self.blocks.iter().map(|b| b.width * STRIDE).sum()
     }
 
-    /// The words of listed features in plane `plane` of partial `index`, in each segment.
+    /// Returns the words of listed features in plane `plane` of partial `index`, in each segment.
     pub fn partial_words(&self, index: usize, planes: usize, plane: usize, words: usize) -> impl Iterator<Item = &[u64]> {
         let partial = &self.partials[index];
         let used = if partial.segments > 0 { &partial.words[..] } else { &[] };
@@ -97,8 +97,9 @@ impl Shard {
         partial
     }
 
-    /// Adds rows to a partial histogram of a group: `start .. start + len` of list `list`, or those rows
-    /// themselves. `first`: the first plane's statistics, where they are at hand in this order.
+    /// Adds the statistics of rows to a partial histogram of a group: those of rows `start .. start + len` of list `list`, or
+    /// of these rows themselves, under [`Source::All`]. `first`: the first plane's statistics, where they are at hand in this
+    /// order.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn accumulate(
         &mut self,
@@ -109,74 +110,77 @@ impl Shard {
         list: usize,
         mut start: usize,
         mut len: usize,
-        first: Option<&[u32]>,
+        mut first: Option<&[u32]>,
     ) {
-        let planes = &tree.encoding.planes;
-        let plan = &tree.groups[group].plan;
-        let plane_bins = self.groups[group].plane_bins();
-        let segment_bins = plane_bins * planes.len();
-        let mut first = first;
         while len > 0 {
             if partial.segments == 0 || partial.filled == MAX_ROWS {
-                self.groups[group].begin_segment(partial, plan, planes.len());
+                self.groups[group].begin_segment(partial, &tree.groups[group].plan, tree.quantizer.planes.len());
             }
             let n = len.min(MAX_ROWS - partial.filled);
-            let segment = (partial.segments - 1) * segment_bins;
-            let numbers = match source {
-                Source::All => &[][..],
-                Source::List => &self.lists[list][start..start + len],
-            };
-            let rows = match source {
-                Source::All => Rows::Range(start, n),
-                Source::List => Rows::List(numbers, n),
-            };
-            for (p, plane) in planes.iter().enumerate() {
-                // In the very first block the first plane's statistics ride along; elsewhere they
-                // are brought into the list's order first.
-                let blocks = &self.groups[group].blocks;
-                let embedded = p == 0 && group == 0 && blocks.len() == 1 && first.is_none();
-                let statistics: Option<&[u32]> = match (plane, first) {
-                    (Plane::UnitHessian | Plane::Count, _) => {
-                        self.ordered.clear();
-                        self.ordered.resize(n, 1);
-                        Some(&self.ordered)
-                    }
-                    (_, Some(first)) if p == 0 => Some(&first[..n]),
-                    _ if embedded => None,
-                    _ => {
-                        let mut ordered = std::mem::take(&mut self.ordered);
-                        let of_row = |row: usize| match p {
-                            0 => self.statistic(row as u32),
-                            _ => self.planes[p - 1][row],
-                        };
-                        ordered.clear();
-                        match source {
-                            Source::All => ordered.extend((start..start + n).map(of_row)),
-                            Source::List => ordered.extend(numbers[..n].iter().map(|r| of_row(*r as usize))),
-                        }
-                        self.ordered = ordered;
-                        Some(&self.ordered)
-                    }
-                };
-                let mut at = segment + p * plane_bins;
-                for block in &self.groups[group].blocks {
-                    let end = at + block.width * STRIDE;
-                    let codes = block.codes_of(&self.groups[group].own);
-                    // SAFETY: lists hold nothing but rows of this shard.
-                    unsafe { histogram::add(block, codes, rows, statistics, &mut partial.bins[at..end]) };
-                    at = end;
-                }
-                if let Some(sparse) = &self.groups[group].sparse {
-                    let n = plan.listed_words;
-                    let start = partial.words.len() - (planes.len() - p) * n;
-                    let words = &mut partial.words[start..start + n];
-                    sparse.add(rows, self.statistics_by_row(p, *plane), words);
-                }
+            for (p, plane) in tree.quantizer.planes.iter().enumerate() {
+                self.accumulate_plane((group, p, *plane), partial, tree, (source, list, start, len), n, first);
             }
             partial.filled += n;
             first = first.map(|f| &f[n..]);
             start += n;
             len -= n;
         }
+    }
+
+    /// Adds one plane's statistics of the first `n` of the rows to the last segment of a partial histogram.
+    fn accumulate_plane(
+        &mut self,
+        (group, p, plane): (usize, usize, Plane),
+        partial: &mut Partial,
+        tree: &TreeContext<'_>,
+        (source, list, start, len): (Source, usize, usize, usize),
+        n: usize,
+        first: Option<&[u32]>,
+    ) {
+        // In the very first block the first plane's statistics ride along; elsewhere they are brought into the rows' order
+        // first, unless they are at hand.
+        let first = first.filter(|_| p == 0);
+        let embedded = p == 0 && group == 0 && self.groups[group].blocks.len() == 1 && first.is_none();
+        if first.is_none() && !embedded {
+            self.order_statistics((p, plane), (source, list, start), n);
+        }
+        let statistics = match first {
+            Some(first) => Some(&first[..n]),
+            None => (!embedded).then_some(&self.ordered[..]),
+        };
+        let rows = match source {
+            Source::All => RowSelection::Range(start, n),
+            Source::List => RowSelection::List(&self.lists[list][start..start + len], n),
+        };
+        let planes = tree.quantizer.planes.len();
+        let mut at = ((partial.segments - 1) * planes + p) * self.groups[group].plane_bins();
+        for block in &self.groups[group].blocks {
+            let end = at + block.width * STRIDE;
+            let codes = block.codes_of(&self.groups[group].own);
+            // SAFETY: lists hold nothing but rows of this shard.
+            unsafe { histogram::add(block, codes, rows, statistics, &mut partial.bins[at..end]) };
+            at = end;
+        }
+        if let Some(sparse) = &self.groups[group].sparse {
+            let words = tree.groups[group].plan.listed_words;
+            let start = partial.words.len() - (planes - p) * words;
+            sparse.add(rows, self.statistics_by_row(p, plane), &mut partial.words[start..start + words]);
+        }
+    }
+
+    /// Writes one plane's statistics of `n` rows to `self.ordered`, in the rows' order.
+    fn order_statistics(&mut self, (p, plane): (usize, Plane), (source, list, start): (Source, usize, usize), n: usize) {
+        let mut ordered = std::mem::take(&mut self.ordered);
+        ordered.clear();
+        let of_row = |row: usize| match p {
+            0 => self.statistic(row as u32),
+            _ => self.planes[p - 1][row],
+        };
+        match (plane, source) {
+            (Plane::UnitHessian | Plane::Count, _) => ordered.resize(n, 1),
+            (_, Source::All) => ordered.extend((start..start + n).map(of_row)),
+            (_, Source::List) => ordered.extend(self.lists[list][start..start + n].iter().map(|r| of_row(*r as usize))),
+        }
+        self.ordered = ordered;
     }
 }

@@ -4,15 +4,15 @@ use super::{NodeRows, Shard, TreeContext, code_test};
 use crate::trees::feature_groups::group_of;
 use crate::trees::gradient_quantizer::BATCH;
 use crate::trees::partition;
-use crate::trees::partition::{Done, FeatureCodes, Source, Test};
+use crate::trees::partition::{CodeTest, Done, FeatureCodes, Source};
 use taiga_core::learners::boosting::layout::Home;
 use taiga_core::losses::Loss;
 use taiga_core::tree::model::{Child, Node};
 use taiga_core::tree::{Split, Tree};
 
 impl Shard {
-    /// Sends every row through a tree, as the last one of the context's output; gives for each leaf the
-    /// fixed-point sums of that output's derivatives over the rows drawn, and how many these are.
+    /// Sends every row through a tree, as the last one of the context's output; returns for each leaf the fixed-point sums of
+    /// that output's derivatives over the rows drawn, and how many these are.
     pub fn replay(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, grown: &Tree) -> Vec<((i64, i64), u64)> {
         let mut leaf = std::mem::take(&mut self.leaf[tree.output]);
         let leaves = grown.leaves().len();
@@ -26,7 +26,7 @@ impl Shard {
                 self.follow_all(splits, tree, range.start, &mut leaf[range.clone()]);
             }
             let n = range.len();
-            tree.encoding.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range.clone()], &mut sums);
+            tree.quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range.clone()], &mut sums);
             for row in range {
                 counts[leaf[row] as usize] += self.bag.as_ref().is_none_or(|b| b[row] != 0.0) as u64;
             }
@@ -80,14 +80,14 @@ impl Shard {
         };
         arrive(if nodes.is_empty() { Child::Leaf(0) } else { Child::Node(0) }, rows, &mut places, &self.lists);
         for (i, node) in nodes.iter().enumerate() {
-            let (left, right) = self.part(places[i], &node.split, tree);
+            let (left, right) = self.partition_listed(places[i], &node.split, tree);
             arrive(node.left, left, &mut places, &self.lists);
             arrive(node.right, right, &mut places, &self.lists);
         }
     }
 
-    /// Parts rows by a split of any kind, in the lists.
-    fn part(&mut self, rows: NodeRows, split: &Split, tree: &TreeContext<'_>) -> (NodeRows, NodeRows) {
+    /// Partitions listed rows by a split of any kind; returns where the left and the right ones stand.
+    fn partition_listed(&mut self, rows: NodeRows, split: &Split, tree: &TreeContext<'_>) -> (NodeRows, NodeRows) {
         let (group, inside) = group_of(tree.groups, split.feature as usize);
         let (plan, feature) = (&tree.groups[group].plan, &tree.features[split.feature as usize]);
         let NodeRows { list, start, len, spare, all } = rows;
@@ -101,7 +101,7 @@ impl Shard {
                 for row in (0..if all { len } else { 0 }).chain(listed.iter().map(|r| *r as usize)) {
                     self.in_subset[row] = self.goes_right(split, row, tree) as u8;
                 }
-                (FeatureCodes { bytes: &self.in_subset, stride: 1 }, Test::new(0, true))
+                (FeatureCodes { bytes: &self.in_subset, stride: 1 }, CodeTest::new(0, true))
             }
         };
         let (low, high) = self.lists.split_at_mut(1);
@@ -110,14 +110,14 @@ impl Shard {
         let mut done = Done::default();
         let source = if all { Source::All } else { Source::List };
         // SAFETY: the lists hold nothing but rows of this shard, whose codes these are.
-        unsafe { partition::divide(codes, test, source, from, 0, len, to, &mut done) };
+        unsafe { partition::partition_rows(codes, test, source, from, 0, len, to, &mut done) };
         (
             NodeRows { list: 1 - list, start: spare, len: done.left, spare: start + done.right, all: false },
             NodeRows { list, start, len: done.right, spare: spare + done.left, all: false },
         )
     }
 
-    /// Whether a row goes right at a split, by its code.
+    /// Returns whether a row goes right at a split, by its code.
     fn goes_right(&self, split: &Split, row: usize, tree: &TreeContext<'_>) -> bool {
         let (group, inside) = group_of(tree.groups, split.feature as usize);
         let code = self.groups[group].code(&tree.groups[group].plan, inside, row);
@@ -127,13 +127,13 @@ impl Shard {
         }
     }
 
-    /// The places of rows `start ..` among a symmetric tree's leaves.
+    /// Finds the leaf of each of the rows `start ..` in a symmetric tree.
     fn follow_all(&self, splits: &[Split], tree: &TreeContext<'_>, start: usize, places: &mut [u16]) {
         places.fill(0);
         splits.iter().for_each(|split| self.follow(split, tree, start, places));
     }
 
-    /// One level of a symmetric tree: the side of rows `start ..` becomes the last digit of their
+    /// Follows one level of a symmetric tree: the side of rows `start ..` becomes the last digit of their
     /// places.
     fn follow(&self, split: &Split, tree: &TreeContext<'_>, start: usize, places: &mut [u16]) {
         let (group, inside) = group_of(tree.groups, split.feature as usize);

@@ -8,7 +8,7 @@ use crate::runtime::column::bytes_of;
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::each_row;
 use cudarc::driver::{CudaSlice, LaunchConfig};
-use taiga_core::encoding::target::{Kind, TargetParams, nothing_outside};
+use taiga_core::encoding::target::{EncodingKind, TargetParams, nothing_outside};
 use taiga_core::error::{Error, Result};
 use taiga_kernels::columns::Smoothing as DeviceSmoothing;
 
@@ -66,7 +66,7 @@ fn look_up(queue: &Queue, values: &CudaSlice<f64>, codes: &DeviceCodes, folds: O
 pub fn plain(queue: &Queue, codes: &DeviceCodes, statistic: &DeviceStatistic<'_>, params: &TargetParams) -> Result<CudaSlice<f64>> {
     let n = codes.rows;
     let (_, smoothing) = statistic.smoothing(statistic.total(queue, n)?, params);
-    if params.kind == Kind::Full {
+    if params.kind == EncodingKind::Full {
         let values = statistic.category_values(queue, codes, &smoothing)?;
         return look_up(queue, &values, codes, None, n);
     }

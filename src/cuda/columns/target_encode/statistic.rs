@@ -12,7 +12,7 @@ use crate::runtime::sort::bits_below;
 use crate::runtime::upload::upload;
 use cudarc::driver::{CudaSlice, DeviceRepr};
 use taiga_core::encoding::group::Smoothing;
-use taiga_core::encoding::statistic::{AnyStatistic, Moments, Sums};
+use taiga_core::encoding::statistic::{AnyStatistic, Moments, SumKind};
 use taiga_core::encoding::target::{TargetParams, smoothing_of};
 use taiga_core::error::{Error, Result};
 use taiga_kernels::columns::{Smoothing as DeviceSmoothing, TargetColumns};
@@ -139,10 +139,10 @@ impl<'a> DeviceStatistic<'a> {
         }
         let flags = parts.flags.map(|flags| upload(queue, "the target", flags)).transpose()?;
         let form = match parts.kind {
-            Sums::Whole if flags.is_some() && packed && rows < 1 << 31 => SumForm::Packed,
-            Sums::Whole => SumForm::Whole,
-            Sums::Real => SumForm::Real,
-            Sums::Full => SumForm::Full,
+            SumKind::Whole if flags.is_some() && packed && rows < 1 << 31 => SumForm::Packed,
+            SumKind::Whole => SumForm::Whole,
+            SumKind::Real => SumForm::Real,
+            SumKind::Full => SumForm::Full,
         };
         if let (SumForm::Whole, Some(flags)) = (form, &flags) {
             columns.flags = pointer(queue, flags);

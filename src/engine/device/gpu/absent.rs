@@ -8,7 +8,7 @@ use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::boosting::steps::{TrainingData, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
-use taiga_core::learners::forest::steps::{Grown, Work};
+use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::steps::{On, Task};
@@ -63,7 +63,7 @@ pub fn with_trees(
     absent(number)
 }
 
-pub fn grow_forest<C: Code>(number: Option<u32>, _: &Work<'_, C>) -> Result<Grown> {
+pub fn grow_forest<C: Code>(number: Option<u32>, _: &ForestWork<'_, C>) -> Result<GrownTrees> {
     absent(number)
 }
 

@@ -9,7 +9,7 @@ use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::boosting::steps::{TrainingData, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
-use taiga_core::learners::forest::steps::{Grown, Work};
+use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::steps::{On, Task};
@@ -100,7 +100,7 @@ pub fn with_trees(
 ///
 /// # Errors
 /// [`taiga_core::Error::Device`] and [`taiga_core::Error::Interrupted`].
-pub fn grow_forest<C: Code>(number: Option<u32>, work: &Work<'_, C>) -> Result<Grown> {
+pub fn grow_forest<C: Code>(number: Option<u32>, work: &ForestWork<'_, C>) -> Result<GrownTrees> {
     taiga_cuda::forest::grow(number, work)
 }
 

@@ -10,7 +10,7 @@ use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::boosting::steps::{Begun, GroupId, LeafSums, TrainingData, TreeRequest, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
-use taiga_core::learners::forest::steps::{Grown, Work};
+use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::steps::{On, PassSteps, Residuals, Task};
@@ -108,7 +108,7 @@ pub fn with_trees(
     body(&mut Failing(CpuTrees::new(pool, data, interrupted)?))
 }
 
-pub fn grow_forest<C: Code>(_: Option<u32>, _: &Work<'_, C>) -> Result<Grown> {
+pub fn grow_forest<C: Code>(_: Option<u32>, _: &ForestWork<'_, C>) -> Result<GrownTrees> {
     Err(out_of_memory())
 }
 
@@ -224,7 +224,7 @@ impl TreeSteps for Failing<'_> {
 struct FailingPasses<'s, 't, 'p, 'a>(&'s Passes<'t, 'p, 'a>);
 
 impl PassSteps for FailingPasses<'_, '_, '_, '_> {
-    type Rows = Vec<f64>;
+    type RowNumbers = Vec<f64>;
 
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {
         step()?;

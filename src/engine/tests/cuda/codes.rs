@@ -4,14 +4,14 @@ use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::cuda::DeviceColumn;
 use taiga_engine::cuda::columns::codes::{CodeInput, CodePlace, DeviceCode, codes, quantize};
 use taiga_engine::cuda::cudarc::driver::CudaSlice;
-use taiga_engine::quantize::codes::{Code, Quantizer, Scratch};
+use taiga_engine::quantize::codes::{Code, Quantizer, QuantizerScratch};
 use taiga_testing::gpu::every_type::EveryType;
 use taiga_testing::gpu::gpu;
 use taiga_testing::gpu::patterns;
 
 fn cpu<C: Code>(column: &Column<'_>, borders: &[f64], offset: usize) -> (Vec<C>, bool) {
     let mut out = vec![C::default(); column.len()];
-    let missing = Quantizer::new(borders).codes(column, 0, column.len(), offset, &mut out, 1, &mut Scratch::default());
+    let missing = Quantizer::new(borders).codes(column, 0, column.len(), offset, &mut out, 1, &mut QuantizerScratch::default());
     (out, missing)
 }
 

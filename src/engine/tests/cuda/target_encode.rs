@@ -6,7 +6,9 @@ use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::combine::combine;
 use taiga_engine::encoding::ctr::{Ctr, CtrKind, CtrTarget, ctr_codes};
 use taiga_engine::encoding::permutation::permutation;
-use taiga_engine::encoding::target::{Auto, EncodingInput, EncodingTarget, Kind, Order, Plan, PriorWeight, TargetParams, target_encode};
+use taiga_engine::encoding::target::{
+    Auto, EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, PriorWeight, TargetParams, target_encode,
+};
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_testing::gpu::patterns;
 use taiga_testing::gpu::{Gpu, gpu, say};
@@ -19,7 +21,7 @@ fn bits(values: &[Vec<f64>]) -> Vec<Vec<u64>> {
     values.iter().map(|v| v.iter().map(|x| x.to_bits()).collect()).collect()
 }
 
-fn same(gpu: &Gpu, what: &str, input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams) {
+fn same(gpu: &Gpu, what: &str, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) {
     let cpu = target_encode(input, plan, params);
     let found = taiga_engine::cuda::columns::target_encode::target_encode(&gpu.queue, input, plan, params);
     match (found, cpu) {
@@ -40,23 +42,23 @@ fn same(gpu: &Gpu, what: &str, input: &EncodingInput<'_>, plan: &Plan, params: &
 }
 
 /// Every kind of order and of folds.
-fn plans(n: usize, params: &TargetParams) -> Vec<(&'static str, Plan, TargetParams)> {
+fn plans(n: usize, params: &TargetParams) -> Vec<(&'static str, EncodingPlan, TargetParams)> {
     let with = |kind, permutations, folds| TargetParams { kind, permutations, folds, ..params.clone() };
     let mut given: Vec<u32> = (0..n as u32).rev().collect();
     given.rotate_left(n / 3);
     let folds: Vec<u32> = (0..n).map(|i| random(4).u32(i as u32) % 7).collect();
-    let one = with(Kind::Ordered, 1, 5);
-    let three = with(Kind::Ordered, 3, 5);
-    let kfold = with(Kind::Kfold, 1, 2);
+    let one = with(EncodingKind::Ordered, 1, 5);
+    let three = with(EncodingKind::Ordered, 3, 5);
+    let kfold = with(EncodingKind::Kfold, 1, 2);
     vec![
-        ("in row order", Plan::Ordered(vec![Order::Rows]), one.clone()),
-        ("in a random order", Plan::random(n, &one).expect("a plan"), one.clone()),
-        ("in three orders", Plan::random(n, &three).expect("a plan"), three),
-        ("in a given order", Plan::Ordered(vec![Order::Given(given)]), one),
-        ("in folds", Plan::random(n, &kfold).unwrap_or(Plan::Plain), kfold.clone()),
-        ("in folds of one's own", Plan::Folds(folds, 9), kfold),
-        ("but itself", Plan::Plain, with(Kind::Loo, 1, 5)),
-        ("all", Plan::Plain, with(Kind::Full, 1, 5)),
+        ("in row order", EncodingPlan::Ordered(vec![Order::Rows]), one.clone()),
+        ("in a random order", EncodingPlan::random(n, &one).expect("a plan"), one.clone()),
+        ("in three orders", EncodingPlan::random(n, &three).expect("a plan"), three),
+        ("in a given order", EncodingPlan::Ordered(vec![Order::Given(given)]), one),
+        ("in folds", EncodingPlan::random(n, &kfold).unwrap_or(EncodingPlan::Plain), kfold.clone()),
+        ("in folds of one's own", EncodingPlan::Folds(folds, 9), kfold),
+        ("but itself", EncodingPlan::Plain, with(EncodingKind::Loo, 1, 5)),
+        ("all", EncodingPlan::Plain, with(EncodingKind::Full, 1, 5)),
     ]
 }
 
@@ -149,7 +151,7 @@ fn no_rows_and_bad_input_are_as_on_the_cpu() {
     let gpu = gpu();
     let params = TargetParams::default();
     let empty = EncodingInput { codes: &[], categories: 3, target: EncodingTarget::Flags(&[]), weight: None };
-    same(gpu, "no rows", &empty, &Plan::Ordered(vec![Order::Rows]), &params);
+    same(gpu, "no rows", &empty, &EncodingPlan::Ordered(vec![Order::Rows]), &params);
     let input = |target, weight| EncodingInput { codes: &[0, 1, 1], categories: 2, target, weight };
     for (target, weight) in [
         (EncodingTarget::Flags(&[1][..]), None),
@@ -157,22 +159,22 @@ fn no_rows_and_bad_input_are_as_on_the_cpu() {
         (EncodingTarget::Flags(&[1, 0, 1][..]), Some(&[0.0, 0.0, 0.0][..])),
         (EncodingTarget::Flags(&[1, 0, 1][..]), Some(&[0.0, -1.0, 0.0][..])),
     ] {
-        let cpu = target_encode(&input(target, weight), &Plan::Plain, &TargetParams { kind: Kind::Full, ..params.clone() });
+        let cpu = target_encode(&input(target, weight), &EncodingPlan::Plain, &TargetParams { kind: EncodingKind::Full, ..params.clone() });
         let found = taiga_engine::cuda::columns::target_encode::target_encode(
             &gpu.queue,
             &input(target, weight),
-            &Plan::Plain,
-            &TargetParams { kind: Kind::Full, ..params.clone() },
+            &EncodingPlan::Plain,
+            &TargetParams { kind: EncodingKind::Full, ..params.clone() },
         );
         assert_eq!(found.expect_err("bad input").to_string(), cpu.expect_err("bad input").to_string());
     }
     // All rows with a weight are in one fold.
-    let one_fold = Plan::Folds(vec![0, 0, 0], 2);
-    let kfold = TargetParams { kind: Kind::Kfold, ..params.clone() };
+    let one_fold = EncodingPlan::Folds(vec![0, 0, 0], 2);
+    let kfold = TargetParams { kind: EncodingKind::Kfold, ..params.clone() };
     same(gpu, "one fold", &input(EncodingTarget::Flags(&[1, 0, 1]), None), &one_fold, &kfold);
     let beyond = EncodingInput { codes: &[0, 7], categories: 2, target: EncodingTarget::Flags(&[1, 0]), weight: None };
-    let e =
-        taiga_engine::cuda::columns::target_encode::target_encode(&gpu.queue, &beyond, &Plan::Plain, &params).expect_err("a code too many");
+    let e = taiga_engine::cuda::columns::target_encode::target_encode(&gpu.queue, &beyond, &EncodingPlan::Plain, &params)
+        .expect_err("a code too many");
     assert!(e.to_string().contains("7 is not below"), "{e}");
 }
 

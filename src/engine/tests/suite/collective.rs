@@ -4,7 +4,7 @@
 use serde_json::json;
 use std::ops::Range;
 use taiga_core::learners::boosting;
-use taiga_engine::collective::{Local, RowShard, local};
+use taiga_engine::collective::{LocalCollective, RowShard, local};
 use taiga_engine::cpu::trees::CpuTrees;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
@@ -12,7 +12,7 @@ use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::steps::{Begun, Extent, GroupId, LeafSums, TrainingData, TreeDevices, TreeRequest, TreeSteps};
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
-use taiga_engine::quantize::codes::{Quantizer, Scratch};
+use taiga_engine::quantize::codes::{Quantizer, QuantizerScratch};
 use taiga_engine::quantize::{CodeSet, CodeSource, CodedFeature};
 use taiga_engine::tree::Tree;
 use taiga_engine::tree::split::{SplitRules, Sums};
@@ -143,7 +143,7 @@ impl TreeDevices for Dealt {
         let ranges: Vec<Range<usize>> = (0..self.world).map(|k| (k * each).min(rows)..((k + 1) * each).min(rows)).collect();
         let sources: Vec<Vec<CodeSource<'_>>> =
             ranges.iter().map(|r| codes.iter().map(|c| CodeSource::Codes(&c[r.clone()])).collect()).collect();
-        let ends: Vec<Local> = local(self.world);
+        let ends: Vec<LocalCollective> = local(self.world);
         let pools: Vec<ThreadPool> = (0..self.world).map(|_| ThreadPool::new(self.threads)).collect::<Result<_>>()?;
         let shard = |k: usize| {
             let own = ranges[k].clone();
@@ -169,7 +169,7 @@ fn codes(feature: &CodedFeature, source: &CodeSource<'_>, rows: usize) -> Vec<u8
         CodeSource::Codes(codes) => codes.to_vec(),
         CodeSource::Values(column) => {
             let mut codes = vec![0; rows];
-            Quantizer::new(&feature.borders).codes(column, 0, rows, feature.first(), &mut codes, 1, &mut Scratch::default());
+            Quantizer::new(&feature.borders).codes(column, 0, rows, feature.first(), &mut codes, 1, &mut QuantizerScratch::default());
             codes
         }
     }

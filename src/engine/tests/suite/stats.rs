@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::stats::{
-    AxisParams, BLOCK, Heights, Histogram, Histogram2dParams, HistogramParams, Number, PARALLEL_FROM, histogram, histogram2d, min_max,
+    AxisParams, BLOCK, ColumnValue, Heights, Histogram, Histogram2dParams, HistogramParams, PARALLEL_FROM, histogram, histogram2d, min_max,
 };
 
 /// A column of one type in chunks, with nulls; owns what a [`Column`] borrows.
@@ -271,7 +271,7 @@ fn infinite_edges_hold_infinite_values() {
 #[test]
 fn extremes_of_special_values() {
     let of = |values: &[f64]| min_max(&Column::from_f64("x", values)).map(|m| (m.min, m.max));
-    let f = Number::F64;
+    let f = ColumnValue::F64;
     assert_eq!(of(&[]), None);
     assert_eq!(of(&[f64::NAN; 100]), None);
     assert_eq!(of(&[f64::INFINITY; 70]), Some((f(f64::INFINITY), f(f64::INFINITY))));
@@ -282,10 +282,10 @@ fn extremes_of_special_values() {
     }
     let extremes = [u128::MAX, 0];
     let found = min_max(&Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::U128(&extremes), None)])).unwrap();
-    assert_eq!((found.min, found.max), (Number::Unsigned(0), Number::Unsigned(u128::MAX)));
+    assert_eq!((found.min, found.max), (ColumnValue::Unsigned(0), ColumnValue::Unsigned(u128::MAX)));
     let extremes = [i64::MAX, i64::MIN];
     let found = min_max(&Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::I64(&extremes), None)])).unwrap();
-    assert_eq!((found.min, found.max), (Number::Integer(i64::MIN.into()), Number::Integer(i64::MAX.into())));
+    assert_eq!((found.min, found.max), (ColumnValue::Integer(i64::MIN.into()), ColumnValue::Integer(i64::MAX.into())));
 }
 
 #[test]

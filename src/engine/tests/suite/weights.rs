@@ -7,7 +7,7 @@ use taiga_engine::column::{Chunk, Column, Values};
 use taiga_engine::dataset::Target;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::encoding::TargetEncoder;
-use taiga_engine::encoding::target::{EncodingInput, EncodingTarget, Plan, TargetParams, target_encode};
+use taiga_engine::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams, target_encode};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
@@ -294,7 +294,7 @@ fn encodings_know_nothing_of_rows_of_weight_zero() {
     for kind in ["ordered", "kfold", "loo", "full"] {
         for prior_weight in [json!(2.0), json!("auto")] {
             let params = TargetParams::from_json(&json!({ "kind": kind, "prior_weight": prior_weight })).unwrap();
-            let plan = Plan::random(rows.len(), &params).unwrap();
+            let plan = EncodingPlan::random(rows.len(), &params).unwrap();
             let bits = |values: Vec<Vec<f64>>| values.concat().into_iter().map(f64::to_bits).collect::<Vec<_>>();
             let encode = |target: EncodingTarget<'_>| {
                 let input = EncodingInput { codes: &column.codes, categories: column.categories.len(), target, weight: Some(&rows.weight) };

@@ -1,5 +1,5 @@
 //! Statistics of categorical columns and of their combinations as features: their borders, and their codes by this
-//! process's threads or by the backend.
+//! process's threads or by the device.
 
 use super::{CategoricalFeatures, Kept, Origin};
 use crate::dataset::{Input, Target};
@@ -28,12 +28,12 @@ struct Projection {
 }
 
 impl<'a> CategoricalFeatures<'a> {
-    /// Rows that borders of statistics are found from.
+    /// Returns rows that borders of statistics are found from.
     fn sample(&self) -> impl Iterator<Item = usize> + '_ {
         self.training.iter().step_by(self.training.len().div_ceil(BORDER_SAMPLE).max(1)).map(|r| *r as usize)
     }
 
-    /// The borders and the codes of a counter.
+    /// Returns the borders and the codes of a counter.
     pub(super) fn counter(&self, ctr: usize, codes: &[u32], cardinality: usize) -> (Vec<f64>, Vec<u8>) {
         let ctr = &self.ctrs[ctr];
         let totals = ctr.totals(codes, cardinality, &self.training, &self.target);
@@ -45,7 +45,7 @@ impl<'a> CategoricalFeatures<'a> {
         (borders, codes.iter().map(|c| by_category[*c as usize]).collect())
     }
 
-    /// The codes of a column, or of a combination, numbered by first appearance, and how many there are.
+    /// Returns the codes of a column, or of a combination, numbered by first appearance, and how many there are.
     fn projection(&self, columns: &[u32]) -> (Cow<'a, [u32]>, usize) {
         let first = self.category(columns[0]);
         let mut codes = Cow::Borrowed(first.codes);
@@ -59,8 +59,8 @@ impl<'a> CategoricalFeatures<'a> {
         (codes, cardinality)
     }
 
-    /// The statistics of a projection under a permutation: for each that is not constant its
-    /// place in the list, its borders and its codes. `counters`: those too.
+    /// Returns the statistics of a projection under a permutation: for each that is not constant its place in the list, its
+    /// borders and its codes. `counters`: those too.
     fn codes(&self, columns: &[u32], order: usize, counters: bool) -> Projection {
         let (codes, cardinality) = self.projection(columns);
         let known = self.borders.get(columns);
@@ -144,7 +144,7 @@ impl<'a> CategoricalFeatures<'a> {
         memory::reserve(&what, bytes, "lower `max_combination` or `permutations`, use cat_method=\"partition\", or fit on fewer rows")
     }
 
-    /// The same with codes that the device makes.
+    /// Returns the same with codes that the device makes.
     fn add_on_device(&mut self, device: &mut dyn CtrSteps, projections: Vec<Vec<u32>>, order: usize, counters: bool) -> Result<Kept> {
         self.find_borders(device, &projections, counters)?;
         let first = self.coded.len();
@@ -161,7 +161,7 @@ impl<'a> CategoricalFeatures<'a> {
         Ok(self.kept(group, first))
     }
 
-    /// The borders of those that have none yet, from the first permutation's statistics.
+    /// Finds the borders of those that have none yet, from the first permutation's statistics.
     fn find_borders(&mut self, device: &mut dyn CtrSteps, projections: &[Vec<u32>], counters: bool) -> Result<()> {
         let unknown: Vec<&Vec<u32>> = projections.iter().filter(|columns| !self.borders.contains_key(*columns)).collect();
         let sample: Vec<u32> = self.sample().map(|row| row as u32).collect();
@@ -188,7 +188,7 @@ impl<'a> CategoricalFeatures<'a> {
         CtrData { ctrs: &self.ctrs, target: &self.target, orders: &self.orders, sample }
     }
 
-    /// The columns of a combination.
+    /// Returns the columns of a combination.
     fn parts(&self, columns: &[u32]) -> Vec<CategoryCodes<'a>> {
         let part = |column: &u32| {
             let c = self.category(*column);
@@ -202,7 +202,7 @@ impl<'a> CategoricalFeatures<'a> {
         self.push(Origin::Ctr { columns: columns.to_vec(), ctr }, coded, columns.to_vec());
     }
 
-    /// The group of the features from `first` on.
+    /// Returns the group of the features from `first` on.
     fn kept(&self, group: usize, first: usize) -> Kept {
         let count = self.coded.len() - first;
         // By row in blocks, and by feature.
@@ -210,7 +210,7 @@ impl<'a> CategoricalFeatures<'a> {
         Kept { group, features: first as u32..self.coded.len() as u32, bytes, last_tree: self.tree }
     }
 
-    /// The statistics of columns and combinations over all training rows: of each those sums that are asked for.
+    /// Returns the statistics of columns and combinations over all training rows: of each those sums that are asked for.
     pub fn tables(&self, projections: &[&[u32]], sums: &[Vec<Ctr>]) -> Vec<CtrTable> {
         self.pool.deal(projections.len(), || (), |(), i| self.table(projections[i], &sums[i]))
     }
@@ -244,7 +244,7 @@ impl<'a> CategoricalFeatures<'a> {
     }
 }
 
-/// The statistics that parameters ask for, and what rows add to them.
+/// Returns the statistics that parameters ask for, and what rows add to them.
 pub(super) fn statistics(input: &Input<'_>, params: &BoostingParams, target: &[f64], training: &[u32], any: bool) -> (Vec<Ctr>, CtrTarget) {
     if !any || params.cat_method != CatMethod::Ctr {
         return (vec![], CtrTarget::numbers(&[], &[], &[], false));

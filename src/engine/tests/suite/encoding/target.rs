@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use taiga_engine::encoding::permutation::permutation;
 use taiga_engine::encoding::target::{
-    Auto, EncodingInput, EncodingTarget, Kind, Order, Plan, PriorWeight, TargetParams, category_values, target_encode,
+    Auto, EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, PriorWeight, TargetParams, category_values, target_encode,
 };
 use taiga_engine::numerics::random::{Purpose, Random};
 
@@ -36,18 +36,18 @@ fn naive_value(rows: &[usize], y: &[f64], w: &[f64], all: &[usize], params: &Tar
 }
 
 /// Which rows count for `row`, of those of its category; and over which the prior is the mean.
-fn naive(codes: &[u32], y: &[f64], w: &[f64], plan: &Plan, params: &TargetParams) -> Vec<f64> {
+fn naive(codes: &[u32], y: &[f64], w: &[f64], plan: &EncodingPlan, params: &TargetParams) -> Vec<f64> {
     let n = codes.len();
     let all: Vec<usize> = (0..n).collect();
     let same = |row: usize, counts: &dyn Fn(usize) -> bool| (0..n).filter(|i| codes[*i] == codes[row] && counts(*i)).collect::<Vec<_>>();
     let value = |row: usize| match (params.kind, plan) {
-        (Kind::Full, _) => naive_value(&same(row, &|_| true), y, w, &all, params),
-        (Kind::Loo, _) => naive_value(&same(row, &|i| i != row), y, w, &all, params),
-        (Kind::Kfold, Plan::Folds(fold, _)) => {
+        (EncodingKind::Full, _) => naive_value(&same(row, &|_| true), y, w, &all, params),
+        (EncodingKind::Loo, _) => naive_value(&same(row, &|i| i != row), y, w, &all, params),
+        (EncodingKind::Kfold, EncodingPlan::Folds(fold, _)) => {
             let others: Vec<usize> = (0..n).filter(|i| fold[*i] != fold[row]).collect();
             naive_value(&same(row, &|i| fold[i] != fold[row]), y, w, &others, params)
         }
-        (Kind::Ordered, Plan::Ordered(orders)) => {
+        (EncodingKind::Ordered, EncodingPlan::Ordered(orders)) => {
             let one = |order: &Order| {
                 let order = match order {
                     Order::Rows => (0..n as u32).collect(),
@@ -75,7 +75,7 @@ struct Case {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    let kind = prop::sample::select(vec![Kind::Ordered, Kind::Kfold, Kind::Loo, Kind::Full]);
+    let kind = prop::sample::select(vec![EncodingKind::Ordered, EncodingKind::Kfold, EncodingKind::Loo, EncodingKind::Full]);
     let prior_weight = prop_oneof![Just(PriorWeight::Named(Auto::Auto)), (0u8..4).prop_map(|a| PriorWeight::Fixed(a as f64 / 2.0))];
     (2usize..40, 1u32..8, 0u8..4, any::<bool>(), kind, prior_weight, prop::option::of(-2.0f64..2.0), 1u32..4, any::<u64>()).prop_map(
         |(rows, categories, target, weighted, kind, prior_weight, prior, permutations, seed)| {
@@ -114,7 +114,7 @@ proptest! {
     #[test]
     fn values_are_those_of_the_naive_twin(case in cases()) {
         let rows = case.codes.len();
-        let plan = Plan::random(rows, &case.params).unwrap();
+        let plan = EncodingPlan::random(rows, &case.params).unwrap();
         let got = target_encode(&input(&case, EncodingTarget::Numbers(&case.y)), &plan, &case.params).unwrap();
         let w = case.weight.clone().unwrap_or(vec![1.0; rows]);
         let want = naive(&case.codes, &case.y, &w, &plan, &case.params);
@@ -135,10 +135,10 @@ proptest! {
 
     #[test]
     fn category_values_are_those_of_full(case in cases()) {
-        let params = TargetParams { kind: Kind::Full, ..case.params.clone() };
+        let params = TargetParams { kind: EncodingKind::Full, ..case.params.clone() };
         let input = input(&case, EncodingTarget::Numbers(&case.y));
         let (values, priors) = category_values(&input, &params).unwrap();
-        let rows = target_encode(&input, &Plan::Plain, &params).unwrap();
+        let rows = target_encode(&input, &EncodingPlan::Plain, &params).unwrap();
         for (row, code) in case.codes.iter().enumerate() {
             prop_assert_eq!(values[*code as usize].to_bits(), rows[0][row].to_bits());
         }
@@ -157,7 +157,7 @@ fn threads_and_ways_leave_no_trace() {
     let weight: Vec<f64> = (0..n).map(|i| (r.u64(i + n) % 5) as f64 / 3.0).collect();
     for categories in [1usize, 10, 3_000, 140_000] {
         let codes: Vec<u32> = (0..n).map(|i| (r.unit(i + 2 * n).powi(2) * categories as f64) as u32).collect();
-        for kind in [Kind::Ordered, Kind::Kfold, Kind::Loo, Kind::Full] {
+        for kind in [EncodingKind::Ordered, EncodingKind::Kfold, EncodingKind::Loo, EncodingKind::Full] {
             for (target, weight, auto) in [
                 (EncodingTarget::Flags(&flags), None, false),
                 (EncodingTarget::Numbers(&y), None, false),
@@ -168,12 +168,13 @@ fn threads_and_ways_leave_no_trace() {
                 let folds = if [10, 3_000].contains(&categories) { 20_000 } else { 7 };
                 let params = TargetParams { kind, prior_weight, folds, ..Default::default() };
                 let input = EncodingInput { codes: &codes, categories, target, weight };
-                let values =
-                    |threads| on_threads(threads, || target_encode(&input, &Plan::random(n as usize, &params).unwrap(), &params).unwrap());
+                let values = |threads| {
+                    on_threads(threads, || target_encode(&input, &EncodingPlan::random(n as usize, &params).unwrap(), &params).unwrap())
+                };
                 let one = values(1);
-                if kind == Kind::Ordered {
+                if kind == EncodingKind::Ordered {
                     // A given order is the random one where it is that, and as they come is as they come.
-                    let given = |order| on_threads(3, || target_encode(&input, &Plan::Ordered(vec![order]), &params).unwrap());
+                    let given = |order| on_threads(3, || target_encode(&input, &EncodingPlan::Ordered(vec![order]), &params).unwrap());
                     let order = permutation(n as usize, Random::new(0, Purpose::Permutation, 0));
                     assert!(given(Order::Given(order)) == one, "{categories} given");
                     assert!(given(Order::Given((0..n as u32).collect())) == given(Order::Rows), "{categories} rows");
@@ -191,7 +192,7 @@ fn threads_and_ways_leave_no_trace() {
 fn ordered_values_of_catboost() {
     let input = EncodingInput { codes: &[0; 4], categories: 1, target: EncodingTarget::Flags(&[0, 1, 1, 0]), weight: None };
     let params = TargetParams { prior: Some(0.05), ..Default::default() };
-    let values = target_encode(&input, &Plan::Ordered(vec![Order::Rows]), &params).unwrap();
+    let values = target_encode(&input, &EncodingPlan::Ordered(vec![Order::Rows]), &params).unwrap();
     for (value, want) in values[0].iter().zip([0.05, 0.025, 0.35, 0.5125]) {
         assert!((value - want).abs() < 1e-15);
     }
@@ -199,13 +200,13 @@ fn ordered_values_of_catboost() {
 
 #[test]
 fn random_folds_are_even_and_orders_differ() {
-    let params = TargetParams { kind: Kind::Kfold, folds: 7, ..Default::default() };
-    let Plan::Folds(folds, 7) = Plan::random(100, &params).unwrap() else { panic!() };
+    let params = TargetParams { kind: EncodingKind::Kfold, folds: 7, ..Default::default() };
+    let EncodingPlan::Folds(folds, 7) = EncodingPlan::random(100, &params).unwrap() else { panic!() };
     for fold in 0..7 {
         assert!((14..=15).contains(&folds.iter().filter(|f| **f == fold).count()));
     }
     let params = TargetParams { permutations: 2, seed: 9, ..Default::default() };
-    let Plan::Ordered(orders) = Plan::random(100, &params).unwrap() else { panic!() };
+    let EncodingPlan::Ordered(orders) = EncodingPlan::random(100, &params).unwrap() else { panic!() };
     let order = |o: &Order| match o {
         Order::Random(random) => permutation(100, *random),
         other => panic!("{other:?}"),
@@ -218,19 +219,19 @@ fn random_folds_are_even_and_orders_differ() {
 fn extremes_are_finite() {
     let y = [f64::MAX, f64::MAX, -f64::MAX, f64::MAX, 5e-324, 0.0];
     for prior_weight in [PriorWeight::Fixed(1.0), PriorWeight::Named(Auto::Auto)] {
-        for kind in [Kind::Ordered, Kind::Loo, Kind::Full] {
+        for kind in [EncodingKind::Ordered, EncodingKind::Loo, EncodingKind::Full] {
             for weight in [None, Some(&[1e300, 1e-300, 1.0, 5e-324, f64::MAX, 0.0][..])] {
                 let params = TargetParams { kind, prior_weight, ..Default::default() };
                 let input = EncodingInput { codes: &[0, 0, 1, 1, 2, 2], categories: 3, target: EncodingTarget::Numbers(&y), weight };
-                let values = target_encode(&input, &Plan::random(6, &params).unwrap(), &params).unwrap();
+                let values = target_encode(&input, &EncodingPlan::random(6, &params).unwrap(), &params).unwrap();
                 assert!(values[0].iter().all(|v| v.is_finite()), "{kind:?} {values:?}");
             }
         }
     }
     for tiny in [1e-300, 1e-310] {
         let input = EncodingInput { codes: &[0; 3], categories: 1, target: EncodingTarget::Numbers(&[tiny, tiny, tiny]), weight: None };
-        let params = TargetParams { kind: Kind::Full, ..Default::default() };
-        let value = target_encode(&input, &Plan::Plain, &params).unwrap()[0][0];
+        let params = TargetParams { kind: EncodingKind::Full, ..Default::default() };
+        let value = target_encode(&input, &EncodingPlan::Plain, &params).unwrap()[0][0];
         assert!((value / tiny - 1.0).abs() < 1e-12, "{value:e} for {tiny:e}");
     }
 }
@@ -240,19 +241,19 @@ fn bad_input_is_named() {
     let codes = [0u32, 0, 1];
     let input = |target, weight| EncodingInput { codes: &codes, categories: 2, target, weight };
     let message =
-        |input: &EncodingInput<'_>, plan: &Plan, params: &TargetParams| target_encode(input, plan, params).unwrap_err().to_string();
+        |input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams| target_encode(input, plan, params).unwrap_err().to_string();
     let params = TargetParams::default();
-    let rows = Plan::Ordered(vec![Order::Rows]);
+    let rows = EncodingPlan::Ordered(vec![Order::Rows]);
     assert!(message(&input(EncodingTarget::Flags(&[0]), None), &rows, &params).contains("the target has 1 rows"));
     assert!(message(&input(EncodingTarget::Numbers(&[0.0, f64::NAN, 1.0]), None), &rows, &params).contains("a target is NaN"));
     let flags = EncodingTarget::Flags(&[0, 1, 0]);
     assert!(message(&input(flags, Some(&[1.0, -1.0, 0.0])), &rows, &params).contains("a weight is -1"));
     assert!(message(&input(flags, Some(&[0.0; 3])), &rows, &params).contains("all weights are zero"));
-    assert!(message(&input(flags, None), &Plan::Ordered(vec![Order::Given(vec![0])]), &params).contains("the order has 1 rows"));
-    assert!(message(&input(flags, None), &Plan::Folds(vec![1, 1, 1], 2), &params).contains("outside fold 1"));
-    assert!(message(&input(flags, None), &Plan::Folds(vec![1, 1], 2), &params).contains("the folds have 2 rows"));
-    let folds = TargetParams { kind: Kind::Kfold, ..Default::default() };
-    assert!(Plan::random(3, &folds).unwrap_err().to_string().contains("parameter `folds`: 5 are more than the 3 rows"));
+    assert!(message(&input(flags, None), &EncodingPlan::Ordered(vec![Order::Given(vec![0])]), &params).contains("the order has 1 rows"));
+    assert!(message(&input(flags, None), &EncodingPlan::Folds(vec![1, 1, 1], 2), &params).contains("outside fold 1"));
+    assert!(message(&input(flags, None), &EncodingPlan::Folds(vec![1, 1], 2), &params).contains("the folds have 2 rows"));
+    let folds = TargetParams { kind: EncodingKind::Kfold, ..Default::default() };
+    assert!(EncodingPlan::random(3, &folds).unwrap_err().to_string().contains("parameter `folds`: 5 are more than the 3 rows"));
     assert_eq!(
         target_encode(&EncodingInput { codes: &[], categories: 0, target: EncodingTarget::Flags(&[]), weight: None }, &rows, &params)
             .unwrap(),

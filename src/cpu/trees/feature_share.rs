@@ -1,0 +1,326 @@
+//! The features of one thread with their histograms in all nodes, which are merged from the shards' partial ones.
+
+use super::bins::{NodeBins, NodeHistogram, as_packed};
+use super::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_plane};
+use super::histogram::{MAX_ROWS, unpack};
+use super::shard::Shard;
+use super::sparse_bins::SparseBinShare;
+use multiversion::multiversion;
+use taiga_core::error::Result;
+use taiga_core::learners::boosting::layout::StoragePlan;
+use taiga_core::pages;
+use taiga_core::quantize::CodedFeature;
+use taiga_core::tree::split::Sums;
+use taiga_core::tree::steps::Candidate;
+
+/// A division whose smaller child's histogram is still in the shards' partial ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    pub partial: usize,
+    pub smaller: usize,
+    /// The slot that holds the parent's histogram and becomes the larger child's; none for a root.
+    pub larger: Option<usize>,
+    /// Whether the smaller and the larger child's bins can be packed ([`packs`]).
+    pub packed: [bool; 2],
+}
+
+/// Returns whether the bins of a node of `rows` rows can be packed, gradient and hessian in one number each: sums over any of
+/// its rows fit the halves.
+pub fn packs(rows: usize, quantizer: &GradientQuantizer) -> bool {
+    rows <= MAX_ROWS && quantizer.planes == [Plane::Both]
+}
+
+/// The pending histograms and what they are merged from, before slots are searched or while they are.
+pub struct Merge<'a> {
+    pub pending: &'a [Pending],
+    /// How many slots there are after merging.
+    pub slots: usize,
+    pub shards: &'a [&'a Shard],
+    pub quantizer: &'a GradientQuantizer,
+}
+
+/// The features of one thread with their histograms: `[slot][feature]`, the gradients of all bins, then the hessians, then the
+/// counts.
+pub struct FeatureShare {
+    /// The features' numbers: those with columns of their own, ascending, then the sparse ones that are searched by themselves,
+    /// ascending.
+    pub(super) features: Vec<usize>,
+    /// The columns of the former.
+    pub(super) columns: Vec<usize>,
+    pub(super) sparse: SparseBinShare,
+    /// The index of their group, and its first feature.
+    pub group: usize,
+    first: usize,
+    /// The place of each column's first number in a slot.
+    starts: Vec<usize>,
+    bins: Vec<usize>,
+    slot_size: usize,
+    counted: bool,
+    /// Whether a slot holds packed bins, in the room of the gradients.
+    packed: Vec<bool>,
+    slots: Vec<i64>,
+}
+
+/// Returns the `n` numbers from `a` on, to be written, and those from `b` on, to be read; the two don't overlap.
+pub fn split_pair<T>(numbers: &mut [T], a: usize, b: usize, n: usize) -> (&mut [T], &[T]) {
+    if a < b {
+        let (low, high) = numbers.split_at_mut(b);
+        (&mut low[a..a + n], &high[..n])
+    } else {
+        let (low, high) = numbers.split_at_mut(a);
+        (&mut high[..n], &low[b..b + n])
+    }
+}
+
+/// Computes `a[i] -= b[i]`; packed numbers may pass through the sign bit.
+#[inline(always)]
+fn subtract(a: &mut [i64], b: &[i64]) {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = a.wrapping_sub(*b);
+    }
+}
+
+/// Sets packed numbers to packed bins, or adds them.
+#[inline(always)]
+fn add_packed(numbers: &mut [i64], bins: &[u64], first: bool) {
+    for (a, b) in numbers.iter_mut().zip(bins) {
+        *a = if first { *b as i64 } else { a.wrapping_add(*b as i64) };
+    }
+}
+
+/// Subtracts packed bins from unpacked gradients and hessians.
+#[inline(always)]
+fn subtract_packed(gradient: &mut [i64], hessian: &mut [i64], packed: &[i64]) {
+    for ((gradient, hessian), packed) in gradient.iter_mut().zip(hessian).zip(packed) {
+        let (g, h) = unpack(*packed as u64);
+        *gradient -= g;
+        *hessian -= h;
+    }
+}
+
+/// Packs the sums of a node's bins, in the room of the gradients.
+#[inline(always)]
+fn pack(gradient: &mut [i64], hessian: &[i64]) {
+    for (gradient, hessian) in gradient.iter_mut().zip(hessian) {
+        *gradient = (*gradient << 32) + hessian;
+    }
+}
+
+impl FeatureShare {
+    /// Takes the share of member `index` of `members` of the features of group `group`, which are numbered from `first` on;
+    /// neighbours stay together.
+    pub fn new(
+        features: &[CodedFeature],
+        plan: &StoragePlan,
+        group: usize,
+        first: usize,
+        counted: bool,
+        index: usize,
+        members: usize,
+    ) -> FeatureShare {
+        let dense: Vec<(usize, usize)> = plan.dense_features().collect();
+        let own = &dense[dense.len() * index / members..dense.len() * (index + 1) / members];
+        let bins: Vec<usize> = own.iter().map(|(f, _)| features[*f].bins()).collect();
+        let sparse = SparseBinShare::new(features, plan, group, first, counted, index, members);
+        let mine = own.iter().map(|(f, _)| *f).chain(sparse.several.iter().map(|s| s.feature)).map(|f| first + f).collect();
+        let columns = own.iter().map(|(_, column)| *column).collect();
+        let mut starts = vec![];
+        let mut slot_size = 0;
+        for b in &bins {
+            starts.push(slot_size);
+            slot_size += b * if counted { 3 } else { 2 };
+        }
+        FeatureShare { features: mine, columns, sparse, group, first, starts, bins, slot_size, counted, packed: vec![], slots: vec![] }
+    }
+
+    /// Frees the histograms.
+    pub fn clear(&mut self) {
+        self.slots = vec![];
+    }
+
+    /// Makes room for the histograms of as many nodes.
+    ///
+    /// # Errors
+    /// [`taiga_core::Error::Memory`].
+    pub fn make_room(&mut self, slots: usize) -> Result<()> {
+        pages::make_room("the memory of a tree's histograms", &mut self.slots, slots * self.slot_size)
+    }
+
+    /// Makes room for `slots` slots.
+    fn reserve(&mut self, slots: usize) {
+        pages::grow(&mut self.slots, slots * self.slot_size);
+        if self.packed.len() < slots {
+            self.packed.resize(slots, false);
+        }
+    }
+
+    fn range(&self, slot: usize, k: usize) -> std::ops::Range<usize> {
+        let start = slot * self.slot_size + self.starts[k];
+        start..start + self.bins[k] * if self.counted { 3 } else { 2 }
+    }
+
+    fn bins(&self, slot: usize, k: usize) -> NodeBins<'_> {
+        let n = self.bins[k];
+        let numbers = &self.slots[self.range(slot, k)];
+        if self.packed[slot] {
+            return NodeBins::Packed { bins: as_packed(&numbers[..n]), counted: self.counted };
+        }
+        let (gradient, rest) = numbers.split_at(n);
+        let (hessian, count) = rest.split_at(n);
+        NodeBins::Wide { gradient, hessian, count }
+    }
+
+    /// Returns the bins of the share's feature `k` in a node.
+    #[inline(always)]
+    pub(super) fn at_place<'a>(&'a self, place: &NodeHistogram<'a>, k: usize) -> NodeBins<'a> {
+        match *place {
+            NodeHistogram::Slot { slot, total } => match k.checked_sub(self.columns.len()) {
+                Some(k) => NodeBins::Sparse(self.sparse.bins(k, slot, total)),
+                None => self.bins(slot, k),
+            },
+            NodeHistogram::Rows { rows, statistics, columns } => {
+                NodeBins::Rows { rows, statistics, codes: columns.feature(self.features[k] - self.first), counted: self.counted }
+            }
+        }
+    }
+
+    /// Sums the shards' partial bins of the share's feature `k` into the smaller child's slot.
+    #[inline(always)]
+    fn sum_feature(&mut self, k: usize, pending: &Pending, merge: &Merge<'_>) {
+        let (n, column) = (self.bins[k], self.columns[k]);
+        let mut range = self.range(pending.smaller, k);
+        if pending.packed[0] {
+            range.end = range.start + n;
+        }
+        let planes = &merge.quantizer.planes;
+        let numbers = &mut self.slots[range.clone()];
+        if pending.packed[0] {
+            let mut first = true;
+            for shard in merge.shards {
+                shard.groups[self.group].partial_bins(pending.partial, 1, 0, column, n, |bins| {
+                    add_packed(numbers, bins, first);
+                    first = false;
+                });
+            }
+            if first {
+                numbers.fill(0);
+            }
+        } else {
+            numbers.fill(0);
+            let (gradient, rest) = numbers.split_at_mut(n);
+            let (hessian, count) = rest.split_at_mut(n);
+            for shard in merge.shards {
+                for (p, plane) in planes.iter().enumerate() {
+                    shard.groups[self.group].partial_bins(pending.partial, planes.len(), p, column, n, |bins| {
+                        add_plane(*plane, bins, BinsMut { gradient, hessian, count });
+                    });
+                }
+            }
+            if self.counted && !planes.contains(&Plane::Count) {
+                count.copy_from_slice(hessian);
+            }
+        }
+    }
+
+    /// Subtracts the smaller child's bins of the share's feature `k` from the parent's, which so become the larger child's.
+    /// `packed`: whether the parent's are packed.
+    #[inline(always)]
+    fn subtract_feature(&mut self, k: usize, pending: &Pending, packed: bool) {
+        let n = self.bins[k];
+        let mut range = self.range(pending.smaller, k);
+        if pending.packed[0] {
+            range.end = range.start + n;
+        }
+        let Some(larger) = pending.larger else { return };
+        let size = if self.counted { 3 * n } else { 2 * n };
+        let (a, b) = split_pair(&mut self.slots, self.slot_size * larger + self.starts[k], range.start, size);
+        if packed || !pending.packed[0] {
+            subtract(&mut a[..range.len()], &b[..range.len()]);
+        } else {
+            let (gradient, rest) = a.split_at_mut(n);
+            let (hessian, count) = rest.split_at_mut(n);
+            subtract_packed(gradient, hessian, &b[..n]);
+            count.copy_from_slice(if self.counted { hessian } else { &[] });
+        }
+        if pending.packed[1] && !packed {
+            let (gradient, hessian) = a.split_at_mut(n);
+            pack(gradient, hessian);
+        }
+    }
+
+    /// Notes which slots will be packed, and merges the sparse features; returns for each pending division whether the parent's
+    /// bins were packed.
+    pub(super) fn begin(&mut self, merge: &Merge<'_>) -> Vec<bool> {
+        self.reserve(merge.slots);
+        let parents = |p: &Pending| p.larger.is_some_and(|larger| std::mem::replace(&mut self.packed[larger], p.packed[1]));
+        let parents = merge.pending.iter().map(parents).collect();
+        for p in merge.pending {
+            self.packed[p.smaller] = p.packed[0];
+        }
+        self.sparse.merge(merge.pending, merge.slots, merge.shards, &merge.quantizer.planes);
+        parents
+    }
+
+    /// Sums the smaller children of the pending divisions, none of which is packed, over this process's rows; returns their
+    /// bins.
+    pub fn sum_smaller(&mut self, merge: &Merge<'_>) -> Vec<i64> {
+        self.begin(merge);
+        let mut sums = vec![];
+        for p in merge.pending {
+            (0..self.columns.len()).for_each(|k| self.sum_feature(k, p, merge));
+            sums.extend_from_slice(&self.slots[p.smaller * self.slot_size..(p.smaller + 1) * self.slot_size]);
+        }
+        sums
+    }
+
+    /// Replaces the sums that [`FeatureShare::sum_smaller`] returned with those over all processes' rows, and merges them.
+    pub fn take_sums(&mut self, merge: &Merge<'_>, sums: &[i64]) {
+        for (p, sums) in merge.pending.iter().zip(sums.chunks_exact(self.slot_size.max(1))) {
+            self.slots[p.smaller * self.slot_size..(p.smaller + 1) * self.slot_size].copy_from_slice(sums);
+            (0..self.columns.len()).for_each(|k| self.subtract_feature(k, p, false));
+        }
+    }
+
+    /// Merges the pending histograms of all the share's features.
+    pub fn merge(&mut self, merge: &Merge<'_>) {
+        let packed = self.begin(merge);
+        merge_features(self, merge, &packed);
+    }
+
+    /// Returns the sums over all rows of the node in a slot; none where this share has no feature with a column of its own.
+    pub fn node_sums(&self, slot: usize) -> Option<Sums> {
+        (!self.columns.is_empty()).then(|| {
+            let b = self.bins(slot, 0);
+            b.total(0..self.bins[0])
+        })
+    }
+
+    /// Returns the sums of a candidate's left child in a node, if its feature is one of this share.
+    pub fn left_sums(&self, place: &NodeHistogram<'_>, candidate: &Candidate, feature: &CodedFeature) -> Option<Sums> {
+        let (dense, sparse) = self.features.split_at(self.columns.len());
+        let wanted = candidate.feature as usize;
+        let found = dense.binary_search(&wanted).or_else(|_| sparse.binary_search(&wanted).map(|k| dense.len() + k));
+        let Ok(k) = found else { return self.sparse.left_sums(place, candidate) };
+        let range = (!candidate.missing_left) as usize * feature.first()..feature.first() + candidate.border as usize + 1;
+        Some(self.at_place(place, k).total(range))
+    }
+
+    /// Merges the pending histograms of the share's feature `k`, where it has a column. The flags: whether each parent was
+    /// packed.
+    #[inline(always)]
+    pub(super) fn merge_pending(&mut self, k: usize, (merge, packed): (&Merge<'_>, &[bool])) {
+        if k < self.columns.len() {
+            for (p, packed) in merge.pending.iter().zip(packed) {
+                self.sum_feature(k, p, merge);
+                self.subtract_feature(k, p, *packed);
+            }
+        }
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn merge_features<'a>(share: &mut FeatureShare, merge: &Merge<'a>, packed: &[bool]) {
+    for k in 0..share.columns.len() {
+        share.merge_pending(k, (merge, packed));
+    }
+}

@@ -1,0 +1,205 @@
+//! Growing a tree on the CPU: histograms are merged, searched and partitioned by the pool's threads.
+
+use super::bins::NodeHistogram;
+use super::evaluate_splits::{self, FoundSplit};
+use super::feature_groups::{Group, group_of};
+use super::feature_share::{self, FeatureShare, Merge, Pending};
+use super::shard::Shard;
+use super::{CpuTrees, NO_SLOT, needed, read, write};
+use taiga_core::error::Result;
+use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode, Speculation};
+
+/// Bytes of partial histograms that a thread keeps before they are merged, unless one is larger.
+const PARTIAL_BYTES: usize = 8 << 20;
+
+/// Leaves that are divided together by leafwise growing: of more, too many would be divided for nothing.
+const MOST_AT_ONCE: usize = 32;
+
+impl CpuTrees<'_> {
+    /// Returns how many divisions are summed before they are merged: as many as the cache keeps until then.
+    fn divisions_at_once(&self) -> Result<usize> {
+        let bins: usize = self.groups.iter().filter(|g| g.open).map(|g| g.plan.partial_bins()).sum();
+        Ok((PARTIAL_BYTES / (8 * bins * self.quantizer()?.planes.len()).max(1)).max(1))
+    }
+
+    /// Takes what is to be merged in each group before the next search, and makes room for its histograms.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(super) fn take_pending(&mut self) -> Result<Vec<Vec<Pending>>> {
+        let features = self.features.len();
+        for group in self.groups.iter_mut().filter(|g| g.open && g.used_slots > g.room) {
+            needed::histograms(group, features)?;
+            let slots = group.used_slots.max(2 * group.room);
+            self.pool.step(|t| write(&group.shares[t]).make_room(slots)).into_iter().collect::<Result<()>>()?;
+            group.room = slots;
+        }
+        Ok(self.groups.iter_mut().map(|g| std::mem::take(&mut g.pending)).collect())
+    }
+
+    /// Runs `visit` on all threads, for each open group with the thread's features and what is to be merged first; returns the
+    /// results, thread by thread.
+    pub(super) fn search<R: Send>(
+        &self,
+        pending: &[Vec<Pending>],
+        visit: impl Fn(&Group, &mut FeatureShare, &Merge<'_>) -> R + Sync,
+    ) -> Result<Vec<R>> {
+        let quantizer = self.quantizer()?;
+        let complete;
+        let pending = if self.of.is_whole() {
+            pending
+        } else {
+            self.complete_histograms(pending)?;
+            complete = vec![vec![]; pending.len()];
+            &complete
+        };
+        let found = self.pool.step(|t| {
+            let summed = if self.replicated { &self.shards[t..t + 1] } else { &self.shards };
+            let shards: Vec<_> = summed.iter().map(read).collect();
+            let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
+            let groups = self.groups.iter().zip(pending).filter(|(g, _)| g.open);
+            let search = |(group, pending): (&Group, &Vec<_>)| {
+                visit(group, &mut write(&group.shares[t]), &Merge { pending, slots: group.used_slots, shards: &shards, quantizer })
+            };
+            groups.map(search).collect::<Vec<R>>()
+        });
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Merges the pending histograms, after adding those of other processes' rows.
+    fn complete_histograms(&self, pending: &[Vec<Pending>]) -> Result<()> {
+        let quantizer = self.quantizer()?;
+        let shards: Vec<_> = self.shards.iter().map(read).collect();
+        let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
+        for (group, pending) in self.groups.iter().zip(pending).filter(|(g, _)| g.open) {
+            let merge = Merge { pending, slots: group.used_slots, shards: &shards, quantizer };
+            let own = self.pool.step(|t| write(&group.shares[t]).sum_smaller(&merge));
+            let mut sums = own.concat();
+            self.of.collective.sum(&mut sums)?;
+            let mut rest = &sums[..];
+            for (share, own) in group.shares.iter().zip(&own) {
+                let (sums, behind) = rest.split_at(own.len());
+                write(share).take_sums(&merge, sums);
+                rest = behind;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a function that tells whether the bins of a node can be packed ([`feature_share::packs`]).
+    pub(super) fn packed_nodes(&self) -> Result<impl Fn(NodeId) -> bool + use<>> {
+        let quantizer = self.quantizer()?;
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
+        let rows = |node: usize| shards.iter().map(|s| s.nodes.get(node).map_or(0, |n| n.len)).sum();
+        let most = shards.iter().map(|s| s.nodes.len()).max().unwrap_or(0);
+        let whole = self.of.is_whole();
+        let packed: Vec<bool> = (0..most).map(|node| whole && feature_share::packs(rows(node), quantizer)).collect();
+        Ok(move |node: NodeId| packed.get(node as usize).copied().unwrap_or(false))
+    }
+
+    /// Returns the packed statistics of the rows of those nodes that have no histogram, node after node.
+    fn small_statistics(&self, nodes: &[SearchNode]) -> Vec<u32> {
+        let shard = read(&self.shards[0]);
+        let small = nodes.iter().filter(|n| self.groups[0].slot(n.id) == NO_SLOT);
+        small.flat_map(|n| shard.small_node(n.id)).map(|row| shard.statistic(*row)).collect()
+    }
+}
+
+/// Returns where the search finds each node's bins of a group: in a slot, or, without a histogram, in the node's rows.
+/// `statistics`: those of the rows of all nodes without histograms.
+fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shard, mut statistics: &'s [u32]) -> Vec<NodeHistogram<'s>> {
+    let place = |n: &SearchNode| match (group.slot(n.id), &shard.groups[index].columns) {
+        (NO_SLOT, Some(columns)) => {
+            let rows = shard.small_node(n.id);
+            let (own, rest) = statistics.split_at(rows.len());
+            statistics = rest;
+            NodeHistogram::Rows { rows, statistics: own, columns }
+        }
+        (slot, _) => NodeHistogram::Slot { slot, total: n.sums },
+    };
+    nodes.iter().map(place).collect()
+}
+
+impl GrowSteps for CpuTrees<'_> {
+    fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
+        if self.searches_sorted() {
+            return Ok(write(&self.shards[0]).find_splits(nodes, rules, &self.groups));
+        }
+        let pending = self.take_pending()?;
+        let statistics = self.small_statistics(nodes);
+        let shard = read(&self.shards[0]);
+        let found = self.search(&pending, |group, share, merge| {
+            let places = places(nodes, group, share.group, &shard, &statistics);
+            share.find_splits(merge, nodes, &places, &self.features, rules)
+        })?;
+        let best = |i: usize| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of);
+        let found: Vec<Option<FoundSplit>> = (0..nodes.len()).map(best).collect();
+        let mut keep = |mut f: FoundSplit| {
+            if let Some(subset) = f.subset {
+                f.candidate.border = self.subsets.len() as u32;
+                self.subsets.push(subset);
+            }
+            (f.candidate, f.left)
+        };
+        Ok(found.into_iter().map(|f| f.map(&mut keep)).collect())
+    }
+
+    fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        if self.searches_sorted() {
+            return Ok(write(&self.shards[0]).find_level_split(nodes, rules, &self.groups, &self.features));
+        }
+        let pending = self.take_pending()?;
+        let statistics = self.small_statistics(nodes);
+        let shard = read(&self.shards[0]);
+        let found = self.search(&pending, |group, share, merge| {
+            let places = places(nodes, group, share.group, &shard, &statistics);
+            share.find_level_split(merge, nodes, &places, &self.features, rules)
+        })?;
+        let best = found
+            .into_iter()
+            .flatten()
+            .fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if evaluate_splits::better(&b, &a) { b } else { a })));
+        Ok(best.map(|candidate| {
+            let feature = &self.features[candidate.feature as usize];
+            let (index, _) = group_of(&self.groups, candidate.feature as usize);
+            let group = &self.groups[index];
+            let places = places(nodes, group, index, &shard, &statistics);
+            let shares: Vec<_> = group.shares.iter().map(read).collect();
+            let left = |place: &NodeHistogram<'_>| shares.iter().find_map(|s| s.left_sums(place, &candidate, feature)).unwrap_or_default();
+            (candidate, places.iter().map(left).collect())
+        }))
+    }
+
+    fn partition(&mut self, divisions: &[Division]) -> Result<()> {
+        let at_once = self.divisions_at_once()?;
+        for (i, divisions) in divisions.chunks(at_once).enumerate() {
+            if i > 0 {
+                let pending = self.take_pending()?;
+                self.search(&pending, |_, share, merge| share.merge(merge))?;
+            }
+            let context = self.tree_context(self.quantizer()?);
+            let summed = self.pool.step(|t| write(&self.shards[t]).partition(divisions, &context));
+            if self.searches_sorted() {
+                continue;
+            }
+            let packed = self.packed_nodes()?;
+            for group in self.groups.iter_mut().filter(|g| g.open) {
+                let mut partials = 0;
+                for (d, _) in divisions.iter().zip(&summed[0]).filter(|(_, summed)| **summed) {
+                    partials += group.assign_slots(d, partials, &packed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn speculation(&self) -> Speculation {
+        Speculation { most: MOST_AT_ONCE, share: 1.0 }
+    }
+
+    fn take_back(&mut self, divisions: &[Division]) -> Result<()> {
+        self.shards.iter().for_each(|shard| write(shard).take_back(divisions));
+        Ok(())
+    }
+}

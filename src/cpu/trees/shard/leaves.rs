@@ -1,0 +1,71 @@
+//! The end of a shard's tree: the rows' leaves, the leaves' sums, and the scores.
+
+use super::{Shard, TreeContext};
+use taiga_core::losses::Loss;
+use taiga_core::tree::Tree;
+use taiga_core::tree::steps::NodeId;
+
+impl Shard {
+    /// Notes the leaf of every row, and sums the derivatives of the rows drawn: fixed-point gradient and hessian, and the count,
+    /// for each leaf.
+    pub fn end_tree(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, grown: &Tree, leaves: &[NodeId]) -> Vec<((i64, i64), u64)> {
+        let mut leaf = std::mem::take(&mut self.leaf[tree.output]);
+        let mut leaf_of = vec![0; if self.by_node { self.nodes.len() } else { 0 }];
+        for (i, node) in leaves.iter().enumerate() {
+            let n = self.nodes[*node as usize];
+            if self.by_node {
+                leaf_of[*node as usize] = i as u16;
+            } else if n.all {
+                leaf.fill(i as u16);
+            } else {
+                for row in &self.lists[n.list as usize][n.start..n.start + n.len] {
+                    leaf[*row as usize] = i as u16;
+                }
+            }
+        }
+        for (child, parent) in self.taken_back.drain(..) {
+            leaf_of[child as usize] = leaf_of[parent as usize];
+        }
+        self.route_others(grown, tree, &mut leaf);
+        let mut sums = vec![(0i64, 0i64); leaves.len()];
+        for batch in 0..self.batches() {
+            let range = self.derive(loss, tree.output, batch, true);
+            let n = range.len();
+            if self.by_node {
+                leaf[range.clone()].iter_mut().for_each(|l| *l = leaf_of[*l as usize]);
+            }
+            tree.quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range], &mut sums);
+        }
+        self.leaf[tree.output] = leaf;
+        let counts = match self.by_node {
+            true => self.count_noted(tree.output, leaves.len()),
+            false => leaves.iter().map(|node| self.nodes[*node as usize].len).collect(),
+        };
+        sums.into_iter().zip(counts.into_iter().map(|n| n as u64)).collect()
+    }
+
+    /// Appends the residuals `target - score` of the rows of a node that were drawn, and their
+    /// weights where rows have any.
+    pub fn residuals(&self, output: usize, node: NodeId, values: &mut Vec<f64>, weights: &mut Vec<f32>) {
+        values.extend(self.node_rows(node).map(|row| (self.target[row] - self.scores[output][row]) as f64));
+        if self.weight.is_some() || self.bag.is_some() {
+            let weight = |row: usize| self.weight.as_ref().map_or(1.0, |w| w[row]) * self.bag.as_ref().map_or(1.0, |b| b[row]);
+            weights.extend(self.node_rows(node).map(weight));
+        }
+    }
+
+    /// Remembers the values of the leaves of an output's last tree.
+    pub fn set_leaf_values(&mut self, output: usize, values: &[f32]) {
+        self.leaf_values[output].clear();
+        self.leaf_values[output].extend_from_slice(values);
+    }
+
+    /// Adds the leaf values of each output's last tree to the scores.
+    pub fn update_scores(&mut self) {
+        for ((scores, leaf), values) in self.scores.iter_mut().zip(&self.leaf).zip(&self.leaf_values) {
+            for (s, l) in scores.iter_mut().zip(leaf) {
+                *s += values[*l as usize];
+            }
+        }
+    }
+}

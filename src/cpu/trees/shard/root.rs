@@ -1,0 +1,138 @@
+//! The beginning of a shard's tree: its rows' statistics and the root's histograms.
+
+use super::{NodeRows, Partial, STATISTICS, STATISTICS_ROWS, Shard, ShardGroup, TreeContext, expand};
+use crate::trees::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_plane};
+use crate::trees::histogram::MAX_ROWS;
+use crate::trees::partition::Source;
+use std::ops::Range;
+use taiga_core::losses::Loss;
+use taiga_core::tree::split::Sums;
+use taiga_core::tree::steps::NodeId;
+
+impl Shard {
+    /// Begins a tree: quantizes the derivatives of all rows, lists those that were drawn, and sums the root's histogram in each
+    /// open group.
+    pub fn root(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>) {
+        self.groups.iter_mut().for_each(ShardGroup::recycle);
+        self.by_node = false;
+        let planes = &tree.quantizer.planes;
+        self.presorted = self.groups[0].sorted.is_some() && *planes == [Plane::Both];
+        let summed = if self.presorted { 0..0 } else { 0..self.groups.len() };
+        let summed = summed.filter(|g| tree.groups[*g].open);
+        let mut partials: Vec<(usize, Partial)> = summed.map(|g| (g, self.new_partial(g))).collect();
+        self.resize_statistics(tree);
+        let listed = self.bag.is_some();
+        let mut drawn = 0;
+        let mut first = std::mem::take(&mut self.first_plane);
+        for batch in 0..self.batches() {
+            let range = self.derive(loss, tree.output, batch, true);
+            let n = range.len();
+            let first_row = self.number(batch);
+            {
+                let mut out: Vec<&mut [u32]> = vec![&mut first[..n]];
+                out.extend(self.planes.iter_mut().filter(|p| !p.is_empty()).map(|p| &mut p[range.clone()]));
+                tree.quantizer.pack(&self.gradient[..n], &self.hessian[..n], tree.rounding, first_row, &mut out);
+            }
+            self.store_statistics(range.clone(), &first[..n]);
+            match &self.bag {
+                Some(bag) => {
+                    for row in range {
+                        self.lists[0][drawn] = row as u32;
+                        drawn += (bag[row] != 0.0) as usize;
+                    }
+                }
+                None => {
+                    for (g, partial) in &mut partials {
+                        self.accumulate(*g, partial, tree, Source::All, 0, range.start, n, Some(&first[..n]));
+                    }
+                }
+            }
+        }
+        self.nodes.clear();
+        self.nodes.push(NodeRows { list: 0, start: 0, len: if listed { drawn } else { self.rows }, spare: 0, all: !listed });
+        for (g, mut partial) in partials {
+            if listed {
+                self.accumulate(g, &mut partial, tree, Source::List, 0, 0, drawn, None);
+            }
+            self.groups[g].partials.push(partial);
+        }
+        self.first_plane = first;
+        self.groups.iter_mut().filter_map(|g| g.sorted.as_mut()).for_each(|sorted| sorted.reset());
+        if self.presorted {
+            tree.open().for_each(|g| self.sort_node(g, 0));
+        }
+    }
+
+    /// Makes room for the statistics of all rows beyond those that stand beside their codes.
+    fn resize_statistics(&mut self, tree: &TreeContext<'_>) {
+        let planes = &tree.quantizer.planes;
+        self.planes.resize_with(planes.len() - 1, Vec::new);
+        for (p, values) in self.planes.iter_mut().enumerate() {
+            values.resize(if planes[p + 1] == Plane::Hessian { self.rows } else { 0 }, 0);
+        }
+        let several = self.groups[0].blocks.len() > 1 && self.rows <= STATISTICS_ROWS;
+        let by_row = several || !tree.groups[0].plan.sparse.is_empty();
+        self.row_statistics.resize(if by_row { self.rows } else { 0 }, 0);
+    }
+
+    /// Writes the first plane's statistics of `rows` behind the rows' codes, and to the statistics by row where there are any.
+    fn store_statistics(&mut self, rows: Range<usize>, first: &[u32]) {
+        let stride = self.groups[0].blocks[0].stride;
+        let codes = &mut self.groups[0].blocks[0].bytes.as_mut_slice()[rows.start * stride..rows.end * stride];
+        for (row, packed) in codes.chunks_exact_mut(stride).zip(first) {
+            row[stride - STATISTICS..].copy_from_slice(&packed.to_le_bytes());
+        }
+        if !self.row_statistics.is_empty() {
+            self.row_statistics[rows].copy_from_slice(first);
+        }
+    }
+
+    /// Writes a node's sorted rows in a group.
+    pub(super) fn sort_node(&mut self, group: usize, node: NodeId) {
+        let n = self.nodes[node as usize];
+        let drawn = (!n.all).then(|| &self.lists[n.list as usize][n.start..n.start + n.len]);
+        if let Some(sorted) = &mut self.groups[group].sorted {
+            // A table of few rows is one batch.
+            sorted.open(n, drawn, &self.first_plane);
+            sorted.note(node);
+        }
+    }
+
+    /// Returns the sums over the root's rows. For groups with sparse features.
+    pub fn root_sums(&self, quantizer: &GradientQuantizer) -> Sums {
+        let (mut gradient, mut hessian, mut count) = ([0], [0], [0]);
+        let rows: Vec<usize> = self.node_rows(0).collect();
+        for rows in rows.chunks(MAX_ROWS) {
+            for (p, plane) in quantizer.planes.iter().enumerate() {
+                let word = match self.statistics_by_row(p, *plane) {
+                    Some(statistics) => rows.iter().fold(0, |sum, row| expand(statistics[*row]).wrapping_add(sum)),
+                    None => rows.len() as u64,
+                };
+                add_plane(*plane, &[word], BinsMut { gradient: &mut gradient, hessian: &mut hessian, count: &mut count });
+            }
+        }
+        Sums { gradient: gradient[0], hessian: hessian[0], count: count[0] }
+    }
+
+    /// Sums the histograms of a group in nodes, one partial for each.
+    pub fn open_group(&mut self, group: usize, nodes: &[NodeId], tree: &TreeContext<'_>) {
+        if self.presorted {
+            return nodes.iter().for_each(|n| self.sort_node(group, *n));
+        }
+        self.groups[group].recycle();
+        self.list_rows(tree.output, &[]);
+        for node in nodes {
+            let partial = self.sum_node(group, *node, tree);
+            self.groups[group].partials.push(partial);
+        }
+    }
+
+    /// Returns the partial histogram of a node, from its rows.
+    pub(super) fn sum_node(&mut self, group: usize, node: NodeId, tree: &TreeContext<'_>) -> Partial {
+        let mut partial = self.new_partial(group);
+        let n = self.nodes[node as usize];
+        let source = if n.all { Source::All } else { Source::List };
+        self.accumulate(group, &mut partial, tree, source, n.list as usize, n.start, n.len, None);
+        partial
+    }
+}

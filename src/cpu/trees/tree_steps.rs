@@ -1,0 +1,284 @@
+//! The steps of a boosted fit around a tree's growing, on the CPU: its rows are drawn, its gradients quantized, its
+//! leaves summed, and its values added to the scores.
+
+use super::feature_groups::Group;
+use super::feature_share;
+use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
+use super::shard::ShardGroup;
+use super::{CpuTrees, NO_SLOT, needed, read, write};
+use taiga_core::collective::RowShard;
+use taiga_core::error::{Error, Result};
+use taiga_core::learners::boosting::layout::StoragePlan;
+use taiga_core::learners::boosting::params::RowSample;
+use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, LeafSums, TreeRequest, TreeSteps};
+use taiga_core::losses::Loss;
+use taiga_core::numerics::random::{Purpose, Random};
+use taiga_core::numerics::reduce::weighted_quantile;
+use taiga_core::quantize::{CodeSet, CodedFeature};
+use taiga_core::tree::Tree;
+use taiga_core::tree::split::Sums;
+use taiga_core::tree::steps::NodeId;
+
+impl CpuTrees<'_> {
+    /// Draws the rows of a tree; returns whether all that are drawn count 1.
+    fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> Result<bool> {
+        let random = Random::new(self.seed, Purpose::RowSample, tree);
+        let keep_all = self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0);
+        if keep_all {
+            if self.training_rows < self.rows {
+                self.pool.step(|t| {
+                    let mut shard = write(&self.shards[t]);
+                    if shard.bag.is_none() {
+                        shard.bag = shard.held_out.as_ref().map(|h| h.iter().map(|x| !x as u8 as f32).collect());
+                    }
+                });
+            }
+            return Ok(true);
+        }
+        let mut counts = match self.row_sample {
+            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.by_rows(self.pool.step(|t| {
+                let mut shard = write(&self.shards[t]);
+                let mut counts = KeyCounts::default();
+                shard.draw(loss, output, |_, g, h| {
+                    counts.add(row_sampler::key(self.row_sample, self.l2, g, h));
+                    1.0
+                });
+                counts
+            }))),
+            _ => KeyCounts::default(),
+        };
+        if !self.of.is_whole() {
+            counts.complete(self.of.collective)?;
+        }
+        let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
+        self.pool.step(|t| write(&self.shards[t]).draw(loss, output, |row, g, h| draw.weight(random, row, g, h)));
+        Ok(draw.unit())
+    }
+
+    /// Returns how the derivatives of an output at the current scores become integers. `unit`: all hessians are 1.
+    fn gradient_quantizer(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
+        let mut magnitudes = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
+        if !self.of.is_whole() {
+            magnitudes.complete(self.of.collective)?;
+        }
+        if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
+            return Err(Error::Data(taiga_core::learners::boosting::steps::NOT_FINITE.into()).of_values());
+        }
+        Ok(GradientQuantizer::new(&magnitudes, self.of.all, unit, self.count_rows))
+    }
+
+    /// Sums the root's statistics over its rows: where all features are sparse, no feature's bins have them all.
+    fn root_sums(&self) -> Result<Sums> {
+        let Some(quantizer) = &self.quantizer else { return Ok(Sums::default()) };
+        let add = |a: Sums, b: Sums| Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count };
+        let sums = self.by_rows(self.pool.step(|t| read(&self.shards[t]).root_sums(quantizer)));
+        let mut sums = sums.into_iter().fold(Sums::default(), add);
+        if self.count_rows && !quantizer.planes.contains(&Plane::Count) {
+            sums.count = sums.hessian;
+        }
+        let mut numbers = [sums.gradient, sums.hessian, sums.count];
+        self.of.collective.sum(&mut numbers)?;
+        Ok(Sums { gradient: numbers[0], hessian: numbers[1], count: numbers[2] })
+    }
+
+    /// Returns the weighted quantile of each leaf's residuals, over the rows of all processes.
+    fn quantiles_of_all(&self, alpha: f64) -> Result<Vec<f64>> {
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
+        let quantile = |leaf: &NodeId| {
+            let (mut values, mut weights) = (vec![], vec![]);
+            shards.iter().for_each(|s| s.residuals(self.output, *leaf, &mut values, &mut weights));
+            let weights: Vec<f64> = weights.into_iter().map(f64::from).collect();
+            let (values, weights) = (self.of.collective.gather(&values)?, self.of.collective.gather(&weights)?);
+            let weights: Vec<f32> = weights.into_iter().map(|w| w as f32).collect();
+            Ok(weighted_quantile(&values, (!weights.is_empty()).then_some(&weights), alpha))
+        };
+        self.leaves.iter().map(quantile).collect()
+    }
+}
+
+/// Adds up each leaf's fixed-point sums over the threads' rows and those of other processes.
+fn leaf_sums(quantizer: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>], of: RowShard<'_>) -> Result<Vec<LeafSums>> {
+    let mut numbers: Vec<i64> = (0..shards[0].len())
+        .flat_map(|i| {
+            let (mut total, mut count) = ((0, 0), 0);
+            for s in shards {
+                total.0 += s[i].0.0;
+                total.1 += s[i].0.1;
+                count += s[i].1;
+            }
+            [total.0, total.1, count as i64]
+        })
+        .collect();
+    of.collective.sum(&mut numbers)?;
+    let leaf = |n: &[i64]| {
+        let (gradient, hessian) = quantizer.leaf_numbers((n[0], n[1]));
+        LeafSums { gradient, hessian, count: n[2] as u64 }
+    };
+    Ok(numbers.chunks_exact(3).map(leaf).collect())
+}
+
+impl TreeSteps for CpuTrees<'_> {
+    fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
+        let (id, first) = (self.groups.len(), self.features.len());
+        self.features.extend_from_slice(features);
+        let plan = StoragePlan::dense(features, false);
+        let _reserved = needed::group(features, &plan, self.rows)?;
+        let group = Group::new(features, plan, id, first, self.count_rows, self.pool.size());
+        let made = self.pool.step(|t| -> Result<()> {
+            let mut shard = write(&self.shards[t]);
+            let by_feature = shard.groups[0].columns.is_some();
+            let part = if self.replicated { (t, self.pool.size()) } else { (0, 1) };
+            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature, part)?;
+            for batch in 0..shard.batches() {
+                let (start, first) = (batch * BATCH, shard.first_row(batch));
+                let len = BATCH.min(shard.rows - start);
+                for (f, codes) in codes.iter().enumerate() {
+                    codes_of.set_codes(&group.plan.layout, f, start, &codes[first..first + len]);
+                }
+            }
+            shard.groups.push(codes_of);
+            if self.pool.size() == 1 {
+                shard.sort_rows(id, features, first, self.count_rows);
+            }
+            Ok(())
+        });
+        made.into_iter().collect::<Result<()>>()?;
+        self.groups.push(group);
+        Ok(id)
+    }
+
+    fn drop_group(&mut self, group: GroupId) {
+        for shard in &self.shards {
+            write(shard).groups[group].clear();
+        }
+        self.groups[group].shares.iter().for_each(|s| write(s).clear());
+        self.groups[group].room = 0;
+        self.groups[group].reset(false);
+    }
+
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
+        let few = self.searches_sorted();
+        let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| few || self.groups[0].slot(*n) != NO_SLOT).collect();
+        self.groups[group].reset(true);
+        let context = self.tree_context(self.quantizer()?);
+        self.pool.step(|t| write(&self.shards[t]).open_group(group, &summed, &context));
+        if !few {
+            let packed = self.packed_nodes()?;
+            self.groups[group].open_in(&summed, packed);
+        }
+        Ok(())
+    }
+
+    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
+        self.output = output;
+        self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
+        let unit = self.draw(loss, tree, output)? && loss.constant_hessian() && !self.weighted;
+        let quantizer = self.gradient_quantizer(loss, output, unit)?;
+        let packed = self.of.is_whole() && feature_share::packs(self.rows, &quantizer);
+        self.quantizer = Some(quantizer);
+        for (g, group) in self.groups.iter_mut().enumerate() {
+            group.reset(g == 0 || groups.contains(&g));
+            if group.open {
+                group.open_in(&[0], |_| packed);
+            }
+        }
+        let quantizer = self.quantizer()?;
+        let context = self.tree_context(quantizer);
+        self.pool.step(|t| write(&self.shards[t]).root(loss, &context));
+        let scales = quantizer.scales();
+        let pending = self.take_pending()?;
+        if let Some(sums) = read(&self.shards[0]).sorted_sums() {
+            return Ok(Begun::Root { sums, scales });
+        }
+        let sums = self
+            .search(&pending, |_, share, merge| {
+                share.merge(merge);
+                share.node_sums(0)
+            })?
+            .into_iter()
+            .flatten()
+            .next();
+        let sums = sums.map_or_else(|| self.root_sums(), Ok)?;
+        Ok(Begun::Root { sums, scales })
+    }
+
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+        self.leaves = leaves.to_vec();
+        let quantizer = self.quantizer()?;
+        let context = self.tree_context(quantizer);
+        let sums = self.pool.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
+        leaf_sums(quantizer, &self.by_rows(sums), self.of)
+    }
+
+    fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
+        self.output = output;
+        // Leaves take the place of nodes.
+        self.leaves = (0..tree.leaves().len() as NodeId).collect();
+        let quantizer = self.gradient_quantizer(loss, output, false)?;
+        let context = self.tree_context(&quantizer);
+        let sums = self.pool.step(|t| write(&self.shards[t]).replay(loss, &context, tree));
+        leaf_sums(&quantizer, &self.by_rows(sums), self.of)
+    }
+
+    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
+        let leaves = &self.leaves;
+        self.pool.step(|t| write(&self.shards[t]).list_rows(self.output, leaves));
+        if !self.of.is_whole() {
+            return self.quantiles_of_all(alpha);
+        }
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
+        let n = self.pool.size();
+        let shares = self.pool.step(|t| {
+            let (mut values, mut weights) = (vec![], vec![]);
+            (t..leaves.len())
+                .step_by(n)
+                .map(|i| {
+                    values.clear();
+                    weights.clear();
+                    shards.iter().for_each(|s| s.residuals(self.output, leaves[i], &mut values, &mut weights));
+                    weighted_quantile(&values, (!weights.is_empty()).then_some(&weights), alpha)
+                })
+                .collect::<Vec<f64>>()
+        });
+        Ok((0..leaves.len()).map(|i| shares[i % n][i / n]).collect())
+    }
+
+    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
+        for shard in &self.shards {
+            write(shard).set_leaf_values(self.output, values);
+        }
+        Ok(())
+    }
+
+    fn category_sets(&self) -> &[CodeSet] {
+        &self.subsets
+    }
+
+    fn update_scores(&mut self) -> Result<()> {
+        self.pool.step(|t| write(&self.shards[t]).update_scores());
+        Ok(())
+    }
+
+    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
+        let outputs = shards[0].scores.len();
+        let mut out = vec![Vec::with_capacity(self.rows - self.training_rows); outputs];
+        for batch in 0..self.rows.div_ceil(BATCH) {
+            let (shard, local) = (&shards[batch % shards.len()], batch / shards.len());
+            let range = local * BATCH..shard.rows.min((local + 1) * BATCH);
+            let Some(held_out) = &shard.held_out else { continue };
+            for (o, scores) in out.iter_mut().zip(&shard.scores) {
+                o.extend(scores[range.clone()].iter().zip(&held_out[range.clone()]).filter(|(_, h)| **h).map(|(s, _)| *s));
+            }
+        }
+        if self.of.is_whole() {
+            return Ok(out);
+        }
+        let of_all = |scores: Vec<f32>| {
+            let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
+            Ok(self.of.collective.gather(&scores)?.into_iter().map(|s| s as f32).collect())
+        };
+        out.into_iter().map(of_all).collect()
+    }
+}
