@@ -11,7 +11,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
-use taiga_core::learners::boosting::steps::{Begun, GroupId, LeafSums, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, TreeRequest, TreeSteps};
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::numerics::reduce::weighted_quantile;
@@ -118,7 +118,7 @@ fn leaf_sums(quantizer: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>], o
     Ok(numbers.chunks_exact(3).map(leaf).collect())
 }
 
-impl TreeSteps for CpuTrees<'_> {
+impl GroupSteps for CpuTrees<'_> {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         let (id, first) = (self.groups.len(), self.features.len());
         self.features.extend_from_slice(features);
@@ -168,6 +168,12 @@ impl TreeSteps for CpuTrees<'_> {
             self.groups[group].open_in(&summed, packed);
         }
         Ok(())
+    }
+}
+
+impl TreeSteps for CpuTrees<'_> {
+    fn groups(&mut self) -> &mut dyn GroupSteps {
+        self
     }
 
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {

@@ -45,7 +45,9 @@ use cudarc::driver::CudaSlice;
 use rows::RowData;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
-use taiga_core::learners::boosting::steps::{Announced, Begun, CtrSteps, GroupId, LeafSums, TrainingData, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{
+    Announced, Begun, CtrSteps, GroupId, GroupSteps, LeafSums, TrainingData, TreeRequest, TreeSteps,
+};
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::{CodeSet, CodeSource, CodedFeature};
@@ -316,7 +318,7 @@ impl CtrSteps for CudaTrees {
     }
 }
 
-impl TreeSteps for CudaTrees {
+impl GroupSteps for CudaTrees {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         self.check_group(features)?;
         let (first, rows) = (self.features.len(), self.data.rows);
@@ -336,12 +338,24 @@ impl TreeSteps for CudaTrees {
         Ok(self.push_group(features, group))
     }
 
-    fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
-        Some(self)
-    }
-
     fn drop_group(&mut self, group: GroupId) {
         self.groups[group].clear();
+    }
+
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
+        self.groups[group].open = true;
+        self.list_columns()?;
+        self.sum_in_group(group, nodes)
+    }
+}
+
+impl TreeSteps for CudaTrees {
+    fn groups(&mut self) -> &mut dyn GroupSteps {
+        self
+    }
+
+    fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
+        Some(self)
     }
 
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {
@@ -359,12 +373,6 @@ impl TreeSteps for CudaTrees {
         }
         self.data.find_quantizer(&self.queue, &self.kernels, loss, output, unit)?;
         Ok(Begun::Root { sums: self.begin_root(loss)?, scales: self.quantizer()?.scales() })
-    }
-
-    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
-        self.groups[group].open = true;
-        self.list_columns()?;
-        self.sum_in_group(group, nodes)
     }
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {

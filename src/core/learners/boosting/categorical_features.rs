@@ -235,7 +235,7 @@ impl<'b> Features<dyn TreeSteps + 'b> for CategoricalFeatures<'_> {
             let (group, features) = (kept.group, kept.features.clone());
             if !features.is_empty() {
                 let ids: Vec<u32> = nodes.iter().map(|n| n.id).collect();
-                backend.open_group(group, &ids)?;
+                backend.groups().open_group(group, &ids)?;
                 self.open.extend(features);
             }
             self.combined.insert(key.0);

@@ -110,7 +110,7 @@ pub trait CtrSteps {
     /// Those of the device.
     fn sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample>;
 
-    /// Adds a group ([`TreeSteps::add_group`]) of statistics under permutation `order`, one for each of `features`, those of the same
+    /// Adds a group ([`GroupSteps::add_group`]) of statistics under permutation `order`, one for each of `features`, those of the same
     /// columns side by side.
     ///
     /// # Errors
@@ -118,8 +118,8 @@ pub trait CtrSteps {
     fn add(&mut self, data: &CtrData<'_>, features: &[CodedFeature], ctrs: &[CtrFeature<'_>], order: usize) -> Result<GroupId>;
 }
 
-/// A device's share of the work of fitting trees to gradients.
-pub trait TreeSteps: GrowSteps {
+/// Adds groups of features, behind those that a fit starts with, on a device.
+pub trait GroupSteps {
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
     /// those there are. It takes part in no tree that does not name or open it.
     ///
@@ -130,8 +130,18 @@ pub trait TreeSteps: GrowSteps {
     /// Frees what a group takes. It never takes part in a tree again.
     fn drop_group(&mut self, group: GroupId);
 
+    /// Opens one more group in the tree that grows: sums its histograms in `nodes`, which are the
+    /// ones to be searched next.
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()>;
+}
+
+/// A device's share of the work of fitting trees to gradients.
+pub trait TreeSteps: GrowSteps {
+    /// Returns what adds groups of features while the fit goes on.
+    fn groups(&mut self) -> &mut dyn GroupSteps;
+
     /// Returns what makes statistics of categories on the device, where it does; else their codes come through
-    /// [`TreeSteps::add_group`].
+    /// [`GroupSteps::add_group`].
     fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
         None
     }
@@ -141,10 +151,6 @@ pub trait TreeSteps: GrowSteps {
     /// # Errors
     /// Those of the device; [`Error::Data`](crate::Error::Data) where derivatives are no longer finite.
     fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun>;
-
-    /// Opens one more group in the tree that grows: sums its histograms in `nodes`, which are the
-    /// ones to be searched next.
-    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()>;
 
     /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits count features as
     /// [`TrainingData::features`] does). Every row gets its leaf, rows that were not drawn included. Returns each leaf's sums

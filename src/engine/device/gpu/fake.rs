@@ -7,7 +7,7 @@ use taiga_core::column_steps::ColumnSteps;
 use taiga_core::device::DevicesInfo;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::Predictor;
-use taiga_core::learners::boosting::steps::{Begun, GroupId, LeafSums, TrainingData, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, TrainingData, TreeRequest, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
@@ -165,7 +165,7 @@ impl GrowSteps for Failing<'_> {
     }
 }
 
-impl TreeSteps for Failing<'_> {
+impl GroupSteps for Failing<'_> {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         step()?;
         self.0.add_group(features, codes)
@@ -175,14 +175,20 @@ impl TreeSteps for Failing<'_> {
         self.0.drop_group(group);
     }
 
-    fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {
-        step()?;
-        self.0.begin_tree(request)
-    }
-
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
         step()?;
         self.0.open_group(group, nodes)
+    }
+}
+
+impl TreeSteps for Failing<'_> {
+    fn groups(&mut self) -> &mut dyn GroupSteps {
+        self
+    }
+
+    fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {
+        step()?;
+        self.0.begin_tree(request)
     }
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {

@@ -9,7 +9,9 @@ use taiga_engine::cpu::trees::CpuTrees;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::learners::boosting::BoostingParams;
-use taiga_engine::learners::boosting::steps::{Begun, Extent, GroupId, LeafSums, TrainingData, TreeDevices, TreeRequest, TreeSteps};
+use taiga_engine::learners::boosting::steps::{
+    Begun, Extent, GroupId, GroupSteps, LeafSums, TrainingData, TreeDevices, TreeRequest, TreeSteps,
+};
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
 use taiga_engine::quantize::codes::{Quantizer, QuantizerScratch};
@@ -69,13 +71,23 @@ impl GrowSteps for Shards<'_> {
     }
 }
 
-impl TreeSteps for Shards<'_> {
+impl GroupSteps for Shards<'_> {
     fn add_group(&mut self, _: &[CodedFeature], _: &[Vec<u8>]) -> Result<GroupId> {
         Err(Error::Data("no categories here".into()))
     }
 
     fn drop_group(&mut self, group: GroupId) {
         self.0.iter_mut().for_each(|shard| shard.drop_group(group));
+    }
+
+    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
+        self.all(|shard| shard.open_group(group, nodes))
+    }
+}
+
+impl TreeSteps for Shards<'_> {
+    fn groups(&mut self) -> &mut dyn GroupSteps {
+        self
     }
 
     fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {
@@ -85,10 +97,6 @@ impl TreeSteps for Shards<'_> {
         };
         let (sums, (gradient, hessian)) = self.all(root)?;
         Ok(Begun::Root { sums, scales: taiga_engine::tree::split::Scales { gradient, hessian } })
-    }
-
-    fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
-        self.all(|shard| shard.open_group(group, nodes))
     }
 
     fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {

@@ -100,7 +100,7 @@ impl CategoricalFeatures<'_> {
             let oldest = self.combinations.iter().filter(|(_, k)| k.last_tree < self.tree).min_by_key(|(_, k)| (k.last_tree, k.group));
             let Some(key) = oldest.map(|(key, _)| key.clone()) else { return };
             if let Some(kept) = self.combinations.remove(&key) {
-                backend.drop_group(kept.group);
+                backend.groups().drop_group(kept.group);
                 total -= kept.bytes;
             }
         }

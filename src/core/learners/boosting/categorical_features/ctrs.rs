@@ -122,7 +122,7 @@ impl<'a> CategoricalFeatures<'a> {
             self.cardinalities.insert(p.columns.clone(), p.cardinality);
             self.borders.entry(p.columns).or_insert(p.borders);
         }
-        let group = backend.add_group(&self.coded[first..], &codes)?;
+        let group = backend.groups().add_group(&self.coded[first..], &codes)?;
         Ok(self.kept(group, first))
     }
 
