@@ -127,7 +127,8 @@ def test_device_info_says_what_there_is() -> None:
 
 
 def test_device_info_says_what_fits_were_done_on() -> None:
-    for device, says in [("cpu", r"cpu"), ("auto", r"cpu: (an estimated [\d.]+ s on the CPU|this build .* has no CUDA).*")]:
+    reasons = r"cpu: (an estimated [\d.]+ s on the CPU|this build .* has no CUDA).*"
+    for device, says in [("cpu", "cpu"), ("auto", reasons)]:
         frame(100).select(tg.fit_gbdt("y", "a", trees=1, device=device))
         function, chosen = tg.device_info()["fits"][0]
         assert function == "fit_gbdt"
