@@ -20,7 +20,7 @@ def ours():
         try:
             with open(f"/proc/self/task/{task}/comm") as name:
                 n += name.read().startswith("taiga-")
-        except FileNotFoundError:  # it has just ended
+        except (FileNotFoundError, ProcessLookupError):  # it has just ended, before it was opened or after
             pass
     return n
 def all_threads():
