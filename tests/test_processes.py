@@ -9,6 +9,8 @@ import sys
 import polars as pl
 import pytest
 
+from tests.signals import WAIT_FOR_OUR_HANDLER
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux about threads, and forks")
 
 THREADS = """
@@ -137,14 +139,14 @@ def test_forked_processes_do_what_their_parent_did() -> None:
 
 
 SIGNALS = """
-import os, signal, threading, time
+import os
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import polars as pl, polars_taiga as tg
 signal.signal(signal.SIGINT, signal.default_int_handler)
 df = pl.DataFrame({"x": range(20_000)}).with_columns(y=(pl.col("x") * 7919 % 1009).cast(pl.Float64))
 fit = lambda: df.select(tg.fit_gbdt("y", "x", trees=1_000_000, progress=False))
 threading.Thread(target=fit, daemon=True).start()
-time.sleep(1)
+wait_for_our_handler()
 child = os.fork()
 if child == 0:
     try:
@@ -160,4 +162,4 @@ os._exit(0)
 
 def test_ctrl_c_reaches_a_process_that_is_forked_during_a_fit() -> None:
     """Proves that the handler that stands in for Python's during a fit of the parent is not left in the child."""
-    assert words(SIGNALS) == ["0"]
+    assert words(WAIT_FOR_OUR_HANDLER + SIGNALS) == ["0"]

@@ -4,7 +4,6 @@
 //! The bytes are made by hand, with checksums that fit; what is held at a time is counted by the allocator.
 
 use serde_json::json;
-use std::time::{Duration, Instant};
 use taiga_engine::column::categories::{Categories, CategoryNames as Categorized};
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::dataset::labels::Labels;
@@ -26,13 +25,11 @@ use taiga_testing::allocator::peak;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The result of `work`, for which at most `each` bytes for each of `bytes` may be held at a time, and 8 MiB: two lists that are
-/// being read may each have been promised one. And it may take a minute, which is a hundred times what any of these takes.
+/// being read may each have been promised one.
 fn bounded<T>(what: &str, bytes: usize, each: usize, work: impl FnOnce() -> T) -> T {
-    let started = Instant::now();
     let (result, peak) = peak(work);
-    println!("{what}: {bytes} bytes, {:.1} bytes held for each, {:.2?}", peak as f64 / bytes as f64, started.elapsed());
+    println!("{what}: {bytes} bytes, {:.1} bytes held for each", peak as f64 / bytes as f64);
     assert!(peak <= (8 << 20) + each * bytes, "{what}: {peak} bytes held for {bytes}");
-    assert!(started.elapsed() < Duration::from_secs(60), "{what} takes {:?}", started.elapsed());
     result
 }
 
