@@ -15,6 +15,11 @@ use std::sync::OnceLock;
 const VALUE_ROWS: usize = 2048;
 const PAIR_ROWS: usize = 256;
 
+/// Fewer where answers or sums would take more bytes than these, but not fewer than so many.
+const MOST_ANSWER_BYTES: usize = 1 << 21;
+const MOST_SUM_BYTES: usize = 1 << 25;
+const LEAST_ROWS: usize = 16;
+
 /// Tables are kept between blocks of rows and calls where all of them together are no more numbers than this (256 MiB).
 const MOST_KEPT: usize = 1 << 25;
 
@@ -66,8 +71,34 @@ pub struct Explainer {
 pub struct Explanation {
     /// `[output][column][row]`: what each column adds to the mean.
     pub values: Vec<Vec<Vec<f64>>>,
-    /// `[output][row][column][column]`, where they were asked for: what is a column's alone, and half of what two share.
-    pub interactions: Vec<Vec<f64>>,
+    /// `[output][term][row]`, where they were asked for: of each column what is its alone, and behind them of each [`pair`] of columns
+    /// half of what they share. A column's own and all of its pairs sum to its value.
+    pub interactions: Vec<Vec<Vec<f64>>>,
+}
+
+impl Explanation {
+    /// Makes one of no rows, with room for some.
+    pub fn with_capacity(outputs: usize, columns: usize, rows: usize, terms: Terms) -> Self {
+        let mut explanation = Explanation { values: vec![vec![vec![]; columns]; outputs], interactions: vec![] };
+        explanation.values.iter_mut().flatten().for_each(|v| v.reserve_exact(rows));
+        if terms == Terms::Interactions {
+            explanation.interactions = vec![vec![vec![]; terms.count(columns)]; outputs];
+            explanation.interactions.iter_mut().flatten().for_each(|v| v.reserve_exact(rows));
+        }
+        explanation
+    }
+
+    /// Appends the rows of another.
+    pub fn append(&mut self, other: Explanation) {
+        self.values.iter_mut().flatten().zip(other.values.iter().flatten()).for_each(|(own, other)| own.extend_from_slice(other));
+        let own = self.interactions.iter_mut().flatten();
+        own.zip(other.interactions.iter().flatten()).for_each(|(own, other)| own.extend_from_slice(other));
+    }
+
+    /// Multiplies all numbers.
+    pub fn scale(&mut self, by: f64) {
+        self.values.iter_mut().chain(&mut self.interactions).flatten().for_each(|v| v.iter_mut().for_each(|x| *x *= by));
+    }
 }
 
 /// What work on a block needs.
@@ -126,11 +157,14 @@ impl Explainer {
     }
 
     /// Returns how many rows [`Explainer::explain`] is given at a time.
-    pub fn rows_at_a_time(terms: Terms) -> usize {
-        match terms {
-            Terms::Values => VALUE_ROWS,
-            Terms::Interactions => PAIR_ROWS,
-        }
+    pub fn rows_at_a_time(&self, terms: Terms) -> usize {
+        let tests = self.trees.iter().map(|(tree, _)| tree.tests).max().unwrap_or(0);
+        let (most, numbers) = match terms {
+            Terms::Values => (VALUE_ROWS, self.columns),
+            Terms::Interactions => (PAIR_ROWS, self.columns * self.columns),
+        };
+        let least = |bytes: usize, each: usize| (bytes / each.max(1)).max(LEAST_ROWS);
+        most.min(least(MOST_ANSWER_BYTES, tests)).min(least(MOST_SUM_BYTES, 8 * numbers.saturating_mul(self.means.len())))
     }
 
     /// Explains a block of rows by their answers.
@@ -244,7 +278,7 @@ impl Explainer {
 
     /// Gives each column its part of what its players get.
     fn credit(&self, sums: &[f64], rows: usize, terms: Terms) -> Explanation {
-        let (players, count) = (self.players.len(), terms.count(self.players.len()));
+        let count = terms.count(self.players.len());
         let mut values = vec![];
         let mut interactions = vec![];
         for sums in sums.chunks_exact((count * rows).max(1)).take(self.means.len()) {
@@ -257,43 +291,50 @@ impl Explainer {
             }
             values.push(of_columns);
             if terms == Terms::Interactions {
-                interactions.push(self.matrices(sums, rows, players));
+                interactions.push(self.shared(sums, rows));
             }
         }
         // Without players there is nothing to split.
-        values.resize_with(self.means.len(), || vec![vec![0.0; rows]; self.columns]);
+        let nothing = |terms: Terms| vec![vec![0.0; rows]; terms.count(self.columns)];
+        values.resize_with(self.means.len(), || nothing(Terms::Values));
         if terms == Terms::Interactions {
-            interactions.resize_with(self.means.len(), || vec![0.0; rows * self.columns * self.columns]);
+            interactions.resize_with(self.means.len(), || nothing(terms));
         }
         Explanation { values, interactions }
     }
 
-    /// Of each row the matrix of its columns: what players share, in equal parts among the columns of each.
-    fn matrices(&self, sums: &[f64], rows: usize, players: usize) -> Vec<f64> {
-        let m = self.columns;
-        let mut out = vec![0.0; rows * m * m];
-        let mut alone = vec![0.0; players];
-        for row in 0..rows {
-            let at = |term: usize| sums[term * rows + row];
-            let out = &mut out[row * m * m..][..m * m];
-            (0..players).for_each(|i| alone[i] = at(i));
-            for i in 0..players {
-                for j in i + 1..players {
-                    let x = at(pair(players, i, j));
-                    alone[i] -= x;
-                    alone[j] -= x;
-                    let part = x / (self.players[i].len() * self.players[j].len()) as f64;
-                    for (a, b) in self.players[i].iter().flat_map(|a| self.players[j].iter().map(|b| (*a as usize, *b as usize))) {
-                        out[a * m + b] += part;
-                        out[b * m + a] += part;
-                    }
+    /// What columns have alone and in pairs: of what players have, equal parts for the columns of each.
+    fn shared(&self, sums: &[f64], rows: usize) -> Vec<Vec<f64>> {
+        let (players, m) = (self.players.len(), self.columns);
+        let mut out = vec![vec![0.0; rows]; Terms::Interactions.count(m)];
+        let of_term = |term: usize| &sums[term * rows..][..rows];
+        let mut alone = of_term(0).to_vec();
+        for i in 0..players {
+            alone.copy_from_slice(of_term(i));
+            for j in (0..players).filter(|j| *j != i) {
+                let shared = of_term(pair(players, i.min(j), i.max(j)));
+                alone.iter_mut().zip(shared).for_each(|(alone, x)| *alone -= x);
+                if i < j {
+                    self.share_pair((i, j), m, shared, &mut out);
                 }
             }
-            for (columns, alone) in self.players.iter().zip(&alone) {
-                columns.iter().for_each(|a| out[*a as usize * (m + 1)] += alone / columns.len() as f64);
+            let parts = self.players[i].len() as f64;
+            for column in &self.players[i] {
+                out[*column as usize].iter_mut().zip(&alone).for_each(|(out, x)| *out += x / parts);
             }
         }
         out
+    }
+
+    /// Deals what two players share to the pairs of their columns.
+    fn share_pair(&self, (i, j): (usize, usize), m: usize, shared: &[f64], out: &mut [Vec<f64>]) {
+        let (first, second) = (&self.players[i], &self.players[j]);
+        let parts = (first.len() * second.len()) as f64;
+        for (a, b) in first.iter().flat_map(|a| second.iter().map(|b| (*a as usize, *b as usize))) {
+            // A column of both stands at its own place, where each of the two halves counts.
+            let (place, halves) = if a == b { (a, 2.0) } else { (pair(m, a.min(b), a.max(b)), 1.0) };
+            out[place].iter_mut().zip(shared).for_each(|(out, x)| *out += halves * x / parts);
+        }
     }
 }
 
