@@ -36,15 +36,8 @@ impl Dice {
 
 /// A branching tree of so many inner nodes, each put in the place of a leaf: of any, or of the newest, which makes it deep.
 fn branching(dice: &mut Dice, nodes: usize, players: usize, outputs: usize, is_deep: bool) -> ExplainedTree {
-    let mut tree = ExplainedTree {
-        nodes: vec![],
-        tests: nodes,
-        is_symmetric: false,
-        covers: vec![],
-        first_output: 0,
-        outputs,
-        values: vec![],
-    };
+    let mut tree =
+        ExplainedTree { nodes: vec![], tests: nodes, is_symmetric: false, covers: vec![], first_output: 0, outputs, values: vec![] };
     // Open places: the parent and its side.
     let mut open: Vec<Option<(usize, bool)>> = vec![None];
     let put = |tree: &mut ExplainedTree, place: Option<(usize, bool)>, child: Child| match place {

@@ -86,7 +86,17 @@ impl Walk {
                 let test = tree.nodes[*node as usize].test;
                 let (player, above, depth) = (walk.place(*player), above as u32, depth as u32 + 1);
                 walk.depth = walk.depth.max(depth as usize);
-                walk.steps.push(Step::Down(Edge { test, right: *right, player, above, depth, own_share, share: share_above * own_share, share_above, end: 0 }));
+                walk.steps.push(Step::Down(Edge {
+                    test,
+                    right: *right,
+                    player,
+                    above,
+                    depth,
+                    own_share,
+                    share: share_above * own_share,
+                    share_above,
+                    end: 0,
+                }));
             }
             walk.steps.push(Step::Leaf(leaf));
         });
