@@ -9,7 +9,10 @@ use super::paths::{ExplainedTree, OnPath};
 use crate::tree::model::Child;
 
 /// Trees with a path of more players are walked.
-pub const MOST_PLAYERS: usize = 9;
+pub const MOST_PLAYERS: usize = 16;
+
+/// And those with paths of more nodes than these.
+pub const MOST_DEPTH: usize = 64;
 
 /// The most inner nodes of a group, and the most bits of a pattern of a group of several leaves.
 const MOST_NODES: usize = 3;
@@ -137,9 +140,14 @@ impl Group {
         self.above.len() + self.inner.len()
     }
 
+    /// Returns how many numbers [`Group::table`] has.
+    pub fn size(&self, outputs: usize, terms: Terms) -> usize {
+        outputs * terms.count(self.players.len()) << self.bits()
+    }
+
     /// Computes the pattern of each row from its answers, `answers(test)`: whether each goes right there.
     pub fn patterns<'a>(&self, answers: impl Fn(u32) -> &'a [u8], out: &mut [u16]) {
-        out.fill((1 << self.above.len()) - 1);
+        out.fill(((1u32 << self.above.len()) - 1) as u16);
         for (j, steps) in self.above.iter().enumerate() {
             for (test, right) in steps {
                 let right = *right as u8;

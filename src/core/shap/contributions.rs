@@ -77,17 +77,6 @@ impl Chances {
         }
     }
 
-    /// Computes the chance that the leaf is reached by nobody's answers but the others': its share of all rows.
-    pub fn of_nobody(&self) -> f64 {
-        match self {
-            Chances::Shares(shares) => shares.iter().product(),
-            Chances::Background(players, outcomes) => {
-                let all = u128::MAX.checked_shr(128 - *players as u32).unwrap_or(0);
-                outcomes.iter().filter(|(outcome, _)| *outcome == all).map(|(_, share)| share).sum()
-            }
-        }
-    }
-
     /// Computes the terms of the leaf for one outcome of a row.
     pub fn of_outcome(&self, rules: &Rules, outcome: u128, terms: Terms, out: &mut Vec<f64>) {
         match self {
@@ -100,25 +89,31 @@ impl Chances {
 /// [`Chances::of_outcome`] for shares.
 fn of_shares(rule: &Quadrature, shares: &[f64], outcome: u128, terms: Terms, out: &mut Vec<f64>) {
     let leads = |j: usize| outcome >> j & 1 == 1;
-    // The product over all players but two (or one, where both are the same), summed over the points.
-    let without = |a: usize, b: usize| {
-        let mut sum = 0.0;
-        for (t, w) in rule.points.iter().zip(&rule.weights) {
-            let mut product = *w;
-            for (j, share) in shares.iter().enumerate().filter(|(j, _)| *j != a && *j != b) {
-                product *= factor(*t, *share, leads(j));
-            }
-            sum += product;
-        }
-        sum
-    };
+    let players = shares.len();
     out.clear();
-    out.extend((0..shares.len()).map(|i| gain(shares[i], leads(i)) * without(i, i)));
-    if terms == Terms::Interactions {
-        for i in 0..shares.len() {
-            for j in i + 1..shares.len() {
-                out.push(0.5 * gain(shares[i], leads(i)) * gain(shares[j], leads(j)) * without(i, j));
+    out.resize(terms.count(players), 0.0);
+    let mut behind = vec![1.0; players + 1];
+    for (t, w) in rule.points.iter().zip(&rule.weights) {
+        let factor = |j: usize| factor(*t, shares[j], leads(j));
+        (0..players).rev().for_each(|j| behind[j] = behind[j + 1] * factor(j));
+        let mut before = *w;
+        for i in 0..players {
+            out[i] += before * behind[i + 1];
+            if terms == Terms::Interactions {
+                let mut between = before;
+                for j in i + 1..players {
+                    out[pair(players, i, j)] += between * behind[j + 1];
+                    between *= factor(j);
+                }
             }
+            before *= factor(i);
+        }
+    }
+    let gain = |j: usize| gain(shares[j], leads(j));
+    (0..players).for_each(|i| out[i] *= gain(i));
+    if terms == Terms::Interactions {
+        for i in 0..players {
+            (i + 1..players).for_each(|j| out[pair(players, i, j)] *= 0.5 * gain(i) * gain(j));
         }
     }
 }
@@ -165,7 +160,10 @@ fn of_background(players: usize, outcomes: &[(u128, f64)], outcome: u128, terms:
 #[derive(Default)]
 pub struct OutcomeTable {
     pub values: Vec<f64>,
-    products: Vec<f64>,
+    /// Products over the players before and from one, by their outcomes; and over those before another but one.
+    before: Vec<f64>,
+    behind: Vec<f64>,
+    between: Vec<f64>,
     sums: Vec<f64>,
 }
 
@@ -175,60 +173,101 @@ impl OutcomeTable {
         let players = chances.players();
         self.values.clear();
         self.values.resize(terms.count(players) << players, 0.0);
-        let shares = match chances {
-            Chances::Shares(shares) => shares,
-            Chances::Background(..) => return self.fill_each(rules, chances, terms),
-        };
-        let rule = rules.of(players);
-        for i in 0..players {
-            self.fill_term(rule, shares, (i, i), i);
-        }
-        if terms == Terms::Interactions {
-            for i in 0..players {
-                for j in i + 1..players {
-                    self.fill_term(rule, shares, (i, j), pair(players, i, j));
-                }
-            }
+        match chances {
+            Chances::Shares(shares) => self.fill_shares(rules.of(players), shares, terms),
+            Chances::Background(..) => self.fill_each(rules, chances, terms),
         }
     }
 
     fn fill_each(&mut self, rules: &Rules, chances: &Chances, terms: Terms) {
         let outcomes = 1 << chances.players();
         for outcome in 0..outcomes {
-            chances.of_outcome(rules, outcome as u128, terms, &mut self.products);
-            self.products.iter().enumerate().for_each(|(term, x)| self.values[term * outcomes + outcome] = *x);
+            chances.of_outcome(rules, outcome as u128, terms, &mut self.sums);
+            self.sums.iter().enumerate().for_each(|(term, x)| self.values[term * outcomes + outcome] = *x);
         }
     }
 
-    fn fill_term(&mut self, rule: &Quadrature, shares: &[f64], (a, b): (usize, usize), term: usize) {
+    fn fill_shares(&mut self, rule: &Quadrature, shares: &[f64], terms: Terms) {
         let players = shares.len();
-        let others: Vec<usize> = (0..players).filter(|j| *j != a && *j != b).collect();
+        // A term's sums stand by the outcomes of the players besides its own.
+        let half = 1usize << players.saturating_sub(1);
         self.sums.clear();
-        self.sums.resize(1 << others.len(), 0.0);
-        self.products.resize(1 << others.len(), 0.0);
+        self.sums.resize(terms.count(players) * half, 0.0);
+        self.before.resize(1 << players, 0.0);
+        self.between.resize(1 << players, 0.0);
+        self.behind.resize(2 << players, 0.0);
         for (t, w) in rule.points.iter().zip(&rule.weights) {
-            self.products[0] = *w;
-            // The products over the first players, for each outcome of theirs, become those over one player more.
-            for (known, j) in others.iter().enumerate() {
-                let (met, not_met) = (factor(*t, shares[*j], true), factor(*t, shares[*j], false));
-                let (low, high) = self.products[..2 << known].split_at_mut(1 << known);
-                for (low, high) in low.iter_mut().zip(high) {
-                    *high = *low * met;
-                    *low *= not_met;
+            let factors = |j: usize| [false, true].map(|leads| factor(*t, shares[j], leads));
+            // Those from player `j` on stand from `2^(players - j)` on, so many of them.
+            self.behind[1] = 1.0;
+            for j in (0..players).rev() {
+                let size = 1 << (players - 1 - j);
+                let (known, out) = self.behind[size..4 * size].split_at_mut(size);
+                let factors = factors(j);
+                for (known, out) in known.iter().zip(out.as_chunks_mut::<2>().0) {
+                    *out = factors.map(|f| known * f);
                 }
             }
-            self.sums.iter_mut().zip(&self.products).for_each(|(sum, product)| *sum += product);
-        }
-        let out = &mut self.values[term << players..(term + 1) << players];
-        let (ga, gb) = ([false, true].map(|l| gain(shares[a], l)), [false, true].map(|l| gain(shares[b], l)));
-        for (outcome, out) in out.iter_mut().enumerate() {
-            let (la, lb) = (outcome >> a & 1, outcome >> b & 1);
-            if a == b {
-                *out = ga[la] * self.sums[without_bit(outcome, a)];
-            } else {
-                *out = 0.5 * ga[la] * gb[lb] * self.sums[without_bit(without_bit(outcome, b), a)];
+            self.before[0] = *w;
+            for i in 0..players {
+                let behind = |j: usize| &self.behind[1 << (players - 1 - j)..][..1 << (players - 1 - j)];
+                add_products(&mut self.sums[i * half..][..half], &self.before[..1 << i], behind(i));
+                if terms == Terms::Interactions {
+                    self.between[..1 << i].copy_from_slice(&self.before[..1 << i]);
+                    for j in i + 1..players {
+                        let out = &mut self.sums[pair(players, i, j) * half..][..half / 2];
+                        add_products(out, &self.between[..1 << (j - 1)], behind(j));
+                        double(&mut self.between[..1 << j], factors(j));
+                    }
+                }
+                double(&mut self.before[..2 << i], factors(i));
             }
         }
+        self.expand(shares, terms);
+    }
+
+    /// Multiplies the sums by the gains of their players, for both answers of each.
+    fn expand(&mut self, shares: &[f64], terms: Terms) {
+        let players = shares.len();
+        let half = 1usize << players.saturating_sub(1);
+        let gains = |j: usize| [false, true].map(|leads| gain(shares[j], leads));
+        for i in 0..players {
+            let (out, sums, gains) = (&mut self.values[i << players..], &self.sums[i * half..][..half], gains(i));
+            for (group, sums) in sums.chunks_exact(1 << i).enumerate() {
+                for (answer, gain) in gains.iter().enumerate() {
+                    let out = &mut out[(2 * group + answer) << i..][..1 << i];
+                    out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum * gain);
+                }
+            }
+        }
+        let pairs = if terms == Terms::Interactions { players } else { 0 };
+        for (i, j) in (0..pairs).flat_map(|i| (i + 1..pairs).map(move |j| (i, j))) {
+            let (term, own, other) = (pair(players, i, j), gains(i), gains(j));
+            let gain = |outcome: usize| 0.5 * own[outcome >> i & 1] * other[outcome >> j & 1];
+            for (outcome, out) in self.values[term << players..][..1 << players].iter_mut().enumerate() {
+                *out = self.sums[term * half + without_bit(without_bit(outcome, j), i)] * gain(outcome);
+            }
+        }
+    }
+}
+
+/// Appends to the products over some players, by their outcomes, those over one player more.
+fn double(products: &mut [f64], factors: [f64; 2]) {
+    let (low, high) = products.split_at_mut(products.len() / 2);
+    for (low, high) in low.iter_mut().zip(high) {
+        *high = *low * factors[1];
+        *low *= factors[0];
+    }
+}
+
+/// Adds each product of a number before and one behind, where the latter's outcome gives the upper bits.
+fn add_products(out: &mut [f64], before: &[f64], behind: &[f64]) {
+    if let [before] = before {
+        out.iter_mut().zip(behind).for_each(|(out, behind)| *out += before * behind);
+        return;
+    }
+    for (out, behind) in out.chunks_exact_mut(before.len()).zip(behind) {
+        out.iter_mut().zip(before).for_each(|(out, before)| *out += before * behind);
     }
 }
 

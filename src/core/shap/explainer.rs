@@ -3,11 +3,12 @@
 use super::branching::{self, Group, GroupScratch, groups};
 use super::contributions::{Chances, Rules, Terms, pair};
 use super::leaves::Leaves;
-use super::paths::{ExplainedTree, OnPath, shares};
+use super::paths::{ExplainedTree, Extent, OnPath, shares};
 use super::symmetric::{self, SymmetricTables};
 use super::walk::{Walk, WalkScratch};
 use crate::error::{Error, Result};
 use crate::parallel::interrupt;
+use crate::tree::model::Child;
 use multiversion::multiversion;
 use std::sync::OnceLock;
 
@@ -23,11 +24,15 @@ const LEAST_ROWS: usize = 16;
 /// Tables are kept between blocks of rows and calls where all of them together are no more numbers than this (256 MiB).
 const MOST_KEPT: usize = 1 << 25;
 
+/// Of groups of neighbouring leaves only tables by patterns of so many bits are kept.
+const KEPT_BITS: usize = 9;
+
 /// Fewer rows than this share of a table's patterns do not have it made.
 const TABLE_SHARE: usize = 4;
 
-/// The most players on a path of a tree that is held against a background.
+/// The most players on a path of a tree that is held against a background, and the most nodes on all of its paths.
 const MOST_ANSWERED: usize = 128;
+const MOST_STEPS: usize = 1 << 24;
 
 /// What a block of rows answers to the tests of trees.
 pub trait Answers {
@@ -122,7 +127,7 @@ impl Explainer {
     pub fn new(trees: Vec<ExplainedTree>, players: Vec<Vec<u32>>, columns: usize, outputs: usize, game: &Game<'_>) -> Result<Self> {
         let mut explainer = Explainer {
             trees: Vec::with_capacity(trees.len()),
-            rules: Rules::new(symmetric::MOST_LEVELS.max(branching::MOST_PLAYERS)),
+            rules: Rules::new(branching::MOST_PLAYERS.max(symmetric::MOST_LEVELS)),
             players,
             columns,
             means: vec![0.0; outputs],
@@ -130,7 +135,7 @@ impl Explainer {
         };
         for (index, tree) in trees.into_iter().enumerate() {
             let prepared = prepare(index, &tree, game)?;
-            explainer.add_means(&tree, |leaf, path| chances_of(index, &tree, game, leaf, path).of_nobody());
+            explainer.add_means(&tree, &leaf_shares(index, &tree, game));
             explainer.trees.push((tree, prepared));
         }
         for (kept, terms) in explainer.kept.iter_mut().zip([Terms::Values, Terms::Interactions]) {
@@ -142,12 +147,11 @@ impl Explainer {
         Ok(explainer)
     }
 
-    fn add_means(&mut self, tree: &ExplainedTree, mut share: impl FnMut(u32, &[OnPath]) -> f64) {
+    fn add_means(&mut self, tree: &ExplainedTree, shares: &[f64]) {
         let mut means = vec![0.0; tree.outputs];
-        tree.for_paths(|leaf, path| {
-            let share = share(leaf, path);
-            means.iter_mut().zip(tree.leaf_values(leaf)).for_each(|(mean, value)| *mean += share * value);
-        });
+        for (leaf, share) in shares.iter().enumerate() {
+            means.iter_mut().zip(tree.leaf_values(leaf as u32)).for_each(|(mean, value)| *mean += share * value);
+        }
         self.means[tree.first_output..].iter_mut().zip(means).for_each(|(sum, mean)| *sum += mean);
     }
 
@@ -241,13 +245,11 @@ impl Explainer {
 
     fn add_groups(&self, into: &Into<'_>, groups: &[Group], kept: Option<&OnceLock<Vec<f64>>>, scratch: &mut Scratch, sums: &mut [f64]) {
         let (tree, terms, rows) = (into.tree, into.terms, into.rows);
-        let patterns = |group: &Group| 1 << group.bits();
-        let most = groups.iter().map(patterns).max().unwrap_or(1);
-        let many = rows * TABLE_SHARE >= most;
+        let many = rows * TABLE_SHARE >= 1 << KEPT_BITS;
         let kept = kept.filter(|kept| many || kept.get().is_some()).map(|kept| {
             kept.get_or_init(|| {
                 let (mut all, mut table, mut group_scratch) = (vec![], vec![], GroupScratch::default());
-                for group in groups {
+                for group in groups.iter().filter(|group| group.bits() <= KEPT_BITS) {
                     group.table(tree, &self.rules, terms, &mut group_scratch, &mut table);
                     all.extend_from_slice(&table);
                 }
@@ -259,12 +261,12 @@ impl Explainer {
         for group in groups {
             let answers = |test: u32| &scratch.answers[test as usize * rows..][..rows];
             group.patterns(answers, &mut scratch.patterns);
-            let size: usize = patterns(group);
-            if let Some(kept) = kept {
-                let len = tree.outputs * terms.count(group.players.len()) * size;
+            let size = 1 << group.bits();
+            if let Some(kept) = kept.filter(|_| group.bits() <= KEPT_BITS) {
+                let len = group.size(tree.outputs, terms);
                 into.add(&group.players, &kept[first..first + len], size, &scratch.patterns, sums);
                 first += len;
-            } else if rows * TABLE_SHARE >= size {
+            } else if rows * 2 >= size {
                 group.table(tree, &self.rules, terms, &mut scratch.group, &mut scratch.table);
                 into.add(&group.players, &scratch.table, size, &scratch.patterns, sums);
             } else {
@@ -352,15 +354,35 @@ fn prepare(index: usize, tree: &ExplainedTree, game: &Game<'_>) -> Result<Prepar
         });
         return Ok(Prepared::Symmetric(SymmetricTables::new(tree, &first.unwrap_or_default(), all)));
     }
-    let most = tree.most_players();
+    let Extent { players, depth, steps } = tree.extent();
     match game {
-        _ if most <= branching::MOST_PLAYERS => Ok(Prepared::Branching(groups(tree, chances))),
+        _ if players <= branching::MOST_PLAYERS && depth <= branching::MOST_DEPTH => Ok(Prepared::Branching(groups(tree, chances))),
         Game::Training => Ok(Prepared::Walk(Walk::new(tree))),
-        Game::Background(..) if most <= MOST_ANSWERED => Ok(Prepared::Leaves(Leaves::new(tree, chances))),
+        Game::Background(..) if players <= MOST_ANSWERED && steps <= MOST_STEPS => Ok(Prepared::Leaves(Leaves::new(tree, chances))),
         Game::Background(..) => Err(Error::Data(format!(
-            "a path of tree {index} meets {most} columns; it can be held against a background with {MOST_ANSWERED} at most"
+            "tree {index} is too deep to be held against a background: a path meets {players} columns, and its paths have {steps} nodes; \
+             at most {MOST_ANSWERED} and {MOST_STEPS} can be"
         ))),
     }
+}
+
+/// The share of all rows that each leaf has.
+fn leaf_shares(index: usize, tree: &ExplainedTree, game: &Game<'_>) -> Vec<f64> {
+    let Game::Background(rows, answers) = game else { return tree.leaf_shares() };
+    let mut answered = vec![0; tree.tests * rows];
+    answered.chunks_exact_mut(*rows).enumerate().for_each(|(test, out)| answers.goes_right(index, test, out));
+    let mut counts = vec![0u32; tree.leaves()];
+    for row in 0..*rows {
+        let mut at = tree.root();
+        while let Child::Node(i) = at {
+            let node = &tree.nodes[i as usize];
+            at = if answered[node.test as usize * rows + row] == 1 { node.right } else { node.left };
+        }
+        if let Child::Leaf(leaf) = at {
+            counts[leaf as usize] += 1;
+        }
+    }
+    counts.into_iter().map(|n| n as f64 / *rows as f64).collect()
 }
 
 /// The chances of a leaf.
@@ -386,7 +408,8 @@ fn table_size(tree: &ExplainedTree, prepared: &Prepared, terms: Terms) -> usize 
     match prepared {
         Prepared::Symmetric(tables) => tables.size(terms),
         Prepared::Branching(groups) => {
-            groups.iter().map(|g| tree.outputs * terms.count(g.players.len()) << g.bits()).fold(0, usize::saturating_add)
+            let kept = groups.iter().filter(|group| group.bits() <= KEPT_BITS);
+            kept.map(|group| group.size(tree.outputs, terms)).fold(0, usize::saturating_add)
         }
         Prepared::Constant | Prepared::Walk(_) | Prepared::Leaves(_) => 0,
     }

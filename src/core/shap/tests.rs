@@ -230,12 +230,16 @@ proptest! {
 fn deep_trees_have_shapleys_values() {
     for seed in 0..6 {
         let mut dice = Dice(seed);
-        let tree = branching(&mut dice, 14, 11, 1 + seed as usize % 2, true);
-        assert!(tree.most_players() > branching::MOST_PLAYERS);
-        let case = Case { rows: rows(&mut dice, tree.tests, 3), tree, players: 11 };
+        let tree = branching(&mut dice, branching::MOST_DEPTH + 1, 9, 1 + seed as usize % 2, true);
+        assert!(tree.extent().depth > branching::MOST_DEPTH);
+        let case = Case { rows: rows(&mut dice, tree.tests, 3), tree, players: 9 };
         check(&case, None);
         check(&case, Some(&rows(&mut dice, case.tree.tests, 5)));
     }
+    let mut dice = Dice(5);
+    let tree = branching(&mut dice, branching::MOST_PLAYERS, branching::MOST_PLAYERS, 1, true);
+    let case = Case { rows: rows(&mut dice, tree.tests, 2), tree, players: branching::MOST_PLAYERS };
+    check(&case, None);
     let mut dice = Dice(3);
     let tree = symmetric(&mut dice, symmetric::MOST_LEVELS + 1, 8, 1);
     let case = Case { rows: rows(&mut dice, tree.tests, 3), tree, players: 8 };
