@@ -9,7 +9,7 @@ use super::paths::{ExplainedTree, OnPath};
 use crate::tree::model::Child;
 
 /// Trees with a path of more players are walked.
-pub const MOST_PLAYERS: usize = 16;
+pub const MOST_PLAYERS: usize = super::contributions::MOST_PLAYERS;
 
 /// And those with paths of more nodes than these.
 pub const MOST_DEPTH: usize = 64;
@@ -168,8 +168,19 @@ impl Group {
         for leaf in &self.leaves {
             let players = leaf.players.len();
             scratch.all.fill(rules, &leaf.chances, terms);
+            if self.inner.is_empty() {
+                // Players are numbered alike, and so patterns are outcomes.
+                for (value, out) in tree.leaf_values(leaf.leaf).iter().zip(out.chunks_exact_mut(count * patterns)) {
+                    out.iter_mut().zip(&scratch.all.values).for_each(|(out, x)| *out += value * x);
+                }
+                continue;
+            }
             scratch.outcomes.clear();
-            scratch.outcomes.extend((0..patterns).map(|p| leaf.outcome(p as u16) as u16));
+            scratch.outcomes.resize(patterns, 0);
+            for (j, p) in leaf.players.iter().enumerate() {
+                let leads = |pattern: usize| ((pattern as u16 & p.mask) == p.wanted) as u16;
+                scratch.outcomes.iter_mut().enumerate().for_each(|(pattern, out)| *out |= leads(pattern) << j);
+            }
             for (output, value) in tree.leaf_values(leaf.leaf).iter().enumerate() {
                 for (term, place) in self.places(leaf, terms).enumerate() {
                     let from = &scratch.all.values[term << players..][..1 << players];

@@ -4,6 +4,7 @@
 //! numbered: player after player, and for interactions behind them pair after pair, `(0, 1), (0, 2), …, (1, 2), …`.
 
 use super::quadrature::Quadrature;
+use multiversion::multiversion;
 
 /// What is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,36 +87,51 @@ impl Chances {
     }
 }
 
+/// The most points of a rule, and of each a number.
+const LANES: usize = 8;
+type Lanes = [f64; LANES];
+
+/// The most players on a path whose leaf has a table.
+pub const MOST_PLAYERS: usize = 2 * LANES;
+
 /// [`Chances::of_outcome`] for shares.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn of_shares(rule: &Quadrature, shares: &[f64], outcome: u128, terms: Terms, out: &mut Vec<f64>) {
-    let leads = |j: usize| outcome >> j & 1 == 1;
     let players = shares.len();
     out.clear();
     out.resize(terms.count(players), 0.0);
-    let mut behind = vec![1.0; players + 1];
-    for (t, w) in rule.points.iter().zip(&rule.weights) {
-        let factor = |j: usize| factor(*t, shares[j], leads(j));
-        (0..players).rev().for_each(|j| behind[j] = behind[j + 1] * factor(j));
-        let mut before = *w;
-        for i in 0..players {
-            out[i] += before * behind[i + 1];
-            if terms == Terms::Interactions {
-                let mut between = before;
-                for j in i + 1..players {
-                    out[pair(players, i, j)] += between * behind[j + 1];
-                    between *= factor(j);
-                }
+    let mut factors = [[0.0; LANES]; MOST_PLAYERS];
+    let mut points = [0.0; LANES];
+    points[..rule.points.len()].copy_from_slice(&rule.points);
+    for (j, (factors, share)) in factors.iter_mut().zip(shares).enumerate() {
+        let leads = outcome >> j & 1 == 1;
+        (0..LANES).for_each(|i| factors[i] = factor(points[i], *share, leads));
+    }
+    let mut behind = [[1.0; LANES]; MOST_PLAYERS + 1];
+    for j in (0..players).rev() {
+        behind[j] = times(&behind[j + 1], &factors[j]);
+    }
+    let mut before = [0.0; LANES];
+    before[..rule.weights.len()].copy_from_slice(&rule.weights);
+    // Points are added in their order, as in a table.
+    let sum = |x: Lanes| x[..rule.points.len()].iter().fold(0.0, |sum, x| sum + x);
+    let gain = |j: usize| gain(shares[j], outcome >> j & 1 == 1);
+    for i in 0..players {
+        out[i] = sum(times(&before, &behind[i + 1])) * gain(i);
+        if terms == Terms::Interactions {
+            let mut between = before;
+            for j in i + 1..players {
+                out[pair(players, i, j)] = sum(times(&between, &behind[j + 1])) * (0.5 * gain(i) * gain(j));
+                between = times(&between, &factors[j]);
             }
-            before *= factor(i);
         }
+        before = times(&before, &factors[i]);
     }
-    let gain = |j: usize| gain(shares[j], leads(j));
-    (0..players).for_each(|i| out[i] *= gain(i));
-    if terms == Terms::Interactions {
-        for i in 0..players {
-            (i + 1..players).for_each(|j| out[pair(players, i, j)] *= 0.5 * gain(i) * gain(j));
-        }
-    }
+}
+
+#[inline(always)]
+fn times(a: &Lanes, b: &Lanes) -> Lanes {
+    std::array::from_fn(|i| a[i] * b[i])
 }
 
 /// The integral of `t^a (1 - t)^b` from 0 to 1: the chance of an order in which `a` given players come before one more, and `b` behind.
@@ -174,7 +190,7 @@ impl OutcomeTable {
         self.values.clear();
         self.values.resize(terms.count(players) << players, 0.0);
         match chances {
-            Chances::Shares(shares) => self.fill_shares(rules.of(players), shares, terms),
+            Chances::Shares(shares) => fill_shares(self, rules.of(players), shares, terms),
             Chances::Background(..) => self.fill_each(rules, chances, terms),
         }
     }
@@ -186,72 +202,76 @@ impl OutcomeTable {
             self.sums.iter().enumerate().for_each(|(term, x)| self.values[term * outcomes + outcome] = *x);
         }
     }
+}
 
-    fn fill_shares(&mut self, rule: &Quadrature, shares: &[f64], terms: Terms) {
-        let players = shares.len();
-        // A term's sums stand by the outcomes of the players besides its own.
-        let half = 1usize << players.saturating_sub(1);
-        self.sums.clear();
-        self.sums.resize(terms.count(players) * half, 0.0);
-        self.before.resize(1 << players, 0.0);
-        self.between.resize(1 << players, 0.0);
-        self.behind.resize(2 << players, 0.0);
-        for (t, w) in rule.points.iter().zip(&rule.weights) {
-            let factors = |j: usize| [false, true].map(|leads| factor(*t, shares[j], leads));
-            // Those from player `j` on stand from `2^(players - j)` on, so many of them.
-            self.behind[1] = 1.0;
-            for j in (0..players).rev() {
-                let size = 1 << (players - 1 - j);
-                let (known, out) = self.behind[size..4 * size].split_at_mut(size);
-                let factors = factors(j);
-                for (known, out) in known.iter().zip(out.as_chunks_mut::<2>().0) {
-                    *out = factors.map(|f| known * f);
-                }
-            }
-            self.before[0] = *w;
-            for i in 0..players {
-                let behind = |j: usize| &self.behind[1 << (players - 1 - j)..][..1 << (players - 1 - j)];
-                add_products(&mut self.sums[i * half..][..half], &self.before[..1 << i], behind(i));
-                if terms == Terms::Interactions {
-                    self.between[..1 << i].copy_from_slice(&self.before[..1 << i]);
-                    for j in i + 1..players {
-                        let out = &mut self.sums[pair(players, i, j) * half..][..half / 2];
-                        add_products(out, &self.between[..1 << (j - 1)], behind(j));
-                        double(&mut self.between[..1 << j], factors(j));
-                    }
-                }
-                double(&mut self.before[..2 << i], factors(i));
+/// [`OutcomeTable::fill`] for shares.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn fill_shares(table: &mut OutcomeTable, rule: &Quadrature, shares: &[f64], terms: Terms) {
+    let players = shares.len();
+    // A term's sums stand by the outcomes of the players besides its own.
+    let half = 1usize << players.saturating_sub(1);
+    table.sums.clear();
+    table.sums.resize(terms.count(players) * half, 0.0);
+    table.before.resize(1 << players, 0.0);
+    table.between.resize(1 << players, 0.0);
+    table.behind.resize(2 << players, 0.0);
+    for (t, w) in rule.points.iter().zip(&rule.weights) {
+        let factors = |j: usize| [false, true].map(|leads| factor(*t, shares[j], leads));
+        // Those from player `j` on stand from `2^(players - j)` on, so many of them.
+        table.behind[1] = 1.0;
+        for j in (0..players).rev() {
+            let size = 1 << (players - 1 - j);
+            let (known, out) = table.behind[size..4 * size].split_at_mut(size);
+            let factors = factors(j);
+            for (known, out) in known.iter().zip(out.as_chunks_mut::<2>().0) {
+                *out = factors.map(|f| known * f);
             }
         }
-        self.expand(shares, terms);
-    }
-
-    /// Multiplies the sums by the gains of their players, for both answers of each.
-    fn expand(&mut self, shares: &[f64], terms: Terms) {
-        let players = shares.len();
-        let half = 1usize << players.saturating_sub(1);
-        let gains = |j: usize| [false, true].map(|leads| gain(shares[j], leads));
+        table.before[0] = *w;
         for i in 0..players {
-            let (out, sums, gains) = (&mut self.values[i << players..], &self.sums[i * half..][..half], gains(i));
-            for (group, sums) in sums.chunks_exact(1 << i).enumerate() {
-                for (answer, gain) in gains.iter().enumerate() {
-                    let out = &mut out[(2 * group + answer) << i..][..1 << i];
-                    out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum * gain);
+            let behind = |j: usize| &table.behind[1 << (players - 1 - j)..][..1 << (players - 1 - j)];
+            add_products(&mut table.sums[i * half..][..half], &table.before[..1 << i], behind(i));
+            if terms == Terms::Interactions {
+                table.between[..1 << i].copy_from_slice(&table.before[..1 << i]);
+                for j in i + 1..players {
+                    let out = &mut table.sums[pair(players, i, j) * half..][..half / 2];
+                    add_products(out, &table.between[..1 << (j - 1)], behind(j));
+                    double(&mut table.between[..1 << j], factors(j));
                 }
             }
+            double(&mut table.before[..2 << i], factors(i));
         }
-        let pairs = if terms == Terms::Interactions { players } else { 0 };
-        for (i, j) in (0..pairs).flat_map(|i| (i + 1..pairs).map(move |j| (i, j))) {
-            let (term, own, other) = (pair(players, i, j), gains(i), gains(j));
-            let gain = |outcome: usize| 0.5 * own[outcome >> i & 1] * other[outcome >> j & 1];
-            for (outcome, out) in self.values[term << players..][..1 << players].iter_mut().enumerate() {
-                *out = self.sums[term * half + without_bit(without_bit(outcome, j), i)] * gain(outcome);
+    }
+    expand(table, shares, terms);
+}
+
+/// Multiplies the sums by the gains of their players, for both answers of each.
+#[inline(always)]
+fn expand(table: &mut OutcomeTable, shares: &[f64], terms: Terms) {
+    let players = shares.len();
+    let half = 1usize << players.saturating_sub(1);
+    let gains = |j: usize| [false, true].map(|leads| gain(shares[j], leads));
+    for i in 0..players {
+        let (out, sums, gains) = (&mut table.values[i << players..], &table.sums[i * half..][..half], gains(i));
+        for (group, sums) in sums.chunks_exact(1 << i).enumerate() {
+            for (answer, gain) in gains.iter().enumerate() {
+                let out = &mut out[(2 * group + answer) << i..][..1 << i];
+                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum * gain);
             }
+        }
+    }
+    let pairs = if terms == Terms::Interactions { players } else { 0 };
+    for (i, j) in (0..pairs).flat_map(|i| (i + 1..pairs).map(move |j| (i, j))) {
+        let (term, own, other) = (pair(players, i, j), gains(i), gains(j));
+        let gain = |outcome: usize| 0.5 * own[outcome >> i & 1] * other[outcome >> j & 1];
+        for (outcome, out) in table.values[term << players..][..1 << players].iter_mut().enumerate() {
+            *out = table.sums[term * half + without_bit(without_bit(outcome, j), i)] * gain(outcome);
         }
     }
 }
 
 /// Appends to the products over some players, by their outcomes, those over one player more.
+#[inline(always)]
 fn double(products: &mut [f64], factors: [f64; 2]) {
     let (low, high) = products.split_at_mut(products.len() / 2);
     for (low, high) in low.iter_mut().zip(high) {
@@ -261,6 +281,7 @@ fn double(products: &mut [f64], factors: [f64; 2]) {
 }
 
 /// Adds each product of a number before and one behind, where the latter's outcome gives the upper bits.
+#[inline(always)]
 fn add_products(out: &mut [f64], before: &[f64], behind: &[f64]) {
     if let [before] = before {
         out.iter_mut().zip(behind).for_each(|(out, behind)| *out += before * behind);
