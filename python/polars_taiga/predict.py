@@ -226,7 +226,7 @@ def predict(
         For `"shap"` and `"shap_interactions"`: rows to compare with (interventional Shapley values [2]_), of the
         columns that the model names. What is not known of a row is then taken from each of them in turn, so time
         grows with the distinct ways that they take through the trees; some hundreds do. Without it, what is not known
-        follows the training rows, in the numbers in which they took each branch; a linear model needs it.
+        follows the training rows: of trees the numbers in which they took each branch, of a linear model their mean.
 
     Raises
     ------
