@@ -11,6 +11,7 @@ use crate::parallel::interrupt;
 use crate::tree::model::Child;
 use multiversion::multiversion;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows that are explained at a time: their sums fit the second cache or the third.
 const VALUE_ROWS: usize = 2048;
@@ -21,8 +22,10 @@ const MOST_ANSWER_BYTES: usize = 1 << 21;
 const MOST_SUM_BYTES: usize = 1 << 25;
 const LEAST_ROWS: usize = 16;
 
-/// Tables are kept between blocks of rows and calls where all of them together are no more numbers than this (256 MiB).
+/// Tables are kept between blocks of rows and calls where all of a model's are no more numbers than this (256 MiB), as long as those
+/// of all models are no more than twice as many.
 const MOST_KEPT: usize = 1 << 25;
+static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// Of groups of neighbouring leaves only tables by patterns of so many bits are kept.
 const KEPT_BITS: usize = 9;
@@ -68,7 +71,36 @@ pub struct Explainer {
     columns: usize,
     /// The sum of the trees' means.
     means: Vec<f64>,
-    kept: [Vec<OnceLock<Vec<f64>>>; 2],
+    kept: [Kept; 2],
+}
+
+/// The tables of trees that are kept, each made when it is first asked for.
+#[derive(Default)]
+struct Kept {
+    trees: Vec<OnceLock<Vec<f64>>>,
+    /// What they have of [`KEPT`].
+    numbers: usize,
+}
+
+impl Kept {
+    /// Keeps so many numbers of so many trees, if there is room for them.
+    fn new(trees: usize, numbers: usize) -> Self {
+        let more = |kept: usize| Some(kept + numbers).filter(|kept| *kept <= 2 * MOST_KEPT);
+        if numbers > MOST_KEPT || KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            return Kept::default();
+        }
+        Kept { trees: std::iter::repeat_with(OnceLock::new).take(trees).collect(), numbers }
+    }
+
+    fn of_tree(&self, index: usize) -> Option<&OnceLock<Vec<f64>>> {
+        self.trees.get(index)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(self.numbers, Ordering::Relaxed);
+    }
 }
 
 /// What rows' scores are made of.
@@ -131,19 +163,17 @@ impl Explainer {
             players,
             columns,
             means: vec![0.0; outputs],
-            kept: [vec![], vec![]],
+            kept: Default::default(),
         };
         for (index, tree) in trees.into_iter().enumerate() {
             let prepared = prepare(index, &tree, game)?;
             explainer.add_means(&tree, &leaf_shares(index, &tree, game));
             explainer.trees.push((tree, prepared));
         }
-        for (kept, terms) in explainer.kept.iter_mut().zip([Terms::Values, Terms::Interactions]) {
-            let size: usize = explainer.trees.iter().map(|(tree, prepared)| table_size(tree, prepared, terms)).sum();
-            if size <= MOST_KEPT {
-                kept.resize_with(explainer.trees.len(), OnceLock::new);
-            }
-        }
+        explainer.kept = [Terms::Values, Terms::Interactions].map(|terms| {
+            let size = |(tree, prepared): &(ExplainedTree, Prepared)| table_size(tree, prepared, terms);
+            Kept::new(explainer.trees.len(), explainer.trees.iter().map(size).fold(0, usize::saturating_add))
+        });
         Ok(explainer)
     }
 
@@ -197,12 +227,12 @@ impl Explainer {
             Prepared::Symmetric(tables) => {
                 let scratch = &mut *scratch;
                 leaves_of(&scratch.answers, tree.tests, &mut scratch.patterns, rows);
-                let (kept, size) = (self.kept[terms as usize].get(index), tables.leaves());
+                let (kept, size) = (self.kept[terms as usize].of_tree(index), tables.leaves());
                 let table = self.symmetric_table(tables, kept, terms, &scratch.patterns, &mut scratch.table);
                 into.add(&tables.players, table, size, &scratch.patterns, sums);
             }
             Prepared::Branching(groups) => {
-                let kept = self.kept[terms as usize].get(index);
+                let kept = self.kept[terms as usize].of_tree(index);
                 self.add_groups(&into, groups, kept, scratch, sums);
             }
             Prepared::Walk(walk) => {
