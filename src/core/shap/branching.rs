@@ -142,7 +142,7 @@ impl Group {
 
     /// Returns how many numbers [`Group::table`] has.
     pub fn size(&self, outputs: usize, terms: Terms) -> usize {
-        outputs * terms.count(self.players.len()) << self.bits()
+        (outputs * terms.count(self.players.len())) << self.bits()
     }
 
     /// Computes the pattern of each row from its answers, `answers(test)`: whether each goes right there.

@@ -7,6 +7,7 @@ use super::paths::{ExplainedTree, Extent, OnPath, shares};
 use super::symmetric::{self, SymmetricTables};
 use super::walk::{Walk, WalkScratch};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::parallel::interrupt;
 use crate::tree::model::Child;
 use multiversion::multiversion;
@@ -155,8 +156,11 @@ impl Explainer {
     /// Prepares trees whose player `p` is `players[p]`, a set of some of so many columns, for so many outputs.
     ///
     /// # Errors
-    /// [`Error::Data`] where a path of a tree meets too many players to be held against a background.
+    /// [`Error::Data`] where a path of a tree meets too many players to be held against a background; [`Error::Memory`] where there is
+    /// none for the paths.
     pub fn new(trees: Vec<ExplainedTree>, players: Vec<Vec<u32>>, columns: usize, outputs: usize, game: &Game<'_>) -> Result<Self> {
+        let bytes = trees.iter().map(prepared_bytes).fold(0, u64::saturating_add);
+        memory::check("the paths of the model's trees", bytes, "explain a model of fewer or smaller trees")?;
         let mut explainer = Explainer {
             trees: Vec::with_capacity(trees.len()),
             rules: Rules::new(branching::MOST_PLAYERS.max(symmetric::MOST_LEVELS)),
@@ -368,6 +372,13 @@ impl Explainer {
             out[place].iter_mut().zip(shared).for_each(|(out, x)| *out += halves * x / parts);
         }
     }
+}
+
+/// About how many bytes a tree takes when it is ready: a leaf has a list of its players, and a player one of its nodes.
+fn prepared_bytes(tree: &ExplainedTree) -> u64 {
+    let Extent { players, depth, steps } = tree.extent();
+    let paths = if players <= branching::MOST_PLAYERS && depth <= branching::MOST_DEPTH { steps } else { 0 };
+    memory::sum(&[100 * tree.nodes.len() as u64, 150 * tree.leaves() as u64, 40 * paths as u64])
 }
 
 /// Makes a tree ready.

@@ -75,13 +75,13 @@ fn symmetric(dice: &mut Dice, levels: usize, players: usize, outputs: usize) -> 
         outputs,
         values: (0..outputs << levels).map(|_| dice.value()).collect(),
     };
-    for level in 0..levels {
+    for (level, player) in of_level.into_iter().enumerate() {
         for k in 0..1u32 << level {
             let child = |right: u32| match level + 1 == levels {
                 true => Child::Leaf(2 * k + right),
                 false => Child::Node((2 << level) - 1 + 2 * k + right),
             };
-            tree.nodes.push(ExplainedNode { player: of_level[level], test: level as u32, left: child(0), right: child(1) });
+            tree.nodes.push(ExplainedNode { player, test: level as u32, left: child(0), right: child(1) });
         }
     }
     tree
