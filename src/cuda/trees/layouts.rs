@@ -252,7 +252,7 @@ impl Rules {
             smooth,
             category_l2,
             most_categories,
-            constrained: !rules.monotone.is_empty() as u32,
+            constrained: rules.leaves_are_bounded() as u32,
             level_limits: rules.level_limits as u32,
             unused: 0,
         }
