@@ -98,7 +98,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
         let dense = p.dense.iter().map(column).collect::<Result<Vec<_>>>()?;
         let addresses: Vec<u64> = dense.iter().map(|c| address(&queue, c)).collect();
         let addresses = queue.copy_of("dense columns", &addresses)?;
-        let inverse = passes.units.inverse.as_ref().map(|i| upload(&queue, "units", i)).transpose()?;
+        let inverse = passes.feature_scale.inverse.as_ref().map(|i| upload(&queue, "units", i)).transpose()?;
         let storage = match &p.csr {
             None => BatchRows::None,
             Some(csr) if resident => {
@@ -130,7 +130,10 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
         };
         let fit = BatchFit {
             rows,
-            feature_scale: FeatureScale { inverse: inverse.as_ref().map_or(0, |i| address(&queue, i)), common: passes.units.common },
+            feature_scale: FeatureScale {
+                inverse: inverse.as_ref().map_or(0, |i| address(&queue, i)),
+                common: passes.feature_scale.common,
+            },
             rule: RuleParams::new(&deal.rule),
             free: RuleParams::new(&deal.free),
             c: address(&queue, &c),
