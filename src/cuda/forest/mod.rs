@@ -40,10 +40,6 @@ const FOREST: Image = Image { name: "forest", bytes: taiga_kernels::images::fore
 
 /// Rows of a tile of a node with many rows.
 const TILE: usize = 8192;
-/// The most features: their draws are kept in shared memory.
-pub const MOST_FEATURES: usize = 4096;
-/// The most classes: their weights are.
-pub const MOST_CLASSES: usize = 255;
 
 /// The nodes of a level, and the rows' buffers.
 struct LevelNodes {
@@ -116,7 +112,7 @@ pub fn grow<C: Code>(number: Option<u32>, work: &ForestWork<'_, C>) -> Result<Gr
     let room = (free / 10 * 9).saturating_sub(needs.shared);
     let batch = (room / needs.tree.max(1)).min(u32::MAX as usize / 2 / needs.most_nodes.max(1)).clamp(1, trees);
     if needs.most_nodes * 2 > u32::MAX as usize {
-        return Err(Error::device_memory(queue.gpu().number(), format!("a tree of {rows} rows has too block_rows nodes for a GPU")));
+        return Err(Error::device_memory(queue.gpu().number(), format!("a tree of {rows} rows has too many nodes for a GPU")));
     }
     let mut sums = work.oob.is_some().then(|| oob::OutOfBagPredictions::new(&queue, rows, work.targets.outputs())).transpose()?;
     let mut parts = Vec::with_capacity(trees);
