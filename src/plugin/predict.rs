@@ -2,6 +2,7 @@
 
 mod applied;
 mod output;
+mod score;
 pub mod wanted;
 
 use crate::cache::Cache;
@@ -11,7 +12,7 @@ use crate::monitor::{self, expression};
 use crate::threads::for_blocks;
 use crate::{columns, schema};
 use applied::{Applied, Inputs};
-use output::{Output, PredictKwargs};
+use output::{Outputs, PredictKwargs};
 use polars::prelude::*;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -34,24 +35,27 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(bytes: &[u8], device: &str) -> PolarsResult<Self> {
-        let model = Applied::new(bytes, device)?;
+    fn new(bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Self> {
+        let model = Applied::new(bytes, device, rounds)?;
         Ok(Ready { wanted: Wanted::of_model(model.fitted()), model })
     }
 }
 
-/// Models parsed, and those on the devices that were named for them.
+/// Models parsed, and those on the devices that were named for them or cut to their first rounds.
 static PARSED: Cache<Ready> = Cache::new();
 static PLACED: Cache<Ready> = Cache::new();
 
 /// What plans are held against, parsed.
 static WANTED: Cache<Wanted> = Cache::new();
 
-/// The model of these bytes, on a device.
-fn ready(bytes: &[u8], device: &str) -> PolarsResult<Arc<Ready>> {
-    match device {
-        "auto" | "cpu" => PARSED.get(bytes, |bytes| Ready::new(bytes, device)),
-        _ => PLACED.get(&[device.as_bytes(), b"\0", bytes].concat(), |_| Ready::new(bytes, device)),
+/// The model of these bytes, or its first rounds of so many, on a device.
+fn ready(bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Arc<Ready>> {
+    match (device, rounds) {
+        ("auto" | "cpu", None) => PARSED.get(bytes, |bytes| Ready::new(bytes, device, None)),
+        _ => {
+            let place = format!("{device}\0{}\0", rounds.unwrap_or_default());
+            PLACED.get(&[place.as_bytes(), bytes].concat(), |_| Ready::new(bytes, device, rounds))
+        }
     }
 }
 
@@ -68,9 +72,10 @@ struct Table {
 }
 
 impl Table {
-    fn new(model: &Series, features: &[Series]) -> PolarsResult<Self> {
+    /// The table of these columns; `other`: the length of what stands beside them, models or a target.
+    fn new(other: usize, features: &[Series]) -> PolarsResult<Self> {
         let mut columns = columns::unnest(features)?;
-        let lengths = || std::iter::once(model.len()).chain(columns.iter().map(|s| s.len()));
+        let lengths = || std::iter::once(other).chain(columns.iter().map(|s| s.len()));
         let rows = lengths().find(|n| *n != 1).unwrap_or(1);
         if lengths().any(|n| n != 1 && n != rows) {
             return Err(errors::data(format!("the inputs differ in length: {:?}", lengths().collect::<Vec<_>>())));
@@ -133,7 +138,7 @@ pub fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) 
 }
 
 /// One model for all rows.
-fn predict_all(ready: &Ready, table: &Table, output: &Output) -> PolarsResult<Series> {
+fn predict_all(ready: &Ready, table: &Table, output: &Outputs) -> PolarsResult<Series> {
     let model = &ready.model;
     output.check(model)?;
     let bytes = output.bytes_a_row(model).saturating_mul(table.rows as u64);
@@ -155,12 +160,12 @@ fn predict_all(ready: &Ready, table: &Table, output: &Output) -> PolarsResult<Se
 }
 
 /// A model for each row: rows are gathered by model, predicted, and put back in their order.
-fn predict_each(models: &BinaryChunked, table: &Table, output: &Output, device: &str) -> PolarsResult<Series> {
+fn predict_each(models: &BinaryChunked, table: &Table, output: &Outputs, kwargs: &PredictKwargs) -> PolarsResult<Series> {
     let (distinct, rows) = distinct_models(models);
     let work = |first: usize, count: usize| -> PolarsResult<Vec<Series>> {
         (first..first + count)
             .map(|k| {
-                let ready = ready(distinct[k], device)?;
+                let ready = ready(distinct[k], &kwargs.device, kwargs.rounds)?;
                 output.check(&ready.model)?;
                 let inputs = table.inputs(&ready)?.gather(&rows[k])?;
                 output.apply(&ready.model, &inputs, rows[k].len())
@@ -206,12 +211,12 @@ fn no_model(name: &str, dtype: &DataType, what: &str) -> PolarsError {
 /// What models are, and who makes them.
 const MODEL: &str = "a model is Binary, as fit_gbdt";
 
-/// Checks what names and types tell of a call.
-fn check(inputs: &[Field], kwargs: &PredictKwargs) -> PolarsResult<()> {
-    check_models(&inputs[0], MODEL)?;
-    let columns = schema::unnest(&inputs[1..]);
+/// Checks what names and types tell of a call: of its model, and of the columns for it; `known`: what Python says the model reads.
+fn check(model: &Field, columns: &[Field], known: Option<&String>) -> PolarsResult<()> {
+    check_models(model, MODEL)?;
+    let columns = schema::unnest(columns);
     schema::check_names(&columns, "column")?;
-    let Some(json) = &kwargs.wanted else { return Ok(()) };
+    let Some(json) = known else { return Ok(()) };
     let by_name: HashMap<&str, &DataType> = columns.iter().map(|f| (f.name().as_str(), f.dtype())).collect();
     wanted(json)?.check(|name| by_name.get(name).copied(), || columns.iter().map(|f| f.name().as_str()))
 }
@@ -223,8 +228,8 @@ fn model_bytes(models: &Series) -> usize {
 
 fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
     guarded("predict", || {
-        check(inputs, &kwargs)?;
-        Ok(Field::new(output::NAME.into(), Output::new(&kwargs)?.dtype()))
+        check(&inputs[0], &inputs[1..], kwargs.wanted.as_ref())?;
+        Ok(Field::new(output::NAME.into(), Outputs::new(&kwargs)?.dtype()))
     })
 }
 
@@ -232,14 +237,14 @@ fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Fie
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> Answer {
     let rows = monitor::rows(inputs);
     expression("predict", rows >= LONG || model_bytes(&inputs[0]) >= LARGE, || {
-        let output = Output::new(&kwargs)?;
+        let output = Outputs::new(&kwargs)?;
         let models = models_of(&inputs[0], MODEL)?;
-        let table = Table::new(&inputs[0], &inputs[1..])?;
+        let table = Table::new(inputs[0].len(), &inputs[1..])?;
         let single = (models.len() == 1).then(|| models.get(0)).flatten();
         match single {
-            Some(bytes) => predict_all(&*ready(bytes, &kwargs.device)?, &table, &output),
+            Some(bytes) => predict_all(&*ready(bytes, &kwargs.device, kwargs.rounds)?, &table, &output),
             None if models.len() == 1 => Ok(Series::full_null(output::NAME.into(), table.rows, &output.dtype())),
-            None => predict_each(&models, &table, &output, &kwargs.device),
+            None => predict_each(&models, &table, &output, &kwargs),
         }
     })
 }

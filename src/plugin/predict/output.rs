@@ -4,21 +4,34 @@ use super::applied::{Applied, Inputs};
 use crate::{errors, labels};
 use polars::prelude::*;
 use serde::Deserialize;
+use taiga_engine::learners::applied::{Output as EngineOutput, Values};
 use taiga_engine::provenance::LabelType;
 
 /// The name of what `predict` returns.
 pub const NAME: &str = "prediction";
 
-/// What Python says of the output. It knows the model when that is a value; for a model that is
+/// What Python says of one output. It knows the model when that is a value; for a model that is
 /// an expression the user says it (`dtype=`), or it is one number a row.
 #[derive(Deserialize)]
-pub struct PredictKwargs {
+pub struct OutputKwargs {
     /// `auto`, `raw`, `class`, `leaf` or `staged`.
     output: String,
     /// The labels that name the fields where there is one number a class.
     classes: Option<Vec<String>>,
     /// Where a label is asked for, its type as JSON: a [`LabelType`].
     label: Option<String>,
+    /// Whether numbers come as Float32.
+    narrow: bool,
+}
+
+/// What Python says of a prediction.
+#[derive(Deserialize)]
+pub struct PredictKwargs {
+    outputs: Vec<OutputKwargs>,
+    /// Whether the outputs are fields of a struct, named by what they are; else there is one.
+    together: bool,
+    /// The rounds that count, from the first one on; all unless told.
+    pub rounds: Option<usize>,
     /// Where the model is applied.
     pub device: String,
     /// The columns that the model reads ([`Wanted`](super::wanted::Wanted) as JSON), where Python knows the model. Text, so that a call
@@ -26,49 +39,115 @@ pub struct PredictKwargs {
     pub wanted: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Auto,
-    Raw,
-    Class,
-    Leaf,
-    Staged,
+/// The outputs by the names that users give them.
+const OUTPUTS: &[(&str, EngineOutput)] = &[
+    ("auto", EngineOutput::Predictions),
+    ("raw", EngineOutput::Raw),
+    ("class", EngineOutput::Class),
+    ("leaf", EngineOutput::Leaves),
+    ("staged", EngineOutput::Staged),
+];
+
+/// The outputs of a prediction: one, or several side by side.
+pub struct Outputs {
+    each: Vec<Output>,
+    together: bool,
 }
 
-/// A checked [`PredictKwargs`].
-pub struct Output {
-    kind: Kind,
+impl Outputs {
+    /// Checks what Python says.
+    ///
+    /// # Errors
+    /// For an output that there is not.
+    pub fn new(kwargs: &PredictKwargs) -> PolarsResult<Self> {
+        let each = kwargs.outputs.iter().map(Output::new).collect::<PolarsResult<Vec<_>>>()?;
+        if each.is_empty() || (each.len() > 1 && !kwargs.together) {
+            return Err(errors::data(format!("{} outputs", each.len())));
+        }
+        Ok(Outputs { each, together: kwargs.together })
+    }
+
+    /// The type of the predictions.
+    pub fn dtype(&self) -> DataType {
+        match self.each.as_slice() {
+            [one] if !self.together => one.dtype(),
+            several => DataType::Struct(several.iter().map(|o| Field::new(o.name.into(), o.dtype())).collect()),
+        }
+    }
+
+    /// Checks that the model gives what was announced.
+    ///
+    /// # Errors
+    /// If not, saying which type it gives.
+    pub fn check(&self, model: &Applied) -> PolarsResult<()> {
+        self.each.iter().try_for_each(|output| output.check(model))
+    }
+
+    /// The predictions for `rows` rows of `inputs`.
+    ///
+    /// # Errors
+    /// As [`Applied::outputs`].
+    pub fn apply(&self, model: &Applied, inputs: &Inputs, rows: usize) -> PolarsResult<Series> {
+        let wanted: Vec<EngineOutput> = self.each.iter().map(|o| o.kind).collect();
+        let values = model.outputs(inputs, &wanted)?;
+        let mut series = vec![];
+        for (output, values) in self.each.iter().zip(values) {
+            series.push(output.series(model, values, rows)?);
+        }
+        match series.pop() {
+            Some(one) if !self.together => Ok(one),
+            last => {
+                series.extend(last);
+                series.iter_mut().zip(&self.each).for_each(|(s, output)| {
+                    s.rename(output.name.into());
+                });
+                Ok(StructChunked::from_series(NAME.into(), rows, series.iter())?.into_series())
+            }
+        }
+    }
+
+    /// Bytes of the predictions of a row.
+    pub fn bytes_a_row(&self, model: &Applied) -> u64 {
+        self.each.iter().map(|output| output.bytes_a_row(model)).sum()
+    }
+}
+
+/// A checked [`OutputKwargs`].
+struct Output {
+    name: &'static str,
+    kind: EngineOutput,
     classes: Option<Vec<String>>,
     /// The type of the labels that are given, and the same as Polars has it.
     label: (LabelType, DataType),
+    narrow: bool,
 }
 
 impl Output {
-    pub fn new(kwargs: &PredictKwargs) -> PolarsResult<Self> {
-        let kind = match kwargs.output.as_str() {
-            "auto" => Kind::Auto,
-            "raw" => Kind::Raw,
-            "class" => Kind::Class,
-            "leaf" => Kind::Leaf,
-            "staged" => Kind::Staged,
-            other => return Err(errors::data(format!("output={other:?} is not \"auto\", \"raw\", \"class\", \"leaf\" or \"staged\""))),
+    fn new(kwargs: &OutputKwargs) -> PolarsResult<Self> {
+        let Some((name, kind)) = OUTPUTS.iter().find(|(name, _)| *name == kwargs.output).copied() else {
+            let names: Vec<String> = OUTPUTS.iter().map(|(name, _)| format!("{name:?}")).collect();
+            return Err(errors::data(format!("output={:?} is not one of {}", kwargs.output, names.join(", "))));
         };
         let label = match &kwargs.label {
             Some(json) => serde_json::from_str(json).map_err(|e| errors::data(format!("the type of the labels: {e}")))?,
             None => LabelType::Float64,
         };
         let dtype = labels::data_type(&label)?;
-        Ok(Output { kind, classes: kwargs.classes.clone(), label: (label, dtype) })
+        Ok(Output { name, kind, classes: kwargs.classes.clone(), label: (label, dtype), narrow: kwargs.narrow })
     }
 
-    /// The type of the predictions.
-    pub fn dtype(&self) -> DataType {
+    /// The type of a number.
+    fn number(&self) -> DataType {
+        if self.narrow { DataType::Float32 } else { DataType::Float64 }
+    }
+
+    fn dtype(&self) -> DataType {
         let list = |inner| DataType::List(Box::new(inner));
         let item = match self.kind {
-            Kind::Leaf => return list(DataType::UInt32),
-            Kind::Class => return self.label.1.clone(),
-            Kind::Staged => list(DataType::Float64),
-            Kind::Auto | Kind::Raw => DataType::Float64,
+            EngineOutput::Leaves => return list(DataType::UInt32),
+            EngineOutput::Class => return self.label.1.clone(),
+            EngineOutput::Staged => list(self.number()),
+            EngineOutput::Predictions | EngineOutput::Raw => self.number(),
         };
         match &self.classes {
             Some(names) => DataType::Struct(names.iter().map(|n| Field::new(n.as_str().into(), item.clone())).collect()),
@@ -76,15 +155,14 @@ impl Output {
         }
     }
 
-    /// Whether the model gives what was announced.
-    pub fn check(&self, model: &Applied) -> PolarsResult<()> {
+    fn check(&self, model: &Applied) -> PolarsResult<()> {
         let target = model.target();
         let other = |own: &dyn std::fmt::Display, announced: &dyn std::fmt::Display| {
             Err(errors::data(format!(
                 "the model of `{target}` gives {own}, and the query was planned for {announced}; say so with dtype=, or give the model as a value"
             )))
         };
-        if self.kind == Kind::Class {
+        if self.kind == EngineOutput::Class {
             let (Some(labels), Some(own)) = (model.labels(), model.label_type()) else {
                 return Err(errors::data(format!("output=\"class\": the model of `{target}` is a regression and has no classes")));
             };
@@ -92,46 +170,47 @@ impl Output {
             let announced = &self.label.0;
             return if *announced == own || *announced == labels.kept_as() { Ok(()) } else { other(&own, announced) };
         }
-        let own = Output { kind: self.kind, classes: model.fields(), label: self.label.clone() }.dtype();
+        let own = Output { classes: model.fields(), label: self.label.clone(), ..*self }.dtype();
         let announced = self.dtype();
         if own == announced { Ok(()) } else { other(&own, &announced) }
     }
 
-    /// The predictions for `rows` rows of `inputs`.
-    pub fn apply(&self, model: &Applied, inputs: &Inputs, rows: usize) -> PolarsResult<Series> {
+    /// The values as a series.
+    fn series(&self, model: &Applied, values: Values, rows: usize) -> PolarsResult<Series> {
         let name = || PlSmallStr::from_static(NAME);
-        match self.kind {
-            Kind::Auto | Kind::Raw => {
-                let values = if self.kind == Kind::Auto { model.predict(inputs)? } else { model.raw(inputs)? };
-                let series = values.into_iter().map(|v| Float64Chunked::from_vec(name(), v).into_series());
+        let facts = model.fitted().facts();
+        match (self.kind, values) {
+            (EngineOutput::Predictions | EngineOutput::Raw, Values::Numbers(values)) => {
+                let series = values.into_iter().map(|v| match self.narrow {
+                    true => Float32Chunked::from_vec(name(), narrowed(&v)).into_series(),
+                    false => Float64Chunked::from_vec(name(), v).into_series(),
+                });
                 self.fields(rows, series.collect())
             }
-            Kind::Class => {
-                let labels = model.labels().ok_or_else(|| errors::data("the model has no classes"))?;
-                let labels = labels::series(name(), labels, &self.label.0)?;
-                let class = model.class(inputs)?;
-                labels.take(&IdxCa::from_vec("".into(), class.into_iter().map(|c| c as IdxSize).collect()))
-            }
-            Kind::Leaf => {
-                let (trees, leaves) = model.leaves(inputs)?;
-                lists::<UInt32Type>(rows, trees, &leaves, DataType::UInt32)
-            }
-            Kind::Staged => {
-                let (rounds, stages) = model.staged(inputs)?;
-                let series = stages.iter().map(|v| lists::<Float64Type>(rows, rounds, v, DataType::Float64));
+            (EngineOutput::Staged, Values::Numbers(stages)) => {
+                let series = stages.iter().map(|v| match self.narrow {
+                    true => lists::<Float32Type>(rows, facts.rounds, &narrowed(v), DataType::Float32),
+                    false => lists::<Float64Type>(rows, facts.rounds, v, DataType::Float64),
+                });
                 self.fields(rows, series.collect::<PolarsResult<_>>()?)
             }
+            (EngineOutput::Class, Values::Indices(class)) => {
+                let labels = model.labels().ok_or_else(|| errors::data("the model has no classes"))?;
+                let labels = labels::series(name(), labels, &self.label.0)?;
+                labels.take(&IdxCa::from_vec("".into(), class.into_iter().map(|c| c as IdxSize).collect()))
+            }
+            (_, Values::Indices(leaves)) => lists::<UInt32Type>(rows, facts.trees, &leaves, DataType::UInt32),
+            (_, Values::Numbers(_)) => Err(errors::data(format!("numbers for output={:?}", self.name))),
         }
     }
 
-    /// Bytes of the predictions of a row.
-    pub fn bytes_a_row(&self, model: &Applied) -> u64 {
-        let (outputs, trees) = model.size();
+    fn bytes_a_row(&self, model: &Applied) -> u64 {
+        let (outputs, trees) = (model.numbers_a_row() as u64, model.fitted().facts().trees as u64);
         match self.kind {
-            Kind::Auto | Kind::Raw => 8 * outputs as u64,
-            Kind::Class => 4,
-            Kind::Leaf => 4 * trees as u64,
-            Kind::Staged => 8 * trees as u64,
+            EngineOutput::Predictions | EngineOutput::Raw => 8 * outputs,
+            EngineOutput::Class => 4,
+            EngineOutput::Leaves => 4 * trees,
+            EngineOutput::Staged => 8 * trees,
         }
     }
 
@@ -147,6 +226,11 @@ impl Output {
             }
         }
     }
+}
+
+/// Numbers rounded to the nearest f32.
+fn narrowed(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|x| *x as f32).collect()
 }
 
 /// `rows` lists of `width` values each.

@@ -7,6 +7,7 @@ pub mod entries;
 pub mod envelope;
 pub mod explain;
 mod fitted;
+mod head;
 pub mod json;
 pub mod plan;
 pub mod validate;
