@@ -163,6 +163,9 @@ class Learner(Estimator):
     device: str
     progress: bool | None
 
+    # Whether all rows of some class weigh nothing.
+    _lost_classes = False
+
     # The parameters that name columns.
     _about_columns: ClassVar[tuple[str, ...]] = ("monotone", "interaction")
 
@@ -206,9 +209,17 @@ class Learner(Estimator):
             own = {"target": values, "eval": pl.repeat(i == 1, frame.height, eager=True)}
             if weighted:
                 own["weight"] = pl.repeat(1.0, frame.height, eager=True) if weights is None else weights
-            frames.append(frame.with_columns(own[role].alias(roles[role]) for role in own))
+            frame = frame.with_columns(own[role].alias(roles[role]) for role in own)
+            # Rows of weight 0 count for nothing, but the engine counts their labels where a loss is named.
+            frames.append(frame.filter(pl.col(roles["weight"]) > 0) if self._lost_classes and i == 0 else frame)
         used = {"target": True, "weight": weighted, "eval": eval_set is not None}
         return _stacked(frames), features, {role: name for role, name in roles.items() if used[role]}
+
+    def _check_held_out(self, eval_set: Any) -> None:
+        """Raise where `early_stopping` has nothing to look at."""
+        if eval_set is None and getattr(self, "early_stopping", None) is not None:
+            msg = "early_stopping needs held-out rows: fit(X, y, eval_set=(X_held_out, y_held_out))"
+            raise ValueError(msg)
 
     def _fit_by(self, fit: Any, table: pl.DataFrame, target: str, *features: Any, **keywords: Any) -> None:
         """Fit the model by one of the package's functions."""
@@ -223,8 +234,8 @@ class Learner(Estimator):
             values = frame.select(predict(self.model_, output=output, device=self.device)).to_series()
         columns = values.struct.unnest().get_columns() if isinstance(values.dtype, pl.Struct) else [values]
         if output == "staged":
-            return [column.explode().to_numpy().reshape(frame.height, -1) for column in columns]
-        return [column.to_numpy() for column in columns]
+            return [column.explode().to_numpy(writable=True).reshape(frame.height, -1) for column in columns]
+        return [column.to_numpy(writable=True) for column in columns]
 
 
 def _held_out(eval_set: Any) -> tuple[Any, Any, Any]:
@@ -294,7 +305,9 @@ class Classifier(ClassifierMixin):
         if reset:
             self.classes_ = classes
             counted = codes if weights is None or len(weights) != len(codes) else codes[weights.to_numpy() > 0]
-            if len(np.unique(counted)) < 2:
+            self._counted = len(np.unique(counted))
+            self._lost_classes = self._counted < len(classes)
+            if self._counted < 2:
                 msg = f"{who} needs rows of at least two classes; all that count are of one class"
                 raise ValueError(msg)
         elif len(unseen := np.setdiff1d(classes, self.classes_)) > 0:

@@ -129,10 +129,11 @@ def _from_pandas(X: Any, columns: list[str]) -> tuple[pl.DataFrame, list[str]]: 
                 values = values.astype(np.int64)
             if values.dtype.kind in "biu":
                 categories.append(name)
+                known = pl.Series(name, values)
             else:
-                values = values.astype(str).astype(object)
+                known = pl.Series(name, values.astype(str).tolist(), dtype=pl.String).cast(pl.Categorical)
             codes = pl.Series(np.asarray(X[name].cat.codes).astype(np.int64))
-            own[name] = pl.Series(name, values.tolist()).gather(codes.set(codes < 0, None))
+            own[name] = known.gather(codes.set(codes < 0, None))
         elif hasattr(dtype, "fill_value"):
             own[name] = pl.Series(name, X[name].sparse.to_dense().to_numpy())
     rest = [name for name in columns if name not in own]
@@ -163,9 +164,15 @@ def _from_array(array: Any) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(name, columns[:, j]) for j, name in enumerate(names)])
 
 
+def _is_missing(value: Any) -> bool:
+    """Whether this is None, NaN, or pandas' NA or NaT."""
+    nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
+    return value is None or nan or type(value).__name__ in ("NAType", "NaTType")
+
+
 def _column(name: str, values: Any) -> pl.Series:
     """A column of a matrix of objects or texts: numbers, or texts; None and NaN are missing."""
-    known = [None if v is None or v != v else v for v in values.tolist()]
+    known = [None if _is_missing(v) else v for v in values.tolist()]
     if all(v is None or isinstance(v, int | float | np.number | np.bool_) for v in known):
         return pl.Series(name, [np.nan if v is None else float(v) for v in known], dtype=pl.Float64)
     odd = next((v for v in known if not (v is None or isinstance(v, str | bytes))), None)
@@ -214,7 +221,7 @@ def categories_as_integers(frame: pl.DataFrame, names: Sequence[str]) -> pl.Data
 
     A number that is not whole becomes one that no column has.
     """
-    floats = [name for name in names if frame[name].dtype in (pl.Float32, pl.Float64)]
+    floats = [name for name in names if frame.schema.get(name) in (pl.Float32, pl.Float64)]
     whole = [
         pl.when(pl.col(name).is_nan() | pl.col(name).is_null())
         .then(None)
@@ -241,7 +248,7 @@ def as_target(y: Any, who: str) -> Any:
         msg = f"{who} requires y to be passed, but the target y is None."
         raise ValueError(msg)
     array = column_or_1d(_values(y), warn=True)
-    missing = array.dtype.kind == "O" and any(v is None or v != v for v in array.tolist())
+    missing = array.dtype.kind == "O" and any(map(_is_missing, array.tolist()))
     if missing or (array.dtype.kind == "f" and np.isnan(array).any()):
         msg = f"Input y contains NaN.\n{who} takes no missing targets"
         raise ValueError(msg)

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["TargetEncoder"]
 
 
-@documented(target_encode)
+@documented(
+    target_encode,
+    folds='For `"kfold"`: how many random folds, at least 2.',
+    classes="""
+    The labels by whose shares to encode, a column each, also of whole numbers and Booleans. Default: those of `y` where
+    it is text.
+    """,
+)
 class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
     """Each category as the mean of the target: `tg.target_encode` as a scikit-learn transformer.
 

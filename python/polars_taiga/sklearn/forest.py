@@ -58,6 +58,9 @@ class _Forest(Learner):
 class ForestClassifier(Classifier, _Forest):
     """A random forest for classes: `tg.fit_forest` as a scikit-learn estimator.
 
+    `categorical` takes columns by their names or, as those of an array have none, by their positions. pandas'
+    categories and Arrow's dictionaries of numbers are categorical by themselves.
+
     Parameters
     ----------
     {parameters}
@@ -151,6 +154,9 @@ class ForestClassifier(Classifier, _Forest):
 @documented(fit_forest)
 class ForestRegressor(Regressor, _Forest):
     """A random forest for numbers: `tg.fit_forest` as a scikit-learn estimator.
+
+    `categorical` takes columns by their names or, as those of an array have none, by their positions. pandas'
+    categories and Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
     ----------

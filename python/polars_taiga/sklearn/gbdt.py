@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["GbdtClassifier", "GbdtRegressor"]
 
 _OF_CLASSES = ("logloss", "multiclass")
+_EARLY_STOPPING = """
+Stop after this many rounds without a better metric, and keep the best length. Needs `eval_set` at the fit. Default:
+never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`; scikit-learn: `n_iter_no_change`.)
+"""
 
 
 class _Gbdt(Learner):
@@ -29,10 +33,11 @@ class _Gbdt(Learner):
 
     def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> None:  # noqa: N803
         """Fit the model."""
-        # By a selector: in `pl.col` a name like "^x$" would be a pattern.
+        self._check_held_out(eval_set)
         table, features, roles = self._table(X, y, sample_weight, eval_set)
         target = roles.pop("target")
         params = {**self._params(), "loss": self._loss()}
+        # By a selector: in `pl.col` a name like "^x$" would be a pattern.
         self._fit_by(fit_gbdt, table, target, cs.by_name(*features), **roles, **params)
 
     def _loss(self) -> str:
@@ -58,9 +63,16 @@ class _Gbdt(Learner):
             yield [matrix[:, k] for matrix in matrices]
 
 
-@documented(fit_gbdt)
+@documented(
+    fit_gbdt,
+    loss='Default `"auto"`: `"logloss"` for two classes, `"multiclass"` (softmax) for more.',
+    early_stopping=_EARLY_STOPPING,
+)
 class GbdtClassifier(Classifier, _Gbdt):
     """Gradient-boosted trees for classes: `tg.fit_gbdt` as a scikit-learn estimator.
+
+    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
+    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
     ----------
@@ -173,7 +185,7 @@ class GbdtClassifier(Classifier, _Gbdt):
             msg = f"parameter `loss`: {self.loss!r} is none of 'auto', 'logloss', 'multiclass'; see GbdtRegressor"
             raise ValueError(msg)
         # Integers would be numbers to `auto`.
-        return self.loss if self.loss != "auto" else _OF_CLASSES[len(self.classes_) > 2]
+        return self.loss if self.loss != "auto" else _OF_CLASSES[self._counted > 2]
 
     def decision_function(self, X: Any) -> Any:  # noqa: N803
         """Compute the scores before the link.
@@ -221,9 +233,19 @@ class GbdtClassifier(Classifier, _Gbdt):
             yield self.classes_[probabilities.argmax(axis=1)]
 
 
-@documented(fit_gbdt)
+@documented(
+    fit_gbdt,
+    loss="""
+    Default `"auto"`: `"rmse"`. Besides: `"mae"`, `"quantile"`, `"huber"`, `"poisson"`, `"gamma"`, `"tweedie"`, and
+    `"cross_entropy"` for probabilities; `fit_gbdt` says more of them.
+    """,
+    early_stopping=_EARLY_STOPPING,
+)
 class GbdtRegressor(Regressor, _Gbdt):
     """Gradient-boosted trees for numbers: `tg.fit_gbdt` as a scikit-learn estimator.
+
+    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
+    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
     ----------

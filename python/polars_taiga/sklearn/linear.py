@@ -19,13 +19,31 @@ from polars_taiga.sklearn._docs import documented
 __all__ = ["SparseLogisticRegression"]
 
 
-@documented(fit_sparse_lr)
+@documented(
+    fit_sparse_lr,
+    indices="""
+    The column of lists, by its name or position: lists of feature numbers, of text, or of structs of a feature and its
+    value. Default: the only column of lists, if there is one. Not for arrays and sparse matrices.
+    """,
+    values="The column of the values of each of `indices`, by its name or position. Default: each is 1.",
+    features="""
+    The number of features that `indices` name, which lie below it; default one more than the largest. Of a sparse
+    matrix it is always the number of columns.
+    """,
+    early_stopping="""
+    Stop after this many passes without a better metric, and keep the best. Needs `eval_set` at the fit.
+    """,
+)
 class SparseLogisticRegression(Classifier, Learner):
     """Logistic regression on sparse rows: `tg.fit_sparse_lr` as a scikit-learn estimator.
 
     A sparse matrix is fitted as it is, row by row, with as many columns as it has. The numeric columns of an array or
     a frame are the function's `dense`, and a frame's column of lists its `indices`. A model that was fitted on
     the one takes the other for its predictions, lists excepted.
+
+    What is lowered, over the training rows with weights w and coefficients c (intercepts not among them)::
+
+        sum(w * loss) / sum(w)  +  l2 / 2 * sum(c²)  +  l1 * sum(|c|)
 
     Parameters
     ----------
@@ -120,6 +138,7 @@ class SparseLogisticRegression(Classifier, Learner):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
+        self._check_held_out(eval_set)
         table, columns, roles = self._table(X, y, sample_weight, eval_set)
         target = roles.pop("target")
         params = self._params()
@@ -165,9 +184,17 @@ class SparseLogisticRegression(Classifier, Learner):
             self._on_lists = sparse
             self._lists = {"indices": "indices", "values": "values"} if sparse else self._roles(read.data)
         if self._on_lists:
-            return _data.sparse_rows(read.data if sparse else sp.csr_array(read.data.to_numpy()))
+            return _data.sparse_rows(read.data if sparse else sp.csr_array(self._matrix(read.data)))
         frame: pl.DataFrame = _data.dense_columns(read.data, self._columns) if sparse else read.data
         return frame.with_columns(cs.boolean().cast(pl.UInt8))
+
+    def _matrix(self, frame: pl.DataFrame) -> Any:
+        """A frame of numbers as a matrix."""
+        for name, dtype in frame.schema.items():
+            if not dtype.is_numeric() and dtype != pl.Boolean:
+                msg = f"column {name!r}: it is {dtype} and not a number"
+                raise ValueError(msg)
+        return frame.cast(pl.Float64).to_numpy()
 
     def _roles(self, frame: pl.DataFrame) -> dict[str, Any]:
         """The columns of lists of a frame: those that the parameters name, or the only one."""
