@@ -109,12 +109,20 @@ def _columns(X: Any, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:  # n
         return X, []
     if nw.dependencies.is_pandas_like_dataframe(X):
         return _from_pandas(X, columns)
+    types = {field.name: field.type for field in X.schema} if hasattr(X, "set_column") else {}
+    coded = [name for name, type_ in types.items() if hasattr(type_, "index_type") and not _of_text(type_.value_type)]
+    for name in coded:  # Arrow's dictionaries of numbers, which Polars reads as the numbers, if at all
+        at = columns.index(name)
+        X = X.set_column(at, name, X.column(at).cast(types[name].value_type))  # noqa: N806
     known = nw.dependencies.is_into_dataframe(X)
     frame = nw.from_native(X, eager_only=True).to_polars() if known else pl.DataFrame(X)
-    # Arrow's dictionaries of numbers are categories, which Polars reads as the numbers.
-    types = {field.name: field.type for field in X.schema} if hasattr(X, "schema") else {}
-    coded = [name for name in columns if hasattr(types.get(name), "index_type")]
-    return frame, [name for name in coded if frame[name].dtype.is_integer() or frame[name].dtype == pl.Boolean]
+    odd = [name for name in coded if frame[name].dtype in (pl.Float32, pl.Float64) and not is_whole(frame[name])]
+    return frame.with_columns(pl.col(odd).cast(pl.String)), [name for name in coded if name not in odd]
+
+
+def _of_text(type_: Any) -> bool:
+    """Whether an Arrow type is one of text."""
+    return "string" in str(type_) or "utf8" in str(type_)
 
 
 def _from_pandas(X: Any, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:  # noqa: N803
@@ -214,6 +222,12 @@ def sparse_rows(matrix: Any) -> pl.DataFrame:
     if not stands.all():
         flat = flat.with_columns(pl.when(pl.Series(stands)).then(pl.col("indices", "values")))
     return flat.group_by("row", maintain_order=True).agg("indices", "values").drop("row")
+
+
+def is_whole(column: pl.Series) -> bool:
+    """Whether all numbers of a column are whole and small enough for integers."""
+    known = column.fill_nan(None).drop_nulls()
+    return bool((known.is_finite() & (known == known.floor()) & (known.abs() < 2.0**62)).all())
 
 
 def categories_as_integers(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

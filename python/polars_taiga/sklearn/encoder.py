@@ -242,7 +242,7 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
         frame: pl.DataFrame = self._read(X, reset=reset).data
         if reset:
             floats = [name for name, dtype in frame.schema.items() if dtype in (pl.Float32, pl.Float64)]
-            self._texts = [name for name in floats if not _whole(frame[name])]
+            self._texts = [name for name in floats if not _data.is_whole(frame[name])]
         numbers = cs.by_name(*self._texts) & cs.numeric()
         texts = frame.with_columns(numbers.cast(pl.Float64).fill_nan(None).cast(pl.String)) if self._texts else frame
         rest = [name for name in frame.columns if name not in self._texts]
@@ -253,9 +253,3 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
         if self._by_class:
             return np.hstack([column.struct.unnest().to_numpy() for column in encoded])
         return encoded.to_numpy()
-
-
-def _whole(column: pl.Series) -> bool:
-    """Whether all numbers of a column are whole and small enough for integers."""
-    known = column.fill_nan(None).drop_nulls()
-    return bool((known.is_finite() & (known == known.floor()) & (known.abs() < 2.0**62)).all())
