@@ -35,6 +35,7 @@ LAYERS: dict[str, list[list[str]]] = {
         ["metrics"],
         ["losses"],
         ["tree"],
+        ["shap"],
         ["model"],
         ["learners"],
     ],

@@ -23,6 +23,9 @@ use wanted::Wanted;
 const PARALLEL_ABOVE: usize = 1 << 18;
 const BLOCK: usize = 1 << 16;
 
+/// To explain a row takes as long as to predict hundreds.
+const EXPLAINED_BLOCK: usize = 1 << 12;
+
 /// So many rows, or a model of so many bytes, may take longer than some milliseconds.
 const LONG: usize = 1 << 10;
 const LARGE: usize = 1 << 20;
@@ -40,15 +43,30 @@ impl Ready {
     }
 }
 
-/// Models parsed, and those on the devices that were named for them.
+/// Models parsed, those on the devices that were named for them, and those that explain against a background.
 static PARSED: Cache<Ready> = Cache::new();
 static PLACED: Cache<Ready> = Cache::new();
+static AGAINST: Cache<Ready> = Cache::new();
 
 /// What plans are held against, parsed.
 static WANTED: Cache<Wanted> = Cache::new();
 
+/// The rows to compare with, and what tells them from others.
+struct Background<'a> {
+    digest: &'a str,
+    rows: Table,
+}
+
 /// The model of these bytes, on a device.
-fn ready(bytes: &[u8], device: &str) -> PolarsResult<Arc<Ready>> {
+fn ready(bytes: &[u8], device: &str, background: Option<&Background<'_>>) -> PolarsResult<Arc<Ready>> {
+    if let Some(Background { digest, rows }) = background {
+        return AGAINST.get(&[digest.as_bytes(), b"\0", device.as_bytes(), b"\0", bytes].concat(), |_| {
+            let ready = Ready::new(bytes, device)?;
+            let inputs = rows.inputs(&ready).map_err(|e| e.context("background".into()))?;
+            ready.model.set_background(&inputs)?;
+            Ok(ready)
+        });
+    }
     match device {
         "auto" | "cpu" => PARSED.get(bytes, |bytes| Ready::new(bytes, device)),
         _ => PLACED.get(&[device.as_bytes(), b"\0", bytes].concat(), |_| Ready::new(bytes, device)),
@@ -143,7 +161,8 @@ fn predict_all(ready: &Ready, table: &Table, output: &Output) -> PolarsResult<Se
         "predict fewer rows at a time (a lazy query streams)",
     )?;
     let inputs = table.inputs(ready)?;
-    let block = if table.rows > PARALLEL_ABOVE && !model.is_remote() { BLOCK } else { table.rows.max(1) };
+    let (above, block) = if output.is_explained() { (EXPLAINED_BLOCK, EXPLAINED_BLOCK) } else { (PARALLEL_ABOVE, BLOCK) };
+    let block = if table.rows > above && !model.is_remote() { block } else { table.rows.max(1) };
     let work = |start: usize, len: usize| output.apply(model, &inputs.slice(start, len), len);
     // At least one block, so that no rows give an empty series of the right type.
     let mut parts = if table.rows == 0 { vec![work(0, 0)] } else { for_blocks(table.rows, block, work) }.into_iter();
@@ -155,12 +174,17 @@ fn predict_all(ready: &Ready, table: &Table, output: &Output) -> PolarsResult<Se
 }
 
 /// A model for each row: rows are gathered by model, predicted, and put back in their order.
-fn predict_each(models: &BinaryChunked, table: &Table, output: &Output, device: &str) -> PolarsResult<Series> {
+fn predict_each(
+    models: &BinaryChunked,
+    table: &Table,
+    output: &Output,
+    ready: impl Fn(&[u8]) -> PolarsResult<Arc<Ready>> + Sync,
+) -> PolarsResult<Series> {
     let (distinct, rows) = distinct_models(models);
     let work = |first: usize, count: usize| -> PolarsResult<Vec<Series>> {
         (first..first + count)
             .map(|k| {
-                let ready = ready(distinct[k], device)?;
+                let ready = ready(distinct[k])?;
                 output.check(&ready.model)?;
                 let inputs = table.inputs(&ready)?.gather(&rows[k])?;
                 output.apply(&ready.model, &inputs, rows[k].len())
@@ -209,7 +233,8 @@ const MODEL: &str = "a model is Binary, as fit_gbdt";
 /// Checks what names and types tell of a call.
 fn check(inputs: &[Field], kwargs: &PredictKwargs) -> PolarsResult<()> {
     check_models(&inputs[0], MODEL)?;
-    let columns = schema::unnest(&inputs[1..]);
+    let first = 1 + kwargs.background.is_some() as usize;
+    let columns = schema::unnest(inputs.get(first..).unwrap_or_default());
     schema::check_names(&columns, "column")?;
     let Some(json) = &kwargs.wanted else { return Ok(()) };
     let by_name: HashMap<&str, &DataType> = columns.iter().map(|f| (f.name().as_str(), f.dtype())).collect();
@@ -228,18 +253,33 @@ fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Fie
     })
 }
 
-/// `inputs`: the model (one, or one a row), then the columns.
+/// The rows to compare with: a list of structs.
+fn background<'a>(list: &Series, digest: &'a str) -> PolarsResult<Background<'a>> {
+    let rows = list.list()?.get_as_series(0).ok_or_else(|| errors::data("the background is null"))?;
+    if rows.is_empty() {
+        return Err(errors::data("background: it has no rows"));
+    }
+    let model = Series::new_null("".into(), rows.len());
+    Ok(Background { digest, rows: Table::new(&model, &[rows])? })
+}
+
+/// `inputs`: the model (one, or one a row), the background where there is one, then the columns.
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> Answer {
     let rows = monitor::rows(inputs);
     expression("predict", rows >= LONG || model_bytes(&inputs[0]) >= LARGE, || {
         let output = Output::new(&kwargs)?;
         let models = models_of(&inputs[0], MODEL)?;
-        let table = Table::new(&inputs[0], &inputs[1..])?;
+        let (background, columns) = match (&kwargs.background, &inputs[1..]) {
+            (Some(digest), [list, columns @ ..]) => (Some(background(list, digest)?), columns),
+            (_, columns) => (None, columns),
+        };
+        let ready = |bytes: &[u8]| ready(bytes, &kwargs.device, background.as_ref());
+        let table = Table::new(&inputs[0], columns)?;
         let single = (models.len() == 1).then(|| models.get(0)).flatten();
         match single {
-            Some(bytes) => predict_all(&*ready(bytes, &kwargs.device)?, &table, &output),
+            Some(bytes) => predict_all(&*ready(bytes)?, &table, &output),
             None if models.len() == 1 => Ok(Series::full_null(output::NAME.into(), table.rows, &output.dtype())),
-            None => predict_each(&models, &table, &output, &kwargs.device),
+            None => predict_each(&models, &table, &output, ready),
         }
     })
 }

@@ -1,13 +1,15 @@
 //! Sparse logistic regression on the device that the parameters name.
 
-use super::applied::{AppliedModel, ModelRows, has_no};
+use super::applied::{AppliedModel, ModelRows, RowExplainer, has_no};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::{Chosen, DeviceSet, check_present, open};
+use std::sync::Arc;
 use taiga_core::dataset::Monitor;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear as core;
 use taiga_core::model::fitted::FittedModel;
+use taiga_core::shap::{Explanation, Terms};
 
 pub use taiga_core::learners::linear::*;
 
@@ -66,32 +68,66 @@ pub const FAMILY: Family = Family {
     apply: |bytes, device| {
         let model = core::LinearModel::from_bytes(bytes)?;
         match open(device)? {
-            DeviceSet::Auto | DeviceSet::Cpu => Ok(Box::new(core::Predictor::new(model))),
+            DeviceSet::Auto | DeviceSet::Cpu => Ok(Box::new(AppliedLinear(Arc::new(core::Predictor::new(model))))),
             DeviceSet::Cuda(_) => Err(Error::parameter("device", format!("{device:?}: linear models are applied on the CPU only"))),
         }
     },
 };
 
-impl AppliedModel for core::Predictor {
+/// A linear model on the CPU.
+struct AppliedLinear(Arc<core::Predictor>);
+
+impl AppliedModel for AppliedLinear {
     fn model(&self) -> &dyn FittedModel {
-        core::Predictor::model(self)
+        self.0.model()
     }
 
     fn predict(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
         let mut values = AppliedModel::raw(self, rows)?;
-        self.link(&mut values);
+        self.0.link(&mut values);
         Ok(values)
     }
 
     fn class(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        Ok(core::Predictor::class(self, &AppliedModel::raw(self, rows)?))
+        Ok(self.0.class(&self.raw(rows)?))
     }
 
     fn raw(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        core::Predictor::raw(self, rows.sparse, &self.bind(rows.columns)?)
+        self.0.raw(rows.sparse, &self.0.bind(rows.columns)?)
     }
 
     fn leaves(&self, _: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        Err(has_no(AppliedModel::model(self), "linear", "leaves"))
+        Err(has_no(self.model(), "linear", "leaves"))
+    }
+
+    fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {
+        let predictor = self.0.clone();
+        let shap = match background {
+            Some(rows) => predictor.shap_values(rows.sparse, &predictor.bind(rows.columns)?)?,
+            None => predictor.training_shap_values().ok_or_else(|| {
+                has_no(
+                    self.model(),
+                    "linear, from before they were recorded,",
+                    "means of its training rows: give rows to compare with as background=",
+                )
+            })?,
+        };
+        Ok(Box::new(LinearExplainer { predictor, shap }))
+    }
+}
+
+/// Rows explained by a linear model.
+struct LinearExplainer {
+    predictor: Arc<core::Predictor>,
+    shap: core::shap::ShapValues,
+}
+
+impl RowExplainer for LinearExplainer {
+    fn base(&self) -> &[f64] {
+        &self.shap.base
+    }
+
+    fn explain(&self, rows: &ModelRows<'_, '_>, terms: Terms) -> Result<Explanation> {
+        self.predictor.explain(&self.shap, rows.sparse, &self.predictor.bind(rows.columns)?, terms)
     }
 }

@@ -5,6 +5,8 @@ use crate::{errors, labels};
 use polars::prelude::*;
 use serde::Deserialize;
 use taiga_engine::provenance::LabelType;
+use taiga_engine::shap::Terms;
+use taiga_engine::shap::contributions::pair;
 
 /// The name of what `predict` returns.
 pub const NAME: &str = "prediction";
@@ -13,8 +15,12 @@ pub const NAME: &str = "prediction";
 /// an expression the user says it (`dtype=`), or it is one number a row.
 #[derive(Deserialize)]
 pub struct PredictKwargs {
-    /// `auto`, `raw`, `class`, `leaf` or `staged`.
+    /// `auto`, `raw`, `class`, `leaf`, `staged`, `shap` or `shap_interactions`.
     output: String,
+    /// Where columns share a prediction, their names.
+    columns: Option<Vec<String>>,
+    /// Where it is explained against a background, which then stands behind the model among the inputs: what tells it from others.
+    pub background: Option<String>,
     /// The labels that name the fields where there is one number a class.
     classes: Option<Vec<String>>,
     /// Where a label is asked for, its type as JSON: a [`LabelType`].
@@ -33,12 +39,21 @@ enum Kind {
     Class,
     Leaf,
     Staged,
+    Shap,
+    Interactions,
 }
+
+/// The name of the field of what a row gets of which nothing is known.
+const BASE: &str = "base_value";
+
+/// All kinds, for whom names another.
+const KINDS: &str = r#""auto", "raw", "class", "leaf", "staged", "shap" and "shap_interactions""#;
 
 /// A checked [`PredictKwargs`].
 pub struct Output {
     kind: Kind,
     classes: Option<Vec<String>>,
+    columns: Vec<String>,
     /// The type of the labels that are given, and the same as Polars has it.
     label: (LabelType, DataType),
 }
@@ -51,14 +66,16 @@ impl Output {
             "class" => Kind::Class,
             "leaf" => Kind::Leaf,
             "staged" => Kind::Staged,
-            other => return Err(errors::data(format!("output={other:?} is not \"auto\", \"raw\", \"class\", \"leaf\" or \"staged\""))),
+            "shap" => Kind::Shap,
+            "shap_interactions" => Kind::Interactions,
+            other => return Err(errors::data(format!("output={other:?} is none of {KINDS}"))),
         };
         let label = match &kwargs.label {
             Some(json) => serde_json::from_str(json).map_err(|e| errors::data(format!("the type of the labels: {e}")))?,
             None => LabelType::Float64,
         };
         let dtype = labels::data_type(&label)?;
-        Ok(Output { kind, classes: kwargs.classes.clone(), label: (label, dtype) })
+        Ok(Output { kind, classes: kwargs.classes.clone(), columns: kwargs.columns.clone().unwrap_or_default(), label: (label, dtype) })
     }
 
     /// The type of the predictions.
@@ -69,11 +86,24 @@ impl Output {
             Kind::Class => return self.label.1.clone(),
             Kind::Staged => list(DataType::Float64),
             Kind::Auto | Kind::Raw => DataType::Float64,
+            Kind::Shap => self.of_columns(&DataType::Float64, true),
+            Kind::Interactions => self.of_columns(&self.of_columns(&DataType::Float64, false), false),
         };
         match &self.classes {
             Some(names) => DataType::Struct(names.iter().map(|n| Field::new(n.as_str().into(), item.clone())).collect()),
             None => item,
         }
+    }
+
+    /// A struct of one field a column, and perhaps one for the base value.
+    fn of_columns(&self, item: &DataType, has_base: bool) -> DataType {
+        let names = self.columns.iter().map(String::as_str).chain(has_base.then_some(BASE));
+        DataType::Struct(names.map(|n| Field::new(n.into(), item.clone())).collect())
+    }
+
+    /// Whether predictions are explained.
+    pub fn is_explained(&self) -> bool {
+        matches!(self.kind, Kind::Shap | Kind::Interactions)
     }
 
     /// Whether the model gives what was announced.
@@ -92,7 +122,11 @@ impl Output {
             let announced = &self.label.0;
             return if *announced == own || *announced == labels.kept_as() { Ok(()) } else { other(&own, announced) };
         }
-        let own = Output { kind: self.kind, classes: model.fields(), label: self.label.clone() }.dtype();
+        let columns: Vec<String> = if self.is_explained() { model.explained_columns() } else { vec![] };
+        if self.kind == Kind::Shap && columns.iter().any(|c| c == BASE) {
+            return Err(errors::mistyped(BASE, "output=\"shap\" gives the base value this name: fit with another name"));
+        }
+        let own = Output { kind: self.kind, classes: model.fields(), columns, label: self.label.clone() }.dtype();
         let announced = self.dtype();
         if own == announced { Ok(()) } else { other(&own, &announced) }
     }
@@ -121,7 +155,40 @@ impl Output {
                 let series = stages.iter().map(|v| lists::<Float64Type>(rows, rounds, v, DataType::Float64));
                 self.fields(rows, series.collect::<PolarsResult<_>>()?)
             }
+            Kind::Shap => {
+                let (base, explanation) = model.explain(inputs, Terms::Values)?;
+                let of_output = |(values, base): (Vec<Vec<f64>>, &f64)| {
+                    let base = Float64Chunked::full(name(), *base, rows).into_series();
+                    let values = values.into_iter().map(|v| Float64Chunked::from_vec(name(), v).into_series());
+                    self.share(rows, values.chain([base]).collect())
+                };
+                let series = explanation.values.into_iter().zip(&base).map(of_output);
+                self.fields(rows, series.collect::<PolarsResult<_>>()?)
+            }
+            Kind::Interactions => {
+                let (_, explanation) = model.explain(inputs, Terms::Interactions)?;
+                let series = explanation.interactions.into_iter().map(|terms| self.matrix(rows, terms));
+                self.fields(rows, series.collect::<PolarsResult<_>>()?)
+            }
         }
+    }
+
+    /// A struct of these series, one a column, and perhaps one for the base value.
+    fn share(&self, rows: usize, mut series: Vec<Series>) -> PolarsResult<Series> {
+        let names = self.columns.iter().map(String::as_str).chain([BASE]);
+        series.iter_mut().zip(names).for_each(|(s, n)| {
+            s.rename(n.into());
+        });
+        Ok(StructChunked::from_series(NAME.into(), rows, series.iter())?.into_series())
+    }
+
+    /// A struct of structs of what each column shares with each: the two halves of a pair are the same buffer.
+    fn matrix(&self, rows: usize, terms: Vec<Vec<f64>>) -> PolarsResult<Series> {
+        let terms: Vec<Series> = terms.into_iter().map(|v| Float64Chunked::from_vec(NAME.into(), v).into_series()).collect();
+        let m = self.columns.len();
+        let term = |i: usize, j: usize| if i == j { i } else { pair(m, i.min(j), i.max(j)) };
+        let lines = (0..m).map(|i| self.share(rows, (0..m).map(|j| terms[term(i, j)].clone()).collect()));
+        self.share(rows, lines.collect::<PolarsResult<_>>()?)
     }
 
     /// Bytes of the predictions of a row.
@@ -132,6 +199,8 @@ impl Output {
             Kind::Class => 4,
             Kind::Leaf => 4 * trees as u64,
             Kind::Staged => 8 * trees as u64,
+            Kind::Shap => 8 * (outputs * (self.columns.len() + 1)) as u64,
+            Kind::Interactions => 8 * outputs as u64 * Terms::Interactions.count(self.columns.len()) as u64,
         }
     }
 
