@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
+
+from polars_taiga.plot import _chart
 
 
 def cell_of(column: str, cells: int) -> pl.Expr:
@@ -26,3 +30,15 @@ def cells(rows: pl.DataFrame, nx: int, ny: int, colour: str | None = None, by: l
         pl.col("x").first() if texts else pl.col("x").mean(), pl.col(means).mean(), rows=pl.len()
     )
     return found.sort(keys).select(*(by or []), "x", *means, "rows")
+
+
+def dot_size(dots: pl.DataFrame) -> Any:
+    """Let dots grow with their rows; all are small where each is one row."""
+    alt = _chart.altair()
+    most = dots.select(pl.col("rows").max()).item()
+    if most == 1:
+        return alt.value(18)
+    legend = alt.Legend(values=sorted({1, -(-most // 4), most}), format=",d", symbolOpacity=1)
+    return alt.Size(
+        "rows:Q", title="rows", scale=alt.Scale(type="sqrt", range=[8, 60], domain=[1, most]), legend=legend
+    )

@@ -165,6 +165,13 @@ def score_title(model: Model, label: str | None = None) -> str:
     return model.target
 
 
+def unit_of(model: Model, drawn: list[str | None]) -> str:
+    """What the raw scores of the drawn outputs are."""
+    if len(drawn) == 1:
+        return score_title(model, drawn[0])
+    return f"{'probability' if model.learner == 'forest' else 'score'} of each {model.target}"
+
+
 def in_unit_of_target(model: Model) -> bool:
     """Whether raw scores are predictions."""
     return model.learner == "forest" or (model.classes is None and model.loss not in (*_LOG, "cross_entropy"))

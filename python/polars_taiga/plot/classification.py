@@ -150,7 +150,7 @@ def roc(
     alt = _chart.altair()
     curves, titles, what, _ = _curves(_roc, model, frame, target, weights, label, points)
     legend = "area under the curve"
-    axes = {"x": "share of the others taken for it", "y": "share of its rows found"}
+    axes = {"x": "false positive rate", "y": "true positive rate"}
     lines = (
         alt.Chart(_chart.data(curves.with_row_index("order")))
         .mark_line(strokeWidth=2)
@@ -216,8 +216,8 @@ def precision_recall(
         alt.Chart(_chart.data(curves.with_row_index("order")))
         .mark_line(strokeWidth=2, interpolate="step-before")
         .encode(
-            x=alt.X("x:Q", title="recall: share of its rows found", scale=alt.Scale(domain=[0, 1])),
-            y=alt.Y("y:Q", title="precision: share of those taken for it that are", scale=alt.Scale(domain=[0, 1])),
+            x=alt.X("x:Q", title="recall", scale=alt.Scale(domain=[0, 1])),
+            y=alt.Y("y:Q", title="precision", scale=alt.Scale(domain=[0, 1])),
             order="order:Q",
             color=color,
             tooltip=_tooltip("recall", "precision"),

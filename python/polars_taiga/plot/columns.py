@@ -148,7 +148,9 @@ def _one(data: pl.DataFrame, column: str | None, by: str | None, title: str | No
         msg = f"bins have the columns lower, upper and one of {', '.join(_HEIGHTS)}, not {', '.join(bins.columns)}"
         raise ValueError(msg)
     name = name if title is None else title
-    return _bars(bins, height, name) if by is None else _outlines(bins, height, name, by)
+    if by is None:
+        return _chart.finish(_bars(bins, height, name), f"Histogram of {name}" if name else "Histogram")
+    return _chart.finish(_outlines(bins, height, name, by), f"Histogram of {name} by {by}")
 
 
 def _of_groups(data: pl.DataFrame, name: str, by: str, params: dict[str, Any]) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from polars_taiga.plot import _chart, _rows
-from polars_taiga.plot._cells import cells
+from polars_taiga.plot._cells import cells, dot_size
 
 if TYPE_CHECKING:
     from altair import Chart, FacetChart, LayerChart
@@ -171,7 +171,7 @@ def _draw_shap(model: Model, sample: pl.DataFrame, feature: str, drawn: list[str
         dots = cells(part, 100, 60, "colour" if by and not grouped else None, ["colour"] if grouped else None)
         parts.append(dots.with_columns(series=pl.lit(name or "")))
     dots = pl.concat(parts)
-    unit = _rows.score_title(model, drawn[0] if len(drawn) == 1 else "each class")
+    unit = _rows.unit_of(model, drawn)
     tooltip = ["x", "y", *colours, "rows"]
     chart = (
         alt.Chart(_chart.data(dots))
@@ -180,7 +180,7 @@ def _draw_shap(model: Model, sample: pl.DataFrame, feature: str, drawn: list[str
             x=_x(feature, axis, categories),
             y=alt.Y("y:Q", title=["Shapley value:", unit], axis=alt.Axis(labelOverlap=True)),
             color=colour,
-            size=_size(dots),
+            size=dot_size(dots),
             tooltip=[
                 f"{name}:{axis if name == 'x' else 'N' if name == 'colour' and grouped else 'Q'}" for name in tooltip
             ],
@@ -216,16 +216,7 @@ def _colour(values: pl.Series, name: str) -> tuple[pl.Series, Any]:
     middle = low / 2 + high / 2
     scale = alt.Scale(domain=[low, middle, high], range=list(_chart.LOW_TO_HIGH), clamp=True)
     color = alt.Color("colour:Q", title=name, scale=scale, legend=alt.Legend(gradientLength=140))
-    return numbers, alt.condition("isValid(datum.colour)", color, alt.value(_chart.GREY))
-
-
-def _size(dots: pl.DataFrame) -> Any:
-    """Dots whose area grows with their rows; all small where each is one row."""
-    alt = _chart.altair()
-    most = dots.select(pl.col("rows").max()).item()
-    if most == 1:
-        return alt.value(18)
-    return alt.Size("rows:Q", title="rows", scale=alt.Scale(type="sqrt", range=[6, 60], domain=[1, most]))
+    return numbers, alt.condition("datum.colour !== null", color, alt.value(_chart.GREY))
 
 
 def _panels(chart: Any, drawn: list[str | None], title: str, subtitle: str, categories: list[str]) -> Any:
@@ -277,11 +268,13 @@ def _draw_partial(model: Model, sample: pl.DataFrame, feature: str, drawn: list[
     base = alt.Chart(_chart.data(both)).encode(
         x=_x(feature, axis, categories), y=alt.Y("y:Q", title=unit, scale=alt.Scale(zero=False))
     )
-    rows = base.transform_filter("isValid(datum.row)")
+    rows = base.transform_filter("datum.row !== null")
     rows = rows.mark_line(color=_chart.GREY, opacity=0.35, strokeWidth=0.8).encode(detail="row:N")
-    mean_line = base.transform_filter("!isValid(datum.row)").mark_line(
-        color=_chart.ORANGE, strokeWidth=3, point=axis == "N"
-    )
+    mean_of = base.transform_filter("datum.row === null")
+    if axis == "N":
+        mean_line = mean_of.mark_point(color=_chart.ORANGE, filled=True, size=90, opacity=1)
+    else:
+        mean_line = mean_of.mark_line(color=_chart.ORANGE, strokeWidth=3)
     chart = alt.layer(rows, mean_line, data=base.data)
     subtitle = f"thick: mean of {sample.height:,} rows" + (
         f"; thin: {few['row'].n_unique()} of them" if few.height else ""

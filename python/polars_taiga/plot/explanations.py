@@ -130,7 +130,7 @@ def shap_summary(
         for name in kept
     )
 
-    unit = _rows.score_title(model, drawn[0] if len(drawn) == 1 else "each class")
+    unit = _rows.unit_of(model, drawn)
     color = alt.Color(
         "value:Q",
         title="value",
@@ -141,10 +141,10 @@ def shap_summary(
         alt.Chart(_chart.data(dots))
         .mark_circle(size=9, opacity=1, invalid=None)
         .encode(
-            x=alt.X("x:Q", title=f"Shapley value: {unit}", axis=alt.Axis(labelOverlap=True)),
+            x=alt.X("x:Q", title=f"Shapley value: {unit}", axis=alt.Axis(tickCount=6)),
             y=alt.Y("feature:N", sort=kept, title=None, axis=alt.Axis(grid=True, labelLimit=180)),
             yOffset=alt.YOffset("offset:Q", scale=alt.Scale(domain=[-0.6, 0.6])),
-            color=alt.condition("isValid(datum.value)", color, alt.value(_chart.GREY)),
+            color=alt.condition("datum.value !== null", color, alt.value(_chart.GREY)),
             tooltip=["feature:N", alt.Tooltip("x:Q", title="Shapley value"), "rows:Q"],
         )
     )
@@ -344,7 +344,7 @@ def interactions(
         y=alt.Y("row:N", sort=kept, title=None, axis=alt.Axis(labelLimit=160)),
         tooltip=["row:N", "column:N", "value:Q"],
     )
-    unit = _rows.score_title(model, drawn[0] if len(drawn) == 1 else "each class")
+    unit = _rows.unit_of(model, drawn)
     color = alt.Color(
         "value:Q",
         title=["mean size", _chart.shorten(unit, 28)],

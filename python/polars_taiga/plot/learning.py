@@ -125,11 +125,14 @@ def importance(
     numbered = pl.DataFrame({"feature": kept}).with_row_index("rank")
     shown = shown.join(numbered, on="feature").sort("rank", "series", maintain_order=True).drop("rank")
 
+    # Gains go into the billions.
+    large = shown.select(pl.col("importance").abs().max()).item() >= 1e6
+    axis = alt.Axis(tickCount=6, format="~s") if large else alt.Axis(tickCount=6)
     chart = (
         alt.Chart(_chart.data(shown))
         .mark_bar()
         .encode(
-            x=alt.X("importance:Q", title=what, stack="zero", axis=alt.Axis(tickCount=6)),
+            x=alt.X("importance:Q", title=what, stack="zero", axis=axis),
             y=alt.Y("feature:N", sort=kept, title=None, axis=alt.Axis(labelLimit=220)),
             color=_chart.colours(series, model.target) if len(series) > 1 else alt.value(_chart.BLUE),
             tooltip=["feature:N", *(["series:N"] if len(series) > 1 else []), "importance:Q"],
@@ -227,6 +230,6 @@ def _panel(metric: str, curves: pl.DataFrame, names: list[str]) -> Any:
     best = base.transform_filter("datum.best")
     marked = best.mark_point(filled=True, size=70, opacity=1)
     text = best.mark_text(dy=-12, fontSize=11).encode(
-        text=alt.Text("value:Q", format=".5~g"), color=alt.value("#333333")
+        text=alt.Text("value:Q", format=",.5~g"), color=alt.value("#333333")
     )
     return (base.mark_line(strokeWidth=2) + marked + text).properties(width=460, height=240)

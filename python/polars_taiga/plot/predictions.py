@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
 from polars_taiga import _plugin
 from polars_taiga.plot import _chart, _rows
-from polars_taiga.plot._cells import cells
+from polars_taiga.plot._cells import cells, dot_size
 
 if TYPE_CHECKING:
     from altair import LayerChart
@@ -56,8 +56,8 @@ def _binned(rows: pl.DataFrame, bins: int, strategy: str) -> pl.DataFrame:
     return (
         found.sort("bin")
         .with_columns(
-            lower=pl.when("share").then(pl.min_horizontal(p, middle - half)).otherwise(p - normal),
-            upper=pl.when("share").then(pl.max_horizontal(p, middle + half)).otherwise(p + normal),
+            lower=pl.when("share").then(pl.min_horizontal(p, middle - half).clip(0.0, 1.0)).otherwise(p - normal),
+            upper=pl.when("share").then(pl.max_horizontal(p, middle + half).clip(0.0, 1.0)).otherwise(p + normal),
         )
         .select("predicted", "actual", "lower", "upper", "rows")
     )
@@ -165,7 +165,7 @@ def calibration(
     )
     base = alt.Chart(_chart.data(curves)).encode(
         x=alt.X("predicted:Q", title=x_title, scale=scale, axis=alt.Axis(labelOverlap=True)),
-        color=_chart.colours(titles, "curve"),
+        color=_chart.colours(titles, "model" if isinstance(model, Mapping) else what.rsplit(" ", 1)[-1]),
         tooltip=[*(["series:N"] if len(titles) > 1 else []), "predicted:Q", "actual:Q", "rows:Q"],
     )
     y = alt.Y("actual:Q", title=y_title, scale=scale)
@@ -191,7 +191,7 @@ def _summary(rows: pl.DataFrame, shares: bool) -> str:
     if shares:
         brier = rows.select((w * (pl.col("score") - pl.col("actual")) ** 2).sum() / w.sum()).item()
         return f"Brier score {brier:.4f}, {rows.height:,} rows"
-    means = rows.select((w * pl.col(name)).sum() / w.sum() for name in ("score", "actual")).row(0)
+    means = rows.select(((w * pl.col(name)).sum() / w.sum()).alias(name) for name in ("score", "actual")).row(0)
     return f"mean prediction {_chart.number(means[0])}, mean {_chart.number(means[1])}, {rows.height:,} rows"
 
 
@@ -220,7 +220,8 @@ def residuals(
     """Draw target minus prediction of a regression over the prediction, or over a column.
 
     Rows that would lie on each other are one dot: at most 80 by 60 dots, at the means of their rows and as large as
-    these are many, and the percentiles of 20 bins of equally many rows get into the chart.
+    these are many, and the percentiles of 20 bins of equally many rows (of 30 rows at least) get
+    into the chart.
 
     Parameters
     ----------
@@ -270,16 +271,16 @@ def residuals(
         raise ValueError(msg)
 
     title = f"predicted {model.target}" if x is None else next(iter(_plugin.names_of([extra["x"]])), "x")
-    dots, lines = cells(rows, 80, 60), _quantiles(rows, "x", 20)
+    dots, lines = cells(rows, 80, 60), _quantiles(rows, "x", min(max(rows.height // 30, 1), 20))
     over = alt.X("x:Q", title=title, scale=alt.Scale(zero=False, nice=False), axis=alt.Axis(labelOverlap=True))
     side = f"{model.target} − prediction"
     points = (
         alt.Chart(_chart.data(dots))
-        .mark_circle(color=_chart.BLUE, opacity=0.35)
+        .mark_circle(color=_chart.BLUE, opacity=0.45)
         .encode(
             x=over,
             y=alt.Y("y:Q", title=side),
-            size=_size(dots),
+            size=dot_size(dots),
             tooltip=[alt.Tooltip("x:Q", title=title), alt.Tooltip("y:Q", title=side), "rows:Q"],
         )
     )
@@ -301,12 +302,3 @@ def _errors(rows: pl.DataFrame) -> str:
     ).row(0)
     rmse, mae, bias = (_chart.number(value) for value in found)
     return f"RMSE {rmse}, mean size {mae}, mean {bias}, {rows.height:,} rows"
-
-
-def _size(dots: pl.DataFrame) -> Any:
-    """Dots whose area grows with their rows; all small where each is one row."""
-    alt = _chart.altair()
-    most = dots["rows"].max()
-    if most == 1:
-        return alt.value(18)
-    return alt.Size("rows:Q", title="rows", scale=alt.Scale(type="sqrt", range=[4, 60], domain=[1, most]))

@@ -194,7 +194,7 @@ def _branching(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> 
     for node in nodes:
         split = node["left"] is not None
         top = (
-            _chart.shorten(_question(node), 24)
+            _chart.shorten(_question(node), 20)
             if split
             else ("… " if node["cut"] else "") + _chart.number(node["mean"])
         )
@@ -211,7 +211,7 @@ def _branching(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> 
         for child, answer in zip((node["left"], node["right"]), _answers(node) if split else (), strict=False):
             below = by_number[child]
             ends = {"x": x + _WIDE, "y": y, "x2": x + 1.0, "y2": below["y"]}
-            links.append({**ends, "share": below["count"] / rows, "answer": answer, "text_y": below["y"] - 0.08})
+            links.append({**ends, "share": below["count"] / rows, "answer": answer, "up": below["y"] < y})
     height, levels = 40 * leaves, max(node["depth"] for node in nodes)
     x_scale = alt.Scale(domain=[-0.03, levels + _WIDE + 0.03], nice=False, zero=False)
     y_scale = alt.Scale(domain=[leaves - 0.5, -0.5], nice=False, zero=False)
@@ -231,8 +231,12 @@ def _branching(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> 
                 x=along("x"), x2="x2:Q", y=across("y"), y2="y2:Q", strokeWidth=_stroke()
             )
         )
-        answers = link.mark_text(align="right", baseline="bottom", dx=-6, dy=-3, fontSize=10, color="#444444")
-        layers.append(answers.encode(x=along("x2"), y=across("y2"), text="answer:N"))
+        # Beside the branch's end, on the side from which it does not come.
+        for up, baseline, dy in (("datum.up", "bottom", -3), ("!datum.up", "top", 4)):
+            answers = link.transform_filter(up).mark_text(
+                align="right", baseline=baseline, dx=-6, dy=dy, fontSize=10, color="#444444"
+            )
+            layers.append(answers.encode(x=along("x2"), y=across("y2"), text="answer:N"))
     tooltip = [alt.Tooltip("question:N", title="asks"), "rows:N", "value:Q", "gain:Q"]
     edges = {"x": along("x"), "x2": "x2:Q", "y": across("y"), "y2": "y2:Q", "tooltip": tooltip}
     frame = box.mark_rect(stroke="#666666", strokeWidth=0.8, cornerRadius=4)
@@ -244,7 +248,8 @@ def _branching(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> 
         text = box.mark_text(fontSize=10, fontWeight=bold, color="#222222")
         layers.append(text.encode(x=along("middle"), y=across(at), text=f"{field}:N"))
     subtitle = f"{nodes[0]['count']:,} rows{cut}"
-    return _chart.finish(alt.layer(*layers), title, subtitle, width=190 * levels + 130, height=max(height, 60))
+    picture = alt.layer(*layers).properties(view=alt.ViewBackground(strokeOpacity=0))
+    return _chart.finish(picture, title, subtitle, width=190 * levels + 130, height=max(height, 60))
 
 
 def _stroke() -> Any:
@@ -292,14 +297,14 @@ def _table(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> Any:
     )
     values = [cell["value"] for cell in cells if cell["value"] is not None]
     color = _colour(values or [0.0], unit)
-    filled = alt.condition("isValid(datum.value)", color, alt.value("white"))
+    filled = alt.condition("datum.value !== null", color, alt.value("white"))
     layers = [base.mark_rect(stroke="#DDDDDD", invalid=None).encode(color=filled)]
     wide = len(columns) <= 16
     if wide:
         value = base.mark_text(fontSize=10, fontWeight="bold", dy=-6, color="#222222").encode(text="text:N")
         count = base.mark_text(fontSize=9, dy=7, color="#555555").encode(text="rows:N")
         layers += [value, count]
-    subtitle = [f"{nodes[0]['count']:,} rows{cut}. Of each leaf: its value, and its rows. y: yes, n: no, to", *texts]
+    subtitle = [f"{nodes[0]['count']:,} rows{cut}. Each cell is a leaf: its value and its rows; y: yes, n: no.", *texts]
     size = {"width": alt.Step(62), "height": alt.Step(32)} if wide else {"width": alt.Step(20), "height": alt.Step(20)}
     return _chart.finish(alt.layer(*layers), title, subtitle, **size)
 
