@@ -93,7 +93,7 @@ def _explained(dtype: DataType | DataTypeClass | None, output: Output) -> tuple[
     if not isinstance(dtype, pl.Struct) or not dtype.fields:
         return None
     names = [field.name for field in dtype.fields]
-    line = pl.Struct({name: pl.Float64 for name in names})
+    line = pl.Struct(dict.fromkeys(names, pl.Float64))
     if item is not None and all(field.dtype == item for field in dtype.fields):
         return (None, names[:-1]) if names[-1] == _BASE else None
     if item is None and all(field.dtype == line for field in dtype.fields):
@@ -204,13 +204,13 @@ def predict(
             `"auto"` after each round, `List(Float64)`; a struct of such lists, one a class, where
             there are more than two.
         `"shap"`
-            How much each column moved the row's `"raw"` score away from the mean: a struct of a Float64 for each column
-            that the model was fitted on, under its name, and `base_value`; of more than two classes, a struct of such
-            structs. They are exact Shapley values [1]_ and sum to the raw score. What a split asks about a column's
-            categories or statistics of theirs is the column's; a statistic of a combination of columns is dealt to them
-            in equal parts, which is Shapley's rule for what they do together only. A forest's values sum to its
-            prediction, a probability or a mean. For a linear model they are `coefficient * (value - mean)`; of a column of
-            lists, the sum over its features.
+            How much each column moved the row's `"raw"` score away from the mean: a struct of a Float64 for each
+            column that the model was fitted on, under its name, and `base_value`; of more than two classes, a struct
+            of such structs. They are exact Shapley values [1]_ and sum to the raw score. What a split asks about a
+            column's categories or statistics of theirs is the column's; a statistic of a combination of columns is
+            dealt to them in equal parts, which is Shapley's rule for what they do together only. A forest's values
+            sum to its prediction, a probability or a mean. For a linear model they are `coefficient * (value -
+            mean)`; of a column of lists, the sum over its features.
         `"shap_interactions"`
             What each column gives by itself and with each other one: a struct, by column, of structs, by column, of
             Float64. Half of what two columns share stands in both places; a column's row sums to its Shapley value.
@@ -223,10 +223,10 @@ def predict(
         As in `min_max`. A GPU gains on many rows at a time: on a collected frame rather than in a
         streaming query, which calls with about 100,000. `"shap"` is computed on the CPU.
     background
-        For `"shap"` and `"shap_interactions"`: rows to compare with (interventional Shapley values [2]_), of the columns that
-        the model names. What is not known of a row is then taken from each of them in turn, so time grows with the
-        distinct ways that they take through the trees; some hundreds do. Without it, what is not known follows the training
-        rows, in the numbers in which they took each branch; a linear model needs it.
+        For `"shap"` and `"shap_interactions"`: rows to compare with (interventional Shapley values [2]_), of the
+        columns that the model names. What is not known of a row is then taken from each of them in turn, so time
+        grows with the distinct ways that they take through the trees; some hundreds do. Without it, what is not known
+        follows the training rows: of trees the numbers in which they took each branch, of a linear model their mean.
 
     Raises
     ------
@@ -245,7 +245,8 @@ def predict(
 
     References
     ----------
-    .. [1] S. M. Lundberg, G. G. Erion, S.-I. Lee, "Consistent individualized feature attribution for tree ensembles", 2018.
+    .. [1] S. M. Lundberg, G. G. Erion, S.-I. Lee, "Consistent individualized feature attribution for tree ensembles",
+       2018.
     .. [2] S. M. Lundberg et al., "From local explanations to global understanding with explainable AI for trees", 2020.
 
     Examples

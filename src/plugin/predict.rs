@@ -23,6 +23,9 @@ use wanted::Wanted;
 const PARALLEL_ABOVE: usize = 1 << 18;
 const BLOCK: usize = 1 << 16;
 
+/// To explain a row takes as long as to predict hundreds.
+const EXPLAINED_BLOCK: usize = 1 << 12;
+
 /// So many rows, or a model of so many bytes, may take longer than some milliseconds.
 const LONG: usize = 1 << 10;
 const LARGE: usize = 1 << 20;
@@ -158,7 +161,8 @@ fn predict_all(ready: &Ready, table: &Table, output: &Output) -> PolarsResult<Se
         "predict fewer rows at a time (a lazy query streams)",
     )?;
     let inputs = table.inputs(ready)?;
-    let block = if table.rows > PARALLEL_ABOVE && !model.is_remote() { BLOCK } else { table.rows.max(1) };
+    let (above, block) = if output.is_explained() { (EXPLAINED_BLOCK, EXPLAINED_BLOCK) } else { (PARALLEL_ABOVE, BLOCK) };
+    let block = if table.rows > above && !model.is_remote() { block } else { table.rows.max(1) };
     let work = |start: usize, len: usize| output.apply(model, &inputs.slice(start, len), len);
     // At least one block, so that no rows give an empty series of the right type.
     let mut parts = if table.rows == 0 { vec![work(0, 0)] } else { for_blocks(table.rows, block, work) }.into_iter();

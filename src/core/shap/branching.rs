@@ -9,7 +9,10 @@ use super::paths::{ExplainedTree, OnPath};
 use crate::tree::model::Child;
 
 /// Trees with a path of more players are walked.
-pub const MOST_PLAYERS: usize = 9;
+pub const MOST_PLAYERS: usize = super::contributions::MOST_PLAYERS;
+
+/// And those with paths of more nodes than these.
+pub const MOST_DEPTH: usize = 64;
 
 /// The most inner nodes of a group, and the most bits of a pattern of a group of several leaves.
 const MOST_NODES: usize = 3;
@@ -137,9 +140,14 @@ impl Group {
         self.above.len() + self.inner.len()
     }
 
+    /// Returns how many numbers [`Group::table`] has.
+    pub fn size(&self, outputs: usize, terms: Terms) -> usize {
+        (outputs * terms.count(self.players.len())) << self.bits()
+    }
+
     /// Computes the pattern of each row from its answers, `answers(test)`: whether each goes right there.
     pub fn patterns<'a>(&self, answers: impl Fn(u32) -> &'a [u8], out: &mut [u16]) {
-        out.fill((1 << self.above.len()) - 1);
+        out.fill(((1u32 << self.above.len()) - 1) as u16);
         for (j, steps) in self.above.iter().enumerate() {
             for (test, right) in steps {
                 let right = *right as u8;
@@ -160,8 +168,19 @@ impl Group {
         for leaf in &self.leaves {
             let players = leaf.players.len();
             scratch.all.fill(rules, &leaf.chances, terms);
+            if self.inner.is_empty() {
+                // Players are numbered alike, and so patterns are outcomes.
+                for (value, out) in tree.leaf_values(leaf.leaf).iter().zip(out.chunks_exact_mut(count * patterns)) {
+                    out.iter_mut().zip(&scratch.all.values).for_each(|(out, x)| *out += value * x);
+                }
+                continue;
+            }
             scratch.outcomes.clear();
-            scratch.outcomes.extend((0..patterns).map(|p| leaf.outcome(p as u16) as u16));
+            scratch.outcomes.resize(patterns, 0);
+            for (j, p) in leaf.players.iter().enumerate() {
+                let leads = |pattern: usize| ((pattern as u16 & p.mask) == p.wanted) as u16;
+                scratch.outcomes.iter_mut().enumerate().for_each(|(pattern, out)| *out |= leads(pattern) << j);
+            }
             for (output, value) in tree.leaf_values(leaf.leaf).iter().enumerate() {
                 for (term, place) in self.places(leaf, terms).enumerate() {
                     let from = &scratch.all.values[term << players..][..1 << players];

@@ -4,6 +4,7 @@
 //! numbered: player after player, and for interactions behind them pair after pair, `(0, 1), (0, 2), …, (1, 2), …`.
 
 use super::quadrature::Quadrature;
+use multiversion::multiversion;
 
 /// What is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,17 +78,6 @@ impl Chances {
         }
     }
 
-    /// Computes the chance that the leaf is reached by nobody's answers but the others': its share of all rows.
-    pub fn of_nobody(&self) -> f64 {
-        match self {
-            Chances::Shares(shares) => shares.iter().product(),
-            Chances::Background(players, outcomes) => {
-                let all = u128::MAX.checked_shr(128 - *players as u32).unwrap_or(0);
-                outcomes.iter().filter(|(outcome, _)| *outcome == all).map(|(_, share)| share).sum()
-            }
-        }
-    }
-
     /// Computes the terms of the leaf for one outcome of a row.
     pub fn of_outcome(&self, rules: &Rules, outcome: u128, terms: Terms, out: &mut Vec<f64>) {
         match self {
@@ -97,30 +87,51 @@ impl Chances {
     }
 }
 
+/// The most points of a rule, and of each a number.
+const LANES: usize = 8;
+type Lanes = [f64; LANES];
+
+/// The most players on a path whose leaf has a table.
+pub const MOST_PLAYERS: usize = 2 * LANES;
+
 /// [`Chances::of_outcome`] for shares.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn of_shares(rule: &Quadrature, shares: &[f64], outcome: u128, terms: Terms, out: &mut Vec<f64>) {
-    let leads = |j: usize| outcome >> j & 1 == 1;
-    // The product over all players but two (or one, where both are the same), summed over the points.
-    let without = |a: usize, b: usize| {
-        let mut sum = 0.0;
-        for (t, w) in rule.points.iter().zip(&rule.weights) {
-            let mut product = *w;
-            for (j, share) in shares.iter().enumerate().filter(|(j, _)| *j != a && *j != b) {
-                product *= factor(*t, *share, leads(j));
-            }
-            sum += product;
-        }
-        sum
-    };
+    let players = shares.len();
     out.clear();
-    out.extend((0..shares.len()).map(|i| gain(shares[i], leads(i)) * without(i, i)));
-    if terms == Terms::Interactions {
-        for i in 0..shares.len() {
-            for j in i + 1..shares.len() {
-                out.push(0.5 * gain(shares[i], leads(i)) * gain(shares[j], leads(j)) * without(i, j));
+    out.resize(terms.count(players), 0.0);
+    let mut factors = [[0.0; LANES]; MOST_PLAYERS];
+    let mut points = [0.0; LANES];
+    points[..rule.points.len()].copy_from_slice(&rule.points);
+    for (j, (factors, share)) in factors.iter_mut().zip(shares).enumerate() {
+        let leads = outcome >> j & 1 == 1;
+        (0..LANES).for_each(|i| factors[i] = factor(points[i], *share, leads));
+    }
+    let mut behind = [[1.0; LANES]; MOST_PLAYERS + 1];
+    for j in (0..players).rev() {
+        behind[j] = times(&behind[j + 1], &factors[j]);
+    }
+    let mut before = [0.0; LANES];
+    before[..rule.weights.len()].copy_from_slice(&rule.weights);
+    // Points are added in their order, as in a table.
+    let sum = |x: Lanes| x[..rule.points.len()].iter().fold(0.0, |sum, x| sum + x);
+    let gain = |j: usize| gain(shares[j], outcome >> j & 1 == 1);
+    for i in 0..players {
+        out[i] = sum(times(&before, &behind[i + 1])) * gain(i);
+        if terms == Terms::Interactions {
+            let mut between = before;
+            for j in i + 1..players {
+                out[pair(players, i, j)] = sum(times(&between, &behind[j + 1])) * (0.5 * gain(i) * gain(j));
+                between = times(&between, &factors[j]);
             }
         }
+        before = times(&before, &factors[i]);
     }
+}
+
+#[inline(always)]
+fn times(a: &Lanes, b: &Lanes) -> Lanes {
+    std::array::from_fn(|i| a[i] * b[i])
 }
 
 /// The integral of `t^a (1 - t)^b` from 0 to 1: the chance of an order in which `a` given players come before one more, and `b` behind.
@@ -165,7 +176,10 @@ fn of_background(players: usize, outcomes: &[(u128, f64)], outcome: u128, terms:
 #[derive(Default)]
 pub struct OutcomeTable {
     pub values: Vec<f64>,
-    products: Vec<f64>,
+    /// Products over the players before and from one, by their outcomes; and over those before another but one.
+    before: Vec<f64>,
+    behind: Vec<f64>,
+    between: Vec<f64>,
     sums: Vec<f64>,
 }
 
@@ -175,60 +189,106 @@ impl OutcomeTable {
         let players = chances.players();
         self.values.clear();
         self.values.resize(terms.count(players) << players, 0.0);
-        let shares = match chances {
-            Chances::Shares(shares) => shares,
-            Chances::Background(..) => return self.fill_each(rules, chances, terms),
-        };
-        let rule = rules.of(players);
-        for i in 0..players {
-            self.fill_term(rule, shares, (i, i), i);
-        }
-        if terms == Terms::Interactions {
-            for i in 0..players {
-                for j in i + 1..players {
-                    self.fill_term(rule, shares, (i, j), pair(players, i, j));
-                }
-            }
+        match chances {
+            Chances::Shares(shares) => fill_shares(self, rules.of(players), shares, terms),
+            Chances::Background(..) => self.fill_each(rules, chances, terms),
         }
     }
 
     fn fill_each(&mut self, rules: &Rules, chances: &Chances, terms: Terms) {
         let outcomes = 1 << chances.players();
         for outcome in 0..outcomes {
-            chances.of_outcome(rules, outcome as u128, terms, &mut self.products);
-            self.products.iter().enumerate().for_each(|(term, x)| self.values[term * outcomes + outcome] = *x);
+            chances.of_outcome(rules, outcome as u128, terms, &mut self.sums);
+            self.sums.iter().enumerate().for_each(|(term, x)| self.values[term * outcomes + outcome] = *x);
         }
     }
+}
 
-    fn fill_term(&mut self, rule: &Quadrature, shares: &[f64], (a, b): (usize, usize), term: usize) {
-        let players = shares.len();
-        let others: Vec<usize> = (0..players).filter(|j| *j != a && *j != b).collect();
-        self.sums.clear();
-        self.sums.resize(1 << others.len(), 0.0);
-        self.products.resize(1 << others.len(), 0.0);
-        for (t, w) in rule.points.iter().zip(&rule.weights) {
-            self.products[0] = *w;
-            // The products over the first players, for each outcome of theirs, become those over one player more.
-            for (known, j) in others.iter().enumerate() {
-                let (met, not_met) = (factor(*t, shares[*j], true), factor(*t, shares[*j], false));
-                let (low, high) = self.products[..2 << known].split_at_mut(1 << known);
-                for (low, high) in low.iter_mut().zip(high) {
-                    *high = *low * met;
-                    *low *= not_met;
+/// [`OutcomeTable::fill`] for shares.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn fill_shares(table: &mut OutcomeTable, rule: &Quadrature, shares: &[f64], terms: Terms) {
+    let players = shares.len();
+    // A term's sums stand by the outcomes of the players besides its own.
+    let half = 1usize << players.saturating_sub(1);
+    table.sums.clear();
+    table.sums.resize(terms.count(players) * half, 0.0);
+    table.before.resize(1 << players, 0.0);
+    table.between.resize(1 << players, 0.0);
+    table.behind.resize(2 << players, 0.0);
+    for (t, w) in rule.points.iter().zip(&rule.weights) {
+        let factors = |j: usize| [false, true].map(|leads| factor(*t, shares[j], leads));
+        // Those from player `j` on stand from `2^(players - j)` on, so many of them.
+        table.behind[1] = 1.0;
+        for j in (0..players).rev() {
+            let size = 1 << (players - 1 - j);
+            let (known, out) = table.behind[size..4 * size].split_at_mut(size);
+            let factors = factors(j);
+            for (known, out) in known.iter().zip(out.as_chunks_mut::<2>().0) {
+                *out = factors.map(|f| known * f);
+            }
+        }
+        table.before[0] = *w;
+        for i in 0..players {
+            let behind = |j: usize| &table.behind[1 << (players - 1 - j)..][..1 << (players - 1 - j)];
+            add_products(&mut table.sums[i * half..][..half], &table.before[..1 << i], behind(i));
+            if terms == Terms::Interactions {
+                table.between[..1 << i].copy_from_slice(&table.before[..1 << i]);
+                for j in i + 1..players {
+                    let out = &mut table.sums[pair(players, i, j) * half..][..half / 2];
+                    add_products(out, &table.between[..1 << (j - 1)], behind(j));
+                    double(&mut table.between[..1 << j], factors(j));
                 }
             }
-            self.sums.iter_mut().zip(&self.products).for_each(|(sum, product)| *sum += product);
+            double(&mut table.before[..2 << i], factors(i));
         }
-        let out = &mut self.values[term << players..(term + 1) << players];
-        let (ga, gb) = ([false, true].map(|l| gain(shares[a], l)), [false, true].map(|l| gain(shares[b], l)));
-        for (outcome, out) in out.iter_mut().enumerate() {
-            let (la, lb) = (outcome >> a & 1, outcome >> b & 1);
-            if a == b {
-                *out = ga[la] * self.sums[without_bit(outcome, a)];
-            } else {
-                *out = 0.5 * ga[la] * gb[lb] * self.sums[without_bit(without_bit(outcome, b), a)];
+    }
+    expand(table, shares, terms);
+}
+
+/// Multiplies the sums by the gains of their players, for both answers of each.
+#[inline(always)]
+fn expand(table: &mut OutcomeTable, shares: &[f64], terms: Terms) {
+    let players = shares.len();
+    let half = 1usize << players.saturating_sub(1);
+    let gains = |j: usize| [false, true].map(|leads| gain(shares[j], leads));
+    for i in 0..players {
+        let (out, sums, gains) = (&mut table.values[i << players..], &table.sums[i * half..][..half], gains(i));
+        for (group, sums) in sums.chunks_exact(1 << i).enumerate() {
+            for (answer, gain) in gains.iter().enumerate() {
+                let out = &mut out[(2 * group + answer) << i..][..1 << i];
+                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum * gain);
             }
         }
+    }
+    let pairs = if terms == Terms::Interactions { players } else { 0 };
+    for (i, j) in (0..pairs).flat_map(|i| (i + 1..pairs).map(move |j| (i, j))) {
+        let (term, own, other) = (pair(players, i, j), gains(i), gains(j));
+        let gain = |outcome: usize| 0.5 * own[outcome >> i & 1] * other[outcome >> j & 1];
+        for (outcome, out) in table.values[term << players..][..1 << players].iter_mut().enumerate() {
+            *out = table.sums[term * half + without_bit(without_bit(outcome, j), i)] * gain(outcome);
+        }
+    }
+}
+
+/// Appends to the products over some players, by their outcomes, those over one player more.
+#[inline(always)]
+fn double(products: &mut [f64], factors: [f64; 2]) {
+    let (low, high) = products.split_at_mut(products.len() / 2);
+    for (low, high) in low.iter_mut().zip(high) {
+        *high = *low * factors[1];
+        *low *= factors[0];
+    }
+}
+
+/// Adds each product of a number before and one behind, where the latter's outcome gives the upper bits.
+#[inline(always)]
+fn add_products(out: &mut [f64], before: &[f64], behind: &[f64]) {
+    if let [before] = before {
+        out.iter_mut().zip(behind).for_each(|(out, behind)| *out += before * behind);
+        return;
+    }
+    for (out, behind) in out.chunks_exact_mut(before.len()).zip(behind) {
+        out.iter_mut().zip(before).for_each(|(out, before)| *out += before * behind);
     }
 }
 

@@ -3,13 +3,16 @@
 use super::branching::{self, Group, GroupScratch, groups};
 use super::contributions::{Chances, Rules, Terms, pair};
 use super::leaves::Leaves;
-use super::paths::{ExplainedTree, OnPath, shares};
+use super::paths::{ExplainedTree, Extent, OnPath, shares};
 use super::symmetric::{self, SymmetricTables};
 use super::walk::{Walk, WalkScratch};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::parallel::interrupt;
+use crate::tree::model::Child;
 use multiversion::multiversion;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows that are explained at a time: their sums fit the second cache or the third.
 const VALUE_ROWS: usize = 2048;
@@ -20,14 +23,20 @@ const MOST_ANSWER_BYTES: usize = 1 << 21;
 const MOST_SUM_BYTES: usize = 1 << 25;
 const LEAST_ROWS: usize = 16;
 
-/// Tables are kept between blocks of rows and calls where all of them together are no more numbers than this (256 MiB).
+/// Tables are kept between blocks of rows and calls where all of a model's are no more numbers than this (256 MiB), as long as those
+/// of all models are no more than twice as many.
 const MOST_KEPT: usize = 1 << 25;
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// Of groups of neighbouring leaves only tables by patterns of so many bits are kept.
+const KEPT_BITS: usize = 9;
 
 /// Fewer rows than this share of a table's patterns do not have it made.
 const TABLE_SHARE: usize = 4;
 
-/// The most players on a path of a tree that is held against a background.
+/// The most players on a path of a tree that is held against a background, and the most nodes on all of its paths.
 const MOST_ANSWERED: usize = 128;
+const MOST_STEPS: usize = 1 << 24;
 
 /// What a block of rows answers to the tests of trees.
 pub trait Answers {
@@ -63,7 +72,36 @@ pub struct Explainer {
     columns: usize,
     /// The sum of the trees' means.
     means: Vec<f64>,
-    kept: [Vec<OnceLock<Vec<f64>>>; 2],
+    kept: [Kept; 2],
+}
+
+/// The tables of trees that are kept, each made when it is first asked for.
+#[derive(Default)]
+struct Kept {
+    trees: Vec<OnceLock<Vec<f64>>>,
+    /// What they have of [`KEPT`].
+    numbers: usize,
+}
+
+impl Kept {
+    /// Keeps so many numbers of so many trees, if there is room for them.
+    fn new(trees: usize, numbers: usize) -> Self {
+        let more = |kept: usize| Some(kept + numbers).filter(|kept| *kept <= 2 * MOST_KEPT);
+        if numbers > MOST_KEPT || KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            return Kept::default();
+        }
+        Kept { trees: std::iter::repeat_with(OnceLock::new).take(trees).collect(), numbers }
+    }
+
+    fn of_tree(&self, index: usize) -> Option<&OnceLock<Vec<f64>>> {
+        self.trees.get(index)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(self.numbers, Ordering::Relaxed);
+    }
 }
 
 /// What rows' scores are made of.
@@ -118,36 +156,36 @@ impl Explainer {
     /// Prepares trees whose player `p` is `players[p]`, a set of some of so many columns, for so many outputs.
     ///
     /// # Errors
-    /// [`Error::Data`] where a path of a tree meets too many players to be held against a background.
+    /// [`Error::Data`] where a path of a tree meets too many players to be held against a background; [`Error::Memory`] where there is
+    /// none for the paths.
     pub fn new(trees: Vec<ExplainedTree>, players: Vec<Vec<u32>>, columns: usize, outputs: usize, game: &Game<'_>) -> Result<Self> {
+        let bytes = trees.iter().map(prepared_bytes).fold(0, u64::saturating_add);
+        memory::check("the paths of the model's trees", bytes, "explain a model of fewer or smaller trees")?;
         let mut explainer = Explainer {
             trees: Vec::with_capacity(trees.len()),
-            rules: Rules::new(symmetric::MOST_LEVELS.max(branching::MOST_PLAYERS)),
+            rules: Rules::new(branching::MOST_PLAYERS.max(symmetric::MOST_LEVELS)),
             players,
             columns,
             means: vec![0.0; outputs],
-            kept: [vec![], vec![]],
+            kept: Default::default(),
         };
         for (index, tree) in trees.into_iter().enumerate() {
             let prepared = prepare(index, &tree, game)?;
-            explainer.add_means(&tree, |leaf, path| chances_of(index, &tree, game, leaf, path).of_nobody());
+            explainer.add_means(&tree, &leaf_shares(index, &tree, game));
             explainer.trees.push((tree, prepared));
         }
-        for (kept, terms) in explainer.kept.iter_mut().zip([Terms::Values, Terms::Interactions]) {
-            let size: usize = explainer.trees.iter().map(|(tree, prepared)| table_size(tree, prepared, terms)).sum();
-            if size <= MOST_KEPT {
-                kept.resize_with(explainer.trees.len(), OnceLock::new);
-            }
-        }
+        explainer.kept = [Terms::Values, Terms::Interactions].map(|terms| {
+            let size = |(tree, prepared): &(ExplainedTree, Prepared)| table_size(tree, prepared, terms);
+            Kept::new(explainer.trees.len(), explainer.trees.iter().map(size).fold(0, usize::saturating_add))
+        });
         Ok(explainer)
     }
 
-    fn add_means(&mut self, tree: &ExplainedTree, mut share: impl FnMut(u32, &[OnPath]) -> f64) {
+    fn add_means(&mut self, tree: &ExplainedTree, shares: &[f64]) {
         let mut means = vec![0.0; tree.outputs];
-        tree.for_paths(|leaf, path| {
-            let share = share(leaf, path);
-            means.iter_mut().zip(tree.leaf_values(leaf)).for_each(|(mean, value)| *mean += share * value);
-        });
+        for (leaf, share) in shares.iter().enumerate() {
+            means.iter_mut().zip(tree.leaf_values(leaf as u32)).for_each(|(mean, value)| *mean += share * value);
+        }
         self.means[tree.first_output..].iter_mut().zip(means).for_each(|(sum, mean)| *sum += mean);
     }
 
@@ -193,12 +231,12 @@ impl Explainer {
             Prepared::Symmetric(tables) => {
                 let scratch = &mut *scratch;
                 leaves_of(&scratch.answers, tree.tests, &mut scratch.patterns, rows);
-                let (kept, size) = (self.kept[terms as usize].get(index), tables.leaves());
+                let (kept, size) = (self.kept[terms as usize].of_tree(index), tables.leaves());
                 let table = self.symmetric_table(tables, kept, terms, &scratch.patterns, &mut scratch.table);
                 into.add(&tables.players, table, size, &scratch.patterns, sums);
             }
             Prepared::Branching(groups) => {
-                let kept = self.kept[terms as usize].get(index);
+                let kept = self.kept[terms as usize].of_tree(index);
                 self.add_groups(&into, groups, kept, scratch, sums);
             }
             Prepared::Walk(walk) => {
@@ -241,13 +279,11 @@ impl Explainer {
 
     fn add_groups(&self, into: &Into<'_>, groups: &[Group], kept: Option<&OnceLock<Vec<f64>>>, scratch: &mut Scratch, sums: &mut [f64]) {
         let (tree, terms, rows) = (into.tree, into.terms, into.rows);
-        let patterns = |group: &Group| 1 << group.bits();
-        let most = groups.iter().map(patterns).max().unwrap_or(1);
-        let many = rows * TABLE_SHARE >= most;
+        let many = rows * TABLE_SHARE >= 1 << KEPT_BITS;
         let kept = kept.filter(|kept| many || kept.get().is_some()).map(|kept| {
             kept.get_or_init(|| {
                 let (mut all, mut table, mut group_scratch) = (vec![], vec![], GroupScratch::default());
-                for group in groups {
+                for group in groups.iter().filter(|group| group.bits() <= KEPT_BITS) {
                     group.table(tree, &self.rules, terms, &mut group_scratch, &mut table);
                     all.extend_from_slice(&table);
                 }
@@ -259,12 +295,12 @@ impl Explainer {
         for group in groups {
             let answers = |test: u32| &scratch.answers[test as usize * rows..][..rows];
             group.patterns(answers, &mut scratch.patterns);
-            let size: usize = patterns(group);
-            if let Some(kept) = kept {
-                let len = tree.outputs * terms.count(group.players.len()) * size;
+            let size = 1 << group.bits();
+            if let Some(kept) = kept.filter(|_| group.bits() <= KEPT_BITS) {
+                let len = group.size(tree.outputs, terms);
                 into.add(&group.players, &kept[first..first + len], size, &scratch.patterns, sums);
                 first += len;
-            } else if rows * TABLE_SHARE >= size {
+            } else if rows * 2 >= size {
                 group.table(tree, &self.rules, terms, &mut scratch.group, &mut scratch.table);
                 into.add(&group.players, &scratch.table, size, &scratch.patterns, sums);
             } else {
@@ -338,6 +374,13 @@ impl Explainer {
     }
 }
 
+/// About how many bytes a tree takes when it is ready: a leaf has a list of its players, and a player one of its nodes.
+fn prepared_bytes(tree: &ExplainedTree) -> u64 {
+    let Extent { players, depth, steps } = tree.extent();
+    let paths = if players <= branching::MOST_PLAYERS && depth <= branching::MOST_DEPTH { steps } else { 0 };
+    memory::sum(&[100 * tree.nodes.len() as u64, 150 * tree.leaves() as u64, 40 * paths as u64])
+}
+
 /// Makes a tree ready.
 fn prepare(index: usize, tree: &ExplainedTree, game: &Game<'_>) -> Result<Prepared> {
     if tree.nodes.is_empty() {
@@ -352,15 +395,35 @@ fn prepare(index: usize, tree: &ExplainedTree, game: &Game<'_>) -> Result<Prepar
         });
         return Ok(Prepared::Symmetric(SymmetricTables::new(tree, &first.unwrap_or_default(), all)));
     }
-    let most = tree.most_players();
+    let Extent { players, depth, steps } = tree.extent();
     match game {
-        _ if most <= branching::MOST_PLAYERS => Ok(Prepared::Branching(groups(tree, chances))),
+        _ if players <= branching::MOST_PLAYERS && depth <= branching::MOST_DEPTH => Ok(Prepared::Branching(groups(tree, chances))),
         Game::Training => Ok(Prepared::Walk(Walk::new(tree))),
-        Game::Background(..) if most <= MOST_ANSWERED => Ok(Prepared::Leaves(Leaves::new(tree, chances))),
+        Game::Background(..) if players <= MOST_ANSWERED && steps <= MOST_STEPS => Ok(Prepared::Leaves(Leaves::new(tree, chances))),
         Game::Background(..) => Err(Error::Data(format!(
-            "a path of tree {index} meets {most} columns; it can be held against a background with {MOST_ANSWERED} at most"
+            "tree {index} is too deep to be held against a background: a path meets {players} columns, and its paths have {steps} nodes; \
+             at most {MOST_ANSWERED} and {MOST_STEPS} can be"
         ))),
     }
+}
+
+/// The share of all rows that each leaf has.
+fn leaf_shares(index: usize, tree: &ExplainedTree, game: &Game<'_>) -> Vec<f64> {
+    let Game::Background(rows, answers) = game else { return tree.leaf_shares() };
+    let mut answered = vec![0; tree.tests * rows];
+    answered.chunks_exact_mut(*rows).enumerate().for_each(|(test, out)| answers.goes_right(index, test, out));
+    let mut counts = vec![0u32; tree.leaves()];
+    for row in 0..*rows {
+        let mut at = tree.root();
+        while let Child::Node(i) = at {
+            let node = &tree.nodes[i as usize];
+            at = if answered[node.test as usize * rows + row] == 1 { node.right } else { node.left };
+        }
+        if let Child::Leaf(leaf) = at {
+            counts[leaf as usize] += 1;
+        }
+    }
+    counts.into_iter().map(|n| n as f64 / *rows as f64).collect()
 }
 
 /// The chances of a leaf.
@@ -386,7 +449,8 @@ fn table_size(tree: &ExplainedTree, prepared: &Prepared, terms: Terms) -> usize 
     match prepared {
         Prepared::Symmetric(tables) => tables.size(terms),
         Prepared::Branching(groups) => {
-            groups.iter().map(|g| tree.outputs * terms.count(g.players.len()) << g.bits()).fold(0, usize::saturating_add)
+            let kept = groups.iter().filter(|group| group.bits() <= KEPT_BITS);
+            kept.map(|group| group.size(tree.outputs, terms)).fold(0, usize::saturating_add)
         }
         Prepared::Constant | Prepared::Walk(_) | Prepared::Leaves(_) => 0,
     }

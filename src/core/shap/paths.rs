@@ -119,10 +119,59 @@ impl ExplainedTree {
         }
     }
 
-    /// Returns the most players on a path.
-    pub fn most_players(&self) -> usize {
-        let mut most = 0;
-        self.for_paths(|_, path| most = most.max(path.len()));
-        most
+    /// Measures the tree's paths.
+    pub fn extent(&self) -> Extent {
+        let mut extent = Extent { players: 0, depth: 0, steps: 0 };
+        let players = self.nodes.iter().map(|n| n.player as usize + 1).max().unwrap_or(0);
+        let (mut times, mut distinct, mut depth) = (vec![0u32; players], 0, 0);
+        // A node that is left again stands below its children.
+        let mut tasks = vec![(self.root(), false)];
+        while let Some((child, is_left)) = tasks.pop() {
+            let Child::Node(index) = child else {
+                extent.players = extent.players.max(distinct);
+                extent.depth = extent.depth.max(depth);
+                extent.steps += depth;
+                continue;
+            };
+            let node = &self.nodes[index as usize];
+            let times = &mut times[node.player as usize];
+            if is_left {
+                *times -= 1;
+                distinct -= (*times == 0) as usize;
+                depth -= 1;
+            } else {
+                distinct += (*times == 0) as usize;
+                *times += 1;
+                depth += 1;
+                tasks.extend([(child, true), (node.right, false), (node.left, false)]);
+            }
+        }
+        extent
     }
+
+    /// Computes the share of the training rows that each leaf has.
+    pub fn leaf_shares(&self) -> Vec<f64> {
+        let branches = self.branch_shares();
+        let (mut nodes, mut leaves) = (vec![1.0; self.nodes.len()], vec![1.0; self.leaves()]);
+        for (i, node) in self.nodes.iter().enumerate() {
+            for (child, share) in [node.left, node.right].into_iter().zip(branches[i]) {
+                match child {
+                    Child::Node(k) => nodes[k as usize] = nodes[i] * share,
+                    Child::Leaf(k) => leaves[k as usize] = nodes[i] * share,
+                }
+            }
+        }
+        leaves
+    }
+}
+
+/// How far a tree's paths reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The most players on a path.
+    pub players: usize,
+    /// The most nodes on a path.
+    pub depth: usize,
+    /// The nodes on all paths together.
+    pub steps: usize,
 }

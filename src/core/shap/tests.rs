@@ -75,13 +75,13 @@ fn symmetric(dice: &mut Dice, levels: usize, players: usize, outputs: usize) -> 
         outputs,
         values: (0..outputs << levels).map(|_| dice.value()).collect(),
     };
-    for level in 0..levels {
+    for (level, player) in of_level.into_iter().enumerate() {
         for k in 0..1u32 << level {
             let child = |right: u32| match level + 1 == levels {
                 true => Child::Leaf(2 * k + right),
                 false => Child::Node((2 << level) - 1 + 2 * k + right),
             };
-            tree.nodes.push(ExplainedNode { player: of_level[level], test: level as u32, left: child(0), right: child(1) });
+            tree.nodes.push(ExplainedNode { player, test: level as u32, left: child(0), right: child(1) });
         }
     }
     tree
@@ -230,12 +230,16 @@ proptest! {
 fn deep_trees_have_shapleys_values() {
     for seed in 0..6 {
         let mut dice = Dice(seed);
-        let tree = branching(&mut dice, 14, 11, 1 + seed as usize % 2, true);
-        assert!(tree.most_players() > branching::MOST_PLAYERS);
-        let case = Case { rows: rows(&mut dice, tree.tests, 3), tree, players: 11 };
+        let tree = branching(&mut dice, branching::MOST_DEPTH + 1, 9, 1 + seed as usize % 2, true);
+        assert!(tree.extent().depth > branching::MOST_DEPTH);
+        let case = Case { rows: rows(&mut dice, tree.tests, 3), tree, players: 9 };
         check(&case, None);
         check(&case, Some(&rows(&mut dice, case.tree.tests, 5)));
     }
+    let mut dice = Dice(5);
+    let tree = branching(&mut dice, branching::MOST_PLAYERS, branching::MOST_PLAYERS, 1, true);
+    let case = Case { rows: rows(&mut dice, tree.tests, 2), tree, players: branching::MOST_PLAYERS };
+    check(&case, None);
     let mut dice = Dice(3);
     let tree = symmetric(&mut dice, symmetric::MOST_LEVELS + 1, 8, 1);
     let case = Case { rows: rows(&mut dice, tree.tests, 3), tree, players: 8 };

@@ -6,8 +6,10 @@
 //! above; up the tree the leaves' products are summed, and each edge credits its player with what its factor's change adds.
 
 use super::contributions::{Terms, pair};
-use super::paths::{ExplainedTree, OnPath};
+use super::paths::ExplainedTree;
 use super::quadrature::Quadrature;
+use crate::tree::model::Child;
+use std::collections::HashMap;
 
 /// Points that one instruction or two take at a time.
 const LANES: usize = 4;
@@ -44,6 +46,7 @@ pub struct Walk {
     depth: usize,
     /// The players that it asks, in the order in which they are first met.
     pub players: Vec<u32>,
+    places: HashMap<u32, u32>,
     points: Vec<Lanes>,
     weights: Vec<Lanes>,
 }
@@ -69,38 +72,47 @@ pub struct WalkScratch {
 impl Walk {
     /// Prepares a tree.
     pub fn new(tree: &ExplainedTree) -> Self {
-        let mut walk = Walk { steps: vec![], depth: 0, players: vec![], points: vec![], weights: vec![] };
-        let mut most = 0;
-        let mut open: Vec<(u32, bool, usize)> = vec![];
+        let mut walk = Walk { steps: vec![], depth: 0, players: vec![], places: HashMap::new(), points: vec![], weights: vec![] };
+        let most = tree.extent().players;
         let shares = tree.branch_shares();
-        tree.for_paths(|leaf, path| {
-            most = most.max(path.len());
-            let steps = in_order(path);
-            let same = open.iter().zip(&steps).take_while(|(o, s)| (o.0, o.1) == (s.0, s.1)).count();
-            walk.close(&mut open, same);
-            for (depth, (node, right, player)) in steps.iter().enumerate().skip(same) {
-                let above = steps[..depth].iter().rposition(|s| s.2 == *player).map_or(0, |d| d + 1);
-                let own_share = shares[*node as usize][*right as usize];
-                let share_above = if above == 0 { 1.0 } else { walk.edge(open[above - 1].2).share };
-                open.push((*node, *right, walk.steps.len()));
-                let test = tree.nodes[*node as usize].test;
-                let (player, above, depth) = (walk.place(*player), above as u32, depth as u32 + 1);
-                walk.depth = walk.depth.max(depth as usize);
-                walk.steps.push(Step::Down(Edge {
-                    test,
-                    right: *right,
-                    player,
-                    above,
-                    depth,
-                    own_share,
-                    share: share_above * own_share,
-                    share_above,
-                    end: 0,
-                }));
+        // The way down to where the walk is, as steps; of each player of the tree its own, as depths.
+        let (mut open, mut asked): (Vec<usize>, Vec<Vec<u32>>) = (vec![], vec![]);
+        enum Task {
+            Enter(Child),
+            Down(u32, bool),
+            Up,
+        }
+        let mut tasks = vec![Task::Enter(tree.root())];
+        while let Some(task) = tasks.pop() {
+            match task {
+                Task::Enter(Child::Leaf(leaf)) => walk.steps.push(Step::Leaf(leaf)),
+                Task::Enter(Child::Node(node)) => tasks.extend([Task::Down(node, true), Task::Down(node, false)]),
+                Task::Down(index, right) => {
+                    let node = &tree.nodes[index as usize];
+                    let player = walk.place(node.player, &mut asked);
+                    let above = asked[player as usize].last().copied().unwrap_or(0);
+                    let depth = open.len() as u32 + 1;
+                    let own_share = shares[index as usize][right as usize];
+                    let share_above = if above == 0 { 1.0 } else { walk.edge(open[above as usize - 1]).share };
+                    let share = share_above * own_share;
+                    asked[player as usize].push(depth);
+                    open.push(walk.steps.len());
+                    walk.depth = walk.depth.max(depth as usize);
+                    let test = node.test;
+                    walk.steps.push(Step::Down(Edge { test, right, player, above, depth, own_share, share, share_above, end: 0 }));
+                    tasks.extend([Task::Up, Task::Enter(if right { node.right } else { node.left })]);
+                }
+                Task::Up => {
+                    let Some(down) = open.pop() else { break };
+                    walk.steps.push(Step::Up(down));
+                    let end = walk.steps.len();
+                    if let Step::Down(edge) = &mut walk.steps[down] {
+                        edge.end = end;
+                        asked[edge.player as usize].pop();
+                    }
+                }
             }
-            walk.steps.push(Step::Leaf(leaf));
-        });
-        walk.close(&mut open, 0);
+        }
         let rule = Quadrature::new(most.div_ceil(2).max(1));
         // Points of weight 0 fill the last group.
         let fill = |values: &[f64], rest: f64| -> Vec<Lanes> {
@@ -111,17 +123,6 @@ impl Walk {
         walk
     }
 
-    fn close(&mut self, open: &mut Vec<(u32, bool, usize)>, keep: usize) {
-        while open.len() > keep {
-            let Some((_, _, down)) = open.pop() else { return };
-            self.steps.push(Step::Up(down));
-            let end = self.steps.len();
-            if let Step::Down(edge) = &mut self.steps[down] {
-                edge.end = end;
-            }
-        }
-    }
-
     fn edge(&self, step: usize) -> &Edge {
         match &self.steps[step] {
             Step::Down(edge) => edge,
@@ -130,12 +131,14 @@ impl Walk {
         }
     }
 
-    fn place(&mut self, player: u32) -> u32 {
-        let known = self.players.iter().position(|p| *p == player);
-        known.unwrap_or_else(|| {
+    /// The place of a player among those of the tree, which have a list each.
+    fn place(&mut self, player: u32, lists: &mut Vec<Vec<u32>>) -> u32 {
+        let at = *self.places.entry(player).or_insert(self.players.len() as u32);
+        if at as usize == self.players.len() {
             self.players.push(player);
-            self.players.len() - 1
-        }) as u32
+            lists.push(vec![]);
+        }
+        at
     }
 
     /// Adds a row's terms to `out[output][term]`, terms as numbered for the walk's own players; `right(test)`: its answers.
@@ -275,11 +278,4 @@ impl Walk {
         }
         (sum[0] + sum[1]) + (sum[2] + sum[3])
     }
-}
-
-/// The steps of a path from the root: node, whether to the right, player.
-fn in_order(path: &[OnPath]) -> Vec<(u32, bool, u32)> {
-    let mut steps: Vec<_> = path.iter().flat_map(|p| p.steps.iter().map(|(node, right)| (*node, *right, p.player))).collect();
-    steps.sort_unstable_by_key(|s| s.0);
-    steps
 }

@@ -104,7 +104,13 @@ impl AppliedModel for AppliedLinear {
         let predictor = self.0.clone();
         let shap = match background {
             Some(rows) => predictor.shap_values(rows.sparse, &predictor.bind(rows.columns)?)?,
-            None => return Err(has_no(self.model(), "linear", "means of its training rows; give rows to compare with as background=")),
+            None => predictor.training_shap_values().ok_or_else(|| {
+                has_no(
+                    self.model(),
+                    "linear, from before they were recorded,",
+                    "means of its training rows: give rows to compare with as background=",
+                )
+            })?,
         };
         Ok(Box::new(LinearExplainer { predictor, shap }))
     }

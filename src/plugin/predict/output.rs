@@ -101,6 +101,11 @@ impl Output {
         DataType::Struct(names.map(|n| Field::new(n.into(), item.clone())).collect())
     }
 
+    /// Whether predictions are explained.
+    pub fn is_explained(&self) -> bool {
+        matches!(self.kind, Kind::Shap | Kind::Interactions)
+    }
+
     /// Whether the model gives what was announced.
     pub fn check(&self, model: &Applied) -> PolarsResult<()> {
         let target = model.target();
@@ -117,8 +122,7 @@ impl Output {
             let announced = &self.label.0;
             return if *announced == own || *announced == labels.kept_as() { Ok(()) } else { other(&own, announced) };
         }
-        let is_shared = matches!(self.kind, Kind::Shap | Kind::Interactions);
-        let columns: Vec<String> = if is_shared { model.explained_columns() } else { vec![] };
+        let columns: Vec<String> = if self.is_explained() { model.explained_columns() } else { vec![] };
         if self.kind == Kind::Shap && columns.iter().any(|c| c == BASE) {
             return Err(errors::mistyped(BASE, "output=\"shap\" gives the base value this name: fit with another name"));
         }
