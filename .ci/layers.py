@@ -25,6 +25,7 @@ LAYERS: dict[str, list[list[str]]] = {
         ["params"],
         ["column"],
         ["provenance"],
+        ["metadata"],
         ["envelope"],
         ["quantize"],
         ["stats"],

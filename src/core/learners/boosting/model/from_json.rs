@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn damaged_texts_are_errors() {
         let text = model().json_text().expect("a text");
-        for at in (0..text.len()).filter(|at| text.is_char_boundary(*at)) {
+        for at in (0..text.len()).step_by(5).filter(|at| text.is_char_boundary(*at)) {
             for put in ["", "9", "-", "[", "\"", "null"] {
                 let changed = format!("{}{put}{}", &text[..at], text.get(at + 1..).unwrap_or_default());
                 if let Ok(model) = Model::from_json(&changed) {
