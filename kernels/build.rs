@@ -10,6 +10,9 @@
 //! `nvidia-cuda-nvcc` and its companions in `$VIRTUAL_ENV` or in the repository's `.venv`. It calls
 //! the host's C++ compiler, so there must be one.
 
+mod shared_structs;
+
+use shared_structs::SharedStructs;
 use std::env;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -82,6 +85,7 @@ fn compile() -> Result<(), String> {
     let targets = targets(&nvcc)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let headers = headers(Path::new("."))?;
+    write_shared_structs(&headers, &out)?;
     for source in IMAGES {
         let mut command = Command::new(&nvcc);
         command.args(["-fatbin", "-std=c++17", "-O3", "-Werror=all-warnings", "--threads=0"]);
@@ -89,12 +93,23 @@ fn compile() -> Result<(), String> {
         let image = out.join(source).with_extension("fatbin");
         let folder = image.parent().unwrap_or(&out);
         std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        make(command, &image, &[source], &headers)?;
+        make(command, &image, &[source], &headers, &out)?;
     }
     let mut command = Command::new(&nvcc);
     command.args(["-lib", "-std=c++17", "-O3", "-Xcompiler=-fPIC", "--threads=0"]).args(EXACT).args(&targets).args(ALGORITHMS);
-    make(command, &out.join("libtaiga_algorithms.a"), &ALGORITHMS, &headers)?;
+    make(command, &out.join("libtaiga_algorithms.a"), &ALGORITHMS, &headers, &out)?;
     link(&nvcc, &out)
+}
+
+/// Writes what kernels and host assert of the structs that they share.
+fn write_shared_structs(headers: &[PathBuf], out: &Path) -> Result<(), String> {
+    let write = |name: &str, text: &str| std::fs::write(out.join(name), text).map_err(|e| format!("{name}: {e}"));
+    let shared = SharedStructs::read(headers)?;
+    std::fs::create_dir_all(out.join("asserted")).map_err(|e| format!("{}: {e}", out.display()))?;
+    for (folder, text) in &shared.asserted {
+        write(&format!("asserted/{folder}.cuh"), text)?;
+    }
+    write("shared_structs.rs", &shared.twins)
 }
 
 /// The options that say which architectures to compile for.
@@ -133,12 +148,13 @@ fn headers(folder: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// Runs `command` for `output`, unless the same command has made it from the same files before: what is
 /// made is kept for all builds of a target directory (the plugin's, the tests', clippy's), since it takes
-/// minutes.
-fn make(mut command: Command, output: &Path, sources: &[&str], headers: &[PathBuf]) -> Result<(), String> {
+/// minutes. What is written of the headers lies in `out`.
+fn make(mut command: Command, output: &Path, sources: &[&str], headers: &[PathBuf], out: &Path) -> Result<(), String> {
     let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
     let mut hasher = DefaultHasher::new();
     hasher.write(format!("{command:?}").as_bytes());
-    for file in sources.iter().map(Path::new).chain(headers.iter().map(PathBuf::as_path)) {
+    let own = [Path::new("shared_structs.rs")];
+    for file in sources.iter().map(Path::new).chain(headers.iter().map(PathBuf::as_path)).chain(own) {
         hasher.write(&std::fs::read(file).map_err(|e| failed(file, e))?);
     }
     // OUT_DIR is <target>/<profile>/build/<package>/out.
@@ -149,7 +165,7 @@ fn make(mut command: Command, output: &Path, sources: &[&str], headers: &[PathBu
     if !made.is_file() {
         // Under a name of its own until it is whole: another build may be at it too.
         let partial = kept.join(format!("{}-{name}", std::process::id()));
-        run(command.arg("-o").arg(&partial))?;
+        run(command.arg("-I").arg(out).arg("-o").arg(&partial))?;
         std::fs::rename(&partial, &made).map_err(|e| failed(&made, e))?;
     }
     std::fs::copy(&made, output).map(|_| ()).map_err(|e| failed(output, e))

@@ -5,7 +5,8 @@ use std::ffi::{c_int, c_void};
 
 unsafe extern "C" {
     /// Sums over the rows of a category before each row, or all of them, of rows that are sorted by category:
-    /// see `columns/target_encode/scan.cu`. `columns` and `smoothing` are read before it returns.
+    /// see `columns/target_encode/scan.cu`. `columns` and `smoothing` are `TargetColumns` and `Smoothing` of
+    /// `columns/target_encode/statistic.cuh`, and are read before it returns.
     pub fn taiga_scan_categories(
         temporary: *mut c_void,
         bytes: *mut usize,
@@ -14,8 +15,8 @@ unsafe extern "C" {
         wide: *const u64,
         rows: *const u32,
         n: u32,
-        columns: *const TargetColumns,
-        smoothing: *const Smoothing,
+        columns: *const c_void,
+        smoothing: *const c_void,
         mode: u32,
         values: *mut f64,
         sums: *mut c_void,
@@ -23,32 +24,4 @@ unsafe extern "C" {
         target_before: *mut u64,
         stream: *mut c_void,
     ) -> c_int;
-}
-
-/// `TargetColumns` of `columns/target_encode/statistic.cuh`: device pointers, 0 for none, and the units.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct TargetColumns {
-    pub flags: u64,
-    pub numbers: u64,
-    pub values: u64,
-    pub weight: u64,
-    pub scale: f64,
-    pub weight_scale: f64,
-    pub centre: f64,
-    pub distance_scale: f64,
-}
-
-/// `Smoothing` of `columns/target_encode/statistic.cuh`.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Smoothing {
-    pub weight: f64,
-    pub prior: f64,
-    pub variance: f64,
-    pub centre: f64,
-    pub scale: f64,
-    pub weight_scale: f64,
-    /// 1: the weight is by empirical Bayes.
-    pub automatic: u64,
 }

@@ -18,5 +18,5 @@
 #include "forest/rows.cuh"
 #include "forest/segments.cuh"
 
-#include "runtime/assert_layouts.cuh"
-#include "forest/layouts.def"
+#include <cstddef>
+#include "asserted/forest.cuh"

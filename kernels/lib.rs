@@ -1,10 +1,13 @@
 //! The GPU kernels of polars-taiga: `.cuh` and `.cu` files, the build script that compiles them, and
-//! what it makes of them: [`images`] for the CUDA driver to load, and functions over CUB's device-wide
-//! algorithms ([`runtime`], [`mod@columns`]). Nothing links to the driver, so whatever links to this crate also loads where
+//! what it makes of them: [`images`] for the CUDA driver to load, the host's twins of the kernels' structs ([`kernel_struct!`]), and
+//! functions over CUB's device-wide algorithms ([`runtime`], [`mod@columns`]). Nothing links to the driver, so whatever links to this crate also loads where
 //! there is none.
 //!
 //! With the feature `cuda` off the crate is empty and needs no nvcc; see `build.rs` for where nvcc
 //! is looked for when it is on.
+
+#[cfg(feature = "cuda")]
+include!(concat!(env!("OUT_DIR"), "/shared_structs.rs"));
 
 #[cfg(feature = "cuda")]
 pub mod columns;
@@ -60,18 +63,5 @@ pub mod images {
     }
 }
 
-/// Sizes and offsets of the structs that kernels and host share, as lines `STRUCT(type, size)` and `FIELD(type, field, offset)`.
-pub mod layouts {
-    /// The losses in the order of their numbers, as lines `LOSS(formula, …)`.
-    pub const LOSSES: &str = include_str!("numerics/losses.def");
-    /// The structs of columns.
-    pub const COLUMNS: &str = include_str!("columns/layouts.def");
-    /// The structs of boosted trees.
-    pub const TREES: &str = include_str!("trees/layouts.def");
-    /// The structs of forests.
-    pub const FOREST: &str = include_str!("forest/layouts.def");
-    /// The structs of sparse logistic regression.
-    pub const LINEAR: &str = include_str!("linear/layouts.def");
-    /// The structs of models that are applied.
-    pub const PREDICT: &str = include_str!("predict/layouts.def");
-}
+/// The losses in the order of their numbers, as lines `LOSS(formula, …)`.
+pub const LOSSES: &str = include_str!("numerics/losses.def");

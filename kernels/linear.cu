@@ -14,5 +14,5 @@
 #include "linear/rows.cuh"
 #include "linear/scores.cuh"
 
-#include "runtime/assert_layouts.cuh"
-#include "linear/layouts.def"
+#include <cstddef>
+#include "asserted/linear.cuh"

@@ -3,5 +3,5 @@
 #include "predict/forest.cuh"
 #include "predict/trees.cuh"
 
-#include "runtime/assert_layouts.cuh"
-#include "predict/layouts.def"
+#include <cstddef>
+#include "asserted/predict.cuh"

@@ -23,7 +23,7 @@
 #include "trees/rows.cuh"
 #include "trees/evaluate_splits.cuh"
 
-#include "runtime/assert_layouts.cuh"
+#include <cstddef>
 namespace taiga {
-#include "trees/layouts.def"
+#include "asserted/trees.cuh"
 }

@@ -19,7 +19,6 @@ def wait_for_our_handler():
 def _interrupt():
     wait_for_our_handler()
     time.sleep(0.3)
-    print("sent", flush=True)
     os.kill(os.getpid(), signal.SIGINT)
 def interrupt_once_a_call_is_under_way():
     threading.Thread(target=_interrupt, daemon=True).start()

@@ -97,15 +97,9 @@ def test_ctrl_c_ends_a_fit(how: str, ends: str, tmp_path: Path) -> None:
     if how == "sink" and pl.__version__.startswith("1.0."):
         pytest.skip("this version of Polars can't sink what does not stream")
     script = [sys.executable, "-c", WAIT_FOR_OUR_HANDLER + ENDLESS, how]
-    with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as p:
-        try:
-            assert p.stdout is not None
-            assert p.stdout.readline() == "sent\n"
-            out, err = p.communicate(timeout=300)
-        finally:
-            p.kill()
-    assert out.split() == [ends, "again"], err
-    assert p.returncode == 0, err
+    run = subprocess.run(script, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert run.stdout.split() == [ends, "again"], run.stderr
+    assert run.returncode == 0, run.stderr
 
 
 def test_progress_when_asked_for() -> None:

@@ -4,7 +4,7 @@
 namespace taiga {
 
 // What the host is told of the keys.
-struct KeySummary {
+struct KeySummary {  // shared with the host
     unsigned long long missing;  // how many values are
     unsigned long long differ;   // the bits in which keys differ
 };

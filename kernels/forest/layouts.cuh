@@ -1,4 +1,4 @@
-// The structs that the kernels of forests share with the host, and the draws of features. Twins of src/cuda/forest/layouts.rs.
+// The structs that the kernels of forests share with the host, and the draws of features.
 
 #pragma once
 
@@ -28,7 +28,7 @@ enum Criterion : uint32_t { GINI, ENTROPY, SQUARED_ERROR, POISSON };
 
 // Sums over some rows: the sum of their targets (how many are of the second class, of two classes; nothing, of more), their weight in
 // units, and how many were drawn.
-struct NodeSums {
+struct NodeSums {  // shared with the host
     int64_t sum;
     uint64_t weight, count;
 };
@@ -36,7 +36,7 @@ struct NodeSums {
 __device__ __forceinline__ NodeSums operator+(NodeSums a, NodeSums b) { return {a.sum + b.sum, a.weight + b.weight, a.count + b.count}; }
 __device__ __forceinline__ NodeSums operator-(NodeSums a, NodeSums b) { return {a.sum - b.sum, a.weight - b.weight, a.count - b.count}; }
 
-struct GrowingNode {
+struct GrowingNode {  // shared with the host
     uint64_t key;
     uint64_t begin, rows;
     NodeSums total, left;
@@ -49,7 +49,7 @@ struct DrawnRow {
 };
 
 // What all launches of a fit share.
-struct ForestFit {
+struct ForestFit {  // shared with the host
     const uint8_t* codes;    // of one byte, in blocks of 32 features; or
     const uint32_t* ranks;   // of four, feature after feature
     const uint32_t* bins;    // of each feature
@@ -194,7 +194,7 @@ struct Draws {
 };
 
 // The best split found so far.
-struct BestSplit {
+struct BestSplit {  // shared with the host
     double score, threshold;
     NodeSums left;
     uint32_t order;  // at a tie the smaller; NONE: there is no split

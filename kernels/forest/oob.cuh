@@ -7,7 +7,7 @@
 namespace {
 
 // A node as rows meet it.
-struct WalkStep {
+struct WalkStep {  // shared with the host
     uint32_t feature;  // NONE: a leaf
     uint32_t shift, above;
     uint32_t children;

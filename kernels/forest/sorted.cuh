@@ -15,7 +15,7 @@
 namespace {
 
 // A feature that a node with many rows is searched by.
-struct FeatureSegment {
+struct FeatureSegment {  // shared with the host
     uint64_t offset;    // of its rows among those that are sorted together
     uint32_t at;        // of its node in the list
     uint32_t feature;

@@ -5,8 +5,8 @@
 #include "layouts.cuh"
 #include "rule.cuh"
 
-// A fit by batches. Twin of `BatchFit` in cuda/linear/batches.rs. Rows stand in the order in which they are dealt.
-struct BatchFit {
+// A fit by batches. Rows stand in the order in which they are dealt.
+struct BatchFit {  // shared with the host
     DenseRows rows;
     FeatureScale feature_scale;
     Rule rule, free;        // of penalised coefficients, and of intercepts

@@ -7,8 +7,8 @@
 // Rows of a block of sums (numerics/reduce.rs), and of a tile of it.
 constexpr uint32_t BLOCK = 4096, TILE = 1024;
 
-// Rows of entries. Twin of `CsrRows` in cuda/linear/csr.rs.
-struct CsrRows {
+// Rows of entries.
+struct CsrRows {  // shared with the host
     const uint32_t* starts;  // of each row, counted from the first one's; one more than rows
     const uint32_t* keys;
     const float* values;  // null: 1 each
@@ -16,8 +16,8 @@ struct CsrRows {
     uint32_t rows, outputs;
 };
 
-// Dense columns and what the rows are. Twin of `DenseRows` in cuda/linear/mod.rs.
-struct DenseRows {
+// Dense columns and what the rows are.
+struct DenseRows {  // shared with the host
     const double* const* dense;
     const uint32_t* codes;
     const float* weight;  // null: 1 each
@@ -26,7 +26,7 @@ struct DenseRows {
 };
 
 // The integers of a pass: `unit` is one over the unit of all features where they have none of their own.
-struct FeatureScale {
+struct FeatureScale {  // shared with the host
     const double* inverse;
     double common;
 

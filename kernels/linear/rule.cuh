@@ -12,7 +12,7 @@ struct Cell {
     double c, n, z;
 };
 
-struct Rule {
+struct Rule {  // shared with the host as RuleParams
     uint64_t optimizer;
     double rate, l1, l2;
 

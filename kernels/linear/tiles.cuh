@@ -8,13 +8,13 @@
 constexpr uint32_t TILE_THREADS = 1024, NOBODIES = 32;
 
 // Rows cut into blocks of `height`, features into spans of `width`, both multiples of 32: tiles of entries. Sums are kept of `BESIDE`
-// blocks (a strip), or of so many spans. Twin of `TileParams` in cuda/linear/tiles.rs.
+// blocks (a strip), or of so many spans.
 //
 //              span 0    span 1    …        tiles lie strip after strip, in it span after span, in it block after block
 //   block 0  │ tile 0  │ tile 2  │
 //   block 1  │ tile 1  │ tile 3  │ …        an entry: row << 17 | feature << 2, both in their strips, with nobody behind each block
 //   block 2  │ …                            and each span
-struct Tiles {
+struct Tiles {  // shared with the host as TileParams
     const uint4* entries;
     const struct TileStep* steps;  // in the order that they are taken
     const uint32_t* ranges;    // of each block of threads: its steps; one more than blocks
@@ -23,8 +23,8 @@ struct Tiles {
     uint32_t outputs, output;  // how many numbers rows and features have, and which one it is
 };
 
-// What has the same numbers, or a part of it that the registers hold. Twin of `TileStep` in cuda/linear/tiles.rs.
-struct __align__(16) TileStep {
+// What has the same numbers, or a part of it that the registers hold.
+struct __align__(16) TileStep {  // shared with the host
     uint32_t first, first_size, second, size;  // its fours: first_size of them from `first` on, then from `second` on, which counts from 0
     uint32_t numbers;                          // the block or span that they are of
     uint32_t strip;                            // whose sums they are added to

@@ -11,14 +11,14 @@ enum SplitBy : uint32_t { CODE, VALUE, SET };
 
 // A node of a tree. Of codes `(code - shift) mod 256 > above` goes right; of values `x > border`, or missing with `shift`; of
 // categories those whose code is in set `above`.
-struct ForestNode {
+struct ForestNode {  // shared with the host
     double border;
     uint32_t slot, split_by, shift, above;
     uint32_t children[2];  // from the tree's number of nodes on, leaves
 };
 
 // Where a tree's nodes and values begin, and how many nodes it has.
-struct ForestTree {
+struct ForestTree {  // shared with the host
     uint64_t first_node, first_value;
     uint32_t nodes, unused;
 };

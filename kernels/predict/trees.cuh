@@ -5,14 +5,14 @@
 #include <cstdint>
 
 // Does the row go right? `(code - shift) mod 256 > above`.
-struct CodeTest {
+struct CodeTest {  // shared with the host
     uint32_t slot;
     uint8_t shift, above;
     uint16_t padding;
 };
 
 // `tests` and `children` of a branching tree are its nodes; of a symmetric one the tests are its levels.
-struct BoostedTree {
+struct BoostedTree {  // shared with the host
     uint32_t symmetric, first_test, tests, first_value;
 };
 

@@ -7,7 +7,7 @@
 namespace taiga {
 
 // What the candidates of a feature score in each node of a level, to be added up in their order.
-struct LevelScores {
+struct LevelScores {  // shared with the host
     double* scores;    // [column][side][node][bin]; of `nodes` nodes at a time
     Sums* lefts;       // [column][node][bin]: the sums up to a bin, where they are to be kept
     uint8_t* missing;  // [column][node]: whether the node has missing values there

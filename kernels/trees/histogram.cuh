@@ -14,7 +14,7 @@ namespace taiga {
 enum : uint32_t { BOTH, LIMBS, ONES };
 
 // Where a kernel's histograms go, of one group of features.
-struct Histograms {
+struct Histograms {  // shared with the host
     const uint8_t* codes;
     uint64_t rows;  // of the table
     int64_t* slots;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void flush_bins(uint32_t* shared, const Histograms& h
 }
 
 // What is summed: the rows of a node, into the slot of its histogram.
-struct HistogramJob {
+struct HistogramJob {  // shared with the host
     uint32_t node, slot;
 };
 
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(1024)
 constexpr uint32_t SUM_THREADS = 640;
 
 // The rows of nodes.
-struct RowLists {
+struct RowLists {  // shared with the host
     uint2* lists[2];
     const uint32_t* packed_gradients;  // by row
 };

@@ -1,5 +1,5 @@
 // What the kernels of boosted trees share: the structs that the host and the kernels read, and the
-// way rows are dealt to blocks. Twins of the structs in src/cuda/trees/layouts.rs.
+// way rows are dealt to blocks.
 //
 //   codes      [block of 32 features][row][32]      a row of a block is one 32-byte sector
 //   lists      [position] {row, packed gradient}               the rows of each node, next to one another
@@ -40,7 +40,7 @@ constexpr uint32_t MOST_ROWS = 65536;
 // Where a node's rows stand: in one of two lists, or all rows of the table in order.
 constexpr uint32_t IN_ORDER = 2;
 
-struct Sums {
+struct Sums {  // shared with the host as Total
     int64_t gradient, hessian, count;
 };
 
@@ -53,7 +53,7 @@ __device__ __forceinline__ Sums operator-(Sums a, Sums b) {
 }
 
 // How the derivatives of one tree become integers (cpu/trees/gradient_quantizer.rs: GradientQuantizer).
-struct GradientQuantizer {
+struct GradientQuantizer {  // shared with the host
     // Before rounding, as f64 and as f32.
     double gradient, hessian;
     float gradient32, hessian32;
@@ -67,7 +67,7 @@ struct GradientQuantizer {
 };
 
 // The rows of the table as the losses see them.
-struct LossRows {
+struct LossRows {  // shared with the host
     uint64_t rows;
     const float* target;
     const float* weight;  // or none
@@ -115,7 +115,7 @@ __device__ __forceinline__ Derivatives derive_drawn(const LossRows& r, uint64_t 
 }
 
 // A node's rows.
-struct NodeRows {
+struct NodeRows {  // shared with the host
     uint32_t start, len;
     // The rows that have gone left (lower half) and right (upper half) when it is partitioned.
     unsigned long long gone;
@@ -126,7 +126,7 @@ struct NodeRows {
 };
 
 // A division: which codes go right, and whose histogram is summed.
-struct PartitionJob {
+struct PartitionJob {  // shared with the host
     // The codes of the feature: the address of row 0's, that of row r being 32 r behind it; or where a sparse one's are (sparse_features.cuh).
     uint64_t codes;
     uint32_t node;
@@ -142,7 +142,7 @@ struct PartitionJob {
 };
 
 // The rows of a launch's nodes.
-struct LaunchRows {
+struct LaunchRows {  // shared with the host
     uint32_t rows, unused;
 };
 

@@ -21,7 +21,7 @@ __device__ __forceinline__ uint64_t split_test(uint64_t codes, uint32_t last, bo
     return codes | static_cast<uint64_t>(last < 255 ? last : 255) << 49 | (zero_right ? ZERO_RIGHT : 0);
 }
 
-struct TreeWalk {
+struct TreeWalk {  // shared with the host
     const uint64_t* split_tests;
     const uint2* children;  // by entry; none: a heap
     const uint32_t* sets;   // [entry][8]; where there are some
@@ -75,7 +75,7 @@ __device__ __forceinline__ uint32_t short_leaf_of(uint32_t depth, const uint32_t
 // Bits of a limb of a 64-bit sum: up to 4,096 of them are added in 32 bits.
 constexpr int LIMB = 20;
 
-struct LeafSumParams {
+struct LeafSumParams {  // shared with the host
     TreeWalk walk;
     uint16_t* leaf;   // [row]
     int64_t* sums;    // [leaf][gradient, hessian, count]
@@ -94,7 +94,7 @@ struct LeafSumParams {
 
 // What the last block makes of the sums: the values of the leaves of a tree that has grown whole on the device, as the host will find
 // them (boosting/fit.rs). All zero where the tree is void, because its statistics ought to have been wide.
-struct LeafValues {
+struct LeafValues {  // shared with the host
     Rules rules;
     double learning_rate;
     float* values;  // or none

@@ -15,7 +15,7 @@ namespace taiga {
 
 constexpr uint32_t RECORD_FEATURES = 28;
 
-struct RowRecords {
+struct RowRecords {  // shared with the host
     const uint4* codes;  // of the table
     const uint32_t* packed_gradients;
     uint4* lists[2];

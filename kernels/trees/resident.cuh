@@ -10,7 +10,7 @@
 
 namespace taiga {
 
-struct ResidentLevel {
+struct ResidentLevel {  // shared with the host
     SplitSearch search;            // of the first open group; `split_inputs` is the level's
     const uint32_t* numbers;  // of each column: its feature
     const uint64_t* codes;    // and where its codes are (`PartitionJob::codes`)

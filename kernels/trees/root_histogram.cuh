@@ -11,7 +11,7 @@ namespace taiga {
 // What a root's pass does beside summing, where it runs before the tree's quantizer is known: it adds the last
 // tree's values to the scores, rounds by the quantizer that the last tree had, and finds the one that is
 // right. Scales are powers of two, so from one tree to the next they rarely differ.
-struct RootGuess {
+struct RootGuess {  // shared with the host
     const GradientQuantizer* last;
     const uint16_t* leaf;  // or none, where scores are up to date
     const float* values;
@@ -25,7 +25,7 @@ struct RootGuess {
 };
 
 // What a tree begins with once its root's histogram is there.
-struct TreeStart {
+struct TreeStart {  // shared with the host
     SplitSearch search;
     uint32_t slot, bins;
     Sums* total;    // or none: nothing begins

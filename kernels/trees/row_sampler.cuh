@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // How the rows of a tree are drawn: `Draw` of row_sampler.rs.
-struct RowDraw {
+struct RowDraw {  // shared with the host
     uint32_t kind, bucket;
     float l2;
     uint32_t unused;

@@ -13,7 +13,7 @@
 
 namespace taiga {
 
-struct SparseRows {
+struct SparseRows {  // shared with the host
     const uint32_t* starts;  // [row + 1]
     const uint32_t* bins;
 };
@@ -68,7 +68,7 @@ __device__ __forceinline__ uint32_t code_at(const SparseRows& e, uint64_t where,
 constexpr uint32_t ROWS_READ = 4;
 
 // How rows are added to the bins of their entries.
-struct SparseSumParams {
+struct SparseSumParams {  // shared with the host
     SparseRows entries;
     // Lanes that take a row.
     uint32_t lanes;

@@ -10,7 +10,7 @@ namespace taiga {
 // A block has a thread for each bin.
 constexpr uint32_t BINS = 256;
 
-struct FeatureInfo {
+struct FeatureInfo {  // shared with the host
     uint32_t borders, first;  // first: 1 where code 0 is kept for missing values
     uint32_t categories;
     int32_t monotone;
@@ -33,7 +33,7 @@ __device__ __forceinline__ uint32_t stored_at(const FeatureInfo& f, uint32_t cod
 }
 
 // What makes a split good, and what makes it allowed.
-struct Rules {
+struct Rules {  // shared with the host
     double l1, l2, min_child_weight, min_gain;
     int64_t min_data_in_leaf;
     double smooth, category_l2;
@@ -44,7 +44,7 @@ struct Rules {
 enum : uint32_t { NOT, APART, BY_HESSIAN };
 
 // A node to be searched, or not.
-struct SplitInput {
+struct SplitInput {  // shared with the host
     Sums sums;
     double low, high;  // bounds of its value
     uint32_t slot;
@@ -58,7 +58,7 @@ struct SplitInput {
 constexpr uint32_t EXISTS = 1, SEARCHED = 2;
 
 // What a feature offers a node; nothing at `NO_SIDE`.
-struct alignas(16) FeatureSplit {
+struct alignas(16) FeatureSplit {  // shared with the host
     double gain;
     uint32_t border, side;
     Sums left;
@@ -67,14 +67,14 @@ struct alignas(16) FeatureSplit {
 
 enum : uint32_t { NO_SIDE, MISSING_LEFT, MISSING_RIGHT, SUBSET };
 
-struct NodeSplit {
+struct NodeSplit {  // shared with the host
     double gain;
     uint32_t feature, border, side, unused;
     Sums left;
     uint32_t set[8];
 };
 
-struct SplitSearch {
+struct SplitSearch {  // shared with the host
     Histograms histograms;
     const FeatureInfo* features;  // of all groups
     uint32_t first_feature;   // of the group

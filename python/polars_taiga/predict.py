@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Output", "PredictParams", "predict"]
 
-Output = Literal["auto", "raw", "class", "leaf", "staged"]
+Output = Literal["auto", "raw", "class", "leaf", "staged", "shap", "shap_interactions"]
+
+# What explains, and the field of output="shap" beside the columns'.
+_EXPLAINS = ("shap", "shap_interactions")
+_BASE = "base_value"
 
 
 class PredictParams(TypedDict, total=False):
@@ -31,6 +37,7 @@ class PredictParams(TypedDict, total=False):
     dtype: DataType | DataTypeClass | None
     rounds: int | None
     device: str
+    background: pl.DataFrame | pl.LazyFrame | None
 
 
 # By name: early versions of Polars do not have all of them.
@@ -123,8 +130,12 @@ def _spec_of_model(model: Model, output: Output, dtype: DataType | DataTypeClass
     if lacks is not None:
         msg = f"predict: output={output!r}: the model of `{model.target}` is {lacks}"
         raise ValueError(msg)
-    label = model._inner.label_type()
-    return {"output": output, "classes": names, "label": label, "narrow": dtype == pl.Float32}
+    columns = model._inner.explained_columns() if output in _EXPLAINS else None
+    if output == "shap" and _BASE in (columns or []):
+        msg = f"predict: output='shap' gives the base value the name {_BASE!r}, which a feature has: fit it by another"
+        raise ValueError(msg)
+    label, narrow = model._inner.label_type(), dtype == pl.Float32
+    return {"output": output, "classes": names, "columns": columns, "label": label, "narrow": narrow}
 
 
 def _check_number_type(dtype: DataType | DataTypeClass | None, outputs: list[Output]) -> None:
@@ -145,9 +156,40 @@ def _float_of(dtype: Any, output: Output) -> Any:
     return next((t for t in (pl.Float32, pl.Float64) if inner == t), None)
 
 
+def _explained(dtype: DataType | DataTypeClass | None, output: Output) -> tuple[list[str] | None, list[str]] | None:
+    """The classes and the columns of a type that `output` may give, if it is one."""
+    item = pl.Float64 if output == "shap" else None
+    if not isinstance(dtype, pl.Struct) or not dtype.fields:
+        return None
+    names = [field.name for field in dtype.fields]
+    line = pl.Struct(dict.fromkeys(names, pl.Float64))
+    if item is not None and all(field.dtype == item for field in dtype.fields):
+        return (None, names[:-1]) if names[-1] == _BASE else None
+    if item is None and all(field.dtype == line for field in dtype.fields):
+        return None, names
+    of_classes = {_explained(field.dtype, output) and str(field.dtype) for field in dtype.fields}
+    inner = _explained(dtype.fields[0].dtype, output)
+    if inner is None or inner[0] is not None or len(of_classes) != 1:
+        return None
+    return names, inner[1]
+
+
 def _spec_of_dtype(output: Output, dtype: DataType | DataTypeClass | None) -> dict[str, Any]:
     """The same from the type that the user names, for a model that is an expression."""
-    spec: dict[str, Any] = {"output": output, "classes": None, "label": None, "narrow": False}
+    spec: dict[str, Any] = {"output": output, "classes": None, "columns": None, "label": None, "narrow": False}
+    if output in _EXPLAINS:
+        found = _explained(dtype, output)
+        if found is None:
+            of = "pl.Float64" if output == "shap" else "a struct of pl.Float64 with the same fields"
+            base = f", and {_BASE!r} behind them" if output == "shap" else ""
+            given = "" if dtype is None else f"; {dtype} is none"
+            msg = (
+                f"predict: output={output!r} of a model that is an expression needs dtype=, a struct of {of} for each "
+                f"column of the model in its order{base} (of more than two classes, a struct of these){given}"
+            )
+            raise ValueError(msg)
+        spec["classes"], spec["columns"] = found
+        return spec
     if output == "class":
         spec["label"] = _label_type(dtype)
         if spec["label"] is None:
@@ -204,6 +246,21 @@ def _own_columns(model: Model) -> list[pl.Expr]:
     return own if optional is None else [*own, cs.by_name(optional, require_all=False)]
 
 
+def _rows_to_compare(background: pl.DataFrame | pl.LazyFrame, columns: list[pl.Expr]) -> tuple[pl.Expr, str]:
+    """The rows of a background as a literal of one list, and what tells it from others."""
+    if not isinstance(background, pl.DataFrame | pl.LazyFrame):
+        msg = f"predict: background is a DataFrame or a LazyFrame, not {type(background).__name__}"  # type: ignore[unreachable]
+        raise TypeError(msg)
+    frame = background.lazy().select(columns).collect()
+    if frame.height == 0:
+        msg = "predict: background has no rows"
+        raise ValueError(msg)
+    file = io.BytesIO()
+    frame.write_ipc(file)
+    digest = hashlib.sha256(file.getbuffer()).hexdigest()
+    return pl.lit(pl.Series("background", [frame.to_struct("background")])), digest
+
+
 def known(model: object) -> Model | None:
     """A model that is a value; none of one that is an expression."""
     if isinstance(model, str | pl.Expr):
@@ -238,6 +295,7 @@ def predict(
     dtype: DataType | DataTypeClass | None = None,
     rounds: int | None = None,
     device: str = "auto",
+    background: pl.DataFrame | pl.LazyFrame | None = None,
 ) -> pl.Expr:
     """Apply a fitted model to every row. Elementwise, so it streams.
 
@@ -268,6 +326,17 @@ def predict(
         `"staged"`
             `"auto"` after each round, `List(Float64)`; a struct of such lists, one a class, where
             there are more than two.
+        `"shap"`
+            How much each column moved the row's `"raw"` score away from the mean: a struct of a Float64 for each
+            column that the model was fitted on, under its name, and `base_value`; of more than two classes, a struct
+            of such structs. They are exact Shapley values [1]_ and sum to the raw score. What a split asks about a
+            column's categories or statistics of theirs is the column's; a statistic of a combination of columns is
+            dealt to them in equal parts, which is Shapley's rule for what they do together only. A forest's values
+            sum to its prediction, a probability or a mean. For a linear model they are `coefficient * (value -
+            mean)`; of a column of lists, the sum over its features.
+        `"shap_interactions"`
+            What each column gives by itself and with each other one: a struct, by column, of structs, by column, of
+            Float64. Half of what two columns share stands in both places; a column's row sums to its Shapley value.
 
         A list of these gives a struct with a field for each, under its name, in one walk of the rows through the
         model: `output=["auto", "class", "leaf"]`.
@@ -285,7 +354,12 @@ def predict(
         `Model.head(rounds)`. A model of fewer gives what it has. A sparse logistic regression has none to choose from.
     device
         As in `min_max`. A GPU gains on many rows at a time: on a collected frame rather than in a
-        streaming query, which calls with about 100,000.
+        streaming query, which calls with about 100,000. `"shap"` is computed on the CPU.
+    background
+        For `"shap"` and `"shap_interactions"`: rows to compare with (interventional Shapley values [2]_), of the
+        columns that the model names. What is not known of a row is then taken from each of them in turn, so time
+        grows with the distinct ways that they take through the trees; some hundreds do. Without it, what is not known
+        follows the training rows: of trees the numbers in which they took each branch, of a linear model their mean.
 
     Raises
     ------
@@ -302,6 +376,12 @@ def predict(
     KeyboardInterrupt
         After Ctrl-C, as in `fit_gbdt`.
 
+    References
+    ----------
+    .. [1] S. M. Lundberg, G. G. Erion, S.-I. Lee, "Consistent individualized feature attribution for tree ensembles",
+       2018.
+    .. [2] S. M. Lundberg et al., "From local explanations to global understanding with explainable AI for trees", 2020.
+
     Examples
     --------
     >>> import polars as pl
@@ -310,6 +390,17 @@ def predict(
     >>> models = df.group_by("g").agg(tg.fit_gbdt("y", "x", trees=5))
     >>> df.join(models, on="g").select(tg.predict("model", "x")).schema
     Schema([('prediction', Float64)])
+
+    How much each column moved a prediction:
+
+    >>> df = df.with_columns(z=pl.col("x") % 7, y=3.0 * pl.col("x") + pl.col("x") % 7)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=50, learning_rate=0.3)
+    >>> parts = df.select(tg.predict(model, output="shap")).unnest("prediction")
+    >>> parts.columns
+    ['x', 'z', 'base_value']
+    >>> raw = df.select(tg.predict(model, output="raw")).to_series()
+    >>> bool((parts.sum_horizontal() - raw).abs().max() < 1e-10)
+    True
 
     Several outputs at once, of the first two rounds:
 
@@ -335,5 +426,13 @@ def predict(
         "rounds": checked_rounds("predict", rounds),
         "device": checked(device),
         "wanted": wanted,
+        "background": None,
     }
-    return _plugin.elementwise("predict", [model_expr, *columns], kwargs).alias("prediction")
+    inputs = [model_expr]
+    if background is not None:
+        if not set(outputs) & set(_EXPLAINS):
+            msg = f"predict: background= is for output='shap' and 'shap_interactions', not {outputs[0]!r}"
+            raise ValueError(msg)
+        literal, kwargs["background"] = _rows_to_compare(background, columns)
+        inputs.append(literal)
+    return _plugin.elementwise("predict", [*inputs, *columns], kwargs).alias("prediction")

@@ -6,8 +6,8 @@
 //! - [`trees`]: boosted trees; [`forest`]: random forests; [`linear`]: sparse logistic regression.
 //! - [`predict`]: models applied.
 //!
-//! A file here and the file of `kernels/` that it launches have one name, and the structs that both read are asserted on
-//! both sides (`kernels/*/layouts.def`).
+//! A file here and the file of `kernels/` that it launches have one name, and the structs that both read stand
+//! in the kernels' headers, which their twins here are written from (`kernels/shared_structs.rs`).
 //!
 //! Everything of a query is ordered by its queue's stream; nothing is freed before what was queued
 //! before it has run. Two queues know nothing of each other unless one waits for the other

@@ -180,6 +180,11 @@ impl PyModel {
         self.model.facts().learner
     }
 
+    /// The names of the columns that share a prediction.
+    fn explained_columns(&self) -> Vec<&str> {
+        self.model.explained_columns()
+    }
+
     /// The whole model as JSON text.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         // The text alone, which is written item by item.

@@ -24,6 +24,9 @@ use wanted::Wanted;
 const PARALLEL_ABOVE: usize = 1 << 18;
 const BLOCK: usize = 1 << 16;
 
+/// To explain a row takes as long as to predict hundreds.
+const EXPLAINED_BLOCK: usize = 1 << 12;
+
 /// So many rows, or a model of so many bytes, may take longer than some milliseconds.
 const LONG: usize = 1 << 10;
 const LARGE: usize = 1 << 20;
@@ -44,6 +47,8 @@ impl Ready {
 /// Models parsed, and those on the devices that were named for them or cut to their first rounds.
 static PARSED: Cache<Ready> = Cache::new();
 static PLACED: Cache<Ready> = Cache::new();
+/// And those that explain against a background.
+static AGAINST: Cache<Ready> = Cache::new();
 
 /// What plans are held against, parsed.
 static WANTED: Cache<Wanted> = Cache::new();
@@ -56,6 +61,34 @@ fn ready(bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Arc<
             let place = format!("{device}\0{}\0", rounds.unwrap_or_default());
             PLACED.get(&[place.as_bytes(), bytes].concat(), |_| Ready::new(bytes, device, rounds))
         }
+    }
+}
+
+/// The rows to compare with, and what tells them from others.
+struct Background<'a> {
+    digest: &'a str,
+    rows: Table,
+}
+
+impl<'a> Background<'a> {
+    /// Those of a list of structs.
+    fn new(list: &Series, digest: &'a str) -> PolarsResult<Self> {
+        let rows = list.list()?.get_as_series(0).ok_or_else(|| errors::data("the background is null"))?;
+        if rows.is_empty() {
+            return Err(errors::data("background: it has no rows"));
+        }
+        Ok(Background { digest, rows: Table::new(rows.len(), &[rows])? })
+    }
+
+    /// The model of these bytes, or its first rounds of so many, which explains against these rows.
+    fn ready(&self, bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Arc<Ready>> {
+        let place = format!("{}\0{device}\0{}\0", self.digest, rounds.unwrap_or_default());
+        AGAINST.get(&[place.as_bytes(), bytes].concat(), |_| {
+            let ready = Ready::new(bytes, device, rounds)?;
+            let inputs = self.rows.inputs(&ready).map_err(|e| e.context("background".into()))?;
+            ready.model.set_background(&inputs)?;
+            Ok(ready)
+        })
     }
 }
 
@@ -148,7 +181,8 @@ fn predict_all(ready: &Ready, table: &Table, output: &Outputs) -> PolarsResult<S
         "predict fewer rows at a time (a lazy query streams)",
     )?;
     let inputs = table.inputs(ready)?;
-    let block = if table.rows > PARALLEL_ABOVE && !model.is_remote() { BLOCK } else { table.rows.max(1) };
+    let (above, block) = if output.is_explained() { (EXPLAINED_BLOCK, EXPLAINED_BLOCK) } else { (PARALLEL_ABOVE, BLOCK) };
+    let block = if table.rows > above && !model.is_remote() { block } else { table.rows.max(1) };
     let work = |start: usize, len: usize| output.apply(model, &inputs.slice(start, len), len);
     // At least one block, so that no rows give an empty series of the right type.
     let mut parts = if table.rows == 0 { vec![work(0, 0)] } else { for_blocks(table.rows, block, work) }.into_iter();
@@ -160,12 +194,17 @@ fn predict_all(ready: &Ready, table: &Table, output: &Outputs) -> PolarsResult<S
 }
 
 /// A model for each row: rows are gathered by model, predicted, and put back in their order.
-fn predict_each(models: &BinaryChunked, table: &Table, output: &Outputs, kwargs: &PredictKwargs) -> PolarsResult<Series> {
+fn predict_each(
+    models: &BinaryChunked,
+    table: &Table,
+    output: &Outputs,
+    ready: impl Fn(&[u8]) -> PolarsResult<Arc<Ready>> + Sync,
+) -> PolarsResult<Series> {
     let (distinct, rows) = distinct_models(models);
     let work = |first: usize, count: usize| -> PolarsResult<Vec<Series>> {
         (first..first + count)
             .map(|k| {
-                let ready = ready(distinct[k], &kwargs.device, kwargs.rounds)?;
+                let ready = ready(distinct[k])?;
                 output.check(&ready.model)?;
                 let inputs = table.inputs(&ready)?.gather(&rows[k])?;
                 output.apply(&ready.model, &inputs, rows[k].len())
@@ -228,23 +267,32 @@ fn model_bytes(models: &Series) -> usize {
 
 fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
     guarded("predict", || {
-        check(&inputs[0], &inputs[1..], kwargs.wanted.as_ref())?;
+        let first = 1 + kwargs.background.is_some() as usize;
+        check(&inputs[0], inputs.get(first..).unwrap_or_default(), kwargs.wanted.as_ref())?;
         Ok(Field::new(output::NAME.into(), Outputs::new(&kwargs)?.dtype()))
     })
 }
 
-/// `inputs`: the model (one, or one a row), then the columns.
+/// `inputs`: the model (one, or one a row), the background where there is one, then the columns.
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> Answer {
     let rows = monitor::rows(inputs);
     expression("predict", rows >= LONG || model_bytes(&inputs[0]) >= LARGE, || {
         let output = Outputs::new(&kwargs)?;
         let models = models_of(&inputs[0], MODEL)?;
-        let table = Table::new(inputs[0].len(), &inputs[1..])?;
+        let (background, columns) = match (&kwargs.background, &inputs[1..]) {
+            (Some(digest), [list, columns @ ..]) => (Some(Background::new(list, digest)?), columns),
+            (_, columns) => (None, columns),
+        };
+        let ready = |bytes: &[u8]| match &background {
+            Some(background) => background.ready(bytes, &kwargs.device, kwargs.rounds),
+            None => ready(bytes, &kwargs.device, kwargs.rounds),
+        };
+        let table = Table::new(inputs[0].len(), columns)?;
         let single = (models.len() == 1).then(|| models.get(0)).flatten();
         match single {
-            Some(bytes) => predict_all(&*ready(bytes, &kwargs.device, kwargs.rounds)?, &table, &output),
+            Some(bytes) => predict_all(&*ready(bytes)?, &table, &output),
             None if models.len() == 1 => Ok(Series::full_null(output::NAME.into(), table.rows, &output.dtype())),
-            None => predict_each(&models, &table, &output, &kwargs),
+            None => predict_each(&models, &table, &output, ready),
         }
     })
 }

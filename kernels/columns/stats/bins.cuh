@@ -12,7 +12,7 @@ __device__ __forceinline__ double absolute(double x) { return fabs(x); }
 
 // Bins of equal width: estimated, and compared with the edges where the estimate may be wrong.
 template <typename F>
-struct Uniform {
+struct Uniform {  // shared with the host
     using Float = F;
     const F* edges;
     F first, last, scale, sure;
@@ -35,7 +35,7 @@ struct Uniform {
 };
 
 // Any ascending edges: the last one that is at most x, by bisection.
-struct Edges {
+struct Edges {  // shared with the host
     using Float = double;
     const double* edges;
     double first, last;

@@ -8,7 +8,7 @@
 namespace taiga {
 
 // A column of floats of either width, a missing one NaN.
-struct FloatColumn {
+struct FloatColumn {  // shared with the host
     const void* values;
     uint64_t single;
 
@@ -18,7 +18,7 @@ struct FloatColumn {
 };
 
 // The bins of one of the two columns: of equal width, or any.
-struct AxisBins {
+struct AxisBins {  // shared with the host
     Uniform<double> uniform;
     uint64_t any;
 
@@ -28,7 +28,7 @@ struct AxisBins {
 };
 
 // Cell i * (bins of y) + j for bin i of x and bin j of y.
-struct Cells2d {
+struct Cells2d {  // shared with the host
     FloatColumn x, y;
     AxisBins x_bins, y_bins;
 

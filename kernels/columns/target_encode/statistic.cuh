@@ -51,7 +51,7 @@ struct Moments {
 };
 
 // What rows bring; null where there is none of it.
-struct TargetColumns {
+struct TargetColumns {  // shared with the host
     const uint8_t* flags;
     const uint32_t* numbers;
     const double* values;
@@ -75,7 +75,7 @@ struct PackedFlags {
 
 // Whole numbers, whatever they come as.
 struct Whole {
-    struct Sum {
+    struct Sum {  // shared with the host as WholeSum
         int64_t target, rows;
         __host__ __device__ __forceinline__ Sum operator+(const Sum& o) const { return {target + o.target, rows + o.rows}; }
         __host__ __device__ __forceinline__ Sum operator-(const Sum& o) const { return {target - o.target, rows - o.rows}; }
@@ -95,7 +95,7 @@ struct Whole {
 
 // Any finite numbers.
 struct Real {
-    struct Sum {
+    struct Sum {  // shared with the host as RealSum
         int128_t target;
         int64_t rows, padding;
         __host__ __device__ __forceinline__ Sum operator+(const Sum& o) const { return {target + o.target, rows + o.rows, 0}; }
@@ -111,7 +111,7 @@ struct Real {
 
 // Any finite numbers with weights, and with squares of distances from the centre.
 struct Full {
-    struct Sum {
+    struct Sum {  // shared with the host as FullSum
         int128_t weight, target, squares;
         __host__ __device__ __forceinline__ Sum operator+(const Sum& o) const {
             return {weight + o.weight, target + o.target, squares + o.squares};
@@ -135,7 +135,7 @@ struct Full {
 };
 
 // How much of the prior goes into a value, and the prior.
-struct Smoothing {
+struct Smoothing {  // shared with the host as DeviceSmoothing
     double weight, prior, variance, centre, scale, weight_scale;
     // The weight by empirical Bayes rather than `weight`.
     uint64_t automatic;

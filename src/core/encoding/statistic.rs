@@ -63,7 +63,9 @@ pub trait Statistic: Sync {
     /// Returns the sums as floats.
     fn read(&self, sum: Self::Sum) -> Moments;
     /// Returns what a target of 1 is in units of the statistic, and a weight of 1.
-    fn units(&self) -> (f64, f64);
+    fn units(&self) -> (f64, f64) {
+        (1.0, 1.0)
+    }
     /// Returns what a row brings: flags, or numbers in one column or two.
     fn columns(&self) -> (Option<&[u8]>, Vec<&[f64]>);
     /// The type of the same statistic over its columns in another order.
@@ -119,9 +121,6 @@ impl Statistic for RowCount {
     fn over<'b>(&'b self, _: &'b [u8], _: &'b [Vec<f64>]) -> RowCount {
         RowCount
     }
-    fn units(&self) -> (f64, f64) {
-        (1.0, 1.0)
-    }
 }
 
 /// Booleans, 0 and 1, without weights.
@@ -147,9 +146,6 @@ impl Statistic for Flags<'_> {
     fn over<'b>(&'b self, flags: &'b [u8], _: &'b [Vec<f64>]) -> Flags<'b> {
         Flags(flags)
     }
-    fn units(&self) -> (f64, f64) {
-        (1.0, 1.0)
-    }
 }
 
 /// Whole numbers of up to 2^31 without weights.
@@ -174,9 +170,6 @@ impl Statistic for WholeNumbers<'_> {
         Self: 'b;
     fn over<'b>(&'b self, _: &'b [u8], numbers: &'b [Vec<f64>]) -> WholeNumbers<'b> {
         WholeNumbers(&numbers[0])
-    }
-    fn units(&self) -> (f64, f64) {
-        (1.0, 1.0)
     }
 }
 

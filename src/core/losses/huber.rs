@@ -88,8 +88,4 @@ impl Loss for Huber {
     fn metric(&self) -> MetricKind {
         MetricKind::Huber
     }
-
-    fn check_target(&self, _target: f64) -> Result<(), &'static str> {
-        Ok(())
-    }
 }

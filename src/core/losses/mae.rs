@@ -54,8 +54,4 @@ impl Loss for Mae {
     fn metric(&self) -> MetricKind {
         MetricKind::Mae
     }
-
-    fn check_target(&self, _target: f64) -> Result<(), &'static str> {
-        Ok(())
-    }
 }

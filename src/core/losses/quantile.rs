@@ -66,8 +66,4 @@ impl Loss for Quantile {
     fn metric(&self) -> MetricKind {
         MetricKind::Quantile
     }
-
-    fn check_target(&self, _target: f64) -> Result<(), &'static str> {
-        Ok(())
-    }
 }

@@ -47,8 +47,4 @@ impl Loss for Rmse {
     fn metric(&self) -> MetricKind {
         MetricKind::Rmse
     }
-
-    fn check_target(&self, _target: f64) -> Result<(), &'static str> {
-        Ok(())
-    }
 }

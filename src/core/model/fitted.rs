@@ -247,6 +247,13 @@ pub trait FittedModel: Send + Sync {
         None
     }
 
+    /// Returns the names of the columns that share a prediction among them: those that it reads, but for the values of lists, which
+    /// are their features' part.
+    fn explained_columns(&self) -> Vec<&str> {
+        let lists = self.lists().map(|lists| lists.features);
+        lists.into_iter().chain(self.columns().into_iter().map(|c| c.name)).collect()
+    }
+
     /// Returns how large it is.
     fn size(&self) -> ModelSize;
 

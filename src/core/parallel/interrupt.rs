@@ -30,11 +30,6 @@ pub fn withdraw() {
     REQUESTED.store(false, Ordering::Relaxed);
 }
 
-/// Returns whether work is asked to end.
-pub fn requested() -> bool {
-    REQUESTED.load(Ordering::Relaxed)
-}
-
 /// Returns, or unwinds where work is asked to end: to [`catch`].
 #[inline]
 pub fn poll() {

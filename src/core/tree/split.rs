@@ -89,6 +89,12 @@ impl SplitRules {
         SplitRules { scales, params: params.split, level_limits: params.level_limits(), monotone: params.monotone.clone() }
     }
 
+    /// Returns whether values of leaves have bounds: under monotone constraints.
+    #[inline]
+    pub fn leaves_are_bounded(&self) -> bool {
+        !self.monotone.is_empty()
+    }
+
     /// Returns the gradient and hessian of `sums` as numbers.
     #[inline]
     pub fn values(&self, sums: Sums) -> (f64, f64) {
@@ -110,7 +116,7 @@ impl SplitRules {
     /// Returns the score of a node that is not split.
     pub fn node_score(&self, sums: Sums, bounds: (f64, f64)) -> f64 {
         let (g, h) = self.values(sums);
-        if self.monotone.is_empty() {
+        if !self.leaves_are_bounded() {
             let t = soft_threshold(g, self.l1);
             let divisor = h + self.l2;
             if divisor > 0.0 { t * t / divisor } else { 0.0 }
@@ -131,6 +137,7 @@ impl SplitRules {
 
 impl SplitRules {
     /// Returns whether a child with these sums is allowed.
+    #[inline]
     pub fn large_enough(&self, sums: Sums) -> bool {
         let (_, h) = self.values(sums);
         sums.hessian > 0 && h >= self.min_child_weight && (self.min_data_in_leaf == 0 || sums.count >= self.min_data_in_leaf)

@@ -240,7 +240,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                 let entries = &mut share.entries[owner(*key, owners)];
                 entries.places.push((*key, i as u32));
                 if let Some(values) = row.values {
-                    entries.values.push(values[j] as f64 * self.passes.units.inverse(*key as usize));
+                    entries.values.push(values[j] as f64 * self.passes.feature_scale.inverse(*key as usize));
                 }
             }
         }
@@ -283,7 +283,7 @@ impl<'s, 'p, 'a> Batches<'s, 'p, 'a> {
                     prefetch_near(state.0.wrapping_add(cell) as *const u8);
                     prefetch_near(c.0.wrapping_add(cell) as *const u8);
                 }
-                let scale = self.deal.scale * self.passes.units.inverse(*key as usize);
+                let scale = self.deal.scale * self.passes.feature_scale.inverse(*key as usize);
                 for cell in *key as usize * outputs..(*key as usize + 1) * outputs {
                     // SAFETY: as above.
                     let (c, state, sum) = unsafe { (&mut *c.0.add(cell), &mut *state.0.add(cell), &mut *sums.0.add(cell)) };

@@ -130,7 +130,7 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
             for (i, o) in out.iter_mut().enumerate() {
                 let total = parts.iter_mut().fold(0i64, |total, part| total + std::mem::take(&mut part[i]));
                 let feature = if outputs == 1 { b * BLOCK + i } else { (b * BLOCK + i) / outputs };
-                *o = value_of(total, scale(self.units.inverse(feature)));
+                *o = value_of(total, scale(self.feature_scale.inverse(feature)));
             }
         });
     }
@@ -203,8 +203,8 @@ impl PassSteps for Passes<'_, '_, '_> {
                 {
                     for i in rows.clone() {
                         match &residuals[i * outputs..(i + 1) * outputs] {
-                            [r] => csr.row(i).add(r * scale, &self.units, &mut sums.values),
-                            r => csr.row(i).add_all(r, scale, &self.units, &mut sums.values),
+                            [r] => csr.row(i).add(r * scale, &self.feature_scale, &mut sums.values),
+                            r => csr.row(i).add_all(r, scale, &self.feature_scale, &mut sums.values),
                         }
                     }
                 }
@@ -235,7 +235,7 @@ impl PassSteps for Passes<'_, '_, '_> {
                         csr.row((i + 1).min(rows.end - 1)).fetch(&sums.values, p.outputs);
                         let w = p.weight(i) * scale;
                         csr.row(i).for_each(|k, x| {
-                            let x = x * self.units.inverse(k);
+                            let x = x * self.feature_scale.inverse(k);
                             sums.values[k * p.outputs] += round64(w * (x * x));
                         });
                     }

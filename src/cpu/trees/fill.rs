@@ -79,7 +79,7 @@ pub fn codes(
                 }
             }
         }
-        group.sparse = (plan.listed > 0).then(|| SparseFeatures::new(plan, exceptions, &local, shard.rows));
+        group.sparse = (plan.unbundled > 0).then(|| SparseFeatures::new(plan, exceptions, &local, shard.rows));
     }
     shard.groups.push(group);
     Ok(())

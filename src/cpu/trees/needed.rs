@@ -36,9 +36,9 @@ pub fn shards(
     let columns = product(&[rows, plan.column_codes.len() as u64]);
     let by_feature = if columns <= MOST_COLUMN_BYTES as u64 { copies * columns } else { 0 };
     // By row a start, a flag and the words; by feature rows and codes.
-    let listed = plan.sparse[..plan.listed].iter().filter_map(|f| exceptions[f.feature].as_ref());
-    let entries: u64 = listed.map(|e| e.rows.len() as u64).sum();
-    let of_lists = if plan.listed > 0 { 5 * rows + 7 * entries } else { 0 };
+    let unbundled = plan.sparse[..plan.unbundled].iter().filter_map(|f| exceptions[f.feature].as_ref());
+    let entries: u64 = unbundled.map(|e| e.rows.len() as u64).sum();
+    let of_lists = if plan.unbundled > 0 { 5 * rows + 7 * entries } else { 0 };
     let partials = product(&[8, threads as u64, plan.partial_bins() as u64]);
     let more = if scores > 1 { format!(", with {scores} scores a row") } else { String::new() };
     let less = if scores > 1 {

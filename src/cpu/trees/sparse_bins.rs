@@ -33,11 +33,11 @@ pub struct SparseBinShare {
     /// The words of this share's features, among all of the group.
     range: Range<usize>,
     /// The words of `range` that are in the shards' sparse rows.
-    listed: Range<usize>,
+    unbundled: Range<usize>,
     /// The words of `range` that are in shared columns.
     bundled: Vec<WordRun>,
-    /// The number of words of listed features over all shares.
-    listed_words: usize,
+    /// The number of words of unbundled features over all shares.
+    unbundled_words: usize,
     wide: bool,
     planes: Vec<Plane>,
     slots: Vec<u64>,
@@ -84,10 +84,10 @@ impl SparseBinShare {
             counted,
             several: vec![],
             single: vec![],
-            listed: range.start.min(plan.listed_words)..range.end.min(plan.listed_words),
+            unbundled: range.start.min(plan.unbundled_words)..range.end.min(plan.unbundled_words),
             range: range.clone(),
             bundled: vec![],
-            listed_words: plan.listed_words,
+            unbundled_words: plan.unbundled_words,
             wide: plan.wide,
             planes: vec![],
             slots: vec![],
@@ -154,8 +154,8 @@ impl SparseBinShare {
             smaller.fill(0);
             for (plane, words) in smaller.chunks_exact_mut(size / planes.len()).enumerate() {
                 for group in shards.iter().map(|s| &s.groups[self.group]) {
-                    for listed in group.partial_words(p.partial, planes.len(), plane, self.listed_words) {
-                        self.add(words, 0, &listed[self.listed.clone()]);
+                    for unbundled in group.partial_words(p.partial, planes.len(), plane, self.unbundled_words) {
+                        self.add(words, 0, &unbundled[self.unbundled.clone()]);
                     }
                     for s in &self.bundled {
                         let merge = |bins: &[u64]| self.add(words, s.word, &bins[s.codes.clone()]);

@@ -59,19 +59,19 @@ impl LocalRows {
 impl SparseFeatures {
     /// Collects the values off the defaults of the features that `plan` stores in sparse rows, for a shard of `rows` rows.
     pub fn new(plan: &StoragePlan, exceptions: &[Option<Exceptions>], local: &LocalRows, rows: usize) -> SparseFeatures {
-        let listed = &plan.sparse[..plan.listed];
+        let unbundled = &plan.sparse[..plan.unbundled];
         let mut s = SparseFeatures {
             starts: vec![0; rows + 1],
             words: RowWords::Short(vec![]),
-            most: plan.listed_words,
+            most: plan.unbundled_words,
             column_starts: vec![0],
             rows: vec![],
             codes: vec![],
-            stored: listed.iter().map(|f| f.stored).collect(),
+            stored: unbundled.iter().map(|f| f.stored).collect(),
             flags: vec![0; rows],
             flagged: vec![],
         };
-        for e in listed.iter().filter_map(|f| exceptions[f.feature].as_ref()) {
+        for e in unbundled.iter().filter_map(|f| exceptions[f.feature].as_ref()) {
             for (row, code) in e.rows.iter().zip(&e.codes) {
                 if let Some(row) = local.get(*row) {
                     s.rows.push(row);
@@ -86,7 +86,7 @@ impl SparseFeatures {
         }
         let mut next = s.starts[..rows].to_vec();
         let mut place = |write: &mut dyn FnMut(usize, usize)| {
-            for (k, f) in listed.iter().enumerate() {
+            for (k, f) in unbundled.iter().enumerate() {
                 for at in s.column_starts[k]..s.column_starts[k + 1] {
                     let next = &mut next[s.rows[at] as usize];
                     write(*next as usize, f.word + f.stored.word(s.codes[at] as usize));
@@ -124,7 +124,7 @@ impl SparseFeatures {
         (&self.rows[range.clone()], &self.codes[range])
     }
 
-    /// Returns the code of a row; `feature` counts the listed ones.
+    /// Returns the code of a row; `feature` counts the unbundled ones.
     pub fn code(&self, feature: usize, row: usize) -> u8 {
         let (rows, codes) = self.column(feature);
         rows.binary_search(&(row as u32)).map_or(self.stored[feature].default as u8, |at| codes[at])

@@ -1,7 +1,7 @@
 //! The scores of candidate splits, many at a time, by the formula of [`taiga_core::tree::split`].
 
 use super::bins::{BorderSums, LANES, MAX_BINS};
-use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
 
 /// The node, feature and rules that candidates are scored under.
 pub struct Context<'a> {
@@ -16,7 +16,7 @@ pub struct Context<'a> {
 /// Returns whether neither l1 nor counts nor monotone constraints play.
 #[inline(always)]
 pub fn plain(rules: &SplitRules) -> bool {
-    rules.monotone.is_empty() && rules.l1 == 0.0 && rules.min_data_in_leaf == 0 && !rules.level_limits
+    !rules.leaves_are_bounded() && rules.l1 == 0.0 && rules.min_data_in_leaf == 0 && !rules.level_limits
 }
 
 /// Computes the scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
@@ -38,16 +38,13 @@ pub fn score(left: Sums, c: &Context<'_>) -> f64 {
     let rules = c.rules;
     let right = c.total - left;
     let ((gl, hl), (gr, hr)) = (rules.values(left), rules.values(right));
-    let large = |s: Sums, h: f64| {
-        s.hessian > 0 && h >= rules.min_child_weight && (rules.min_data_in_leaf == 0 || s.count >= rules.min_data_in_leaf)
-    };
-    if !large(left, hl) || !large(right, hr) {
+    if !rules.large_enough(left) || !rules.large_enough(right) {
         // A node whose rows all go to one side is not divided.
         let divided = left.count > 0 && right.count > 0;
         return if rules.level_limits && divided { f64::NEG_INFINITY } else { c.too_small };
     }
-    if rules.monotone.is_empty() {
-        let (tl, tr) = (taiga_core::tree::split::soft_threshold(gl, rules.l1), taiga_core::tree::split::soft_threshold(gr, rules.l1));
+    if !rules.leaves_are_bounded() {
+        let (tl, tr) = (soft_threshold(gl, rules.l1), soft_threshold(gr, rules.l1));
         let (dl, dr) = (hl + rules.l2, hr + rules.l2);
         return (tl * tl * dr + tr * tr * dl) / (dl * dr);
     }

@@ -13,13 +13,13 @@ use crate::columns::kernel_names::{NO_VALIDITY, kernel_of, no_kernel};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form, bytes_of_mut};
 use crate::runtime::device::Image;
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::each_row;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::sort::LoneKey;
 use crate::runtime::upload::PIECE;
-use cudarc::driver::{CudaSlice, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::{CudaSlice, DeviceRepr};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use taiga_core::column::Column;
@@ -83,24 +83,7 @@ pub fn borders(queue: &Queue, column: &Column<'_>, params: &BorderParams) -> Res
     sorted_borders(queue, brought, None, params)
 }
 
-/// How many of a column's values are missing, and the bits in which their keys differ: twin of `KeySummary` of
-/// `kernels/columns/key_summary.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct KeySummary {
-    missing: u64,
-    differ: u64,
-}
-
-assert_layouts! {
-    taiga_kernels::layouts::COLUMNS;
-    KeySummary as "KeySummary" { missing, differ }
-}
-
-// SAFETY: the same layout as the kernels' own, of two numbers.
-unsafe impl DeviceRepr for KeySummary {}
-// SAFETY: as above.
-unsafe impl ValidAsZeroBits for KeySummary {}
+kernel_structs! { KeySummary }
 
 /// The borders of a column that is on the GPU, or of its rows `sample`; it is let go as soon as its keys are made.
 fn sorted_borders(queue: &Queue, column: DeviceColumn, sample: Option<CudaSlice<u32>>, params: &BorderParams) -> Result<Vec<f64>> {

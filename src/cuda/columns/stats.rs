@@ -5,10 +5,10 @@ use crate::columns::kernel_names::{NO_VALIDITY, kernel_of, no_kernel};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form, bytes_of};
 use crate::runtime::device::{Gpu, Image, Kernel};
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::memory::{pointer, size};
 use crate::runtime::queue::{Queue, grid};
-use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
+use cudarc::driver::{CudaSlice, LaunchConfig};
 use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::stats::bins::Bins;
@@ -24,44 +24,7 @@ const STATS: Image = Image { name: "columns/stats", bytes: taiga_kernels::images
 const EXTREMES_THREADS: u32 = 512;
 pub(crate) const COUNT_THREADS: u32 = 1024;
 
-/// `Uniform<F>` of `kernels/columns/stats/bins.cuh`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct Uniform<F> {
-    pub edges: u64,
-    pub first: F,
-    pub last: F,
-    pub scale: F,
-    pub sure: F,
-    pub bins: u32,
-}
-
-/// `Edges` of `kernels/columns/stats/bins.cuh`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Edges {
-    edges: u64,
-    first: f64,
-    last: f64,
-    bins: u32,
-}
-
-type UniformF32 = Uniform<f32>;
-type UniformF64 = Uniform<f64>;
-
-assert_layouts! {
-    taiga_kernels::layouts::COLUMNS;
-    UniformF32 as "Uniform<float>" { edges, first, last, scale, sure, bins }
-    UniformF64 as "Uniform<double>" { edges, first, last, scale, sure, bins }
-    Edges as "Edges" { edges, first, last, bins }
-}
-
-// SAFETY: the same layout as the kernels' own, of numbers and one device pointer.
-unsafe impl DeviceRepr for Uniform<f32> {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for Uniform<f64> {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for Edges {}
+kernel_structs! { Uniform<f32><f64>, Edges }
 
 /// [`taiga_core::stats::min_max()`] of a column on the GPU; 0 and 1 for Booleans, and for decimals the
 /// integers, of scale 0.

@@ -4,10 +4,10 @@ use super::stats::{COUNT_THREADS, DeviceEdges, Uniform, layout, sum_blocks};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form};
 use crate::runtime::device::{Image, Kernel};
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::{Queue, grid};
-use cudarc::driver::{CudaSlice, DeviceRepr};
+use cudarc::driver::CudaSlice;
 use taiga_core::column::{Column, Width};
 use taiga_core::error::{Error, Result};
 use taiga_core::stats::histogram2d::{Extremes2d, Steps2d, by_steps};
@@ -20,43 +20,7 @@ const STATS2D: Image = Image { name: "columns/stats2d", bytes: taiga_kernels::im
 /// Threads of a block of `extremes_2d`.
 const EXTREMES_THREADS: u32 = 512;
 
-/// `FloatColumn` of `kernels/columns/stats/cells2d.cuh`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct FloatColumn {
-    values: u64,
-    single: u64,
-}
-
-/// `AxisBins` of `kernels/columns/stats/cells2d.cuh`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct AxisBins {
-    uniform: Uniform<f64>,
-    any: u64,
-}
-
-/// `Cells2d` of `kernels/columns/stats/cells2d.cuh`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Cells2d {
-    x: FloatColumn,
-    y: FloatColumn,
-    x_bins: AxisBins,
-    y_bins: AxisBins,
-}
-
-assert_layouts! {
-    taiga_kernels::layouts::COLUMNS;
-    FloatColumn as "FloatColumn" { values, single }
-    AxisBins as "AxisBins" { uniform, any }
-    Cells2d as "Cells2d" { x, y, x_bins, y_bins }
-}
-
-// SAFETY: the same layout as the kernels' own, of numbers and device pointers.
-unsafe impl DeviceRepr for FloatColumn {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for Cells2d {}
+kernel_structs! { FloatColumn, AxisBins, Cells2d }
 
 /// [`taiga_core::stats::histogram2d()`] on the GPU.
 ///

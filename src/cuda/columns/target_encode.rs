@@ -16,6 +16,7 @@ mod statistic;
 
 pub use measure::measure;
 pub(crate) use scan::{CategoryKeys, ScanMode, ScanOutput, scan};
+pub(crate) use statistic::TargetColumns;
 
 use crate::runtime::column::{bytes_of, bytes_of_mut};
 use crate::runtime::device::Image;

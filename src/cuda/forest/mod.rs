@@ -40,10 +40,6 @@ const FOREST: Image = Image { name: "forest", bytes: taiga_kernels::images::fore
 
 /// Rows of a tile of a node with many rows.
 const TILE: usize = 8192;
-/// The most features: their draws are kept in shared memory.
-pub const MOST_FEATURES: usize = 4096;
-/// The most classes: their weights are.
-pub const MOST_CLASSES: usize = 255;
 
 /// The nodes of a level, and the rows' buffers.
 struct LevelNodes {
@@ -116,7 +112,7 @@ pub fn grow<C: Code>(number: Option<u32>, work: &ForestWork<'_, C>) -> Result<Gr
     let room = (free / 10 * 9).saturating_sub(needs.shared);
     let batch = (room / needs.tree.max(1)).min(u32::MAX as usize / 2 / needs.most_nodes.max(1)).clamp(1, trees);
     if needs.most_nodes * 2 > u32::MAX as usize {
-        return Err(Error::device_memory(queue.gpu().number(), format!("a tree of {rows} rows has too block_rows nodes for a GPU")));
+        return Err(Error::device_memory(queue.gpu().number(), format!("a tree of {rows} rows has too many nodes for a GPU")));
     }
     let mut sums = work.oob.is_some().then(|| oob::OutOfBagPredictions::new(&queue, rows, work.targets.outputs())).transpose()?;
     let mut parts = Vec::with_capacity(trees);
@@ -210,7 +206,7 @@ impl<C: Code> TreeBatch<'_, '_, C> {
     }
 
     fn grow(&self, draws: Option<usize>, sums: Option<&mut oob::OutOfBagPredictions>) -> Result<Vec<GrowingTree>> {
-        let (queue, work, limits) = (self.queue, self.work, &self.work.limits);
+        let (queue, work) = (self.queue, self.work);
         let plain = self.table.fit(queue, work);
         let TreeRows { entries, tallies, lanes: root_lanes, saw_all } = self.rows(&plain, draws)?;
         let spare = queue.alloc::<u64>("rows of trees", self.entries * self.count)?;
@@ -230,28 +226,7 @@ impl<C: Code> TreeBatch<'_, '_, C> {
         let (warp_rows, block_rows) =
             if work.by_bins() { (bins::WARP_ROWS, bins::BLOCK_ROWS) } else { (segments::WARP_ROWS, segments::BLOCK_ROWS) };
 
-        let mut roots = vec![];
-        let mut first_lists = [vec![], vec![], vec![]];
-        for (tree, [rows, sum, weight, count]) in tallies.iter().enumerate() {
-            let pure = match work.targets {
-                Targets::Two(_) => *sum == 0 || sum == count,
-                Targets::Classes(_) => root_lanes[tree * classes..(tree + 1) * classes].contains(weight),
-                Targets::Numbers(_) => false,
-            };
-            roots.push(GrowingNode {
-                key: root_key(work.params.seed, self.first + tree as u32).key(),
-                begin: (tree * self.entries) as u64,
-                rows: *rows,
-                total: NodeSums { sum: *sum as i64, weight: *weight, count: *count },
-                tree: tree as u32,
-                feature: NONE,
-                children: NONE,
-                ..GrowingNode::default()
-            });
-            if work.depth() > 0 && *rows >= 2 && *count >= 2 * limits.min_data && !pure {
-                first_lists[if *rows as usize <= warp_rows { 0 } else { (*rows as usize > block_rows) as usize + 1 }].push(tree as u32);
-            }
-        }
+        let (roots, first_lists) = self.roots(&tallies, &root_lanes, (warp_rows, block_rows));
         queue.write(&roots, &mut nodes.slice_mut(0..roots.len()))?;
         if classes > 0 {
             queue.write(&root_lanes, &mut lanes.slice_mut(0..root_lanes.len()))?;
@@ -259,9 +234,9 @@ impl<C: Code> TreeBatch<'_, '_, C> {
         for (k, list) in first_lists.iter().enumerate() {
             queue.write(list, &mut own[0].slice_mut(k * capacity..k * capacity + list.len().max(1)))?;
         }
-        let mut waiting = first_lists.map(|l| l.len());
+        let waiting = first_lists.map(|l| l.len());
         let lists = own.each_ref().map(|l| [0, 1, 2].map(|k| address(queue, l) + (4 * k * capacity) as u64));
-        let mut fit = ForestFit {
+        let fit = ForestFit {
             nodes: address(queue, &nodes),
             lanes: address(queue, &lanes),
             sets: address_of(queue, sets.as_ref()),
@@ -272,25 +247,7 @@ impl<C: Code> TreeBatch<'_, '_, C> {
             block_rows: block_rows as u32,
             ..plain
         };
-        let mut depth = 0usize;
-        while waiting.iter().any(|w| *w > 0) {
-            if (work.interrupted)() {
-                return Err(Error::Interrupted);
-            }
-            queue.clear(&mut counts)?;
-            let (now, then) = (depth % 2, (depth + 1) % 2);
-            fit.lists = lists[then];
-            fit.deeper = (depth + 1 < work.depth() as usize) as u32;
-            let level = LevelNodes { lists: lists[now], waiting, from: buffers[now], to: buffers[then] };
-            if work.by_bins() {
-                self.level_by_bins(&fit, &level)?
-            } else {
-                self.level_by_sorting(&fit, &level)?
-            }
-            let found = queue.read(&counts)?;
-            waiting = [0, 1, 2].map(|k| found[k] as usize);
-            depth += 1;
-        }
+        self.grow_levels(fit, waiting, lists, buffers, &mut counts)?;
         let used = queue.read(&next_node)?[0] as usize;
         let mut found = tree::GrownNodes { nodes: vec![GrowingNode::default(); used], lanes: vec![0; used * classes], sets: vec![] };
         queue.download(&nodes, bytes_of_mut(&mut found.nodes))?;
@@ -309,5 +266,64 @@ impl<C: Code> TreeBatch<'_, '_, C> {
         }
         drop((nodes, lanes, sets, next_node, counts, weights));
         Ok(made.into_iter().map(|(part, _)| part).collect())
+    }
+
+    /// Returns the trees' roots, and the three lists of those that may be split, by the rows of each tree (their number, the sum of the targets,
+    /// their weight, the draws).
+    fn roots(&self, tallies: &[[u64; 4]], lanes: &[u64], (warp_rows, block_rows): (usize, usize)) -> (Vec<GrowingNode>, [Vec<u32>; 3]) {
+        let work = self.work;
+        let (mut roots, mut lists) = (vec![], [vec![], vec![], vec![]]);
+        for (tree, [rows, sum, weight, count]) in tallies.iter().enumerate() {
+            let pure = match work.targets {
+                Targets::Two(_) => *sum == 0 || sum == count,
+                Targets::Classes(c) => lanes[tree * c.classes..(tree + 1) * c.classes].contains(weight),
+                Targets::Numbers(_) => false,
+            };
+            roots.push(GrowingNode {
+                key: root_key(work.params.seed, self.first + tree as u32).key(),
+                begin: (tree * self.entries) as u64,
+                rows: *rows,
+                total: NodeSums { sum: *sum as i64, weight: *weight, count: *count },
+                tree: tree as u32,
+                feature: NONE,
+                children: NONE,
+                ..GrowingNode::default()
+            });
+            if work.depth() > 0 && *rows >= 2 && *count >= 2 * work.limits.min_data && !pure {
+                lists[if *rows as usize <= warp_rows { 0 } else { (*rows as usize > block_rows) as usize + 1 }].push(tree as u32);
+            }
+        }
+        (roots, lists)
+    }
+
+    /// Grows all trees level by level: `waiting` nodes of each list of `lists[0]` first, and then by turns what the kernels put in the other's.
+    fn grow_levels(
+        &self,
+        mut fit: ForestFit,
+        mut waiting: [usize; 3],
+        lists: [[u64; 3]; 2],
+        buffers: [u64; 2],
+        counts: &mut CudaSlice<u32>,
+    ) -> Result<()> {
+        let mut depth = 0usize;
+        while waiting.iter().any(|w| *w > 0) {
+            if (self.work.interrupted)() {
+                return Err(Error::Interrupted);
+            }
+            self.queue.clear(counts)?;
+            let (now, then) = (depth % 2, (depth + 1) % 2);
+            fit.lists = lists[then];
+            fit.deeper = (depth + 1 < self.work.depth() as usize) as u32;
+            let level = LevelNodes { lists: lists[now], waiting, from: buffers[now], to: buffers[then] };
+            if self.work.by_bins() {
+                self.level_by_bins(&fit, &level)?
+            } else {
+                self.level_by_sorting(&fit, &level)?
+            }
+            let found = self.queue.read(counts)?;
+            waiting = [0, 1, 2].map(|k| found[k] as usize);
+            depth += 1;
+        }
+        Ok(())
     }
 }

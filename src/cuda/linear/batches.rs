@@ -11,10 +11,10 @@ use crate::launch;
 use crate::runtime::column::bytes_of_mut;
 use crate::runtime::device::{Gpu, Kernel};
 use crate::runtime::error::driver;
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::upload::upload;
-use cudarc::driver::{CudaEvent, DeviceRepr, LaunchConfig};
+use cudarc::driver::{CudaEvent, LaunchConfig};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::Optimizer;
 use taiga_core::learners::linear::batches::Deal;
@@ -24,16 +24,6 @@ use taiga_core::learners::linear::steps::{BatchSteps, Task};
 
 /// Batches between two questions whether to stop.
 const STEPS_A_QUESTION: usize = 64;
-
-/// Twin of `Rule`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct RuleParams {
-    optimizer: u64,
-    rate: f64,
-    l1: f64,
-    l2: f64,
-}
 
 impl RuleParams {
     fn new(rule: &Rule) -> RuleParams {
@@ -46,33 +36,7 @@ impl RuleParams {
     }
 }
 
-/// Twin of `BatchFit`: addresses and numbers.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct BatchFit {
-    rows: DenseRows,
-    feature_scale: FeatureScale,
-    rule: RuleParams,
-    free: RuleParams,
-    c: u64,
-    state: u64,
-    sums: u64,
-    others: u64,
-    residuals: u64,
-    mean_weight: f64,
-    scale: f64,
-    coefficients: u64,
-    intercept: u64,
-}
-
-assert_layouts! {
-    taiga_kernels::layouts::LINEAR;
-    RuleParams as "Rule" { optimizer, rate, l1, l2 }
-    BatchFit as "BatchFit" { rows, feature_scale, rule, free, c, state, sums, others, residuals, mean_weight, scale, coefficients, intercept }
-}
-
-// SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for BatchFit {}
+kernel_structs! { RuleParams, BatchFit }
 
 /// Where rows are: all of them, or two places for blocks of batches.
 enum BatchRows {
@@ -134,7 +98,7 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
         let dense = p.dense.iter().map(column).collect::<Result<Vec<_>>>()?;
         let addresses: Vec<u64> = dense.iter().map(|c| address(&queue, c)).collect();
         let addresses = queue.copy_of("dense columns", &addresses)?;
-        let inverse = passes.units.inverse.as_ref().map(|i| upload(&queue, "units", i)).transpose()?;
+        let inverse = passes.feature_scale.inverse.as_ref().map(|i| upload(&queue, "units", i)).transpose()?;
         let storage = match &p.csr {
             None => BatchRows::None,
             Some(csr) if resident => {
@@ -166,7 +130,10 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
         };
         let fit = BatchFit {
             rows,
-            feature_scale: FeatureScale { inverse: inverse.as_ref().map_or(0, |i| address(&queue, i)), common: passes.units.common },
+            feature_scale: FeatureScale {
+                inverse: inverse.as_ref().map_or(0, |i| address(&queue, i)),
+                common: passes.feature_scale.common,
+            },
             rule: RuleParams::new(&deal.rule),
             free: RuleParams::new(&deal.free),
             c: address(&queue, &c),

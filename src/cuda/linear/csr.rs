@@ -8,10 +8,10 @@
 use super::address;
 use super::tiles::TileGrid;
 use crate::runtime::column::bytes_of;
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::upload::{Fill, Upload};
-use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig};
+use cudarc::driver::{CudaSlice, LaunchConfig};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,25 +23,7 @@ use taiga_core::learners::linear::steps::Task;
 /// Entries of a block that passes through: 256 MiB with values.
 const BLOCK_ENTRIES: usize = 1 << 25;
 
-/// Twin of `CsrRows` in `kernels/linear/layouts.cuh`: addresses and numbers.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CsrRows {
-    starts: u64,
-    keys: u64,
-    values: u64,
-    first: u64,
-    pub rows: u32,
-    pub outputs: u32,
-}
-
-assert_layouts! {
-    taiga_kernels::layouts::LINEAR;
-    CsrRows as "CsrRows" { starts, keys, values, first, rows, outputs }
-}
-
-// SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for CsrRows {}
+kernel_structs! { CsrRows }
 
 impl CsrRows {
     /// No entries, of any rows.

@@ -11,45 +11,16 @@ pub use batches::CudaBatches;
 pub use passes::CudaLinear;
 
 use crate::runtime::device::Image;
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::Queue;
-use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
+use cudarc::driver::{CudaSlice, DevicePtr};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::problem::Problem;
 
 /// `kernels/linear.cu`.
 const LINEAR: Image = Image { name: "linear", bytes: taiga_kernels::images::linear };
 
-/// Twin of `DenseRows`: addresses and numbers.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct DenseRows {
-    dense: u64,
-    codes: u64,
-    weight: u64,
-    rows: u64,
-    columns: u32,
-    outputs: u32,
-}
-
-/// Twin of `FeatureScale`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct FeatureScale {
-    inverse: u64,
-    common: f64,
-}
-
-assert_layouts! {
-    taiga_kernels::layouts::LINEAR;
-    DenseRows as "DenseRows" { dense, codes, weight, rows, columns, outputs }
-    FeatureScale as "FeatureScale" { inverse, common }
-}
-
-// SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for DenseRows {}
-// SAFETY: likewise.
-unsafe impl DeviceRepr for FeatureScale {}
+kernel_structs! { DenseRows, FeatureScale }
 
 fn address<T>(queue: &Queue, slice: &CudaSlice<T>) -> u64 {
     slice.device_ptr(queue.stream()).0

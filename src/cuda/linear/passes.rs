@@ -41,7 +41,7 @@ pub struct CudaLinear<'p, 'a> {
     entries: EntryStorage<'p, 'a>,
     rows: DenseRows,
     feature_scale: FeatureScale,
-    // What `rows` and `units` point to.
+    // What `rows` and `feature_scale` point to.
     _dense: (Vec<DeviceColumn>, CudaSlice<u64>),
     _codes: CudaSlice<u32>,
     _weight: Option<CudaSlice<f32>>,
@@ -63,7 +63,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         let dense = p.dense.iter().map(|c| DeviceColumn::doubles(&queue, c)).collect::<Result<Vec<_>>>()?;
         let addresses: Vec<u64> = dense.iter().map(|c| address(&queue, c.values())).collect();
         let addresses = queue.copy_of("dense columns", &addresses)?;
-        let inverse = passes.units.inverse.as_ref().map(|i| upload(&queue, "units", i)).transpose()?;
+        let inverse = passes.feature_scale.inverse.as_ref().map(|i| upload(&queue, "units", i)).transpose()?;
         let rows = DenseRows {
             dense: address(&queue, &addresses),
             codes: address(&queue, &codes),
@@ -72,7 +72,8 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
             columns: p.dense.len() as u32,
             outputs: p.outputs as u32,
         };
-        let feature_scale = FeatureScale { inverse: inverse.as_ref().map_or(0, |i| address(&queue, i)), common: passes.units.common };
+        let feature_scale =
+            FeatureScale { inverse: inverse.as_ref().map_or(0, |i| address(&queue, i)), common: passes.feature_scale.common };
         let entries = match &p.csr {
             None => EntryStorage::None,
             Some(csr) => match plan.grid {
@@ -98,7 +99,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
     pub fn layout(&self) -> &'static str {
         match &self.entries {
             EntryStorage::None => "none",
-            EntryStorage::Tiles(_) => "cells",
+            EntryStorage::Tiles(_) => "tiles",
             EntryStorage::Csr(CsrStorage::Resident { .. }) => "lists",
             EntryStorage::Csr(CsrStorage::Streamed { .. }) => "streamed",
         }
@@ -188,11 +189,11 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         let outputs = self.problem().outputs;
         let mut found = vec![0i64; out.len()];
         self.queue.download(sums, bytes_of_mut(&mut found))?;
-        let units = &self.passes.units;
+        let feature_scale = &self.passes.feature_scale;
         each(self.passes.pool, out, BLOCK, |b, out| {
             for (i, o) in out.iter_mut().enumerate() {
                 let at = b * BLOCK + i;
-                *o = value_of(found[at], scale(units.inverse(at / outputs)));
+                *o = value_of(found[at], scale(feature_scale.inverse(at / outputs)));
             }
         });
         Ok(())

@@ -14,7 +14,7 @@ use taiga_core::parallel::thread_pool::ThreadPool;
 /// Medians in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct PassTimes {
-    /// What entries are kept as: `"cells"`, `"lists"` or `"streamed"`.
+    /// What entries are kept as: `"tiles"`, `"lists"` or `"streamed"`.
     pub layout: &'static str,
     pub entries: usize,
     /// Coefficients of each feature: 1 where there are two classes.

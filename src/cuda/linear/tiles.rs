@@ -15,9 +15,9 @@ use super::csr::{CsrBlock, rows_of};
 use super::{LINEAR, address};
 use crate::launch;
 use crate::runtime::device::Gpu;
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::{Queue, grid};
-use cudarc::driver::{CudaSlice, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::CudaSlice;
 use std::ops::Range;
 use taiga_core::dataset::Monitor;
 use taiga_core::error::{Error, Result};
@@ -149,47 +149,7 @@ impl TileGrid {
     }
 }
 
-/// Twin of `Tiles`: addresses and numbers.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct TileParams {
-    entries: u64,
-    steps: u64,
-    ranges: u64,
-    height: u32,
-    width: u32,
-    rows: u64,
-    outputs: u32,
-    output: u32,
-}
-
-assert_layouts! {
-    taiga_kernels::layouts::LINEAR;
-    TileParams as "Tiles" { entries, steps, ranges, height, width, rows, outputs, output }
-    TileStep as "TileStep" { first, first_size, second, size, numbers, strip, buffer, fresh }
-}
-
-// SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for TileParams {}
-
-/// Twin of `TileStep`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct TileStep {
-    first: u32,
-    first_size: u32,
-    second: u32,
-    size: u32,
-    numbers: u32,
-    strip: u32,
-    buffer: u32,
-    fresh: u32,
-}
-
-// SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for TileStep {}
-// SAFETY: likewise; all bits are numbers.
-unsafe impl ValidAsZeroBits for TileStep {}
+kernel_structs! { TileParams, TileStep }
 
 /// What blocks of threads take, one step after the other, and where each one's begin.
 struct StepSchedule {

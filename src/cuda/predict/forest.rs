@@ -5,47 +5,16 @@ use crate::columns::codes::{CodeInput, CodePlace, quantize};
 use crate::launch;
 use crate::runtime::column::bytes_of_mut;
 use crate::runtime::device::Gpu;
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::upload::upload;
-use cudarc::driver::{CudaSlice, DeviceRepr};
+use cudarc::driver::CudaSlice;
 use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::learners::forest::Predictor;
 use taiga_core::learners::forest::apply::{Reading, Test};
 
-/// A node of a tree, as the kernel reads it: twin of `ForestNode` of `kernels/predict/forest.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct ForestNode {
-    border: f64,
-    slot: u32,
-    split_by: u32,
-    shift: u32,
-    above: u32,
-    children: [u32; 2],
-}
-
-/// Where a tree's nodes and values begin, and how many nodes it has: twin of `ForestTree` there.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct ForestTree {
-    first_node: u64,
-    first_value: u64,
-    nodes: u32,
-    unused: u32,
-}
-
-assert_layouts! {
-    taiga_kernels::layouts::PREDICT;
-    ForestNode as "ForestNode" { border, slot, split_by, shift, above, children }
-    ForestTree as "ForestTree" { first_node, first_value, nodes, unused }
-}
-
-// SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for ForestNode {}
-// SAFETY: likewise.
-unsafe impl DeviceRepr for ForestTree {}
+kernel_structs! { ForestNode, ForestTree }
 
 /// A forest on a GPU, to be applied many times, from several threads at once.
 pub struct DeviceForest {

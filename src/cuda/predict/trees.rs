@@ -11,11 +11,11 @@ use crate::launch;
 use crate::runtime::column::{DeviceColumn, bytes_of_mut};
 use crate::runtime::device::Gpu;
 use crate::runtime::error::driver;
-use crate::runtime::layouts::assert_layouts;
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::each_row;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::upload::upload;
-use cudarc::driver::{CudaSlice, DevicePtrMut, DeviceRepr, sys};
+use cudarc::driver::{CudaSlice, DevicePtrMut, sys};
 use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::model::apply::Predictor;
@@ -25,36 +25,7 @@ const THREADS: usize = 256;
 /// Rows of a thread, `ROWS` there.
 const ROWS: usize = 4;
 
-/// Whether a row goes right, `(code - shift) mod 256 > above`: twin of `CodeTest` of `kernels/predict/trees.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct CodeTest {
-    slot: u32,
-    shift: u8,
-    above: u8,
-    padding: u16,
-}
-
-/// Where a tree's tests and values begin, and how many tests it has: twin of `BoostedTree` there.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct BoostedTree {
-    symmetric: u32,
-    first_test: u32,
-    tests: u32,
-    first_value: u32,
-}
-
-assert_layouts! {
-    taiga_kernels::layouts::PREDICT;
-    CodeTest as "CodeTest" { slot, shift, above, padding }
-    BoostedTree as "BoostedTree" { symmetric, first_test, tests, first_value }
-}
-
-// SAFETY: plain numbers in C's layout, which is the kernels' own.
-unsafe impl DeviceRepr for CodeTest {}
-// SAFETY: likewise.
-unsafe impl DeviceRepr for BoostedTree {}
+kernel_structs! { CodeTest, BoostedTree }
 
 /// A model on a GPU, to be applied many times, from several threads at once.
 pub struct DevicePredictor {

@@ -2,7 +2,7 @@
 //! bits.
 
 use crate::columns::codes::CodePlace;
-use crate::columns::target_encode::{CategoryKeys, DeviceCodes, ScanMode, ScanOutput, scan};
+use crate::columns::target_encode::{CategoryKeys, DeviceCodes, ScanMode, ScanOutput, TargetColumns, scan};
 use crate::launch;
 use crate::runtime::device::Image;
 use crate::runtime::memory::{fill, pointer};
@@ -13,7 +13,6 @@ use crate::runtime::sort::bits_below;
 use cudarc::driver::CudaSlice;
 use taiga_core::encoding::ctr::{Ctr, CtrKind, Prefix};
 use taiga_core::error::{Error, Result};
-use taiga_kernels::columns::TargetColumns;
 
 /// `kernels/trees/ctr.cu`.
 const CTR: Image = Image { name: "trees/ctr", bytes: taiga_kernels::images::ctr };

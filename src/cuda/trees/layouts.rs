@@ -1,8 +1,6 @@
-//! The structs that the host and the kernels share: twins of those in `kernels/trees/*.cuh`,
-//! field by field. Addresses are those of the device.
+//! The structs that the host and the kernels share: twins of those in `kernels/trees/*.cuh`. Addresses are those of the device.
 
-use crate::runtime::layouts::assert_layouts;
-use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
+use crate::runtime::layouts::kernel_structs;
 use taiga_core::losses::{Formula, LossKind};
 use taiga_core::tree::params::SplitParams;
 use taiga_core::tree::split::{CategoryRules, SplitRules, Sums};
@@ -53,177 +51,10 @@ pub fn leaf(number: usize) -> u64 {
     LEAF | number as u64
 }
 
-macro_rules! tables {
-    ($($(#[$doc:meta])* pub struct $name:ident as $twin:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
-        $($(#[$doc])*
-        #[repr(C)]
-        #[derive(Clone, Copy, Debug, Default)]
-        pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
-
-        // SAFETY: plain numbers in C's layout, which is the kernels' own.
-        unsafe impl DeviceRepr for $name {}
-        // SAFETY: zeros are numbers.
-        unsafe impl ValidAsZeroBits for $name {})*
-
-        assert_layouts! { taiga_kernels::layouts::TREES; $($name as $twin { $($field),* })* }
-    };
-}
-
-tables! {
-    /// Sums over rows.
-    pub struct Total as "Sums" { gradient: i64, hessian: i64, count: i64, }
-
-    /// How the derivatives of one tree become integers.
-    pub struct GradientQuantizer as "GradientQuantizer" {
-        gradient: f64, hessian: f64,
-        gradient32: f32, hessian32: f32,
-        leaf_gradient: f64, leaf_hessian: f64,
-        unit_gradient: f64, unit_hessian: f64,
-        largest_gradient: u32, largest_hessian: u32,
-        wide: u32, unit: u32,
-    }
-
-    /// The rows as the losses see them.
-    pub struct LossRows as "LossRows" {
-        rows: u64,
-        target: u64, weight: u64, bag: u64, scores: u64,
-        output: u32, loss: u32,
-        a: f32, b: f32,
-        classes: u32, unused: u32,
-    }
-
-    /// A node's rows.
-    pub struct NodeRows as "NodeRows" {
-        start: u32, len: u32,
-        gone: u64,
-        list: u32, parent: i32,
-        right: u32, unused: u32,
-    }
-
-    /// A division.
-    pub struct PartitionJob as "PartitionJob" {
-        codes: u64,
-        node: u32, last: u32, zero_right: u32, is_set: u32,
-        set: [u32; 8],
-        right_is_smaller: u32, slot: u32,
-        moves: u32, unused: u32,
-    }
-
-    /// The rows of a launch's nodes.
-    pub struct LaunchRows as "LaunchRows" { rows: u32, unused: u32, }
-
-    /// A node's rows are summed in a slot.
-    pub struct HistogramJob as "HistogramJob" { node: u32, slot: u32, }
-
-    /// Where histograms of a group go.
-    pub struct Histograms as "Histograms" {
-        codes: u64, rows: u64, slots: u64, slot_size: u64,
-        features: u32, bins: u32, components: u32, component: u32,
-        first_sparse_bin: u64,
-        packed: u32, unused: u32,
-    }
-
-    /// The lists of a group's sparse features.
-    pub struct SparseRows as "SparseRows" { starts: u64, bins: u64, }
-
-    /// How rows are added to the bins of their entries.
-    pub struct SparseSumParams as "SparseSumParams" { entries: SparseRows, lanes: u32, near: u32, mean: u32, unused: u32, }
-
-    /// The lists of rows.
-    pub struct RowLists as "RowLists" { lists: [u64; 2], packed_gradients: u64, }
-
-    /// The rows of nodes as records.
-    pub struct RowRecords as "RowRecords" { codes: u64, packed_gradients: u64, lists: [u64; 2], }
-
-    /// A feature.
-    pub struct FeatureInfo as "FeatureInfo" {
-        borders: u32, first: u32, categories: u32, monotone: i32,
-        column: u32, usual: u32, low: u32, start: u32,
-    }
-
-    /// What makes a split good and allowed.
-    pub struct Rules as "Rules" {
-        l1: f64, l2: f64, min_child_weight: f64, min_gain: f64,
-        min_data_in_leaf: i64,
-        smooth: f64, category_l2: f64,
-        most_categories: u32, constrained: u32, level_limits: u32, unused: u32,
-    }
-
-    /// A node to be searched.
-    pub struct SplitInput as "SplitInput" {
-        sums: Total,
-        low: f64, high: f64,
-        slot: u32, minus: i32,
-        features: u32, state: u32,
-    }
-
-    /// What a feature offers a node.
-    pub struct FeatureSplit as "FeatureSplit" { gain: f64, border: u32, side: u32, left: Total, unused: u64, }
-
-    /// What was found for a node.
-    pub struct NodeSplit as "NodeSplit" {
-        gain: f64,
-        feature: u32, border: u32, side: u32, unused: u32,
-        left: Total,
-        set: [u32; 8],
-    }
-
-    /// A search.
-    pub struct SplitSearch as "SplitSearch" {
-        histograms: Histograms,
-        features: u64,
-        first_feature: u32, first_column: u32, columns: u32, counted: u32,
-        features_here: u32, unused: u32,
-        split_inputs: u64, allowed: u64, quantizer: u64, best: u64, sets: u64,
-        rules: Rules,
-    }
-
-    /// The scores of a level's candidates.
-    pub struct LevelScores as "LevelScores" {
-        scores: u64, lefts: u64, missing: u64, sums: u64, parent: u64, any: u64,
-        nodes: u32, unused: u32,
-    }
-
-    /// How rows are drawn.
-    pub struct RowDraw as "RowDraw" { kind: u32, bucket: u32, l2: f32, unused: u32, first: f64, second: f64, }
-
-    /// A tree as rows walk it.
-    pub struct TreeWalk as "TreeWalk" { split_tests: u64, children: u64, sets: u64, entries: u32, depth: u32, sparse: SparseRows, }
-
-    /// The sums of leaves.
-    pub struct LeafSumParams as "LeafSumParams" {
-        walk: TreeWalk,
-        leaf: u64, sums: u64,
-        near: u32, leaves: u32, copies: u32, limbs: u32, piece: u32, unused: u32,
-        codes: u64,
-        cleared: u64, clears: u64,
-    }
-
-    /// The values of leaves that are found behind their sums.
-    pub struct LeafValues as "LeafValues" { rules: Rules, learning_rate: f64, values: u64, log: u64, arrived: u64, }
-
-    /// What a tree begins with once its root is summed.
-    pub struct TreeStart as "TreeStart" {
-        search: SplitSearch,
-        slot: u32, bins: u32,
-        total: u64, split_inputs: u64, root: u64, sums: u64,
-        numbers: u32, unused: u32,
-    }
-
-    /// What a root's pass does before the tree's quantizer is known.
-    pub struct RootGuess as "RootGuess" {
-        last: u64, leaf: u64, values: u64, sums: u64, largest: u64, arrived: u64, out: u64, wrong: u64,
-        unit: u32, unused: u32,
-    }
-
-    /// A level that grows without asking the host.
-    pub struct ResidentLevel as "ResidentLevel" {
-        search: SplitSearch,
-        numbers: u64, codes: u64,
-        nodes: u64, split_inputs: u64, found: u64, split_tests: u64, sets: u64,
-        jobs: u64, summed: u64, starts: u64, plan: u64, arrived: u64,
-        level: u32, depth: u32,
-    }
+kernel_structs! {
+    Total, GradientQuantizer, LossRows, NodeRows, PartitionJob, LaunchRows, HistogramJob, Histograms, SparseRows, SparseSumParams, RowLists,
+    RowRecords, FeatureInfo, Rules, SplitInput, FeatureSplit, NodeSplit, SplitSearch, LevelScores, RowDraw, TreeWalk, LeafSumParams,
+    LeafValues, TreeStart, RootGuess, ResidentLevel,
 }
 
 impl From<Sums> for Total {
@@ -252,7 +83,7 @@ impl Rules {
             smooth,
             category_l2,
             most_categories,
-            constrained: !rules.monotone.is_empty() as u32,
+            constrained: rules.leaves_are_bounded() as u32,
             level_limits: rules.level_limits as u32,
             unused: 0,
         }
@@ -278,7 +109,7 @@ const _: () = {
 
 /// Returns the number of a formula that the kernels compute, as `kernels/numerics/losses.def` has it; for others the crate does not compile.
 const fn number_of(formula: &str) -> u32 {
-    let (list, name) = (taiga_kernels::layouts::LOSSES.as_bytes(), formula.as_bytes());
+    let (list, name) = (taiga_kernels::LOSSES.as_bytes(), formula.as_bytes());
     let (mut at, mut number) = (0, 0);
     while at < list.len() {
         let is_entry = list[at] == b'L';

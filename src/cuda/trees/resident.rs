@@ -226,24 +226,45 @@ impl CudaTrees {
     }
 
     /// A tree's launches.
-    fn launch_tree(&mut self, ResidentTask { loss, group, plan, log, unit, tree, output }: ResidentTask<'_>) -> Result<()> {
-        let (depth, rows) = (plan.depth, self.data.rows);
-        let (drawn, guess) = (self.data.bag.is_some(), self.data.has_quantizer);
+    fn launch_tree(&mut self, task: ResidentTask<'_>) -> Result<()> {
+        let ResidentTask { loss, group, plan, log, unit, output, .. } = task;
         self.data.turn = 1 - self.data.turn;
         let base = self.data.log().address;
-        let slots = 1 << (depth - 1);
+        let slots = 1 << (plan.depth - 1);
         self.groups[group].clear_first(&self.queue, slots)?;
         // What the statistics will be, unless they are wide.
         let planes = self.planes(&GradientQuantizer { unit: unit as u32, ..GradientQuantizer::default() });
-        let fused = !drawn && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
-        // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
-        let alone = fused && planes.len() == 1 && self.groups[group].is_one_block();
-        let nodes = self.work.nodes.address;
-        if !alone {
-            let (len, list) = if drawn { (0, 0) } else { (rows as u32, IN_ORDER) };
-            // SAFETY: the arguments are those of `tree_seed`.
-            unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
+        let search = self.resident_search(group, plan, unit, base);
+        let sums = base + 8 * log.sums as u64;
+        self.launch_root(&task, search, sums, &planes)?;
+        let resident = self.first_level(search, log, plan.depth, base);
+        self.launch_levels(group, &resident, plan.policy, &planes)?;
+        let mut values = LeafValues::default();
+        if let Some(announced) = self.announced {
+            self.data.values[output].reserve(&self.queue, "leaf values", 1 << plan.depth)?;
+            values = LeafValues {
+                rules: search.rules,
+                learning_rate: announced.learning_rate,
+                values: self.data.values[output].address,
+                log: base + 8 * log.values as u64,
+                arrived: self.work.arrived.address,
+            };
         }
+        let walk = TreeWalk {
+            split_tests: self.work.split_tests.address,
+            sets: self.work.walk_sets.address,
+            entries: (1 << plan.depth) - 1,
+            depth: plan.depth,
+            sparse: self.groups[group].entries(),
+            ..TreeWalk::default()
+        };
+        let cleared = self.groups[group].clear_behind(slots);
+        let one = Some(&self.groups[group]).filter(|g| g.is_one_block() && g.bundles.is_none());
+        self.queue_leaves(loss, output, walk, 1 << plan.depth, sums, one, cleared, &values)
+    }
+
+    /// The search of a tree's nodes, whose quantizer the log at `base` begins with.
+    fn resident_search(&self, group: usize, plan: &TreeParams, unit: bool, base: u64) -> SplitSearch {
         let counted = match (self.count_rows, unit) {
             (false, _) => 0,
             (true, false) => 1,
@@ -251,7 +272,7 @@ impl CudaTrees {
         };
         let rules = SplitRules::new(plan, Scales { gradient: 1.0, hessian: 1.0 });
         let g = &self.groups[group];
-        let search = SplitSearch {
+        SplitSearch {
             histograms: g.table(0),
             features: self.feature_table.address,
             first_feature: g.first as u32,
@@ -265,14 +286,29 @@ impl CudaTrees {
             sets: self.work.sets.address,
             rules: Rules::new(&rules),
             ..SplitSearch::default()
-        };
+        }
+    }
+
+    /// The launches that round a tree's derivatives, sum its root and begin its search; `sums`: where those of its leaves will be.
+    fn launch_root(&mut self, task: &ResidentTask<'_>, search: SplitSearch, sums: u64, planes: &[Plane]) -> Result<()> {
+        let &ResidentTask { loss, group, log, unit, tree, output, .. } = task;
+        let (drawn, guess) = (self.data.bag.is_some(), self.data.has_quantizer);
+        let fused = !drawn && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
+        // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
+        let alone = fused && planes.len() == 1 && self.groups[group].is_one_block();
+        let nodes = self.work.nodes.address;
+        if !alone {
+            let (len, list) = if drawn { (0, 0) } else { (self.data.rows as u32, IN_ORDER) };
+            // SAFETY: the arguments are those of `tree_seed`.
+            unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
+        }
         let begin = TreeStart {
             search,
-            bins: g.first_bins as u32,
-            total: base + 8 * QUANTIZER_WORDS as u64,
+            bins: self.groups[group].first_bins as u32,
+            total: search.quantizer + 8 * QUANTIZER_WORDS as u64,
             split_inputs: search.split_inputs,
             root: if alone { nodes } else { 0 },
-            sums: base + 8 * log.sums as u64,
+            sums,
             // And of their values, which are read along where nobody gives them any.
             numbers: (log.found - log.sums) as u32,
             ..TreeStart::default()
@@ -289,11 +325,15 @@ impl CudaTrees {
             self.sum_root(loss, (tree, output), false, &behind)?;
         }
         if !alone {
-            self.sum_narrow(group, &planes, fused)?;
+            self.sum_narrow(group, planes, fused)?;
             self.queue_start(&begin)?;
         }
-        let on_the_way = self.sums_on_the_way();
-        let resident = ResidentLevel {
+        Ok(())
+    }
+
+    /// What the levels of a tree grow by, as its first one has it.
+    fn first_level(&self, search: SplitSearch, log: &LogLayout, depth: u32, base: u64) -> ResidentLevel {
+        ResidentLevel {
             search,
             numbers: self.numbers.address,
             codes: self.work.codes.address,
@@ -309,44 +349,27 @@ impl CudaTrees {
             arrived: self.work.arrived.address,
             level: 0,
             depth,
-        };
-        for level in 0..depth {
+        }
+    }
+
+    /// The launches that search and partition the nodes of all levels.
+    fn launch_levels(&mut self, group: usize, first: &ResidentLevel, policy: Policy, planes: &[Plane]) -> Result<()> {
+        let on_the_way = self.sums_on_the_way();
+        for level in 0..first.depth {
             let n = 1u32 << level;
-            let split_inputs = search.split_inputs + ((n - 1) as usize * size_of::<SplitInput>()) as u64;
-            let resident = ResidentLevel { search: SplitSearch { split_inputs, ..search }, level, ..resident };
-            self.queue_search(group, &resident, plan.policy)?;
-            if level + 1 < depth {
+            let split_inputs = first.split_inputs + ((n - 1) as usize * size_of::<SplitInput>()) as u64;
+            let resident = ResidentLevel { search: SplitSearch { split_inputs, ..first.search }, level, ..*first };
+            self.queue_search(group, &resident, policy)?;
+            if level + 1 < first.depth {
                 // Where all is summed on the way, nobody reads the rows of the last nodes.
-                let read = level + 2 < depth || !on_the_way || planes.len() > 1;
+                let read = level + 2 < first.depth || !on_the_way || planes.len() > 1;
                 match self.records_table(group) {
                     Some(records) => self.queue_partition_records(group, records, n, level == 0, read)?,
                     None => self.queue_partition(group, n, on_the_way, read)?,
                 }
-                self.queue_sum(group, n as usize, &planes, on_the_way)?;
+                self.queue_sum(group, n as usize, planes, on_the_way)?;
             }
         }
-        let walk = TreeWalk {
-            split_tests: self.work.split_tests.address,
-            sets: self.work.walk_sets.address,
-            entries: (1 << depth) - 1,
-            depth,
-            sparse: self.groups[group].entries(),
-            ..TreeWalk::default()
-        };
-        let mut values = LeafValues::default();
-        if let Some(announced) = self.announced {
-            self.data.values[output].reserve(&self.queue, "leaf values", 1 << depth)?;
-            values = LeafValues {
-                rules: search.rules,
-                learning_rate: announced.learning_rate,
-                values: self.data.values[output].address,
-                log: base + 8 * log.values as u64,
-                arrived: self.work.arrived.address,
-            };
-        }
-        let cleared = self.groups[group].clear_behind(slots);
-        let one = Some(&self.groups[group]).filter(|g| g.is_one_block() && g.bundles.is_none());
-        self.queue_leaves(loss, output, walk, 1 << depth, begin.sums, one, cleared, &values)?;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use super::{DeviceSet, gpu, open};
 use std::sync::Arc;
 use taiga_core::column::Column;
-use taiga_core::error::Result;
+use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::{Asked, Predictor, Walked};
 use taiga_core::learners::forest;
 use taiga_core::memory;
@@ -60,6 +60,17 @@ impl<P, C: ?Sized> Placed<P, C> {
     /// Returns the model by itself.
     pub fn predictor(&self) -> &P {
         &self.predictor
+    }
+
+    /// Returns the model by itself, to keep, where it is applied on this process's threads.
+    ///
+    /// # Errors
+    /// Where another device applies it, which does not do `what`.
+    pub fn own(&self, what: &str) -> Result<Arc<P>> {
+        if self.copy.is_some() {
+            return Err(Error::parameter("device", format!("{what} is computed on the CPU only; leave the device out, or name \"cpu\"")));
+        }
+        Ok(self.predictor.clone())
     }
 
     /// Returns whether rows go to another device, which wants many at a time.

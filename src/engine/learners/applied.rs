@@ -5,6 +5,7 @@ use taiga_core::encoding::Lookup;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::SparseRows;
 use taiga_core::model::fitted::FittedModel;
+use taiga_core::shap::{Explanation, Terms};
 
 /// The rows that a model is applied to.
 pub struct ModelRows<'r, 'a> {
@@ -87,6 +88,28 @@ pub trait AppliedModel: Send + Sync {
     /// # Errors
     /// For rows that do not fit the model, for an output that the model does not have, and those of the device.
     fn outputs(&self, rows: &ModelRows<'_, '_>, wanted: &[Output]) -> Result<Vec<Values>>;
+
+    /// Prepares explanations against the training rows, or against those of a background.
+    ///
+    /// # Errors
+    /// For rows that do not fit the model or are none, for a model that does not know its training rows' part, and for a device that
+    /// does not explain.
+    fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>>;
+}
+
+/// What a model's predictions are made of: of each of [`FittedModel::explained_columns`] a part, which sum to the raw score (a
+/// forest's prediction) less a base value.
+///
+/// The result of a row depends on nothing but the model, the background and the row; one thread does the work.
+pub trait RowExplainer: Send + Sync {
+    /// Returns for each output what a row gets of which nothing is known.
+    fn base(&self) -> &[f64];
+
+    /// Explains rows.
+    ///
+    /// # Errors
+    /// For rows that do not fit the model.
+    fn explain(&self, rows: &ModelRows<'_, '_>, terms: Terms) -> Result<Explanation>;
 }
 
 /// The error for what a model, which is `what_it_is`, does not have.

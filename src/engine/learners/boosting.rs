@@ -1,6 +1,6 @@
 //! Gradient-boosted trees on the device that the parameters name.
 
-use super::applied::{AppliedModel, ModelRows, Output, Shared, Values};
+use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::predict::PlacedPredictor;
@@ -12,6 +12,7 @@ use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
 use taiga_core::learners::boosting::model::apply::{Asked, Walked};
 use taiga_core::model::fitted::FittedModel;
+use taiga_core::shap::{Explanation, Terms};
 
 pub use taiga_core::learners::boosting::*;
 
@@ -101,5 +102,28 @@ impl AppliedModel for PlacedPredictor {
             })
         };
         wanted.iter().map(output).collect()
+    }
+
+    fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {
+        let predictor = self.own("output=\"shap\"")?;
+        let background = background.map(|rows| predictor.bind(rows.columns)).transpose()?;
+        let shap = predictor.shap_values(background.as_deref())?;
+        Ok(Box::new(BoostedExplainer { predictor, shap }))
+    }
+}
+
+/// Rows explained by boosted trees.
+struct BoostedExplainer {
+    predictor: Arc<core::model::apply::Predictor>,
+    shap: core::model::shap::ShapValues,
+}
+
+impl RowExplainer for BoostedExplainer {
+    fn base(&self) -> &[f64] {
+        &self.shap.base
+    }
+
+    fn explain(&self, rows: &ModelRows<'_, '_>, terms: Terms) -> Result<Explanation> {
+        Ok(self.predictor.explain(&self.shap, &self.predictor.bind(rows.columns)?, terms))
     }
 }

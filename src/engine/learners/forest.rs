@@ -1,6 +1,6 @@
 //! Random forests on the device that the parameters name.
 
-use super::applied::{AppliedModel, ModelRows, Output, Shared, Values, has_no};
+use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values, has_no};
 use super::registry::Family;
 use crate::device::predict::PlacedForest;
 use crate::device::{Chosen, check_present};
@@ -10,6 +10,7 @@ use taiga_core::error::Result;
 use taiga_core::learners::forest as core;
 use taiga_core::learners::forest::apply::{Asked, Walked};
 use taiga_core::model::fitted::FittedModel;
+use taiga_core::shap::{Explanation, Terms};
 
 pub use taiga_core::learners::forest::*;
 
@@ -97,5 +98,28 @@ impl AppliedModel for PlacedForest {
             Output::Staged => Err(has_no(self.model(), "not of boosted trees", "stages")),
         };
         wanted.iter().map(output).collect()
+    }
+
+    fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {
+        let predictor = self.own("output=\"shap\"")?;
+        let background = background.map(|rows| predictor.bind(rows.columns)).transpose()?;
+        let shap = predictor.shap_values(background.as_deref())?;
+        Ok(Box::new(ForestExplainer { predictor, shap }))
+    }
+}
+
+/// Rows explained by a forest.
+struct ForestExplainer {
+    predictor: Arc<core::Predictor>,
+    shap: core::shap::ShapValues,
+}
+
+impl RowExplainer for ForestExplainer {
+    fn base(&self) -> &[f64] {
+        &self.shap.base
+    }
+
+    fn explain(&self, rows: &ModelRows<'_, '_>, terms: Terms) -> Result<Explanation> {
+        Ok(self.predictor.explain(&self.shap, &self.predictor.bind(rows.columns)?, terms))
     }
 }

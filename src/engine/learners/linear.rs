@@ -1,13 +1,15 @@
 //! Sparse logistic regression on the device that the parameters name.
 
-use super::applied::{AppliedModel, ModelRows, Output, Shared, Values, has_no};
+use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values, has_no};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::{Chosen, DeviceSet, check_present, open};
+use std::sync::Arc;
 use taiga_core::dataset::Monitor;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear as core;
 use taiga_core::model::fitted::{FittedModel, no_rounds};
+use taiga_core::shap::{Explanation, Terms};
 
 pub use taiga_core::learners::linear::*;
 
@@ -71,39 +73,73 @@ pub const FAMILY: Family = Family {
             return Err(no_rounds(&model));
         }
         match open(device)? {
-            DeviceSet::Auto | DeviceSet::Cpu => Ok(Box::new(core::Predictor::new(model))),
+            DeviceSet::Auto | DeviceSet::Cpu => Ok(Box::new(AppliedLinear(Arc::new(core::Predictor::new(model))))),
             DeviceSet::Cuda(_) => Err(Error::parameter("device", format!("{device:?}: linear models are applied on the CPU only"))),
         }
     },
 };
 
-impl AppliedModel for core::Predictor {
+/// A linear model on the CPU.
+struct AppliedLinear(Arc<core::Predictor>);
+
+impl AppliedModel for AppliedLinear {
     fn model(&self) -> &dyn FittedModel {
-        core::Predictor::model(self)
+        self.0.model()
     }
 
     fn outputs(&self, rows: &ModelRows<'_, '_>, wanted: &[Output]) -> Result<Vec<Values>> {
         let lacks = |o: &Output| match o {
-            Output::Leaves => Some(has_no(AppliedModel::model(self), "linear", "leaves")),
-            Output::Staged => Some(has_no(AppliedModel::model(self), "not of boosted trees", "stages")),
+            Output::Leaves => Some(has_no(self.model(), "linear", "leaves")),
+            Output::Staged => Some(has_no(self.model(), "not of boosted trees", "stages")),
             Output::Predictions | Output::Raw | Output::Class => None,
         };
         if let Some(error) = wanted.iter().find_map(lacks) {
             return Err(error);
         }
-        let raw = core::Predictor::raw(self, rows.sparse, &self.bind(rows.columns)?)?;
+        let raw = self.0.raw(rows.sparse, &self.0.bind(rows.columns)?)?;
         let mut raw = Shared::new(Some(raw), wanted, |_| true);
         let output = |output: &Output| {
             Ok(match output {
-                Output::Class => Values::Indices(core::Predictor::class(self, &raw.take()?)),
+                Output::Class => Values::Indices(self.0.class(&raw.take()?)),
                 Output::Predictions => {
                     let mut values = raw.take()?;
-                    self.link(&mut values);
+                    self.0.link(&mut values);
                     Values::Numbers(values)
                 }
                 _ => Values::Numbers(raw.take()?),
             })
         };
         wanted.iter().map(output).collect()
+    }
+
+    fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {
+        let predictor = self.0.clone();
+        let shap = match background {
+            Some(rows) => predictor.shap_values(rows.sparse, &predictor.bind(rows.columns)?)?,
+            None => predictor.training_shap_values().ok_or_else(|| {
+                has_no(
+                    self.model(),
+                    "linear, from before they were recorded,",
+                    "means of its training rows: give rows to compare with as background=",
+                )
+            })?,
+        };
+        Ok(Box::new(LinearExplainer { predictor, shap }))
+    }
+}
+
+/// Rows explained by a linear model.
+struct LinearExplainer {
+    predictor: Arc<core::Predictor>,
+    shap: core::shap::ShapValues,
+}
+
+impl RowExplainer for LinearExplainer {
+    fn base(&self) -> &[f64] {
+        &self.shap.base
+    }
+
+    fn explain(&self, rows: &ModelRows<'_, '_>, terms: Terms) -> Result<Explanation> {
+        self.predictor.explain(&self.shap, rows.sparse, &self.predictor.bind(rows.columns)?, terms)
     }
 }

@@ -5,15 +5,20 @@ use crate::errors;
 use crate::lists::Lists;
 use crate::literal::unlabelled;
 use polars::prelude::*;
+use std::sync::OnceLock;
 use taiga_engine::column::Column as EngineColumn;
 use taiga_engine::dataset::labels::Labels;
-use taiga_engine::learners::applied::{AppliedModel, ModelRows, Output, Values};
+use taiga_engine::learners::applied::{AppliedModel, ModelRows, Output, RowExplainer, Values};
 use taiga_engine::learners::registry::apply_model;
 use taiga_engine::model::fitted::FittedModel;
 use taiga_engine::provenance::LabelType;
+use taiga_engine::shap::{Explanation, Terms};
 
-/// A model on the device that applies it.
-pub struct Applied(Box<dyn AppliedModel>);
+/// A model on the device that applies it, and what explains its predictions, made when it is first asked for.
+pub struct Applied {
+    model: Box<dyn AppliedModel>,
+    explainer: OnceLock<taiga_engine::Result<Box<dyn RowExplainer>>>,
+}
 
 /// What a model reads, of some rows.
 pub struct Inputs {
@@ -57,22 +62,49 @@ impl Applied {
     /// # Errors
     /// For anything but a model that this build can read, rounds that it does not have, and where the device can't apply it.
     pub fn new(bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Self> {
-        apply_model(unlabelled(bytes), device, rounds).map(Applied).map_err(errors::compute)
+        let model = apply_model(unlabelled(bytes), device, rounds).map_err(errors::compute)?;
+        Ok(Applied { model, explainer: OnceLock::new() })
+    }
+
+    /// Has predictions explained against these rows instead of the training rows.
+    ///
+    /// # Errors
+    /// For rows that do not fit the model or are none.
+    pub fn set_background(&self, rows: &Inputs) -> PolarsResult<()> {
+        let explainer = self.apply(rows, |model, rows| model.explainer(Some(rows)))?;
+        // Whoever makes a model sets its background, before anybody asks.
+        let _ = self.explainer.set(Ok(explainer));
+        Ok(())
+    }
+
+    /// The base value of each output, and each column's part in the rows' predictions.
+    ///
+    /// # Errors
+    /// For inputs that do not fit the model, and where it can't be explained without a background.
+    pub fn explain(&self, inputs: &Inputs, terms: Terms) -> PolarsResult<(Vec<f64>, Explanation)> {
+        let explainer = self.explainer.get_or_init(|| self.model.explainer(None));
+        let explainer = explainer.as_ref().map_err(|e| errors::compute(e.clone()))?;
+        Ok((explainer.base().to_vec(), self.apply(inputs, |_, rows| explainer.explain(rows, terms))?))
+    }
+
+    /// The names of the columns that share a prediction.
+    pub fn explained_columns(&self) -> Vec<String> {
+        self.fitted().explained_columns().into_iter().map(String::from).collect()
     }
 
     /// The model by itself.
     pub fn fitted(&self) -> &dyn FittedModel {
-        self.0.model()
+        self.model.model()
     }
 
     /// Whether rows go to another device, which wants many at a time.
     pub fn is_remote(&self) -> bool {
-        self.0.is_remote()
+        self.model.is_remote()
     }
 
     /// How many numbers are predicted of a row.
     pub fn numbers_a_row(&self) -> usize {
-        self.0.numbers_a_row()
+        self.model.numbers_a_row()
     }
 
     /// The target's name.
@@ -102,7 +134,7 @@ impl Applied {
     /// Polars' own.
     pub fn inputs<'s>(&self, find: impl Fn(&str) -> Option<&'s Series>) -> PolarsResult<Inputs> {
         let columns = self.fitted().columns().into_iter().enumerate();
-        let features = columns.filter_map(|(i, c)| Some(Feature::of_model(find(c.name)?, c.dtype, self.0.lookup(i))));
+        let features = columns.filter_map(|(i, c)| Some(Feature::of_model(find(c.name)?, c.dtype, self.model.lookup(i))));
         let lists = self.fitted().lists().and_then(|lists| {
             let features = find(lists.features)?.clone();
             // Values inside structs come with their features.
@@ -117,10 +149,19 @@ impl Applied {
     /// # Errors
     /// For inputs that do not fit the model, an output that it does not have, and the device's own errors.
     pub fn outputs(&self, inputs: &Inputs, wanted: &[Output]) -> PolarsResult<Vec<Values>> {
+        self.apply(inputs, |model, rows| model.outputs(rows, wanted))
+    }
+
+    /// What `verb` makes of the inputs.
+    fn apply<T>(
+        &self,
+        inputs: &Inputs,
+        verb: impl FnOnce(&dyn AppliedModel, &ModelRows<'_, '_>) -> taiga_engine::Result<T>,
+    ) -> PolarsResult<T> {
         let columns = inputs.columns();
         let lists = inputs.lists.as_ref().map(|(features, values)| Lists::new(features, values.as_ref())).transpose()?;
         let sparse = lists.as_ref().map(Lists::rows);
-        self.0.outputs(&ModelRows { columns: &columns, sparse: sparse.as_ref() }, wanted).map_err(errors::compute)
+        verb(&*self.model, &ModelRows { columns: &columns, sparse: sparse.as_ref() }).map_err(errors::compute)
     }
 }
 

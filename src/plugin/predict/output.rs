@@ -6,6 +6,8 @@ use polars::prelude::*;
 use serde::Deserialize;
 use taiga_engine::learners::applied::{Output as EngineOutput, Values};
 use taiga_engine::provenance::LabelType;
+use taiga_engine::shap::contributions::pair;
+use taiga_engine::shap::{Explanation, Terms};
 
 /// The name of what `predict` returns.
 pub const NAME: &str = "prediction";
@@ -14,8 +16,10 @@ pub const NAME: &str = "prediction";
 /// an expression the user says it (`dtype=`), or it is one number a row.
 #[derive(Deserialize)]
 pub struct OutputKwargs {
-    /// `auto`, `raw`, `class`, `leaf` or `staged`.
+    /// One of [`OUTPUTS`].
     output: String,
+    /// Where columns share a prediction, their names.
+    columns: Option<Vec<String>>,
     /// The labels that name the fields where there is one number a class.
     classes: Option<Vec<String>>,
     /// Where a label is asked for, its type as JSON: a [`LabelType`].
@@ -32,6 +36,8 @@ pub struct PredictKwargs {
     together: bool,
     /// The rounds that count, from the first one on; all unless told.
     pub rounds: Option<usize>,
+    /// Where it is explained against a background, which then stands behind the model among the inputs: what tells it from others.
+    pub background: Option<String>,
     /// Where the model is applied.
     pub device: String,
     /// The columns that the model reads ([`Wanted`](super::wanted::Wanted) as JSON), where Python knows the model. Text, so that a call
@@ -39,14 +45,28 @@ pub struct PredictKwargs {
     pub wanted: Option<String>,
 }
 
+/// Who finds an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The walk of the rows through the model.
+    Walked(EngineOutput),
+    /// The model's explainer: each column's part, or what each shares with each.
+    Explained(Terms),
+}
+
 /// The outputs by the names that users give them.
-const OUTPUTS: &[(&str, EngineOutput)] = &[
-    ("auto", EngineOutput::Predictions),
-    ("raw", EngineOutput::Raw),
-    ("class", EngineOutput::Class),
-    ("leaf", EngineOutput::Leaves),
-    ("staged", EngineOutput::Staged),
+const OUTPUTS: &[(&str, Kind)] = &[
+    ("auto", Kind::Walked(EngineOutput::Predictions)),
+    ("raw", Kind::Walked(EngineOutput::Raw)),
+    ("class", Kind::Walked(EngineOutput::Class)),
+    ("leaf", Kind::Walked(EngineOutput::Leaves)),
+    ("staged", Kind::Walked(EngineOutput::Staged)),
+    ("shap", Kind::Explained(Terms::Values)),
+    ("shap_interactions", Kind::Explained(Terms::Interactions)),
 ];
+
+/// The name of the field of what a row gets of which nothing is known.
+const BASE: &str = "base_value";
 
 /// The outputs of a prediction: one, or several side by side.
 pub struct Outputs {
@@ -88,11 +108,16 @@ impl Outputs {
     /// # Errors
     /// As [`Applied::outputs`].
     pub fn apply(&self, model: &Applied, inputs: &Inputs, rows: usize) -> PolarsResult<Series> {
-        let wanted: Vec<EngineOutput> = self.each.iter().map(|o| o.kind).collect();
-        let values = model.outputs(inputs, &wanted)?;
+        let walked = |o: &Output| if let Kind::Walked(kind) = o.kind { Some(kind) } else { None };
+        let wanted: Vec<EngineOutput> = self.each.iter().filter_map(walked).collect();
+        let mut values = if wanted.is_empty() { vec![] } else { model.outputs(inputs, &wanted)? }.into_iter();
+        let explained = self.terms().map(|terms| model.explain(inputs, terms)).transpose()?;
         let mut series = vec![];
-        for (output, values) in self.each.iter().zip(values) {
-            series.push(output.series(model, values, rows)?);
+        for output in &self.each {
+            series.push(match (output.kind, &explained) {
+                (Kind::Explained(terms), Some((base, explanation))) => output.explained(base, explanation, terms, rows)?,
+                _ => output.series(model, values.next().ok_or_else(|| errors::data("an output was not computed"))?, rows)?,
+            });
         }
         match series.pop() {
             Some(one) if !self.together => Ok(one),
@@ -106,6 +131,17 @@ impl Outputs {
         }
     }
 
+    /// What is to be explained: both, where both are asked for, by what gives the more.
+    fn terms(&self) -> Option<Terms> {
+        let asked = |terms: Terms| self.each.iter().any(|o| o.kind == Kind::Explained(terms)).then_some(terms);
+        asked(Terms::Interactions).or(asked(Terms::Values))
+    }
+
+    /// Returns whether predictions are explained.
+    pub fn is_explained(&self) -> bool {
+        self.terms().is_some()
+    }
+
     /// Bytes of the predictions of a row.
     pub fn bytes_a_row(&self, model: &Applied) -> u64 {
         self.each.iter().map(|output| output.bytes_a_row(model)).sum()
@@ -115,8 +151,9 @@ impl Outputs {
 /// A checked [`OutputKwargs`].
 struct Output {
     name: &'static str,
-    kind: EngineOutput,
+    kind: Kind,
     classes: Option<Vec<String>>,
+    columns: Vec<String>,
     /// The type of the labels that are given, and the same as Polars has it.
     label: (LabelType, DataType),
     narrow: bool,
@@ -133,7 +170,8 @@ impl Output {
             None => LabelType::Float64,
         };
         let dtype = labels::data_type(&label)?;
-        Ok(Output { name, kind, classes: kwargs.classes.clone(), label: (label, dtype), narrow: kwargs.narrow })
+        let columns = kwargs.columns.clone().unwrap_or_default();
+        Ok(Output { name, kind, classes: kwargs.classes.clone(), columns, label: (label, dtype), narrow: kwargs.narrow })
     }
 
     /// The type of a number.
@@ -144,15 +182,23 @@ impl Output {
     fn dtype(&self) -> DataType {
         let list = |inner| DataType::List(Box::new(inner));
         let item = match self.kind {
-            EngineOutput::Leaves => return list(DataType::UInt32),
-            EngineOutput::Class => return self.label.1.clone(),
-            EngineOutput::Staged => list(self.number()),
-            EngineOutput::Predictions | EngineOutput::Raw => self.number(),
+            Kind::Walked(EngineOutput::Leaves) => return list(DataType::UInt32),
+            Kind::Walked(EngineOutput::Class) => return self.label.1.clone(),
+            Kind::Walked(EngineOutput::Staged) => list(self.number()),
+            Kind::Walked(EngineOutput::Predictions | EngineOutput::Raw) => self.number(),
+            Kind::Explained(Terms::Values) => self.of_columns(&DataType::Float64, true),
+            Kind::Explained(Terms::Interactions) => self.of_columns(&self.of_columns(&DataType::Float64, false), false),
         };
         match &self.classes {
             Some(names) => DataType::Struct(names.iter().map(|n| Field::new(n.as_str().into(), item.clone())).collect()),
             None => item,
         }
+    }
+
+    /// A struct of one field a column, and perhaps one for the base value.
+    fn of_columns(&self, item: &DataType, has_base: bool) -> DataType {
+        let names = self.columns.iter().map(String::as_str).chain(has_base.then_some(BASE));
+        DataType::Struct(names.map(|n| Field::new(n.into(), item.clone())).collect())
     }
 
     fn check(&self, model: &Applied) -> PolarsResult<()> {
@@ -162,7 +208,7 @@ impl Output {
                 "the model of `{target}` gives {own}, and the query was planned for {announced}; say so with dtype=, or give the model as a value"
             )))
         };
-        if self.kind == EngineOutput::Class {
+        if self.kind == Kind::Walked(EngineOutput::Class) {
             let (Some(labels), Some(own)) = (model.labels(), model.label_type()) else {
                 return Err(errors::data(format!("output=\"class\": the model of `{target}` is a regression and has no classes")));
             };
@@ -170,7 +216,11 @@ impl Output {
             let announced = &self.label.0;
             return if *announced == own || *announced == labels.kept_as() { Ok(()) } else { other(&own, announced) };
         }
-        let own = Output { classes: model.fields(), label: self.label.clone(), ..*self }.dtype();
+        let columns = if matches!(self.kind, Kind::Explained(_)) { model.explained_columns() } else { vec![] };
+        if self.kind == Kind::Explained(Terms::Values) && columns.iter().any(|c| c == BASE) {
+            return Err(errors::mistyped(BASE, "output=\"shap\" gives the base value this name: fit with another name"));
+        }
+        let own = Output { classes: model.fields(), columns, label: self.label.clone(), ..*self }.dtype();
         let announced = self.dtype();
         if own == announced { Ok(()) } else { other(&own, &announced) }
     }
@@ -179,7 +229,8 @@ impl Output {
     fn series(&self, model: &Applied, values: Values, rows: usize) -> PolarsResult<Series> {
         let name = || PlSmallStr::from_static(NAME);
         let facts = model.fitted().facts();
-        match (self.kind, values) {
+        let Kind::Walked(kind) = self.kind else { return Err(errors::data(format!("values for output={:?}", self.name))) };
+        match (kind, values) {
             (EngineOutput::Predictions | EngineOutput::Raw, Values::Numbers(values)) => {
                 let series = values.into_iter().map(|v| match self.narrow {
                     true => Float32Chunked::from_vec(name(), narrowed(&v)).into_series(),
@@ -204,13 +255,52 @@ impl Output {
         }
     }
 
+    /// Each column's part as a series, or what each shares with each.
+    fn explained(&self, base: &[f64], explanation: &Explanation, terms: Terms, rows: usize) -> PolarsResult<Series> {
+        let name = || PlSmallStr::from_static(NAME);
+        let series = match terms {
+            Terms::Values => explanation
+                .values
+                .iter()
+                .zip(base)
+                .map(|(values, base)| {
+                    let base = Float64Chunked::full(name(), *base, rows).into_series();
+                    let values = values.iter().map(|v| Float64Chunked::from_slice(name(), v).into_series());
+                    self.share(rows, values.chain([base]).collect())
+                })
+                .collect::<PolarsResult<_>>()?,
+            Terms::Interactions => explanation.interactions.iter().map(|terms| self.matrix(rows, terms)).collect::<PolarsResult<_>>()?,
+        };
+        self.fields(rows, series)
+    }
+
+    /// A struct of these series, one a column, and perhaps one for the base value.
+    fn share(&self, rows: usize, mut series: Vec<Series>) -> PolarsResult<Series> {
+        let names = self.columns.iter().map(String::as_str).chain([BASE]);
+        series.iter_mut().zip(names).for_each(|(s, n)| {
+            s.rename(n.into());
+        });
+        Ok(StructChunked::from_series(NAME.into(), rows, series.iter())?.into_series())
+    }
+
+    /// A struct of structs of what each column shares with each: the two halves of a pair are the same buffer.
+    fn matrix(&self, rows: usize, terms: &[Vec<f64>]) -> PolarsResult<Series> {
+        let terms: Vec<Series> = terms.iter().map(|v| Float64Chunked::from_slice(NAME.into(), v).into_series()).collect();
+        let m = self.columns.len();
+        let term = |i: usize, j: usize| if i == j { i } else { pair(m, i.min(j), i.max(j)) };
+        let lines = (0..m).map(|i| self.share(rows, (0..m).map(|j| terms[term(i, j)].clone()).collect()));
+        self.share(rows, lines.collect::<PolarsResult<_>>()?)
+    }
+
     fn bytes_a_row(&self, model: &Applied) -> u64 {
         let (outputs, trees) = (model.numbers_a_row() as u64, model.fitted().facts().trees as u64);
         match self.kind {
-            EngineOutput::Predictions | EngineOutput::Raw => 8 * outputs,
-            EngineOutput::Class => 4,
-            EngineOutput::Leaves => 4 * trees,
-            EngineOutput::Staged => 8 * trees,
+            Kind::Walked(EngineOutput::Predictions | EngineOutput::Raw) => 8 * outputs,
+            Kind::Walked(EngineOutput::Class) => 4,
+            Kind::Walked(EngineOutput::Leaves) => 4 * trees,
+            Kind::Walked(EngineOutput::Staged) => 8 * trees,
+            Kind::Explained(Terms::Values) => 8 * outputs * (self.columns.len() + 1) as u64,
+            Kind::Explained(Terms::Interactions) => 8 * outputs * Terms::Interactions.count(self.columns.len()) as u64,
         }
     }
 

@@ -107,7 +107,7 @@ fn predictions(model: &Applied, table: &Table, inputs: &super::Inputs) -> Polars
 }
 
 /// The one model of a column.
-fn only<'a>(models: &'a BinaryChunked) -> PolarsResult<Option<&'a [u8]>> {
+fn only(models: &BinaryChunked) -> PolarsResult<Option<&[u8]>> {
     let (distinct, _) = distinct_models(models);
     match distinct.as_slice() {
         [] => Ok(None),

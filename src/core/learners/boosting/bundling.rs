@@ -304,7 +304,7 @@ mod tests {
         assert!(worthwhile(&data));
         let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();
         let (plan, found) = super::plan(&ThreadPool::new(1).unwrap(), &data, &quantizers, &|| false).unwrap();
-        assert!(plan.listed >= 20, "{}", plan.listed);
+        assert!(plan.unbundled >= 20, "{}", plan.unbundled);
         assert!(plan.sparse.len() >= 60);
         assert!(plan.dense_features().all(|(f, _)| f >= 65) && plan.dense_features().count() == 5);
         assert!(plan.column_codes.len() < 12 && plan.column_codes.iter().all(|c| *c <= 256));

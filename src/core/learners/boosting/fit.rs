@@ -18,7 +18,8 @@ use crate::dataset::target::{self, TargetData};
 use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
 use crate::learners::boosting::steps::{Begun, TreeRequest};
-use crate::losses::{LeafRule, Loss, loss, resolve_loss};
+use crate::losses::{LeafRule, Loss, LossKind, loss, resolve_loss};
+use crate::memory::Reservation;
 use crate::metrics::{MetricKind, metric, undefined};
 use crate::model::History;
 use crate::parallel::pools;
@@ -54,7 +55,6 @@ fn fit_on(
     devices: &dyn TreeDevices,
     monitor: &dyn Monitor,
 ) -> Result<Model> {
-    let interrupted = || monitor.interrupted();
     checks::check_classes(input)?;
     let kind = resolve_loss(params.loss, &input.target)?;
     let labels = input.target.labels();
@@ -75,7 +75,31 @@ fn fit_on(
         let rows = input.features[0].len() - input.held_out_rows();
         return fit_on(pool, &table, params, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
     }
-    let numeric = coded::code_features(input, &params.border_params(), pool, &interrupted)?;
+    fit_checked(pool, input, params, devices, monitor, CheckedTarget { kind, raw_loss, measure, data, reserved })
+}
+
+/// A table's target, and what follows from it before anything is computed.
+struct CheckedTarget {
+    kind: LossKind,
+    /// The loss of scores as they are.
+    raw_loss: Box<dyn Loss>,
+    measure: Option<MetricKind>,
+    data: TargetData,
+    /// The memory that the fit's arrays will take.
+    reserved: Reservation,
+}
+
+/// Fits to rows that all count.
+fn fit_checked(
+    pool: &ThreadPool,
+    input: &Input<'_>,
+    params: &BoostingParams,
+    devices: &dyn TreeDevices,
+    monitor: &dyn Monitor,
+    CheckedTarget { kind, raw_loss, measure, data, reserved }: CheckedTarget,
+) -> Result<Model> {
+    let (labels, outputs) = (input.target.labels(), raw_loss.outputs());
+    let numeric = coded::code_features(input, &params.border_params(), pool, &|| monitor.interrupted())?;
     let tree_params = tree_params(input, params, &numeric)?;
     let (mut features, base) = CategoricalFeatures::new(pool, input, params, &data.values, numeric);
     features.constrain(&tree_params.interaction);
@@ -83,7 +107,7 @@ fn fit_on(
     let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, outputs)?;
     let held_out = measure.map(|kind| HeldOut::new(kind, input, raw_loss.location(), &data, (&start, offset), unit));
     drop(data.values);
-    let loss = loss(kind, &params.loss_params(), classes, unit)?;
+    let loss = loss(kind, &params.loss_params(), labels.map_or(0, Labels::len), unit)?;
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
     // What both derivatives are in units of.
     let weight_unit = data.weight_unit * factor;

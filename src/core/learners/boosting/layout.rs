@@ -49,7 +49,7 @@ pub struct SparseFeature {
     pub stored: Stored,
     /// The first of its words.
     pub word: usize,
-    /// The column that it shares, and its first code there; none for a listed feature.
+    /// The column that it shares, and its first code there; none for an unbundled feature.
     pub column: Option<(usize, usize)>,
 }
 
@@ -88,11 +88,11 @@ pub struct StoragePlan {
     pub column_codes: Vec<usize>,
     /// Of each feature.
     pub homes: Vec<Home>,
-    /// The listed features, by their numbers, then the bundled ones, bundle after bundle.
+    /// The unbundled features, by their numbers, then the bundled ones, bundle after bundle.
     pub sparse: Vec<SparseFeature>,
-    /// How many of `sparse` are listed, and their words.
-    pub listed: usize,
-    pub listed_words: usize,
+    /// How many of `sparse` are unbundled, and their words.
+    pub unbundled: usize,
+    pub unbundled_words: usize,
     /// Whether a feature has more rows off its default than a packed bin can sum, so that the
     /// words of whole nodes take two numbers each.
     pub wide: bool,
@@ -106,8 +106,8 @@ impl StoragePlan {
             column_codes: features.iter().map(CodedFeature::bins).collect(),
             homes: (0..features.len()).map(Home::Column).collect(),
             sparse: vec![],
-            listed: 0,
-            listed_words: 0,
+            unbundled: 0,
+            unbundled_words: 0,
             wide: false,
         }
     }
@@ -117,7 +117,7 @@ impl StoragePlan {
         features: &[CodedFeature],
         stored: &[Option<Stored>],
         bundles: Vec<Vec<usize>>,
-        listed: Vec<usize>,
+        unbundled: Vec<usize>,
         wide: bool,
     ) -> StoragePlan {
         let mut homes = vec![None; features.len()];
@@ -129,8 +129,8 @@ impl StoragePlan {
             word += stored.words();
             stored.words()
         };
-        let listed_words = listed.iter().map(|f| add(*f, None)).sum();
-        let dense = features.len() - listed.len() - bundles.iter().map(Vec::len).sum::<usize>();
+        let unbundled_words = unbundled.iter().map(|f| add(*f, None)).sum();
+        let dense = features.len() - unbundled.len() - bundles.iter().map(Vec::len).sum::<usize>();
         let mut bundle_codes = vec![];
         for (b, members) in bundles.iter().enumerate() {
             let mut code = 1;
@@ -146,7 +146,15 @@ impl StoragePlan {
         }
         column_codes.extend(bundle_codes);
         let homes = homes.into_iter().flatten().collect();
-        StoragePlan { layout: Layout::new(column_codes.len(), true), column_codes, homes, sparse, listed: listed.len(), listed_words, wide }
+        StoragePlan {
+            layout: Layout::new(column_codes.len(), true),
+            column_codes,
+            homes,
+            sparse,
+            unbundled: unbundled.len(),
+            unbundled_words,
+            wide,
+        }
     }
 
     /// Returns the features with columns of their own, ascending, with these.
@@ -159,7 +167,7 @@ impl StoragePlan {
 
     /// Returns the number of bins in a plane of a partial histogram.
     pub fn partial_bins(&self) -> usize {
-        self.layout.blocks.iter().map(|b| b.width * STRIDE).sum::<usize>() + self.listed_words
+        self.layout.blocks.iter().map(|b| b.width * STRIDE).sum::<usize>() + self.unbundled_words
     }
 
     /// Returns the number of words.

@@ -121,7 +121,7 @@ pub struct Predictor {
 
 /// The values of a block of rows.
 #[derive(Default)]
-struct Block {
+pub(super) struct Block {
     codes: Vec<u8>,
     values: Vec<f64>,
     scratch: Scratch,
@@ -299,8 +299,13 @@ impl Predictor {
         }
     }
 
+    /// Returns how many rows a block has at most.
+    pub(super) fn block_rows(&self) -> usize {
+        self.block
+    }
+
     /// Reads rows `start .. start + n`, feature after feature of those that are asked about.
-    fn read(&self, columns: &[&Column<'_>], start: usize, n: usize, block: &mut Block) {
+    pub(super) fn read(&self, columns: &[&Column<'_>], start: usize, n: usize, block: &mut Block) {
         let stride = self.block;
         block.codes.resize(self.asked.len() * stride, 0);
         if self.readers.iter().any(|r| matches!(r, Reader::Values)) {
@@ -344,6 +349,32 @@ impl Predictor {
                         Test::Set(set) => self.set(set).contains(block.codes[at]),
                     }
                 })
+            }
+        }
+    }
+
+    /// Writes of each row of a block 1 where it goes right at a node of a tree, else 0.
+    pub(super) fn goes_right(&self, tree: usize, node: usize, block: &Block, out: &mut [u8]) {
+        let index = self.starts[tree].0 + node;
+        let step = &self.steps[index];
+        if self.way == Way::Codes {
+            let (shift, above) = ((step.test >> 8) as u8, step.test as u8);
+            let codes = &block.codes[(step.test >> 16) as usize..];
+            out.iter_mut().zip(codes).for_each(|(out, code)| *out = (code.wrapping_sub(shift) > above) as u8);
+            return;
+        }
+        let at = step.test as usize * self.block;
+        match self.tests[index] {
+            Test::Code { shift, above } => {
+                out.iter_mut().zip(&block.codes[at..]).for_each(|(out, code)| *out = (code.wrapping_sub(shift) > above) as u8);
+            }
+            Test::Value { border, missing_right } => {
+                let right = |x: &f64| *x > border || (x.is_nan() && missing_right);
+                out.iter_mut().zip(&block.values[at..]).for_each(|(out, x)| *out = right(x) as u8);
+            }
+            Test::Set(set) => {
+                let set = self.set(set);
+                out.iter_mut().zip(&block.codes[at..]).for_each(|(out, code)| *out = set.contains(*code) as u8);
             }
         }
     }

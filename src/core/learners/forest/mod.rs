@@ -27,6 +27,7 @@ pub mod impurity;
 pub mod model;
 mod oob;
 pub mod params;
+pub mod shap;
 pub mod steps;
 pub mod table;
 mod validate;

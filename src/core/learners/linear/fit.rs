@@ -6,6 +6,7 @@ use super::held_out::PassMonitor;
 use super::lbfgs::Lbfgs;
 use super::needed::Needed;
 use super::problem::{Problem, check_columns, check_table, features, problem};
+use super::shap::training_means;
 use super::steps::{LinearDevices, Task};
 use super::{Input, LinearModel, LinearParams, Optimizer};
 use crate::dataset::checks;
@@ -88,6 +89,7 @@ fn fit_on(
         weights: vec![],
         dense_weights: vec![],
         intercepts: vec![],
+        means: None,
         rows: training_rows(input) as u64,
         passes: fitted.passes,
         converged: fitted.converged,
@@ -96,6 +98,9 @@ fn fit_on(
         provenance: Provenance::default(),
     };
     set_coefficients(&mut model, &problem, &fitted.vector)?;
+    let means = training_means(&problem, &fitted.vector, pool);
+    // A sum that leaves f64 is left out, and explanations ask for a background.
+    model.means = Some(means).filter(|means| means.iter().all(|x| x.is_finite()));
     Ok(model)
 }
 
@@ -161,8 +166,9 @@ fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> R
         params: params.recorded(),
         target: input.target_name.clone(),
         labels: labels.clone(),
-        sparse: features.sparse,
         dense_weights: vec![0.0; features.dense.len() * intercepts.len()],
+        means: Some(vec![0.0; (features.sparse.is_some() as usize + features.dense.len()) * intercepts.len()]),
+        sparse: features.sparse,
         dense: features.dense,
         numbers: vec![],
         weights: vec![],

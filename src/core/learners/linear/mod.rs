@@ -24,6 +24,7 @@ pub mod row;
 pub mod rows;
 pub mod rule;
 pub mod schema;
+pub mod shap;
 pub mod steps;
 pub mod vectors;
 pub mod whole;

@@ -89,6 +89,9 @@ pub struct LinearModel {
     pub dense_weights: Vec<f64>,
     /// One for each output; zeros where none were fitted.
     pub intercepts: Vec<f64>,
+    /// What each column gives to each output's score in the mean of the training rows: `means[column * outputs + output]`, that of
+    /// lists before the dense ones. None in models from before it was recorded.
+    pub means: Option<Vec<f64>>,
     /// The number of training rows.
     pub rows: u64,
     /// The passes over the rows that were done (iterations of `lbfgs`); with early stopping those whose result was kept.
@@ -168,6 +171,11 @@ impl LinearModel {
             && self.dense_weights.iter().all(|w| w.is_finite())
             && self.intercepts.iter().all(|w| w.is_finite());
         check(finite, || "a coefficient is not finite".into())?;
+        if let Some(means) = &self.means {
+            let columns = self.sparse.is_some() as usize + self.dense.len();
+            check(Some(means.len()) == columns.checked_mul(outputs), || format!("it has {} means", means.len()))?;
+            check(means.iter().all(|x| x.is_finite()), || "a mean is not finite".into())?;
+        }
         let Some(h) = &self.history else { return Ok(()) };
         check(h.values.is_empty() || (h.best as usize) < h.values.len(), || format!("the best pass is {} of {}", h.best, h.values.len()))
     }

@@ -104,22 +104,28 @@ impl Predictor {
                 out.iter_mut().zip(values).for_each(|(o, x)| *o += w * x);
             }
         }
-        if let (Some(sparse), Some(features)) = (sparse, &self.model.sparse) {
-            let csr = Csr::new(sparse, features.numbering.hash_bits(), &ThreadPool::new(1)?)?;
-            match &self.lookup {
-                Lookup::Array(array) => add(&mut out, &csr, |n| {
-                    let at = usize::try_from(n).ok()?.checked_mul(outputs)?;
-                    // Of the largest number that there is the end wraps around, and nothing is there.
-                    array.get(at..at.wrapping_add(outputs))
-                }),
-                Lookup::Table(table) => add(&mut out, &csr, |n| table.get(&n).map(|at| &self.model.weights[at * outputs..][..outputs])),
-            }
-        }
+        self.add_sparse(sparse, &mut out)?;
         Ok(out)
     }
 
+    /// Adds what the sparse rows give to each output's scores.
+    pub(super) fn add_sparse(&self, sparse: Option<&SparseRows<'_>>, out: &mut [Vec<f64>]) -> Result<()> {
+        let (Some(sparse), Some(features)) = (sparse, &self.model.sparse) else { return Ok(()) };
+        let outputs = self.model.outputs();
+        let csr = Csr::new(sparse, features.numbering.hash_bits(), &ThreadPool::new(1)?)?;
+        match &self.lookup {
+            Lookup::Array(array) => add(out, &csr, |n| {
+                let at = usize::try_from(n).ok()?.checked_mul(outputs)?;
+                // Of the largest number that there is the end wraps around, and nothing is there.
+                array.get(at..at.wrapping_add(outputs))
+            }),
+            Lookup::Table(table) => add(out, &csr, |n| table.get(&n).map(|at| &self.model.weights[at * outputs..][..outputs])),
+        }
+        Ok(())
+    }
+
     /// The number of rows, if all columns are there and have it.
-    fn check(&self, sparse: Option<&SparseRows<'_>>, dense: &[&Column<'_>]) -> Result<usize> {
+    pub(super) fn check(&self, sparse: Option<&SparseRows<'_>>, dense: &[&Column<'_>]) -> Result<usize> {
         match (&self.model.sparse, sparse) {
             (Some(features), None) => return Err(Error::column(&features.column, "the model needs this column of lists")),
             (None, Some(rows)) => return Err(Error::column(&rows.features.name, "the model was fitted without sparse rows")),

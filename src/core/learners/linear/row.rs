@@ -66,7 +66,7 @@ impl Row<'_> {
 
     /// Adds `residual · value in units`, rounded, to each feature's sum.
     #[inline(always)]
-    pub fn add(&self, residual: f64, units: &FeatureScale, sums: &mut [i64]) {
+    pub fn add(&self, residual: f64, feature_scale: &FeatureScale, sums: &mut [i64]) {
         match self.values {
             None => {
                 let q = round64(residual);
@@ -74,15 +74,15 @@ impl Row<'_> {
                     self.keys.iter().for_each(|k| sums[*k as usize] += q);
                 }
             }
-            Some(_) => self.for_each(|k, x| sums[k] += round64(residual * (x * units.inverse(k)))),
+            Some(_) => self.for_each(|k, x| sums[k] += round64(residual * (x * feature_scale.inverse(k)))),
         }
     }
 
     /// The same for each output.
-    pub fn add_all(&self, residuals: &[f64], scale: f64, units: &FeatureScale, sums: &mut [i64]) {
+    pub fn add_all(&self, residuals: &[f64], scale: f64, feature_scale: &FeatureScale, sums: &mut [i64]) {
         let n = residuals.len();
         self.for_each(|k, x| {
-            let x = x * units.inverse(k);
+            let x = x * feature_scale.inverse(k);
             sums[k * n..(k + 1) * n].iter_mut().zip(residuals).for_each(|(s, r)| *s += round64(r * scale * x));
         });
     }

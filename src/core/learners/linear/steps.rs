@@ -90,15 +90,15 @@ pub struct Task<'p, 'a> {
     pub pool: &'p ThreadPool,
     pub monitor: &'p dyn Monitor,
     /// What features' values, and so their sums, are in units of.
-    pub units: FeatureScale,
+    pub feature_scale: FeatureScale,
     pub precision: Precision,
 }
 
 impl<'p, 'a> Task<'p, 'a> {
     /// Finds units and precision of a problem.
     pub fn new(problem: &'p Problem<'a>, pool: &'p ThreadPool, monitor: &'p dyn Monitor) -> Self {
-        let units = FeatureScale::new(problem.csr.as_ref(), problem.width, pool);
-        Task { problem, pool, monitor, units, precision: Precision::of(problem) }
+        let feature_scale = FeatureScale::new(problem.csr.as_ref(), problem.width, pool);
+        Task { problem, pool, monitor, feature_scale, precision: Precision::of(problem) }
     }
 
     /// Returns whether to stop.

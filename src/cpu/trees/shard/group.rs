@@ -15,7 +15,7 @@ pub struct ShardGroup {
     /// The codes by feature, where memory allows: partitioning rows by them reads a sixteenth of the
     /// memory.
     pub columns: Option<CodeColumns>,
-    /// The features that are listed.
+    /// The features that are not bundled, in sparse rows.
     pub sparse: Option<SparseFeatures>,
     /// The rows of a small table.
     pub sorted: Option<SortedRows>,

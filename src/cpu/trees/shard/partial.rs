@@ -13,7 +13,7 @@ use taiga_core::pages;
 #[derive(Default)]
 pub struct Partial {
     bins: Vec<u64>,
-    /// The words of listed features: all planes, each with all words; in as many segments where
+    /// The words of unbundled features: all planes, each with all words; in as many segments where
     /// the plan is wide, else in one, because a word is a sum of at most [`MAX_ROWS`] rows.
     words: Vec<u64>,
     segments: usize,
@@ -46,7 +46,7 @@ impl ShardGroup {
             partial.words.clear();
         }
         if partial.segments == 0 || plan.wide {
-            partial.words.resize(partial.words.len() + plan.listed_words * planes, 0);
+            partial.words.resize(partial.words.len() + plan.unbundled_words * planes, 0);
         }
         partial.segments += 1;
         partial.filled = 0;
@@ -63,7 +63,7 @@ impl ShardGroup {
         self.blocks.iter().map(|b| b.width * STRIDE).sum()
     }
 
-    /// Returns the words of listed features in plane `plane` of partial `index`, in each segment.
+    /// Returns the words of unbundled features in plane `plane` of partial `index`, in each segment.
     pub fn partial_words(&self, index: usize, planes: usize, plane: usize, words: usize) -> impl Iterator<Item = &[u64]> {
         let partial = &self.partials[index];
         let used = if partial.segments > 0 { &partial.words[..] } else { &[] };
@@ -162,7 +162,7 @@ impl Shard {
             at = end;
         }
         if let Some(sparse) = &self.groups[group].sparse {
-            let words = tree.groups[group].plan.listed_words;
+            let words = tree.groups[group].plan.unbundled_words;
             let start = partial.words.len() - (planes - p) * words;
             sparse.add(rows, self.statistics_by_row(p, plane), &mut partial.words[start..start + words]);
         }

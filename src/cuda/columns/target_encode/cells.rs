@@ -1,6 +1,6 @@
 //! Values of rows from sums of categories, or of categories in folds.
 
-use super::statistic::{Argument, DeviceStatistic, SumForm, named};
+use super::statistic::{DeviceSmoothing, DeviceStatistic, SumForm, named};
 use super::{DeviceCodes, TARGET_ENCODE, THREADS};
 use crate::launch;
 use crate::runtime::Queue;
@@ -10,7 +10,6 @@ use crate::runtime::queue::each_row;
 use cudarc::driver::{CudaSlice, LaunchConfig};
 use taiga_core::encoding::target::{EncodingKind, TargetParams, nothing_outside};
 use taiga_core::error::{Error, Result};
-use taiga_kernels::columns::Smoothing as DeviceSmoothing;
 
 /// The value of each row from the rows of its category in other folds.
 pub fn by_fold(
@@ -39,7 +38,7 @@ pub fn by_fold(
     let all = sums.iter().fold([0; 3], |a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]]);
     let smoothings = sums.iter().enumerate().map(|(fold, sum)| {
         let (others, smoothing) = statistic.smoothing([all[0] - sum[0], all[1] - sum[1], all[2] - sum[2]], params);
-        if others.weight <= 0.0 { Err(nothing_outside(fold)) } else { Ok(Argument::from(&smoothing).0) }
+        if others.weight <= 0.0 { Err(nothing_outside(fold)) } else { Ok(DeviceSmoothing::from(&smoothing)) }
     });
     let smoothings = smoothings.collect::<Result<Vec<DeviceSmoothing>>>()?;
     let smoothings = queue.copy_of("priors", bytes_of(&smoothings))?;
@@ -73,7 +72,7 @@ pub fn plain(queue: &Queue, codes: &DeviceCodes, statistic: &DeviceStatistic<'_>
     let sums = statistic.cells(queue, codes, None)?;
     let kernel = queue.gpu().kernel(TARGET_ENCODE, named!("loo_values", statistic.form))?;
     let mut out = queue.alloc::<f64>("values", n)?;
-    let (rows, flags, smoothing) = (n as u64, statistic.packed_flags(queue), Argument::from(&smoothing));
+    let (rows, flags, smoothing) = (n as u64, statistic.packed_flags(queue), DeviceSmoothing::from(&smoothing));
     // SAFETY: the arguments are those of `loo_values_*`, all of `n` rows, with a sum for each category.
     unsafe {
         launch!(queue, kernel, each_row(queue, n);

@@ -1,7 +1,7 @@
 //! The stages of an ordered encoding, timed.
 
 use super::ordered::{SortedRows, ordered};
-use super::statistic::{Argument, DeviceStatistic};
+use super::statistic::{DeviceSmoothing, DeviceStatistic};
 use super::{DeviceCodes, TARGET_ENCODE, WINDOW_BITS};
 use crate::launch;
 use crate::runtime::Queue;
@@ -41,10 +41,10 @@ pub fn measure(queue: &Queue, codes: &[u32], categories: usize, flags: &[u8], or
     let made = mark()?;
     queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..32 + bits_below(categories as u64))?;
     let sorted = mark()?;
-    let smoothing = Argument::from(&statistic.smoothing(statistic.total(queue, n)?, &params).1);
+    let smoothing = DeviceSmoothing::from(&statistic.smoothing(statistic.total(queue, n)?, &params).1);
     let mut out = out;
     let begun = mark()?;
-    SortedRows::InOrder(to).values(queue, &statistic, &smoothing.0, n, &mut out[0], false)?;
+    SortedRows::InOrder(to).values(queue, &statistic, &smoothing, n, &mut out[0], false)?;
     let scanned = mark()?;
     let mut dealt: Pairs<u32, u64> = (queue.alloc("rows", n)?, queue.alloc("values", n)?);
     let values = queue.zeros::<u64>("values", n)?;

@@ -1,7 +1,7 @@
 //! Values of rows from the rows before them in an order.
 
 use super::scan::{CategoryKeys, ScanMode, ScanOutput, scan};
-use super::statistic::{Argument, DeviceStatistic};
+use super::statistic::{DeviceSmoothing, DeviceStatistic};
 use super::{DeviceCodes, TARGET_ENCODE, WINDOW_BITS};
 use crate::runtime::Queue;
 use crate::runtime::memory::pointer;
@@ -13,7 +13,6 @@ use crate::{grid, launch};
 use cudarc::driver::CudaSlice;
 use taiga_core::encoding::target::{Order, TargetParams, places_in};
 use taiga_core::error::Result;
-use taiga_kernels::columns::Smoothing as DeviceSmoothing;
 
 /// The values of rows from those before them in each of the orders: the mean of all.
 pub fn ordered(
@@ -24,15 +23,15 @@ pub fn ordered(
     params: &TargetParams,
 ) -> Result<Vec<CudaSlice<f64>>> {
     let n = codes.rows;
-    let smoothings: Vec<Argument<DeviceSmoothing>> =
-        statistics.iter().map(|s| Ok(Argument::from(&s.smoothing(s.total(queue, n)?, params).1))).collect::<Result<_>>()?;
+    let smoothings: Vec<DeviceSmoothing> =
+        statistics.iter().map(|s| Ok(DeviceSmoothing::from(&s.smoothing(s.total(queue, n)?, params).1))).collect::<Result<_>>()?;
     let mut out = statistics.iter().map(|_| queue.alloc::<f64>("values", n)).collect::<Result<Vec<_>>>()?;
     // One statistic's flags ride in the rows; several share the sorted rows.
     let flags = statistics.first().map_or(0, |s| s.packed_flags(queue));
     for (i, order) in orders.iter().enumerate() {
         let sorted = SortedRows::new(queue, codes, order, flags)?;
         for ((statistic, smoothing), out) in statistics.iter().zip(&smoothings).zip(&mut out) {
-            sorted.values(queue, statistic, &smoothing.0, n, out, i > 0)?;
+            sorted.values(queue, statistic, smoothing, n, out, i > 0)?;
         }
     }
     if orders.len() > 1 {
@@ -95,7 +94,7 @@ impl SortedRows {
     ) -> Result<()> {
         let values = queue.alloc::<u64>("values", n)?;
         let written = ScanOutput { values: pointer(queue, &values), ..Default::default() };
-        let columns = &statistic.columns.0;
+        let columns = &statistic.columns;
         // SAFETY: `n` keys and rows, and a value for each.
         unsafe { scan(queue, statistic.form as u32, self.keys(), self.rows(), n, columns, smoothing, ScanMode::Values, written)? };
         // Back into the order of the rows: to windows by a sort, inside a window by shared memory.

@@ -1,12 +1,13 @@
 //! CUB's segmented scan over rows that are sorted by category.
 
+use super::statistic::{DeviceSmoothing, TargetColumns};
 use crate::runtime::Queue;
 use crate::runtime::error::{algorithm, driver};
 use crate::runtime::memory::pointer;
 use cudarc::driver::{CudaSlice, DevicePtrMut};
 use std::ffi::c_void;
 use taiga_core::error::Result;
-use taiga_kernels::columns::{Smoothing, TargetColumns, taiga_scan_categories};
+use taiga_kernels::columns::taiga_scan_categories;
 
 /// What the scan makes of the sums: the modes of `taiga_scan_categories`.
 #[derive(Clone, Copy)]
@@ -43,7 +44,7 @@ pub(crate) unsafe fn scan(
     rows: &CudaSlice<u32>,
     n: usize,
     columns: &TargetColumns,
-    smoothing: &Smoothing,
+    smoothing: &DeviceSmoothing,
     mode: ScanMode,
     written: ScanOutput,
 ) -> Result<()> {
@@ -67,8 +68,8 @@ pub(crate) unsafe fn scan(
                 wide as *const u64,
                 rows as *const u32,
                 n as u32,
-                columns,
-                smoothing,
+                std::ptr::from_ref(columns).cast(),
+                std::ptr::from_ref(smoothing).cast(),
                 mode as u32,
                 written.values as *mut f64,
                 written.sums as *mut c_void,

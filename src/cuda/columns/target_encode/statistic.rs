@@ -4,18 +4,17 @@ use super::scan::{CategoryKeys, ScanMode, ScanOutput, scan};
 use super::{DeviceCodes, TARGET_ENCODE};
 use crate::launch;
 use crate::runtime::Queue;
-use crate::runtime::layouts::{assert_layouts, number_behind};
+use crate::runtime::layouts::kernel_structs;
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::each_row;
 use crate::runtime::sort::Pairs;
 use crate::runtime::sort::bits_below;
 use crate::runtime::upload::upload;
-use cudarc::driver::{CudaSlice, DeviceRepr};
+use cudarc::driver::CudaSlice;
 use taiga_core::encoding::group::Smoothing;
 use taiga_core::encoding::statistic::{AnyStatistic, Moments, SumKind};
 use taiga_core::encoding::target::{TargetParams, smoothing_of};
 use taiga_core::error::{Error, Result};
-use taiga_kernels::columns::{Smoothing as DeviceSmoothing, TargetColumns};
 
 /// How sums are kept: the kinds of `taiga_scan_categories`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,10 +30,10 @@ impl SumForm {
     /// Returns the bytes of a sum.
     pub const fn bytes(self) -> usize {
         match self {
-            SumForm::Packed => 8,
-            SumForm::Whole => 16,
-            SumForm::Real => 32,
-            SumForm::Full => 48,
+            SumForm::Packed => size_of::<u64>(),
+            SumForm::Whole => size_of::<WholeSum>(),
+            SumForm::Real => size_of::<RealSum>(),
+            SumForm::Full => size_of::<FullSum>(),
         }
     }
 
@@ -54,15 +53,6 @@ impl SumForm {
     }
 }
 
-// Sums of the kernels are as large as those that are read here.
-const _: () = {
-    let list = taiga_kernels::layouts::COLUMNS;
-    assert!(number_behind(list, "STRUCT(PackedFlags::Sum, ") == SumForm::Packed.bytes());
-    assert!(number_behind(list, "STRUCT(Whole::Sum, ") == SumForm::Whole.bytes());
-    assert!(number_behind(list, "STRUCT(Real::Sum, ") == SumForm::Real.bytes());
-    assert!(number_behind(list, "STRUCT(Full::Sum, ") == SumForm::Full.bytes());
-};
-
 /// The name of the kernel of a form of sums.
 macro_rules! named {
     ($prefix:literal, $form:expr) => {
@@ -77,25 +67,11 @@ macro_rules! named {
 
 pub(crate) use named;
 
-/// `TargetColumns` and `Smoothing` as arguments of kernels.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub struct Argument<T>(pub T);
+kernel_structs! { TargetColumns, DeviceSmoothing, WholeSum, RealSum, FullSum }
 
-assert_layouts! {
-    taiga_kernels::layouts::COLUMNS;
-    TargetColumns as "TargetColumns" { flags, numbers, values, weight, scale, weight_scale, centre, distance_scale }
-    DeviceSmoothing as "Smoothing" { weight, prior, variance, centre, scale, weight_scale, automatic }
-}
-
-// SAFETY: the same layout as the kernels' own, of numbers and device pointers.
-unsafe impl DeviceRepr for Argument<TargetColumns> {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for Argument<DeviceSmoothing> {}
-
-impl From<&Smoothing> for Argument<DeviceSmoothing> {
+impl From<&Smoothing> for DeviceSmoothing {
     fn from(s: &Smoothing) -> Self {
-        Argument(DeviceSmoothing {
+        DeviceSmoothing {
             weight: s.weight.unwrap_or(0.0),
             prior: s.prior,
             variance: s.variance,
@@ -103,7 +79,7 @@ impl From<&Smoothing> for Argument<DeviceSmoothing> {
             scale: s.scale,
             weight_scale: s.weight_scale,
             automatic: s.weight.is_none() as u64,
-        })
+        }
     }
 }
 
@@ -111,7 +87,7 @@ impl From<&Smoothing> for Argument<DeviceSmoothing> {
 pub struct DeviceStatistic<'a> {
     host: AnyStatistic<'a>,
     pub form: SumForm,
-    pub columns: Argument<TargetColumns>,
+    pub columns: TargetColumns,
     units: (f64, f64),
     centre: f64,
     flags: Option<CudaSlice<u8>>,
@@ -148,7 +124,7 @@ impl<'a> DeviceStatistic<'a> {
             columns.flags = pointer(queue, flags);
         }
         let (units, centre) = ((parts.scale, parts.weight_scale), parts.centre);
-        Ok(DeviceStatistic { host, form, columns: Argument(columns), units, centre, flags, _numbers: numbers })
+        Ok(DeviceStatistic { host, form, columns, units, centre, flags, _numbers: numbers })
     }
 
     /// The flags that ride in the rows' numbers; a null pointer for none.
@@ -204,7 +180,7 @@ impl<'a> DeviceStatistic<'a> {
         // SAFETY: `n` keys and rows, all keys below the number of cells.
         unsafe {
             let keys = CategoryKeys::Narrow(&to.0);
-            scan(queue, self.form as u32, keys, &to.1, n, &self.columns.0, &Default::default(), ScanMode::Totals, written)?;
+            scan(queue, self.form as u32, keys, &to.1, n, &self.columns, &Default::default(), ScanMode::Totals, written)?;
         }
         Ok(sums)
     }
@@ -214,7 +190,7 @@ impl<'a> DeviceStatistic<'a> {
         let sums = self.cells(queue, codes, None)?;
         let kernel = queue.gpu().kernel(TARGET_ENCODE, named!("category_values", self.form))?;
         let mut values = queue.alloc::<f64>("the values of categories", codes.categories)?;
-        let (n, smoothing) = (codes.categories as u64, Argument::from(smoothing));
+        let (n, smoothing) = (codes.categories as u64, DeviceSmoothing::from(smoothing));
         // SAFETY: the arguments are those of `category_values_*`, with a sum and a value for each category.
         unsafe { launch!(queue, kernel, each_row(queue, codes.categories); &self.columns, &sums, &n, &smoothing, &mut values) }?;
         Ok(values)

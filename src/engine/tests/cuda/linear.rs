@@ -185,8 +185,8 @@ fn many_entries() {
             seen.push(pass_times(&table.input(), &params(base), 1).unwrap().layout);
         }
     }
-    for layout in ["cells", "lists", "streamed"] {
-        assert!(seen.contains(&layout) || layout == "cells", "{layout} has not been tested");
+    for layout in ["tiles", "lists", "streamed"] {
+        assert!(seen.contains(&layout) || layout == "tiles", "{layout} has not been tested");
     }
     say(&format!("layouts: {seen:?}"));
 }

@@ -328,6 +328,7 @@ fn a_linear(labels: Labels, sparse: Option<SparseFeatures>, dense: Vec<DenseFeat
         numbers: vec![],
         weights: vec![],
         intercepts: vec![0.0; outputs],
+        means: None,
         rows: 1,
         passes: 1,
         converged: true,

@@ -105,6 +105,11 @@ impl Predictor {
         &self.model
     }
 
+    /// Its splits, compiled.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// What a device needs.
     pub fn parts(&self) -> super::plan::parts::Parts<'_> {
         self.plan.parts(&self.model)

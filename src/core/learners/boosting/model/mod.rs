@@ -1,6 +1,7 @@
 //! A fitted model: what it holds ([`Model`], its class labels), its bytes ([`envelope`]) and what they must keep to
 //! ([`validate`]), how it is applied ([`apply`], by a compiled `plan` that starts with a `search`
-//! for the code of each value), and how it explains itself ([`explain`], [`json`]).
+//! for the code of each value), and how it explains itself ([`explain`], [`json`])
+//! and its predictions ([`shap`]).
 
 pub mod apply;
 pub mod entries;
@@ -11,6 +12,7 @@ mod from_json;
 mod head;
 pub mod json;
 pub mod plan;
+pub mod shap;
 pub mod validate;
 
 use super::params::BoostingParams;

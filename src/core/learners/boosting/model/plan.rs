@@ -237,6 +237,12 @@ impl Plan {
         }
     }
 
+    /// Writes of each row of `block` 1 where it goes right at a test of tree `index`, else 0.
+    pub fn goes_right(&self, index: usize, test: usize, block: &Block, out: &mut [u8]) {
+        let test = self.tests[self.trees[index].first_test + test];
+        test_all(test, &block.codes[test.slot as usize * block.stride..], out);
+    }
+
     /// The leaf of a row of the block that `leaves` came from, as the model counts.
     pub fn leaf(&self, index: usize, leaves: &LeafIndices, row: usize) -> u32 {
         let at = if leaves.is_narrow { leaves.narrow[row] as usize } else { leaves.wide[row] as usize };
@@ -283,6 +289,11 @@ fn labels(nodes: &[Node]) -> (Vec<[u32; 2]>, Vec<u32>) {
         steps.push(step);
     }
     (steps, leaf_of)
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn test_all(test: Test, codes: &[u8], out: &mut [u8]) {
+    out.iter_mut().zip(codes).for_each(|(out, code)| *out = test.right(*code) as u8);
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]

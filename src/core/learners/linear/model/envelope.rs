@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | 1 | 0.1 of November 2026 | |
 //! | 2 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
-//! | 3 | metadata | behind the provenance the user's [`crate::metadata`] |
+//! | 3 | Shapley values | behind the payload what each column gives in the mean of the training rows |
+//! | 4 | metadata | behind the provenance the user's [`crate::metadata`] |
 //!
 //! A model is written in the oldest version that can hold it.
 
@@ -20,7 +21,7 @@ use std::borrow::Cow;
 
 /// The envelope of linear models.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"LR", version: 3, provenance: 2, metadata: 3, noun: "model", description: "a model of sparse logistic regression" };
+    Envelope { kind: b"LR", version: 4, provenance: 2, metadata: 4, noun: "model", description: "a model of sparse logistic regression" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -46,10 +47,11 @@ pub struct Payload<'a> {
 impl Persisted for LinearModel {
     const ENVELOPE: Envelope = ENVELOPE;
     type Payload<'a> = Payload<'a>;
-    type Extra = ();
-    const NO_EXTRA: () = ();
+    type Extra = Option<Vec<f64>>;
+    const NO_EXTRA: Self::Extra = None;
+    const EXTRA_SINCE: u32 = 3;
 
-    fn contents(&self) -> Contents<'_, Payload<'_>, ()> {
+    fn contents(&self) -> Contents<'_, Payload<'_>, Self::Extra> {
         let mut steps = self.numbers.clone();
         for i in (1..steps.len()).rev() {
             steps[i] -= steps[i - 1];
@@ -72,10 +74,10 @@ impl Persisted for LinearModel {
         };
         let is_new = is_new(Some(&self.labels), &self.params.to_json());
         let size = 256 + 2 * self.numbers.len() + 4 * self.weights.len() + 8 * self.dense_weights.len();
-        Contents { payload, extra: (), provenance: &self.provenance, is_new, size }
+        Contents { payload, extra: self.means.clone(), provenance: &self.provenance, is_new, size }
     }
 
-    fn from_contents(p: Payload<'_>, (): (), provenance: Provenance) -> Result<Self> {
+    fn from_contents(p: Payload<'_>, means: Self::Extra, provenance: Provenance) -> Result<Self> {
         let mut numbers = p.steps.into_owned();
         for i in 1..numbers.len() {
             numbers[i] = numbers[i].checked_add(numbers[i - 1]).ok_or_else(|| invalid("a feature number is too large"))?;
@@ -90,6 +92,7 @@ impl Persisted for LinearModel {
             weights: p.weights.into_owned(),
             dense_weights: p.dense_weights.into_owned(),
             intercepts: p.intercepts.into_owned(),
+            means,
             rows: p.rows,
             passes: p.passes,
             converged: p.converged,

@@ -6,6 +6,7 @@
 //!   "dense": [{"name": "age", "type": "numeric"}, …],
 //!   "intercepts": [-0.3],                                   one an output
 //!   "coefficients": [{"feature": 17, "class": 1, "value": 0.25}, {"feature": "age", "class": 1, "value": -0.5}, …],
+//!   "means": [0.1, …],                                      what each column gives in the mean, `[column * outputs + output]`
 //!   "passes": 12, "converged": true, "objective": 0.41 or "nan",
 //!   "history": {"metric": "logloss", "values": [0.61, …], "best": 11} or null,
 //!   "params": {"optimizer": "lbfgs", …},
@@ -71,6 +72,9 @@ impl Serialize for ModelJson<'_> {
         map.serialize_entry("dense", &List(dense))?;
         map.serialize_entry("intercepts", &Numbers(&m.intercepts))?;
         map.serialize_entry("coefficients", &List(|| m.coefficients().map(CoefficientJson)))?;
+        if let Some(means) = &m.means {
+            map.serialize_entry("means", &Numbers(means))?;
+        }
         map.serialize_entry("passes", &m.passes)?;
         map.serialize_entry("converged", &m.converged)?;
         map.serialize_entry("objective", &Number(m.objective))?;

@@ -1,0 +1,253 @@
+"""What pictures ask of a model and a frame: predictions, Shapley values, labels, and what these are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import polars as pl
+import polars.selectors as cs
+
+from polars_taiga import _plugin
+from polars_taiga.model import Model
+from polars_taiga.plot._chart import listed
+from polars_taiga.predict import _own_columns, predict
+
+if TYPE_CHECKING:
+    from polars_taiga._plugin import IntoColumn
+    from polars_taiga.predict import Output
+
+# A linear model's Shapley values compare with rows; so many do.
+_BACKGROUND = 500
+
+_LOG = ("poisson", "gamma", "tweedie")
+
+
+def checked_model(model: object) -> Model:
+    """Check that it is a model, or make it of its bytes."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, bytes | bytearray | memoryview):
+        return Model.from_bytes(bytes(model))
+    msg = f"a picture is of a tg.Model, not of {type(model).__name__}"
+    raise TypeError(msg)
+
+
+def models(of: Model | Mapping[str, Model]) -> dict[str, Model]:
+    """Name the models: one has no name."""
+    if not isinstance(of, Mapping):
+        return {"": checked_model(of)}
+    if not of:
+        msg = "parameter `model`: no models"
+        raise ValueError(msg)
+    return {str(name): checked_model(model) for name, model in of.items()}
+
+
+def frame_of(data: object) -> pl.LazyFrame:
+    """Check that it is a frame."""
+    if isinstance(data, pl.DataFrame | pl.LazyFrame):
+        return data.lazy()
+    msg = f"rows come in a DataFrame or a LazyFrame, not in {type(data).__name__}"
+    raise TypeError(msg)
+
+
+def _columns(model: Model) -> list[pl.Expr]:
+    """The model's columns by their names; those too that expressions made at the fit."""
+    return [cs.by_name(*model.features)] if model.computed_features else _own_columns(model)
+
+
+def _predict(model: Model, output: Output, background: pl.DataFrame | None = None) -> pl.Expr:
+    """Predict from the model's columns as they lie in the frame."""
+    given = _columns(model) if model.computed_features else []
+    return predict(model, *given, output=output, background=background)
+
+
+def collect(query: pl.LazyFrame, what: str = "frame") -> pl.DataFrame:
+    """Run a query of ours; no rows are an error."""
+    with _plugin.errors():
+        frame = query.collect()
+    if frame.height == 0:
+        msg = f"{what}: no rows"
+        raise ValueError(msg)
+    return frame
+
+
+def feature_rows(model: Model, frame: object, rows: int, seed: int = 0) -> pl.DataFrame:
+    """The model's columns of a sample of the rows, in their order."""
+    found = collect(frame_of(frame).select(_columns(model)))
+    if found.height <= rows:
+        return found
+    numbers = pl.int_range(found.height, eager=True).sample(rows, seed=seed).sort()
+    sample: pl.DataFrame = found[numbers]
+    return sample
+
+
+def _of_classes(model: Model, explained: pl.Series) -> dict[str | None, pl.Series]:
+    """An explanation by class; one of None where there is one output."""
+    if model._inner.outputs() == 1:
+        return {None: explained}
+    return {field.name: explained.struct.field(field.name) for field in cast("pl.Struct", explained.dtype).fields}
+
+
+def _explain(
+    model: Model, frame: pl.DataFrame, output: Literal["shap", "shap_interactions"], others: pl.DataFrame | None = None
+) -> dict[str | None, pl.Series]:
+    background = None
+    if model.learner == "sparse_lr":
+        compared = frame if others is None else others
+        background = compared.sample(min(compared.height, _BACKGROUND), seed=0)
+    explained = collect(frame.lazy().select(_predict(model, output, background).alias("explained")))
+    return _of_classes(model, explained.to_series())
+
+
+def _shap(model: Model, frame: pl.DataFrame, others: pl.DataFrame | None = None) -> dict[str | None, pl.DataFrame]:
+    """Shapley values by class: a column for each of the model's, and `base_value`. Of a linear model against a sample
+    of the same rows, or of the others.
+    """
+    return {name: values.struct.unnest() for name, values in _explain(model, frame, "shap", others).items()}
+
+
+def _shap_interactions(model: Model, frame: pl.DataFrame) -> dict[str | None, pl.DataFrame]:
+    """The mean size of each pair's interaction by class: a column for each of the model's, and its row for each."""
+    means = {}
+    for name, values in _explain(model, frame, "shap_interactions").items():
+        lines = [values.struct.field(column).struct.unnest() for column in explained_columns(model)]
+        means[name] = pl.concat([line.select(pl.all().abs().mean()) for line in lines])
+    return means
+
+
+def explained_columns(model: Model) -> list[str]:
+    """The columns that Shapley values are of, in the order of fitting."""
+    return model._inner.explained_columns()
+
+
+def class_names(model: Model) -> list[str]:
+    """The labels as the fields of predictions are named."""
+    return model._inner.class_names() or []
+
+
+def class_text(model: Model, label: object) -> str:
+    """The name of a class by its label, or by its name."""
+    classes, names = model.classes or [], class_names(model)
+    for known, name in zip(classes, names, strict=True):
+        # True is not the class 1.
+        if (known == label and isinstance(known, bool) == isinstance(label, bool)) or name == label:
+            return name
+    msg = f"parameter `label`: {label!r} is not one of the classes of `{model.target}`: {listed(names)}"
+    raise ValueError(msg)
+
+
+def outputs(model: Model, label: object, most: int) -> list[str | None]:
+    """The outputs to draw: the one of a regression or two classes, the class that was chosen, or all."""
+    if model._inner.outputs() == 1:
+        if label is not None:
+            msg = "parameter `label`: it chooses between more than two classes"
+            raise ValueError(msg)
+        return [None]
+    if label is not None:
+        return [class_text(model, label)]
+    names = class_names(model)
+    if len(names) > most:
+        msg = f"parameter `label`: `{model.target}` has {len(names)} classes, and at most {most} are drawn: name one"
+        raise ValueError(msg)
+    return list(names)
+
+
+def score_title(model: Model, label: str | None = None) -> str:
+    """What the raw score is, in the target's unit where it has it."""
+    if model.classes is not None:
+        kind = "probability" if model.learner == "forest" else "log odds" if label is None else "score"
+        return f"{kind} of {model.target} = {class_names(model)[-1] if label is None else label}"
+    if model.loss in _LOG:
+        return f"log of {model.target}"
+    if model.loss == "cross_entropy":
+        return f"log odds of {model.target}"
+    return model.target
+
+
+def unit_of(model: Model, drawn: list[str | None]) -> str:
+    """What the raw scores of the drawn outputs are."""
+    if len(drawn) == 1:
+        return score_title(model, drawn[0])
+    return f"{'probability' if model.learner == 'forest' else 'score'} of each {model.target}"
+
+
+def in_unit_of_target(model: Model) -> bool:
+    """Whether raw scores are predictions."""
+    return model.learner == "forest" or (model.classes is None and model.loss not in (*_LOG, "cross_entropy"))
+
+
+def probability_title(model: Model, label: str | None = None) -> str:
+    """What output="auto" is."""
+    if model.classes is None:
+        return f"predicted {model.target}"
+    return f"probability of {model.target} = {class_names(model)[-1] if label is None else label}"
+
+
+def scored(
+    model: Model, frame: object, target: IntoColumn | None, weights: IntoColumn | None, **more: pl.Expr
+) -> pl.DataFrame:
+    """The columns `prediction`, `target`, `weight` and `more` of the rows with a target and a weight above 0.
+
+    Weights are checked.
+    """
+    known = _plugin.as_expr(model.target if target is None else target, "the target")
+    weight = pl.lit(1.0) if weights is None else _plugin.as_expr(weights, "weights").cast(pl.Float64)
+    query = frame_of(frame).select(
+        _predict(model, "auto").alias("prediction"), known.alias("target"), weight.alias("weight"), **more
+    )
+    rows = collect(query)
+    bad = rows.filter(~(pl.col("weight").is_finite() & (pl.col("weight") >= 0)).fill_null(False)).height
+    if bad:
+        msg = f"parameter `weights`: {bad} of {rows.height} weights are null, negative or not finite"
+        raise ValueError(msg)
+    unknown = pl.col("target").is_null()
+    if rows.schema["target"].is_float():
+        unknown |= pl.col("target").is_nan()
+    rows = rows.filter(~unknown, pl.col("weight") > 0)
+    if rows.height == 0:
+        msg = f"target `{model.target}`: it is null, or the weight 0, in every row"
+        raise ValueError(msg)
+    return rows
+
+
+def one_against_rest(model: Model, rows: pl.DataFrame, label: object) -> dict[str, pl.DataFrame]:
+    """Of `scored` rows, for each class to draw: `score`, `positive` and `weight`. Of two classes: the second."""
+    names = class_names(model)
+    if model.classes is None:
+        msg = f"the model of `{model.target}` is a regression and has no classes"
+        raise ValueError(msg)
+    actual = _labels(model, rows["target"])
+    if label is None:
+        chosen = names[-1:] if len(names) == 2 else names
+    else:
+        several = isinstance(label, Sequence) and not isinstance(label, str)
+        chosen = [class_text(model, one) for one in (cast("Sequence[Any]", label) if several else [label])]
+    drawn = {}
+    for name in chosen:
+        if model._inner.outputs() > 1:
+            score = rows["prediction"].struct.field(name)
+        else:
+            score = rows["prediction"] if name == names[-1] else 1 - rows["prediction"]
+        positive = actual == name
+        if positive.all() or not positive.any():
+            msg = f"target `{model.target}`: {'every' if positive.all() else 'no'} row is {name}"
+            raise ValueError(msg)
+        drawn[name] = pl.DataFrame({"score": score, "positive": positive, "weight": rows["weight"]})
+    return drawn
+
+
+def _labels(model: Model, target: pl.Series) -> pl.Series:
+    """The names of the classes that a target's values are."""
+    classes, names = model.classes or [], class_names(model)
+    if target.dtype in (pl.Categorical, pl.Enum):
+        target = target.cast(pl.String)
+    values = target.unique(maintain_order=True).to_list()
+    known: dict[Any, str] = {(isinstance(c, bool), c): name for c, name in zip(classes, names, strict=True)}
+    strange = [value for value in values if (isinstance(value, bool), value) not in known]
+    if strange:
+        msg = f"target `{model.target}`: {strange[0]!r} is none of the model's classes, {listed(map(repr, classes))}"
+        raise ValueError(msg)
+    texts = [known[(isinstance(value, bool), value)] for value in values]
+    names_of: pl.Series = target.replace_strict(values, texts, return_dtype=pl.String)
+    return names_of

@@ -1,0 +1,124 @@
+//! Shapley values of rows: each column's part in a row's score.
+
+use super::Model;
+use super::apply::Predictor;
+use super::plan::{Block, Plan};
+use crate::column::Column;
+use crate::error::Result;
+use crate::shap::{Answers, ExplainedNode, ExplainedTree, Explainer, Explanation, Game, Terms};
+use crate::tree::model::{Child, Tree};
+use std::collections::HashMap;
+
+/// The answers of a block of rows.
+struct Answered<'a>(&'a Plan, &'a Block);
+
+impl Answers for Answered<'_> {
+    fn goes_right(&self, tree: usize, test: usize, out: &mut [u8]) {
+        self.0.goes_right(tree, test, self.1, out);
+    }
+}
+
+impl Model {
+    /// Makes the explainer of its trees, over the training rows or a background.
+    ///
+    /// Players are sets of columns: a column with all that is derived from it alone is one, a combination of columns is another,
+    /// whose value its columns share equally.
+    ///
+    /// # Errors
+    /// As [`Explainer::new`].
+    fn explainer(&self, game: &Game<'_>) -> Result<Explainer> {
+        let mut players: Vec<Vec<u32>> = vec![];
+        let mut by_columns: HashMap<Vec<u32>, u32> = HashMap::new();
+        let features = self.features.len() + self.derived.len();
+        let mut player_of = vec![u32::MAX; features];
+        for split in self.trees.iter().flat_map(Tree::splits) {
+            let player = &mut player_of[split.feature as usize];
+            if *player == u32::MAX {
+                *player = *by_columns.entry(self.columns_of(split.feature)).or_insert_with_key(|columns| {
+                    players.push(columns.clone());
+                    players.len() as u32 - 1
+                });
+            }
+        }
+        let player = |feature: u32| player_of[feature as usize];
+        let trees = self.trees.iter().enumerate().map(|(t, tree)| explained(tree, t % self.outputs(), player)).collect();
+        Explainer::new(trees, players, self.features.len(), self.outputs(), game)
+    }
+}
+
+/// A tree as the explainer takes it; its covers are the numbers of training rows.
+fn explained(tree: &Tree, output: usize, player: impl Fn(u32) -> u32) -> ExplainedTree {
+    let mut nodes = vec![];
+    match tree {
+        Tree::Symmetric { splits, .. } => {
+            for (level, split) in splits.iter().enumerate() {
+                let child = |k: u32| if level + 1 == splits.len() { Child::Leaf(k) } else { Child::Node((2 << level) - 1 + k) };
+                nodes.extend((0..1u32 << level).map(|k| ExplainedNode {
+                    player: player(split.feature),
+                    test: level as u32,
+                    left: child(2 * k),
+                    right: child(2 * k + 1),
+                }));
+            }
+        }
+        Tree::Branching { nodes: own, .. } => nodes.extend(own.iter().enumerate().map(|(test, node)| ExplainedNode {
+            player: player(node.split.feature),
+            test: test as u32,
+            left: node.left,
+            right: node.right,
+        })),
+    }
+    ExplainedTree {
+        nodes,
+        tests: tree.splits().count(),
+        is_symmetric: matches!(tree, Tree::Symmetric { .. }),
+        covers: tree.leaves().iter().map(|leaf| leaf.count as f64).collect(),
+        first_output: output,
+        outputs: 1,
+        values: tree.leaves().iter().map(|leaf| leaf.value as f64).collect(),
+    }
+}
+
+/// A model's trees made ready to explain rows.
+pub struct ShapValues {
+    explainer: Explainer,
+    /// The score of each output that nothing is known of.
+    pub base: Vec<f64>,
+}
+
+impl Predictor {
+    /// Prepares explanations over the training rows, or over the rows of `background`, as [`Predictor::bind`] gives them.
+    ///
+    /// # Errors
+    /// As [`Explainer::new`].
+    pub fn shap_values(&self, background: Option<&[&Column<'_>]>) -> Result<ShapValues> {
+        let mut block = Block::default();
+        let rows = background.and_then(|columns| columns.first()).map_or(0, |c| c.len());
+        if let Some(columns) = background {
+            self.plan().read(columns, 0, rows, &mut block);
+        }
+        let answered = Answered(self.plan(), &block);
+        let game = if background.is_some() { Game::Background(rows, &answered) } else { Game::Training };
+        let explainer = self.model().explainer(&game)?;
+        let model = self.model();
+        let base = model.start.iter().zip(explainer.means()).map(|(start, mean)| start + model.scale * mean).collect();
+        Ok(ShapValues { explainer, base })
+    }
+
+    /// Explains the scores of all rows: the columns' values (and interactions, for those terms) of a row sum to its raw score
+    /// less [`ShapValues::base`]. `columns` as [`Predictor::bind`] gives them.
+    pub fn explain(&self, shap: &ShapValues, columns: &[&Column<'_>], terms: Terms) -> Explanation {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let (outputs, scale) = (self.model().outputs(), self.model().scale);
+        let mut all = Explanation::with_capacity(outputs, columns.len(), rows, terms);
+        let mut block = Block::default();
+        let step = shap.explainer.rows_at_a_time(terms);
+        for start in (0..rows).step_by(step) {
+            let n = step.min(rows - start);
+            self.plan().read(columns, start, n, &mut block);
+            all.append(shap.explainer.explain(&Answered(self.plan(), &block), n, terms));
+        }
+        all.scale(scale);
+        all
+    }
+}
