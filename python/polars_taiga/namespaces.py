@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from polars_taiga._fit import OnError
+    from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.quantize import BorderMethod
     from polars_taiga.statistics import Edges, Range
@@ -59,6 +60,7 @@ class TaigaExpr:
         eval: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[GbdtParams],
     ) -> pl.Expr:
         """`tg.fit_gbdt` with this expression as the target."""
@@ -70,6 +72,7 @@ class TaigaExpr:
             eval=eval,
             on_error=on_error,
             progress=progress,
+            metadata=metadata,
             **params,
         )
 
@@ -80,10 +83,13 @@ class TaigaExpr:
         weight: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[ForestParams],
     ) -> pl.Expr:
         """`tg.fit_forest` with this expression as the target."""
-        return fit_forest(self._expr, *features, weight=weight, on_error=on_error, progress=progress, **params)
+        return fit_forest(
+            self._expr, *features, weight=weight, on_error=on_error, progress=progress, metadata=metadata, **params
+        )
 
     @shows(LinearParams)
     def fit_sparse_lr(
@@ -96,6 +102,7 @@ class TaigaExpr:
         eval: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[LinearParams],
     ) -> pl.Expr:
         """`tg.fit_sparse_lr` with this expression as the target."""
@@ -108,6 +115,7 @@ class TaigaExpr:
             eval=eval,
             on_error=on_error,
             progress=progress,
+            metadata=metadata,
             **params,
         )
 
@@ -237,6 +245,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[GbdtParams],
     ) -> Model: ...
 
@@ -250,6 +259,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: OnError,
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[GbdtParams],
     ) -> Model | None: ...
 
@@ -263,6 +273,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[GbdtParams],
     ) -> Model | None:
         """Fit by `tg.fit_gbdt`, running the query of a lazy frame, and return the model; `None` where `on_error`
@@ -277,6 +288,7 @@ class _Fits:
                 eval=eval,
                 on_error=on_error,
                 progress=progress,
+                metadata=metadata,
                 **params,
             )
         )
@@ -289,6 +301,7 @@ class _Fits:
         weight: IntoColumn | None = None,
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[ForestParams],
     ) -> Model: ...
 
@@ -300,6 +313,7 @@ class _Fits:
         weight: IntoColumn | None = None,
         on_error: OnError,
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[ForestParams],
     ) -> Model | None: ...
 
@@ -311,13 +325,16 @@ class _Fits:
         weight: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[ForestParams],
     ) -> Model | None:
         """Fit by `tg.fit_forest`, running the query of a lazy frame, and return the model; `None` where `on_error`
         makes it null.
         """
         return self._fitted(
-            fit_forest(target, *features, weight=weight, on_error=on_error, progress=progress, **params)
+            fit_forest(
+                target, *features, weight=weight, on_error=on_error, progress=progress, metadata=metadata, **params
+            )
         )
 
     @overload
@@ -332,6 +349,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[LinearParams],
     ) -> Model: ...
 
@@ -347,6 +365,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: OnError,
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[LinearParams],
     ) -> Model | None: ...
 
@@ -362,6 +381,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[LinearParams],
     ) -> Model | None:
         """Fit by `tg.fit_sparse_lr`, running the query of a lazy frame, and return the model; `None` where `on_error`
@@ -377,6 +397,7 @@ class _Fits:
                 eval=eval,
                 on_error=on_error,
                 progress=progress,
+                metadata=metadata,
                 **params,
             )
         )

@@ -13,6 +13,7 @@ use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::forest::ForestParams;
 use taiga_engine::learners::linear::LinearParams;
 use taiga_engine::learners::registry::read_model;
+use taiga_engine::metadata::Metadata;
 use taiga_engine::model::fitted::{Cell, Coefficients, FeatureName, FittedModel};
 use taiga_engine::{Error, memory};
 
@@ -255,6 +256,23 @@ impl PyModel {
     /// Rounds of boosting, trees of a forest, or passes over the rows.
     fn rounds(&self) -> usize {
         self.model.facts().rounds
+    }
+
+    /// What the user says of the model, as JSON text.
+    fn metadata(&self) -> Option<String> {
+        self.model.facts().provenance.metadata.as_ref().map(|m| m.text().to_string())
+    }
+
+    /// The bytes of the same model with other metadata, a JSON object's text.
+    fn with_metadata<'py>(&self, py: Python<'py>, metadata: Option<&str>) -> PyResult<Bound<'py, PyBytes>> {
+        let metadata = metadata.map(Metadata::new).transpose().map_err(python_error)?;
+        let bytes = detached(py, || Ok(self.model.with_metadata(metadata).to_bytes()))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The number of trees; 0 of a linear model.
+    fn trees(&self) -> usize {
+        self.model.facts().trees
     }
 
     /// The bytes of the model of its first rounds.
