@@ -334,7 +334,7 @@ def test_parameters(call: Any, error: type[Exception], message: str) -> None:
 
 
 def test_encoders_that_cannot_be_used(cats: pl.DataFrame) -> None:
-    encoder = cats.taiga.fit_target_encoder("city", "x")
+    encoder = cats.taiga.fit_target_encoder("city", "x").to_bytes()
     model = cats.taiga.fit_gbdt("x", "zip", trees=2).to_bytes()
     with pytest.raises(ValueError, match="not a target encoder"):
         tg.encode(model)
@@ -350,7 +350,7 @@ def test_encoders_that_cannot_be_used(cats: pl.DataFrame) -> None:
         cats.drop("city").select(tg.encode(encoder))
     with pytest.raises(Compute, match=r"encode: .*an encoder is Binary"):
         cats.select(tg.encode("zip", "city"))
-    classes = cats.taiga.fit_target_encoder("city", "kind", classes=["low", "mid", "top"])
+    classes = cats.taiga.fit_target_encoder("city", "kind", classes=["low", "mid", "top"]).to_bytes()
     with pytest.raises(Compute, match=r"encode: the encoder of `kind` gives struct.*dtype="):
         cats.select(tg.encode(pl.lit(classes), "city"))
     with pytest.raises(Compute, match="woe: column `y`: the target is the same"):

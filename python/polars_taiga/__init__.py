@@ -25,6 +25,7 @@ from polars_taiga.device import (
     device_info,
     limit_device_cache,
 )
+from polars_taiga.encoder import Encoder
 from polars_taiga.encoding import (
     combine,
     count_encode,
@@ -40,12 +41,14 @@ from polars_taiga.linear import LinearParams, fit_sparse_lr
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
+from polars_taiga.score import score
 from polars_taiga.statistics import histogram, histogram2d, min_max
 
 __all__ = [
     "CacheInfo",
     "DeviceInfo",
     "DevicesInfo",
+    "Encoder",
     "ForestParams",
     "GbdtParams",
     "LinearParams",
@@ -70,6 +73,7 @@ __all__ = [
     "plot",
     "predict",
     "quantize",
+    "score",
     "target_encode",
     "woe",
 ]

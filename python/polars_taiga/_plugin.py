@@ -65,6 +65,11 @@ def scalar(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl
     return _call(function, args, kwargs, returns_scalar=True, changes_length=True)
 
 
+def scalar_of_columns(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
+    """As `scalar`; selectors expand inside the call."""
+    return _call(function, args, kwargs, returns_scalar=True, changes_length=True, input_wildcard_expansion=True)
+
+
 # What Polars puts before the text of a plugin's error, and after it where it knows the expression or the plan.
 _FAILED = re.compile(
     r"the plugin failed with message: (\w+: .*?)"

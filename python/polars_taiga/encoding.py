@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 import polars as pl
 import polars.selectors as cs
@@ -14,6 +14,7 @@ from polars_taiga._fit import Problems, checked_on_error, marked, part, plain
 from polars_taiga._fit import computed as computed_error
 from polars_taiga._fit import label as label_text
 from polars_taiga.device import checked
+from polars_taiga.encoder import Encoder
 
 if TYPE_CHECKING:
     from polars.datatypes import DataType, DataTypeClass
@@ -34,6 +35,26 @@ __all__ = [
 EncodingKind = Literal["ordered", "kfold", "loo", "full"]
 IntoCategories: TypeAlias = "str | pl.Expr | Iterable[str]"
 """A column's name, an expression, a selector, or a list of names."""
+
+
+class EncoderParams(TypedDict, total=False):
+    """The keyword arguments of `fit_target_encoder` but for `on_error`; what each means: see `target_encode`."""
+
+    prior: float | None
+    prior_weight: float | Literal["auto"]
+    weight: IntoColumn | None
+    classes: Sequence[Any] | None
+    device: str
+
+
+class TargetEncodeParams(EncoderParams, total=False):
+    """The keyword arguments of `target_encode`; what each means: see there."""
+
+    kind: EncodingKind
+    permutations: int
+    order_by: IntoColumn | None
+    folds: int | IntoColumn
+    seed: int
 
 
 def _categories(*columns: object) -> pl.Expr:
@@ -268,7 +289,7 @@ def fit_target_encoder(
 
 
 def encode(
-    encoder: bytes | pl.Expr | str, *cats: IntoCategories, dtype: DataType | DataTypeClass | None = None
+    encoder: bytes | Encoder | pl.Expr | str, *cats: IntoCategories, dtype: DataType | DataTypeClass | None = None
 ) -> pl.Expr:
     """Apply a fitted target encoder to every row. Elementwise, so it streams.
 
@@ -278,7 +299,7 @@ def encode(
     Parameters
     ----------
     encoder
-        `bytes`, or a Binary expression or column name with one encoder for each row (after a join
+        `bytes`, an `Encoder`, or a Binary expression or column name with one encoder for each row (after a join
         with encoders fitted by `group_by`, say). Where it is null the values are null.
     cats
         The columns, found in the encoder by their names: names, an expression, or a selector.
@@ -312,14 +333,17 @@ def encode(
     classes: list[str] | None = None
     wanted: str | None = None
     if isinstance(encoder, bytes | bytearray | memoryview):
-        names, classes, computed, wanted = _taiga.describe_encoder(bytes(encoder))
+        encoder = Encoder.from_bytes(bytes(encoder))
+    if isinstance(encoder, Encoder):
+        classes, wanted = encoder.classes, encoder._inner.wanted()
+        computed = encoder.computed_features
         if dtype is not None:
             msg = "encode: leave dtype out; the encoder says what it gives"
             raise ValueError(msg)
         if computed and not cats:
             raise ValueError(computed_error("encode", "one by one, as in tg.encode(encoder", computed, computed[:1]))
-        expr = _plugin.labelled(f"encoder of {', '.join(f'`{name}`' for name in names)}", bytes(encoder))
-        column = _categories(*cats) if cats else cs.by_name(*names)
+        expr = encoder._literal()
+        column = _categories(*cats) if cats else cs.by_name(*encoder.features)
     else:
         if not cats:
             msg = "encode: with an encoder that is an expression name the columns: tg.encode('encoder', 'a')"

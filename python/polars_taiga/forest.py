@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from polars_taiga import _fit, _taiga
+from polars_taiga._signature import shows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,6 +43,7 @@ class ForestParams(TypedDict, total=False):
     device: str
 
 
+@shows(ForestParams)
 def fit_forest(
     target: IntoColumn,
     *features: IntoColumns,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from polars_taiga import _fit, _taiga
+from polars_taiga._signature import shows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -89,6 +90,7 @@ class GbdtParams(TypedDict, total=False):
     device: str
 
 
+@shows(GbdtParams)
 def fit_gbdt(
     target: IntoColumn,
     *features: IntoColumns,

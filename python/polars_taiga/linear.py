@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from polars_taiga import _fit, _taiga
+from polars_taiga._signature import shows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,6 +40,7 @@ class LinearParams(TypedDict, total=False):
     device: str
 
 
+@shows(LinearParams)
 def fit_sparse_lr(
     target: IntoColumn,
     indices: IntoColumn | None = None,

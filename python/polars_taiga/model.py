@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import polars as pl
+import polars.selectors as cs
 
-from polars_taiga import _taiga
+from polars_taiga import _plugin, _taiga
+from polars_taiga._files import write_whole
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
     from decimal import Decimal
 
+    from polars.datatypes import DataType, DataTypeClass
+
+    from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.gbdt import Metric
+    from polars_taiga.predict import Output
+
 __all__ = ["Model"]
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that whoever reads its path finds what stood there before, or all of this."""
-    if path.exists() and not path.is_file():  # a pipe, a device: nothing that could be replaced
-        path.write_bytes(data)
-        return
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            beside.chmod(path.stat().st_mode & 0o7777)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 # The columns of `Model.trees`, before names stand in the place of their indices.
@@ -154,7 +142,199 @@ class Model:
         OSError
             Where the folder can't be written to; what stood at the path is then as it was.
         """
-        _write_whole(Path(path).resolve(), self.to_bytes())
+        write_whole(Path(path).resolve(), self.to_bytes())
+
+    def _literal(self) -> pl.Expr:
+        """The model as a literal of a query."""
+        return _plugin.labelled(f"model of `{self.target}`", self.to_bytes())
+
+    @overload
+    def predict(
+        self,
+        data: pl.DataFrame | pl.Series,
+        *features: IntoColumns,
+        output: Output | Sequence[Output] = "auto",
+        dtype: DataType | DataTypeClass | None = None,
+        rounds: int | None = None,
+        device: str = "auto",
+    ) -> pl.Series: ...
+
+    @overload
+    def predict(
+        self,
+        data: pl.LazyFrame,
+        *features: IntoColumns,
+        output: Output | Sequence[Output] = "auto",
+        dtype: DataType | DataTypeClass | None = None,
+        rounds: int | None = None,
+        device: str = "auto",
+    ) -> pl.LazyFrame: ...
+
+    def predict(
+        self,
+        data: pl.DataFrame | pl.LazyFrame | pl.Series,
+        *features: IntoColumns,
+        output: Output | Sequence[Output] = "auto",
+        dtype: DataType | DataTypeClass | None = None,
+        rounds: int | None = None,
+        device: str = "auto",
+    ) -> pl.Series | pl.LazyFrame:
+        """Predict the rows of some data by `tg.predict`.
+
+        Parameters
+        ----------
+        data
+            A DataFrame; a LazyFrame; a Series, which is the model's one feature, whatever its name, or a struct of its
+            features.
+        features, output, dtype, rounds, device
+            As in `tg.predict`.
+
+        Returns
+        -------
+        Series or LazyFrame
+            A Series `prediction`, one value a row; of a LazyFrame a query of that one column, not yet run.
+
+        Raises
+        ------
+        ValueError
+            As `tg.predict`.
+        TypeError
+            For data of another type.
+        polars.exceptions.ColumnNotFoundError, polars.exceptions.SchemaError
+            For columns that are missing or of another type.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
+        >>> model = df.taiga.fit_gbdt("y", "x", trees=20)
+        >>> model.predict(pl.Series([3, 80]), output="class").to_list()
+        [False, True]
+        >>> model.predict(df.lazy().tail(1), output=["class", "auto"], dtype=pl.Float32).collect_schema()
+        Schema([('prediction', Struct({'class': Boolean, 'auto': Float32}))])
+        """
+        from polars_taiga.predict import predict
+
+        data = self._frame_of(data)
+        expr = predict(self, *features, output=output, dtype=dtype, rounds=rounds, device=device)
+        if isinstance(data, pl.LazyFrame):
+            return data.select(expr)
+        with _plugin.errors():
+            return data.select(expr).to_series()
+
+    def score(
+        self,
+        data: pl.DataFrame | pl.LazyFrame,
+        target: IntoColumn | None = None,
+        *features: IntoColumns,
+        metric: Metric | None = None,
+        weight: IntoColumn | None = None,
+        rounds: int | None = None,
+        device: str = "auto",
+    ) -> float:
+        """Measure predictions of the rows of a frame by `tg.score`, running the query of a lazy one.
+
+        Parameters
+        ----------
+        data
+            The rows.
+        target
+            The column to measure against; default the one of the fitted target's name.
+        features, metric, weight, rounds, device
+            As in `tg.score`: without a metric the one of the loss itself, of a forest accuracy or R².
+
+        Raises
+        ------
+        ValueError
+            As `tg.score`.
+        TypeError
+            For data of another type.
+        polars.exceptions.ComputeError
+            Where the rows can't be measured so.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_forest("y", "x", trees=20)
+        >>> model.score(df) > 0.99
+        True
+        """
+        from polars_taiga.score import score
+
+        if not isinstance(data, pl.DataFrame | pl.LazyFrame):
+            kind = type(data).__name__  # type: ignore[unreachable]
+            msg = f"score: the data are a DataFrame or LazyFrame with the target among its columns, not {kind}"
+            raise TypeError(msg)
+        wanted = cs.by_name(self.target) if target is None else target
+        expr = score(self, wanted, *features, metric=metric, weight=weight, rounds=rounds, device=device)
+        with _plugin.errors():
+            return float(data.lazy().select(expr).collect().item())
+
+    def _frame_of(self, data: object) -> pl.DataFrame | pl.LazyFrame:
+        """Data as a frame: of a series its fields, or itself as the model's one feature."""
+        if isinstance(data, pl.DataFrame | pl.LazyFrame):
+            return data
+        if not isinstance(data, pl.Series):
+            msg = f"the data are a Polars DataFrame, LazyFrame or Series, not {type(data).__name__}"
+            raise TypeError(msg)
+        if data.dtype == pl.Struct:
+            return data.struct.unnest()
+        if len(self.features) != 1:
+            msg = f"a Series is the one feature of a model, and this one has {len(self.features)}: give a DataFrame"
+            raise ValueError(msg)
+        return data.alias(next(iter(self.features))).to_frame()
+
+    def head(self, rounds: int) -> Model:
+        """Make the model of the first rounds of boosting (of a forest: trees).
+
+        It is what a fit of so many rounds gives, down to the bytes, with these exceptions: early stopping may have
+        ended such a fit sooner; and a forest's is that of a fit with `oob=False` and no permutation importance, which
+        are of all trees. Borders, categories and statistics that later rounds alone use are left out, and `history`
+        ends with the last round. `tg.predict(model, rounds=k)` predicts by it without making it.
+
+        Parameters
+        ----------
+        rounds
+            How many, at least 1. With as many as the model has, or more, it is the model itself.
+
+        Raises
+        ------
+        ValueError
+            For less than 1, and for a sparse logistic regression, which keeps the result of its last pass alone.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", trees=10)
+        >>> model.head(4) == df.taiga.fit_gbdt("y", "x", trees=4)
+        True
+        >>> model[:4].rounds
+        4
+        """
+        from polars_taiga.predict import check_has_rounds, checked_rounds
+
+        if rounds is None:
+            msg = "head: rounds=None is not an integer"  # type: ignore[unreachable]
+            raise TypeError(msg)
+        check_has_rounds("head", self)
+        number = checked_rounds("head", rounds)
+        return Model(self._inner.head(number or 1))
+
+    def __getitem__(self, rounds: slice) -> Model:
+        """The model of a slice of its rounds that begins with the first one, as `head`: `model[:10]`, `model[:-5]`."""
+        if not isinstance(rounds, slice):
+            msg = f"a model is sliced by rounds, model[:{rounds!r}]; trees() has the single ones"  # type: ignore[unreachable]
+            raise TypeError(msg)
+        start, stop, step = rounds.indices(self.rounds)
+        if start != 0 or step != 1:
+            msg = "a slice of a model begins with its first round and leaves none out: model[:10]"
+            raise ValueError(msg)
+        return self.head(stop)
 
     def to_json(self) -> str:
         """The whole model as JSON: parameters, features, borders, trees."""
@@ -211,8 +391,8 @@ class Model:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds of boosting that are kept; of a forest its trees, of a sparse logistic
-        regression the passes over the rows.
+        """The number of rounds of boosting that are kept (a round is a tree for each output: of several classes, one a
+        class); of a forest its trees, of a sparse logistic regression the passes over the rows.
         """
         return self._inner.rounds()
 

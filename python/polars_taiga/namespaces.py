@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import polars as pl
 
 from polars_taiga import _plugin
+from polars_taiga._signature import shows
+from polars_taiga.encoder import Encoder
 from polars_taiga.encoding import (
+    EncoderParams,
+    TargetEncodeParams,
     combine,
     count_encode,
     encode,
@@ -17,12 +21,13 @@ from polars_taiga.encoding import (
     target_encode,
     woe,
 )
-from polars_taiga.forest import fit_forest
-from polars_taiga.gbdt import fit_gbdt
-from polars_taiga.linear import fit_sparse_lr
+from polars_taiga.forest import ForestParams, fit_forest
+from polars_taiga.gbdt import GbdtParams, fit_gbdt
+from polars_taiga.linear import LinearParams, fit_sparse_lr
 from polars_taiga.model import Model
-from polars_taiga.predict import predict
+from polars_taiga.predict import PredictParams, predict
 from polars_taiga.quantize import borders, quantize
+from polars_taiga.score import MeasureParams, ScoreParams, score
 from polars_taiga.statistics import histogram, histogram2d, min_max
 
 if TYPE_CHECKING:
@@ -31,10 +36,6 @@ if TYPE_CHECKING:
 
     from polars_taiga._fit import OnError
     from polars_taiga._plugin import IntoColumn, IntoColumns
-    from polars_taiga.forest import ForestParams
-    from polars_taiga.gbdt import GbdtParams
-    from polars_taiga.linear import LinearParams
-    from polars_taiga.predict import Output
     from polars_taiga.quantize import BorderMethod
     from polars_taiga.statistics import Edges, Range
 
@@ -49,29 +50,76 @@ class TaigaExpr:
         """Of this expression."""
         self._expr = expr
 
-    def fit_gbdt(self, *features: IntoColumns, **params: Any) -> pl.Expr:
-        """`tg.fit_gbdt` with this expression as the target."""
-        return fit_gbdt(self._expr, *features, **params)
-
-    def fit_forest(self, *features: IntoColumns, **params: Any) -> pl.Expr:
-        """`tg.fit_forest` with this expression as the target."""
-        return fit_forest(self._expr, *features, **params)
-
-    def fit_sparse_lr(
-        self, indices: IntoColumn | None = None, values: IntoColumn | None = None, **params: Any
-    ) -> pl.Expr:
-        """`tg.fit_sparse_lr` with this expression as the target."""
-        return fit_sparse_lr(self._expr, indices, values, **params)
-
-    def predict(
+    @shows(GbdtParams)
+    def fit_gbdt(
         self,
         *features: IntoColumns,
-        output: Output = "auto",
-        dtype: DataType | DataTypeClass | None = None,
-        device: str = "auto",
+        weight: IntoColumn | None = None,
+        baseline: IntoColumns | None = None,
+        eval: IntoColumn | None = None,
+        on_error: OnError = "raise",
+        progress: bool | None = None,
+        **params: Unpack[GbdtParams],
     ) -> pl.Expr:
+        """`tg.fit_gbdt` with this expression as the target."""
+        return fit_gbdt(
+            self._expr,
+            *features,
+            weight=weight,
+            baseline=baseline,
+            eval=eval,
+            on_error=on_error,
+            progress=progress,
+            **params,
+        )
+
+    @shows(ForestParams)
+    def fit_forest(
+        self,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        on_error: OnError = "raise",
+        progress: bool | None = None,
+        **params: Unpack[ForestParams],
+    ) -> pl.Expr:
+        """`tg.fit_forest` with this expression as the target."""
+        return fit_forest(self._expr, *features, weight=weight, on_error=on_error, progress=progress, **params)
+
+    @shows(LinearParams)
+    def fit_sparse_lr(
+        self,
+        indices: IntoColumn | None = None,
+        values: IntoColumn | None = None,
+        *,
+        dense: IntoColumns | None = None,
+        weight: IntoColumn | None = None,
+        eval: IntoColumn | None = None,
+        on_error: OnError = "raise",
+        progress: bool | None = None,
+        **params: Unpack[LinearParams],
+    ) -> pl.Expr:
+        """`tg.fit_sparse_lr` with this expression as the target."""
+        return fit_sparse_lr(
+            self._expr,
+            indices,
+            values,
+            dense=dense,
+            weight=weight,
+            eval=eval,
+            on_error=on_error,
+            progress=progress,
+            **params,
+        )
+
+    @shows(PredictParams)
+    def predict(self, *features: IntoColumns, **params: Unpack[PredictParams]) -> pl.Expr:
         """`tg.predict` with this expression as the model."""
-        return predict(self._expr, *features, output=output, dtype=dtype, device=device)
+        return predict(self._expr, *features, **params)
+
+    @shows(ScoreParams)
+    def score(self, target: IntoColumn, *features: IntoColumns, **params: Unpack[ScoreParams]) -> pl.Expr:
+        """`tg.score` with this expression as the model."""
+        return score(self._expr, target, *features, **params)
 
     def borders(
         self,
@@ -131,11 +179,21 @@ class TaigaExpr:
             self._expr, y, bins, range=range, edges=edges, weights=weights, density=density, device=device
         )
 
-    def target_encode(self, target: IntoColumn, **params: Any) -> pl.Expr:
+    @shows(TargetEncodeParams)
+    def target_encode(self, target: IntoColumn, **params: Unpack[TargetEncodeParams]) -> pl.Expr:
         """`tg.target_encode` of this expression."""
         return target_encode(self._expr, target, **params)
 
-    def encode(self, encoder: bytes | pl.Expr | str, *, dtype: DataType | DataTypeClass | None = None) -> pl.Expr:
+    @shows(EncoderParams)
+    def fit_target_encoder(
+        self, target: IntoColumn, *, on_error: Literal["raise", "null"] = "raise", **params: Unpack[EncoderParams]
+    ) -> pl.Expr:
+        """`tg.fit_target_encoder` of this expression."""
+        return fit_target_encoder(self._expr, target, on_error=on_error, **params)
+
+    def encode(
+        self, encoder: bytes | Encoder | pl.Expr | str, *, dtype: DataType | DataTypeClass | None = None
+    ) -> pl.Expr:
         """`tg.encode` of this expression."""
         return encode(encoder, self._expr, dtype=dtype)
 
@@ -195,6 +253,7 @@ class _Fits:
         **params: Unpack[GbdtParams],
     ) -> Model | None: ...
 
+    @shows(GbdtParams)
     def fit_gbdt(
         self,
         target: IntoColumn,
@@ -244,6 +303,7 @@ class _Fits:
         **params: Unpack[ForestParams],
     ) -> Model | None: ...
 
+    @shows(ForestParams)
     def fit_forest(
         self,
         target: IntoColumn,
@@ -290,6 +350,7 @@ class _Fits:
         **params: Unpack[LinearParams],
     ) -> Model | None: ...
 
+    @shows(LinearParams)
     def fit_sparse_lr(
         self,
         target: IntoColumn,
@@ -322,22 +383,73 @@ class _Fits:
 
     @overload
     def fit_target_encoder(
-        self, cat: IntoColumns, target: IntoColumn, *, on_error: Literal["raise"] = "raise", **params: Any
-    ) -> bytes: ...
+        self,
+        cat: IntoColumns,
+        target: IntoColumn,
+        *,
+        on_error: Literal["raise"] = "raise",
+        **params: Unpack[EncoderParams],
+    ) -> Encoder: ...
 
     @overload
     def fit_target_encoder(
-        self, cat: IntoColumns, target: IntoColumn, *, on_error: Literal["raise", "null"], **params: Any
-    ) -> bytes | None: ...
+        self,
+        cat: IntoColumns,
+        target: IntoColumn,
+        *,
+        on_error: Literal["raise", "null"],
+        **params: Unpack[EncoderParams],
+    ) -> Encoder | None: ...
 
+    @shows(EncoderParams)
     def fit_target_encoder(
-        self, cat: IntoColumns, target: IntoColumn, *, on_error: Literal["raise", "null"] = "raise", **params: Any
-    ) -> bytes | None:
-        """Fit by `tg.fit_target_encoder`, running the query of a lazy frame, and return the encoder's bytes; `None`
-        where `on_error` makes it null.
+        self,
+        cat: IntoColumns,
+        target: IntoColumn,
+        *,
+        on_error: Literal["raise", "null"] = "raise",
+        **params: Unpack[EncoderParams],
+    ) -> Encoder | None:
+        """Fit by `tg.fit_target_encoder`, running the query of a lazy frame, and return the encoder; `None` where
+        `on_error` makes it null.
         """
-        encoder: bytes | None = self._value(fit_target_encoder(cat, target, on_error=on_error, **params))
-        return encoder
+        value = self._value(fit_target_encoder(cat, target, on_error=on_error, **params))
+        return None if value is None else Encoder(value)
+
+    @overload
+    def score(
+        self,
+        model: bytes | Model | pl.Expr | str,
+        target: IntoColumn,
+        *features: IntoColumns,
+        on_error: Literal["raise"] = "raise",
+        **params: Unpack[MeasureParams],
+    ) -> float: ...
+
+    @overload
+    def score(
+        self,
+        model: bytes | Model | pl.Expr | str,
+        target: IntoColumn,
+        *features: IntoColumns,
+        on_error: Literal["raise", "null"],
+        **params: Unpack[MeasureParams],
+    ) -> float | None: ...
+
+    @shows(MeasureParams)
+    def score(
+        self,
+        model: bytes | Model | pl.Expr | str,
+        target: IntoColumn,
+        *features: IntoColumns,
+        on_error: Literal["raise", "null"] = "raise",
+        **params: Unpack[MeasureParams],
+    ) -> float | None:
+        """Measure a model by `tg.score`, running the query of a lazy frame, and return the value; `None` where
+        `on_error` makes it null.
+        """
+        value: float | None = self._value(score(model, target, *features, on_error=on_error, **params))
+        return value
 
 
 @pl.api.register_lazyframe_namespace("taiga")
@@ -352,19 +464,16 @@ class TaigaLazyFrame(_Fits):
         with _plugin.errors():
             return self._frame.select(expr).collect().item()
 
+    @shows(PredictParams)
     def predict(
         self,
         model: bytes | Model | pl.Expr | str,
         *features: IntoColumns,
         name: str = "prediction",
-        output: Output = "auto",
-        dtype: DataType | DataTypeClass | None = None,
-        device: str = "auto",
+        **params: Unpack[PredictParams],
     ) -> pl.LazyFrame:
         """The frame with the predictions of `tg.predict` as a column more."""
-        return self._frame.with_columns(
-            predict(model, *features, output=output, dtype=dtype, device=device).alias(name)
-        )
+        return self._frame.with_columns(predict(model, *features, **params).alias(name))
 
 
 @pl.api.register_dataframe_namespace("taiga")
@@ -379,17 +488,14 @@ class TaigaDataFrame(_Fits):
         with _plugin.errors():
             return self._frame.select(expr).item()
 
+    @shows(PredictParams)
     def predict(
         self,
         model: bytes | Model | pl.Expr | str,
         *features: IntoColumns,
         name: str = "prediction",
-        output: Output = "auto",
-        dtype: DataType | DataTypeClass | None = None,
-        device: str = "auto",
+        **params: Unpack[PredictParams],
     ) -> pl.DataFrame:
         """The frame with the predictions of `tg.predict` as a column more."""
         with _plugin.errors():
-            return self._frame.with_columns(
-                predict(model, *features, output=output, dtype=dtype, device=device).alias(name)
-            )
+            return self._frame.with_columns(predict(model, *features, **params).alias(name))

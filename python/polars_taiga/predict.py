@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
 import polars as pl
 import polars.selectors as cs
@@ -15,16 +15,30 @@ from polars_taiga.device import checked
 from polars_taiga.model import Model
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from polars.datatypes import DataType, DataTypeClass
 
     from polars_taiga._plugin import IntoColumns
 
-__all__ = ["Output", "predict"]
+__all__ = ["Output", "PredictParams", "predict"]
 
 Output = Literal["auto", "raw", "class", "leaf", "staged", "shap", "shap_interactions"]
 
-# The field of output="shap" beside the columns'.
+# What explains, and the field of output="shap" beside the columns'.
+_EXPLAINS = ("shap", "shap_interactions")
 _BASE = "base_value"
+
+
+class PredictParams(TypedDict, total=False):
+    """The keyword arguments of `predict`; what each means: see there."""
+
+    output: Output | Sequence[Output]
+    dtype: DataType | DataTypeClass | None
+    rounds: int | None
+    device: str
+    background: pl.DataFrame | pl.LazyFrame | None
+
 
 # By name: early versions of Polars do not have all of them.
 _LABELS = [
@@ -64,8 +78,49 @@ _LACKS = {
 }
 
 
-def _spec_of_model(model: Model, output: Output) -> dict[str, Any]:
-    """What the plugin must know of the model before it sees it."""
+def _checked_outputs(function: str, output: object) -> list[Output]:
+    """The outputs that are asked for: one, or several, each once."""
+    several = list(output) if isinstance(output, list | tuple) else [output]
+    for i, one in enumerate(several):
+        if one not in get_args(Output):
+            names = ", ".join(map(repr, get_args(Output)))
+            msg = f"{function}: output={one!r} is not one of {names}, or a list of these"
+            raise ValueError(msg)
+        if one in several[:i]:
+            msg = f"{function}: output={one!r} stands twice in the list"
+            raise ValueError(msg)
+    if not several:
+        msg = f"{function}: output=[] asks for nothing"
+        raise ValueError(msg)
+    return cast("list[Output]", several)
+
+
+def checked_rounds(function: str, rounds: object) -> int | None:
+    """A number of rounds from 1 on, or none."""
+    if rounds is None:
+        return None
+    if isinstance(rounds, bool) or not hasattr(rounds, "__index__"):
+        msg = f"{function}: rounds={rounds!r} is not an integer"
+        raise TypeError(msg)
+    number = int(rounds.__index__())
+    if not 1 <= number < 2**63:
+        msg = f"{function}: rounds={number} is not at least 1"
+        raise ValueError(msg)
+    return number
+
+
+def check_has_rounds(function: str, model: Model) -> None:
+    """Raise for a model that keeps no rounds to choose from."""
+    if model.learner == "sparse_lr":
+        msg = (
+            f"{function}: the model of `{model.target}` is linear and keeps the result of its last pass alone: "
+            "there are no rounds to choose from"
+        )
+        raise ValueError(msg)
+
+
+def _spec_of_model(model: Model, output: Output, dtype: DataType | DataTypeClass | None) -> dict[str, Any]:
+    """What the plugin must know of an output of a model before it sees it."""
     names = model._inner.class_names() if model._inner.outputs() > 1 else None
     if output == "class" and model.classes is None:
         msg = f'predict: output="class": the model of `{model.target}` is a regression and has no classes'
@@ -79,12 +134,26 @@ def _spec_of_model(model: Model, output: Output) -> dict[str, Any]:
     if output == "shap" and _BASE in (columns or []):
         msg = f"predict: output='shap' gives the base value the name {_BASE!r}, which a feature has: fit it by another"
         raise ValueError(msg)
-    wanted, _, _ = model._inner.wanted()
-    label = model._inner.label_type()
-    return {"output": output, "classes": names, "columns": columns, "label": label, "wanted": wanted}
+    label, narrow = model._inner.label_type(), dtype == pl.Float32
+    return {"output": output, "classes": names, "columns": columns, "label": label, "narrow": narrow}
 
 
-_EXPLAINS = ("shap", "shap_interactions")
+def _check_number_type(dtype: DataType | DataTypeClass | None, outputs: list[Output]) -> None:
+    """Raise for a type that the numbers of a known model can't have."""
+    if dtype is not None and dtype not in (pl.Float32, pl.Float64):
+        msg = (
+            f"predict: dtype={dtype}: the model says what it gives; dtype= is pl.Float32 or pl.Float64 for its numbers"
+        )
+        raise ValueError(msg)
+    if dtype is not None and not set(outputs) & {"auto", "raw", "staged"}:
+        msg = f'predict: dtype={dtype}: output={outputs[0]!r} has no floats; "auto", "raw" and "staged" have'
+        raise ValueError(msg)
+
+
+def _float_of(dtype: Any, output: Output) -> Any:
+    """Of a number, or of a list of them for `"staged"`, whether it is pl.Float32 or pl.Float64; none of other types."""
+    inner = dtype.inner if output == "staged" and isinstance(dtype, pl.List) else None if output == "staged" else dtype
+    return next((t for t in (pl.Float32, pl.Float64) if inner == t), None)
 
 
 def _explained(dtype: DataType | DataTypeClass | None, output: Output) -> tuple[list[str] | None, list[str]] | None:
@@ -107,7 +176,7 @@ def _explained(dtype: DataType | DataTypeClass | None, output: Output) -> tuple[
 
 def _spec_of_dtype(output: Output, dtype: DataType | DataTypeClass | None) -> dict[str, Any]:
     """The same from the type that the user names, for a model that is an expression."""
-    spec: dict[str, Any] = {"output": output, "classes": None, "columns": None, "label": None, "wanted": None}
+    spec: dict[str, Any] = {"output": output, "classes": None, "columns": None, "label": None, "narrow": False}
     if output in _EXPLAINS:
         found = _explained(dtype, output)
         if found is None:
@@ -135,12 +204,38 @@ def _spec_of_dtype(output: Output, dtype: DataType | DataTypeClass | None) -> di
     item: Any = {"leaf": pl.List(pl.UInt32), "staged": pl.List(pl.Float64)}.get(output, pl.Float64)
     if dtype is None or dtype == item:
         return spec
-    if output != "leaf" and isinstance(dtype, pl.Struct) and all(f.dtype == item for f in dtype.fields):
-        spec["classes"] = [f.name for f in dtype.fields]
+    if output != "leaf" and (own := _float_of(dtype, output)) is not None:
+        spec["narrow"] = own == pl.Float32
         return spec
+    if output != "leaf" and isinstance(dtype, pl.Struct) and dtype.fields:
+        floats = [_float_of(f.dtype, output) for f in dtype.fields]
+        if floats[0] is not None and all(f == floats[0] for f in floats):
+            spec |= {"classes": [f.name for f in dtype.fields], "narrow": floats[0] == pl.Float32}
+            return spec
     msg = f"predict: dtype={dtype} is not what output={output!r} gives: {item}"
-    msg += "" if output == "leaf" else f", or a struct of {item} with a field for each class"
+    msg += "" if output == "leaf" else f", or a struct of {item} with a field for each class (or of Float32)"
     raise ValueError(msg)
+
+
+def _specs_of_dtype(
+    outputs: list[Output], dtype: DataType | DataTypeClass | None, *, together: bool
+) -> list[dict[str, Any]]:
+    """The same of several outputs, whose types are the fields of a struct."""
+    types: dict[str, Any]
+    if not together:
+        return [_spec_of_dtype(outputs[0], dtype)]
+    if dtype in (pl.Float32, pl.Float64):
+        types = {"auto": dtype, "raw": dtype, "staged": pl.List(dtype)}
+        return [_spec_of_dtype(output, types.get(output)) for output in outputs]
+    if dtype is not None and not isinstance(dtype, pl.Struct):
+        msg = f"predict: dtype={dtype}: of several outputs it is a struct with a field for each: {', '.join(outputs)}"
+        raise ValueError(msg)
+    types = {} if dtype is None else {f.name: f.dtype for f in dtype.fields}
+    for name in types:
+        if name not in outputs:
+            msg = f"predict: dtype={dtype}: its field {name!r} is none of the outputs: {', '.join(outputs)}"
+            raise ValueError(msg)
+    return [_spec_of_dtype(output, types.get(output)) for output in outputs]
 
 
 def _own_columns(model: Model) -> list[pl.Expr]:
@@ -166,11 +261,39 @@ def _rows_to_compare(background: pl.DataFrame | pl.LazyFrame, columns: list[pl.E
     return pl.lit(pl.Series("background", [frame.to_struct("background")])), digest
 
 
+def known(model: object) -> Model | None:
+    """A model that is a value; none of one that is an expression."""
+    if isinstance(model, str | pl.Expr):
+        return None
+    if isinstance(model, bytes | bytearray | memoryview):
+        return Model.from_bytes(bytes(model))
+    if isinstance(model, Model):
+        return model
+    msg = f"predict: a model is bytes, a tg.Model or an expression, not {type(model).__name__}"
+    raise TypeError(msg)
+
+
+def inputs_of(
+    function: str, call: str, model: bytes | Model | pl.Expr | str, own: Model | None, features: tuple[IntoColumns, ...]
+) -> tuple[pl.Expr, list[pl.Expr]]:
+    """The model of a call and its columns as expressions; `call`: how the call begins, for errors."""
+    columns = _plugin.as_exprs(features, "a feature")
+    if own is None:
+        if not features:
+            msg = f"{function}: with a model that is an expression name the features: {call}pl.col('model'), 'a', 'b')"
+            raise ValueError(msg)
+        return _plugin.as_expr(model, "the model"), columns
+    if not features and (computed := own.computed_features):
+        raise ValueError(_fit.computed(function, f"{call}model", computed, list(own.features)))
+    return own._literal(), columns if features else _own_columns(own)
+
+
 def predict(
     model: bytes | Model | pl.Expr | str,
     *features: IntoColumns,
-    output: Output = "auto",
+    output: Output | Sequence[Output] = "auto",
     dtype: DataType | DataTypeClass | None = None,
+    rounds: int | None = None,
     device: str = "auto",
     background: pl.DataFrame | pl.LazyFrame | None = None,
 ) -> pl.Expr:
@@ -214,11 +337,21 @@ def predict(
         `"shap_interactions"`
             What each column gives by itself and with each other one: a struct, by column, of structs, by column, of
             Float64. Half of what two columns share stands in both places; a column's row sums to its Shapley value.
+
+        A list of these gives a struct with a field for each, under its name, in one walk of the rows through the
+        model: `output=["auto", "class", "leaf"]`.
     dtype
+        `pl.Float32` makes the numbers of `"auto"`, `"raw"` and `"staged"` narrow: the nearest ones to those that are
+        computed, in Float64.
+
         For a model that is an expression: the type of the result, where that is not the
         `Float64` (or list) that a regression and two classes give: `pl.Struct({"a": pl.Float64,
         "b": pl.Float64, "c": pl.Float64})` for three classes, the target's type for `output="class"` (or what labels
-        are kept as: `pl.String` for every text, `pl.Int64` for integers, `pl.Float64`).
+        are kept as: `pl.String` for every text, `pl.Int64` for integers, `pl.Float64`). Of several outputs: a struct of
+        such types, `pl.Struct({"class": pl.String})`; those left out are as by default.
+    rounds
+        Only so many rounds of boosting, from the first one on (of a forest: trees), count: the predictions of
+        `Model.head(rounds)`. A model of fewer gives what it has. A sparse logistic regression has none to choose from.
     device
         As in `min_max`. A GPU gains on many rows at a time: on a collected frame rather than in a
         streaming query, which calls with about 100,000. `"shap"` is computed on the CPU.
@@ -268,37 +401,38 @@ def predict(
     >>> raw = df.select(tg.predict(model, output="raw")).to_series()
     >>> bool((parts.sum_horizontal() - raw).abs().max() < 1e-10)
     True
+
+    Several outputs at once, of the first two rounds:
+
+    >>> model = df.taiga.fit_gbdt(pl.col("y") > 90, "x", trees=5)
+    >>> df.select(tg.predict(model, output=["class", "leaf"], rounds=2)).tail(1).item()
+    {'class': True, 'leaf': [1, 1]}
     """
-    if output not in get_args(Output):
-        msg = f"predict: output={output!r} is not one of {', '.join(map(repr, get_args(Output)))}"
-        raise ValueError(msg)
-    if isinstance(model, str | pl.Expr):
-        if not features:
-            msg = "predict: with a model that is an expression name the features: tg.predict(pl.col('model'), 'a', 'b')"
-            raise ValueError(msg)
-        spec = _spec_of_dtype(output, dtype)
-        model_expr = _plugin.as_expr(model, "the model")
-        columns = _plugin.as_exprs(features, "a feature")
+    outputs, own = _checked_outputs("predict", output), known(model)
+    together = not isinstance(output, str)
+    if own is None:
+        model_expr, columns = inputs_of("predict", "tg.predict(", model, own, features)
+        specs, wanted = _specs_of_dtype(outputs, dtype, together=together), None
     else:
-        if isinstance(model, bytes | bytearray | memoryview):
-            model = Model.from_bytes(bytes(model))
-        elif not isinstance(model, Model):
-            msg = f"predict: a model is bytes, a tg.Model or an expression, not {type(model).__name__}"  # type: ignore[unreachable]
-            raise TypeError(msg)
-        spec = _spec_of_model(model, output)
-        if dtype is not None:
-            msg = "predict: leave dtype out; the model says what it gives"
-            raise ValueError(msg)
-        if not features and (computed := model.computed_features):
-            raise ValueError(_fit.computed("predict", "tg.predict(model", computed, list(model.features)))
-        model_expr = _plugin.labelled(f"model of `{model.target}`", model.to_bytes())
-        columns = _plugin.as_exprs(features, "a feature") if features else _own_columns(model)
-    spec["device"], spec["background"] = checked(device), None
+        specs = [_spec_of_model(own, one, dtype) for one in outputs]
+        _check_number_type(dtype, outputs)
+        model_expr, columns = inputs_of("predict", "tg.predict(", model, own, features)
+        wanted = own._inner.wanted()[0]
+        if rounds is not None:
+            check_has_rounds("predict", own)
+    kwargs = {
+        "outputs": specs,
+        "together": together,
+        "rounds": checked_rounds("predict", rounds),
+        "device": checked(device),
+        "wanted": wanted,
+        "background": None,
+    }
     inputs = [model_expr]
     if background is not None:
-        if output not in _EXPLAINS:
-            msg = f"predict: background= is for output='shap' and 'shap_interactions', not {output!r}"
+        if not set(outputs) & set(_EXPLAINS):
+            msg = f"predict: background= is for output='shap' and 'shap_interactions', not {outputs[0]!r}"
             raise ValueError(msg)
-        literal, spec["background"] = _rows_to_compare(background, columns)
+        literal, kwargs["background"] = _rows_to_compare(background, columns)
         inputs.append(literal)
-    return _plugin.elementwise("predict", [*inputs, *columns], spec).alias("prediction")
+    return _plugin.elementwise("predict", [*inputs, *columns], kwargs).alias("prediction")

@@ -43,6 +43,6 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(model::forest_problems, module)?)?;
     module.add_function(wrap_pyfunction!(model::linear_problems, module)?)?;
     module.add_function(wrap_pyfunction!(statistics::check_histogram_params, module)?)?;
-    module.add_function(wrap_pyfunction!(encoding::python::target_problems, module)?)?;
-    module.add_function(wrap_pyfunction!(encoding::python::describe_encoder, module)?)
+    module.add_class::<encoding::python::PyEncoder>()?;
+    module.add_function(wrap_pyfunction!(encoding::python::target_problems, module)?)
 }

@@ -54,7 +54,7 @@ const PIECE: usize = 1 << 13;
 ///
 /// # Errors
 /// What a signal's handler raises, `KeyboardInterrupt` for one.
-fn list<'py, T: IntoPyObject<'py>>(py: Python<'py>, values: impl IntoIterator<Item = T>) -> PyResult<Bound<'py, PyList>> {
+pub fn list<'py, T: IntoPyObject<'py>>(py: Python<'py>, values: impl IntoIterator<Item = T>) -> PyResult<Bound<'py, PyList>> {
     try_list(py, values.into_iter().map(Ok))
 }
 
@@ -255,6 +255,12 @@ impl PyModel {
     /// Rounds of boosting, trees of a forest, or passes over the rows.
     fn rounds(&self) -> usize {
         self.model.facts().rounds
+    }
+
+    /// The bytes of the model of its first rounds.
+    fn head<'py>(&self, py: Python<'py>, rounds: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = detached(py, || Ok(self.model.head(rounds).map_err(python_error)?.to_bytes()))?;
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// The number of training rows.

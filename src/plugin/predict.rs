@@ -2,6 +2,7 @@
 
 mod applied;
 mod output;
+mod score;
 pub mod wanted;
 
 use crate::cache::Cache;
@@ -11,7 +12,7 @@ use crate::monitor::{self, expression};
 use crate::threads::for_blocks;
 use crate::{columns, schema};
 use applied::{Applied, Inputs};
-use output::{Output, PredictKwargs};
+use output::{Outputs, PredictKwargs};
 use polars::prelude::*;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -37,19 +38,31 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(bytes: &[u8], device: &str) -> PolarsResult<Self> {
-        let model = Applied::new(bytes, device)?;
+    fn new(bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Self> {
+        let model = Applied::new(bytes, device, rounds)?;
         Ok(Ready { wanted: Wanted::of_model(model.fitted()), model })
     }
 }
 
-/// Models parsed, those on the devices that were named for them, and those that explain against a background.
+/// Models parsed, and those on the devices that were named for them or cut to their first rounds.
 static PARSED: Cache<Ready> = Cache::new();
 static PLACED: Cache<Ready> = Cache::new();
+/// And those that explain against a background.
 static AGAINST: Cache<Ready> = Cache::new();
 
 /// What plans are held against, parsed.
 static WANTED: Cache<Wanted> = Cache::new();
+
+/// The model of these bytes, or its first rounds of so many, on a device.
+fn ready(bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Arc<Ready>> {
+    match (device, rounds) {
+        ("auto" | "cpu", None) => PARSED.get(bytes, |bytes| Ready::new(bytes, device, None)),
+        _ => {
+            let place = format!("{device}\0{}\0", rounds.unwrap_or_default());
+            PLACED.get(&[place.as_bytes(), bytes].concat(), |_| Ready::new(bytes, device, rounds))
+        }
+    }
+}
 
 /// The rows to compare with, and what tells them from others.
 struct Background<'a> {
@@ -57,19 +70,25 @@ struct Background<'a> {
     rows: Table,
 }
 
-/// The model of these bytes, on a device.
-fn ready(bytes: &[u8], device: &str, background: Option<&Background<'_>>) -> PolarsResult<Arc<Ready>> {
-    if let Some(Background { digest, rows }) = background {
-        return AGAINST.get(&[digest.as_bytes(), b"\0", device.as_bytes(), b"\0", bytes].concat(), |_| {
-            let ready = Ready::new(bytes, device)?;
-            let inputs = rows.inputs(&ready).map_err(|e| e.context("background".into()))?;
+impl<'a> Background<'a> {
+    /// Those of a list of structs.
+    fn new(list: &Series, digest: &'a str) -> PolarsResult<Self> {
+        let rows = list.list()?.get_as_series(0).ok_or_else(|| errors::data("the background is null"))?;
+        if rows.is_empty() {
+            return Err(errors::data("background: it has no rows"));
+        }
+        Ok(Background { digest, rows: Table::new(rows.len(), &[rows])? })
+    }
+
+    /// The model of these bytes, or its first rounds of so many, which explains against these rows.
+    fn ready(&self, bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Arc<Ready>> {
+        let place = format!("{}\0{device}\0{}\0", self.digest, rounds.unwrap_or_default());
+        AGAINST.get(&[place.as_bytes(), bytes].concat(), |_| {
+            let ready = Ready::new(bytes, device, rounds)?;
+            let inputs = self.rows.inputs(&ready).map_err(|e| e.context("background".into()))?;
             ready.model.set_background(&inputs)?;
             Ok(ready)
-        });
-    }
-    match device {
-        "auto" | "cpu" => PARSED.get(bytes, |bytes| Ready::new(bytes, device)),
-        _ => PLACED.get(&[device.as_bytes(), b"\0", bytes].concat(), |_| Ready::new(bytes, device)),
+        })
     }
 }
 
@@ -86,9 +105,10 @@ struct Table {
 }
 
 impl Table {
-    fn new(model: &Series, features: &[Series]) -> PolarsResult<Self> {
+    /// The table of these columns; `other`: the length of what stands beside them, models or a target.
+    fn new(other: usize, features: &[Series]) -> PolarsResult<Self> {
         let mut columns = columns::unnest(features)?;
-        let lengths = || std::iter::once(model.len()).chain(columns.iter().map(|s| s.len()));
+        let lengths = || std::iter::once(other).chain(columns.iter().map(|s| s.len()));
         let rows = lengths().find(|n| *n != 1).unwrap_or(1);
         if lengths().any(|n| n != 1 && n != rows) {
             return Err(errors::data(format!("the inputs differ in length: {:?}", lengths().collect::<Vec<_>>())));
@@ -151,7 +171,7 @@ pub fn distinct_models(models: &BinaryChunked) -> (Vec<&[u8]>, Vec<Vec<usize>>) 
 }
 
 /// One model for all rows.
-fn predict_all(ready: &Ready, table: &Table, output: &Output) -> PolarsResult<Series> {
+fn predict_all(ready: &Ready, table: &Table, output: &Outputs) -> PolarsResult<Series> {
     let model = &ready.model;
     output.check(model)?;
     let bytes = output.bytes_a_row(model).saturating_mul(table.rows as u64);
@@ -177,7 +197,7 @@ fn predict_all(ready: &Ready, table: &Table, output: &Output) -> PolarsResult<Se
 fn predict_each(
     models: &BinaryChunked,
     table: &Table,
-    output: &Output,
+    output: &Outputs,
     ready: impl Fn(&[u8]) -> PolarsResult<Arc<Ready>> + Sync,
 ) -> PolarsResult<Series> {
     let (distinct, rows) = distinct_models(models);
@@ -230,13 +250,12 @@ fn no_model(name: &str, dtype: &DataType, what: &str) -> PolarsError {
 /// What models are, and who makes them.
 const MODEL: &str = "a model is Binary, as fit_gbdt";
 
-/// Checks what names and types tell of a call.
-fn check(inputs: &[Field], kwargs: &PredictKwargs) -> PolarsResult<()> {
-    check_models(&inputs[0], MODEL)?;
-    let first = 1 + kwargs.background.is_some() as usize;
-    let columns = schema::unnest(inputs.get(first..).unwrap_or_default());
+/// Checks what names and types tell of a call: of its model, and of the columns for it; `known`: what Python says the model reads.
+fn check(model: &Field, columns: &[Field], known: Option<&String>) -> PolarsResult<()> {
+    check_models(model, MODEL)?;
+    let columns = schema::unnest(columns);
     schema::check_names(&columns, "column")?;
-    let Some(json) = &kwargs.wanted else { return Ok(()) };
+    let Some(json) = known else { return Ok(()) };
     let by_name: HashMap<&str, &DataType> = columns.iter().map(|f| (f.name().as_str(), f.dtype())).collect();
     wanted(json)?.check(|name| by_name.get(name).copied(), || columns.iter().map(|f| f.name().as_str()))
 }
@@ -248,33 +267,27 @@ fn model_bytes(models: &Series) -> usize {
 
 fn prediction_field(inputs: &[Field], kwargs: PredictKwargs) -> PolarsResult<Field> {
     guarded("predict", || {
-        check(inputs, &kwargs)?;
-        Ok(Field::new(output::NAME.into(), Output::new(&kwargs)?.dtype()))
+        let first = 1 + kwargs.background.is_some() as usize;
+        check(&inputs[0], inputs.get(first..).unwrap_or_default(), kwargs.wanted.as_ref())?;
+        Ok(Field::new(output::NAME.into(), Outputs::new(&kwargs)?.dtype()))
     })
-}
-
-/// The rows to compare with: a list of structs.
-fn background<'a>(list: &Series, digest: &'a str) -> PolarsResult<Background<'a>> {
-    let rows = list.list()?.get_as_series(0).ok_or_else(|| errors::data("the background is null"))?;
-    if rows.is_empty() {
-        return Err(errors::data("background: it has no rows"));
-    }
-    let model = Series::new_null("".into(), rows.len());
-    Ok(Background { digest, rows: Table::new(&model, &[rows])? })
 }
 
 /// `inputs`: the model (one, or one a row), the background where there is one, then the columns.
 fn predict(inputs: &[Series], kwargs: PredictKwargs) -> Answer {
     let rows = monitor::rows(inputs);
     expression("predict", rows >= LONG || model_bytes(&inputs[0]) >= LARGE, || {
-        let output = Output::new(&kwargs)?;
+        let output = Outputs::new(&kwargs)?;
         let models = models_of(&inputs[0], MODEL)?;
         let (background, columns) = match (&kwargs.background, &inputs[1..]) {
-            (Some(digest), [list, columns @ ..]) => (Some(background(list, digest)?), columns),
+            (Some(digest), [list, columns @ ..]) => (Some(Background::new(list, digest)?), columns),
             (_, columns) => (None, columns),
         };
-        let ready = |bytes: &[u8]| ready(bytes, &kwargs.device, background.as_ref());
-        let table = Table::new(&inputs[0], columns)?;
+        let ready = |bytes: &[u8]| match &background {
+            Some(background) => background.ready(bytes, &kwargs.device, kwargs.rounds),
+            None => ready(bytes, &kwargs.device, kwargs.rounds),
+        };
+        let table = Table::new(inputs[0].len(), columns)?;
         let single = (models.len() == 1).then(|| models.get(0)).flatten();
         match single {
             Some(bytes) => predict_all(&*ready(bytes)?, &table, &output),

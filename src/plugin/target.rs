@@ -174,6 +174,54 @@ fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item = T>)
     Ok((codes, order.into_keys().collect()))
 }
 
+/// The class of each row of a target, as an index into `labels`, which are as they are kept; in the fitted column they were of the
+/// type `dtype`.
+///
+/// # Errors
+/// For nulls, labels of another type, and a label that is none of these.
+pub fn class_codes(series: &Series, labels: &Series, dtype: &LabelType) -> PolarsResult<Vec<u32>> {
+    let name = series.name().as_str();
+    nulls(series)?;
+    let is_number = |dtype: &DataType| dtype.is_primitive_numeric() || matches!(dtype, DataType::Decimal(..));
+    let kind_fits = match labels.dtype() {
+        DataType::String => is_text(series.dtype()),
+        DataType::Boolean => *series.dtype() == DataType::Boolean,
+        _ => is_number(series.dtype()),
+    };
+    if !kind_fits {
+        return Err(errors::mistyped(name, format!("its type is {}; the model's classes are of type {dtype}", series.dtype())));
+    }
+    let unknown = |label: &dyn std::fmt::Display| {
+        let known: Vec<String> = (0..labels.len().min(20)).filter_map(|i| labels.get(i).ok()).map(|l| l.to_string()).collect();
+        let more = if labels.len() > known.len() { ", …" } else { "" };
+        errors::values(name, format!("{label} is none of the model's classes ({}{more})", known.join(", ")))
+    };
+    if let Ok(own) = labels.str() {
+        let places: HashMap<&str, u32> = own.iter().flatten().zip(0..).collect();
+        let values = series.cast(&DataType::String)?;
+        return values.str()?.iter().flatten().map(|v| places.get(v).copied().ok_or_else(|| unknown(&format_args!("{v:?}")))).collect();
+    }
+    if let Ok(own) = labels.bool() {
+        let places: HashMap<bool, u32> = own.iter().flatten().zip(0..).collect();
+        return series.bool()?.iter().flatten().map(|v| places.get(&v).copied().ok_or_else(|| unknown(&v))).collect();
+    }
+    let integers = series.dtype().is_integer() && labels.dtype().is_integer();
+    let dtype = if integers { DataType::Int64 } else { DataType::Float64 };
+    // A value beyond 64 bits becomes null, and is no label.
+    let (values, own) = (series.cast(&dtype)?, labels.cast(&dtype)?);
+    if integers {
+        let places: HashMap<i64, u32> = own.i64()?.iter().flatten().zip(0..).collect();
+        let find = |(row, v): (usize, Option<i64>)| {
+            let label = || series.get(row).map_or_else(|_| String::new(), |v| v.to_string());
+            v.and_then(|v| places.get(&v).copied()).ok_or_else(|| unknown(&label()))
+        };
+        return values.i64()?.iter().enumerate().map(find).collect();
+    }
+    let bits = |x: f64| (x + 0.0).to_bits();
+    let places: HashMap<u64, u32> = own.f64()?.iter().flatten().map(bits).zip(0..).collect();
+    values.f64()?.iter().flatten().map(|v| places.get(&bits(v)).copied().ok_or_else(|| unknown(&v))).collect()
+}
+
 fn boolean_classes(series: &Series) -> PolarsResult<(Vec<u32>, Labels)> {
     let codes: Vec<u32> = series.bool()?.iter().map(|b| b.unwrap_or(false) as u32).collect();
     Ok((codes, Labels::Boolean))

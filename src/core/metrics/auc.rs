@@ -9,7 +9,7 @@ pub(super) const METRIC: Metric = Metric {
     of_classes: true,
     larger_is_better: true,
     value: auc,
-    undefined: "the held-out rows are of one class",
+    undefined: "the measured rows are of one class",
 };
 
 /// The area under the ROC curve: the share of pairs of a row of class 1 and one of class 0 in

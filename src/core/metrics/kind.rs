@@ -25,7 +25,7 @@ pub(super) const ERROR: Metric = Metric {
     of_classes: false,
     larger_is_better: false,
     value: |_| f64::NAN,
-    undefined: "the held-out rows have no spread to measure against",
+    undefined: "the measured rows have no spread to measure against",
 };
 
 /// Declares the module of each metric, and makes [`MetricKind`] of their list: `file => Name`, where the file's name is what users

@@ -9,6 +9,8 @@ use crate::column::FeatureType;
 use crate::column::categories::Categories;
 use crate::dataset::Labels;
 use crate::error::{Error, Result};
+use crate::metrics::MetricKind;
+use crate::objective::{Link, LossParams};
 use crate::provenance::Provenance;
 
 /// A dense column that a model reads.
@@ -193,6 +195,36 @@ pub struct Facts<'a> {
     pub history: Option<&'a History>,
 }
 
+/// By what predictions of a model are measured (see [`score`](super::score::score)).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scoring {
+    /// How scores become predictions.
+    pub link: Link,
+    /// What metrics with parameters read.
+    pub params: LossParams,
+    /// The metric of the loss itself.
+    pub metric: MetricKind,
+    /// Whether the model predicts without scores: shares of classes, or a mean, as forests do.
+    pub has_no_scores: bool,
+}
+
+/// The error for a model that keeps no rounds to choose from.
+pub fn no_rounds<M: FittedModel + ?Sized>(model: &M) -> Error {
+    let facts = model.facts();
+    Error::Data(format!(
+        "the model of `{}` is {}, which keeps the result of its last pass alone and has no rounds to choose from",
+        facts.target, facts.noun
+    ))
+}
+
+/// Checks a number of rounds that is asked for.
+///
+/// # Errors
+/// For 0.
+pub fn check_rounds(rounds: usize) -> Result<()> {
+    if rounds == 0 { Err(Error::parameter("rounds", "a model has at least one round, not 0")) } else { Ok(()) }
+}
+
 /// A fitted model of any learner.
 pub trait FittedModel: Send + Sync {
     /// Returns what it tells of itself; what follows from that alone is the same for all.
@@ -232,6 +264,17 @@ pub trait FittedModel: Send + Sync {
     /// # Errors
     /// Where the text would be many times the model's size.
     fn json_text(&self) -> Result<String>;
+
+    /// Returns by what its predictions are measured.
+    fn scoring(&self) -> Scoring;
+
+    /// Makes the model of its first rounds: of all of them where there are no more.
+    ///
+    /// # Errors
+    /// For no rounds at all, and where the learner does not keep its rounds.
+    fn head(&self, _rounds: usize) -> Result<Box<dyn FittedModel>> {
+        Err(no_rounds(self))
+    }
 
     /// Returns the borders of every column.
     fn borders(&self) -> Option<Vec<&[f64]>> {

@@ -4,7 +4,7 @@ use super::{DeviceSet, gpu, open};
 use std::sync::Arc;
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::model::apply::Predictor;
+use taiga_core::learners::boosting::model::apply::{Asked, Predictor, Walked};
 use taiga_core::learners::forest;
 use taiga_core::memory;
 
@@ -114,31 +114,46 @@ impl PlacedPredictor {
         Ok(Placed { predictor, copy })
     }
 
+    /// [`Predictor::walk`]; another device walks once for each thing that is asked for.
+    ///
+    /// # Errors
+    /// Those of the device, and where there is no memory for what is asked for.
+    pub fn walk(&self, columns: &[&Column<'_>], asked: Asked) -> Result<Walked> {
+        let (outputs, trees) = (self.predictor.model().outputs() as u64, self.predictor.model().trees.len() as u64);
+        let asked_for = [(asked.raw, outputs, 8, "scores"), (asked.leaves, trees, 4, "leaves"), (asked.staged, trees, 8, "staged scores")];
+        asked_for.iter().filter(|a| a.0).try_for_each(|(_, numbers, bytes, what)| check_memory(columns, *numbers, *bytes, what))?;
+        let of_copy = |copy: &(dyn ModelCopy + 'static)| {
+            Ok(Walked {
+                raw: asked.raw.then(|| copy.raw(columns)).transpose()?,
+                leaves: asked.leaves.then(|| copy.leaves(columns)).transpose()?,
+                staged: asked.staged.then(|| copy.staged(columns)).transpose()?,
+            })
+        };
+        self.ask(of_copy, |own| own.walk(columns, asked))
+    }
+
     /// [`Predictor::raw`].
     ///
     /// # Errors
-    /// Those of the device.
+    /// As [`PlacedPredictor::walk`].
     pub fn raw(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        check_memory(columns, self.predictor.model().outputs() as u64, 8, "scores")?;
-        self.ask(|copy| copy.raw(columns), |own| own.raw(columns))
+        Ok(self.walk(columns, Asked { raw: true, ..Asked::default() })?.raw.unwrap_or_default())
     }
 
     /// [`Predictor::leaves`].
     ///
     /// # Errors
-    /// Those of the device.
+    /// As [`PlacedPredictor::walk`].
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
-        check_memory(columns, self.predictor.model().trees.len() as u64, 4, "leaves")?;
-        self.ask(|copy| copy.leaves(columns), |own| own.leaves(columns))
+        Ok(self.walk(columns, Asked { leaves: true, ..Asked::default() })?.leaves.unwrap_or_default())
     }
 
     /// [`Predictor::staged`].
     ///
     /// # Errors
-    /// Those of the device.
+    /// As [`PlacedPredictor::walk`].
     pub fn staged(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        check_memory(columns, self.predictor.model().trees.len() as u64, 8, "staged scores")?;
-        self.ask(|copy| copy.staged(columns), |own| own.staged(columns))
+        Ok(self.walk(columns, Asked { staged: true, ..Asked::default() })?.staged.unwrap_or_default())
     }
 }
 
@@ -152,21 +167,40 @@ impl PlacedForest {
         Ok(Placed { predictor, copy })
     }
 
+    /// [`forest::Predictor::walk`]; another device walks once for each thing that is asked for.
+    ///
+    /// # Errors
+    /// Those of the device, and where there is no memory for what is asked for.
+    pub fn walk(&self, columns: &[&Column<'_>], asked: forest::apply::Asked) -> Result<forest::apply::Walked> {
+        let forest = self.predictor.forest();
+        if asked.predictions {
+            check_memory(columns, forest.outputs() as u64, 8, "predictions")?;
+        }
+        if asked.leaves {
+            check_memory(columns, forest.trees.len() as u64, 4, "leaves")?;
+        }
+        let of_copy = |copy: &(dyn ForestCopy + 'static)| {
+            Ok(forest::apply::Walked {
+                predictions: asked.predictions.then(|| copy.predict(columns)).transpose()?,
+                leaves: asked.leaves.then(|| copy.leaves(columns)).transpose()?,
+            })
+        };
+        self.ask(of_copy, |own| own.walk(columns, asked))
+    }
+
     /// [`forest::Predictor::predict`].
     ///
     /// # Errors
-    /// Those of the device.
+    /// As [`PlacedForest::walk`].
     pub fn predict(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        check_memory(columns, self.predictor.forest().outputs() as u64, 8, "predictions")?;
-        self.ask(|copy| copy.predict(columns), |own| own.predict(columns))
+        Ok(self.walk(columns, forest::apply::Asked { predictions: true, leaves: false })?.predictions.unwrap_or_default())
     }
 
     /// [`forest::Predictor::leaves`].
     ///
     /// # Errors
-    /// Those of the device.
+    /// As [`PlacedForest::walk`].
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
-        check_memory(columns, self.predictor.forest().trees.len() as u64, 4, "leaves")?;
-        self.ask(|copy| copy.leaves(columns), |own| own.leaves(columns))
+        Ok(self.walk(columns, forest::apply::Asked { predictions: false, leaves: true })?.leaves.unwrap_or_default())
     }
 }

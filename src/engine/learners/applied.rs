@@ -15,6 +15,52 @@ pub struct ModelRows<'r, 'a> {
     pub sparse: Option<&'r SparseRows<'a>>,
 }
 
+/// What can be asked of rows. A new output has its name here, its arm in what each learner's [`AppliedModel::outputs`] does, and its
+/// place in the walk through the trees (`Asked` of the learner's predictor).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// The values of a regression, the probabilities of the second of two classes, or those of each of more: `[output][row]`.
+    Predictions,
+    /// Raw scores: `[output][row]`.
+    Raw,
+    /// The index of the likeliest class of each row.
+    Class,
+    /// The leaf of every row in every tree, row after row: `[row * trees + tree]`.
+    Leaves,
+    /// The predictions after every round: `[output][row * rounds + round]`.
+    Staged,
+}
+
+/// The values of one [`Output`], laid out as it says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    Numbers(Vec<Vec<f64>>),
+    Indices(Vec<u32>),
+}
+
+/// A result of a walk that several outputs are made of: the last of them takes it, the others get copies.
+pub(super) struct Shared<T> {
+    value: Option<T>,
+    uses: usize,
+}
+
+impl<T: Clone> Shared<T> {
+    /// Shares a result among those of `wanted` that `uses` holds for.
+    pub fn new(value: Option<T>, wanted: &[Output], uses: impl Fn(&Output) -> bool) -> Self {
+        Shared { value, uses: wanted.iter().filter(|o| uses(o)).count() }
+    }
+
+    /// Returns the result for the next output that is made of it.
+    ///
+    /// # Errors
+    /// Where the walk was not asked for it.
+    pub fn take(&mut self) -> Result<T> {
+        self.uses = self.uses.saturating_sub(1);
+        let value = if self.uses == 0 { self.value.take() } else { self.value.clone() };
+        value.ok_or_else(|| Error::Data("an output was not computed".into()))
+    }
+}
+
 /// A fitted model on its device. What not every model has is an error that says so.
 ///
 /// The result of a row depends on nothing but the model and the row; one thread does the work, callers split the rows.
@@ -27,7 +73,7 @@ pub trait AppliedModel: Send + Sync {
         false
     }
 
-    /// Returns how many numbers are computed of a row for [`AppliedModel::predict`].
+    /// Returns how many numbers are computed of a row for [`Output::Predictions`].
     fn numbers_a_row(&self) -> usize {
         self.model().facts().outputs
     }
@@ -37,42 +83,11 @@ pub trait AppliedModel: Send + Sync {
         None
     }
 
-    /// Computes the values of a regression, the probabilities of the second of two classes, or those of each of more:
-    /// `[output][row]`.
+    /// Computes several outputs of the same rows, in their order, in one walk of the rows through the model.
     ///
     /// # Errors
-    /// For rows that do not fit the model, and those of the device.
-    fn predict(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>>;
-
-    /// Computes the index of the likeliest class of each row.
-    ///
-    /// # Errors
-    /// As [`AppliedModel::predict`].
-    fn class(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>>;
-
-    /// Computes raw scores: `[output][row]`.
-    ///
-    /// # Errors
-    /// As [`AppliedModel::predict`], and for a model that has none.
-    fn raw(&self, _rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        Err(has_no(self.model(), self.model().facts().noun, "raw scores"))
-    }
-
-    /// Computes the leaf of every row in every tree, row after row: `[row * trees + tree]`.
-    ///
-    /// # Errors
-    /// As [`AppliedModel::predict`], and for a model that has none.
-    fn leaves(&self, _rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        Err(has_no(self.model(), self.model().facts().noun, "leaves"))
-    }
-
-    /// Computes the predictions after every round: `[output][row * rounds + round]`.
-    ///
-    /// # Errors
-    /// As [`AppliedModel::predict`], and for a model that has none.
-    fn staged(&self, _rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        Err(has_no(self.model(), "not of boosted trees", "stages"))
-    }
+    /// For rows that do not fit the model, for an output that the model does not have, and those of the device.
+    fn outputs(&self, rows: &ModelRows<'_, '_>, wanted: &[Output]) -> Result<Vec<Values>>;
 
     /// Prepares explanations against the training rows, or against those of a background.
     ///

@@ -1,6 +1,6 @@
 //! Gradient-boosted trees on the device that the parameters name.
 
-use super::applied::{AppliedModel, ModelRows, RowExplainer};
+use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::predict::PlacedPredictor;
@@ -10,6 +10,7 @@ use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
+use taiga_core::learners::boosting::model::apply::{Asked, Walked};
 use taiga_core::model::fitted::FittedModel;
 use taiga_core::shap::{Explanation, Terms};
 
@@ -54,8 +55,12 @@ pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams
 pub const FAMILY: Family = Family {
     envelope: &core::model::envelope::ENVELOPE,
     read: |bytes| Ok(Box::new(core::model::Model::from_bytes(bytes)?)),
-    apply: |bytes, device| {
-        let predictor = core::model::apply::Predictor::new(core::model::Model::from_bytes(bytes)?);
+    apply: |bytes, device, rounds| {
+        let mut model = core::model::Model::from_bytes(bytes)?;
+        if let Some(rounds) = rounds {
+            model = model.into_head(rounds)?;
+        }
+        let predictor = core::model::apply::Predictor::new(model);
         Ok(Box::new(PlacedPredictor::new(device, Arc::new(predictor))?))
     },
 };
@@ -73,28 +78,28 @@ impl AppliedModel for PlacedPredictor {
         self.predictor().lookup(column)
     }
 
-    fn predict(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        let mut values = AppliedModel::raw(self, rows)?;
-        self.predictor().link(&mut values);
-        Ok(values)
-    }
-
-    fn class(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        Ok(self.predictor().class(&AppliedModel::raw(self, rows)?))
-    }
-
-    fn raw(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        PlacedPredictor::raw(self, &self.predictor().bind(rows.columns)?)
-    }
-
-    fn leaves(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        PlacedPredictor::leaves(self, &self.predictor().bind(rows.columns)?)
-    }
-
-    fn staged(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        let mut stages = PlacedPredictor::staged(self, &self.predictor().bind(rows.columns)?)?;
-        self.predictor().link(&mut stages);
-        Ok(stages)
+    fn outputs(&self, rows: &ModelRows<'_, '_>, wanted: &[Output]) -> Result<Vec<Values>> {
+        let of_scores = |o: &Output| matches!(o, Output::Predictions | Output::Raw | Output::Class);
+        let asked =
+            Asked { raw: wanted.iter().any(of_scores), leaves: wanted.contains(&Output::Leaves), staged: wanted.contains(&Output::Staged) };
+        let predictor = self.predictor();
+        let Walked { raw, leaves, staged } = self.walk(&predictor.bind(rows.columns)?, asked)?;
+        let (mut raw, mut leaves) = (Shared::new(raw, wanted, of_scores), Shared::new(leaves, wanted, |o| *o == Output::Leaves));
+        let mut staged = Shared::new(staged, wanted, |o| *o == Output::Staged);
+        let linked = |mut scores: Vec<Vec<f64>>| {
+            predictor.link(&mut scores);
+            Values::Numbers(scores)
+        };
+        let output = |output: &Output| {
+            Ok(match output {
+                Output::Predictions => linked(raw.take()?),
+                Output::Raw => Values::Numbers(raw.take()?),
+                Output::Class => Values::Indices(predictor.class(&raw.take()?)),
+                Output::Leaves => Values::Indices(leaves.take()?),
+                Output::Staged => linked(staged.take()?),
+            })
+        };
+        wanted.iter().map(output).collect()
     }
 
     fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {

@@ -1,6 +1,6 @@
 //! Random forests on the device that the parameters name.
 
-use super::applied::{AppliedModel, ModelRows, RowExplainer, has_no};
+use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values, has_no};
 use super::registry::Family;
 use crate::device::predict::PlacedForest;
 use crate::device::{Chosen, check_present};
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::forest as core;
+use taiga_core::learners::forest::apply::{Asked, Walked};
 use taiga_core::model::fitted::FittedModel;
 use taiga_core::shap::{Explanation, Terms};
 
@@ -51,16 +52,15 @@ pub fn fit(input: &core::Input<'_>, params: &core::ForestParams, monitor: &dyn M
 pub const FAMILY: Family = Family {
     envelope: &core::envelope::ENVELOPE,
     read: |bytes| Ok(Box::new(core::Forest::from_bytes(bytes)?)),
-    apply: |bytes, device| {
-        let predictor = core::Predictor::new(core::Forest::from_bytes(bytes)?);
+    apply: |bytes, device, rounds| {
+        let mut forest = core::Forest::from_bytes(bytes)?;
+        if let Some(rounds) = rounds {
+            forest = forest.into_head(rounds)?;
+        }
+        let predictor = core::Predictor::new(forest);
         Ok(Box::new(PlacedForest::new(device, Arc::new(predictor))?))
     },
 };
-
-/// The shares of the classes, or the mean.
-fn shares(forest: &PlacedForest, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-    PlacedForest::predict(forest, &forest.predictor().bind(rows.columns)?)
-}
 
 impl AppliedModel for PlacedForest {
     fn model(&self) -> &dyn FittedModel {
@@ -79,21 +79,23 @@ impl AppliedModel for PlacedForest {
         self.predictor().lookup(column)
     }
 
-    fn predict(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        let mut shares = shares(self, rows)?;
-        Ok(if shares.len() == 2 { shares.split_off(1) } else { shares })
-    }
-
-    fn class(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        Ok(self.predictor().class(&shares(self, rows)?))
-    }
-
-    fn raw(&self, _: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        Err(has_no(self.model(), "a forest", "raw scores; its output=\"auto\" is a mean over trees"))
-    }
-
-    fn leaves(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        PlacedForest::leaves(self, &self.predictor().bind(rows.columns)?)
+    fn outputs(&self, rows: &ModelRows<'_, '_>, wanted: &[Output]) -> Result<Vec<Values>> {
+        let of_shares = |o: &Output| matches!(o, Output::Predictions | Output::Class);
+        let asked = Asked { predictions: wanted.iter().any(of_shares), leaves: wanted.contains(&Output::Leaves) };
+        let Walked { predictions, leaves } = self.walk(&self.predictor().bind(rows.columns)?, asked)?;
+        let mut leaves = Shared::new(leaves, wanted, |o| *o == Output::Leaves);
+        let mut shares = Shared::new(predictions, wanted, of_shares);
+        let output = |output: &Output| match output {
+            Output::Predictions => {
+                let mut shares = shares.take()?;
+                Ok(Values::Numbers(if shares.len() == 2 { shares.split_off(1) } else { shares }))
+            }
+            Output::Class => Ok(Values::Indices(self.predictor().class(&shares.take()?))),
+            Output::Leaves => Ok(Values::Indices(leaves.take()?)),
+            Output::Raw => Err(has_no(self.model(), "a forest", "raw scores; its output=\"auto\" is a mean over trees")),
+            Output::Staged => Err(has_no(self.model(), "not of boosted trees", "stages")),
+        };
+        wanted.iter().map(output).collect()
     }
 
     fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {

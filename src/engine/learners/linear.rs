@@ -1,6 +1,6 @@
 //! Sparse logistic regression on the device that the parameters name.
 
-use super::applied::{AppliedModel, ModelRows, RowExplainer, has_no};
+use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values, has_no};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::{Chosen, DeviceSet, check_present, open};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use taiga_core::dataset::Monitor;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear as core;
-use taiga_core::model::fitted::FittedModel;
+use taiga_core::model::fitted::{FittedModel, no_rounds};
 use taiga_core::shap::{Explanation, Terms};
 
 pub use taiga_core::learners::linear::*;
@@ -65,8 +65,11 @@ pub fn fit(input: &core::Input<'_>, params: &core::LinearParams, monitor: &dyn M
 pub const FAMILY: Family = Family {
     envelope: &core::model::envelope::ENVELOPE,
     read: |bytes| Ok(Box::new(core::LinearModel::from_bytes(bytes)?)),
-    apply: |bytes, device| {
+    apply: |bytes, device, rounds| {
         let model = core::LinearModel::from_bytes(bytes)?;
+        if rounds.is_some() {
+            return Err(no_rounds(&model));
+        }
         match open(device)? {
             DeviceSet::Auto | DeviceSet::Cpu => Ok(Box::new(AppliedLinear(Arc::new(core::Predictor::new(model))))),
             DeviceSet::Cuda(_) => Err(Error::parameter("device", format!("{device:?}: linear models are applied on the CPU only"))),
@@ -82,22 +85,29 @@ impl AppliedModel for AppliedLinear {
         self.0.model()
     }
 
-    fn predict(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        let mut values = AppliedModel::raw(self, rows)?;
-        self.0.link(&mut values);
-        Ok(values)
-    }
-
-    fn class(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        Ok(self.0.class(&self.raw(rows)?))
-    }
-
-    fn raw(&self, rows: &ModelRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        self.0.raw(rows.sparse, &self.0.bind(rows.columns)?)
-    }
-
-    fn leaves(&self, _: &ModelRows<'_, '_>) -> Result<Vec<u32>> {
-        Err(has_no(self.model(), "linear", "leaves"))
+    fn outputs(&self, rows: &ModelRows<'_, '_>, wanted: &[Output]) -> Result<Vec<Values>> {
+        let lacks = |o: &Output| match o {
+            Output::Leaves => Some(has_no(self.model(), "linear", "leaves")),
+            Output::Staged => Some(has_no(self.model(), "not of boosted trees", "stages")),
+            Output::Predictions | Output::Raw | Output::Class => None,
+        };
+        if let Some(error) = wanted.iter().find_map(lacks) {
+            return Err(error);
+        }
+        let raw = self.0.raw(rows.sparse, &self.0.bind(rows.columns)?)?;
+        let mut raw = Shared::new(Some(raw), wanted, |_| true);
+        let output = |output: &Output| {
+            Ok(match output {
+                Output::Class => Values::Indices(self.0.class(&raw.take()?)),
+                Output::Predictions => {
+                    let mut values = raw.take()?;
+                    self.0.link(&mut values);
+                    Values::Numbers(values)
+                }
+                _ => Values::Numbers(raw.take()?),
+            })
+        };
+        wanted.iter().map(output).collect()
     }
 
     fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {

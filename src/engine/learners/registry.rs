@@ -9,8 +9,8 @@ use taiga_core::model::fitted::FittedModel;
 /// Parses the bytes of a model.
 pub type ReadModel = fn(&[u8]) -> Result<Box<dyn FittedModel>>;
 
-/// Parses the bytes of a model and makes it ready on the device that is named.
-pub type ApplyModel = fn(&[u8], &str) -> Result<Box<dyn AppliedModel>>;
+/// Parses the bytes of a model and makes it, or its first rounds of so many, ready on the device that is named.
+pub type ApplyModel = fn(&[u8], &str, Option<usize>) -> Result<Box<dyn AppliedModel>>;
 
 /// The models of one learner.
 pub struct Family {
@@ -36,10 +36,11 @@ pub fn read_model(bytes: &[u8]) -> Result<Box<dyn FittedModel>> {
     (family_of(bytes).read)(bytes)
 }
 
-/// Parses the bytes of a model of any learner and makes it ready on the device that is named.
+/// Parses the bytes of a model of any learner and makes it ready on the device that is named: all of it, or its first `rounds`
+/// rounds ([`FittedModel::head`]).
 ///
 /// # Errors
-/// As [`read_model`], and where the device can't apply it.
-pub fn apply_model(bytes: &[u8], device: &str) -> Result<Box<dyn AppliedModel>> {
-    (family_of(bytes).apply)(bytes, device)
+/// As [`read_model`] and [`FittedModel::head`], and where the device can't apply it.
+pub fn apply_model(bytes: &[u8], device: &str, rounds: Option<usize>) -> Result<Box<dyn AppliedModel>> {
+    (family_of(bytes).apply)(bytes, device, rounds)
 }

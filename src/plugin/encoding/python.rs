@@ -1,9 +1,11 @@
 //! What Python asks before there is a query.
 
-use crate::model::{Problems, detached, problems, python_error};
+use crate::model::{Problems, detached, list, problems, python_error, value_error};
 use crate::predict::wanted::Wanted;
 use pyo3::prelude::*;
-use taiga_engine::encoding::TargetEncoder;
+use pyo3::types::{PyBytes, PyList};
+use taiga_engine::column::categories::CategoryNames;
+use taiga_engine::encoding::encoder::{EncodedColumn, TargetEncoder};
 use taiga_engine::encoding::target::TargetParams;
 
 /// All that is wrong with the parameters of a target encoding, given as a JSON object.
@@ -12,18 +14,71 @@ pub fn target_problems(json: &str) -> PyResult<Problems> {
     problems(json, TargetParams::from_json)
 }
 
-/// An encoder's columns, the classes of its target where it has several, which columns were computed, and its columns as `encode`
-/// passes them on.
-type Description = (Vec<String>, Option<Vec<String>>, Vec<String>, String);
+/// A parsed encoder and its bytes: what `polars_taiga.Encoder` is built on.
+#[pyclass(frozen, name = "Encoder", module = "polars_taiga._taiga")]
+pub struct PyEncoder {
+    encoder: TargetEncoder,
+    bytes: Vec<u8>,
+}
 
-/// What Python must know of an encoder.
-#[pyfunction]
-pub fn describe_encoder(py: Python<'_>, bytes: &[u8]) -> PyResult<Description> {
-    detached(py, || {
-        let encoder = TargetEncoder::from_bytes(bytes).map_err(python_error)?;
-        let wanted = Wanted::of_categories(encoder.columns().iter().map(|c| (c.name(), c.lookup().categories().kind())));
-        let names = encoder.columns().iter().map(|c| c.name().to_string()).collect();
-        let computed = encoder.computed().into_iter().map(String::from).collect();
-        Ok((names, encoder.classes().map(<[String]>::to_vec), computed, wanted.to_json()))
-    })
+#[pymethods]
+impl PyEncoder {
+    /// The encoder of these bytes.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        detached(py, || Ok(PyEncoder { encoder: TargetEncoder::from_bytes(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.bytes)
+    }
+
+    /// The target's name.
+    fn target(&self) -> &str {
+        self.encoder.target()
+    }
+
+    /// The labels of a target with several classes.
+    fn classes(&self) -> Option<Vec<String>> {
+        self.encoder.classes().map(<[String]>::to_vec)
+    }
+
+    /// Pairs of a column's name and the kind of its categories: `text`, `integers` or `Booleans`.
+    fn features(&self) -> Vec<(String, &'static str)> {
+        self.encoder.columns().iter().map(|c| (c.name().to_string(), c.lookup().categories().kind())).collect()
+    }
+
+    /// The columns that were computed at the fit.
+    fn computed(&self) -> Vec<String> {
+        self.encoder.computed().into_iter().map(String::from).collect()
+    }
+
+    /// Its columns as `encode` passes them on.
+    fn wanted(&self) -> String {
+        Wanted::of_categories(self.encoder.columns().iter().map(|c| (c.name(), c.lookup().categories().kind()))).to_json()
+    }
+
+    /// The categories of a column in the order of their codes, `None` for null.
+    fn categories<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Bound<'py, PyList>> {
+        let categories = self.column(column)?.lookup().categories();
+        let is_null = |code: usize| categories.null == Some(code as u32);
+        match &categories.labels {
+            CategoryNames::Text(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(x))),
+            CategoryNames::Integer(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(*x))),
+            CategoryNames::Boolean(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(*x))),
+        }
+    }
+
+    /// For each output the values of a column's categories, and behind them the one of what was never seen.
+    fn values<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Vec<Bound<'py, PyList>>> {
+        let known = self.column(column)?.lookup().categories().len() as u32;
+        let codes: Vec<u32> = (0..=known).collect();
+        (0..self.encoder.outputs()).map(|output| list(py, self.encoder.values(column, &codes, output))).collect()
+    }
+}
+
+impl PyEncoder {
+    fn column(&self, column: usize) -> PyResult<&EncodedColumn> {
+        self.encoder.columns().get(column).ok_or_else(|| value_error(format!("there is no column {column}")))
+    }
 }

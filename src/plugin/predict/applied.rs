@@ -8,7 +8,7 @@ use polars::prelude::*;
 use std::sync::OnceLock;
 use taiga_engine::column::Column as EngineColumn;
 use taiga_engine::dataset::labels::Labels;
-use taiga_engine::learners::applied::{AppliedModel, ModelRows, RowExplainer};
+use taiga_engine::learners::applied::{AppliedModel, ModelRows, Output, RowExplainer, Values};
 use taiga_engine::learners::registry::apply_model;
 use taiga_engine::model::fitted::FittedModel;
 use taiga_engine::provenance::LabelType;
@@ -57,12 +57,12 @@ impl Inputs {
 }
 
 impl Applied {
-    /// The model of a literal's bytes on a device.
+    /// The model of a literal's bytes, or its first rounds of so many, on a device.
     ///
     /// # Errors
-    /// For anything but a model that this build can read, and where the device can't apply it.
-    pub fn new(bytes: &[u8], device: &str) -> PolarsResult<Self> {
-        let model = apply_model(unlabelled(bytes), device).map_err(errors::compute)?;
+    /// For anything but a model that this build can read, rounds that it does not have, and where the device can't apply it.
+    pub fn new(bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Self> {
+        let model = apply_model(unlabelled(bytes), device, rounds).map_err(errors::compute)?;
         Ok(Applied { model, explainer: OnceLock::new() })
     }
 
@@ -102,9 +102,9 @@ impl Applied {
         self.model.is_remote()
     }
 
-    /// How many numbers are predicted of a row, and how many trees there are.
-    pub fn size(&self) -> (usize, usize) {
-        (self.model.numbers_a_row(), self.fitted().facts().trees)
+    /// How many numbers are predicted of a row.
+    pub fn numbers_a_row(&self) -> usize {
+        self.model.numbers_a_row()
     }
 
     /// The target's name.
@@ -144,6 +144,14 @@ impl Applied {
         Ok(Inputs { features: features.collect::<PolarsResult<_>>()?, lists })
     }
 
+    /// The values of several outputs, in one walk of the rows through the model.
+    ///
+    /// # Errors
+    /// For inputs that do not fit the model, an output that it does not have, and the device's own errors.
+    pub fn outputs(&self, inputs: &Inputs, wanted: &[Output]) -> PolarsResult<Vec<Values>> {
+        self.apply(inputs, |model, rows| model.outputs(rows, wanted))
+    }
+
     /// What `verb` makes of the inputs.
     fn apply<T>(
         &self,
@@ -154,46 +162,6 @@ impl Applied {
         let lists = inputs.lists.as_ref().map(|(features, values)| Lists::new(features, values.as_ref())).transpose()?;
         let sparse = lists.as_ref().map(Lists::rows);
         verb(&*self.model, &ModelRows { columns: &columns, sparse: sparse.as_ref() }).map_err(errors::compute)
-    }
-
-    /// Raw scores, one vector for each output.
-    ///
-    /// # Errors
-    /// For inputs that do not fit the model, what has no raw scores, and the device's own errors.
-    pub fn raw(&self, inputs: &Inputs) -> PolarsResult<Vec<Vec<f64>>> {
-        self.apply(inputs, |model, rows| model.raw(rows))
-    }
-
-    /// Values of a regression, probabilities of the second of two classes, or of each of more.
-    ///
-    /// # Errors
-    /// As [`Applied::raw`].
-    pub fn predict(&self, inputs: &Inputs) -> PolarsResult<Vec<Vec<f64>>> {
-        self.apply(inputs, |model, rows| model.predict(rows))
-    }
-
-    /// The index of the likeliest class.
-    ///
-    /// # Errors
-    /// As [`Applied::raw`].
-    pub fn class(&self, inputs: &Inputs) -> PolarsResult<Vec<u32>> {
-        self.apply(inputs, |model, rows| model.class(rows))
-    }
-
-    /// The number of trees, and the leaf of each row in each.
-    ///
-    /// # Errors
-    /// As [`Applied::raw`], and for what has no leaves.
-    pub fn leaves(&self, inputs: &Inputs) -> PolarsResult<(usize, Vec<u32>)> {
-        Ok((self.fitted().facts().trees, self.apply(inputs, |model, rows| model.leaves(rows))?))
-    }
-
-    /// The number of rounds, and the predictions after each of them.
-    ///
-    /// # Errors
-    /// As [`Applied::raw`], and for what has no rounds.
-    pub fn staged(&self, inputs: &Inputs) -> PolarsResult<(usize, Vec<Vec<f64>>)> {
-        Ok((self.fitted().facts().rounds, self.apply(inputs, |model, rows| model.staged(rows))?))
     }
 }
 

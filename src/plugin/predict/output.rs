@@ -4,27 +4,40 @@ use super::applied::{Applied, Inputs};
 use crate::{errors, labels};
 use polars::prelude::*;
 use serde::Deserialize;
+use taiga_engine::learners::applied::{Output as EngineOutput, Values};
 use taiga_engine::provenance::LabelType;
-use taiga_engine::shap::Terms;
 use taiga_engine::shap::contributions::pair;
+use taiga_engine::shap::{Explanation, Terms};
 
 /// The name of what `predict` returns.
 pub const NAME: &str = "prediction";
 
-/// What Python says of the output. It knows the model when that is a value; for a model that is
+/// What Python says of one output. It knows the model when that is a value; for a model that is
 /// an expression the user says it (`dtype=`), or it is one number a row.
 #[derive(Deserialize)]
-pub struct PredictKwargs {
-    /// `auto`, `raw`, `class`, `leaf`, `staged`, `shap` or `shap_interactions`.
+pub struct OutputKwargs {
+    /// One of [`OUTPUTS`].
     output: String,
     /// Where columns share a prediction, their names.
     columns: Option<Vec<String>>,
-    /// Where it is explained against a background, which then stands behind the model among the inputs: what tells it from others.
-    pub background: Option<String>,
     /// The labels that name the fields where there is one number a class.
     classes: Option<Vec<String>>,
     /// Where a label is asked for, its type as JSON: a [`LabelType`].
     label: Option<String>,
+    /// Whether numbers come as Float32.
+    narrow: bool,
+}
+
+/// What Python says of a prediction.
+#[derive(Deserialize)]
+pub struct PredictKwargs {
+    outputs: Vec<OutputKwargs>,
+    /// Whether the outputs are fields of a struct, named by what they are; else there is one.
+    together: bool,
+    /// The rounds that count, from the first one on; all unless told.
+    pub rounds: Option<usize>,
+    /// Where it is explained against a background, which then stands behind the model among the inputs: what tells it from others.
+    pub background: Option<String>,
     /// Where the model is applied.
     pub device: String,
     /// The columns that the model reads ([`Wanted`](super::wanted::Wanted) as JSON), where Python knows the model. Text, so that a call
@@ -32,62 +45,149 @@ pub struct PredictKwargs {
     pub wanted: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+/// Who finds an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Auto,
-    Raw,
-    Class,
-    Leaf,
-    Staged,
-    Shap,
-    Interactions,
+    /// The walk of the rows through the model.
+    Walked(EngineOutput),
+    /// The model's explainer: each column's part, or what each shares with each.
+    Explained(Terms),
 }
+
+/// The outputs by the names that users give them.
+const OUTPUTS: &[(&str, Kind)] = &[
+    ("auto", Kind::Walked(EngineOutput::Predictions)),
+    ("raw", Kind::Walked(EngineOutput::Raw)),
+    ("class", Kind::Walked(EngineOutput::Class)),
+    ("leaf", Kind::Walked(EngineOutput::Leaves)),
+    ("staged", Kind::Walked(EngineOutput::Staged)),
+    ("shap", Kind::Explained(Terms::Values)),
+    ("shap_interactions", Kind::Explained(Terms::Interactions)),
+];
 
 /// The name of the field of what a row gets of which nothing is known.
 const BASE: &str = "base_value";
 
-/// All kinds, for whom names another.
-const KINDS: &str = r#""auto", "raw", "class", "leaf", "staged", "shap" and "shap_interactions""#;
+/// The outputs of a prediction: one, or several side by side.
+pub struct Outputs {
+    each: Vec<Output>,
+    together: bool,
+}
 
-/// A checked [`PredictKwargs`].
-pub struct Output {
+impl Outputs {
+    /// Checks what Python says.
+    ///
+    /// # Errors
+    /// For an output that there is not.
+    pub fn new(kwargs: &PredictKwargs) -> PolarsResult<Self> {
+        let each = kwargs.outputs.iter().map(Output::new).collect::<PolarsResult<Vec<_>>>()?;
+        if each.is_empty() || (each.len() > 1 && !kwargs.together) {
+            return Err(errors::data(format!("{} outputs", each.len())));
+        }
+        Ok(Outputs { each, together: kwargs.together })
+    }
+
+    /// The type of the predictions.
+    pub fn dtype(&self) -> DataType {
+        match self.each.as_slice() {
+            [one] if !self.together => one.dtype(),
+            several => DataType::Struct(several.iter().map(|o| Field::new(o.name.into(), o.dtype())).collect()),
+        }
+    }
+
+    /// Checks that the model gives what was announced.
+    ///
+    /// # Errors
+    /// If not, saying which type it gives.
+    pub fn check(&self, model: &Applied) -> PolarsResult<()> {
+        self.each.iter().try_for_each(|output| output.check(model))
+    }
+
+    /// The predictions for `rows` rows of `inputs`.
+    ///
+    /// # Errors
+    /// As [`Applied::outputs`].
+    pub fn apply(&self, model: &Applied, inputs: &Inputs, rows: usize) -> PolarsResult<Series> {
+        let walked = |o: &Output| if let Kind::Walked(kind) = o.kind { Some(kind) } else { None };
+        let wanted: Vec<EngineOutput> = self.each.iter().filter_map(walked).collect();
+        let mut values = if wanted.is_empty() { vec![] } else { model.outputs(inputs, &wanted)? }.into_iter();
+        let explained = self.terms().map(|terms| model.explain(inputs, terms)).transpose()?;
+        let mut series = vec![];
+        for output in &self.each {
+            series.push(match (output.kind, &explained) {
+                (Kind::Explained(terms), Some((base, explanation))) => output.explained(base, explanation, terms, rows)?,
+                _ => output.series(model, values.next().ok_or_else(|| errors::data("an output was not computed"))?, rows)?,
+            });
+        }
+        match series.pop() {
+            Some(one) if !self.together => Ok(one),
+            last => {
+                series.extend(last);
+                series.iter_mut().zip(&self.each).for_each(|(s, output)| {
+                    s.rename(output.name.into());
+                });
+                Ok(StructChunked::from_series(NAME.into(), rows, series.iter())?.into_series())
+            }
+        }
+    }
+
+    /// What is to be explained: both, where both are asked for, by what gives the more.
+    fn terms(&self) -> Option<Terms> {
+        let asked = |terms: Terms| self.each.iter().any(|o| o.kind == Kind::Explained(terms)).then_some(terms);
+        asked(Terms::Interactions).or(asked(Terms::Values))
+    }
+
+    /// Returns whether predictions are explained.
+    pub fn is_explained(&self) -> bool {
+        self.terms().is_some()
+    }
+
+    /// Bytes of the predictions of a row.
+    pub fn bytes_a_row(&self, model: &Applied) -> u64 {
+        self.each.iter().map(|output| output.bytes_a_row(model)).sum()
+    }
+}
+
+/// A checked [`OutputKwargs`].
+struct Output {
+    name: &'static str,
     kind: Kind,
     classes: Option<Vec<String>>,
     columns: Vec<String>,
     /// The type of the labels that are given, and the same as Polars has it.
     label: (LabelType, DataType),
+    narrow: bool,
 }
 
 impl Output {
-    pub fn new(kwargs: &PredictKwargs) -> PolarsResult<Self> {
-        let kind = match kwargs.output.as_str() {
-            "auto" => Kind::Auto,
-            "raw" => Kind::Raw,
-            "class" => Kind::Class,
-            "leaf" => Kind::Leaf,
-            "staged" => Kind::Staged,
-            "shap" => Kind::Shap,
-            "shap_interactions" => Kind::Interactions,
-            other => return Err(errors::data(format!("output={other:?} is none of {KINDS}"))),
+    fn new(kwargs: &OutputKwargs) -> PolarsResult<Self> {
+        let Some((name, kind)) = OUTPUTS.iter().find(|(name, _)| *name == kwargs.output).copied() else {
+            let names: Vec<String> = OUTPUTS.iter().map(|(name, _)| format!("{name:?}")).collect();
+            return Err(errors::data(format!("output={:?} is not one of {}", kwargs.output, names.join(", "))));
         };
         let label = match &kwargs.label {
             Some(json) => serde_json::from_str(json).map_err(|e| errors::data(format!("the type of the labels: {e}")))?,
             None => LabelType::Float64,
         };
         let dtype = labels::data_type(&label)?;
-        Ok(Output { kind, classes: kwargs.classes.clone(), columns: kwargs.columns.clone().unwrap_or_default(), label: (label, dtype) })
+        let columns = kwargs.columns.clone().unwrap_or_default();
+        Ok(Output { name, kind, classes: kwargs.classes.clone(), columns, label: (label, dtype), narrow: kwargs.narrow })
     }
 
-    /// The type of the predictions.
-    pub fn dtype(&self) -> DataType {
+    /// The type of a number.
+    fn number(&self) -> DataType {
+        if self.narrow { DataType::Float32 } else { DataType::Float64 }
+    }
+
+    fn dtype(&self) -> DataType {
         let list = |inner| DataType::List(Box::new(inner));
         let item = match self.kind {
-            Kind::Leaf => return list(DataType::UInt32),
-            Kind::Class => return self.label.1.clone(),
-            Kind::Staged => list(DataType::Float64),
-            Kind::Auto | Kind::Raw => DataType::Float64,
-            Kind::Shap => self.of_columns(&DataType::Float64, true),
-            Kind::Interactions => self.of_columns(&self.of_columns(&DataType::Float64, false), false),
+            Kind::Walked(EngineOutput::Leaves) => return list(DataType::UInt32),
+            Kind::Walked(EngineOutput::Class) => return self.label.1.clone(),
+            Kind::Walked(EngineOutput::Staged) => list(self.number()),
+            Kind::Walked(EngineOutput::Predictions | EngineOutput::Raw) => self.number(),
+            Kind::Explained(Terms::Values) => self.of_columns(&DataType::Float64, true),
+            Kind::Explained(Terms::Interactions) => self.of_columns(&self.of_columns(&DataType::Float64, false), false),
         };
         match &self.classes {
             Some(names) => DataType::Struct(names.iter().map(|n| Field::new(n.as_str().into(), item.clone())).collect()),
@@ -101,20 +201,14 @@ impl Output {
         DataType::Struct(names.map(|n| Field::new(n.into(), item.clone())).collect())
     }
 
-    /// Whether predictions are explained.
-    pub fn is_explained(&self) -> bool {
-        matches!(self.kind, Kind::Shap | Kind::Interactions)
-    }
-
-    /// Whether the model gives what was announced.
-    pub fn check(&self, model: &Applied) -> PolarsResult<()> {
+    fn check(&self, model: &Applied) -> PolarsResult<()> {
         let target = model.target();
         let other = |own: &dyn std::fmt::Display, announced: &dyn std::fmt::Display| {
             Err(errors::data(format!(
                 "the model of `{target}` gives {own}, and the query was planned for {announced}; say so with dtype=, or give the model as a value"
             )))
         };
-        if self.kind == Kind::Class {
+        if self.kind == Kind::Walked(EngineOutput::Class) {
             let (Some(labels), Some(own)) = (model.labels(), model.label_type()) else {
                 return Err(errors::data(format!("output=\"class\": the model of `{target}` is a regression and has no classes")));
             };
@@ -122,55 +216,62 @@ impl Output {
             let announced = &self.label.0;
             return if *announced == own || *announced == labels.kept_as() { Ok(()) } else { other(&own, announced) };
         }
-        let columns: Vec<String> = if self.is_explained() { model.explained_columns() } else { vec![] };
-        if self.kind == Kind::Shap && columns.iter().any(|c| c == BASE) {
+        let columns = if matches!(self.kind, Kind::Explained(_)) { model.explained_columns() } else { vec![] };
+        if self.kind == Kind::Explained(Terms::Values) && columns.iter().any(|c| c == BASE) {
             return Err(errors::mistyped(BASE, "output=\"shap\" gives the base value this name: fit with another name"));
         }
-        let own = Output { kind: self.kind, classes: model.fields(), columns, label: self.label.clone() }.dtype();
+        let own = Output { classes: model.fields(), columns, label: self.label.clone(), ..*self }.dtype();
         let announced = self.dtype();
         if own == announced { Ok(()) } else { other(&own, &announced) }
     }
 
-    /// The predictions for `rows` rows of `inputs`.
-    pub fn apply(&self, model: &Applied, inputs: &Inputs, rows: usize) -> PolarsResult<Series> {
+    /// The values as a series.
+    fn series(&self, model: &Applied, values: Values, rows: usize) -> PolarsResult<Series> {
         let name = || PlSmallStr::from_static(NAME);
-        match self.kind {
-            Kind::Auto | Kind::Raw => {
-                let values = if self.kind == Kind::Auto { model.predict(inputs)? } else { model.raw(inputs)? };
-                let series = values.into_iter().map(|v| Float64Chunked::from_vec(name(), v).into_series());
+        let facts = model.fitted().facts();
+        let Kind::Walked(kind) = self.kind else { return Err(errors::data(format!("values for output={:?}", self.name))) };
+        match (kind, values) {
+            (EngineOutput::Predictions | EngineOutput::Raw, Values::Numbers(values)) => {
+                let series = values.into_iter().map(|v| match self.narrow {
+                    true => Float32Chunked::from_vec(name(), narrowed(&v)).into_series(),
+                    false => Float64Chunked::from_vec(name(), v).into_series(),
+                });
                 self.fields(rows, series.collect())
             }
-            Kind::Class => {
+            (EngineOutput::Staged, Values::Numbers(stages)) => {
+                let series = stages.iter().map(|v| match self.narrow {
+                    true => lists::<Float32Type>(rows, facts.rounds, &narrowed(v), DataType::Float32),
+                    false => lists::<Float64Type>(rows, facts.rounds, v, DataType::Float64),
+                });
+                self.fields(rows, series.collect::<PolarsResult<_>>()?)
+            }
+            (EngineOutput::Class, Values::Indices(class)) => {
                 let labels = model.labels().ok_or_else(|| errors::data("the model has no classes"))?;
                 let labels = labels::series(name(), labels, &self.label.0)?;
-                let class = model.class(inputs)?;
                 labels.take(&IdxCa::from_vec("".into(), class.into_iter().map(|c| c as IdxSize).collect()))
             }
-            Kind::Leaf => {
-                let (trees, leaves) = model.leaves(inputs)?;
-                lists::<UInt32Type>(rows, trees, &leaves, DataType::UInt32)
-            }
-            Kind::Staged => {
-                let (rounds, stages) = model.staged(inputs)?;
-                let series = stages.iter().map(|v| lists::<Float64Type>(rows, rounds, v, DataType::Float64));
-                self.fields(rows, series.collect::<PolarsResult<_>>()?)
-            }
-            Kind::Shap => {
-                let (base, explanation) = model.explain(inputs, Terms::Values)?;
-                let of_output = |(values, base): (Vec<Vec<f64>>, &f64)| {
-                    let base = Float64Chunked::full(name(), *base, rows).into_series();
-                    let values = values.into_iter().map(|v| Float64Chunked::from_vec(name(), v).into_series());
-                    self.share(rows, values.chain([base]).collect())
-                };
-                let series = explanation.values.into_iter().zip(&base).map(of_output);
-                self.fields(rows, series.collect::<PolarsResult<_>>()?)
-            }
-            Kind::Interactions => {
-                let (_, explanation) = model.explain(inputs, Terms::Interactions)?;
-                let series = explanation.interactions.into_iter().map(|terms| self.matrix(rows, terms));
-                self.fields(rows, series.collect::<PolarsResult<_>>()?)
-            }
+            (_, Values::Indices(leaves)) => lists::<UInt32Type>(rows, facts.trees, &leaves, DataType::UInt32),
+            (_, Values::Numbers(_)) => Err(errors::data(format!("numbers for output={:?}", self.name))),
         }
+    }
+
+    /// Each column's part as a series, or what each shares with each.
+    fn explained(&self, base: &[f64], explanation: &Explanation, terms: Terms, rows: usize) -> PolarsResult<Series> {
+        let name = || PlSmallStr::from_static(NAME);
+        let series = match terms {
+            Terms::Values => explanation
+                .values
+                .iter()
+                .zip(base)
+                .map(|(values, base)| {
+                    let base = Float64Chunked::full(name(), *base, rows).into_series();
+                    let values = values.iter().map(|v| Float64Chunked::from_slice(name(), v).into_series());
+                    self.share(rows, values.chain([base]).collect())
+                })
+                .collect::<PolarsResult<_>>()?,
+            Terms::Interactions => explanation.interactions.iter().map(|terms| self.matrix(rows, terms)).collect::<PolarsResult<_>>()?,
+        };
+        self.fields(rows, series)
     }
 
     /// A struct of these series, one a column, and perhaps one for the base value.
@@ -183,24 +284,23 @@ impl Output {
     }
 
     /// A struct of structs of what each column shares with each: the two halves of a pair are the same buffer.
-    fn matrix(&self, rows: usize, terms: Vec<Vec<f64>>) -> PolarsResult<Series> {
-        let terms: Vec<Series> = terms.into_iter().map(|v| Float64Chunked::from_vec(NAME.into(), v).into_series()).collect();
+    fn matrix(&self, rows: usize, terms: &[Vec<f64>]) -> PolarsResult<Series> {
+        let terms: Vec<Series> = terms.iter().map(|v| Float64Chunked::from_slice(NAME.into(), v).into_series()).collect();
         let m = self.columns.len();
         let term = |i: usize, j: usize| if i == j { i } else { pair(m, i.min(j), i.max(j)) };
         let lines = (0..m).map(|i| self.share(rows, (0..m).map(|j| terms[term(i, j)].clone()).collect()));
         self.share(rows, lines.collect::<PolarsResult<_>>()?)
     }
 
-    /// Bytes of the predictions of a row.
-    pub fn bytes_a_row(&self, model: &Applied) -> u64 {
-        let (outputs, trees) = model.size();
+    fn bytes_a_row(&self, model: &Applied) -> u64 {
+        let (outputs, trees) = (model.numbers_a_row() as u64, model.fitted().facts().trees as u64);
         match self.kind {
-            Kind::Auto | Kind::Raw => 8 * outputs as u64,
-            Kind::Class => 4,
-            Kind::Leaf => 4 * trees as u64,
-            Kind::Staged => 8 * trees as u64,
-            Kind::Shap => 8 * (outputs * (self.columns.len() + 1)) as u64,
-            Kind::Interactions => 8 * outputs as u64 * Terms::Interactions.count(self.columns.len()) as u64,
+            Kind::Walked(EngineOutput::Predictions | EngineOutput::Raw) => 8 * outputs,
+            Kind::Walked(EngineOutput::Class) => 4,
+            Kind::Walked(EngineOutput::Leaves) => 4 * trees,
+            Kind::Walked(EngineOutput::Staged) => 8 * trees,
+            Kind::Explained(Terms::Values) => 8 * outputs * (self.columns.len() + 1) as u64,
+            Kind::Explained(Terms::Interactions) => 8 * outputs * Terms::Interactions.count(self.columns.len()) as u64,
         }
     }
 
@@ -216,6 +316,11 @@ impl Output {
             }
         }
     }
+}
+
+/// Numbers rounded to the nearest f32.
+fn narrowed(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|x| *x as f32).collect()
 }
 
 /// `rows` lists of `width` values each.

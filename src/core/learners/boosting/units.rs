@@ -19,6 +19,11 @@ pub fn unit_exponent(largest: Option<i32>) -> i32 {
     }
 }
 
+/// Returns the exponent of a largest number in units of `2^unit`; none of 0.
+pub fn exponent(largest: f32, unit: i32) -> Option<i32> {
+    (largest > 0.0).then(|| libm::ilogb(largest as f64) + unit)
+}
+
 /// Multiplication by `rest * 2^by`, for many numbers.
 struct Shift {
     rest: f64,
@@ -50,7 +55,6 @@ pub fn settle(trees: &mut [Tree], gains: &[i32], gradient_unit: f64, weight_unit
     let rest = libm::ldexp(weight_unit, -weight);
     let common = 2 * libm::ilogb(gradient_unit) + weight;
     let larger = |a: f32, b: f32| if b > a { b } else { a };
-    let exponent = |largest: f32, unit: i32| (largest > 0.0).then(|| libm::ilogb(largest as f64) + unit);
     let largest = trees.iter().zip(gains).map(|(t, own)| exponent(t.splits().map(|s| s.gain).fold(0.0, larger), own + common));
     let gain_exponent = unit_exponent(largest.max().flatten());
     let largest = trees.iter().flat_map(|t| t.leaves()).map(|leaf| leaf.weight).fold(0.0, larger);

@@ -79,6 +79,22 @@ pub enum Reading {
     Categories(u32),
 }
 
+/// What a walk of rows through the trees is to collect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub predictions: bool,
+    pub leaves: bool,
+}
+
+/// What a walk collected: of what was not asked for nothing.
+#[derive(Debug, Default, PartialEq)]
+pub struct Walked {
+    /// The shares of the classes, or the mean, `[output][row]`.
+    pub predictions: Option<Vec<Vec<f64>>>,
+    /// The leaf of every row in every tree, `[row * trees + tree]`.
+    pub leaves: Option<Vec<u32>>,
+}
+
 /// A forest made ready to be applied many times.
 ///
 /// One thread does the work; callers split the rows. The result of a row depends on nothing but the
@@ -229,21 +245,29 @@ impl Predictor {
         bind(&self.forest.features, columns)
     }
 
+    /// Collects predictions, leaves or both in one walk of the rows through the trees. `columns` as [`Predictor::bind`] gives them.
+    pub fn walk(&self, columns: &[&Column<'_>], asked: Asked) -> Walked {
+        let rows = columns.first().map_or(0, |c| c.len());
+        let (outputs, trees) = (self.forest.outputs(), self.forest.trees.len());
+        let mut predictions = asked.predictions.then(|| vec![vec![0.0; rows]; outputs]);
+        let mut leaf_indices = asked.leaves.then(|| vec![0; rows * trees]);
+        self.for_leaves(columns, |start, tree, leaves| {
+            let values = &self.values[self.starts[tree].1..];
+            for (k, out) in predictions.iter_mut().flatten().enumerate() {
+                out[start..].iter_mut().zip(leaves).for_each(|(sum, leaf)| *sum += values[*leaf as usize * outputs + k]);
+            }
+            if let Some(out) = &mut leaf_indices {
+                leaves.iter().enumerate().for_each(|(row, leaf)| out[(start + row) * trees + tree] = *leaf);
+            }
+        });
+        predictions.iter_mut().flatten().flatten().for_each(|x| *x /= trees as f64);
+        Walked { predictions, leaves: leaf_indices }
+    }
+
     /// Predictions of all rows: `[class][row]`, the probability of each class in the order of the
     /// labels, or `[0][row]`, the mean. `columns` as [`Predictor::bind`] gives them.
     pub fn predict(&self, columns: &[&Column<'_>]) -> Vec<Vec<f64>> {
-        let rows = columns.first().map_or(0, |c| c.len());
-        let outputs = self.forest.outputs();
-        let mut out = vec![vec![0.0; rows]; outputs];
-        self.for_leaves(columns, |start, tree, leaves| {
-            let values = &self.values[self.starts[tree].1..];
-            for (k, out) in out.iter_mut().enumerate() {
-                out[start..].iter_mut().zip(leaves).for_each(|(sum, leaf)| *sum += values[*leaf as usize * outputs + k]);
-            }
-        });
-        let trees = self.forest.trees.len() as f64;
-        out.iter_mut().flatten().for_each(|x| *x /= trees);
-        out
+        self.walk(columns, Asked { predictions: true, leaves: false }).predictions.unwrap_or_default()
     }
 
     /// The index of the most probable class of each row, the lower one at a tie.
@@ -255,13 +279,7 @@ impl Predictor {
     /// The leaf of every row in every tree, row after row: `out[row * trees + tree]`. Leaves are
     /// counted from left to right.
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Vec<u32> {
-        let rows = columns.first().map_or(0, |c| c.len());
-        let trees = self.forest.trees.len();
-        let mut out = vec![0; rows * trees];
-        self.for_leaves(columns, |start, tree, leaves| {
-            leaves.iter().enumerate().for_each(|(row, leaf)| out[(start + row) * trees + tree] = *leaf);
-        });
-        out
+        self.walk(columns, Asked { predictions: false, leaves: true }).leaves.unwrap_or_default()
     }
 
     /// Calls `visit(first row, tree, leaves of the rows)` for each tree of each block of rows.
@@ -275,7 +293,7 @@ impl Predictor {
                 if tree % TREES == 0 {
                     interrupt::poll();
                 }
-                self.walk(tree, &block, &mut leaves[..n.next_multiple_of(SIDE)]);
+                self.leaves_of_block(tree, &block, &mut leaves[..n.next_multiple_of(SIDE)]);
                 visit(start, tree, &leaves[..n]);
             }
         }
@@ -309,7 +327,7 @@ impl Predictor {
     }
 
     /// The leaf of each row of a block in a tree.
-    fn walk(&self, tree: usize, block: &Block, out: &mut [u32]) {
+    fn leaves_of_block(&self, tree: usize, block: &Block, out: &mut [u32]) {
         let range = self.starts[tree].0..self.starts[tree + 1].0;
         let steps = &self.steps[range.clone()];
         match self.way {

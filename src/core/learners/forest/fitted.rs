@@ -3,8 +3,10 @@
 use super::explain::{Importance, NodeRow};
 use super::model::{Forest, OutOfBag};
 use crate::error::Result;
-use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable, unknown_importance};
+use crate::metrics::MetricKind;
+use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable, Scoring, unknown_importance};
 use crate::model::payload::name_of;
+use crate::objective::{Link, LossParams};
 
 /// The columns of the table of nodes; categories are numbered through all features.
 const COLUMNS: &NodeColumns<NodeRow> = &[
@@ -62,6 +64,20 @@ impl FittedModel for Forest {
 
     fn json_text(&self) -> Result<String> {
         Forest::json_text(self)
+    }
+
+    /// As scikit-learn's `score`, the accuracy of a classifier and R² of a regression.
+    fn scoring(&self) -> Scoring {
+        let (link, metric) = match FittedModel::facts(self).outputs {
+            _ if self.labels.is_none() => (Link::Identity, MetricKind::R2),
+            1 => (Link::Sigmoid, MetricKind::Accuracy),
+            _ => (Link::Softmax, MetricKind::Accuracy),
+        };
+        Scoring { link, params: LossParams::default(), metric, has_no_scores: true }
+    }
+
+    fn head(&self, rounds: usize) -> Result<Box<dyn FittedModel>> {
+        Ok(Box::new(self.clone().into_head(rounds)?))
     }
 
     fn importance(&self, kind: &str) -> Option<Result<Vec<f64>>> {

@@ -21,6 +21,7 @@ pub mod explain;
 pub mod fit;
 mod fitted;
 pub mod growing;
+mod head;
 pub mod impurity;
 pub mod model;
 mod oob;

@@ -15,6 +15,25 @@ use crate::parallel::interrupt;
 /// Trees that a block of rows meets between two looks whether the predictions are still wanted.
 const TREES: usize = 64;
 
+/// What a walk of rows through the trees is to collect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub raw: bool,
+    pub leaves: bool,
+    pub staged: bool,
+}
+
+/// What a walk collected: of what was not asked for nothing.
+#[derive(Debug, Default, PartialEq)]
+pub struct Walked {
+    /// Raw scores, `[output][row]`.
+    pub raw: Option<Vec<Vec<f64>>>,
+    /// The leaf of every row in every tree, `[row * trees + tree]`.
+    pub leaves: Option<Vec<u32>>,
+    /// Raw scores after every round, `[output][row * rounds + round]`.
+    pub staged: Option<Vec<Vec<f64>>>,
+}
+
 /// A model made ready to be applied many times: its splits become tests of bytes, which run on
 /// many rows at once (the idea of CatBoost's evaluator of oblivious trees, for both kinds of tree).
 ///
@@ -123,16 +142,46 @@ impl Predictor {
         }
     }
 
-    /// Raw scores of all rows, one vector for each output. `columns` as [`Predictor::bind`] gives them.
-    pub fn raw(&self, columns: &[&Column<'_>]) -> Vec<Vec<f64>> {
+    /// Collects what is asked for in one walk of the rows through the trees: codes and leaves of a block are found once, whatever
+    /// is made of them. `columns` as [`Predictor::bind`] gives them.
+    pub fn walk(&self, columns: &[&Column<'_>], asked: Asked) -> Walked {
         let rows = columns.first().map_or(0, |c| c.len());
-        let outputs = self.model.outputs();
-        let mut out = vec![vec![0.0; rows]; outputs];
-        self.for_leaves(columns, |start, n, tree, leaves| self.plan.add(tree, leaves, &mut out[tree % outputs][start..start + n]));
-        for (out, start) in out.iter_mut().zip(&self.model.start) {
+        let (outputs, rounds, trees) = (self.model.outputs(), self.model.rounds(), self.model.trees.len());
+        let mut raw = asked.raw.then(|| vec![vec![0.0; rows]; outputs]);
+        let mut leaf_indices = asked.leaves.then(|| vec![0; rows * trees]);
+        let mut staged = asked.staged.then(|| vec![vec![0.0; rows * rounds]; outputs]);
+        let most = rows.min(BLOCK);
+        let mut sums = vec![0.0; if asked.staged { most * outputs } else { 0 }];
+        self.for_leaves(columns, |start, n, tree, leaves| {
+            let (output, round) = (tree % outputs, tree / outputs);
+            if let Some(raw) = &mut raw {
+                self.plan.add(tree, leaves, &mut raw[output][start..start + n]);
+            }
+            if let Some(out) = &mut leaf_indices {
+                for row in 0..n {
+                    out[(start + row) * trees + tree] = self.plan.leaf(tree, leaves, row);
+                }
+            }
+            if let Some(out) = &mut staged {
+                let sums = &mut sums[output * most..][..n];
+                if round == 0 {
+                    sums.fill(0.0);
+                }
+                self.plan.add(tree, leaves, sums);
+                for (row, sum) in sums.iter().enumerate() {
+                    out[output][(start + row) * rounds + round] = self.model.start[output] + self.model.scale * sum;
+                }
+            }
+        });
+        for (out, start) in raw.iter_mut().flatten().zip(&self.model.start) {
             out.iter_mut().for_each(|x| *x = start + self.model.scale * *x);
         }
-        out
+        Walked { raw, leaves: leaf_indices, staged }
+    }
+
+    /// Raw scores of all rows, one vector for each output. `columns` as [`Predictor::bind`] gives them.
+    pub fn raw(&self, columns: &[&Column<'_>]) -> Vec<Vec<f64>> {
+        self.walk(columns, Asked { raw: true, ..Asked::default() }).raw.unwrap_or_default()
     }
 
     /// Turns raw scores into predictions in place: the identity, probabilities (of the second
@@ -154,38 +203,11 @@ impl Predictor {
 
     /// The leaf of every row in every tree, row after row: `out[row * trees + tree]`.
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Vec<u32> {
-        let rows = columns.first().map_or(0, |c| c.len());
-        let trees = self.model.trees.len();
-        let mut out = vec![0; rows * trees];
-        self.for_leaves(columns, |start, n, tree, leaves| {
-            for row in 0..n {
-                out[(start + row) * trees + tree] = self.plan.leaf(tree, leaves, row);
-            }
-        });
-        out
+        self.walk(columns, Asked { leaves: true, ..Asked::default() }).leaves.unwrap_or_default()
     }
 
     /// Raw scores after every round: `out[output][row * rounds + round]`.
     pub fn staged(&self, columns: &[&Column<'_>]) -> Vec<Vec<f64>> {
-        let rows = columns.first().map_or(0, |c| c.len());
-        let (outputs, rounds) = (self.model.outputs(), self.model.rounds());
-        let mut out = vec![vec![0.0; rows * rounds]; outputs];
-        if rows * rounds == 0 {
-            return out;
-        }
-        let most = rows.min(BLOCK);
-        let mut sums = vec![0.0; most * outputs];
-        self.for_leaves(columns, |start, n, tree, leaves| {
-            let (output, round) = (tree % outputs, tree / outputs);
-            let sums = &mut sums[output * most..][..n];
-            if round == 0 {
-                sums.fill(0.0);
-            }
-            self.plan.add(tree, leaves, sums);
-            for (row, sum) in sums.iter().enumerate() {
-                out[output][(start + row) * rounds + round] = self.model.start[output] + self.model.scale * sum;
-            }
-        });
-        out
+        self.walk(columns, Asked { staged: true, ..Asked::default() }).staged.unwrap_or_default()
     }
 }

@@ -3,8 +3,11 @@
 use super::Model;
 use super::explain::{Importance, NodeRow};
 use crate::error::Result;
-use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable, unknown_importance};
+use crate::losses::loss;
+use crate::metrics::MetricKind;
+use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable, Scoring, unknown_importance};
 use crate::model::payload::name_of;
+use crate::objective::Link;
 
 /// The columns of the table of nodes.
 const COLUMNS: &NodeColumns<NodeRow> = &[
@@ -61,6 +64,18 @@ impl FittedModel for Model {
 
     fn json_text(&self) -> Result<String> {
         Model::json_text(self)
+    }
+
+    fn scoring(&self) -> Scoring {
+        let params = self.params.loss_params();
+        // A valid model names its loss.
+        let (link, metric) =
+            loss(self.loss, &params, Model::outputs(self), 1.0).map_or((Link::Identity, MetricKind::Rmse), |l| (l.link(), l.metric()));
+        Scoring { link, params, metric, has_no_scores: false }
+    }
+
+    fn head(&self, rounds: usize) -> Result<Box<dyn FittedModel>> {
+        Ok(Box::new(self.clone().into_head(rounds)?))
     }
 
     fn importance(&self, kind: &str) -> Option<Result<Vec<f64>>> {

@@ -8,6 +8,7 @@ pub mod entries;
 pub mod envelope;
 pub mod explain;
 mod fitted;
+mod head;
 pub mod json;
 pub mod plan;
 pub mod shap;

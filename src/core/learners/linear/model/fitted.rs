@@ -2,7 +2,9 @@
 
 use super::{LinearModel, Numbering};
 use crate::error::Result;
-use crate::model::fitted::{Coefficients, Facts, FittedModel, ModelColumn, ModelLists, ModelSize};
+use crate::metrics::MetricKind;
+use crate::model::fitted::{Coefficients, Facts, FittedModel, ModelColumn, ModelLists, ModelSize, Scoring};
+use crate::objective::{Link, LossParams};
 
 impl FittedModel for LinearModel {
     fn facts(&self) -> Facts<'_> {
@@ -27,6 +29,14 @@ impl FittedModel for LinearModel {
 
     fn loss(&self) -> String {
         if LinearModel::outputs(self) == 1 { "logloss" } else { "multiclass" }.into()
+    }
+
+    fn scoring(&self) -> Scoring {
+        let (link, metric) = match LinearModel::outputs(self) {
+            1 => (Link::Sigmoid, MetricKind::Logloss),
+            _ => (Link::Softmax, MetricKind::Multiclass),
+        };
+        Scoring { link, params: LossParams::default(), metric, has_no_scores: false }
     }
 
     fn columns(&self) -> Vec<ModelColumn<'_>> {

@@ -1,0 +1,192 @@
+"""A fitted target encoder as a Python value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_taiga import _plugin, _taiga
+from polars_taiga._files import write_whole
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["Encoder"]
+
+
+def _integer_type(values: list[Any]) -> Any:
+    """The type of a column of integer labels."""
+    known = [value for value in values if value is not None]
+    least, most = min(known, default=0), max(known, default=0)
+    if least >= -(2**63) and most < 2**63:
+        return pl.Int64
+    return pl.UInt64 if least >= 0 and most < 2**64 else getattr(pl, "Int128", pl.String)
+
+
+class Encoder:
+    """A fitted target encoder: its columns, the value of each category, and its bytes.
+
+    The bytes are what `fit_target_encoder` gives and what a file written by `save` holds. Equal encoders have
+    equal bytes. An encoder can't be changed; it can be hashed, compared and pickled. `tg.encode` applies it.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> train = pl.DataFrame({"city": ["a", "a", "b"], "y": [1.0, 2.0, 9.0]})
+    >>> encoder = train.taiga.fit_target_encoder("city", "y", prior_weight=0)
+    >>> encoder
+    Encoder(target='y', features=[city: 2 categories], 0.1 kB)
+    >>> encoder.table("city").rows()
+    [('a', 1.5), ('b', 9.0)]
+    >>> encoder.prior
+    {'city': 4.0}
+    >>> tg.Encoder.from_bytes(encoder.to_bytes()) == encoder
+    True
+    """
+
+    __slots__ = ("_inner",)
+    _inner: _taiga.Encoder
+
+    def __init__(self, data: bytes) -> None:
+        """The encoder of these bytes; the same as `from_bytes`."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            msg = f"an encoder is made of its bytes, not of {type(data).__name__}"  # type: ignore[unreachable]
+            raise TypeError(msg)
+        self._inner = _taiga.Encoder.from_bytes(bytes(data))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Encoder:
+        """The encoder of these bytes.
+
+        Raises
+        ------
+        ValueError
+            For anything but the whole, undamaged bytes of an encoder that this version can read.
+        """
+        return cls(data)
+
+    def to_bytes(self) -> bytes:
+        """The encoder's bytes."""
+        return self._inner.to_bytes()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Encoder:
+        """The encoder of a file that `save` wrote."""
+        return cls(Path(path).read_bytes())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the encoder's bytes to a file, whole or not at all, as `Model.save` does.
+
+        Raises
+        ------
+        OSError
+            Where the folder can't be written to; what stood at the path is then as it was.
+        """
+        write_whole(Path(path).resolve(), self.to_bytes())
+
+    @property
+    def target(self) -> str:
+        """The target's name."""
+        return self._inner.target()
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The labels of a target of several classes, as text; `None` where a row gets one number."""
+        return self._inner.classes()
+
+    @property
+    def features(self) -> dict[str, str]:
+        """Name and kind of each column that it encodes, in the order of fitting: `"text"` (String, Categorical and Enum
+        alike), `"integers"` (of any width) or `"Booleans"`.
+        """
+        return dict(self._inner.features())
+
+    @property
+    def computed_features(self) -> list[str]:
+        """Of `features`, those that were not columns under these names at the fit but results of expressions, or
+        fields of a struct: `encode` needs them given again.
+        """
+        return self._inner.computed()
+
+    @property
+    def categories(self) -> dict[str, list[str | None] | list[int | None] | list[bool | None]]:
+        """The categories of each column, in the order in which the fit met them; `None` is null."""
+        return {name: self._inner.categories(i) for i, name in enumerate(self.features)}
+
+    @property
+    def prior(self) -> dict[str, float | dict[str, float]]:
+        """What each column gives for a category that the fit has not met: a number, or one for each class."""
+        out: dict[str, float | dict[str, float]] = {}
+        for i, name in enumerate(self.features):
+            last = [values[-1] for values in self._inner.values(i)]
+            out[name] = last[0] if self.classes is None else dict(zip(self.classes, last, strict=True))
+        return out
+
+    def table(self, feature: str | None = None) -> pl.DataFrame:
+        """The values of a column's categories, one row each.
+
+        Parameters
+        ----------
+        feature
+            The column's name; may be left out where there is one.
+
+        Returns
+        -------
+        DataFrame
+            `category` (String, an integer type or Boolean; null for null) in the order in which the fit met them, and
+            `value`, as `tg.encode` gives it: Float64, or a struct of Float64 with a field for each class. What the
+            fit has not met gets `prior`.
+
+        Raises
+        ------
+        ValueError
+            For a column that it does not encode, and without a name where there are several.
+        """
+        names = list(self.features)
+        if feature is None and len(names) > 1:
+            msg = f"table: name one of the columns {', '.join(map(repr, names))}"
+            raise ValueError(msg)
+        if feature is not None and feature not in names:
+            msg = f"table: {feature!r} is none of the columns {', '.join(map(repr, names))}"
+            raise ValueError(msg)
+        at = 0 if feature is None else names.index(feature)
+        labels: list[Any] = list(self._inner.categories(at))
+        kind = self.features[names[at]]
+        dtype = {"text": pl.String, "Booleans": pl.Boolean}.get(kind) or _integer_type(labels)
+        if kind == "integers" and dtype == pl.String:
+            labels = [None if label is None else str(label) for label in labels]
+        values = [numbers[:-1] for numbers in self._inner.values(at)]
+        if self.classes is None:
+            value = pl.Series("value", values[0], dtype=pl.Float64)
+        else:
+            fields = [pl.Series(c, v, dtype=pl.Float64) for c, v in zip(self.classes, values, strict=True)]
+            value = pl.DataFrame(fields).to_struct("value")
+        return pl.DataFrame([pl.Series("category", labels, dtype=dtype), value])
+
+    def _literal(self) -> pl.Expr:
+        """The encoder as a literal of a query."""
+        names = ", ".join(f"`{name}`" for name in self.features)
+        return _plugin.labelled(f"encoder of {names}", self.to_bytes())
+
+    def __repr__(self) -> str:
+        """One line: what it encodes by which target, and how large it is."""
+        counts = [f"{name}: {len(labels):,} categories" for name, labels in list(self.categories.items())[:6]]
+        more = f", … ({len(self.features)})" if len(self.features) > 6 else ""
+        of = "" if self.classes is None else f", classes={len(self.classes)} labels"
+        size = len(self.to_bytes()) / 1000
+        return f"Encoder(target={self.target!r}{of}, features=[{', '.join(counts)}{more}], {size:,.1f} kB)"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is an encoder of the same bytes."""
+        return isinstance(other, Encoder) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        """A hash of the bytes."""
+        return hash(self.to_bytes())
+
+    def __reduce__(self) -> tuple[type[Encoder], tuple[bytes]]:
+        """Pickled as its bytes."""
+        return (type(self), (self.to_bytes(),))

@@ -1,0 +1,116 @@
+"""How good a model's predictions are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+
+import polars as pl
+
+from polars_taiga import _plugin
+from polars_taiga._fit import checked_on_error
+from polars_taiga.device import checked
+from polars_taiga.gbdt import Metric
+from polars_taiga.predict import check_has_rounds, checked_rounds, inputs_of, known
+
+if TYPE_CHECKING:
+    from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.model import Model
+
+__all__ = ["MeasureParams", "ScoreParams", "score"]
+
+
+class MeasureParams(TypedDict, total=False):
+    """The keyword arguments of `score` but for `on_error`; what each means: see there."""
+
+    metric: Metric | None
+    weight: IntoColumn | None
+    rounds: int | None
+    device: str
+
+
+class ScoreParams(MeasureParams, total=False):
+    """The keyword arguments of `score`; what each means: see there."""
+
+    on_error: Literal["raise", "null"]
+
+
+def score(
+    model: bytes | Model | pl.Expr | str,
+    target: IntoColumn,
+    *features: IntoColumns,
+    metric: Metric | None = None,
+    weight: IntoColumn | None = None,
+    rounds: int | None = None,
+    on_error: Literal["raise", "null"] = "raise",
+    device: str = "auto",
+) -> pl.Expr:
+    """Measure a model's predictions of the rows against a target: one Float64.
+
+    It sits in `select`, `group_by().agg()` (a value for each group) and `over`; rows are predicted and measured in
+    one call, by the code that measures held-out rows at a fit (`fit_gbdt`'s `metric`), so the value is the same
+    whatever the threads, the chunks and the device. The expression's name is `score`.
+
+    Parameters
+    ----------
+    model
+        As in `predict`; of an expression, one model for all rows: `pl.col("model").first()` in a group.
+    target
+        Numbers for a regression, as at the fit; for a classifier its labels, in any type that holds them. A label that
+        the model does not know is an error. Neither null nor NaN nor infinite.
+    features
+        As in `predict`.
+    metric
+        `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`, `"logloss"`, `"cross_entropy"`, `"auc"`, `"accuracy"`,
+        `"multiclass"` (the log loss of several classes), `"poisson"`, `"gamma"` or `"tweedie"` (mean deviances); their
+        parameters are those of the fit. Default: the metric of the loss's own name (`Model.loss`), so `rmse` for a
+        plain regression, `logloss` or `multiclass` for classes; of a forest `accuracy` or `r2`. A larger value is a
+        better one of `auc`, `accuracy` and `r2` alone.
+    weight
+        What each row counts for: finite, not negative, not all zero.
+    rounds
+        As in `predict`.
+    on_error
+        What becomes of rows that can't be measured (there are none, all weigh 0, `auc` of one class, a target that is
+        missing): `"raise"` (default) ends the query, `"null"` gives null.
+    device
+        As in `predict`.
+
+    Raises
+    ------
+    ValueError
+        For bytes that are no model, and a metric or `on_error` that there is not.
+    polars.exceptions.ComputeError
+        As in `predict`; for a target that is not of the model's classes; for a metric that its predictions can't be
+        measured by, and where it has no value.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> df = pl.DataFrame({"g": ["a", "b"] * 50, "x": range(100)}).with_columns(y=pl.col("x") >= 50)
+    >>> model = df.taiga.fit_gbdt("y", "x", trees=20)
+    >>> df.select(tg.score(model, "y", metric="accuracy")).item()
+    1.0
+    >>> df.group_by("g", maintain_order=True).agg(tg.score(model, "y", metric="auc"))["score"].to_list()
+    [1.0, 1.0]
+    """
+    own = known(model)
+    if metric is not None and metric not in get_args(Metric):
+        msg = f"score: metric={metric!r} is not one of {', '.join(map(repr, get_args(Metric)))}"
+        raise ValueError(msg)
+    if own is not None and rounds is not None:
+        check_has_rounds("score", own)
+    model_expr, columns = inputs_of("score", "tg.score(", model, own, features)
+    # In structs, so that a selector is one input (`role` in src/plugin/predict/score.rs).
+    roles = [pl.struct(_plugin.as_expr(target, "the target")).alias("target")]
+    if weight is not None:
+        roles.append(pl.struct(_plugin.as_expr(weight, "`weight`")).alias("weight"))
+    kwargs = {
+        "metric": metric,
+        "weight": weight is not None,
+        "on_error": checked_on_error(on_error, ("raise", "null")),
+        "rounds": checked_rounds("score", rounds),
+        "device": checked(device),
+        "wanted": None if own is None else own._inner.wanted()[0],
+    }
+    return _plugin.scalar_of_columns("score", [model_expr, *roles, *columns], kwargs).alias("score")

@@ -1,0 +1,368 @@
+"""What the estimators share: their tables, names, tags and seeds, labels, and how a fit is put together."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from polars_taiga import _plugin
+from polars_taiga.model import Model
+from polars_taiga.predict import predict
+from polars_taiga.sklearn import _data
+
+__all__ = ["Classifier", "Estimator", "Learner", "Regressor", "free", "plain_errors", "shares"]
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Raise what Polars raises as a ValueError of the same text, which scikit-learn's users expect."""
+    try:
+        with _plugin.errors():
+            yield
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error)) from error
+
+
+def shares(importances: Any) -> Any:
+    """Importances as shares that add up to one, unless all are zero."""
+    total = importances.sum()
+    return importances / total if total > 0 else importances.copy()
+
+
+class Estimator(BaseEstimator):
+    """An estimator that reads tables of any kind."""
+
+    # What a table may be: the format of a sparse one (False: it may not), and whether values may be missing.
+    _sparse: ClassVar[str | bool] = "csc"
+    _missing: ClassVar[bool] = True
+    _categorical_only: ClassVar[bool] = False
+    _least_rows: ClassVar[int] = 2
+
+    random_state: Any
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Keep the arguments of `__init__`, its `locals()`, as they came, each under its name."""
+        self.__dict__.update({name: value for name, value in given.items() if name != "self"})
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and newer ask about the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = bool(self._sparse)
+        tags.input_tags.allow_nan = self._missing
+        tags.input_tags.categorical = self._categorical_only
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """What scikit-learn 1.5 asks."""
+        types = ["2darray", *(["sparse"] if self._sparse else []), *(["categorical"] * self._categorical_only)]
+        return {"allow_nan": self._missing, "X_types": types, "requires_y": True}
+
+    def _seed(self) -> int:
+        """The seed that `random_state` stands for."""
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _read(self, X: Any, *, reset: bool) -> _data.Table:  # noqa: N803
+        """The table, its columns named as at the fit; with `reset` this is the fit.
+
+        Numbers that are categories are integers then, and a column of nulls alone has a type.
+        """
+        who = type(self).__name__
+        read = _data.table(X, sparse=self._sparse, finite=not self._missing, who=who)
+        rows, count = read.data.shape
+        self._check_columns(read.names, count, reset=reset)
+        if reset:
+            if rows < self._least_rows:
+                msg = f"Found array with {rows} sample(s) while a minimum of {self._least_rows} is required by {who}."
+                raise ValueError(msg)
+            self._columns = read.names or _data.numbered(count)
+            self._categories = list(dict.fromkeys([*self._named("categorical", []), *read.categories]))
+        if sp.issparse(read.data):
+            return read
+        frame = read.data.clone()
+        frame.columns = self._columns
+        if reset:
+            self._dtypes = {n: pl.Float64() if t == pl.Null else t for n, t in frame.schema.items()}
+        nothing = [name for name, dtype in frame.schema.items() if dtype == pl.Null]
+        frame = frame.with_columns(pl.Series(n, [None] * rows, dtype=self._dtypes[n]) for n in nothing)
+        return read._replace(data=_data.categories_as_integers(frame, self._categories))
+
+    def _named(self, parameter: str, default: Any) -> Any:
+        """A parameter about columns, those that it gives by position by their names."""
+
+        def named(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {named(key): sign for key, sign in value.items()}
+            if isinstance(value, int | np.integer):
+                if not 0 <= value < len(self._columns):
+                    msg = f"parameter `{parameter}`: there is no column {value}; X has {len(self._columns)}, from 0 on"
+                    raise ValueError(msg)
+                return self._columns[int(value)]
+            return value if isinstance(value, str) else [named(item) for item in value]
+
+        given = getattr(self, parameter, None)
+        return default if given is None else named(given)
+
+    def _check_columns(self, names: list[str] | None, count: int, *, reset: bool) -> None:
+        """Keep the names and number of columns at a fit, or hold them against the fit's, in scikit-learn's words.
+
+        (Its own function for this knows the frames of some libraries only, depending on both versions.)
+        """
+        who = type(self).__name__
+        if reset:
+            self.n_features_in_ = count
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return
+        fitted = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        if names is not None and fitted is not None and names != fitted:
+            raise ValueError(_other_names(fitted, names))
+        if names is not None and fitted is None:
+            warnings.warn(f"X has feature names, but {who} was fitted without feature names", stacklevel=4)
+        if names is None and fitted is not None:
+            warnings.warn(f"X does not have valid feature names, but {who} was fitted with feature names", stacklevel=4)
+        if count != self.n_features_in_:
+            msg = f"X has {count} features, but {who} is expecting {self.n_features_in_} features as input."
+            raise ValueError(msg)
+
+
+def _other_names(fitted: list[str], names: list[str]) -> str:
+    """The error for columns of other names, or in another order, than at the fit."""
+
+    def listed(some: set[str]) -> str:
+        return "".join(f"- {name}\n" for name in sorted(some)[:5]) + ("- ...\n" if len(some) > 5 else "")
+
+    text = "The feature names should match those that were passed during fit.\n"
+    if unseen := set(names) - set(fitted):
+        text += f"Feature names unseen at fit time:\n{listed(unseen)}"
+    if missing := set(fitted) - set(names):
+        text += f"Feature names seen at fit time, yet now missing:\n{listed(missing)}"
+    if not unseen and not missing:
+        text += "Feature names must be in the same order as they were in fit.\n"
+    return text
+
+
+class Learner(Estimator):
+    """An estimator with a model."""
+
+    model_: Model
+    device: str
+    progress: bool | None
+
+    # Whether all rows of some class weigh nothing.
+    _lost_classes = False
+
+    # The parameters that name columns.
+    _about_columns: ClassVar[tuple[str, ...]] = ("monotone", "interaction")
+
+    def _params(self) -> dict[str, Any]:
+        """The keyword arguments of the function that fits."""
+        params = self.get_params(deep=False)
+        del params["random_state"]
+        params.update({name: self._named(name, None) for name in self._about_columns if name in params})
+        if "categorical" in params:
+            params["categorical"] = self._categories or None
+        return {**params, "seed": self._seed()}
+
+    def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
+        raise NotImplementedError
+
+    def _frame(self, X: Any, *, reset: bool) -> pl.DataFrame:  # noqa: N803
+        """The features as a Polars frame."""
+        data = self._read(X, reset=reset).data
+        return _data.dense_columns(data, self._columns) if sp.issparse(data) else data
+
+    def _table(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any,
+        eval_set: Any = None,
+    ) -> tuple[pl.DataFrame, list[str], dict[str, str]]:
+        """The whole table of a fit, the names of its features, and the columns of its roles by name."""
+        parts = [(self._frame(X, reset=True), y, sample_weight)]
+        if eval_set is not None:
+            held_out = _held_out(eval_set)
+            parts.append((self._frame(held_out[0], reset=False), *held_out[1:]))
+        features = parts[0][0].columns
+        roles = {role: free(role, features) for role in ("target", "weight", "eval")}
+        weighted = any(weight is not None for _, _, weight in parts)
+        frames = []
+        for i, (frame, target, weight) in enumerate(parts):
+            weights = _data.as_weights(weight, frame.height)
+            values = self._target(target, reset=i == 0, weights=weights)
+            check_consistent_length(values, frame)
+            own = {"target": values, "eval": pl.repeat(i == 1, frame.height, eager=True)}
+            if weighted:
+                own["weight"] = pl.repeat(1.0, frame.height, eager=True) if weights is None else weights
+            frame = frame.with_columns(own[role].alias(roles[role]) for role in own)
+            # Rows of weight 0 count for nothing, but the engine counts their labels where a loss is named.
+            frames.append(frame.filter(pl.col(roles["weight"]) > 0) if self._lost_classes and i == 0 else frame)
+        used = {"target": True, "weight": weighted, "eval": eval_set is not None}
+        return _stacked(frames), features, {role: name for role, name in roles.items() if used[role]}
+
+    def _check_held_out(self, eval_set: Any) -> None:
+        """Raise where `early_stopping` has nothing to look at."""
+        if eval_set is None and getattr(self, "early_stopping", None) is not None:
+            msg = "early_stopping needs held-out rows: fit(X, y, eval_set=(X_held_out, y_held_out))"
+            raise ValueError(msg)
+
+    def _fit_by(self, fit: Any, table: pl.DataFrame, target: str, *features: Any, **keywords: Any) -> None:
+        """Fit the model by one of the package's functions."""
+        with plain_errors():
+            self.model_ = Model(table.select(fit(target, *features, **keywords)).item())
+
+    def _predicted(self, X: Any, output: Any) -> list[Any]:  # noqa: N803
+        """What `tg.predict` gives for each row: an array, or one for each of the model's classes."""
+        check_is_fitted(self)
+        frame = self._frame(X, reset=False)
+        with plain_errors():
+            values = frame.select(predict(self.model_, output=output, device=self.device)).to_series()
+        columns = values.struct.unnest().get_columns() if isinstance(values.dtype, pl.Struct) else [values]
+        if output == "staged":
+            return [column.explode().to_numpy(writable=True).reshape(frame.height, -1) for column in columns]
+        return [column.to_numpy(writable=True) for column in columns]
+
+
+def _held_out(eval_set: Any) -> tuple[Any, Any, Any]:
+    """The table, target and weights (None: none) of `eval_set`."""
+    if isinstance(eval_set, list) and len(eval_set) == 1:
+        eval_set = eval_set[0]
+    if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
+        msg = "eval_set: it is a tuple (X, y) or (X, y, sample_weight), or a list of one such tuple"
+        raise ValueError(msg)
+    return (*eval_set, None) if len(eval_set) == 2 else eval_set
+
+
+def free(role: str, taken: Sequence[str]) -> str:
+    """The role's own name, or as near to it as is free."""
+    while role in taken:
+        role += "_"
+    return role
+
+
+def _stacked(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """The frames, one below the other; categories of two types as text."""
+    if len(frames) == 1:
+        return frames[0]
+    texts = (pl.Categorical, pl.Enum, pl.String)
+    names = [name for name in frames[0].columns if all(frame[name].dtype in texts for frame in frames)]
+    return pl.concat([frame.with_columns(pl.col(names).cast(pl.String)) for frame in frames], how="vertical_relaxed")
+
+
+class Regressor(RegressorMixin):
+    """A learner of numbers."""
+
+    def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
+        return pl.Series(_data.as_target(y, type(self).__name__).astype(np.float64))
+
+    def predict(self: Any, X: Any) -> Any:  # noqa: N803
+        """Predict the target of each row.
+
+        Parameters
+        ----------
+        X
+            A table of any kind that `fit` takes, with the same columns.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._predicted(X, "auto")[0]
+
+
+class Classifier(ClassifierMixin):
+    """A learner of labels."""
+
+    classes_: Any
+    model_: Model
+
+    def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
+        """The labels in a type that the engine knows: Boolean, integers or text."""
+        who = type(self).__name__
+        labels = _data.as_target(y, who)
+        if reset:
+            check_classification_targets(labels)
+        try:
+            classes, codes = np.unique(labels, return_inverse=True)
+        except TypeError:
+            msg = f"{who}: Unknown label type: y mixes labels of types that can't be sorted"
+            raise ValueError(msg) from None
+        if reset:
+            self.classes_ = classes
+            counted = codes if weights is None or len(weights) != len(codes) else codes[weights.to_numpy() > 0]
+            self._counted = len(np.unique(counted))
+            self._lost_classes = self._counted < len(classes)
+            if self._counted < 2:
+                msg = f"{who} needs rows of at least two classes; all that count are of one class"
+                raise ValueError(msg)
+        elif len(unseen := np.setdiff1d(classes, self.classes_)) > 0:
+            msg = f"eval_set: its y has labels that the y to train on has not: {unseen.tolist()[:5]}"
+            raise ValueError(msg)
+        return _data.labels(classes).gather(codes)
+
+    def _places(self) -> list[int]:
+        """Where the model's classes stand in `classes_`: a class whose rows all weigh 0 is none of the model's."""
+        own = _data.labels(self.classes_).to_list()
+        return [own.index(label) for label in self.model_.classes or []]
+
+    def _spread(self, columns: list[Any], absent: float) -> Any:
+        """The columns of the model's classes as columns of `classes_`, `absent` for those without any."""
+        out = np.full((len(columns[0]), len(self.classes_)), absent)
+        out[:, self._places()] = np.column_stack(columns)
+        return out
+
+    def _probabilities(self, columns: list[Any]) -> Any:
+        """What `output="auto"` or a stage of it gives as probabilities of each of `classes_`."""
+        return self._spread(columns if len(columns) > 1 else [1.0 - columns[0], columns[0]], 0.0)
+
+    def _scores(self, columns: list[Any]) -> Any:
+        """What `output="raw"` gives as a decision function: log odds for two classes, a score for each of more."""
+        if len(self.classes_) == 2:
+            return columns[0] if len(columns) == 1 else columns[1] - columns[0]
+        return self._spread(columns if len(columns) > 1 else [0.0 * columns[0], columns[0]], -np.inf)
+
+    def predict_proba(self: Any, X: Any) -> Any:  # noqa: N803
+        """Predict the probability of each class.
+
+        Parameters
+        ----------
+        X
+            A table of any kind that `fit` takes, with the same columns.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`.
+        """
+        return self._probabilities(self._predicted(X, "auto"))
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """Predict the likeliest class of each row.
+
+        Parameters
+        ----------
+        X
+            A table of any kind that `fit` takes, with the same columns.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            In the type of `classes_`.
+        """
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]

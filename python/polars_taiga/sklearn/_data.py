@@ -1,0 +1,312 @@
+"""From the tables, targets and weights that scikit-learn's users have to Polars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+from sklearn.utils import check_array
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
+
+__all__ = [
+    "Table",
+    "as_target",
+    "as_weights",
+    "categories_as_integers",
+    "dense_columns",
+    "labels",
+    "sparse_rows",
+    "table",
+]
+
+_NOT_SEEN = -(2**63)
+"""The category of a number that is none of a column's whole numbers: no fit has seen it."""
+
+
+class Table(NamedTuple):
+    """A table as it came in: its columns, what they are called, and which integers among them are categories."""
+
+    data: pl.DataFrame | Any
+    """A Polars frame, or one of scipy's sparse arrays."""
+    names: list[str] | None
+    """The columns' names; none for arrays, and for frames whose columns are not called by text."""
+    categories: list[str]
+    """Integer and Boolean columns whose type, in pandas or Arrow, says that they are categories."""
+
+
+def numbered(count: int) -> list[str]:
+    """The names of columns that have none: x0, x1, …"""
+    return [f"x{i}" for i in range(count)]
+
+
+def table(X: Any, *, sparse: str | bool, finite: bool, who: str) -> Table:  # noqa: N803
+    """A table of any kind as a Polars frame, or as it is where it is sparse.
+
+    Parameters
+    ----------
+    X
+        A frame of Polars (lazy ones are collected), pandas, Arrow or another library that narwhals knows or that
+        gives an Arrow stream; an array, or what NumPy makes one of; one of scipy's sparse matrices.
+    sparse
+        The format to bring a sparse matrix to, `"csr"` or `"csc"`; False: it is an error.
+    finite
+        Whether NaN and infinite values in an array are errors.
+    who
+        The estimator's name, for messages.
+    """
+    if isinstance(X, pl.LazyFrame):
+        X = X.collect()  # noqa: N806
+    if not sp.issparse(X) and _is_frame(X):
+        return _from_frame(X, finite=finite, who=who)
+    finite_name = "ensure_all_finite" if "ensure_all_finite" in check_array.__kwdefaults__ else "force_all_finite"
+    array: Any = check_array(
+        X, accept_sparse=sparse, dtype=None, estimator=who, input_name="X", **{finite_name: finite}
+    )
+    if sp.issparse(array):
+        return Table(array, None, [])
+    return Table(_from_array(array), None, [])
+
+
+def _is_frame(X: Any) -> bool:  # noqa: N803
+    """Whether this is a table with columns of their own types."""
+    return bool(nw.dependencies.is_into_dataframe(X)) or (hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema"))
+
+
+def _from_frame(X: Any, *, finite: bool, who: str) -> Table:  # noqa: N803
+    """A frame of any library as a frame of Polars."""
+    given = list(X.columns if hasattr(X, "columns") and not hasattr(X, "column_names") else X.schema.names)
+    kinds = {type(name).__qualname__ for name in given}
+    if "str" in kinds and len(kinds) > 1:
+        msg = (
+            "Feature names are only supported if all input features have string names, but your input has "
+            f"{sorted(kinds)} as feature name / column name types. If you want feature names to be stored and "
+            "validated, you must convert them all to strings, by using X.columns = X.columns.astype(str) for example."
+        )
+        raise TypeError(msg)
+    names = given if kinds == {"str"} else None
+    columns = given if names is not None else numbered(len(given))
+    if len(set(columns)) < len(columns):
+        twice = next(name for i, name in enumerate(columns) if name in columns[:i])
+        msg = f"{who}: column {twice!r} stands twice in X"
+        raise ValueError(msg)
+    frame, categories = _columns(X, columns)
+    for count, what in [(frame.height, "sample"), (frame.width, "feature")]:
+        if count == 0:
+            msg = f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required by {who}."
+            raise ValueError(msg)
+    if finite:
+        _check_finite(frame, who)
+    return Table(frame, names, categories)
+
+
+def _columns(X: Any, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:  # noqa: N803
+    """The frame under these names, and which of its columns of numbers were categories."""
+    if isinstance(X, pl.DataFrame):
+        return X, []
+    if nw.dependencies.is_pandas_like_dataframe(X):
+        return _from_pandas(X, columns)
+    types = {field.name: field.type for field in X.schema} if hasattr(X, "set_column") else {}
+    coded = [name for name, type_ in types.items() if hasattr(type_, "index_type") and not _of_text(type_.value_type)]
+    for name in coded:  # Arrow's dictionaries of numbers, which Polars reads as the numbers, if at all
+        at = columns.index(name)
+        X = X.set_column(at, name, X.column(at).cast(types[name].value_type))  # noqa: N806
+    known = nw.dependencies.is_into_dataframe(X)
+    frame = nw.from_native(X, eager_only=True).to_polars() if known else pl.DataFrame(X)
+    odd = [name for name in coded if frame[name].dtype in (pl.Float32, pl.Float64) and not is_whole(frame[name])]
+    return frame.with_columns(pl.col(odd).cast(pl.String)), [name for name in coded if name not in odd]
+
+
+def _of_text(type_: Any) -> bool:
+    """Whether an Arrow type is one of text."""
+    return "string" in str(type_) or "utf8" in str(type_)
+
+
+def _from_pandas(X: Any, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:  # noqa: N803
+    """A pandas frame, or one of a library with its interface: categories of numbers and sparse columns by hand."""
+    X = X.set_axis(columns, axis=1) if list(X.columns) != columns else X  # noqa: N806
+    own: dict[str, pl.Series] = {}
+    categories = []
+    for name, dtype in zip(columns, X.dtypes, strict=True):
+        if hasattr(dtype, "ordered") and hasattr(dtype, "categories"):
+            values = np.asarray(dtype.categories)
+            if values.dtype.kind == "f" and np.all(values == np.floor(values)):
+                values = values.astype(np.int64)
+            if values.dtype.kind in "biu":
+                categories.append(name)
+                known = pl.Series(name, values)
+            else:
+                known = pl.Series(name, values.astype(str).tolist(), dtype=pl.String).cast(pl.Categorical)
+            codes = pl.Series(np.asarray(X[name].cat.codes).astype(np.int64))
+            own[name] = known.gather(codes.set(codes < 0, None))
+        elif hasattr(dtype, "fill_value"):
+            own[name] = pl.Series(name, X[name].sparse.to_dense().to_numpy())
+    rest = [name for name in columns if name not in own]
+    frame = nw.from_native(X[rest], eager_only=True).to_polars() if rest else pl.DataFrame()
+    return pl.DataFrame([own[name] if name in own else frame[name] for name in columns]), categories
+
+
+def _check_finite(frame: pl.DataFrame, who: str) -> None:
+    """Raise for a null, NaN or infinite number, in scikit-learn's words."""
+    for column in frame:
+        floating = column.dtype in (pl.Float32, pl.Float64)
+        if column.null_count() or (floating and column.is_nan().any()):
+            msg = f"Input X contains NaN.\n{who}: column {column.name!r} has missing values"
+            raise ValueError(msg)
+        if floating and column.is_infinite().any():
+            msg = f"Input X contains infinity or a value too large for {column.dtype}: column {column.name!r}, {who}"
+            raise ValueError(msg)
+
+
+def _from_array(array: Any) -> pl.DataFrame:
+    """A matrix as a frame of columns x0, x1, …"""
+    names = numbered(array.shape[1])
+    if array.dtype.kind in "OUS":
+        return pl.DataFrame([_column(name, array[:, j]) for j, name in enumerate(names)])
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        array = array.astype(np.float32 if array.dtype.itemsize == 2 else np.float64)
+    columns = np.asfortranarray(array, dtype=array.dtype.newbyteorder("="))
+    return pl.DataFrame([pl.Series(name, columns[:, j]) for j, name in enumerate(names)])
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether this is None, NaN, or pandas' NA or NaT."""
+    nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
+    return value is None or nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _column(name: str, values: Any) -> pl.Series:
+    """A column of a matrix of objects or texts: numbers, or texts; None and NaN are missing."""
+    known = [None if _is_missing(v) else v for v in values.tolist()]
+    if all(v is None or isinstance(v, int | float | np.number | np.bool_) for v in known):
+        return pl.Series(name, [np.nan if v is None else float(v) for v in known], dtype=pl.Float64)
+    odd = next((v for v in known if not (v is None or isinstance(v, str | bytes))), None)
+    if odd is None:
+        return pl.Series(name, [v.decode() if isinstance(v, bytes) else v for v in known], dtype=pl.String)
+    msg = (
+        f"column {name!r}: an argument must be a string or a real number, all of a column the same, "
+        f"not {type(odd).__name__!r}"
+    )
+    raise TypeError(msg)
+
+
+def dense_columns(matrix: Any, names: Sequence[str]) -> pl.DataFrame:
+    """A sparse matrix as dense columns; what does not stand in it is 0."""
+    matrix = sp.csc_array(matrix)
+    matrix.sum_duplicates()
+    columns = []
+    for j, name in enumerate(names):
+        own = slice(matrix.indptr[j], matrix.indptr[j + 1])
+        column = np.zeros(matrix.shape[0], dtype=matrix.dtype)
+        column[matrix.indices[own]] = matrix.data[own]
+        columns.append(pl.Series(name, column))
+    return pl.DataFrame(columns)
+
+
+def sparse_rows(matrix: Any) -> pl.DataFrame:
+    """A sparse matrix as rows of lists: `indices`, List(UInt32), and `values`, List(Float64).
+
+    A row without entries has one null, which is no entry.
+    """
+    matrix = sp.csr_array(matrix)
+    entries = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(len(entries)), np.maximum(entries, 1))
+    stands = np.ones(len(rows), dtype=bool)
+    stands[np.concatenate([[0], np.cumsum(np.maximum(entries, 1))])[:-1][entries == 0]] = False
+    indices, values = np.zeros(len(rows), dtype=np.uint32), np.zeros(len(rows))
+    indices[stands], values[stands] = matrix.indices, matrix.data
+    flat = pl.DataFrame({"row": pl.Series(rows).set_sorted(), "indices": indices, "values": values})
+    if not stands.all():
+        flat = flat.with_columns(pl.when(pl.Series(stands)).then(pl.col("indices", "values")))
+    return flat.group_by("row", maintain_order=True).agg("indices", "values").drop("row")
+
+
+def is_whole(column: pl.Series) -> bool:
+    """Whether all numbers of a column are whole and small enough for integers."""
+    known = column.fill_nan(None).drop_nulls()
+    return bool((known.is_finite() & (known == known.floor()) & (known.abs() < 2.0**62)).all())
+
+
+def categories_as_integers(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The frame with those of `names` that are floats as integers, NaN as null.
+
+    A number that is not whole becomes one that no column has.
+    """
+    floats = [name for name in names if frame.schema.get(name) in (pl.Float32, pl.Float64)]
+    whole = [
+        pl.when(pl.col(name).is_nan() | pl.col(name).is_null())
+        .then(None)
+        .when(pl.col(name).is_finite() & (pl.col(name) == pl.col(name).floor()) & (pl.col(name).abs() < 2.0**62))
+        .then(pl.col(name).cast(pl.Int64, strict=False))
+        .otherwise(pl.lit(_NOT_SEEN, dtype=pl.Int64))
+        .alias(name)
+        for name in floats
+    ]
+    return frame.with_columns(whole)
+
+
+def as_target(y: Any, who: str) -> Any:
+    """A target as an array of one dimension, without missing values.
+
+    Parameters
+    ----------
+    y
+        A series of Polars, pandas, Arrow or another library; an array, or what NumPy makes one of.
+    who
+        The estimator's name, for messages.
+    """
+    if y is None:
+        msg = f"{who} requires y to be passed, but the target y is None."
+        raise ValueError(msg)
+    array = column_or_1d(_values(y), warn=True)
+    missing = array.dtype.kind == "O" and any(map(_is_missing, array.tolist()))
+    if missing or (array.dtype.kind == "f" and np.isnan(array).any()):
+        msg = f"Input y contains NaN.\n{who} takes no missing targets"
+        raise ValueError(msg)
+    if array.dtype.kind == "f" and np.isinf(array).any():
+        msg = f"Input y contains infinity or a value too large for {array.dtype!r}.\n{who}"
+        raise ValueError(msg)
+    return array
+
+
+def _values(y: Any) -> Any:
+    """The values of a series or array."""
+    if isinstance(y, pl.DataFrame):
+        return y.to_numpy()
+    if not isinstance(y, pl.Series) and hasattr(y, "__arrow_c_stream__") and not hasattr(y, "shape"):
+        y = pl.Series(y)
+    if nw.dependencies.is_into_series(y):
+        series = nw.from_native(y, series_only=True)
+        return series.cast(nw.Float64).to_numpy() if series.dtype == nw.Decimal else series.to_numpy()
+    return np.asarray(y)
+
+
+def as_weights(weights: Any, rows: int) -> pl.Series | None:
+    """The weights of `rows` rows, Float64; None for none."""
+    if weights is None:
+        return None
+    # An array of the rows' number of rows is all that is asked of it.
+    checked: Any = _check_sample_weight(
+        weights if np.isscalar(weights) else _values(weights),
+        np.empty((rows, 1)),
+        dtype=np.float64,
+    )
+    if (checked < 0).any():
+        msg = "Negative values in data passed to `sample_weight`."
+        raise ValueError(msg)
+    if not checked.any():
+        msg = "Sample weights must contain at least one non-zero number."
+        raise ValueError(msg)
+    return pl.Series(checked)
+
+
+def labels(classes: Any) -> pl.Series:
+    """Labels as the engine knows them: whole floats as integers, bytes as text."""
+    if classes.dtype.kind == "b":
+        return pl.Series(classes)
+    if classes.dtype.kind in "iuf":
+        return pl.Series(classes if classes.dtype == np.uint64 else classes.astype(np.int64))
+    return pl.Series([v.decode() if isinstance(v, bytes) else str(v) for v in classes.tolist()], dtype=pl.String)

@@ -1,0 +1,244 @@
+"""Random forests as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars.selectors as cs
+from sklearn.utils.validation import check_is_fitted
+
+from polars_taiga.forest import fit_forest
+from polars_taiga.sklearn._base import Classifier, Learner, Regressor, shares
+from polars_taiga.sklearn._docs import documented
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["ForestClassifier", "ForestRegressor"]
+
+_OF_CLASSES = ("gini", "entropy")
+
+
+class _Forest(Learner):
+    """What both have."""
+
+    criterion: str
+
+    def _fitted(self, X: Any, y: Any, sample_weight: Any) -> None:  # noqa: N803
+        """Fit the model."""
+        table, features, roles = self._table(X, y, sample_weight)
+        target = roles.pop("target")
+        params = {**self._params(), "criterion": self._criterion()}
+        # By a selector: in `pl.col` a name like "^x$" would be a pattern.
+        self._fit_by(fit_forest, table, target, cs.by_name(*features), **roles, **params)
+
+    def _criterion(self) -> str:
+        """The criterion that the parameter stands for."""
+        raise NotImplementedError
+
+    @property
+    def feature_importances_(self) -> Any:
+        """The share of each feature in what splits lower the impurity by."""
+        check_is_fitted(self)
+        return shares(self.model_.importance("impurity")["importance"].to_numpy())
+
+    @property
+    def oob_score_(self) -> float:
+        """The accuracy, or R² for numbers, of the out-of-bag predictions."""
+        check_is_fitted(self)
+        score = self.model_.oob_score
+        if score is None:
+            msg = "oob_score_: this forest has no out-of-bag predictions; they need bootstrap and oob=True or None"
+            raise AttributeError(msg)
+        return score
+
+
+@documented(fit_forest)
+class ForestClassifier(Classifier, _Forest):
+    """A random forest for classes: `tg.fit_forest` as a scikit-learn estimator.
+
+    `categorical` takes columns by their names or, as those of an array have none, by their positions. pandas'
+    categories and Arrow's dictionaries of numbers are categorical by themselves.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_ : Model
+        The fitted model, a `polars_taiga.Model`: `tg.predict(est.model_)` is an expression with it.
+    classes_ : ndarray of shape (n_classes,)
+        The labels of `y`, sorted.
+    feature_importances_ : ndarray of shape (n_features,)
+        The share of each feature in what splits lower the impurity by; `model_.importance` knows other kinds.
+    oob_score_ : float
+        The accuracy of the out-of-bag predictions, where they were made.
+    n_features_in_ : int
+        The number of columns at the fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are text. (The model calls those of an array x0, x1, ….)
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from polars_taiga.sklearn import ForestClassifier
+    >>> X = pl.DataFrame({"x": range(100), "city": ["Turku", "Oulu"] * 50})
+    >>> y = ["low"] * 50 + ["top"] * 50
+    >>> ForestClassifier(trees=20).fit(X, y).predict(X).tolist() == y
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        trees: int = 100,
+        criterion: Literal["auto", "gini", "entropy"] = "auto",
+        splitter: Literal["histogram", "exact", "random"] = "histogram",
+        depth: int | None = None,
+        leaves: int | None = None,
+        max_features: Literal["sqrt", "log2", "all"] | int | float | None = None,
+        bootstrap: bool | float = True,
+        bins: int = 254,
+        border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "quantile",
+        border_sample: int = 200_000,
+        min_data_in_leaf: int = 1,
+        min_gain: float = 0.0,
+        categorical: Sequence[str | int] | None = None,
+        class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None = None,
+        oob: bool | None = None,
+        permutation_importance: bool = False,
+        random_state: int | np.random.RandomState | None = 0,
+        n_threads: int | None = None,
+        device: str = "auto",
+        progress: bool | None = None,
+    ) -> None:
+        """Of these parameters, which `fit` checks."""
+        self._keep(locals())
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ForestClassifier:  # noqa: N803
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            A frame of Polars, pandas, Arrow or what else narwhals knows; an array of shape (n_samples, n_features);
+            or a sparse matrix of scipy's, whose absent entries are zeros. Text and categories are categories.
+        y
+            The labels: text, categories, Booleans or whole numbers.
+        sample_weight
+            A weight for each row, not negative, not all zero.
+
+        Returns
+        -------
+        ForestClassifier
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters and tables that can't be used; where Polars has an error, its text.
+        """
+        self._fitted(X, y, sample_weight)
+        return self
+
+    def _criterion(self) -> str:
+        if self.criterion not in ("auto", *_OF_CLASSES):
+            msg = f"parameter `criterion`: {self.criterion!r} is none of 'auto', 'gini', 'entropy'; see ForestRegressor"
+            raise ValueError(msg)
+        # Integers would be numbers to `auto`.
+        return self.criterion if self.criterion != "auto" else "gini"
+
+
+@documented(fit_forest)
+class ForestRegressor(Regressor, _Forest):
+    """A random forest for numbers: `tg.fit_forest` as a scikit-learn estimator.
+
+    `categorical` takes columns by their names or, as those of an array have none, by their positions. pandas'
+    categories and Arrow's dictionaries of numbers are categorical by themselves.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_ : Model
+        The fitted model, a `polars_taiga.Model`: `tg.predict(est.model_)` is an expression with it.
+    feature_importances_ : ndarray of shape (n_features,)
+        The share of each feature in what splits lower the impurity by; `model_.importance` knows other kinds.
+    oob_score_ : float
+        The R² of the out-of-bag predictions, where they were made.
+    n_features_in_ : int
+        The number of columns at the fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are text. (The model calls those of an array x0, x1, ….)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polars_taiga.sklearn import ForestRegressor
+    >>> X = np.arange(100.0).reshape(-1, 1)
+    >>> y = 2 * X[:, 0]
+    >>> bool(ForestRegressor(trees=50).fit(X, y).score(X, y) > 0.99)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        trees: int = 100,
+        criterion: Literal["auto", "squared_error", "poisson"] = "auto",
+        splitter: Literal["histogram", "exact", "random"] = "histogram",
+        depth: int | None = None,
+        leaves: int | None = None,
+        max_features: Literal["sqrt", "log2", "all"] | int | float | None = None,
+        bootstrap: bool | float = True,
+        bins: int = 254,
+        border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "quantile",
+        border_sample: int = 200_000,
+        min_data_in_leaf: int = 1,
+        min_gain: float = 0.0,
+        categorical: Sequence[str | int] | None = None,
+        oob: bool | None = None,
+        permutation_importance: bool = False,
+        random_state: int | np.random.RandomState | None = 0,
+        n_threads: int | None = None,
+        device: str = "auto",
+        progress: bool | None = None,
+    ) -> None:
+        """Of these parameters, which `fit` checks."""
+        self._keep(locals())
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ForestRegressor:  # noqa: N803
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            A frame of Polars, pandas, Arrow or what else narwhals knows; an array of shape (n_samples, n_features);
+            or a sparse matrix of scipy's, whose absent entries are zeros. Text and categories are categories.
+        y
+            The numbers to predict.
+        sample_weight
+            A weight for each row, not negative, not all zero.
+
+        Returns
+        -------
+        ForestRegressor
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters and tables that can't be used; where Polars has an error, its text.
+        """
+        self._fitted(X, y, sample_weight)
+        return self
+
+    def _criterion(self) -> str:
+        if self.criterion in _OF_CLASSES:
+            msg = f"parameter `criterion`: {self.criterion!r} is for classes; see ForestClassifier"
+            raise ValueError(msg)
+        return self.criterion

@@ -1,0 +1,376 @@
+"""Gradient-boosted trees as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars.selectors as cs
+from sklearn.utils.validation import check_is_fitted
+
+from polars_taiga.gbdt import fit_gbdt
+from polars_taiga.sklearn._base import Classifier, Learner, Regressor, shares
+from polars_taiga.sklearn._docs import documented
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from polars_taiga.gbdt import Ctr, Loss, Metric
+
+__all__ = ["GbdtClassifier", "GbdtRegressor"]
+
+_OF_CLASSES = ("logloss", "multiclass")
+_EARLY_STOPPING = """
+Stop after this many rounds without a better metric, and keep the best length. Needs `eval_set` at the fit. Default:
+never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`; scikit-learn: `n_iter_no_change`.)
+"""
+
+
+class _Gbdt(Learner):
+    """What both have."""
+
+    loss: str
+
+    def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> None:  # noqa: N803
+        """Fit the model."""
+        self._check_held_out(eval_set)
+        table, features, roles = self._table(X, y, sample_weight, eval_set)
+        target = roles.pop("target")
+        params = {**self._params(), "loss": self._loss()}
+        # By a selector: in `pl.col` a name like "^x$" would be a pattern.
+        self._fit_by(fit_gbdt, table, target, cs.by_name(*features), **roles, **params)
+
+    def _loss(self) -> str:
+        """The loss that the parameter stands for."""
+        raise NotImplementedError
+
+    @property
+    def feature_importances_(self) -> Any:
+        """The share of each feature in the total gain; `model_.importance` knows other kinds."""
+        check_is_fitted(self)
+        return shares(self.model_.importance("gain")["importance"].to_numpy())
+
+    @property
+    def n_iter_(self) -> int:
+        """The number of rounds that the model keeps."""
+        check_is_fitted(self)
+        return self.model_.rounds
+
+    def _stages(self, X: Any) -> Iterator[list[Any]]:  # noqa: N803
+        """What `output="auto"` gives after each round."""
+        matrices = self._predicted(X, "staged")
+        for k in range(self.model_.rounds):
+            yield [matrix[:, k] for matrix in matrices]
+
+
+@documented(
+    fit_gbdt,
+    loss='Default `"auto"`: `"logloss"` for two classes, `"multiclass"` (softmax) for more.',
+    early_stopping=_EARLY_STOPPING,
+)
+class GbdtClassifier(Classifier, _Gbdt):
+    """Gradient-boosted trees for classes: `tg.fit_gbdt` as a scikit-learn estimator.
+
+    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
+    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_ : Model
+        The fitted model, a `polars_taiga.Model`: `tg.predict(est.model_)` is an expression with it.
+    classes_ : ndarray of shape (n_classes,)
+        The labels of `y`, sorted.
+    feature_importances_ : ndarray of shape (n_features,)
+        The share of each feature in the total gain; `model_.importance` knows other kinds.
+    n_iter_ : int
+        The number of rounds that the model keeps.
+    n_features_in_ : int
+        The number of columns at the fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are text. (The model calls those of an array x0, x1, ….)
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from polars_taiga.sklearn import GbdtClassifier
+    >>> X = pl.DataFrame({"x": range(100), "city": ["Turku", "Oulu"] * 50})
+    >>> y = ["low"] * 50 + ["top"] * 50
+    >>> GbdtClassifier(trees=10).fit(X, y).score(X, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: Literal["auto", "logloss", "multiclass"] = "auto",
+        trees: int = 100,
+        learning_rate: float = 0.1,
+        policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
+        depth: int | None = None,
+        leaves: int | None = None,
+        bins: int = 254,
+        border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "min_max_entropy",
+        border_sample: int = 200_000,
+        l2: float = 1.0,
+        l1: float = 0.0,
+        min_child_weight: float | None = None,
+        min_data_in_leaf: int = 0,
+        min_gain: float = 0.0,
+        row_sample: Literal["none", "bernoulli", "goss", "mvs"] | None = None,
+        row_fraction: float | None = None,
+        feature_fraction: float = 1.0,
+        feature_fraction_level: float = 1.0,
+        feature_fraction_node: float = 1.0,
+        monotone: Mapping[str | int, int] | None = None,
+        interaction: Sequence[Sequence[str | int]] | None = None,
+        categorical: Sequence[str | int] | None = None,
+        cat_method: Literal["ctr", "one_hot", "partition"] = "ctr",
+        one_hot_max_size: int = 2,
+        ctr: Sequence[Ctr] | None = None,
+        ctr_priors: Sequence[float] = (0.0, 0.5, 1.0),
+        ctr_borders: int = 15,
+        permutations: int = 3,
+        max_combination: int = 2,
+        ctr_table_limit: int = 16_777_216,
+        cat_smooth: float = 10.0,
+        cat_l2: float = 10.0,
+        max_cat_threshold: int = 32,
+        class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None = None,
+        metric: Metric | None = None,
+        early_stopping: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        n_threads: int | None = None,
+        bundle: bool = True,
+        device: str = "auto",
+        progress: bool | None = None,
+    ) -> None:
+        """Of these parameters, which `fit` checks."""
+        self._keep(locals())
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> GbdtClassifier:  # noqa: N803
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            A frame of Polars, pandas, Arrow or what else narwhals knows; an array of shape (n_samples, n_features);
+            or a sparse matrix of scipy's, whose absent entries are zeros. Text and categories are categories.
+        y
+            The labels: text, categories, Booleans or whole numbers.
+        sample_weight
+            A weight for each row, not negative, not all zero.
+        eval_set
+            Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
+            or a list of one such tuple. `early_stopping` needs it; `model_.history` has what was measured.
+
+        Returns
+        -------
+        GbdtClassifier
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters and tables that can't be used; where Polars has an error, its text.
+        """
+        self._fitted(X, y, sample_weight, eval_set)
+        return self
+
+    def _loss(self) -> str:
+        if self.loss not in ("auto", *_OF_CLASSES):
+            msg = f"parameter `loss`: {self.loss!r} is none of 'auto', 'logloss', 'multiclass'; see GbdtRegressor"
+            raise ValueError(msg)
+        # Integers would be numbers to `auto`.
+        return self.loss if self.loss != "auto" else _OF_CLASSES[self._counted > 2]
+
+    def decision_function(self, X: Any) -> Any:  # noqa: N803
+        """Compute the scores before the link.
+
+        Parameters
+        ----------
+        X
+            As in `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            The log odds of the second of two classes, or a score for each of more.
+        """
+        return self._scores(self._predicted(X, "raw"))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Any]:  # noqa: N803
+        """Predict probabilities after each round.
+
+        Parameters
+        ----------
+        X
+            As in `predict`.
+
+        Yields
+        ------
+        ndarray of shape (n_samples, n_classes)
+        """
+        for stage in self._stages(X):
+            yield self._probabilities(stage)
+
+    def staged_predict(self, X: Any) -> Iterator[Any]:  # noqa: N803
+        """Predict the likeliest class after each round.
+
+        Parameters
+        ----------
+        X
+            As in `predict`.
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+        """
+        for probabilities in self.staged_predict_proba(X):
+            yield self.classes_[probabilities.argmax(axis=1)]
+
+
+@documented(
+    fit_gbdt,
+    loss="""
+    Default `"auto"`: `"rmse"`. Besides: `"mae"`, `"quantile"`, `"huber"`, `"poisson"`, `"gamma"`, `"tweedie"`, and
+    `"cross_entropy"` for probabilities; `fit_gbdt` says more of them.
+    """,
+    early_stopping=_EARLY_STOPPING,
+)
+class GbdtRegressor(Regressor, _Gbdt):
+    """Gradient-boosted trees for numbers: `tg.fit_gbdt` as a scikit-learn estimator.
+
+    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
+    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_ : Model
+        The fitted model, a `polars_taiga.Model`: `tg.predict(est.model_)` is an expression with it.
+    feature_importances_ : ndarray of shape (n_features,)
+        The share of each feature in the total gain; `model_.importance` knows other kinds.
+    n_iter_ : int
+        The number of rounds that the model keeps.
+    n_features_in_ : int
+        The number of columns at the fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are text. (The model calls those of an array x0, x1, ….)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polars_taiga.sklearn import GbdtRegressor
+    >>> X = np.arange(100.0).reshape(-1, 1)
+    >>> y = 2 * X[:, 0]
+    >>> bool(GbdtRegressor(trees=50).fit(X, y).score(X, y) > 0.99)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: Loss = "auto",
+        alpha: float = 0.5,
+        huber_delta: float = 1.0,
+        tweedie_power: float = 1.5,
+        trees: int = 100,
+        learning_rate: float = 0.1,
+        policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
+        depth: int | None = None,
+        leaves: int | None = None,
+        bins: int = 254,
+        border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "min_max_entropy",
+        border_sample: int = 200_000,
+        l2: float = 1.0,
+        l1: float = 0.0,
+        min_child_weight: float | None = None,
+        min_data_in_leaf: int = 0,
+        min_gain: float = 0.0,
+        row_sample: Literal["none", "bernoulli", "goss", "mvs"] | None = None,
+        row_fraction: float | None = None,
+        feature_fraction: float = 1.0,
+        feature_fraction_level: float = 1.0,
+        feature_fraction_node: float = 1.0,
+        monotone: Mapping[str | int, int] | None = None,
+        interaction: Sequence[Sequence[str | int]] | None = None,
+        categorical: Sequence[str | int] | None = None,
+        cat_method: Literal["ctr", "one_hot", "partition"] = "ctr",
+        one_hot_max_size: int = 2,
+        ctr: Sequence[Ctr] | None = None,
+        ctr_priors: Sequence[float] = (0.0, 0.5, 1.0),
+        ctr_borders: int = 15,
+        target_borders: int = 1,
+        permutations: int = 3,
+        max_combination: int = 2,
+        ctr_table_limit: int = 16_777_216,
+        cat_smooth: float = 10.0,
+        cat_l2: float = 10.0,
+        max_cat_threshold: int = 32,
+        metric: Metric | None = None,
+        early_stopping: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        n_threads: int | None = None,
+        bundle: bool = True,
+        device: str = "auto",
+        progress: bool | None = None,
+    ) -> None:
+        """Of these parameters, which `fit` checks."""
+        self._keep(locals())
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> GbdtRegressor:  # noqa: N803
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            A frame of Polars, pandas, Arrow or what else narwhals knows; an array of shape (n_samples, n_features);
+            or a sparse matrix of scipy's, whose absent entries are zeros. Text and categories are categories.
+        y
+            The numbers to predict.
+        sample_weight
+            A weight for each row, not negative, not all zero.
+        eval_set
+            Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
+            or a list of one such tuple. `early_stopping` needs it; `model_.history` has what was measured.
+
+        Returns
+        -------
+        GbdtRegressor
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters and tables that can't be used; where Polars has an error, its text.
+        """
+        self._fitted(X, y, sample_weight, eval_set)
+        return self
+
+    def _loss(self) -> str:
+        if self.loss in _OF_CLASSES:
+            msg = f"parameter `loss`: {self.loss!r} is for classes; see GbdtClassifier"
+            raise ValueError(msg)
+        return self.loss
+
+    def staged_predict(self, X: Any) -> Iterator[Any]:  # noqa: N803
+        """Predict the target after each round.
+
+        Parameters
+        ----------
+        X
+            As in `predict`.
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+        """
+        for stage in self._stages(X):
+            yield stage[0]

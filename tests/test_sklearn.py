@@ -1,0 +1,531 @@
+"""The scikit-learn estimators: its own checks, what it builds of them, and that they are the functions' models."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import polars_taiga as tg
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import sklearn
+from polars_taiga.sklearn import (
+    ForestClassifier,
+    ForestRegressor,
+    GbdtClassifier,
+    GbdtRegressor,
+    SparseLogisticRegression,
+    TargetEncoder,
+)
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+CLASSIFIERS = [GbdtClassifier, ForestClassifier, SparseLogisticRegression]
+REGRESSORS = [GbdtRegressor, ForestRegressor]
+NAMES = [f"x{i}" for i in range(4)]
+
+# scikit-learn wants weights of 2 to be the same as rows that stand twice, to seven digits, and a class of weight 0.0001
+# not to matter. A forest that draws rows or features can't have the first (scikit-learn's own are excepted there), and
+# one without any limit not the second. An encoder's values of training rows are those of new rows only where every
+# row's category is sure, which takes prior_weight="auto".
+CHECKED = [
+    GbdtClassifier(trees=5),
+    GbdtRegressor(trees=5),
+    ForestClassifier(trees=5, bootstrap=False, max_features="all", min_gain=1e-4),
+    ForestRegressor(trees=1, bootstrap=False, max_features="all"),
+    SparseLogisticRegression(),
+    TargetEncoder(kind="kfold", prior_weight="auto"),
+]
+
+
+@parametrize_with_checks(CHECKED)
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    """All of `check_estimator`, without a list of exceptions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.fixture(scope="module")
+def x() -> np.ndarray:
+    return np.round(np.random.default_rng(0).normal(size=(400, 4)) * 64) / 64
+
+
+@pytest.fixture(scope="module")
+def number(x: np.ndarray) -> np.ndarray:
+    return x[:, 0] - 2 * (x[:, 1] > 0) + x[:, 2] * x[:, 3]
+
+
+@pytest.fixture(scope="module")
+def flag(number: np.ndarray) -> np.ndarray:
+    return (number > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def kind(number: np.ndarray) -> np.ndarray:
+    return np.array(["low", "mid", "top"])[np.digitize(number, [-2.0, 0.5])]
+
+
+def small(cls: Any, **params: Any) -> Any:
+    """An estimator of few trees."""
+    return cls(**({} if cls is SparseLogisticRegression else {"trees": 8}), **params)
+
+
+def test_importing_the_package_does_not_import_scikit_learn() -> None:
+    code = "import sys, polars_taiga; sys.exit('sklearn' in sys.modules or 'pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("cls", "function", "params"),
+    [
+        (GbdtClassifier, tg.fit_gbdt, tg.GbdtParams),
+        (GbdtRegressor, tg.fit_gbdt, tg.GbdtParams),
+        (ForestClassifier, tg.fit_forest, tg.ForestParams),
+        (ForestRegressor, tg.fit_forest, tg.ForestParams),
+        (SparseLogisticRegression, tg.fit_sparse_lr, tg.LinearParams),
+    ],
+)
+def test_parameters_are_the_functions_own(cls: Any, function: Any, params: Any, x: np.ndarray, flag: Any) -> None:
+    """Names and defaults; what an estimator lacks is about the other kind of target, or is another word in
+    scikit-learn.
+    """
+    own = {name: p.default for name, p in inspect.signature(cls.__init__).parameters.items() if name != "self"}
+    lacks = set(params.__annotations__) - set(own) - {"seed", "positive"}
+    of_numbers = {"alpha", "huber_delta", "tweedie_power", "target_borders"}
+    assert lacks == (of_numbers if cls is GbdtClassifier else {"class_weight"} if is_regressor(cls()) else set())
+    assert set(own) - set(params.__annotations__) == {"random_state", "progress"} | (
+        {"indices", "values"} if cls is SparseLogisticRegression else set()
+    )
+    fitted = cls().fit(x, flag).model_.params
+    for name, default in own.items():
+        if default is not None and name in fitted and default != "auto":
+            kept = tuple(fitted[name]) if isinstance(default, tuple) else fitted[name]
+            assert kept == default, name
+    for name in own:
+        assert f"\n{name}" in cls.__doc__ or f", {name}" in cls.__doc__, name
+    assert function.__doc__ is not None
+
+
+def table(x: np.ndarray, **more: Any) -> pl.DataFrame:
+    return pl.DataFrame(x, schema=NAMES).with_columns(pl.Series(name, values) for name, values in more.items())
+
+
+def test_boosted_classes_are_fit_gbdts(x: np.ndarray, kind: np.ndarray, flag: np.ndarray) -> None:
+    df = table(x, target=kind)
+    est = GbdtClassifier(trees=8, random_state=3).fit(x, kind)
+    assert est.model_ == df.taiga.fit_gbdt("target", NAMES, trees=8, seed=3, loss="multiclass")
+    direct = df.select(tg.predict(est.model_)).unnest("prediction").to_numpy()
+    assert np.array_equal(est.predict_proba(x), direct)
+    assert np.array_equal(est.predict(x), df.select(tg.predict(est.model_, output="class")).to_series().to_numpy())
+    raw = df.select(tg.predict(est.model_, output="raw")).unnest("prediction").to_numpy()
+    assert np.array_equal(est.decision_function(x), raw)
+    two = GbdtClassifier(trees=8).fit(x, flag)
+    model = table(x, target=flag).taiga.fit_gbdt("target", NAMES, trees=8, loss="logloss")
+    assert two.model_ == model
+    assert np.array_equal(two.predict_proba(x)[:, 1], df.select(tg.predict(model)).to_series().to_numpy())
+    assert np.array_equal(two.decision_function(x), df.select(tg.predict(model, output="raw")).to_series().to_numpy())
+
+
+def test_boosted_numbers_are_fit_gbdts(x: np.ndarray, number: np.ndarray) -> None:
+    weight = np.arange(len(x)) % 3 + 0.5
+    est = GbdtRegressor(trees=8, policy="leafwise", monotone={0: 1}, loss="huber").fit(x, number, sample_weight=weight)
+    df = table(x, target=number, weight=weight)
+    model = df.taiga.fit_gbdt(
+        "target", NAMES, weight="weight", trees=8, policy="leafwise", monotone={"x0": 1}, loss="huber"
+    )
+    assert est.model_ == model
+    assert np.array_equal(est.predict(x), df.select(tg.predict(model)).to_series().to_numpy())
+    gains = model.importance()["importance"].to_numpy()
+    assert np.allclose(est.feature_importances_, gains / gains.sum())
+    assert est.n_iter_ == 8
+
+
+def test_forests_are_fit_forests(x: np.ndarray, number: np.ndarray, kind: np.ndarray) -> None:
+    numbers = ForestRegressor(trees=8, random_state=5).fit(x, number)
+    assert numbers.model_ == table(x, target=number).taiga.fit_forest("target", NAMES, trees=8, seed=5)
+    classes = ForestClassifier(trees=8).fit(x, kind)
+    assert classes.model_ == table(x, target=kind).taiga.fit_forest("target", NAMES, trees=8, criterion="gini")
+    assert classes.oob_score_ == classes.model_.oob_score
+    assert classes.feature_importances_.sum() == pytest.approx(1.0)
+    with pytest.raises(AttributeError, match="out-of-bag"):
+        ForestClassifier(trees=2, bootstrap=False).fit(x, kind).oob_score_  # noqa: B018
+
+
+@pytest.mark.parametrize("target", ["flag", "kind"])
+def test_a_linear_model_is_fit_sparse_lrs(target: str, x: np.ndarray, request: pytest.FixtureRequest) -> None:
+    y = request.getfixturevalue(target)
+    est = SparseLogisticRegression().fit(x, y)
+    assert est.model_ == table(x, target=y).taiga.fit_sparse_lr("target", dense=NAMES)
+    scores = x @ est.coef_.T + est.intercept_
+    assert np.allclose(est.decision_function(x), scores[:, 0] if target == "flag" else scores)
+    peer = LogisticRegression(tol=1e-8).fit(x, y)
+    tight = SparseLogisticRegression(tolerance=1e-8).fit(x, y)
+    assert np.allclose(tight.predict_proba(x), peer.predict_proba(x), atol=1e-4)
+    if target == "flag":
+        assert np.allclose(tight.coef_, peer.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS])
+def test_a_sparse_matrix_is_the_dense_one(cls: Any, x: np.ndarray, flag: np.ndarray) -> None:
+    x = np.where(np.abs(x) < 1, 0.0, x)
+    x[7] = 0.0  # a row without entries
+    dense = small(cls).fit(x, flag)
+    score = "predict_proba" if is_classifier(dense) else "predict"
+    for kind in (sp.csr_array, sp.csc_array, sp.coo_array, sp.csr_matrix):
+        sparse = small(cls).fit(kind(x), flag)
+        if cls is not SparseLogisticRegression:  # its sparse features have numbers for names
+            assert sparse.model_ == dense.model_
+        for one, other in [(sparse, x), (dense, kind(x)), (sparse, kind(x))]:
+            assert np.allclose(getattr(one, score)(other), getattr(dense, score)(x), rtol=1e-6)
+    if cls is SparseLogisticRegression:
+        assert np.allclose(sparse.coef_, dense.coef_, rtol=1e-5)
+
+
+def tables(x: np.ndarray, number: np.ndarray) -> dict[str, tuple[Any, Any]]:
+    """One table in every kind of frame, with missing values, text, categories and categories of numbers."""
+    rows = len(x)
+    frame = pl.DataFrame(
+        {
+            "a": pl.Series(x[:, 0]).set(pl.Series(np.arange(rows) % 7 == 0), None),
+            "b": pl.Series(np.arange(rows) % 5, dtype=pl.Int64),
+            "text": pl.Series(np.array(["u", "v", "w"])[np.arange(rows) % 3].tolist()),
+            "flag": pl.Series(x[:, 3] > 0),
+        }
+    ).with_columns(cat=pl.format("c{}", pl.col("b") % 4).cast(pl.Categorical))
+    arrow = frame.to_arrow()
+    labels = np.array(["no", "yes"])[(number > 0).astype(int)]
+    pandas = frame.to_pandas()
+    pandas["cat"] = pd.Categorical(frame["cat"].cast(pl.String).to_list())
+    return {
+        "polars": (frame, pl.Series(labels)),
+        "lazy": (frame.lazy(), pl.Series(labels, dtype=pl.Enum(["yes", "no"]))),
+        "pandas": (pandas, pd.Series(labels, index=np.arange(rows)[::-1])),
+        "pandas categories": (pandas.sample(frac=1.0, random_state=0).sort_index(), pd.Categorical(labels)),
+        "arrow": (arrow, pa.chunked_array([labels.tolist()])),
+        "objects": (pandas.astype(object), labels.tolist()),
+    }
+
+
+@pytest.mark.parametrize("cls", [GbdtClassifier, ForestClassifier])
+def test_every_kind_of_table_gives_the_same_bytes(cls: Any, x: np.ndarray, number: np.ndarray) -> None:
+    fits = {name: small(cls, categorical=["b"]).fit(*both) for name, both in tables(x, number).items()}
+    model = fits["polars"].model_
+    assert model.features["cat"] == model.features["text"] != "numeric"
+    proba = fits["polars"].predict_proba(tables(x, number)["polars"][0])
+    for name, est in fits.items():
+        assert est.model_ == model, name
+        assert list(est.feature_names_in_) == ["a", "b", "text", "flag", "cat"]
+        for other, (frame, _) in tables(x, number).items():
+            assert np.array_equal(est.predict_proba(frame), proba), (name, other)
+
+
+def test_categories_of_numbers(x: np.ndarray, number: np.ndarray) -> None:
+    """Pandas' categories and Arrow's dictionaries of numbers are categories; floats are where they are named."""
+    code = np.arange(len(x)) * 7 % 5
+    plain = pl.DataFrame({"x": x[:, 0], "c": code})
+    model = GbdtRegressor(trees=5, categorical=["c"]).fit(plain, number).model_
+    assert model != GbdtRegressor(trees=5).fit(plain, number).model_
+    pandas = pd.DataFrame({"x": x[:, 0], "c": pd.Categorical(code)})
+    arrow = pa.table({"x": x[:, 0], "c": pa.array(code).dictionary_encode()})
+    for frame in (pandas, arrow):
+        est = GbdtRegressor(trees=5).fit(frame, number)
+        assert est.model_ == model
+        # Columns that got a missing value are floats in pandas, and a number that is not whole is in no category.
+        odd = pd.DataFrame({"x": [0.5, 0.5, 0.5], "c": [np.nan, 1.5, 3.0]})
+        new = pl.DataFrame({"x": [0.5] * 3, "c": pl.Series([None, 77, 3], dtype=pl.Int64)})
+        assert np.array_equal(est.predict(odd), new.select(tg.predict(model)).to_series().to_numpy())
+    array = GbdtRegressor(trees=5, categorical=[1]).fit(np.column_stack([x[:, 0], code]), number)
+    assert (
+        array.model_
+        == GbdtRegressor(trees=5, categorical=["x1"]).fit(plain.rename({"x": "x0", "c": "x1"}), number).model_
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (pl.Series([True, False]), [False, True]),
+        (pl.Series(["b", "a"]), ["a", "b"]),
+        (pl.Series(["b", "a"], dtype=pl.Categorical), ["a", "b"]),
+        (pd.Series([2, 1], dtype="Int64"), [1, 2]),
+        (pd.Series(["b", "a"], dtype="string"), ["a", "b"]),
+        (np.array([2.0, 1.0], dtype=np.float32), [1.0, 2.0]),
+        (np.array([-1, 1], dtype=np.int8), [-1, 1]),
+    ],
+)
+@pytest.mark.parametrize("cls", CLASSIFIERS)
+def test_labels_of_any_type(cls: Any, labels: Any, classes: list[Any], x: np.ndarray, flag: np.ndarray) -> None:
+    """They come back as they went in, and probabilities stand in the order of `classes_`."""
+    if isinstance(labels, pl.Series):
+        y: Any = labels.gather(flag)
+    else:
+        y = labels.iloc[flag].reset_index(drop=True) if isinstance(labels, pd.Series) else labels[flag]
+    est = small(cls, class_weight=dict(zip(classes, [1.0, 2.0], strict=True))).fit(x, y)
+    assert est.classes_.tolist() == classes
+    predicted = est.predict(x)
+    assert predicted.dtype == est.classes_.dtype
+    assert np.mean(predicted == np.asarray(list(y))) > 0.7
+    assert np.array_equal(predicted, est.classes_[est.predict_proba(x).argmax(axis=1)])
+
+
+@pytest.mark.parametrize("cls", CLASSIFIERS)
+def test_a_class_without_weight_has_a_probability_of_zero(cls: Any, x: np.ndarray, kind: np.ndarray) -> None:
+    """It stays one of `classes_`, and the model is that of the other rows."""
+    est = small(cls).fit(x, kind, sample_weight=(kind != "mid") * 1.0)
+    assert est.classes_.tolist() == ["low", "mid", "top"]
+    proba = est.predict_proba(x)
+    assert (proba[:, 1] == 0).all()
+    assert np.allclose(proba.sum(axis=1), 1.0)
+    rest = small(cls).fit(x[kind != "mid"], kind[kind != "mid"])
+    assert np.allclose(rest.predict_proba(x), proba[:, [0, 2]])
+    if hasattr(est, "decision_function"):
+        assert np.array_equal(est.decision_function(x).argmax(axis=1), proba.argmax(axis=1))
+    with pytest.raises(ValueError, match="two classes"):
+        small(cls).fit(x, kind, sample_weight=(kind == "mid") * 1.0)
+
+
+@pytest.mark.parametrize("cls", [GbdtClassifier, GbdtRegressor, SparseLogisticRegression])
+def test_early_stopping_looks_at_the_eval_set(cls: Any, x: np.ndarray, flag: np.ndarray) -> None:
+    y = np.where(np.arange(len(x)) % 5 == 0, 1 - flag, flag)
+    train, held = slice(0, 250), slice(250, None)
+    linear = cls is SparseLogisticRegression
+    params = {"optimizer": "adagrad", "epochs": 60} if linear else {"trees": 60, "learning_rate": 0.5}
+    est = cls(early_stopping=3, **params).fit(x[train], y[train], eval_set=(x[held], y[held]))
+    direct = {GbdtClassifier: "fit_gbdt", GbdtRegressor: "fit_gbdt"}.get(cls, "fit_sparse_lr")
+    own = {"dense": NAMES} if direct == "fit_sparse_lr" else {"loss": "logloss" if cls is GbdtClassifier else "rmse"}
+    df = table(x, target=y.astype(float) if cls is GbdtRegressor else y, eval=np.arange(len(x)) >= 250)
+    features = () if "dense" in own else (NAMES,)
+    model = getattr(df.taiga, direct)("target", *features, eval="eval", early_stopping=3, **own, **params)
+    assert est.model_.history.equals(model.history)
+    assert est.n_iter_ == model.rounds < 60
+    assert est.n_iter_ == est.model_.history.filter("best")["round"].item() + 1
+    weighted = clone(est).fit(x[train], y[train], eval_set=[(x[held], y[held], np.arange(150.0))])
+    assert not weighted.model_.history.equals(model.history)
+    for wrong in [(x, y, y, y), x, [(x, y), (x, y)]]:
+        with pytest.raises(ValueError, match="eval_set"):
+            clone(est).fit(x, y, eval_set=wrong)
+    with pytest.raises(ValueError, match="early_stopping needs held-out rows"):
+        clone(est).fit(x, y)
+    if cls is not GbdtRegressor:
+        with pytest.raises(ValueError, match="labels that the y to train on has not"):
+            clone(est).fit(x[train], y[train], eval_set=(x[held], y[held] + 1))
+
+
+def test_an_eval_set_with_categories_of_another_frame(x: np.ndarray, number: np.ndarray) -> None:
+    """Text and categories meet, and a column that is empty there has the fit's type."""
+    one = pl.DataFrame({"c": pl.Series(["u", "v"] * 100, dtype=pl.Categorical), "t": ["p", "q"] * 100})
+    for other in (pl.Series(["w", "u"] * 100), pl.Series(["w", "u"] * 100, dtype=pl.Enum(["u", "w"])), [None] * 200):
+        held = pl.DataFrame({"c": other, "t": [None] * 200})
+        est = GbdtRegressor(trees=5).fit(one, number[:200], eval_set=(held, number[200:]))
+        assert est.model_.history.height == 5
+        assert np.isfinite(est.predict(held)).all()
+
+
+def test_stages_are_the_predictions_after_each_round(x: np.ndarray, number: np.ndarray, kind: np.ndarray) -> None:
+    numbers = GbdtRegressor(trees=6).fit(x, number)
+    stages = list(numbers.staged_predict(x))
+    assert len(stages) == 6
+    assert np.array_equal(stages[-1], numbers.predict(x))
+    assert np.allclose(stages[2], GbdtRegressor(trees=3).fit(x, number).predict(x))
+    for y in (kind, kind == "low"):
+        classes = GbdtClassifier(trees=6).fit(x, y)
+        stages = list(classes.staged_predict_proba(x))
+        assert len(stages) == 6
+        assert np.array_equal(stages[-1], classes.predict_proba(x))
+        assert np.allclose(stages[2], GbdtClassifier(trees=3).fit(x, y).predict_proba(x))
+        assert np.array_equal(list(classes.staged_predict(x))[-1], classes.predict(x))
+
+
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS])
+def test_clone_pickle_and_calibration(cls: Any, x: np.ndarray, flag: np.ndarray) -> None:
+    est = small(cls).fit(x, flag)
+    again = pickle.loads(pickle.dumps(est))
+    assert again.model_ == est.model_
+    assert np.array_equal(again.predict(x), est.predict(x))
+    assert clone(est).get_params() == est.get_params()
+    assert not hasattr(clone(est), "model_")
+    assert clone(est).fit(x, flag).model_ == est.model_
+    est.predict(x)[:] = 0  # what is given back may be written to
+    if is_classifier(est):
+        for wrapped in (clone(est), est.set_params(n_threads=1)):
+            proba = CalibratedClassifierCV(wrapped, cv=2).fit(x, flag).predict_proba(x)
+            assert np.allclose(proba.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("container", ["numpy", "polars", "pandas", "sparse"])
+def test_searching_in_two_processes(container: str, x: np.ndarray, flag: np.ndarray) -> None:
+    """The scores of a search are those of one process, and of a loop by hand."""
+    wrap = {"numpy": np.asarray, "polars": table, "pandas": pd.DataFrame, "sparse": sp.csr_array}[container]
+    est = GbdtClassifier(trees=5, n_threads=1)
+    own: dict[str, Any] = {"param_grid": {"depth": [1, 3]}, "cv": 3, "scoring": "roc_auc"}
+    searches = [GridSearchCV(est, n_jobs=jobs, **own).fit(wrap(x), flag) for jobs in (1, 2)]
+    one, two = (search.cv_results_["mean_test_score"] for search in searches)
+    assert np.array_equal(one, two)
+    assert searches[0].best_estimator_.model_ == searches[1].best_estimator_.model_
+    deep = clone(est).set_params(depth=3)
+    assert np.mean(cross_val_score(deep, wrap(x), flag, cv=3, scoring="roc_auc", n_jobs=2)) == one[1]
+
+
+@pytest.mark.parametrize("container", ["polars", "pandas"])
+def test_a_pipeline_of_columns(container: str, x: np.ndarray, number: np.ndarray) -> None:
+    """Encoded categories beside numbers, by names, into trees: the same as the expressions."""
+    before = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9)
+    if container == "polars" and before and not hasattr(pl.DataFrame, "__dataframe__"):
+        pytest.skip("a ColumnTransformer before 1.9 finds columns by an interface that this Polars has no more")
+    city = np.array(["Turku", "Oulu", "Inari", "Vaasa"])[np.arange(len(x)) * 7 % 4]
+    df = table(x).with_columns(city=pl.Series(city))
+    y = number + (np.arange(len(x)) * 7 % 4)
+    frame = df if container == "polars" else df.to_pandas()
+    columns = ColumnTransformer(
+        [("city", TargetEncoder(random_state=1), ["city"])], remainder="passthrough", verbose_feature_names_out=False
+    ).set_output(transform=container)
+    pipe = make_pipeline(columns, GbdtRegressor(trees=10)).fit(frame, y)
+    train = df.with_columns(target=pl.Series(y)).select(tg.target_encode("city", "target", seed=1), *NAMES, "target")
+    model = train.taiga.fit_gbdt("target", "city", NAMES, trees=10)
+    assert pipe[-1].model_ == model
+    encoder = df.with_columns(target=pl.Series(y)).taiga.fit_target_encoder("city", "target")
+    direct = df.with_columns(tg.encode(encoder)).select(tg.predict(model)).to_series().to_numpy()
+    assert np.array_equal(pipe.predict(frame), direct)
+    assert pipe.score(frame, y) > 0.5
+
+
+@pytest.mark.parametrize("kind", ["ordered", "kfold", "loo", "full"])
+def test_the_encoder_is_target_encode(kind: str, x: np.ndarray, number: np.ndarray, flag: np.ndarray) -> None:
+    df = pl.DataFrame({"a": np.arange(len(x)) % 7, "b": [["u", "v", None][i % 3] for i in range(len(x))]})
+    weight = np.arange(len(x)) % 4 + 1.0
+    own = {"permutations": 3} if kind == "ordered" else {"folds": 4} if kind == "kfold" else {}
+    for y in (number, flag, flag == 1):
+        full = df.with_columns(target=pl.Series(y), w=pl.Series(weight))
+        est = TargetEncoder(kind=kind, prior_weight=2.5, random_state=9, **own).set_output(transform="polars")  # type: ignore[arg-type]
+        got = est.fit_transform(df, y, sample_weight=weight)
+        want = full.select(
+            tg.target_encode(["a", "b"], "target", kind=kind, prior_weight=2.5, seed=9, weight="w", **own)  # type: ignore[arg-type]
+        )
+        assert got.equals(want)
+        encoder = full.taiga.fit_target_encoder(["a", "b"], "target", prior_weight=2.5, weight="w")
+        assert est.encoder_ == encoder
+        new = pl.DataFrame({"a": [3, 99], "b": ["v", "new"]})
+        assert est.transform(new).equals(new.select(tg.encode(encoder)))
+        array = est.set_output(transform="default").transform(new.to_pandas())
+        assert np.array_equal(array, new.select(tg.encode(encoder)).to_numpy())
+        assert est.get_feature_names_out().tolist() == ["a", "b"]
+
+
+def test_the_encoder_of_labels(x: np.ndarray, kind: np.ndarray, number: np.ndarray) -> None:
+    """Two labels make a column, three a column each; `classes` takes whole numbers apart too."""
+    city = pl.DataFrame({"c": ["a", "b"] * 200, "d": [1, 2, 3, 4] * 100})
+    two = TargetEncoder(kind="full").fit(city, kind == "top")
+    named = TargetEncoder(kind="full").fit(city, np.where(kind == "top", "yes", "no"))
+    assert np.array_equal(two.transform(city), named.transform(city))
+    assert named.classes_.tolist() == ["no", "yes"]
+    assert not hasattr(two, "classes_")
+    est = TargetEncoder(kind="full", prior_weight=0).set_output(transform="polars")
+    got = est.fit_transform(city, kind)
+    names = [f"{c}_{k}" for c in "cd" for k in ("low", "mid", "top")]
+    assert got.columns == names
+    assert np.allclose(got["c_mid"].to_numpy()[0], np.mean(kind[::2] == "mid"))
+    assert got.equals(est.transform(city))
+    codes = np.digitize(number, [-2.0, 0.5])
+    assert np.array_equal(TargetEncoder(kind="full", classes=[0, 1, 2], prior_weight=0).fit_transform(city, codes), got)
+    times = np.arange(len(x))[::-1]
+    ordered = TargetEncoder(prior=0.0).fit_transform(city, number, order_by=times)
+    full = city.with_columns(y=pl.Series(number), time=pl.Series(times))
+    want = full.select(tg.target_encode(["c", "d"], "y", prior=0.0, order_by="time"))
+    assert np.array_equal(ordered, want.to_numpy())
+
+
+def test_the_encoder_takes_floats_for_categories() -> None:
+    """Whole ones are the integers, so that a pandas column may get its first missing value later; others are text."""
+    y = np.array([1.0, 2.0, 3.0, 6.0])
+    whole = TargetEncoder(prior_weight=0).fit(pd.DataFrame({"a": [1, 1, 2, 2]}), y)
+    assert whole.transform(pd.DataFrame({"a": [2.0, np.nan, 1.5, 1.0]})).ravel().tolist() == [4.5, 3.0, 3.0, 1.5]
+    odd = TargetEncoder(prior_weight=0).fit(np.array([[0.5], [0.5], [2.0], [np.nan]]), y)
+    assert odd.transform(np.array([[2], [7]])).ravel().tolist() == [3.0, 3.0]
+    assert odd.transform(np.array([[0.5], [np.nan]])).ravel().tolist() == [1.5, 6.0]
+
+
+def test_lists_of_words() -> None:
+    """A column of lists is what a sparse matrix is, and may stand beside numbers."""
+    words = [["good", "film"], ["bad"], ["good"], ["bad", "film"]] * 20
+    df = pl.DataFrame({"length": np.arange(80.0) % 3, "words": words})
+    y = ["yes", "no"] * 40
+    est = SparseLogisticRegression(hash_bits=10).fit(df, y)
+    model = df.with_columns(target=pl.Series(y)).taiga.fit_sparse_lr("target", "words", dense="length", hash_bits=10)
+    assert est.model_ == model
+    assert est.score(df, y) == 1.0
+    assert not hasattr(est, "coef_")
+    pairs = pl.DataFrame({"i": [[0, 7], [7], [0], [7, 9]] * 20, "v": [[1.0, 2.0], [1.0], [3.0], [1.0, 0.5]] * 20})
+    named = SparseLogisticRegression(indices="i", values=1, features=10).fit(pairs, y)
+    direct = pairs.with_columns(target=pl.Series(y)).taiga.fit_sparse_lr("target", "i", "v", features=10)
+    assert named.model_ == direct
+    with pytest.raises(ValueError, match="columns of lists are which"):
+        SparseLogisticRegression().fit(pairs, y)
+
+
+def test_random_state_is_the_seed(x: np.ndarray, number: np.ndarray) -> None:
+    def fitted(state: Any) -> tg.Model:
+        return ForestRegressor(trees=3, random_state=state).fit(x, number).model_
+
+    assert fitted(np.int64(4)) == fitted(4) != fitted(5)
+    assert fitted(np.random.RandomState(1)) == fitted(np.random.RandomState(1)) != fitted(np.random.RandomState(2))
+    np.random.seed(3)
+    one, two = fitted(None), fitted(None)
+    np.random.seed(3)
+    assert one == fitted(None)
+    assert one != two
+
+
+def test_what_is_wrong_is_said(x: np.ndarray, number: np.ndarray, flag: np.ndarray) -> None:
+    frame = table(x)
+    for est, args, kind, text in [
+        (GbdtClassifier(loss="rmse"), (x, flag), ValueError, "`loss`.*GbdtRegressor"),
+        (GbdtRegressor(loss="logloss"), (x, flag), ValueError, "`loss`.*GbdtClassifier"),
+        (ForestClassifier(criterion="poisson"), (x, flag), ValueError, "`criterion`.*ForestRegressor"),
+        (ForestRegressor(criterion="gini"), (x, flag), ValueError, "`criterion`.*ForestClassifier"),
+        (GbdtRegressor(trees=0), (x, number), ValueError, "`trees`"),
+        (GbdtRegressor(depth="deep"), (x, number), ValueError, "`depth`"),
+        (GbdtRegressor(categorical=[4]), (x, number), ValueError, "`categorical`.*no column 4"),
+        (GbdtRegressor(categorical=["q"]), (frame, number), ValueError, "`q`"),
+        (GbdtRegressor(), (x, number[:-1]), ValueError, "inconsistent"),
+        (GbdtRegressor(), (x, None), ValueError, "y is None"),
+        (GbdtClassifier(), (x, pl.Series([None, "a"] * 200)), ValueError, "NaN"),
+        (GbdtClassifier(), (x, pd.Series([pd.NA, "a"] * 200, dtype="string")), ValueError, "NaN"),
+        (GbdtClassifier(), (x, number), ValueError, "Unknown label type"),
+        (GbdtRegressor(), (x, number, -np.ones(400)), ValueError, "Negative"),
+        (GbdtRegressor(), (x, number, np.zeros(400)), ValueError, "non-zero"),
+        (GbdtRegressor(), (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), [1, 2]), ValueError, "'a' stands twice"),
+        (GbdtRegressor(), (np.array([["a", {}], ["b", 1]], dtype=object), [1, 2]), TypeError, "'x1'.*'dict'"),
+        (SparseLogisticRegression(), (frame.with_columns(x1=None), flag), ValueError, "NaN"),
+        (SparseLogisticRegression(), (frame.with_columns(x1=pl.lit("a")), flag), ValueError, "x1"),
+        (TargetEncoder(), (sp.csr_array(x), number), TypeError, "[Ss]parse"),
+    ]:
+        with pytest.raises(kind, match=text):
+            est.fit(*args)
+    est = GbdtRegressor(trees=2).fit(frame, number)
+    for other, text in [
+        (frame.rename({"x2": "z"}), "unseen at fit time:\n- z\n.*now missing:\n- x2"),
+        (frame.select(NAMES[::-1]), "same order"),
+        (x[:, :3], "3 features, but GbdtRegressor is expecting 4"),
+    ]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pytest.raises(ValueError, match=text):
+                est.predict(other)
+    with pytest.warns(UserWarning, match="valid feature names"):
+        est.predict(x)
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        GbdtRegressor(trees=2).fit(x, number).predict(frame)
