@@ -349,6 +349,32 @@ class Model:
         """The whole model as JSON: parameters, features, borders, trees."""
         return self._inner.to_json()
 
+    @classmethod
+    def from_json(cls, text: str) -> Model:
+        """The model of a JSON text: the inverse of `to_json`, with the same bytes as the model that wrote it.
+
+        Numbers may be edited; what comes out is a valid model, checked as `from_bytes` checks it, or an error. Texts that
+        earlier versions wrote of forests lack the leaves' `sums` and can't be read.
+
+        Raises
+        ------
+        ValueError
+            For anything but the whole JSON of a valid model that this version can read; the text tells what is wrong.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", trees=3)
+        >>> tg.Model.from_json(model.to_json()) == model
+        True
+        """
+        if not isinstance(text, str):
+            msg = f"from_json: a model's JSON is a string, not {type(text).__name__}"  # type: ignore[unreachable]
+            raise TypeError(msg)
+        return cls(_taiga.Model.from_json(text).to_bytes())
+
     @property
     def params(self) -> dict[str, Any]:
         """The parameters that it was fitted with."""

@@ -12,7 +12,7 @@ use taiga_engine::device::with_device;
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::forest::ForestParams;
 use taiga_engine::learners::linear::LinearParams;
-use taiga_engine::learners::registry::read_model;
+use taiga_engine::learners::registry::{read_model, read_model_json};
 use taiga_engine::metadata::Metadata;
 use taiga_engine::model::fitted::{Cell, Coefficients, FeatureName, FittedModel};
 use taiga_engine::{Error, memory};
@@ -168,6 +168,15 @@ impl PyModel {
         detached(py, || Ok(PyModel { model: read_model(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
     }
 
+    /// The model of this JSON.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        detached(py, || {
+            let model = read_model_json(text).map_err(python_error)?;
+            Ok(PyModel { bytes: model.to_bytes(), model })
+        })
+    }
+
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         PyBytes::new_with(py, self.bytes.len(), |out| {
             py.detach(|| out.copy_from_slice(&self.bytes));
@@ -188,7 +197,9 @@ impl PyModel {
     /// The whole model as JSON text.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         // The text alone, which is written item by item.
-        check_memory(&*self.model, "the model as JSON", 160, 20)?;
+        check_memory(&*self.model, "the model as JSON", 160, 40)?;
+        let out_of_bag = self.model.out_of_bag().flatten().map_or(0, |oob| oob.predictions.iter().map(Vec::len).sum());
+        memory::check("the model as JSON", 20 * out_of_bag as u64, "use oob=False").map_err(python_error)?;
         detached(py, || self.model.json_text().map_err(python_error))
     }
 

@@ -99,7 +99,8 @@ macro_rules! for_each_learner {
         }
         {
             type $type = LinearModel;
-            let ($model, $plain) = (t.linear(labels(), None).unwrap(), 1);
+            // What came after provenance is left out.
+            let ($model, $plain) = (LinearModel { means: None, ..t.linear(labels(), None).unwrap() }, 1);
             $body
         }
     }};
