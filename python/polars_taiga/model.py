@@ -353,8 +353,8 @@ class Model:
     def from_json(cls, text: str) -> Model:
         """The model of a JSON text: the inverse of `to_json`, with the same bytes as the model that wrote it.
 
-        Numbers may be edited; what comes out is a valid model, checked as `from_bytes` checks it, or an error. Texts that
-        earlier versions wrote of forests lack the leaves' `sums` and can't be read.
+        Numbers may be edited; what comes out is a valid model, checked as `from_bytes` checks it, or an error. Texts
+        that earlier versions wrote of forests lack the leaves' `sums` and can't be read.
 
         Raises
         ------
