@@ -15,6 +15,7 @@ from polars_taiga import _plugin
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga._selected import Selected
 
 
 OnError: TypeAlias = Literal["raise", "null", "constant"]
@@ -168,6 +169,7 @@ def expr(
     roles: Mapping[str, IntoColumns | None],
     params: str,
     *,
+    selected: Selected | None = None,
     progress: object,
     on_error: OnError,
 ) -> pl.Expr:
@@ -183,7 +185,10 @@ def expr(
     with problems.collect():
         checked_on_error(on_error)
     problems.raise_found()
-    kwargs = {"params": params, "progress": progress, "on_error": on_error}
+    kwargs: dict[str, object] = {"params": params, "progress": progress, "on_error": on_error}
+    if selected is not None:
+        kwargs["selections"] = selected.selections
+        parts.extend(selected.parts())
     return _plugin.scalar(problems.function, [pl.struct([*marked(columns), *parts])], kwargs).alias("model")
 
 
