@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from polars_taiga._fit import OnError
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.quantize import BorderMethod
-    from polars_taiga.statistics import Edges, Range
+    from polars_taiga.statistics import Bins, Range
 
 __all__ = ["TaigaDataFrame", "TaigaExpr", "TaigaLazyFrame"]
 
@@ -156,32 +156,28 @@ class TaigaExpr:
 
     def histogram(
         self,
-        bins: int | None = None,
+        bins: Bins | None = None,
         *,
         range: Range | None = None,
-        edges: Edges | None = None,
         weights: IntoColumn | None = None,
         density: bool = False,
         device: str = "auto",
     ) -> pl.Expr:
         """`tg.histogram` of this expression."""
-        return histogram(self._expr, bins, range=range, edges=edges, weights=weights, density=density, device=device)
+        return histogram(self._expr, bins, range=range, weights=weights, density=density, device=device)
 
     def histogram2d(
         self,
         y: IntoColumn,
-        bins: int | tuple[int | None, int | None] | None = None,
+        bins: int | tuple[Bins | None, Bins | None] | None = None,
         *,
         range: tuple[Range | None, Range | None] | None = None,
-        edges: tuple[Edges | None, Edges | None] | None = None,
         weights: IntoColumn | None = None,
         density: bool = False,
         device: str = "auto",
     ) -> pl.Expr:
         """`tg.histogram2d` with this expression as x."""
-        return histogram2d(
-            self._expr, y, bins, range=range, edges=edges, weights=weights, density=density, device=device
-        )
+        return histogram2d(self._expr, y, bins, range=range, weights=weights, density=density, device=device)
 
     @shows(TargetEncodeParams)
     def target_encode(self, target: IntoColumn, **params: Unpack[TargetEncodeParams]) -> pl.Expr:
