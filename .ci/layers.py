@@ -24,6 +24,7 @@ LAYERS: dict[str, list[list[str]]] = {
         ["device", "collective"],
         ["params"],
         ["column"],
+        ["metadata"],
         ["provenance"],
         ["envelope"],
         ["quantize"],

@@ -243,7 +243,7 @@ def test_encodings_are_checked_when_the_query_is_planned(table: pl.DataFrame) ->
     with pytest.raises(Compute, match=r"column `b`: its type is i64; an encoder is Binary"):
         lf.select(tg.encode("b", "city")).collect_schema()
     with pytest.raises(Compute, match="column `a`: its type is f64; a category is"):
-        lf.select(tg.encode(pl.lit(encoder), "a")).collect_schema()
+        lf.select(tg.encode(pl.lit(encoder.to_bytes()), "a")).collect_schema()
 
 
 def test_a_file_is_untouched_when_the_plan_fails(table: pl.DataFrame, tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import polars as pl
 
 from polars_taiga import _plugin
+from polars_taiga._metadata import metadata_json
 
 if TYPE_CHECKING:
+    from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga._selected import Selected
 
@@ -172,6 +174,7 @@ def expr(
     selected: Selected | None = None,
     progress: object,
     on_error: OnError,
+    metadata: Metadata | None,
 ) -> pl.Expr:
     """The expression of a fit: one struct of everything that it reads (`Parts` in src/plugin/fit.rs)."""
     own = ("indices", "values")
@@ -184,8 +187,11 @@ def expr(
         problems.found.append((True, f"parameter `progress`: {progress!r} is not True, False or None"))
     with problems.collect():
         checked_on_error(on_error)
+    text = None
+    with problems.collect():
+        text = metadata_json(metadata)
     problems.raise_found()
-    kwargs: dict[str, object] = {"params": params, "progress": progress, "on_error": on_error}
+    kwargs: dict[str, object] = {"params": params, "progress": progress, "on_error": on_error, "metadata": text}
     if selected is not None:
         kwargs["selections"] = selected.selections
         parts.extend(selected.parts())

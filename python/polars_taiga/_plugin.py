@@ -100,11 +100,13 @@ def errors() -> Iterator[None]:
 
 
 def labelled(what: str, value: bytes) -> pl.Expr:
-    """A model or encoder as a literal that begins with a line which says what it is.
+    """A model or encoder as a literal that begins with a line which says what it is, `<gbdt:_100_trees,_28_features>`.
 
-    Polars prints the first 60 bytes of a literal in its messages and plans. The plugin leaves the line out.
+    Polars prints the first bytes of a literal (48 of them, 60 in other versions) in its messages, its plans and the
+    text of an expression; so the line is filled up, and has no
+    spaces, which Polars would escape. The plugin leaves the line out.
     """
-    label = re.sub(r"\s", "_", what).encode().ljust(_LABEL, b".")
+    label = f"<{what}>".replace(" ", "_").encode().ljust(_LABEL, b".")
     return pl.lit(label + b"\n" + value, dtype=pl.Binary)
 
 

@@ -168,8 +168,8 @@ class Encoder:
 
     def _literal(self) -> pl.Expr:
         """The encoder as a literal of a query."""
-        names = ", ".join(f"`{name}`" for name in self.features)
-        return _plugin.labelled(f"encoder of {names}", self.to_bytes())
+        columns = f"{len(self.features):,} column" + ("" if len(self.features) == 1 else "s")
+        return _plugin.labelled(f"encoder: {columns}", self.to_bytes())
 
     def __repr__(self) -> str:
         """One line: what it encodes by which target, and how large it is."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from polars_taiga._fit import OnError
+    from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
 
 __all__ = ["ForestParams", "fit_forest"]
@@ -51,6 +52,7 @@ def fit_forest(
     weight: IntoColumn | None = None,
     on_error: OnError = "raise",
     progress: bool | None = None,
+    metadata: Metadata | None = None,
     **params: Unpack[ForestParams],
 ) -> pl.Expr:
     """Fit a random forest; the expression gives the model, one `Binary` value.
@@ -85,6 +87,8 @@ def fit_forest(
         which are 0 and 1 where rows are of one class.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
+    metadata
+        What is to be said of the model: JSON values by name, kept in its bytes (`Model.metadata`).
     trees
         The number of trees, 1 to 100,000; default 100. (scikit-learn: `n_estimators`.)
     criterion
@@ -175,4 +179,13 @@ def fit_forest(
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, ForestParams, _taiga.forest_problems)
     roles = {"target": target, "weight": weight}
-    return _fit.expr(problems, columns, roles, text, selected=selected, progress=progress, on_error=on_error)
+    return _fit.expr(
+        problems,
+        columns,
+        roles,
+        text,
+        selected=selected,
+        progress=progress,
+        on_error=on_error,
+        metadata=metadata,
+    )

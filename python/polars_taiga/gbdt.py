@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from polars_taiga._fit import OnError
+    from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
 
 __all__ = ["GbdtParams", "fit_gbdt"]
@@ -100,6 +101,7 @@ def fit_gbdt(
     eval: IntoColumn | None = None,
     on_error: OnError = "raise",
     progress: bool | None = None,
+    metadata: Metadata | None = None,
     **params: Unpack[GbdtParams],
 ) -> pl.Expr:
     """Fit gradient-boosted trees; the expression gives the model, one `Binary` value.
@@ -156,6 +158,8 @@ def fit_gbdt(
         of a frame without rows Polars asks once for a fit of no rows: `"raise"` raises there too.)
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
+    metadata
+        What is to be said of the model: JSON values by name, kept in its bytes (`Model.metadata`).
     loss
         Default `"auto"`: `"rmse"` for numbers, `"logloss"` for two classes, `"multiclass"`
         (softmax) for more. Besides, for numbers: `"mae"`, `"quantile"`, `"huber"`, `"poisson"`,
@@ -356,4 +360,13 @@ def fit_gbdt(
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
     roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval}
-    return _fit.expr(problems, columns, roles, text, selected=selected, progress=progress, on_error=on_error)
+    return _fit.expr(
+        problems,
+        columns,
+        roles,
+        text,
+        selected=selected,
+        progress=progress,
+        on_error=on_error,
+        metadata=metadata,
+    )

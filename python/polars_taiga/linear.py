@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from polars_taiga._fit import OnError
+    from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
 
 __all__ = ["LinearParams", "fit_sparse_lr"]
@@ -51,6 +52,7 @@ def fit_sparse_lr(
     eval: IntoColumn | None = None,
     on_error: OnError = "raise",
     progress: bool | None = None,
+    metadata: Metadata | None = None,
     **params: Unpack[LinearParams],
 ) -> pl.Expr:
     """Fit a logistic regression on rows that are lists of features; the expression gives the model, one `Binary` value.
@@ -97,6 +99,8 @@ def fit_sparse_lr(
         As in `fit_gbdt`. The constant is a model of intercepts alone, under `fit_intercept=False` too.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
+    metadata
+        What is to be said of the model: JSON values by name, kept in its bytes (`Model.metadata`).
     features
         The number of features: `indices` lie below it, or the fit is an error before it begins.
         Default one more than the largest.
@@ -168,4 +172,4 @@ def fit_sparse_lr(
     held_out = eval is not None
     text = _fit.params_json(problems, params, LinearParams, lambda json: _taiga.linear_problems(json, held_out))
     roles = {"target": target, "indices": indices, "values": values, "weight": weight, "eval": eval}
-    return _fit.expr(problems, columns, roles, text, progress=progress, on_error=on_error)
+    return _fit.expr(problems, columns, roles, text, progress=progress, on_error=on_error, metadata=metadata)

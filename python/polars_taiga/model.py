@@ -12,6 +12,7 @@ import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
 from polars_taiga._files import write_whole
+from polars_taiga._metadata import metadata_json
 
 if TYPE_CHECKING:
     import os
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from polars.datatypes import DataType, DataTypeClass
 
+    from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.gbdt import Metric
     from polars_taiga.predict import Output
@@ -147,7 +149,14 @@ class Model:
 
     def _literal(self) -> pl.Expr:
         """The model as a literal of a query."""
-        return _plugin.labelled(f"model of `{self.target}`", self.to_bytes())
+        columns = f"{len(self.features):,} feature" + ("" if len(self.features) == 1 else "s")
+        number = self._inner.trees()
+        trees = (
+            f"{number:,} tree" + ("" if number == 1 else "s")
+            if self.learner != "sparse_lr"
+            else self.params["optimizer"]
+        )
+        return _plugin.labelled(f"{self.learner}: {trees}, {columns}", self.to_bytes())
 
     @overload
     def predict(
@@ -341,11 +350,76 @@ class Model:
         """The whole model as JSON: parameters, features, borders, trees."""
         return self._inner.to_json()
 
+    @classmethod
+    def from_json(cls, text: str) -> Model:
+        """The model of a JSON text: the inverse of `to_json`, with the same bytes as the model that wrote it.
+
+        Numbers may be edited; what comes out is a valid model, checked as `from_bytes` checks it, or an error. Texts
+        that earlier versions wrote of forests lack the leaves' `sums` and can't be read.
+
+        Raises
+        ------
+        ValueError
+            For anything but the whole JSON of a valid model that this version can read; the text tells what is wrong.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", trees=3)
+        >>> tg.Model.from_json(model.to_json()) == model
+        True
+        """
+        if not isinstance(text, str):
+            msg = f"from_json: a model's JSON is a string, not {type(text).__name__}"  # type: ignore[unreachable]
+            raise TypeError(msg)
+        return cls(_taiga.Model.from_json(text).to_bytes())
+
     @property
     def params(self) -> dict[str, Any]:
         """The parameters that it was fitted with."""
         params: dict[str, Any] = json.loads(self._inner.params())
         return params
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was said of the model by `metadata=` of the fit or by `with_metadata`: JSON values by name, a part of
+        its bytes. Empty where nothing was. It is a copy: changing it changes no model.
+        """
+        text = self._inner.metadata()
+        values: dict[str, Any] = {} if text is None else json.loads(text)
+        return values
+
+    def with_metadata(self, metadata: Metadata | None) -> Model:
+        """Make the same model with other metadata in the place of those it has.
+
+        Parameters
+        ----------
+        metadata
+            JSON values by name: strings, finite numbers (integers of at most 64 bits), Booleans, None, lists and
+            dictionaries of these, a mebibyte in all; the order of names is not kept, and tuples become lists.
+            `None` or an empty dictionary: none, and the bytes are those of a model that never had any.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For what is no JSON value, naming its place.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", trees=3, metadata={"data": "2026-11", "by": ["ann"]})
+        >>> model.metadata
+        {'by': ['ann'], 'data': '2026-11'}
+        >>> model.with_metadata({**model.metadata, "checked": True}).metadata["checked"]
+        True
+        >>> model.with_metadata(None) == df.taiga.fit_gbdt("y", "x", trees=3)
+        True
+        """
+        return Model(self._inner.with_metadata(metadata_json(metadata)))
 
     @property
     def learner(self) -> Literal["gbdt", "forest", "sparse_lr"]:

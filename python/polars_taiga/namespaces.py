@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from polars_taiga._fit import OnError
+    from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.quantize import BorderMethod
     from polars_taiga.statistics import Bins, Range
@@ -63,6 +64,7 @@ class TaigaExpr:
         eval: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[GbdtParams],
     ) -> pl.Expr:
         """`tg.fit_gbdt` with this expression as the target."""
@@ -74,6 +76,7 @@ class TaigaExpr:
             eval=eval,
             on_error=on_error,
             progress=progress,
+            metadata=metadata,
             **params,
         )
 
@@ -84,10 +87,13 @@ class TaigaExpr:
         weight: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[ForestParams],
     ) -> pl.Expr:
         """`tg.fit_forest` with this expression as the target."""
-        return fit_forest(self._expr, *features, weight=weight, on_error=on_error, progress=progress, **params)
+        return fit_forest(
+            self._expr, *features, weight=weight, on_error=on_error, progress=progress, metadata=metadata, **params
+        )
 
     @shows(LinearParams)
     def fit_sparse_lr(
@@ -100,6 +106,7 @@ class TaigaExpr:
         eval: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         **params: Unpack[LinearParams],
     ) -> pl.Expr:
         """`tg.fit_sparse_lr` with this expression as the target."""
@@ -112,6 +119,7 @@ class TaigaExpr:
             eval=eval,
             on_error=on_error,
             progress=progress,
+            metadata=metadata,
             **params,
         )
 
@@ -251,6 +259,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         engine: Engine = "auto",
         **params: Unpack[GbdtParams],
     ) -> Model: ...
@@ -265,6 +274,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: OnError,
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         engine: Engine = "auto",
         **params: Unpack[GbdtParams],
     ) -> Model | None: ...
@@ -279,6 +289,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         engine: Engine = "auto",
         **params: Unpack[GbdtParams],
     ) -> Model | None:
@@ -294,6 +305,7 @@ class _Fits:
                 eval=eval,
                 on_error=on_error,
                 progress=progress,
+                metadata=metadata,
                 **params,
             ),
             engine,
@@ -307,6 +319,7 @@ class _Fits:
         weight: IntoColumn | None = None,
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         engine: Engine = "auto",
         **params: Unpack[ForestParams],
     ) -> Model: ...
@@ -319,6 +332,7 @@ class _Fits:
         weight: IntoColumn | None = None,
         on_error: OnError,
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         engine: Engine = "auto",
         **params: Unpack[ForestParams],
     ) -> Model | None: ...
@@ -331,6 +345,7 @@ class _Fits:
         weight: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         engine: Engine = "auto",
         **params: Unpack[ForestParams],
     ) -> Model | None:
@@ -338,7 +353,9 @@ class _Fits:
         makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
         """
         return self._fitted(
-            fit_forest(target, *features, weight=weight, on_error=on_error, progress=progress, **params),
+            fit_forest(
+                target, *features, weight=weight, on_error=on_error, progress=progress, metadata=metadata, **params
+            ),
             engine,
         )
 
@@ -354,6 +371,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         engine: Engine = "auto",
         **params: Unpack[LinearParams],
     ) -> Model: ...
@@ -370,6 +388,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: OnError,
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         engine: Engine = "auto",
         **params: Unpack[LinearParams],
     ) -> Model | None: ...
@@ -386,6 +405,7 @@ class _Fits:
         eval: IntoColumn | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
+        metadata: Metadata | None = None,
         engine: Engine = "auto",
         **params: Unpack[LinearParams],
     ) -> Model | None:
@@ -402,6 +422,7 @@ class _Fits:
                 eval=eval,
                 on_error=on_error,
                 progress=progress,
+                metadata=metadata,
                 **params,
             ),
             engine,

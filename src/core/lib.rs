@@ -15,6 +15,7 @@ pub mod error;
 pub mod learners;
 pub mod losses;
 pub mod memory;
+pub mod metadata;
 pub mod metrics;
 pub mod model;
 pub mod numerics;

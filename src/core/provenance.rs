@@ -4,6 +4,7 @@
 //! In bytes it stands behind the payload, from the version of `provenance` on; where there is nothing
 //! to tell, the version before is written, which has none.
 
+use crate::metadata::Metadata;
 use serde::{Deserialize, Serialize};
 
 /// The type of class labels in the column that they come from.
@@ -68,16 +69,20 @@ pub struct Provenance {
     /// Of the columns that the model reads, counted from 0 in their order, those that were not columns under their
     /// own name when it was fitted: the results of expressions, or fields of a struct. Ascending.
     pub computed: Vec<u32>,
+    /// What the user says of the model. In bytes it stands behind all else, from the version of
+    /// [`Envelope::metadata`](crate::envelope::Envelope::metadata) on.
+    #[serde(skip)]
+    pub metadata: Option<Metadata>,
 }
 
 impl Provenance {
     /// Returns the provenance of columns in the model's order, of which it is said whether they were computed.
     pub fn new(label_type: Option<LabelType>, computed: impl IntoIterator<Item = bool>) -> Self {
         let computed = computed.into_iter().zip(0..).filter_map(|(computed, i)| computed.then_some(i)).collect();
-        Provenance { label_type, computed }
+        Provenance { label_type, computed, metadata: None }
     }
 
-    /// Returns whether there is nothing to tell.
+    /// Returns whether there is nothing to tell of classes and columns.
     pub fn is_empty(&self) -> bool {
         self.label_type.is_none() && self.computed.is_empty()
     }

@@ -7,8 +7,8 @@ pub mod device;
 pub mod learners;
 
 pub use taiga_core::{
-    Error, Result, collective, column, column_steps, dataset, encoding, envelope, error, losses, memory, metrics, model, numerics,
-    objective, parallel, params, provenance, quantize, shap, stats, tree,
+    Error, Result, collective, column, column_steps, dataset, encoding, envelope, error, losses, memory, metadata, metrics, model,
+    numerics, objective, parallel, params, provenance, quantize, shap, stats, tree,
 };
 #[doc(hidden)]
 pub use taiga_cpu as cpu;

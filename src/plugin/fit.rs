@@ -10,6 +10,7 @@ use polars::prelude::*;
 use serde::Deserialize;
 use taiga_engine::device::with_device;
 use taiga_engine::error::RowsFault;
+use taiga_engine::metadata::Metadata;
 use taiga_engine::parallel::pools;
 
 /// What Python says of a fit.
@@ -25,6 +26,9 @@ pub struct FitKwargs {
     /// The selectors among the parameters.
     #[serde(default)]
     selections: Vec<Selection>,
+    /// What the user says of the model, a JSON object.
+    #[serde(default)]
+    metadata: Option<String>,
 }
 
 /// What becomes of a fit whose rows are at fault (see [`taiga_engine::Error::rows_fault`]). Whatever else is wrong ends the
@@ -94,6 +98,11 @@ impl FitKwargs {
         let mut params = serde_json::from_str(&self.params).map_err(|e| errors::data(format!("params: {e}")))?;
         selections::fill_in(&mut params, &self.selections, fields)?;
         Ok(params)
+    }
+
+    /// What the user says of the model.
+    pub fn metadata(&self) -> PolarsResult<Option<Metadata>> {
+        self.metadata.as_deref().map(Metadata::new).transpose().map_err(errors::compute)
     }
 }
 
@@ -352,7 +361,9 @@ macro_rules! fit_expression {
         fn $function(inputs: &[Series], kwargs: $crate::fit::FitKwargs) -> $crate::export::Answer {
             let checked = || checked(inputs[0].dtype(), &kwargs);
             $crate::fit::fitted(stringify!($function), inputs, &kwargs, checked, |parts, params, progress, wanted| {
-                Ok(fit(parts, params, progress, wanted)?.to_bytes())
+                let mut model = fit(parts, params, progress, wanted)?;
+                model.provenance.metadata = kwargs.metadata()?;
+                Ok(model.to_bytes())
             })
         }
 

@@ -12,7 +12,8 @@ use taiga_engine::device::with_device;
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::forest::ForestParams;
 use taiga_engine::learners::linear::{LinearParams, bucket};
-use taiga_engine::learners::registry::read_model;
+use taiga_engine::learners::registry::{read_model, read_model_json};
+use taiga_engine::metadata::Metadata;
 use taiga_engine::model::fitted::{Cell, Coefficients, FeatureName, FittedModel};
 use taiga_engine::{Error, memory};
 
@@ -167,6 +168,15 @@ impl PyModel {
         detached(py, || Ok(PyModel { model: read_model(bytes).map_err(python_error)?, bytes: bytes.to_vec() }))
     }
 
+    /// The model of this JSON.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        detached(py, || {
+            let model = read_model_json(text).map_err(python_error)?;
+            Ok(PyModel { bytes: model.to_bytes(), model })
+        })
+    }
+
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         PyBytes::new_with(py, self.bytes.len(), |out| {
             py.detach(|| out.copy_from_slice(&self.bytes));
@@ -187,7 +197,9 @@ impl PyModel {
     /// The whole model as JSON text.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         // The text alone, which is written item by item.
-        check_memory(&*self.model, "the model as JSON", 160, 20)?;
+        check_memory(&*self.model, "the model as JSON", 160, 40)?;
+        let out_of_bag = self.model.out_of_bag().flatten().map_or(0, |oob| oob.predictions.iter().map(Vec::len).sum());
+        memory::check("the model as JSON", 20 * out_of_bag as u64, "use oob=False").map_err(python_error)?;
         detached(py, || self.model.json_text().map_err(python_error))
     }
 
@@ -255,6 +267,23 @@ impl PyModel {
     /// Rounds of boosting, trees of a forest, or passes over the rows.
     fn rounds(&self) -> usize {
         self.model.facts().rounds
+    }
+
+    /// What the user says of the model, as JSON text.
+    fn metadata(&self) -> Option<String> {
+        self.model.facts().provenance.metadata.as_ref().map(|m| m.text().to_string())
+    }
+
+    /// The bytes of the same model with other metadata, a JSON object's text.
+    fn with_metadata<'py>(&self, py: Python<'py>, metadata: Option<&str>) -> PyResult<Bound<'py, PyBytes>> {
+        let metadata = metadata.map(Metadata::new).transpose().map_err(python_error)?;
+        let bytes = detached(py, || Ok(self.model.with_metadata(metadata).to_bytes()))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The number of trees; 0 of a linear model.
+    fn trees(&self) -> usize {
+        self.model.facts().trees
     }
 
     /// The bytes of the model of its first rounds.

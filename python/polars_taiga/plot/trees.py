@@ -297,7 +297,7 @@ def _table(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> Any:
     )
     values = [cell["value"] for cell in cells if cell["value"] is not None]
     color = _colour(values or [0.0], unit)
-    filled = alt.condition("datum.value !== null", color, alt.value("white"))
+    filled = alt.condition("datum.value === null", alt.value("white"), color)
     layers = [base.mark_rect(stroke="#DDDDDD", invalid=None).encode(color=filled)]
     wide = len(columns) <= 16
     if wide:

@@ -12,6 +12,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from polars_taiga.encoder import Encoder
 from polars_taiga.encoding import encode, fit_target_encoder, target_encode
 from polars_taiga.sklearn import _data
 from polars_taiga.sklearn._base import Estimator, free, plain_errors
@@ -47,7 +48,7 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
 
     Attributes
     ----------
-    encoder_ : bytes
+    encoder_ : tg.Encoder
         The fitted encoder: `tg.encode(est.encoder_)` is an expression with it.
     classes_ : ndarray of shape (n_classes,)
         The labels of a target of text, sorted, or what `classes` gave; not there for numbers and Booleans. Two labels
@@ -71,7 +72,7 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
     _categorical_only: ClassVar[bool] = True
     _least_rows: ClassVar[int] = 1
 
-    encoder_: bytes
+    encoder_: Encoder
     classes_: Any
     classes: Sequence[Any] | None
 
@@ -216,7 +217,7 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
                 prior_weight=self.prior_weight,
                 device=self.device,
             )
-            self.encoder_ = table.select(fit).item()
+            self.encoder_ = Encoder(table.select(fit).item())
         return table, roles, classes
 
     def _target(self, y: Any) -> tuple[pl.Series, list[Any] | None]:

@@ -230,7 +230,8 @@ impl TargetEncoder {
 }
 
 impl Persisted for TargetEncoder {
-    const ENVELOPE: Envelope = Envelope { kind: b"TE", version: 2, provenance: 2, noun: "encoder", description: "a target encoder" };
+    const ENVELOPE: Envelope =
+        Envelope { kind: b"TE", version: 2, provenance: 2, metadata: u32::MAX, noun: "encoder", description: "a target encoder" };
     const INVALID: fn(String) -> Error = Error::Encoder;
     type Payload<'a> = EncoderPayload<'a>;
     type Extra = ();

@@ -1,10 +1,11 @@
 //! Values that travel as bytes ([`Persisted`]): the steps from a value to its envelope and back, the same for all of them.
 //!
 //! In an envelope stand, one behind the other: the payload; an extra, from the version that brought it on; the [`Provenance`], from
-//! [`Envelope::provenance`] on. A value is written in the oldest version that can hold it.
+//! [`Envelope::provenance`] on; the user's [`Metadata`], from [`Envelope::metadata`] on. A value is written in the oldest version that can hold it.
 
 use super::Envelope;
 use crate::error::{Error, Result};
+use crate::metadata::Metadata;
 use crate::provenance::Provenance;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,6 +66,10 @@ pub trait Persisted: Sized + 'static {
         let version = version_of::<Self>(&contents);
         let Contents { payload, extra, provenance, size, .. } = contents;
         match version {
+            v if v >= Self::ENVELOPE.metadata => {
+                let metadata = provenance.metadata.as_ref().map_or("{}", |m| m.text());
+                Self::ENVELOPE.seal(v, &(payload, extra, provenance, metadata), size + metadata.len())
+            }
             v if v >= Self::EXTRA_SINCE => Self::ENVELOPE.seal(v, &(payload, extra, provenance), size),
             v if v >= Self::ENVELOPE.provenance => Self::ENVELOPE.seal(v, &(payload, provenance), size),
             v => Self::ENVELOPE.seal(v, &payload, size),
@@ -80,6 +85,7 @@ pub trait Persisted: Sized + 'static {
         let (version, payload) = Self::ENVELOPE.open(bytes).map_err(Self::INVALID)?;
         let (payload, extra, provenance) = match Self::read_old(version, payload) {
             Some(old) => old.map(|old| (old, Self::NO_EXTRA, Provenance::default())),
+            None if version >= Self::ENVELOPE.metadata => return Self::open_with_metadata(payload),
             None if version >= Self::EXTRA_SINCE => Self::ENVELOPE.read(payload),
             None if version >= Self::ENVELOPE.provenance => Self::ENVELOPE.read(payload).map(|(p, known)| (p, Self::NO_EXTRA, known)),
             None => Self::ENVELOPE.read(payload).map(|p| (p, Self::NO_EXTRA, Provenance::default())),
@@ -87,12 +93,24 @@ pub trait Persisted: Sized + 'static {
         .map_err(Self::INVALID)?;
         Self::from_contents(payload, extra, provenance)
     }
+
+    /// Makes the value of a payload of a version with metadata.
+    ///
+    /// # Errors
+    /// As [`Persisted::open`].
+    fn open_with_metadata(payload: &[u8]) -> Result<Self> {
+        type Parts<'a, V> = (<V as Persisted>::Payload<'static>, <V as Persisted>::Extra, Provenance, &'a str);
+        let (payload, extra, provenance, text): Parts<'_, Self> = Self::ENVELOPE.read(payload).map_err(Self::INVALID)?;
+        let metadata = Some(Metadata::new(text)?);
+        Self::from_contents(payload, extra, Provenance { metadata, ..provenance })
+    }
 }
 
 /// The oldest version that can hold a value.
 fn version_of<V: Persisted>(contents: &Contents<'_, V::Payload<'_>, V::Extra>) -> u32 {
     let since = V::ENVELOPE.provenance;
     match contents {
+        c if c.provenance.metadata.is_some() => V::ENVELOPE.metadata,
         c if c.extra != V::NO_EXTRA => V::EXTRA_SINCE,
         c if c.is_new || !c.provenance.is_empty() => since,
         _ => since - 1,

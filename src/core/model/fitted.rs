@@ -9,6 +9,7 @@ use crate::column::FeatureType;
 use crate::column::categories::Categories;
 use crate::dataset::Labels;
 use crate::error::{Error, Result};
+use crate::metadata::Metadata;
 use crate::metrics::MetricKind;
 use crate::objective::{Link, LossParams};
 use crate::provenance::Provenance;
@@ -269,6 +270,9 @@ pub trait FittedModel: Send + Sync {
 
     /// Returns by what its predictions are measured.
     fn scoring(&self) -> Scoring;
+
+    /// Makes the same model with other metadata.
+    fn with_metadata(&self, metadata: Option<Metadata>) -> Box<dyn FittedModel>;
 
     /// Makes the model of its first rounds: of all of them where there are no more.
     ///

@@ -67,6 +67,9 @@ pub fn write_provenance<'a, M: SerializeMap>(
     if !provenance.computed.is_empty() {
         map.serialize_entry("computed", &provenance.computed_names(columns))?;
     }
+    if let Some(metadata) = &provenance.metadata {
+        map.serialize_entry("metadata", &metadata.value())?;
+    }
     Ok(())
 }
 
@@ -82,6 +85,9 @@ impl Serialize for FeatureJson<'_> {
         map.serialize_entry("borders", &Numbers(&f.borders))?;
         if let Some(categories) = &f.categories {
             map.serialize_entry("categories", &List(|| category_names(categories)))?;
+            if categories.kind() != "text" {
+                map.serialize_entry("categories_are", categories.kind())?;
+            }
         }
         map.end()
     }

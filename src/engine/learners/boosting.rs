@@ -55,6 +55,8 @@ pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams
 pub const FAMILY: Family = Family {
     envelope: &core::model::envelope::ENVELOPE,
     read: |bytes| Ok(Box::new(core::model::Model::from_bytes(bytes)?)),
+    format: core::model::json::FORMAT,
+    read_json: |text| Ok(Box::new(core::model::Model::from_json(text)?)),
     apply: |bytes, device, rounds| {
         let mut model = core::model::Model::from_bytes(bytes)?;
         if let Some(rounds) = rounds {

@@ -52,6 +52,8 @@ pub fn fit(input: &core::Input<'_>, params: &core::ForestParams, monitor: &dyn M
 pub const FAMILY: Family = Family {
     envelope: &core::envelope::ENVELOPE,
     read: |bytes| Ok(Box::new(core::Forest::from_bytes(bytes)?)),
+    format: core::explain::FORMAT,
+    read_json: |text| Ok(Box::new(core::Forest::from_json(text)?)),
     apply: |bytes, device, rounds| {
         let mut forest = core::Forest::from_bytes(bytes)?;
         if let Some(rounds) = rounds {

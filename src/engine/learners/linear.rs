@@ -65,6 +65,8 @@ pub fn fit(input: &core::Input<'_>, params: &core::LinearParams, monitor: &dyn M
 pub const FAMILY: Family = Family {
     envelope: &core::model::envelope::ENVELOPE,
     read: |bytes| Ok(Box::new(core::LinearModel::from_bytes(bytes)?)),
+    format: core::model::FORMAT,
+    read_json: |text| Ok(Box::new(core::LinearModel::from_json(text)?)),
     apply: |bytes, device, rounds| {
         let model = core::LinearModel::from_bytes(bytes)?;
         if rounds.is_some() {

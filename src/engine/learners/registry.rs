@@ -3,8 +3,9 @@
 use super::applied::AppliedModel;
 use super::{boosting, forest, linear};
 use taiga_core::envelope::Envelope;
-use taiga_core::error::Result;
+use taiga_core::error::{Error, Result};
 use taiga_core::model::fitted::FittedModel;
+use taiga_core::model::from_json::format_of;
 
 /// Parses the bytes of a model.
 pub type ReadModel = fn(&[u8]) -> Result<Box<dyn FittedModel>>;
@@ -17,6 +18,9 @@ pub struct Family {
     /// The envelope of their bytes, whose kind tells them from others'.
     pub envelope: &'static Envelope,
     pub read: ReadModel,
+    /// What their JSON says it is.
+    pub format: &'static str,
+    pub read_json: fn(&str) -> Result<Box<dyn FittedModel>>,
     pub apply: ApplyModel,
 }
 
@@ -34,6 +38,18 @@ fn family_of(bytes: &[u8]) -> &'static Family {
 /// For anything but the whole, undamaged bytes of a model that this build can read.
 pub fn read_model(bytes: &[u8]) -> Result<Box<dyn FittedModel>> {
     (family_of(bytes).read)(bytes)
+}
+
+/// Parses the JSON of a model of any learner ([`FittedModel::json_text`]).
+///
+/// # Errors
+/// For anything but the whole JSON of a valid model that this build can read.
+pub fn read_model_json(text: &str) -> Result<Box<dyn FittedModel>> {
+    let format = format_of(text)?;
+    match FAMILIES.iter().find(|family| family.format == format) {
+        Some(family) => (family.read_json)(text),
+        None => Err(Error::Model(format!("the text is of the format {format:?}, which is no model's"))),
+    }
 }
 
 /// Parses the bytes of a model of any learner and makes it ready on the device that is named: all of it, or its first `rounds`

@@ -5,6 +5,7 @@
 //! | 1 | 0.1 of November 2026 | |
 //! | 2 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
 //! | 3 | gains of any size | behind the payload, before the provenance, the unit of gains |
+//! | 4 | metadata | behind the provenance the user's [`crate::metadata`] |
 //!
 //! A forest is written in the oldest version that can hold it.
 
@@ -21,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// The envelope of forests.
-pub const ENVELOPE: Envelope = Envelope { kind: b"RF", version: 3, provenance: 2, noun: "model", description: "a random forest" };
+pub const ENVELOPE: Envelope =
+    Envelope { kind: b"RF", version: 4, provenance: 2, metadata: 4, noun: "model", description: "a random forest" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]

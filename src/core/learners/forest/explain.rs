@@ -9,8 +9,9 @@
 //!     {"nodes": [{"feature": 0, "border": 17.5, "missing": "left", "gain": 0.01,
 //!                 "left": {"node": 1}, "right": {"leaf": 7}},
 //!                {"feature": 1, "right_categories": [0, 3], "others": "left", "gain": …}, …],
-//!      "leaves": [{"value": [0.25, 0.75] or [31.5], "weight": 4.0, "count": 4}, … from left to right]}, …],
-//!   "oob": {"score": 0.86, "log_loss": 0.31} or null,
+//!      "leaves": [{"value": [0.25, 0.75] or [31.5], "weight": 4.0, "count": 4, "sums": [1, 3]}, … from left to right]}, …],
+//!   "oob": {"score": 0.86, "log_loss": 0.31, "predictions": [[0.2, "nan", …], …]} or null,
+//!   "permutation": [0.01, …] where it was measured,
 //!   "params": {"trees": 100, …},
 //!   "label_type" and "computed" as in [`crate::learners::boosting::model::json`], where there is something to tell }
 //! ```
@@ -28,6 +29,9 @@ use crate::model::payload::name_of;
 use crate::tree::model::{Child, Node, Split};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
+
+/// What the text says it is.
+pub const FORMAT: &str = "polars-taiga forest";
 
 /// What importance is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +207,7 @@ impl Forest {
         Some((0..categories.len() as u32).filter(|c| set.contains(*c as u8 + 1)).collect())
     }
 
-    /// The whole forest, but for its out-of-bag predictions, as a JSON object; see the module's text
+    /// The whole forest as a JSON object; see the module's text
     /// for its fields. A value takes many times the memory of the text: [`Forest::json_text`].
     pub fn to_json(&self) -> Value {
         serde_json::to_value(ForestJson(self)).unwrap_or_default()
@@ -224,16 +228,22 @@ impl Serialize for ForestJson<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
         let f = self.0;
         let mut map = s.serialize_map(None)?;
-        map.serialize_entry("format", "polars-taiga forest")?;
+        map.serialize_entry("format", FORMAT)?;
         map.serialize_entry("version", &f.version())?;
         map.serialize_entry("criterion", &name_of(&f.criterion))?;
         map.serialize_entry("target", &f.target)?;
         map.serialize_entry("rows", &f.rows)?;
         map.serialize_entry("labels", &f.labels.as_ref().map(LabelsJson))?;
         map.serialize_entry("unit", &Number(f.unit))?;
+        if f.gain_unit != 1.0 {
+            map.serialize_entry("gain_unit", &Number(f.gain_unit))?;
+        }
         map.serialize_entry("features", &List(|| f.features.iter().map(FeatureJson)))?;
         map.serialize_entry("trees", &List(|| f.trees.iter().map(|t| TreeJson(f, t))))?;
         map.serialize_entry("oob", &f.oob.as_ref().map(OutOfBagJson))?;
+        if let Some(permutation) = &f.permutation {
+            map.serialize_entry("permutation", &Numbers(permutation))?;
+        }
         map.serialize_entry("params", &f.params.to_json())?;
         write_provenance(&mut map, &f.provenance, f.features.iter().map(|f| f.name.as_str()))?;
         map.end()
@@ -247,6 +257,7 @@ impl Serialize for OutOfBagJson<'_> {
         let mut map = s.serialize_map(None)?;
         map.serialize_entry("score", &Number(self.0.score))?;
         map.serialize_entry("log_loss", &self.0.log_loss.map(Number))?;
+        map.serialize_entry("predictions", &List(|| self.0.predictions.iter().map(|p| Numbers(p))))?;
         map.end()
     }
 }
@@ -297,6 +308,8 @@ impl Serialize for LeafJson<'_> {
         map.serialize_entry("value", &Numbers(&forest.leaf_value(tree, leaf)))?;
         map.serialize_entry("weight", &Number(tree.weight(leaf, forest.outputs()) as f64 * forest.unit))?;
         map.serialize_entry("count", &tree.counts[leaf])?;
+        let outputs = forest.outputs();
+        map.serialize_entry("sums", &tree.sums[leaf * outputs..][..outputs])?;
         map.end()
     }
 }

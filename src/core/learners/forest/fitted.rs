@@ -3,6 +3,7 @@
 use super::explain::{Importance, NodeRow};
 use super::model::{Forest, OutOfBag};
 use crate::error::Result;
+use crate::metadata::Metadata;
 use crate::metrics::MetricKind;
 use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable, Scoring, unknown_importance};
 use crate::model::payload::name_of;
@@ -74,6 +75,12 @@ impl FittedModel for Forest {
             _ => (Link::Softmax, MetricKind::Accuracy),
         };
         Scoring { link, params: LossParams::default(), metric, has_no_scores: true }
+    }
+
+    fn with_metadata(&self, metadata: Option<Metadata>) -> Box<dyn FittedModel> {
+        let mut model = self.clone();
+        model.provenance.metadata = metadata;
+        Box::new(model)
     }
 
     fn head(&self, rounds: usize) -> Result<Box<dyn FittedModel>> {

@@ -20,6 +20,7 @@ pub mod envelope;
 pub mod explain;
 pub mod fit;
 mod fitted;
+mod from_json;
 pub mod growing;
 mod head;
 pub mod impurity;

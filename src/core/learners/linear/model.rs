@@ -2,9 +2,11 @@
 
 pub mod envelope;
 mod fitted;
+mod from_json;
 mod json;
 
 pub use crate::model::fitted::{Coefficient, FeatureName};
+pub use json::FORMAT;
 
 use super::params::LinearParams;
 use crate::column::FeatureType;

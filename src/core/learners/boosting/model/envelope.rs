@@ -13,6 +13,7 @@
 //! | 2 | categorical columns | categories, derived features, tables of statistics |
 //! | 3 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
 //! | 4 | gains of any size | behind the payload, before the provenance, the units of gains and of weights |
+//! | 5 | metadata | behind the provenance the user's [`crate::metadata`] |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -31,7 +32,8 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// The envelope of models of boosted trees.
-pub const ENVELOPE: Envelope = Envelope { kind: b"GB", version: 4, provenance: 3, noun: "model", description: "a model of boosted trees" };
+pub const ENVELOPE: Envelope =
+    Envelope { kind: b"GB", version: 5, provenance: 3, metadata: 5, noun: "model", description: "a model of boosted trees" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]

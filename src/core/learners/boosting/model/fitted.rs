@@ -4,6 +4,7 @@ use super::Model;
 use super::explain::{Importance, NodeRow};
 use crate::error::Result;
 use crate::losses::loss;
+use crate::metadata::Metadata;
 use crate::metrics::MetricKind;
 use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable, Scoring, unknown_importance};
 use crate::model::payload::name_of;
@@ -72,6 +73,12 @@ impl FittedModel for Model {
         let (link, metric) =
             loss(self.loss, &params, Model::outputs(self), 1.0).map_or((Link::Identity, MetricKind::Rmse), |l| (l.link(), l.metric()));
         Scoring { link, params, metric, has_no_scores: false }
+    }
+
+    fn with_metadata(&self, metadata: Option<Metadata>) -> Box<dyn FittedModel> {
+        let mut model = self.clone();
+        model.provenance.metadata = metadata;
+        Box::new(model)
     }
 
     fn head(&self, rounds: usize) -> Result<Box<dyn FittedModel>> {

@@ -38,7 +38,7 @@
 //! number), `"inf"` (a border that only separates missing values) and `"nan"` (a metric that was
 //! not defined).
 
-use super::{CtrTable, Derived, Model};
+use super::{CtrTable, Derived, Model, Units};
 use crate::envelope::Persisted;
 use crate::error::Result;
 use crate::model::json::{ChildJson, FeatureJson, HistoryJson, LabelsJson, List, Number, Numbers, text_of, write_provenance};
@@ -46,6 +46,20 @@ use crate::model::payload::name_of;
 use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
+
+/// What the text says it is.
+pub const FORMAT: &str = "polars-taiga gbdt";
+
+struct UnitsJson<'a>(&'a Units);
+
+impl Serialize for UnitsJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("gain", &Number(self.0.gain))?;
+        map.serialize_entry("weight", &Number(self.0.weight))?;
+        map.end()
+    }
+}
 
 struct LeafJson<'a>(&'a Leaf, f64);
 
@@ -150,7 +164,7 @@ impl Serialize for ModelJson<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
         let m = self.0;
         let mut map = s.serialize_map(None)?;
-        map.serialize_entry("format", "polars-taiga gbdt")?;
+        map.serialize_entry("format", FORMAT)?;
         map.serialize_entry("version", &m.version())?;
         map.serialize_entry("loss", &name_of(&m.loss))?;
         map.serialize_entry("target", &m.target)?;
@@ -158,6 +172,9 @@ impl Serialize for ModelJson<'_> {
         map.serialize_entry("labels", &m.labels.as_ref().map(LabelsJson))?;
         map.serialize_entry("start", &Numbers(&m.start))?;
         map.serialize_entry("scale", &Number(m.scale))?;
+        if m.units != Units::ONE {
+            map.serialize_entry("units", &UnitsJson(&m.units))?;
+        }
         map.serialize_entry("features", &List(|| m.features.iter().map(FeatureJson)))?;
         map.serialize_entry("derived", &List(|| m.derived.iter().map(DerivedJson)))?;
         map.serialize_entry("tables", &List(|| m.tables.iter().map(TableJson)))?;

@@ -8,6 +8,7 @@ pub mod entries;
 pub mod envelope;
 pub mod explain;
 mod fitted;
+mod from_json;
 mod head;
 pub mod json;
 pub mod plan;

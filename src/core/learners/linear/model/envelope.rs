@@ -5,6 +5,7 @@
 //! | 1 | 0.1 of November 2026 | |
 //! | 2 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
 //! | 3 | Shapley values | behind the payload what each column gives in the mean of the training rows |
+//! | 4 | metadata | behind the provenance the user's [`crate::metadata`] |
 //!
 //! A model is written in the oldest version that can hold it.
 
@@ -20,7 +21,7 @@ use std::borrow::Cow;
 
 /// The envelope of linear models.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"LR", version: 3, provenance: 2, noun: "model", description: "a model of sparse logistic regression" };
+    Envelope { kind: b"LR", version: 4, provenance: 2, metadata: 4, noun: "model", description: "a model of sparse logistic regression" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use super::{LinearModel, Numbering};
 use crate::error::Result;
+use crate::metadata::Metadata;
 use crate::metrics::MetricKind;
 use crate::model::fitted::{Coefficients, Facts, FittedModel, ModelColumn, ModelLists, ModelSize, Scoring};
 use crate::objective::{Link, LossParams};
@@ -37,6 +38,12 @@ impl FittedModel for LinearModel {
             _ => (Link::Softmax, MetricKind::Multiclass),
         };
         Scoring { link, params: LossParams::default(), metric, has_no_scores: false }
+    }
+
+    fn with_metadata(&self, metadata: Option<Metadata>) -> Box<dyn FittedModel> {
+        let mut model = self.clone();
+        model.provenance.metadata = metadata;
+        Box::new(model)
     }
 
     fn columns(&self) -> Vec<ModelColumn<'_>> {

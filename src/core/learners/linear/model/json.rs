@@ -29,6 +29,9 @@ use serde_json::{Value, json};
 const MOST_NAMES: u64 = 1 << 26;
 const NAMES_SHARE: u64 = 100;
 
+/// What the text says it is.
+pub const FORMAT: &str = "polars-taiga sparse_lr";
+
 struct CoefficientJson<'a>(Coefficient<'a>);
 
 impl Serialize for CoefficientJson<'_> {
@@ -60,7 +63,7 @@ impl Serialize for ModelJson<'_> {
         let m = self.0;
         let dense = || m.dense.iter().map(|d| json!({"name": d.name, "type": d.dtype.to_string()}));
         let mut map = s.serialize_map(None)?;
-        map.serialize_entry("format", "polars-taiga sparse_lr")?;
+        map.serialize_entry("format", FORMAT)?;
         map.serialize_entry("version", &m.version())?;
         map.serialize_entry("target", &m.target)?;
         map.serialize_entry("rows", &m.rows)?;
