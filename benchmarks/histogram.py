@@ -61,7 +61,7 @@ def compare(series: Any, bins: int, rounds: int) -> dict[str, float]:
             "taiga min_max": lambda: frame.select(tg.min_max("x")),
             "polars min, max": lambda: frame.select(a=pl.col("x").min(), b=pl.col("x").max()),
             "taiga histogram": lambda: frame.select(tg.histogram("x", bins)),
-            "taiga histogram, edges given": lambda: frame.select(tg.histogram("x", edges=edges)),
+            "taiga histogram, edges given": lambda: frame.select(tg.histogram("x", edges)),
             "polars hist": lambda: series.hist(bin_count=bins),
         },
         rounds,

@@ -5,15 +5,15 @@ import polars as pl
 import polars_taiga as tg
 
 rng = np.random.default_rng(1)
-rows = pl.LazyFrame({"x": rng.normal(size=20_000), "z": rng.normal(size=20_000)}).with_columns(
+rows = pl.DataFrame({"x": rng.normal(size=20_000), "z": rng.normal(size=20_000)}).with_columns(
     y=pl.col("x").sin() + pl.col("x") * pl.col("z")
 )
 
 # A fit is an expression whose value is the model, as bytes.
-model = rows.select(tg.fit_gbdt("y", "x", "z", trees=200, depth=5, seed=7)).collect().item()
+model = rows.lazy().select(tg.fit_gbdt("y", "x", "z", trees=200, depth=5, seed=7)).collect().item()
 
 # A prediction is an expression too. The model knows its columns; the query streams.
-scored = rows.with_columns(p=tg.predict(model)).collect()
+scored = rows.lazy().with_columns(p=tg.predict(model)).collect()
 print(scored.head())
 
 error = scored.select(((pl.col("y") - pl.col("p")) ** 2).mean().sqrt()).item()

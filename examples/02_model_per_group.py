@@ -6,21 +6,23 @@ import polars_taiga as tg
 
 rng = np.random.default_rng(2)
 n = 30_000
-rows = pl.LazyFrame(
+rows = pl.DataFrame(
     {"shop": rng.integers(0, 30, n), "price": rng.uniform(1, 10, n), "weekday": rng.integers(0, 7, n)}
 ).with_columns(sold=100 / pl.col("price") ** (0.5 + pl.col("shop") / 30) + 2 * (pl.col("weekday") >= 5))
 
-# In `group_by().agg()` the fit runs once a group.
-models = rows.group_by("shop").agg(model=tg.fit_gbdt("sold", "price", "weekday", trees=50))
+# In `group_by().agg()` the fit runs once a group. The models are used twice below: a query that is not collected would
+# fit them twice.
+models = rows.lazy().group_by("shop").agg(model=tg.fit_gbdt("sold", "price", "weekday", trees=50)).collect()
 
 # Joined back, the model stands beside each row of its group, and `predict` takes it from there.
-per_group = rows.join(models, on="shop").with_columns(p=tg.predict("model", "price", "weekday")).drop("model").collect()
+joined = rows.lazy().join(models.lazy(), on="shop")
+per_group = joined.with_columns(p=tg.predict("model", "price", "weekday")).drop("model").collect()
 
 # One model for all, without knowing the shop, for comparison.
-together = rows.select(tg.fit_gbdt("sold", "price", "weekday", trees=50)).collect().item()
-scored = per_group.lazy().with_columns(q=tg.predict(together)).collect()
+together = rows.select(tg.fit_gbdt("sold", "price", "weekday", trees=50)).item()
+scored = per_group.with_columns(q=tg.predict(together))
 
-print(models.select("shop", size=pl.col("model").bin.size()).sort("shop").collect().head())
+print(models.select("shop", size=pl.col("model").bin.size()).sort("shop").head())
 errors = scored.select(
     per_shop=((pl.col("sold") - pl.col("p")) ** 2).mean().sqrt(),
     together=((pl.col("sold") - pl.col("q")) ** 2).mean().sqrt(),

@@ -17,6 +17,7 @@ from polars_taiga._metadata import metadata_json
 if TYPE_CHECKING:
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga._selected import Selected
 
 
 OnError: TypeAlias = Literal["raise", "null", "constant"]
@@ -170,6 +171,7 @@ def expr(
     roles: Mapping[str, IntoColumns | None],
     params: str,
     *,
+    selected: Selected | None = None,
     progress: object,
     on_error: OnError,
     metadata: Metadata | None,
@@ -189,7 +191,10 @@ def expr(
     with problems.collect():
         text = metadata_json(metadata)
     problems.raise_found()
-    kwargs = {"params": params, "progress": progress, "on_error": on_error, "metadata": text}
+    kwargs: dict[str, object] = {"params": params, "progress": progress, "on_error": on_error, "metadata": text}
+    if selected is not None:
+        kwargs["selections"] = selected.selections
+        parts.extend(selected.parts())
     return _plugin.scalar(problems.function, [pl.struct([*marked(columns), *parts])], kwargs).alias("model")
 
 

@@ -123,6 +123,13 @@ def clear_device_cache() -> None:
     _taiga.device_cache(None, clear=True)
 
 
+def cpu_alone(function: str, device: object) -> None:
+    """Raise for a `device` that is none, and for a GPU: the function is computed on the CPU alone."""
+    if checked(device).startswith("cuda"):
+        msg = f'parameter `device`: {function} is computed on the CPU alone, not on {device!r}; leave it at "auto"'
+        raise ValueError(msg)
+
+
 def checked(device: object) -> str:
     """The parameter `device` of every function that has one."""
     if not isinstance(device, str):

@@ -13,7 +13,7 @@ from polars_taiga import _plugin, _taiga
 from polars_taiga._fit import Problems, checked_on_error, marked, part, plain
 from polars_taiga._fit import computed as computed_error
 from polars_taiga._fit import label as label_text
-from polars_taiga.device import checked
+from polars_taiga.device import checked, cpu_alone
 from polars_taiga.encoder import Encoder
 
 if TYPE_CHECKING:
@@ -289,7 +289,10 @@ def fit_target_encoder(
 
 
 def encode(
-    encoder: bytes | Encoder | pl.Expr | str, *cats: IntoCategories, dtype: DataType | DataTypeClass | None = None
+    encoder: bytes | Encoder | pl.Expr | str,
+    *cats: IntoCategories,
+    dtype: DataType | DataTypeClass | None = None,
+    device: str = "auto",
 ) -> pl.Expr:
     """Apply a fitted target encoder to every row. Elementwise, so it streams.
 
@@ -308,11 +311,13 @@ def encode(
     dtype
         For an encoder that is an expression, of a target with several classes: the struct that it
         gives, `pl.Struct({"a": pl.Float64, "b": pl.Float64})`.
+    device
+        `"auto"` or `"cpu"`: it is computed on the CPU, and `"cuda"` is an error.
 
     Raises
     ------
     ValueError
-        For bytes that are no encoder, and without the columns where some were computed at the fit.
+        For bytes that are no encoder, without the columns where some were computed at the fit, and for a GPU.
     polars.exceptions.ColumnNotFoundError
         When the query is planned: for a column of the encoder that the frame lacks.
     polars.exceptions.ComputeError
@@ -330,6 +335,7 @@ def encode(
     >>> df.join(encoders, on="g", maintain_order="left").select(tg.encode("encoder", "x"))["x"].to_list()
     [1.0, 2.0, 3.0, 4.0]
     """
+    cpu_alone("encode", device)
     classes: list[str] | None = None
     wanted: str | None = None
     if isinstance(encoder, bytes | bytearray | memoryview):
@@ -375,7 +381,12 @@ def _evidence_args(
 
 
 def woe(
-    cat: IntoCategories, target: IntoColumn, *, smoothing: float = 0.5, weight: IntoColumn | None = None
+    cat: IntoCategories,
+    target: IntoColumn,
+    *,
+    smoothing: float = 0.5,
+    weight: IntoColumn | None = None,
+    device: str = "auto",
 ) -> pl.Expr:
     """Weight of evidence of each row's category for a Boolean target.
 
@@ -396,6 +407,8 @@ def woe(
         plus or minus infinity.
     weight
         A weight for each row: not negative, not all zero.
+    device
+        `"auto"` or `"cpu"`: it is computed on the CPU, and `"cuda"` is an error.
 
     Examples
     --------
@@ -405,12 +418,18 @@ def woe(
     >>> df.select(tg.woe("x", "y").round(3))["x"].to_list()
     [0.693, 0.693, -0.916, -0.916]
     """
+    cpu_alone("woe", device)
     args, kwargs = _evidence_args(cat, target, smoothing, weight)
     return _plugin.per_column("woe", args, kwargs)
 
 
 def information_value(
-    cat: IntoCategories, target: IntoColumn, *, smoothing: float = 0.5, weight: IntoColumn | None = None
+    cat: IntoCategories,
+    target: IntoColumn,
+    *,
+    smoothing: float = 0.5,
+    weight: IntoColumn | None = None,
+    device: str = "auto",
 ) -> pl.Expr:
     """How much a column's categories say about a Boolean target: `sum((p - q) * ln(p / q))`.
 
@@ -425,11 +444,12 @@ def information_value(
     >>> round(df.select(tg.information_value("x", "y")).item(), 3)
     0.604
     """
+    cpu_alone("information_value", device)
     args, kwargs = _evidence_args(cat, target, smoothing, weight)
     return _plugin.scalar("information_value", args, kwargs)
 
 
-def count_encode(cat: IntoCategories, *, normalize: bool = False) -> pl.Expr:
+def count_encode(cat: IntoCategories, *, normalize: bool = False, device: str = "auto") -> pl.Expr:
     """How many rows have this row's category: UInt32, or with `normalize` their share, Float64.
 
     Parameters
@@ -439,6 +459,8 @@ def count_encode(cat: IntoCategories, *, normalize: bool = False) -> pl.Expr:
         columns by a selector or a list of names.
     normalize
         Divide by the number of rows.
+    device
+        `"auto"` or `"cpu"`: it is computed on the CPU, and `"cuda"` is an error.
 
     Examples
     --------
@@ -447,6 +469,7 @@ def count_encode(cat: IntoCategories, *, normalize: bool = False) -> pl.Expr:
     >>> pl.DataFrame({"x": ["a", None, "a"]}).select(tg.count_encode("x"))["x"].to_list()
     [2, 1, 2]
     """
+    cpu_alone("count_encode", device)
     return _plugin.per_column("count_encode", [_categories(cat)], {"normalize": bool(normalize)})
 
 

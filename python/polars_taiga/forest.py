@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from polars_taiga import _fit, _taiga
+from polars_taiga._selected import Selected
 from polars_taiga._signature import shows
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class ForestParams(TypedDict, total=False):
     border_sample: int
     min_data_in_leaf: int
     min_gain: float
-    categorical: Sequence[str]
+    categorical: IntoColumns
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
     positive: bool | int | float | str | None
     oob: bool | None
@@ -120,7 +121,8 @@ def fit_forest(
         The smallest decrease of impurity, weighted by the node's share of the rows; default 0.
         (scikit-learn: `min_impurity_decrease`.)
     categorical
-        Names of integer and Boolean features that are categories and not numbers.
+        Integer and Boolean features that are categories and not numbers: a name, a selector, or a list of these, as in
+        `fit_gbdt`.
     class_weight, positive
         As in `fit_gbdt`.
     oob
@@ -173,12 +175,16 @@ def fit_forest(
     if not columns and not problems.found:
         text = "fit_forest: there are no features; name at least one column besides the target"
         problems.found.append((False, text))
-    text = _fit.params_json(problems, params, ForestParams, _taiga.forest_problems)
+    selected = Selected()
+    named = selected.out_of(problems, params)
+    text = _fit.params_json(problems, named, ForestParams, _taiga.forest_problems)
+    roles = {"target": target, "weight": weight}
     return _fit.expr(
         problems,
         columns,
-        {"target": target, "weight": weight},
+        roles,
         text,
+        selected=selected,
         progress=progress,
         on_error=on_error,
         metadata=metadata,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from polars_taiga import _fit, _taiga
+from polars_taiga._selected import Selected
 from polars_taiga._signature import shows
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ class GbdtParams(TypedDict, total=False):
     feature_fraction: float
     feature_fraction_level: float
     feature_fraction_node: float
-    monotone: Mapping[str, int]
-    interaction: Sequence[Sequence[str]]
-    categorical: Sequence[str]
+    monotone: Mapping[str, int] | Sequence[tuple[IntoColumns, int]]
+    interaction: Sequence[IntoColumns]
+    categorical: IntoColumns
     cat_method: Literal["ctr", "one_hot", "partition"]
     one_hot_max_size: int
     ctr: Sequence[Ctr] | None
@@ -234,15 +235,19 @@ def fit_gbdt(
         The share of the level's features drawn for each node, not under `"symmetric"`; default 1.
         (XGBoost: `colsample_bynode`; LightGBM: `feature_fraction_bynode`.)
     monotone
-        `{"name": 1}`: predictions never fall where the feature rises; -1: never rise. (XGBoost,
-        LightGBM, CatBoost: `monotone_constraints`.)
+        `{"name": 1}`: predictions never fall where the feature rises; -1: never rise. With selectors a list
+        of pairs: `[("age", 1), (cs.starts_with("price_"), -1)]`. (XGBoost, LightGBM, CatBoost:
+        `monotone_constraints`.)
     interaction
-        Groups of feature names that may meet on one path, `[["a", "b"], ["c"]]`; default: all
-        may. A feature in no group stands alone: whatever splits on it splits on nothing else on the
-        same path. (XGBoost, LightGBM: `interaction_constraints`.)
+        Groups of features that may meet on one path, each names, a selector, or a list of these:
+        `[["a", "b"], cs.starts_with("geo_")]`; default: all may. A feature in no group stands alone: whatever
+        splits on it splits on nothing else on the same path. (XGBoost, LightGBM: `interaction_constraints`.)
     categorical
-        Names of integer and Boolean features that are categories and not numbers. (LightGBM:
-        `categorical_feature`; CatBoost: `cat_features`.)
+        Integer and Boolean features that are categories and not numbers: a name, a selector (`cs.integer()`), or a
+        list of these. (LightGBM: `categorical_feature`; CatBoost: `cat_features`.)
+        In this and the two parameters before, a selector selects among the columns of the frame; those that are no
+        features of the fit do not count. A feature that an expression computes is called by its name. The
+        model is that of the names, to the byte.
     cat_method
         How categories are split. Default `"ctr"`: by statistics of the target, each row's from the
         rows before it in a random permutation, so that no target leaks into its own features
@@ -351,6 +356,17 @@ def fit_gbdt(
         text = "fit_gbdt: there are no features; name at least one column besides the target"
         problems.found.append((False, text))
     held_out = eval is not None
-    text = _fit.params_json(problems, params, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
+    selected = Selected()
+    named = selected.out_of(problems, params)
+    text = _fit.params_json(problems, named, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
     roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval}
-    return _fit.expr(problems, columns, roles, text, progress=progress, on_error=on_error, metadata=metadata)
+    return _fit.expr(
+        problems,
+        columns,
+        roles,
+        text,
+        selected=selected,
+        progress=progress,
+        on_error=on_error,
+        metadata=metadata,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -543,12 +544,40 @@ class Model:
             None
         )
 
-    def coefficients(self) -> pl.DataFrame:
-        """Of a sparse logistic regression: the coefficients that are not zero, one row each.
+    def coefficients(self, words: Sequence[str] | pl.Series | None = None) -> pl.DataFrame:
+        """List the coefficients of a sparse logistic regression that are not zero, one row each.
 
-        `feature`: the feature's number (null for a dense column); `name`: the dense column's name (else
-        null); `class`: the label whose score it adds to, as text, of two classes the second; and the
-        `coefficient`. The intercepts are `intercepts`.
+        Parameters
+        ----------
+        words
+            Of a model of strings, which knows of each no more than the number that it is hashed to: strings to look
+            for, a list or a Series of them, or of lists of them (the column of the fit).
+
+        Returns
+        -------
+        DataFrame
+            `feature`: the feature's number (null for a dense column); `name`: the dense column's name (else
+            null); `class`: the label whose score it adds to, as text, of two classes the second; and the
+            `coefficient`. With `words` also `words`, a list of those that are hashed to the feature, each once, in the
+            order given: several are a collision, and share the coefficient; none means that others were there at the
+            fit. The intercepts are `intercepts`.
+
+        Raises
+        ------
+        ValueError
+            For a model that is no sparse logistic regression; for `words` where its features are not strings.
+        TypeError
+            For `words` that are not strings.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"words": [["good", "film"], ["bad"], ["good"], ["bad"]], "liked": [True, False] * 2})
+        >>> model = df.taiga.fit_sparse_lr("liked", "words")
+        >>> table = model.coefficients(words=df["words"]).sort("coefficient")
+        >>> table["words"].to_list()
+        [['bad'], ['film'], ['good']]
         """
         numbers, columns, classes, values, names = self._inner.coefficients()
         frame = pl.DataFrame(
@@ -556,7 +585,38 @@ class Model:
             schema={"feature": pl.UInt64, "name": pl.UInt32, "class": pl.UInt32, "coefficient": pl.Float64},
         )
         labels = self._inner.class_names() or []
-        return frame.with_columns(_named(frame["name"], names), _named(frame["class"], labels))
+        frame = frame.with_columns(_named(frame["name"], names), _named(frame["class"], labels))
+        if words is None:
+            return frame
+        behind = self._behind(words)
+        found = [[] if number is None else behind.get(number, []) for number in numbers]
+        return frame.with_columns(pl.Series("words", found, dtype=pl.List(pl.String)))
+
+    def _behind(self, words: Sequence[str] | pl.Series) -> dict[int, list[str]]:
+        """The words behind each feature that one of them is hashed to."""
+        if isinstance(words, str) or not isinstance(words, Iterable):
+            msg = f"parameter `words`: {words!r} is not a list of strings"
+            raise TypeError(msg)
+        if isinstance(words, pl.Series):
+            words = words.explode() if isinstance(words.dtype, pl.List | pl.Array) else words
+            known = (pl.String, pl.Categorical, pl.Enum, pl.Null)
+            if words.dtype not in known:
+                msg = f"parameter `words`: the Series is of {words.dtype}, not of strings or lists of them"
+                raise TypeError(msg)
+            words = words.cast(pl.String).drop_nulls()
+        own = list(dict.fromkeys(words))
+        for word in own:
+            if not isinstance(word, str):
+                msg = f"parameter `words`: {word!r} is not a string"
+                raise TypeError(msg)
+        buckets = self._inner.buckets(own)
+        if buckets is None:
+            msg = f"parameter `words`: the features of the model of `{self.target}` are not strings"
+            raise ValueError(msg)
+        behind: dict[int, list[str]] = {}
+        for word, bucket in zip(own, buckets, strict=True):
+            behind.setdefault(bucket, []).append(word)
+        return behind
 
     @property
     def intercepts(self) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import polars as pl
 
@@ -38,9 +38,13 @@ if TYPE_CHECKING:
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.quantize import BorderMethod
-    from polars_taiga.statistics import Edges, Range
+    from polars_taiga.statistics import Bins, Range
 
 __all__ = ["TaigaDataFrame", "TaigaExpr", "TaigaLazyFrame"]
+
+
+Engine: TypeAlias = "Literal['auto', 'in-memory', 'streaming', 'gpu'] | pl.GPUEngine"
+"""What runs a query, as `LazyFrame.collect` takes it."""
 
 
 @pl.api.register_expr_namespace("taiga")
@@ -160,32 +164,28 @@ class TaigaExpr:
 
     def histogram(
         self,
-        bins: int | None = None,
+        bins: Bins | None = None,
         *,
         range: Range | None = None,
-        edges: Edges | None = None,
         weights: IntoColumn | None = None,
         density: bool = False,
         device: str = "auto",
     ) -> pl.Expr:
         """`tg.histogram` of this expression."""
-        return histogram(self._expr, bins, range=range, edges=edges, weights=weights, density=density, device=device)
+        return histogram(self._expr, bins, range=range, weights=weights, density=density, device=device)
 
     def histogram2d(
         self,
         y: IntoColumn,
-        bins: int | tuple[int | None, int | None] | None = None,
+        bins: int | tuple[Bins | None, Bins | None] | None = None,
         *,
         range: tuple[Range | None, Range | None] | None = None,
-        edges: tuple[Edges | None, Edges | None] | None = None,
         weights: IntoColumn | None = None,
         density: bool = False,
         device: str = "auto",
     ) -> pl.Expr:
         """`tg.histogram2d` with this expression as x."""
-        return histogram2d(
-            self._expr, y, bins, range=range, edges=edges, weights=weights, density=density, device=device
-        )
+        return histogram2d(self._expr, y, bins, range=range, weights=weights, density=density, device=device)
 
     @shows(TargetEncodeParams)
     def target_encode(self, target: IntoColumn, **params: Unpack[TargetEncodeParams]) -> pl.Expr:
@@ -200,39 +200,53 @@ class TaigaExpr:
         return fit_target_encoder(self._expr, target, on_error=on_error, **params)
 
     def encode(
-        self, encoder: bytes | Encoder | pl.Expr | str, *, dtype: DataType | DataTypeClass | None = None
+        self,
+        encoder: bytes | Encoder | pl.Expr | str,
+        *,
+        dtype: DataType | DataTypeClass | None = None,
+        device: str = "auto",
     ) -> pl.Expr:
         """`tg.encode` of this expression."""
-        return encode(encoder, self._expr, dtype=dtype)
+        return encode(encoder, self._expr, dtype=dtype, device=device)
 
-    def woe(self, target: IntoColumn, *, smoothing: float = 0.5, weight: IntoColumn | None = None) -> pl.Expr:
+    def woe(
+        self, target: IntoColumn, *, smoothing: float = 0.5, weight: IntoColumn | None = None, device: str = "auto"
+    ) -> pl.Expr:
         """`tg.woe` of this expression."""
-        return woe(self._expr, target, smoothing=smoothing, weight=weight)
+        return woe(self._expr, target, smoothing=smoothing, weight=weight, device=device)
 
     def information_value(
-        self, target: IntoColumn, *, smoothing: float = 0.5, weight: IntoColumn | None = None
+        self, target: IntoColumn, *, smoothing: float = 0.5, weight: IntoColumn | None = None, device: str = "auto"
     ) -> pl.Expr:
         """`tg.information_value` of this expression."""
-        return information_value(self._expr, target, smoothing=smoothing, weight=weight)
+        return information_value(self._expr, target, smoothing=smoothing, weight=weight, device=device)
 
-    def count_encode(self, *, normalize: bool = False) -> pl.Expr:
+    def count_encode(self, *, normalize: bool = False, device: str = "auto") -> pl.Expr:
         """`tg.count_encode` of this expression."""
-        return count_encode(self._expr, normalize=normalize)
+        return count_encode(self._expr, normalize=normalize, device=device)
 
     def combine(self, *cats: IntoColumns) -> pl.Expr:
         """`tg.combine` of this expression and others."""
         return combine(self._expr, *cats)
 
 
+def _collected(frame: pl.LazyFrame, expr: pl.Expr, engine: Engine) -> Any:
+    """The one value that an expression over a frame gives."""
+    with _plugin.errors():
+        query = frame.select(expr)
+        # Early versions of Polars know of one engine alone.
+        return (query.collect() if engine == "auto" else query.collect(engine=engine)).item()
+
+
 class _Fits:
     """What lazy and eager frames have in common."""
 
-    def _value(self, expr: pl.Expr) -> Any:
-        """The one value that an expression over the frame gives."""
+    def _value(self, expr: pl.Expr, engine: Engine) -> Any:
+        """The one value that an expression over the frame gives, collected by `engine`."""
         raise NotImplementedError
 
-    def _fitted(self, expr: pl.Expr) -> Model | None:
-        value = self._value(expr)
+    def _fitted(self, expr: pl.Expr, engine: Engine) -> Model | None:
+        value = self._value(expr, engine)
         return None if value is None else Model(value)
 
     @overload
@@ -246,6 +260,7 @@ class _Fits:
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        engine: Engine = "auto",
         **params: Unpack[GbdtParams],
     ) -> Model: ...
 
@@ -260,6 +275,7 @@ class _Fits:
         on_error: OnError,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        engine: Engine = "auto",
         **params: Unpack[GbdtParams],
     ) -> Model | None: ...
 
@@ -274,10 +290,11 @@ class _Fits:
         on_error: OnError = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        engine: Engine = "auto",
         **params: Unpack[GbdtParams],
     ) -> Model | None:
-        """Fit by `tg.fit_gbdt`, running the query of a lazy frame, and return the model; `None` where `on_error`
-        makes it null.
+        """Fit by `tg.fit_gbdt`: collect the query of a lazy frame, and return the model; `None` where `on_error`
+        makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
         """
         return self._fitted(
             fit_gbdt(
@@ -290,7 +307,8 @@ class _Fits:
                 progress=progress,
                 metadata=metadata,
                 **params,
-            )
+            ),
+            engine,
         )
 
     @overload
@@ -302,6 +320,7 @@ class _Fits:
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        engine: Engine = "auto",
         **params: Unpack[ForestParams],
     ) -> Model: ...
 
@@ -314,6 +333,7 @@ class _Fits:
         on_error: OnError,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        engine: Engine = "auto",
         **params: Unpack[ForestParams],
     ) -> Model | None: ...
 
@@ -326,15 +346,17 @@ class _Fits:
         on_error: OnError = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        engine: Engine = "auto",
         **params: Unpack[ForestParams],
     ) -> Model | None:
-        """Fit by `tg.fit_forest`, running the query of a lazy frame, and return the model; `None` where `on_error`
-        makes it null.
+        """Fit by `tg.fit_forest`: collect the query of a lazy frame, and return the model; `None` where `on_error`
+        makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
         """
         return self._fitted(
             fit_forest(
                 target, *features, weight=weight, on_error=on_error, progress=progress, metadata=metadata, **params
-            )
+            ),
+            engine,
         )
 
     @overload
@@ -350,6 +372,7 @@ class _Fits:
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        engine: Engine = "auto",
         **params: Unpack[LinearParams],
     ) -> Model: ...
 
@@ -366,6 +389,7 @@ class _Fits:
         on_error: OnError,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        engine: Engine = "auto",
         **params: Unpack[LinearParams],
     ) -> Model | None: ...
 
@@ -382,10 +406,11 @@ class _Fits:
         on_error: OnError = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        engine: Engine = "auto",
         **params: Unpack[LinearParams],
     ) -> Model | None:
-        """Fit by `tg.fit_sparse_lr`, running the query of a lazy frame, and return the model; `None` where `on_error`
-        makes it null.
+        """Fit by `tg.fit_sparse_lr`: collect the query of a lazy frame, and return the model; `None` where `on_error`
+        makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
         """
         return self._fitted(
             fit_sparse_lr(
@@ -399,7 +424,8 @@ class _Fits:
                 progress=progress,
                 metadata=metadata,
                 **params,
-            )
+            ),
+            engine,
         )
 
     @overload
@@ -409,6 +435,7 @@ class _Fits:
         target: IntoColumn,
         *,
         on_error: Literal["raise"] = "raise",
+        engine: Engine = "auto",
         **params: Unpack[EncoderParams],
     ) -> Encoder: ...
 
@@ -419,6 +446,7 @@ class _Fits:
         target: IntoColumn,
         *,
         on_error: Literal["raise", "null"],
+        engine: Engine = "auto",
         **params: Unpack[EncoderParams],
     ) -> Encoder | None: ...
 
@@ -429,12 +457,13 @@ class _Fits:
         target: IntoColumn,
         *,
         on_error: Literal["raise", "null"] = "raise",
+        engine: Engine = "auto",
         **params: Unpack[EncoderParams],
     ) -> Encoder | None:
-        """Fit by `tg.fit_target_encoder`, running the query of a lazy frame, and return the encoder; `None` where
-        `on_error` makes it null.
+        """Fit by `tg.fit_target_encoder`: collect the query of a lazy frame, and return the encoder; `None` where
+        `on_error` makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
         """
-        value = self._value(fit_target_encoder(cat, target, on_error=on_error, **params))
+        value = self._value(fit_target_encoder(cat, target, on_error=on_error, **params), engine)
         return None if value is None else Encoder(value)
 
     @overload
@@ -444,6 +473,7 @@ class _Fits:
         target: IntoColumn,
         *features: IntoColumns,
         on_error: Literal["raise"] = "raise",
+        engine: Engine = "auto",
         **params: Unpack[MeasureParams],
     ) -> float: ...
 
@@ -454,6 +484,7 @@ class _Fits:
         target: IntoColumn,
         *features: IntoColumns,
         on_error: Literal["raise", "null"],
+        engine: Engine = "auto",
         **params: Unpack[MeasureParams],
     ) -> float | None: ...
 
@@ -464,26 +495,26 @@ class _Fits:
         target: IntoColumn,
         *features: IntoColumns,
         on_error: Literal["raise", "null"] = "raise",
+        engine: Engine = "auto",
         **params: Unpack[MeasureParams],
     ) -> float | None:
-        """Measure a model by `tg.score`, running the query of a lazy frame, and return the value; `None` where
-        `on_error` makes it null.
+        """Measure a model by `tg.score`: collect the query of a lazy frame, and return the value; `None` where
+        `on_error` makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
         """
-        value: float | None = self._value(score(model, target, *features, on_error=on_error, **params))
+        value: float | None = self._value(score(model, target, *features, on_error=on_error, **params), engine)
         return value
 
 
 @pl.api.register_lazyframe_namespace("taiga")
 class TaigaLazyFrame(_Fits):
-    """`lf.taiga`: fit on this query's result, or add predictions to it."""
+    """`lf.taiga`: fit on this query's result, which collects it, or add predictions to the query, which does not."""
 
     def __init__(self, frame: pl.LazyFrame) -> None:
         """Of this frame."""
         self._frame = frame
 
-    def _value(self, expr: pl.Expr) -> Any:
-        with _plugin.errors():
-            return self._frame.select(expr).collect().item()
+    def _value(self, expr: pl.Expr, engine: Engine) -> Any:
+        return _collected(self._frame, expr, engine)
 
     @shows(PredictParams)
     def predict(
@@ -505,7 +536,9 @@ class TaigaDataFrame(_Fits):
         """Of this frame."""
         self._frame = frame
 
-    def _value(self, expr: pl.Expr) -> Any:
+    def _value(self, expr: pl.Expr, engine: Engine) -> Any:
+        if engine != "auto":
+            return _collected(self._frame.lazy(), expr, engine)
         with _plugin.errors():
             return self._frame.select(expr).item()
 

@@ -109,6 +109,8 @@ def quantize(
 ) -> pl.Expr:
     """The bin of each value: the number of borders below it, `border < x`; null where it is missing.
 
+    A bin is (border, next border], as trees split: `x > border` goes on. (Those of `histogram` are [lower, upper).)
+
     UInt8 for up to 255 borders, UInt16 for more.
 
     Parameters

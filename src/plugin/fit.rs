@@ -3,6 +3,7 @@
 use crate::columns::{self, Feature, Numbers};
 use crate::export::Answer;
 use crate::schema::InputSchema;
+use crate::selections::{self, Selection};
 use crate::threads::on_all_threads;
 use crate::{errors, monitor};
 use polars::prelude::*;
@@ -22,6 +23,9 @@ pub struct FitKwargs {
     /// What becomes of rows that can't be fitted.
     #[serde(default)]
     pub on_error: OnError,
+    /// The selectors among the parameters.
+    #[serde(default)]
+    selections: Vec<Selection>,
     /// What the user says of the model, a JSON object.
     #[serde(default)]
     metadata: Option<String>,
@@ -89,9 +93,11 @@ fn located(error: PolarsError, target: &Series, on_error: OnError) -> PolarsErro
 }
 
 impl FitKwargs {
-    /// The parameters.
-    pub fn params(&self) -> PolarsResult<serde_json::Value> {
-        serde_json::from_str(&self.params).map_err(|e| errors::data(format!("params: {e}")))
+    /// The parameters, with the names that selectors give in the input.
+    fn params(&self, fields: &InputSchema) -> PolarsResult<serde_json::Value> {
+        let mut params = serde_json::from_str(&self.params).map_err(|e| errors::data(format!("params: {e}")))?;
+        selections::fill_in(&mut params, &self.selections, fields)?;
+        Ok(params)
     }
 
     /// What the user says of the model.
@@ -311,9 +317,10 @@ pub fn checked<P>(
     from_json: impl FnOnce(&serde_json::Value) -> taiga_engine::Result<P>,
     check: impl FnOnce(&InputSchema, &P) -> PolarsResult<()>,
 ) -> PolarsResult<P> {
-    let given = kwargs.params()?;
+    let fields = InputSchema::new(input)?;
+    let given = kwargs.params(&fields)?;
     let params = with_device(&given, from_json(&given)).map_err(errors::compute)?;
-    check(&InputSchema::new(input)?, &params).map(|()| params)
+    check(&fields, &params).map(|()| params)
 }
 
 /// The value of the expression `function` that fits: the bytes that `fit` makes of the input under the parameters that `checked`

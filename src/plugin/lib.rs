@@ -20,6 +20,7 @@ mod monitor;
 mod predict;
 mod quantize;
 mod schema;
+mod selections;
 mod statistics;
 mod target;
 mod threads;

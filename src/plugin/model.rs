@@ -11,7 +11,7 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::device::with_device;
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::forest::ForestParams;
-use taiga_engine::learners::linear::LinearParams;
+use taiga_engine::learners::linear::{LinearParams, bucket};
 use taiga_engine::learners::registry::{read_model, read_model_json};
 use taiga_engine::metadata::Metadata;
 use taiga_engine::model::fitted::{Cell, Coefficients, FeatureName, FittedModel};
@@ -353,6 +353,12 @@ impl PyModel {
             list(py, found.iter().map(|c| c.value))?,
             linear.columns.iter().map(|name| name.to_string()).collect(),
         ))
+    }
+
+    /// Of a linear model the features that words are hashed to; `None` where its features are not strings.
+    fn buckets(&self, py: Python<'_>, words: Vec<String>) -> PyResult<Option<Vec<u32>>> {
+        let bits = self.linear("words")?.hash_bits;
+        Ok(py.detach(|| bits.map(|bits| words.iter().map(|word| bucket(word, bits)).collect())))
     }
 
     /// Of a linear model one number an output.

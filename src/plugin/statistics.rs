@@ -1,11 +1,14 @@
 //! `min_max`, `histogram` and `histogram2d`: each makes one value of whole columns.
 
+mod moments;
+
 use crate::columns::{Numbers, number_type};
 use crate::errors::{self, guarded};
 use crate::export::{Answer, Length, export};
 use crate::monitor::{LONG, expression};
 use crate::schema::{check_number_field, is_known};
 use crate::threads::on_all_threads;
+use moments::{Moments, TemporalBins, edge_type, is_temporal};
 use polars::prelude::*;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -42,12 +45,12 @@ pub fn check_values(field: &Field) -> PolarsResult<()> {
     ))
 }
 
-/// Checks the types of a call's columns: `values` of numbers, then weights.
-fn check_columns(inputs: &[Field], values: usize, weighted: bool) -> PolarsResult<()> {
+/// The fields of a call's columns: `values` of numbers, then weights.
+fn fields_of(inputs: &[Field], values: usize, weighted: bool) -> Vec<Field> {
     let columns = match (inputs, values + weighted as usize) {
         ([packed], 2..) => match packed.dtype() {
             DataType::Struct(fields) => fields.clone(),
-            _ => return Ok(()),
+            _ => return vec![],
         },
         _ => inputs.to_vec(),
     };
@@ -56,9 +59,56 @@ fn check_columns(inputs: &[Field], values: usize, weighted: bool) -> PolarsResul
         DataType::Struct(inner) if i > 0 && inner.len() == 1 => inner[0].clone(),
         _ => field,
     };
-    let columns: Vec<Field> = columns.into_iter().enumerate().map(bare).collect();
-    columns.iter().take(values).try_for_each(check_values)?;
-    columns.iter().skip(values).try_for_each(|weight| check_number_field(weight, "a weight"))
+    columns.into_iter().enumerate().map(bare).collect()
+}
+
+/// Checks the types of a call's columns, and what is said of the bins of each that is not a weight; gives the types of their edges.
+fn check_columns(inputs: &[Field], axes: &[(&AxisParams, Option<&Moments>)], weighted: bool) -> PolarsResult<Vec<DataType>> {
+    let fields = fields_of(inputs, axes.len(), weighted);
+    fields.iter().skip(axes.len()).try_for_each(|weight| check_number_field(weight, "a weight"))?;
+    fields.iter().take(axes.len()).try_for_each(check_values)?;
+    for (field, (params, moments)) in fields.iter().zip(axes).filter(|(field, _)| is_known(field.dtype())) {
+        moments::check(field, params, *moments)?;
+    }
+    Ok((0..axes.len()).map(|i| fields.get(i).map_or(DataType::Float64, |field| edge_type(field.dtype()))).collect())
+}
+
+/// A column whose rows are counted: itself, or of a temporal one the bins of its rows.
+struct Axis<'a> {
+    column: &'a Series,
+    temporal: Option<TemporalBins>,
+    numbers: Numbers,
+    params: AxisParams,
+}
+
+impl<'a> Axis<'a> {
+    fn new(column: &'a Series, params: &AxisParams, moments: Option<&Moments>, device: &str) -> PolarsResult<Self> {
+        let values = numbers(column)?;
+        let given = moments::check(&column.field(), params, moments)?;
+        if !is_temporal(column.dtype()) {
+            return Ok(Axis { column, temporal: None, numbers: values, params: params.clone() });
+        }
+        let extremes = match given {
+            Some(_) => None,
+            None => run(values.len(), || with_columns(device, |backend| backend.min_max(&values.column()))).map_err(errors::compute)?,
+        };
+        let bins = TemporalBins::new(params, given, moments.is_some_and(Moments::are_all), extremes);
+        let (numbers, params) = (numbers(&bins.codes(column)?)?, bins.axis());
+        Ok(Axis { column, temporal: Some(bins), numbers, params })
+    }
+
+    /// The edges at these places; `found`: the engine's.
+    fn edges(&self, name: &str, found: &[f64], at: impl Iterator<Item = usize>) -> PolarsResult<Series> {
+        match &self.temporal {
+            Some(bins) => bins.series(name, self.column.dtype(), at),
+            None => Ok(Series::new(name.into(), at.map(|i| found[i]).collect::<Vec<_>>())),
+        }
+    }
+
+    /// The width of a bin beside that of the engine's, which counts the bins of a temporal column.
+    fn width(&self, bin: usize) -> f64 {
+        self.temporal.as_ref().map_or(1.0, |bins| bins.width(bin))
+    }
 }
 
 /// Runs `body` on all threads where the columns are long enough to gain by it.
@@ -129,17 +179,20 @@ fn height(weighted: bool, density: bool) -> Field {
     }
 }
 
-/// One list of structs: `edges` name the float fields, the last field is the height.
-fn list_of(edges: &[&str], weighted: bool, density: bool) -> DataType {
-    let mut fields: Vec<Field> = edges.iter().map(|name| Field::new((*name).into(), DataType::Float64)).collect();
+/// One list of structs: `edges` name the first fields and their types, the last field is the height.
+fn list_of(edges: &[(&str, &DataType)], weighted: bool, density: bool) -> DataType {
+    let mut fields: Vec<Field> = edges.iter().map(|(name, dtype)| Field::new((*name).into(), (*dtype).clone())).collect();
     fields.push(height(weighted, density));
     DataType::List(Box::new(DataType::Struct(fields)))
 }
 
-/// The series of a height, named as [`height`] says.
-fn height_series(heights: Heights, weighted: bool, density: bool) -> Series {
+/// The series of a height, named as [`height`] says; a density is one by `width`, of each bin.
+fn height_series(heights: Heights, weighted: bool, density: bool, width: impl Fn(usize) -> f64) -> Series {
     let name = height(weighted, density).name().clone();
     match heights {
+        Heights::Values(values) if density => {
+            Float64Chunked::from_vec(name, values.into_iter().enumerate().map(|(i, value)| value / width(i)).collect()).into_series()
+        }
         Heights::Counts(counts) => UInt64Chunked::from_vec(name, counts).into_series(),
         Heights::Values(values) => Float64Chunked::from_vec(name, values).into_series(),
     }
@@ -191,14 +244,17 @@ fn name_of(inputs: &[Field], expected: usize) -> PlSmallStr {
 #[derive(Deserialize)]
 struct HistogramKwargs {
     params: HistogramParams,
+    /// Edges that are no numbers.
+    moments: Option<Moments>,
     weighted: bool,
     name: Option<String>,
     device: String,
 }
 
 fn histogram_field(inputs: &[Field], kwargs: HistogramKwargs) -> PolarsResult<Field> {
-    guarded("histogram", || check_columns(inputs, 1, kwargs.weighted))?;
-    let dtype = list_of(&["lower", "upper"], kwargs.weighted, kwargs.params.density);
+    let axes = [(&kwargs.params.axis, kwargs.moments.as_ref())];
+    let edges = guarded("histogram", || check_columns(inputs, &axes, kwargs.weighted))?;
+    let dtype = list_of(&[("lower", &edges[0]), ("upper", &edges[0])], kwargs.weighted, kwargs.params.density);
     Ok(Field::new(name_of(inputs, 1 + kwargs.weighted as usize), dtype))
 }
 
@@ -207,18 +263,19 @@ fn histogram(inputs: &[Series], kwargs: HistogramKwargs) -> Answer {
     expression("histogram", inputs[0].len() >= LONG, || {
         let mut columns = columns_of(inputs, 1 + kwargs.weighted as usize)?;
         columns[0] = named(&columns[0], &kwargs.name);
-        let values = numbers(&columns[0])?;
+        let x = Axis::new(&columns[0], &kwargs.params.axis, kwargs.moments.as_ref(), &kwargs.device)?;
         let weights = columns.get(1).map(|w| Numbers::finite(w, "a weight")).transpose()?;
-        let found = run(values.len(), || {
+        let params = HistogramParams { axis: x.params.clone(), density: kwargs.params.density };
+        let found = run(x.numbers.len(), || {
             let weights = weights.as_ref().map(Numbers::column);
-            with_columns(&kwargs.device, |backend| backend.histogram(&values.column(), weights.as_ref(), &kwargs.params))
+            with_columns(&kwargs.device, |backend| backend.histogram(&x.numbers.column(), weights.as_ref(), &params))
         });
         let found = found.map_err(errors::compute)?;
-        let edge = |name: &str, edges: &[f64]| Series::new(name.into(), edges);
+        let bins = found.edges.len() - 1;
         let fields = [
-            edge("lower", &found.edges[..found.edges.len() - 1]),
-            edge("upper", &found.edges[1..]),
-            height_series(found.heights, kwargs.weighted, kwargs.params.density),
+            x.edges("lower", &found.edges, 0..bins)?,
+            x.edges("upper", &found.edges, 1..bins + 1)?,
+            height_series(found.heights, kwargs.weighted, kwargs.params.density, |bin| x.width(bin)),
         ];
         as_list(columns[0].name(), &fields)
     })
@@ -229,13 +286,17 @@ export!(histogram, histogram_field, HistogramKwargs, Length::One);
 #[derive(Deserialize)]
 struct Histogram2dKwargs {
     params: Histogram2dParams,
+    /// Edges of x and y that are no numbers.
+    moments: [Option<Moments>; 2],
     weighted: bool,
     device: String,
 }
 
 fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResult<Field> {
-    guarded("histogram2d", || check_columns(inputs, 2, kwargs.weighted))?;
-    let dtype = list_of(&["x_lower", "x_upper", "y_lower", "y_upper"], kwargs.weighted, kwargs.params.density);
+    let axes = [(&kwargs.params.x, kwargs.moments[0].as_ref()), (&kwargs.params.y, kwargs.moments[1].as_ref())];
+    let types = guarded("histogram2d", || check_columns(inputs, &axes, kwargs.weighted))?;
+    let edges = [("x_lower", &types[0]), ("x_upper", &types[0]), ("y_lower", &types[1]), ("y_upper", &types[1])];
+    let dtype = list_of(&edges, kwargs.weighted, kwargs.params.density);
     Ok(Field::new(name_of(inputs, 2), dtype))
 }
 
@@ -243,23 +304,26 @@ fn histogram2d_field(inputs: &[Field], kwargs: Histogram2dKwargs) -> PolarsResul
 fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> Answer {
     expression("histogram2d", inputs[0].len() >= LONG, || {
         let columns = columns_of(inputs, 2 + kwargs.weighted as usize)?;
-        let (x, y) = (numbers(&columns[0])?, numbers(&columns[1])?);
+        let x = Axis::new(&columns[0], &kwargs.params.x, kwargs.moments[0].as_ref(), &kwargs.device)?;
+        let y = Axis::new(&columns[1], &kwargs.params.y, kwargs.moments[1].as_ref(), &kwargs.device)?;
         let weights = columns.get(2).map(|w| Numbers::finite(w, "a weight")).transpose()?;
-        let found = run(x.len(), || {
+        let params = Histogram2dParams { x: x.params.clone(), y: y.params.clone(), density: kwargs.params.density };
+        let found = run(x.numbers.len(), || {
             let weights = weights.as_ref().map(Numbers::column);
-            with_columns(&kwargs.device, |backend| backend.histogram2d(&x.column(), &y.column(), weights.as_ref(), &kwargs.params))
+            with_columns(&kwargs.device, |backend| backend.histogram2d(&x.numbers.column(), &y.numbers.column(), weights.as_ref(), &params))
         });
         let found = found.map_err(errors::compute)?;
         let (nx, ny) = (found.x_edges.len() - 1, found.y_edges.len() - 1);
         errors::check_memory(|| format!("the edges of {nx} by {ny} bins"), 48 * (nx * ny) as u64, "use fewer bins")?;
-        let of_x = |name: &str, at: usize| Series::new(name.into(), (0..nx * ny).map(|c| found.x_edges[c / ny + at]).collect::<Vec<_>>());
-        let of_y = |name: &str, at: usize| Series::new(name.into(), (0..nx * ny).map(|c| found.y_edges[c % ny + at]).collect::<Vec<_>>());
+        let of_x = |name: &str, at: usize| x.edges(name, &found.x_edges, (0..nx * ny).map(|c| c / ny + at));
+        let of_y = |name: &str, at: usize| y.edges(name, &found.y_edges, (0..nx * ny).map(|c| c % ny + at));
+        let area = |cell: usize| x.width(cell / ny) * y.width(cell % ny);
         let fields = [
-            of_x("x_lower", 0),
-            of_x("x_upper", 1),
-            of_y("y_lower", 0),
-            of_y("y_upper", 1),
-            height_series(found.heights, kwargs.weighted, kwargs.params.density),
+            of_x("x_lower", 0)?,
+            of_x("x_upper", 1)?,
+            of_y("y_lower", 0)?,
+            of_y("y_upper", 1)?,
+            height_series(found.heights, kwargs.weighted, kwargs.params.density, area),
         ];
         as_list(columns[0].name(), &fields)
     })
@@ -268,16 +332,16 @@ fn histogram2d(inputs: &[Series], kwargs: Histogram2dKwargs) -> Answer {
 export!(histogram2d, histogram2d_field, Histogram2dKwargs, Length::One);
 
 /// `bins`, `range` and `edges` of one column.
-type Axis = (Option<i64>, Option<(f64, f64)>, Option<Vec<f64>>);
+type AxisTuple = (Option<i64>, Option<(f64, f64)>, Option<Vec<f64>>);
 
-fn axis((bins, range, edges): Axis) -> AxisParams {
+fn axis((bins, range, edges): AxisTuple) -> AxisParams {
     AxisParams { bins, range, edges }
 }
 
 /// Checks the parameters of `histogram`, or, where there is a second axis, of `histogram2d`.
 #[pyfunction]
 #[pyo3(signature = (x, y=None))]
-pub fn check_histogram_params(x: Axis, y: Option<Axis>) -> PyResult<()> {
+pub fn check_histogram_params(x: AxisTuple, y: Option<AxisTuple>) -> PyResult<()> {
     crate::model::guarded(|| {
         let checked = match y {
             None => HistogramParams { axis: axis(x), density: false }.validate(),

@@ -70,8 +70,8 @@ def histogram(
     title
         What the horizontal axis is called; default the column's name.
     **params
-        For columns of numbers the parameters of `tg.histogram`: `bins`, `range`, `edges`,
-        `weights`, `density` (of groups of different size, their `density` compares).
+        For columns of values the parameters of `tg.histogram`: `bins`, `range`, `weights`,
+        `density` (of groups of different size, their `density` compares).
 
     Returns
     -------
@@ -148,37 +148,58 @@ def _one(data: pl.DataFrame, column: str | None, by: str | None, title: str | No
         msg = f"bins have the columns lower, upper and one of {', '.join(_HEIGHTS)}, not {', '.join(bins.columns)}"
         raise ValueError(msg)
     name = name if title is None else title
+    bins, kind = _drawable(bins)
     if by is None:
-        return _chart.finish(_bars(bins, height, name), f"Histogram of {name}" if name else "Histogram")
-    return _chart.finish(_outlines(bins, height, name, by), f"Histogram of {name} by {by}")
+        return _chart.finish(_bars(bins, height, name, kind), f"Histogram of {name}" if name else "Histogram")
+    return _chart.finish(_outlines(bins, height, name, by, kind), f"Histogram of {name} by {by}")
 
 
 def _of_groups(data: pl.DataFrame, name: str, by: str, params: dict[str, Any]) -> pl.DataFrame:
     """A histogram for each group, over the same bins: those of all rows unless parameters say which."""
-    if params.get("edges") is None and params.get("range") in (None, (0, 0), [0, 0]):
-        ends = data.select(min_max(name)).to_series().struct.unnest().select(pl.all().to_physical().cast(pl.Float64))
-        low, high = ends.row(0)
-        if low is not None and low == high:
-            low, high = low - 1, high + 1
-        params = {**params, "range": None if low is None else (low, high)}
+    if isinstance(params.get("bins"), int | None) and params.get("range") in (None, (0, 0), [0, 0]):
+        ends = data.select(min_max(name)).to_series().struct.unnest()
+        if ends["min"].null_count():
+            return data.group_by(by, maintain_order=True).agg(_histogram(name, **params).alias(name))
+        if ends["min"].dtype.is_temporal():
+            return _of_groups(data, name, by, {**params, "range": pl.concat([ends["min"], ends["max"].alias("min")])})
+        low, high = ends.select(pl.all().cast(pl.Float64)).row(0)
+        params = {**params, "range": (low - 1, high + 1) if low == high else (low, high)}
     return data.group_by(by, maintain_order=True).agg(_histogram(name, **params).alias(name))
 
 
-def _bars(bins: pl.DataFrame, height: str, name: str) -> Any:
+def _drawable(bins: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Edges as Vega reads them, and their kind: dates and datetimes as milliseconds; durations and times in seconds."""
+    dtype, edges = bins.schema["lower"], pl.col("lower", "upper")
+    if not dtype.is_temporal():
+        return bins, "Q"
+    if isinstance(dtype, pl.Datetime):
+        # What the clock of the zone shows.
+        edges = edges.dt.replace_time_zone(None)
+    if isinstance(dtype, pl.Datetime | pl.Date):
+        return bins.with_columns(edges.cast(pl.Datetime("ms")).to_physical()), "T"
+    return bins.with_columns(edges.cast(pl.Duration("us")).to_physical() / 1e6), "Q"
+
+
+def _bars(bins: pl.DataFrame, height: str, name: str, kind: str) -> Any:
     altair = _chart.altair()
     return (
         altair.Chart(altair.Data(values=bins.to_dicts()))
         .mark_bar()
         .encode(
-            x=altair.X("lower:Q", bin="binned", title=name),
-            x2="upper:Q",
+            x=altair.X(f"lower:{kind}", bin="binned", title=name, **_axis(kind)),
+            x2=f"upper:{kind}" if kind == "Q" else "upper",
             y=altair.Y(f"{height}:Q", title=height),
-            tooltip=["lower:Q", "upper:Q", f"{height}:Q"],
+            tooltip=[f"lower:{kind}", f"upper:{kind}", f"{height}:Q"],
         )
     )
 
 
-def _outlines(bins: pl.DataFrame, height: str, name: str, by: str) -> Any:
+def _axis(kind: str) -> dict[str, Any]:
+    """The scale of an axis: times as they stand in the data, whatever the zone of who looks at the chart."""
+    return {"scale": _chart.altair().Scale(type="utc")} if kind == "T" else {}
+
+
+def _outlines(bins: pl.DataFrame, height: str, name: str, by: str, kind: str) -> Any:
     """Draw the bins of groups as steps: at each lower edge the bin's height, at the last upper edge the last's."""
     altair = _chart.altair()
     bins = bins.with_columns(pl.col(by).cast(pl.String).fill_null("null").alias("series"))
@@ -193,9 +214,9 @@ def _outlines(bins: pl.DataFrame, height: str, name: str, by: str) -> Any:
         altair.Chart(_chart.data(steps))
         .mark_area(interpolate="step-after", line=True, fillOpacity=0.12)
         .encode(
-            x=altair.X("x:Q", title=name),
+            x=altair.X(f"x:{kind}", title=name, **_axis(kind)),
             y=altair.Y(f"{height}:Q", title=height, stack=None),
             color=_chart.colours(groups, by),
-            tooltip=["series:N", "x:Q", f"{height}:Q"],
+            tooltip=["series:N", f"x:{kind}", f"{height}:Q"],
         )
     )

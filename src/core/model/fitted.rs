@@ -63,6 +63,8 @@ pub struct Coefficients<'a> {
     pub list: Box<dyn Fn() -> Vec<Coefficient<'a>> + Send + 'a>,
     /// The names of the dense columns.
     pub columns: Vec<&'a str>,
+    /// The bits that strings are hashed to, where features are strings.
+    pub hash_bits: Option<u32>,
     /// One for each output.
     pub intercepts: &'a [f64],
     /// Whether the optimizer reached its tolerance.

@@ -86,16 +86,16 @@ impl AxisParams {
             }
             Some(edges) => {
                 if self.bins.is_some() || self.range.is_some() {
-                    return wrong("edges", "they say all of the bins: leave out `bins` and `range`".into());
+                    return wrong("bins", "a list of edges says all of the bins: leave out `range`".into());
                 }
                 if !(2..=MAX_BINS + 1).contains(&edges.len()) {
-                    return wrong("edges", format!("{} edges; there must be 2 to {}", edges.len(), MAX_BINS + 1));
+                    return wrong("bins", format!("{} edges; there must be 2 to {}", edges.len(), MAX_BINS + 1));
                 }
                 if let Some(i) = edges.iter().position(|e| e.is_nan()) {
-                    return wrong("edges", format!("edge {i} is NaN"));
+                    return wrong("bins", format!("edge {i} is NaN"));
                 }
                 if let Some(i) = edges.windows(2).position(|w| w[0] > w[1]) {
-                    return wrong("edges", format!("they must ascend, and {:?} is followed by {:?}", edges[i], edges[i + 1]));
+                    return wrong("bins", format!("edges must ascend, and {:?} is followed by {:?}", edges[i], edges[i + 1]));
                 }
             }
         }
@@ -149,7 +149,7 @@ impl Bins {
             return Err(Error::column(
                 name,
                 format!(
-                    "its values reach from {first:?} to {last:?}, which is no finite range: give range= or edges=, or leave infinite values \
+                    "its values reach from {first:?} to {last:?}, which is no finite range: give range=, or edges as bins=[…], or leave infinite values \
                      out with .filter(pl.col({name:?}).is_finite())"
                 ),
             ));

@@ -33,7 +33,7 @@ pub use fit::{constant, fit};
 pub use model::LinearModel;
 pub use params::{LinearParams, Optimizer};
 pub use predict::Predictor;
-pub use rows::{Items, ListChunk, ListColumn, Offsets, SparseRows, Texts};
+pub use rows::{Items, ListChunk, ListColumn, Offsets, SparseRows, Texts, bucket};
 
 use crate::column::Column;
 use crate::dataset;

@@ -3,6 +3,7 @@
 //! Nothing here owns a row: Arrow's offsets are the row pointers of a CSR matrix.
 
 use crate::column::{Bits, Chunk};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Where the list of each row lies among a chunk's items.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +58,12 @@ impl<S: AsRef<str> + Sync> Texts for [Option<S>] {
     fn get(&self, i: usize) -> Option<&str> {
         self[i].as_ref().map(|s| s.as_ref())
     }
+}
+
+/// Returns the feature that a string is hashed to: the lowest `bits` bits of XXH3-64 of its UTF-8 bytes.
+#[inline]
+pub fn bucket(text: &str, bits: u32) -> u32 {
+    (xxh3_64(text.as_bytes()) & ((1u64 << bits) - 1)) as u32
 }
 
 /// The items of a chunk's lists: numbers or strings.

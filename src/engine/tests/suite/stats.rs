@@ -303,14 +303,18 @@ fn bad_input_is_named() {
         (&[1.0], AxisParams { range: Some((2.0, 1.0)), ..axis() }, "parameter `range`: (2.0, 1.0)"),
         (&[1.0], AxisParams { range: Some((0.0, f64::INFINITY)), ..axis() }, "parameter `range`: (0.0, inf) is not finite"),
         (&[1.0], AxisParams { range: Some((f64::NAN, 1.0)), ..axis() }, "parameter `range`: (NaN, 1.0) is not finite"),
-        (&[1.0], AxisParams { edges: Some(vec![1.0]), ..axis() }, "parameter `edges`: 1 edges; there must be 2 to 1000001"),
-        (&[1.0], AxisParams { edges: Some(vec![1.0, f64::NAN]), ..axis() }, "parameter `edges`: edge 1 is NaN"),
+        (&[1.0], AxisParams { edges: Some(vec![1.0]), ..axis() }, "parameter `bins`: 1 edges; there must be 2 to 1000001"),
+        (&[1.0], AxisParams { edges: Some(vec![1.0, f64::NAN]), ..axis() }, "parameter `bins`: edge 1 is NaN"),
         (
             &[1.0],
             AxisParams { edges: Some(vec![1.0, 3.0, 2.0]), ..axis() },
-            "parameter `edges`: they must ascend, and 3.0 is followed by 2.0",
+            "parameter `bins`: edges must ascend, and 3.0 is followed by 2.0",
         ),
-        (&[1.0], AxisParams { edges: Some(vec![1.0, 2.0]), bins: Some(1), ..axis() }, "parameter `edges`: they say all of the bins"),
+        (
+            &[1.0],
+            AxisParams { edges: Some(vec![1.0, 2.0]), bins: Some(1), ..axis() },
+            "parameter `bins`: a list of edges says all of the bins",
+        ),
     ] {
         let got = message(values, axis);
         assert!(got.contains(expected), "{got}");

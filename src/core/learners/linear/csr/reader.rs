@@ -4,13 +4,12 @@ use super::part::Part;
 use super::{FeatureNumbers, Piece, Starts};
 use crate::column::{Chunk, Column, FeatureType, Values};
 use crate::error::{Error, Result};
-use crate::learners::linear::rows::{Items, ListColumn, Offsets};
+use crate::learners::linear::rows::{Items, ListColumn, Offsets, bucket};
 use crate::learners::linear::vectors::each;
 use crate::pages::{self, Zero};
 use crate::parallel::thread_pool::ThreadPool;
 use std::borrow::Cow;
 use std::sync::Mutex;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Items that a thread reads at a time.
 const BLOCK: usize = 1 << 16;
@@ -36,9 +35,8 @@ impl<'a> PieceReader<'_, 'a> {
             (Items::Texts(_), None) => return Err(Error::column(&self.features.name, "holds strings where feature numbers are expected")),
             (Items::Numbers(_), Some(_)) => return Err(Error::column(&self.features.name, "holds numbers where strings are expected")),
             (Items::Texts(texts), Some(bits)) => {
-                let mask = (1u64 << bits) - 1;
                 let all = keys.all();
-                Some(self.fill(all.len(), |i| texts.get(all.start + i).map_or(NULL, |t| (xxh3_64(t.as_bytes()) & mask) as u32)))
+                Some(self.fill(all.len(), |i| texts.get(all.start + i).map_or(NULL, |t| bucket(t, bits))))
             }
             (Items::Numbers(_), None) => None,
         };

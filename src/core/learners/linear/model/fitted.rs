@@ -74,6 +74,7 @@ impl FittedModel for LinearModel {
         Some(Coefficients {
             list: Box::new(|| LinearModel::coefficients(self).collect()),
             columns: self.dense.iter().map(|d| d.name.as_str()).collect(),
+            hash_bits: self.sparse.as_ref().and_then(|sparse| sparse.numbering.hash_bits()),
             intercepts: &self.intercepts,
             converged: self.converged,
             objective: self.objective,

@@ -1,0 +1,102 @@
+"""Parameters of fits that name features: by names, and by selectors, which are known when the query is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from polars_taiga import _plugin
+
+if TYPE_CHECKING:
+    from polars_taiga._fit import Problems
+
+
+class Selected:
+    """What is selected in the parameters of one call, and what each is for (src/plugin/selections.rs)."""
+
+    def __init__(self) -> None:
+        """Of nothing yet."""
+        self.exprs: list[pl.Expr] = []
+        self.selections: list[dict[str, object]] = []
+
+    def out_of(self, problems: Problems, params: Mapping[str, object]) -> dict[str, object]:
+        """Take the selectors out of `params`; what is left is names."""
+        ways: dict[str, Callable[[str, Any], object]] = {
+            "categorical": self._names,
+            "monotone": self._directions,
+            "interaction": self._groups,
+        }
+        out = dict(params)
+        if isinstance(out.get("categorical"), str):
+            out["categorical"] = [out["categorical"]]
+        for parameter, way in ways.items():
+            if _selects(out.get(parameter)):
+                with problems.collect():
+                    out[parameter] = way(parameter, out[parameter])
+        return out
+
+    def parts(self) -> list[pl.Expr]:
+        """The selected columns as fields of the struct that the plugin reads."""
+        # A selector may give no column, and a struct must have a field.
+        return [
+            pl.struct([pl.lit(None).alias("__taiga_"), expr]).alias(f"__taiga_selected_{i}")
+            for i, expr in enumerate(self.exprs)
+        ]
+
+    def _names(self, parameter: str, columns: Any, **of: object) -> list[str]:
+        """The names among the columns of a parameter; its selectors are noted, with what they are `of`."""
+        names: list[str] = []
+        for item in [columns] if isinstance(columns, str | pl.Expr) or not isinstance(columns, Iterable) else columns:
+            if isinstance(item, str):
+                names.append(item)
+            elif not isinstance(item, pl.Expr):
+                msg = f"parameter `{parameter}`: {item!r} is neither a feature's name nor a selector"
+                raise TypeError(msg)
+            elif not _plugin.is_bare(item):
+                msg = f"parameter `{parameter}`: {item} computes something; name the feature, or select it"
+                raise ValueError(msg)
+            elif known := _plugin.bare_names([item]):
+                names.extend(known)
+            else:
+                self.exprs.append(item)
+                self.selections.append({"parameter": parameter, "direction": None, "group": None, **of})
+        return names
+
+    def _directions(self, parameter: str, value: Any) -> dict[str, int]:
+        """Directions by name."""
+        out: dict[str, int] = {}
+        for pair in value.items() if isinstance(value, Mapping) else value:
+            if isinstance(pair, str | pl.Expr) or not isinstance(pair, Sequence) or len(pair) != 2:
+                msg = f"parameter `{parameter}`: {pair!r} is not a pair of features and their direction"
+                raise TypeError(msg)
+            columns, direction = pair
+            if isinstance(direction, bool) or not hasattr(direction, "__index__"):
+                msg = f"parameter `{parameter}`: {direction!r} is not -1, 0 or 1"
+                raise TypeError(msg)
+            direction = int(direction)
+            if direction not in (-1, 0, 1):
+                msg = f"parameter `{parameter}`: {direction} is not -1, 0 or 1"
+                raise ValueError(msg)
+            for name in self._names(parameter, columns, direction=direction):
+                if out.setdefault(name, direction) != direction:
+                    msg = f"parameter `{parameter}`: column `{name}` is given both {out[name]} and {direction}"
+                    raise ValueError(msg)
+        return out
+
+    def _groups(self, parameter: str, value: Any) -> list[list[str]]:
+        """Groups of names."""
+        if isinstance(value, str | pl.Expr) or not isinstance(value, Iterable):
+            msg = f"parameter `{parameter}`: it is a list of groups, not one: [{value}]"
+            raise TypeError(msg)
+        return [self._names(parameter, group, group=i) for i, group in enumerate(value)]
+
+
+def _selects(value: object) -> bool:
+    """Whether there is an expression in a value, or pairs are where a dict may be."""
+    if isinstance(value, pl.Expr):
+        return True
+    if isinstance(value, Mapping):
+        return any(_selects(key) for key in value)
+    return isinstance(value, list | tuple) and any(isinstance(item, tuple) or _selects(item) for item in value)
