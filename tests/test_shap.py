@@ -272,7 +272,8 @@ def test_nothing_to_explain(df: pl.DataFrame) -> None:
     found = parts(constant, df.head(3))
     assert found.to_dict(as_series=False) == {"a": [0.0] * 3, "b": [0.0] * 3, "base_value": [2.5] * 3}
     model = df.with_columns(same=pl.lit(1.0)).taiga.fit_gbdt("y", "same", "a", trees=3)
-    odd = pl.DataFrame({"a": [None, float("nan"), float("inf"), -float("inf"), 1e300], "same": [None, 1.0, 2.0, 3.0, 1e9]})
+    inf = float("inf")
+    odd = pl.DataFrame({"a": [None, float("nan"), inf, -inf, 1e300], "same": [None, 1.0, 2.0, 3.0, 1e9]})
     assert parts(model, odd)["same"].to_list() == [0.0] * 5
     sums_to(parts(model, odd), raw(model, odd))
 
