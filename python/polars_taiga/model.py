@@ -355,7 +355,8 @@ class Model:
         """The model of a JSON text: the inverse of `to_json`, with the same bytes as the model that wrote it.
 
         Numbers may be edited; what comes out is a valid model, checked as `from_bytes` checks it, or an error. Texts
-        that earlier versions wrote of forests lack the leaves' `sums` and can't be read.
+        that earlier versions wrote of forests lack the leaves' `sums` and can't be read. Of targets beyond 1e150 the
+        splits' gains are beyond what JSON's numbers hold: the model that is read predicts the same without them.
 
         Raises
         ------
