@@ -354,6 +354,9 @@ class Model:
     def from_json(cls, text: str) -> Model:
         """The model of a JSON text: the inverse of `to_json`, with the same bytes as the model that wrote it.
 
+        (Of a forest that asks about categories it is the same model in other bytes: its sets have bits that the text
+        does not tell, because no category has them.)
+
         Numbers may be edited; what comes out is a valid model, checked as `from_bytes` checks it, or an error. Texts
         that earlier versions wrote of forests lack the leaves' `sums` and can't be read. Of targets beyond 1e150 the
         splits' gains are beyond what JSON's numbers hold: the model that is read predicts the same without them.
