@@ -26,7 +26,8 @@ def weighted(values: Any, weights: Any, **params: Any) -> tuple[np.ndarray, np.n
 
 def read(bins: pl.Series) -> tuple[np.ndarray, np.ndarray]:
     frame = bins.struct.unnest()
-    edges = np.append(frame["lower"].to_numpy(), frame["upper"][-1])
+    # Dates as their numbers: with NumPy 2 the first Polars 1 ends the process in `to_numpy` of these.
+    edges = np.append(frame["lower"].to_physical().to_numpy(), frame["upper"].to_physical()[-1])
     assert frame["upper"][:-1].to_list() == frame["lower"][1:].to_list()
     return frame.to_series(2).to_numpy(), edges
 
