@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from polars_taiga import _plugin, _taiga
-from polars_taiga._files import write_whole
+from polars_taiga._persisted import Persisted
 
 if TYPE_CHECKING:
-    import os
+    pass
 
 __all__ = ["Encoder"]
 
@@ -25,7 +24,7 @@ def _integer_type(values: list[Any]) -> Any:
     return pl.UInt64 if least >= 0 and most < 2**64 else getattr(pl, "Int128", pl.String)
 
 
-class Encoder:
+class Encoder(Persisted):
     """A fitted target encoder: its columns, the value of each category, and its bytes.
 
     The bytes are what `fit_target_encoder` gives and what a file written by `save` holds. Equal encoders have
@@ -47,45 +46,10 @@ class Encoder:
     True
     """
 
-    __slots__ = ("_inner",)
+    __slots__ = ()
     _inner: _taiga.Encoder
-
-    def __init__(self, data: bytes) -> None:
-        """The encoder of these bytes; the same as `from_bytes`."""
-        if not isinstance(data, bytes | bytearray | memoryview):
-            msg = f"an encoder is made of its bytes, not of {type(data).__name__}"  # type: ignore[unreachable]
-            raise TypeError(msg)
-        self._inner = _taiga.Encoder.from_bytes(bytes(data))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Encoder:
-        """The encoder of these bytes.
-
-        Raises
-        ------
-        ValueError
-            For anything but the whole, undamaged bytes of an encoder that this version can read.
-        """
-        return cls(data)
-
-    def to_bytes(self) -> bytes:
-        """The encoder's bytes."""
-        return self._inner.to_bytes()
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Encoder:
-        """The encoder of a file that `save` wrote."""
-        return cls(Path(path).read_bytes())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the encoder's bytes to a file, whole or not at all, as `Model.save` does.
-
-        Raises
-        ------
-        OSError
-            Where the folder can't be written to; what stood at the path is then as it was.
-        """
-        write_whole(Path(path).resolve(), self.to_bytes())
+    _noun = "an encoder"
+    _plugin_class = _taiga.Encoder
 
     @property
     def target(self) -> str:
@@ -178,15 +142,3 @@ class Encoder:
         of = "" if self.classes is None else f", classes={len(self.classes)} labels"
         size = len(self.to_bytes()) / 1000
         return f"Encoder(target={self.target!r}{of}, features=[{', '.join(counts)}{more}], {size:,.1f} kB)"
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other is an encoder of the same bytes."""
-        return isinstance(other, Encoder) and self.to_bytes() == other.to_bytes()
-
-    def __hash__(self) -> int:
-        """A hash of the bytes."""
-        return hash(self.to_bytes())
-
-    def __reduce__(self) -> tuple[type[Encoder], tuple[bytes]]:
-        """Pickled as its bytes."""
-        return (type(self), (self.to_bytes(),))

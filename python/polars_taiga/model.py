@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
-from polars_taiga._files import write_whole
 from polars_taiga._metadata import metadata_json
+from polars_taiga._persisted import Persisted
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
     from decimal import Decimal
 
@@ -83,7 +81,7 @@ def _named_lists(indices: pl.Series, names: Sequence[str | None]) -> pl.Series:
     return both.select(pl.coalesce(name, "empty").alias(name)).to_series()
 
 
-class Model:
+class Model(Persisted):
     """A fitted model: what it was fitted with, what it learned, and its bytes.
 
     The bytes are what `fit_gbdt`, `fit_forest` and `fit_sparse_lr` give and what a file written by `save`
@@ -104,48 +102,10 @@ class Model:
     True
     """
 
-    __slots__ = ("_inner",)
+    __slots__ = ()
     _inner: _taiga.Model
-
-    def __init__(self, data: bytes) -> None:
-        """The model of these bytes; the same as `from_bytes`."""
-        if not isinstance(data, bytes | bytearray | memoryview):
-            msg = f"a model is made of its bytes, not of {type(data).__name__}"  # type: ignore[unreachable]
-            raise TypeError(msg)
-        self._inner = _taiga.Model.from_bytes(bytes(data))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Model:
-        """The model of these bytes.
-
-        Raises
-        ------
-        ValueError
-            For anything but the whole, undamaged bytes of a model that this version can read.
-        """
-        return cls(data)
-
-    def to_bytes(self) -> bytes:
-        """The model's bytes."""
-        return self._inner.to_bytes()
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Model:
-        """The model of a file that `save` wrote."""
-        return cls(Path(path).read_bytes())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model's bytes to a file, whole or not at all.
-
-        They go to a new file beside it, which takes its place once they are on the disk: whoever reads the
-        path meanwhile, or after a crash, finds the old model or the new one.
-
-        Raises
-        ------
-        OSError
-            Where the folder can't be written to; what stood at the path is then as it was.
-        """
-        write_whole(Path(path).resolve(), self.to_bytes())
+    _noun = "a model"
+    _plugin_class = _taiga.Model
 
     def _literal(self) -> pl.Expr:
         """The model as a literal of a query."""
@@ -658,15 +618,3 @@ class Model:
             if best < len(values):
                 text += f", best {metric}={values[best]:.6g} at round {best}"
         return f"{text}, features=[{shown}], rows={self._inner.rows():,}, {len(self.to_bytes()) / 1000:,.1f} kB)"
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other is a model of the same bytes."""
-        return isinstance(other, Model) and self.to_bytes() == other.to_bytes()
-
-    def __hash__(self) -> int:
-        """A hash of the bytes."""
-        return hash(self.to_bytes())
-
-    def __reduce__(self) -> tuple[type[Model], tuple[bytes]]:
-        """Pickled as its bytes."""
-        return (type(self), (self.to_bytes(),))

@@ -170,6 +170,28 @@ impl HistoryIn {
     }
 }
 
+/// Where missing values, or categories that are not listed, go.
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    Left,
+    Right,
+}
+
+/// Finds the place of a border that a split names among those of its feature, or behind all of them for +∞.
+///
+/// # Errors
+/// For a border that is none of the feature's.
+pub fn border_place(feature: u32, borders: &[f64], wanted: f64) -> std::result::Result<u32, String> {
+    // Borders ascend, or the model is not valid.
+    let place = borders.partition_point(|b| *b < wanted);
+    let behind = wanted == f64::INFINITY && place == borders.len();
+    if !behind && borders.get(place) != Some(&wanted) {
+        return Err(format!("feature {feature} has no border {wanted:?}"));
+    }
+    Ok(place as u32)
+}
+
 /// Where a branch leads.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -51,10 +51,10 @@ pub struct Group {
 }
 
 /// Divides a tree into groups, from left to right; `chances` of a leaf with that path.
-pub fn groups(tree: &ExplainedTree, mut chances: impl FnMut(u32, &[OnPath]) -> Chances) -> Vec<Group> {
+pub fn groups(tree: &ExplainedTree, chances: impl Fn(&[OnPath]) -> Chances) -> Vec<Group> {
     let inner = inner_counts(tree);
     let mut leaves: Vec<(u32, Vec<OnPath>, Chances)> = vec![];
-    tree.for_paths(|leaf, path| leaves.push((leaf, path.to_vec(), chances(leaf, path))));
+    tree.for_paths(|leaf, path| leaves.push((leaf, path.to_vec(), chances(path))));
     let mut groups: Vec<Group> = vec![];
     let mut at = 0;
     while at < leaves.len() {

@@ -55,7 +55,7 @@ fn factor(t: f64, share: f64, leads: bool) -> f64 {
 
 /// What its joining changes for a player.
 #[inline(always)]
-fn gain(share: f64, leads: bool) -> f64 {
+pub(super) fn gain(share: f64, leads: bool) -> f64 {
     if leads { 1.0 - share } else { 0.0 - share }
 }
 

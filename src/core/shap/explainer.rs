@@ -229,7 +229,6 @@ impl Explainer {
         match prepared {
             Prepared::Constant => {}
             Prepared::Symmetric(tables) => {
-                let scratch = &mut *scratch;
                 leaves_of(&scratch.answers, tree.tests, &mut scratch.patterns, rows);
                 let (kept, size) = (self.kept[terms as usize].of_tree(index), tables.leaves());
                 let table = self.symmetric_table(tables, kept, terms, &scratch.patterns, &mut scratch.table);
@@ -386,12 +385,12 @@ fn prepare(index: usize, tree: &ExplainedTree, game: &Game<'_>) -> Result<Prepar
     if tree.nodes.is_empty() {
         return Ok(Prepared::Constant);
     }
-    let chances = |leaf: u32, path: &[OnPath]| chances_of(index, tree, game, leaf, path);
+    let chances = |path: &[OnPath]| chances_of(index, tree, game, path);
     if tree.is_symmetric && tree.tests <= symmetric::MOST_LEVELS {
         let (mut first, mut all) = (None, vec![]);
-        tree.for_paths(|leaf, path| {
+        tree.for_paths(|_, path| {
             first.get_or_insert_with(|| path.to_vec());
-            all.push(chances(leaf, path));
+            all.push(chances(path));
         });
         return Ok(Prepared::Symmetric(SymmetricTables::new(tree, &first.unwrap_or_default(), all)));
     }
@@ -427,7 +426,7 @@ fn leaf_shares(index: usize, tree: &ExplainedTree, game: &Game<'_>) -> Vec<f64> 
 }
 
 /// The chances of a leaf.
-fn chances_of(index: usize, tree: &ExplainedTree, game: &Game<'_>, _leaf: u32, path: &[OnPath]) -> Chances {
+fn chances_of(index: usize, tree: &ExplainedTree, game: &Game<'_>, path: &[OnPath]) -> Chances {
     let Game::Background(rows, answers) = game else { return Chances::Shares(shares(path)) };
     let mut outcomes = vec![0u128; *rows];
     let (mut right, mut leads) = (vec![0; *rows], vec![true; *rows]);

@@ -19,12 +19,12 @@ pub struct Leaves {
 
 impl Leaves {
     /// Prepares a tree; `chances` of a leaf with that path.
-    pub fn new(tree: &ExplainedTree, mut chances: impl FnMut(u32, &[OnPath]) -> Chances) -> Self {
+    pub fn new(tree: &ExplainedTree, chances: impl Fn(&[OnPath]) -> Chances) -> Self {
         let mut leaves = Leaves { players: vec![], paths: vec![] };
         tree.for_paths(|leaf, path| {
             let tests = |p: &OnPath| p.steps.iter().map(|(node, right)| (tree.nodes[*node as usize].test, *right)).collect();
             let players = path.iter().map(|p| (leaves.place(p.player), tests(p))).collect();
-            leaves.paths.push(PathToLeaf { leaf, players, chances: chances(leaf, path) });
+            leaves.paths.push(PathToLeaf { leaf, players, chances: chances(path) });
         });
         leaves
     }

@@ -5,7 +5,7 @@
 //! there) plus `1 - t` times the share of the training rows. Down the tree a player's factor takes the place of the one it had
 //! above; up the tree the leaves' products are summed, and each edge credits its player with what its factor's change adds.
 
-use super::contributions::{Terms, pair};
+use super::contributions::{Terms, gain, pair};
 use super::paths::ExplainedTree;
 use super::quadrature::Quadrature;
 use crate::tree::model::Child;
@@ -264,9 +264,8 @@ impl Walk {
     /// What an edge credits its player with: its factor's gain, instead of the one that the factor above had.
     fn credit(&self, edge: &Edge, (output, outputs): (usize, usize), scratch: &WalkScratch) -> f64 {
         let (width, depth, above) = (self.points.len(), edge.depth as usize, edge.above as usize);
-        let gain = |leads: bool, share: f64| if leads { 1.0 - share } else { 0.0 - share };
-        let own = gain(scratch.leads[depth], edge.share);
-        let before = if above == 0 { 0.0 } else { gain(scratch.leads[above], edge.share_above) };
+        let own = gain(edge.share, scratch.leads[depth]);
+        let before = if above == 0 { 0.0 } else { gain(edge.share_above, scratch.leads[above]) };
         let mut sum = [0.0; LANES];
         for g in 0..width {
             let h = scratch.sums[(depth * outputs + output) * width + g];

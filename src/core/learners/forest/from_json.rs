@@ -4,7 +4,7 @@ use super::envelope::ENVELOPE;
 use super::model::{Forest, OutOfBag, Tree};
 use super::params::{Criterion, ForestParams};
 use crate::error::Result;
-use crate::model::from_json::{ChildIn, FeatureIn, LabelIn, NumberIn, labels, numbers, params, provenance, read};
+use crate::model::from_json::{ChildIn, FeatureIn, LabelIn, NumberIn, Side, border_place, labels, numbers, params, provenance, read};
 use crate::model::payload::{invalid, named};
 use crate::provenance::LabelType;
 use crate::quantize::CodeSet;
@@ -63,13 +63,6 @@ struct NodeIn {
     gain: NumberIn,
     left: ChildIn,
     right: ChildIn,
-}
-
-#[derive(Clone, Copy, Deserialize, PartialEq)]
-#[serde(rename_all = "lowercase")]
-enum Side {
-    Left,
-    Right,
 }
 
 #[derive(Deserialize)]
@@ -131,13 +124,7 @@ impl Forest {
         let Some(feature) = self.features.get(n.feature as usize) else { return Err(format!("there is no feature {}", n.feature)) };
         let (border, missing) = match (n.border, n.missing, &n.right_categories, n.others) {
             (Some(wanted), Some(missing), None, None) if feature.categories.is_none() => {
-                // Borders ascend, or the forest is not valid.
-                let border = feature.borders.partition_point(|b| *b < wanted.0);
-                let behind = wanted.0 == f64::INFINITY && border == feature.borders.len();
-                if !behind && feature.borders.get(border) != Some(&wanted.0) {
-                    return Err(format!("feature {} has no border {:?}", n.feature, wanted.0));
-                }
-                (border as u32, missing)
+                (border_place(n.feature, &feature.borders, wanted.0)?, missing)
             }
             (None, None, Some(right), Some(others)) if feature.categories.is_some() => {
                 let categories = feature.categories.as_ref().map_or(0, |c| c.len());

@@ -6,7 +6,9 @@ use crate::encoding::ctr::Ctr;
 use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
-use crate::model::from_json::{ChildIn, FeatureIn, HistoryIn, LabelIn, NumberIn, labels, numbers, params, provenance, read};
+use crate::model::from_json::{
+    ChildIn, FeatureIn, HistoryIn, LabelIn, NumberIn, Side, border_place, labels, numbers, params, provenance, read,
+};
 use crate::model::payload::{invalid, named};
 use crate::provenance::LabelType;
 use crate::tree::model::{Leaf, Node, Split, Tree};
@@ -83,13 +85,6 @@ struct SplitIn {
     gain: NumberIn,
     left: Option<ChildIn>,
     right: Option<ChildIn>,
-}
-
-#[derive(Deserialize, PartialEq)]
-#[serde(rename_all = "lowercase")]
-enum Side {
-    Left,
-    Right,
 }
 
 #[derive(Deserialize)]
@@ -181,16 +176,9 @@ impl Model {
         if s.feature as usize >= self.features.len() + self.derived.len() {
             return Err(format!("there is no feature {}", s.feature));
         }
-        let (borders, wanted) = (self.borders(s.feature), s.border.0);
-        // Borders ascend, or the model is not valid.
-        let border = borders.partition_point(|b| *b < wanted);
-        let behind = wanted == f64::INFINITY && border == borders.len();
-        if !behind && borders.get(border) != Some(&wanted) {
-            return Err(format!("feature {} has no border {wanted:?}", s.feature));
-        }
         Ok(Split {
             feature: s.feature,
-            border: border as u32,
+            border: border_place(s.feature, self.borders(s.feature), s.border.0)?,
             missing_left: s.missing == Side::Left,
             gain: (s.gain.0 / self.units.gain) as f32,
         })
