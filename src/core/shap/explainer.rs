@@ -52,7 +52,7 @@ pub enum Game<'a> {
     Background(usize, &'a dyn Answers),
 }
 
-enum Prepared {
+pub(super) enum Prepared {
     /// One leaf.
     Constant,
     Symmetric(SymmetricTables),
@@ -194,6 +194,19 @@ impl Explainer {
         &self.means
     }
 
+    pub(super) fn trees(&self) -> &[(ExplainedTree, Prepared)] {
+        &self.trees
+    }
+
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Returns the columns of each player.
+    pub fn players(&self) -> &[Vec<u32>] {
+        &self.players
+    }
+
     /// Returns how many rows [`Explainer::explain`] is given at a time.
     pub fn rows_at_a_time(&self, terms: Terms) -> usize {
         let tests = self.trees.iter().map(|(tree, _)| tree.tests).max().unwrap_or(0);
@@ -311,8 +324,8 @@ impl Explainer {
         }
     }
 
-    /// Gives each column its part of what its players get.
-    fn credit(&self, sums: &[f64], rows: usize, terms: Terms) -> Explanation {
+    /// Gives each column its part of what its players get, `sums[output][term][row]`.
+    pub fn credit(&self, sums: &[f64], rows: usize, terms: Terms) -> Explanation {
         let count = terms.count(self.players.len());
         let mut values = vec![];
         let mut interactions = vec![];
@@ -488,15 +501,8 @@ struct Into<'a> {
 }
 
 impl Into<'_> {
-    /// The places of the terms of some players.
     fn places(&self, players: &[u32]) -> Vec<usize> {
-        let mut places: Vec<usize> = players.iter().map(|p| *p as usize).collect();
-        if self.terms == Terms::Interactions {
-            for (i, a) in players.iter().enumerate() {
-                places.extend(players[i + 1..].iter().map(|b| pair(self.all, *a.min(b) as usize, *a.max(b) as usize)));
-            }
-        }
-        places
+        self.terms.places(self.all, players)
     }
 
     fn sums<'s>(&self, output: usize, place: usize, sums: &'s mut [f64]) -> &'s mut [f64] {
