@@ -35,6 +35,7 @@ from polars_taiga.encoding import (
     target_encode,
     woe,
 )
+from polars_taiga.explanation import Explanation
 from polars_taiga.forest import ForestParams, fit_forest
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
 from polars_taiga.linear import LinearParams, fit_sparse_lr
@@ -49,6 +50,7 @@ __all__ = [
     "DeviceInfo",
     "DevicesInfo",
     "Encoder",
+    "Explanation",
     "ForestParams",
     "GbdtParams",
     "LinearParams",

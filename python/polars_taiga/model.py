@@ -14,13 +14,14 @@ from polars_taiga._metadata import metadata_json
 from polars_taiga._persisted import Persisted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from decimal import Decimal
 
     from polars.datatypes import DataType, DataTypeClass
 
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.explanation import Explanation
     from polars_taiga.gbdt import Metric
     from polars_taiga.predict import Output
 
@@ -242,6 +243,57 @@ class Model(Persisted):
         expr = score(self, wanted, *features, metric=metric, weight=weight, rounds=rounds, device=device)
         with _plugin.errors():
             return float(data.lazy().select(expr).collect().item())
+
+    def explain(
+        self,
+        row: pl.DataFrame | pl.LazyFrame | Mapping[str, Any],
+        *features: IntoColumns,
+        label: object = None,
+        background: pl.DataFrame | None = None,
+    ) -> Explanation:
+        """Explain how one row comes to its prediction: the base value, each feature's contribution, the result.
+
+        Contributions are exact Shapley values, those of `tg.predict(output="shap")`.
+
+        Parameters
+        ----------
+        row
+            A DataFrame or LazyFrame of one row, or a dictionary of a row's values by column.
+        features, background
+            As in `tg.predict`.
+        label
+            Of more than two classes, the one to explain; default the likeliest.
+
+        Returns
+        -------
+        Explanation
+            It prints as a table; its numbers are `base_value`, `contributions` (a DataFrame), `score`, `prediction`.
+
+        Raises
+        ------
+        ValueError
+            For other than one row, and a class that is not there.
+        TypeError
+            For a row of another type.
+        polars.exceptions.ColumnNotFoundError, polars.exceptions.SchemaError
+            For columns that are missing or of another type.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3, depth=1, learning_rate=1.0, l2=0.0)
+        >>> model.explain({"x": 99, "z": 1})
+        y
+          base value   99
+          x = 99      +84
+          z = 1        +0
+          result      183
+        """
+        from polars_taiga.explanation import explain
+
+        return explain(self, row, *features, label=label, background=background)
 
     def _frame_of(self, data: object) -> pl.DataFrame | pl.LazyFrame:
         """Data as a frame: of a series its fields, or itself as the model's one feature."""

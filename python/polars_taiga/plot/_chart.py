@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
+
+from polars_taiga._scores import listed
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 
@@ -78,12 +80,6 @@ def choose(names: Sequence[str], column: str | None, parameter: str = "column") 
         msg = f"parameter `{parameter}`: {column!r} is not one of {listed(names)}"
         raise ValueError(msg)
     return column
-
-
-def listed(names: Iterable[object]) -> str:
-    """Write names one after another, the first twenty."""
-    texts = [str(name) for name in names]
-    return ", ".join(texts[:20]) + (f", … ({len(texts)})" if len(texts) > 20 else "") or "no columns"
 
 
 def at_least(name: str, value: int, least: int, most: int) -> int:

@@ -9,8 +9,8 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin
+from polars_taiga._scores import class_names, class_text, listed, score_title
 from polars_taiga.model import Model
-from polars_taiga.plot._chart import listed
 from polars_taiga.predict import _own_columns, predict
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # A linear model's Shapley values compare with rows; so many do.
 _BACKGROUND = 500
-
-_LOG = ("poisson", "gamma", "tweedie")
 
 
 def checked_model(model: object) -> Model:
@@ -121,22 +119,6 @@ def explained_columns(model: Model) -> list[str]:
     return model._inner.explained_columns()
 
 
-def class_names(model: Model) -> list[str]:
-    """The labels as the fields of predictions are named."""
-    return model._inner.class_names() or []
-
-
-def class_text(model: Model, label: object) -> str:
-    """The name of a class by its label, or by its name."""
-    classes, names = model.classes or [], class_names(model)
-    for known, name in zip(classes, names, strict=True):
-        # True is not the class 1.
-        if (known == label and isinstance(known, bool) == isinstance(label, bool)) or name == label:
-            return name
-    msg = f"parameter `label`: {label!r} is not one of the classes of `{model.target}`: {listed(names)}"
-    raise ValueError(msg)
-
-
 def outputs(model: Model, label: object, most: int) -> list[str | None]:
     """The outputs to draw: the one of a regression or two classes, the class that was chosen, or all."""
     if model._inner.outputs() == 1:
@@ -153,35 +135,11 @@ def outputs(model: Model, label: object, most: int) -> list[str | None]:
     return list(names)
 
 
-def score_title(model: Model, label: str | None = None) -> str:
-    """What the raw score is, in the target's unit where it has it."""
-    if model.classes is not None:
-        kind = "probability" if model.learner == "forest" else "log odds" if label is None else "score"
-        return f"{kind} of {model.target} = {class_names(model)[-1] if label is None else label}"
-    if model.loss in _LOG:
-        return f"log of {model.target}"
-    if model.loss == "cross_entropy":
-        return f"log odds of {model.target}"
-    return model.target
-
-
 def unit_of(model: Model, drawn: list[str | None]) -> str:
     """What the raw scores of the drawn outputs are."""
     if len(drawn) == 1:
         return score_title(model, drawn[0])
     return f"{'probability' if model.learner == 'forest' else 'score'} of each {model.target}"
-
-
-def in_unit_of_target(model: Model) -> bool:
-    """Whether raw scores are predictions."""
-    return model.learner == "forest" or (model.classes is None and model.loss not in (*_LOG, "cross_entropy"))
-
-
-def probability_title(model: Model, label: str | None = None) -> str:
-    """What output="auto" is."""
-    if model.classes is None:
-        return f"predicted {model.target}"
-    return f"probability of {model.target} = {class_names(model)[-1] if label is None else label}"
 
 
 def scored(

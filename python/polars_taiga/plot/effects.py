@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from polars_taiga import _scores
 from polars_taiga.plot import _chart, _rows
 from polars_taiga.plot._cells import cells, dot_size
 
@@ -264,7 +265,7 @@ def _draw_partial(model: Model, sample: pl.DataFrame, feature: str, drawn: list[
     few = long.filter(pl.lit(curves > 0), pl.col("row") % step == 0)
     # One table, so that panels deal it.
     both = pl.concat([few.select("row", "x", "series", "y"), mean.select("row", "x", "series", "y")])
-    unit = _rows.probability_title(model, drawn[0]) if len(drawn) == 1 else f"probability of each {model.target}"
+    unit = _scores.probability_title(model, drawn[0]) if len(drawn) == 1 else f"probability of each {model.target}"
     base = alt.Chart(_chart.data(both)).encode(
         x=_x(feature, axis, categories), y=alt.Y("y:Q", title=unit, scale=alt.Scale(zero=False))
     )

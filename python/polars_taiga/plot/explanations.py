@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_taiga import _scores
 from polars_taiga.plot import _chart, _rows
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def shap_waterfall(
     order = [f"mean {_chart.number(base)}", *names, f"result {_chart.number(total)}"]
     ends = pl.DataFrame({"name": [order[0], order[-1]], "x": [base, total]})
     scale = alt.Scale(zero=False, nice=True, padding=42)
-    x = alt.X("start:Q", title=_rows.score_title(model, of_class), scale=scale, axis=alt.Axis(tickCount=6))
+    x = alt.X("start:Q", title=_scores.score_title(model, of_class), scale=scale, axis=alt.Axis(tickCount=6))
     y = alt.Y("name:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labelLimit=280))
     colour = alt.condition("datum.value > 0", alt.value(_chart.ORANGE), alt.value(_chart.BLUE))
     base_chart = alt.Chart(_chart.data(bars)).encode(y=y)
@@ -263,8 +264,8 @@ def shap_waterfall(
     )
     subtitle = (
         ""
-        if _rows.in_unit_of_target(model)
-        else f"{_rows.probability_title(model, of_class)}: {_chart.number(probability)}"
+        if _scores.in_unit_of_target(model)
+        else f"{_scores.probability_title(model, of_class)}: {_chart.number(probability)}"
     )
     title = f"How row {row} comes to its {model.target}"
     picture: LayerChart = _chart.finish(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from polars_taiga import _scores
 from polars_taiga.plot import _chart, _rows
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def importance(
             msg = 'parameter `frame`: kind="shap" is measured on rows'
             raise ValueError(msg)
         found = _of_shap(model, frame, _chart.at_least("rows", rows, 1, 10**9))
-        unit = "" if len(_rows.class_names(model)) > 2 else f", {_rows.score_title(model)}"
+        unit = "" if len(_scores.class_names(model)) > 2 else f", {_scores.score_title(model)}"
         what = f"mean size of its Shapley values{unit}"
     else:
         measure: Any = model.importance

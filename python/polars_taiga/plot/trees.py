@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_taiga import _scores
 from polars_taiga.plot import _chart, _rows
 
 if TYPE_CHECKING:
@@ -73,11 +74,11 @@ def tree(model: Model, tree: int = 0, *, depth: int | None = None, label: object
     nodes = _valued(model, nodes.filter(pl.col("tree") == tree), label)
     found, cut = _cut(nodes.sort("node").to_dicts(), depth)
 
-    names = _rows.class_names(model)
+    names = _scores.class_names(model)
     if model.learner == "forest":
         unit = f"share of {_class(model, label)}" if names else f"mean {model.target}"
     else:
-        unit = _rows.score_title(model, names[nodes["output"][0]] if model._inner.outputs() > 1 else None)
+        unit = _scores.score_title(model, names[nodes["output"][0]] if model._inner.outputs() > 1 else None)
     title = f"Tree {tree} of {count} for {model.target}"
     if model.learner == "gbdt" and model._inner.outputs() > 1:
         title += f" = {names[nodes['output'][0]]}"
@@ -90,7 +91,7 @@ def tree(model: Model, tree: int = 0, *, depth: int | None = None, label: object
 
 
 def _class(model: Model, label: object) -> str:
-    return _rows.class_names(model)[-1] if label is None else _rows.class_text(model, label)
+    return _scores.class_names(model)[-1] if label is None else _scores.class_text(model, label)
 
 
 def _valued(model: Model, nodes: pl.DataFrame, label: object) -> pl.DataFrame:
@@ -100,7 +101,7 @@ def _valued(model: Model, nodes: pl.DataFrame, label: object) -> pl.DataFrame:
             msg = "parameter `label`: it is for forests; a boosted tree adds to the score of one class"
             raise ValueError(msg)
         return nodes.with_columns(right_categories=pl.lit(None, dtype=pl.List(pl.String)))
-    at = _rows.class_names(model).index(_class(model, label)) if model.classes is not None else 0
+    at = _scores.class_names(model).index(_class(model, label)) if model.classes is not None else 0
     return nodes.with_columns(pl.col("value").list.get(at, null_on_oob=True))
 
 
