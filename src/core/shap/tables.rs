@@ -41,8 +41,16 @@ pub struct LookUp {
     pub bits: u32,
     /// The place of each of its terms among those of all players.
     pub places: Vec<usize>,
-    /// Where its numbers begin in [`Tables::values`], `[term][pattern]`.
+    /// Where its numbers begin in [`Tables::values`], `[pattern][term]`, so that a row reads neighbours; where the terms are odd in
+    /// number, a 0 stands behind them.
     pub first_value: usize,
+}
+
+impl LookUp {
+    /// Returns how many numbers a pattern has, an even number.
+    pub fn pitch(&self) -> usize {
+        self.places.len().next_multiple_of(2)
+    }
 }
 
 /// All tables of a model: look-ups in the order in which a row's numbers are added.
@@ -102,6 +110,19 @@ impl Part<'_> {
     }
 }
 
+/// Turns `[output][term][pattern]` into `[output][pattern][term]`, the terms' number made even.
+fn by_pattern(table: &[f64], outputs: usize, bits: u32) -> Vec<f64> {
+    let terms = (table.len() / outputs) >> bits;
+    let pitch = terms.next_multiple_of(2);
+    let mut turned = vec![0.0; (outputs * pitch) << bits];
+    for (output, of) in table.chunks_exact((terms << bits).max(1)).enumerate() {
+        for (term, of) in of.chunks_exact(1 << bits).enumerate() {
+            of.iter().enumerate().for_each(|(pattern, x)| turned[((output << bits) + pattern) * pitch + term] = *x);
+        }
+    }
+    turned
+}
+
 impl Explainer {
     /// Computes the tables of all trees on the threads of a pool. A row gets the bits of [`Explainer::explain`] from them where its
     /// numbers are added in the order of the look-ups and credited by [`Explainer::credit`].
@@ -112,12 +133,14 @@ impl Explainer {
     pub fn tables(&self, terms: Terms, pool: &ThreadPool) -> Result<Tables> {
         let parts = self.parts()?;
         let sizes: Vec<usize> = parts.iter().map(|(_, part)| part.size(terms)).collect();
-        let bytes = sizes.iter().fold(0u64, |sum, n| sum.saturating_add(16 * *n as u64));
+        let bytes = sizes.iter().fold(0u64, |sum, n| sum.saturating_add(24 * *n as u64));
         memory::check("the tables of the model's trees", bytes, "explain on the CPU, or a model of fewer or smaller trees")?;
         let made = pool.deal(parts.len(), GroupScratch::default, |scratch, i| {
+            let (tree, part) = &parts[i];
             let mut table = vec![];
-            parts[i].1.table(self.rules(), terms, scratch, &mut table);
-            table
+            part.table(self.rules(), terms, scratch, &mut table);
+            let outputs = self.trees()[*tree].0.outputs;
+            by_pattern(&table, outputs, part.pattern().2)
         });
         let mut tables = Tables {
             lookups: vec![],
@@ -136,7 +159,7 @@ impl Explainer {
                     first_pattern,
                     bits,
                     places: places.clone(),
-                    first_value: tables.values.len() + output * (places.len() << bits),
+                    first_value: tables.values.len() + output * (table.len() / tree.outputs),
                 });
             }
             tables.values.extend_from_slice(&table);
@@ -178,8 +201,8 @@ impl Tables {
                         Bit::Lead { right: wanted } => pattern & !(((right ^ wanted) as u32) << step.bit),
                     }
                 });
-                for (term, place) in lookup.places.iter().enumerate() {
-                    let found = self.values[lookup.first_value + (term << lookup.bits) + pattern as usize];
+                let found = &self.values[lookup.first_value + pattern as usize * lookup.pitch()..];
+                for (place, found) in lookup.places.iter().zip(found) {
                     sums[(lookup.output * self.terms + *place) * rows + row] += found;
                 }
             }

@@ -7,7 +7,6 @@
 use super::PREDICT;
 use super::trees::DevicePredictor;
 use crate::launch;
-use crate::runtime::column::bytes_of_mut;
 use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::Queue;
 use crate::runtime::upload::upload;
@@ -19,6 +18,7 @@ use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::boosting::model::shap::ShapValues;
 use taiga_core::parallel::interrupt;
 use taiga_core::parallel::thread_pool::ThreadPool;
+use taiga_core::shap::explainer::Credit;
 use taiga_core::shap::tables::{Bit, Tables};
 use taiga_core::shap::{Explanation, Terms};
 
@@ -30,8 +30,8 @@ const THREADS: [usize; 4] = [256, 128, 64, 32];
 
 /// The most numbers that a launch writes.
 const MOST_NUMBERS: usize = 1 << 27;
-/// Fewer rows come in one copy of all columns, not in one a column.
-const COPIED_TOGETHER: usize = 1 << 16;
+/// Places that a thread credits; the kernel's CREDITED.
+const CREDITED: usize = 16;
 
 /// A model's tables on a GPU, to explain rows, many times and from several threads at once.
 pub struct DeviceExplainer {
@@ -43,14 +43,15 @@ pub struct DeviceExplainer {
     /// The number of terms of all players.
     term_count: usize,
     columns: usize,
+    players: u32,
     scale: f64,
     lookups: CudaSlice<ShapLookUp>,
     first_lookup: CudaSlice<u32>,
     steps: CudaSlice<PatternStep>,
     places: CudaSlice<u32>,
     values: CudaSlice<f64>,
-    first_part: CudaSlice<u32>,
-    parts: CudaSlice<ShapPart>,
+    of_columns: Parts,
+    of_pairs: Option<Parts>,
 }
 
 impl DeviceExplainer {
@@ -65,15 +66,16 @@ impl DeviceExplainer {
         queue.check_memory("the tables of the model's trees", 8 * tables.values.len() as u64)?;
         let columns = predictor.model().features.len();
         let Program { lookups, first_lookup, steps, places } = Program::new(&tables, predictor);
-        let (first_part, parts) = parts_of_columns(explainer.players(), columns);
+        let credits = |credits: &[Vec<Credit>]| Parts::new(&queue, credits);
         let made = DeviceExplainer {
             lookups: upload(&queue, "tables", &lookups)?,
             first_lookup: queue.copy_of("tables", &first_lookup)?,
             steps: upload(&queue, "tables", &steps)?,
             places: upload(&queue, "tables", &places)?,
             values: upload(&queue, "tables", &tables.values)?,
-            first_part: queue.copy_of("tables", &first_part)?,
-            parts: queue.copy_of("tables", &parts)?,
+            of_columns: credits(explainer.credits(Terms::Values))?,
+            of_pairs: (terms == Terms::Interactions).then(|| credits(explainer.credits(terms))).transpose()?,
+            players: explainer.players().len() as u32,
             predictor: on_device,
             terms,
             outputs: tables.outputs,
@@ -86,12 +88,11 @@ impl DeviceExplainer {
         Ok(made)
     }
 
-    /// [`Predictor::explain`] on the GPU; `columns` as [`Predictor::bind`] gives them, `shap` as it was given to
-    /// [`DeviceExplainer::new`].
+    /// [`Predictor::explain`] on the GPU; `columns` as [`Predictor::bind`] gives them.
     ///
     /// # Errors
     /// [`taiga_core::Error::Device`].
-    pub fn explain(&self, queue: &Queue, shap: &ShapValues, columns: &[&Column<'_>]) -> Result<Explanation> {
+    pub fn explain(&self, queue: &Queue, columns: &[&Column<'_>]) -> Result<Explanation> {
         let rows = columns.first().map_or(0, |c| c.len());
         let mut all = Explanation::with_capacity(self.outputs, self.columns, rows, self.terms);
         if rows == 0 {
@@ -99,29 +100,33 @@ impl DeviceExplainer {
         }
         let codes = self.predictor.codes(queue, columns, rows)?;
         let threads = self.threads(queue);
-        let numbers = self.outputs * if threads.is_some() { self.columns } else { self.term_count };
-        let step = (MOST_NUMBERS / numbers.max(1)).clamp(1, rows);
-        queue.check_memory("explaining", (8 * step * numbers) as u64)?;
-        let mut out = queue.alloc::<f64>("explanations", step * numbers)?;
+        let sums = if threads.is_some() { 0 } else { self.outputs * self.term_count };
+        let values = self.outputs * self.of_columns.count;
+        let pairs = self.outputs * self.of_pairs.as_ref().map_or(0, |parts| parts.count);
+        let step = (MOST_NUMBERS / (sums + values + pairs).max(1)).clamp(1, rows);
+        queue.check_memory("explaining", (8 * step * (sums + values + pairs)) as u64)?;
+        let room = |n: usize| queue.alloc::<f64>("explanations", step * n);
+        let (mut sums, mut values, mut pairs) = (room(sums)?, room(values)?, room(pairs)?);
         for start in (0..rows).step_by(step) {
             interrupt::poll();
             let n = step.min(rows - start);
-            self.launch(queue, &codes, rows, (start, n), threads, &mut out)?;
-            if threads.is_some() {
-                self.append_values(queue, &out, n, &mut all)?;
+            let block = Rows { codes: &codes, all: rows, start, n };
+            if let Some(threads) = threads {
+                self.explain_values(queue, &block, threads, &mut values)?;
             } else {
-                let mut sums = vec![0.0; n * numbers];
-                queue.download(&out, bytes_of_mut(&mut sums))?;
-                let mut credited = shap.explainer().credit(&sums, n, self.terms);
-                credited.scale(self.scale);
-                all.append(credited);
+                self.explain_terms(queue, &block, &mut sums)?;
+                self.credit(queue, &sums, n, &self.of_columns, false, &mut values)?;
+                if let Some(of_pairs) = &self.of_pairs {
+                    self.credit(queue, &sums, n, of_pairs, true, &mut pairs)?;
+                }
             }
+            queue.append_parts(&values, n, all.values.iter_mut().flatten())?;
+            queue.append_parts(&pairs, n, all.interactions.iter_mut().flatten())?;
         }
         Ok(all)
     }
 
-    /// Threads of a block whose sums stand in shared memory, where there is room and columns are credited there: interactions are
-    /// credited by the host.
+    /// Threads of a block whose sums stand in shared memory, where there is room; interactions have too many.
     fn threads(&self, queue: &Queue) -> Option<usize> {
         let bytes = |threads: usize| 8 * threads * self.term_count.max(1);
         let most = queue.gpu().shared_per_block() as usize;
@@ -129,54 +134,90 @@ impl DeviceExplainer {
         good.or_else(|| THREADS.into_iter().find(|t| bytes(*t) <= most)).filter(|_| self.terms == Terms::Values)
     }
 
-    /// Explains rows `start .. start + n`; does not wait.
-    fn launch(
-        &self,
-        queue: &Queue,
-        codes: &CudaSlice<u8>,
-        all_rows: usize,
-        (start, n): (usize, usize),
-        threads: Option<usize>,
-        out: &mut CudaSlice<f64>,
-    ) -> Result<()> {
-        let kernel = queue.gpu().kernel(PREDICT, "explain_trees")?;
-        let (columns, terms) = (if threads.is_some() { self.columns as u32 } else { 0 }, self.term_count as u32);
-        let block = threads.unwrap_or(THREADS[0]);
-        let shared = if threads.is_some() { 8 * block * self.term_count.max(1) } else { 0 };
-        kernel.allow_shared(queue.gpu(), shared as u32)?;
-        let shape = LaunchConfig {
-            grid_dim: (n.div_ceil(block) as u32, self.outputs as u32, 1),
-            block_dim: (block as u32, 1, 1),
+    /// The grid of threads that take a row of an output each.
+    fn grid(&self, rows: usize, threads: usize, shared: usize) -> LaunchConfig {
+        LaunchConfig {
+            grid_dim: (rows.div_ceil(threads) as u32, self.outputs as u32, 1),
+            block_dim: (threads as u32, 1, 1),
             shared_mem_bytes: shared as u32,
-        };
-        let (rows, first, stride) = (n as u64, start as u64, DevicePredictor::stride(all_rows) as u64);
-        // SAFETY: the arguments are those of `explain_trees`: codes of all rows and slots, look-ups whose steps, places and values are
-        // there, and room for each row and output's columns or terms.
-        unsafe {
-            launch!(queue, kernel, shape;
-                &rows, &first, &stride, codes, &self.lookups, &self.first_lookup, &self.steps, &self.places, &self.values, &terms, &columns,
-                &self.first_part, &self.parts, &self.scale, out)
         }
     }
 
-    /// Appends `[output][column][row]` of the GPU.
-    fn append_values(&self, queue: &Queue, from: &CudaSlice<f64>, n: usize, all: &mut Explanation) -> Result<()> {
-        let columns = self.outputs * self.columns;
-        let mut together = vec![];
-        if n < COPIED_TOGETHER {
-            together.resize(n * columns, 0.0);
-            queue.download(&from.slice(..n * columns), bytes_of_mut(&mut together))?;
+    /// Explains rows, `out[output][column][row]`; does not wait.
+    fn explain_values(&self, queue: &Queue, block: &Rows<'_>, threads: usize, out: &mut CudaSlice<f64>) -> Result<()> {
+        let kernel = queue.gpu().kernel(PREDICT, "explain_values")?;
+        let shared = 8 * threads * self.term_count.max(1);
+        kernel.allow_shared(queue.gpu(), shared as u32)?;
+        let (rows, first, stride) = block.place();
+        let (columns, terms, parts) = (self.columns as u32, self.term_count as u32, &self.of_columns);
+        // SAFETY: the arguments are those of `explain_values`: codes of all rows and slots, look-ups whose steps, places and values are
+        // there, room for the sums of a block's threads, and for each row and output's columns.
+        unsafe {
+            launch!(queue, kernel, self.grid(block.n, threads, shared);
+                &rows, &first, &stride, block.codes, &self.lookups, &self.first_lookup, &self.steps, &self.places, &self.values, &terms,
+                &columns, &parts.first, &parts.parts, &self.scale, out)
         }
-        for (i, out) in all.values.iter_mut().flatten().enumerate() {
-            if together.is_empty() {
-                let before = out.len();
-                out.resize(before + n, 0.0);
-                queue.download(&from.slice(i * n..(i + 1) * n), bytes_of_mut(&mut out[before..]))?;
-            } else {
-                out.extend_from_slice(&together[i * n..(i + 1) * n]);
-            }
+    }
+
+    /// Sums what rows find, `sums[output][term][row]`; does not wait.
+    fn explain_terms(&self, queue: &Queue, block: &Rows<'_>, sums: &mut CudaSlice<f64>) -> Result<()> {
+        let kernel = queue.gpu().kernel(PREDICT, "explain_terms")?;
+        let (rows, first, stride) = block.place();
+        let terms = self.term_count as u32;
+        // SAFETY: the arguments are those of `explain_terms`: as above, and room for each row and output's terms.
+        unsafe {
+            launch!(queue, kernel, self.grid(block.n, THREADS[0], 0);
+                &rows, &first, &stride, block.codes, &self.lookups, &self.first_lookup, &self.steps, &self.places, &self.values, &terms, sums)
         }
-        Ok(())
+    }
+
+    /// Credits columns, or columns and pairs, with their parts of `n` rows' sums; does not wait.
+    fn credit(&self, queue: &Queue, sums: &CudaSlice<f64>, n: usize, parts: &Parts, alone: bool, out: &mut CudaSlice<f64>) -> Result<()> {
+        let kernel = queue.gpu().kernel(PREDICT, "credit_terms")?;
+        let mut shape = self.grid(n, THREADS[0], 0);
+        shape.grid_dim.2 = parts.count.div_ceil(CREDITED) as u32;
+        let (rows, terms, alone, count) = (n as u64, self.term_count as u32, alone as u32, parts.count as u32);
+        // SAFETY: the arguments are those of `credit_terms`: sums of each row and output, parts whose terms are some of them, and room
+        // for each row and output's places.
+        unsafe {
+            launch!(queue, kernel, shape;
+                &rows, sums, &terms, &self.players, &alone, &count, &parts.first, &parts.parts, &self.scale, out)
+        }
+    }
+}
+
+/// A block of rows, of all whose codes are on the GPU.
+struct Rows<'a> {
+    codes: &'a CudaSlice<u8>,
+    all: usize,
+    start: usize,
+    n: usize,
+}
+
+impl Rows<'_> {
+    /// The number of its rows, the first, and the distance of two slots' codes.
+    fn place(&self) -> (u64, u64, u64) {
+        (self.n as u64, self.start as u64, DevicePredictor::stride(self.all) as u64)
+    }
+}
+
+/// What some places are credited with.
+struct Parts {
+    /// How many places.
+    count: usize,
+    /// Where the parts of each begin.
+    first: CudaSlice<u32>,
+    parts: CudaSlice<ShapPart>,
+}
+
+impl Parts {
+    fn new(queue: &Queue, credits: &[Vec<Credit>]) -> Result<Self> {
+        let (mut first, mut parts) = (vec![0], vec![]);
+        for of in credits {
+            parts.extend(of.iter().map(|c| ShapPart { term: c.term as u32, divisor: c.divisor, halves: c.halves }));
+            first.push(parts.len() as u32);
+        }
+        Ok(Parts { count: credits.len(), first: queue.copy_of("tables", &first)?, parts: queue.copy_of("tables", &parts)? })
     }
 }
 
@@ -199,7 +240,7 @@ impl Program {
                     first_step: program.steps.len() as u32,
                     steps: lookup.steps.len() as u32,
                     first_pattern: lookup.first_pattern,
-                    bits: lookup.bits,
+                    pitch: lookup.pitch() as u32,
                     first_place: program.places.len() as u32,
                     terms: lookup.places.len() as u32,
                 });
@@ -217,15 +258,4 @@ impl Program {
         }
         program
     }
-}
-
-/// Of each column the players that it is one of, in their order; where those of each begin.
-fn parts_of_columns(players: &[Vec<u32>], columns: usize) -> (Vec<u32>, Vec<ShapPart>) {
-    let (mut first, mut parts) = (vec![0], vec![]);
-    for column in 0..columns as u32 {
-        let own = players.iter().enumerate().filter(|(_, of)| of.contains(&column));
-        parts.extend(own.map(|(player, of)| ShapPart { player: player as u32, columns: of.len() as u32 }));
-        first.push(parts.len() as u32);
-    }
-    (first, parts)
 }

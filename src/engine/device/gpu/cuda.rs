@@ -182,20 +182,19 @@ impl ModelCopy for Copied<Arc<DevicePredictor>> {
     fn explainer(&self, predictor: &Predictor, shap: Arc<ShapValues>, terms: Terms) -> Result<Box<dyn ExplainerCopy>> {
         let pool = ThreadPool::new(pools::asked(None))?;
         let copy = DeviceExplainer::new(self.copy.clone(), predictor, &shap, terms, &pool)?;
-        Ok(Box::new(CopiedExplainer { gpu: self.gpu, shap, copy }))
+        Ok(Box::new(CopiedExplainer { gpu: self.gpu, copy }))
     }
 }
 
 /// What explains a model's rows on a GPU.
 struct CopiedExplainer {
     gpu: &'static Gpu,
-    shap: Arc<ShapValues>,
     copy: DeviceExplainer,
 }
 
 impl ExplainerCopy for CopiedExplainer {
     fn explain(&self, columns: &[&Column<'_>]) -> Result<Explanation> {
-        self.copy.explain(&Queue::new(self.gpu)?, &self.shap, columns)
+        self.copy.explain(&Queue::new(self.gpu)?, columns)
     }
 }
 
