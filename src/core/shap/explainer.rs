@@ -8,6 +8,7 @@ use super::symmetric::{self, SymmetricTables};
 use super::walk::{Walk, WalkScratch};
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::pages;
 use crate::parallel::interrupt;
 use crate::tree::model::Child;
 use multiversion::multiversion;
@@ -118,13 +119,9 @@ pub struct Explanation {
 impl Explanation {
     /// Makes one of no rows, with room for some.
     pub fn with_capacity(outputs: usize, columns: usize, rows: usize, terms: Terms) -> Self {
-        let mut explanation = Explanation { values: vec![vec![vec![]; columns]; outputs], interactions: vec![] };
-        explanation.values.iter_mut().flatten().for_each(|v| v.reserve_exact(rows));
-        if terms == Terms::Interactions {
-            explanation.interactions = vec![vec![vec![]; terms.count(columns)]; outputs];
-            explanation.interactions.iter_mut().flatten().for_each(|v| v.reserve_exact(rows));
-        }
-        explanation
+        let of = |terms: Terms| (0..outputs).map(|_| (0..terms.count(columns)).map(|_| pages::with_capacity(rows)).collect()).collect();
+        let interactions = if terms == Terms::Interactions { of(terms) } else { vec![] };
+        Explanation { values: of(Terms::Values), interactions }
     }
 
     /// Makes one of so many rows, all 0.
@@ -164,9 +161,12 @@ impl Explainer {
     /// Prepares trees whose player `p` is `players[p]`, a set of some of so many columns, for so many outputs.
     ///
     /// # Errors
-    /// [`Error::Data`] where a path of a tree meets too many players to be held against a background; [`Error::Memory`] where there is
-    /// none for the paths.
+    /// [`Error::Data`] for a background without rows, and where a path of a tree meets too many players to be held against one;
+    /// [`Error::Memory`] where there is none for the paths.
     pub fn new(trees: Vec<ExplainedTree>, players: Vec<Vec<u32>>, columns: usize, outputs: usize, game: &Game<'_>) -> Result<Self> {
+        if matches!(game, Game::Background(0, _)) {
+            return Err(Error::Data("the background has no rows".into()));
+        }
         let bytes = trees.iter().map(prepared_bytes).fold(0, u64::saturating_add);
         memory::check("the paths of the model's trees", bytes, "explain a model of fewer or smaller trees")?;
         let mut explainer = Explainer {
