@@ -78,15 +78,26 @@ def _checked(name: str, points: object) -> int | pl.Series | None:
         if not isinstance(points, Iterable):
             msg = f"parameter `grid`: of {name!r} it is a number of points or a list of values, not {points!r:.80}"
             raise TypeError(msg)
-        try:
-            points = pl.Series(name, points if hasattr(points, "__array__") else list(points))
-        except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-            msg = f"parameter `grid`: the values of {name!r} are not of one type: {error}"
-            raise ValueError(msg) from None
+        points = _series(name, points)
     if points.is_empty():
         msg = f"parameter `grid`: no values of {name!r}"
         raise ValueError(msg)
     return points.alias(name)
+
+
+def _series(name: str, values: Iterable[Any]) -> pl.Series:
+    """Values of one type; whole numbers among others are as they are."""
+    if hasattr(values, "__array__"):
+        return pl.Series(name, values)
+    items = list(values)
+    numbers = [x for x in items if isinstance(x, int | float) and not isinstance(x, bool)]
+    if len(numbers) + items.count(None) == len(items) and any(isinstance(x, float) for x in numbers):
+        return pl.Series(name, items, dtype=pl.Float64, strict=False)
+    try:
+        return pl.Series(name, items)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+        msg = f"parameter `grid`: the values of {name!r} are not of one type: {str(error).splitlines()[0]}"
+        raise ValueError(msg) from None
 
 
 def is_missing(values: pl.Series) -> pl.Series:
@@ -123,7 +134,7 @@ def _evenly(values: pl.Series, points: int) -> pl.Series:
 
 
 def _with_missing(values: pl.Series, missing: bool) -> pl.Series:
-    return pl.concat([values, pl.Series(values.name, [None], dtype=values.dtype)]) if missing else values
+    return values.gather(pl.Series([*range(len(values)), None], dtype=pl.UInt32)) if missing else values
 
 
 def data_points(

@@ -283,7 +283,7 @@ def _read(
         frame = frame[numbers]
     if weight is None:
         return _Rows(frame, None, numbers, whole)
-    weights = frame[name]
+    weights = frame[name].rechunk()
     bad = int((~(weights.is_finite() & (weights >= 0))).fill_null(True).sum())
     if bad or weights.sum() == 0:
         found = f"{bad} of {frame.height} weights are null, negative or not finite" if bad else "all weights are 0"
@@ -358,7 +358,7 @@ def _means(
         for of_class, values in zip(sums, found, strict=True):
             weighed = values if rows.weight is None else values * rows.weight.slice(start, len(values))
             of_class[point] += float(weighed.sum())
-    total = rows.frame.height if rows.weight is None else float(rows.weight.rechunk().sum())
+    total = rows.frame.height if rows.weight is None else float(rows.weight.sum())
     series = [pl.Series(_PREDICTION, of_class, dtype=pl.Float64) / total for of_class in sums]
     return dict(zip(names, series, strict=True))
 
