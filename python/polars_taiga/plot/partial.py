@@ -117,9 +117,10 @@ def partial_dependence(
     )
     cells, values = cells.filter(is_drawn), [table[name].filter(is_drawn) for name in names]
     unit = _unit(model, drawn, frame is None, centered)
+    subtitle = "mean over the training rows" if frame is None else f"mean of at most {rows:,} rows"
     picture: LayerChart | Chart | FacetChart
     if len(names) == 2:
-        picture = _draw_map(model, cells, values, drawn, unit)
+        picture = _draw_map(model, cells, values, drawn, subtitle, unit)
     else:
         picture = _draw_lines(model, cells, values[0], drawn, curves, unit)
     return picture
@@ -180,17 +181,23 @@ def _draw_lines(
 
 
 def _ends(values: pl.Series, side: str) -> list[pl.Series]:
-    """The ends of each number's cell: halfway to the next ones, at either end as far as on the other side."""
+    """The ends of each number's cell: halfway to the next ones, the first and the last number where there are none."""
     at = values.unique().sort()
-    half = (at.shift(-1) - at) / 2
-    after = half.fill_null(strategy="forward").fill_null(0.5)
-    before = half.shift(1).fill_null(strategy="backward").fill_null(0.5)
+    if len(at) == 1:
+        return [(values - 0.5).alias(side), (values + 0.5).alias(f"{side}2")]
+    middle = at.head(-1) / 2 + at.tail(-1) / 2
     place = at.search_sorted(values)
-    return [(at - before).gather(place).alias(side), (at + after).gather(place).alias(f"{side}2")]
+    low, high = pl.concat([at.head(1), middle]), pl.concat([middle, at.tail(1)])
+    return [low.gather(place).alias(side), high.gather(place).alias(f"{side}2")]
 
 
 def _draw_map(
-    model: Model, cells: pl.DataFrame, values: list[pl.Series], drawn: list[str | None], unit: str | list[str]
+    model: Model,
+    cells: pl.DataFrame,
+    values: list[pl.Series],
+    drawn: list[str | None],
+    subtitle: str,
+    unit: str | list[str],
 ) -> Any:
     alt = _chart.altair()
     cells, kinds = cells.rename({"y": "value"}), dict[str, str]()
@@ -198,7 +205,7 @@ def _draw_map(
         found, kinds[side] = axis_values(column)
         cells = cells.with_columns((found.fill_null("(missing)") if kinds[side] == "N" else found).alias(side))
     there = [pl.col(side).is_not_nan() & pl.col(side).is_not_null() for side, axis in kinds.items() if axis != "N"]
-    cells = cells.filter(there)
+    found_all, cells = cells.height, cells.filter(there)
     if cells.is_empty():
         names = " or ".join(repr(column.name) for column in values)
         msg = f"parameter `features`: no split asks about {names}, so there is nothing to draw without a frame"
@@ -212,13 +219,15 @@ def _draw_map(
     def channel(kind: Any, side: str, name: str) -> Any:
         if kinds[side] == "N":
             order = cells[side].unique(maintain_order=True).to_list()
-            return kind(f"{side}:N", title=name, sort=order if side == "x" else order[::-1])
+            axis = alt.Axis(labelLimit=140, labelAngle=-40 if side == "x" else 0)
+            return kind(f"{side}:N", title=name, sort=order if side == "x" else order[::-1], axis=axis)
         scale = alt.Scale(type="utc", nice=False) if kinds[side] == "T" else alt.Scale(zero=False, nice=False)
         return kind(f"{side}:{kinds[side]}", title=name, scale=scale)
 
+    # Cells reach a little under the next ones: else what is behind would shine through between them.
     chart = (
         alt.Chart(_chart.data(cells))
-        .mark_rect()
+        .mark_rect(x2Offset=0.6, y2Offset=-0.6)
         .encode(
             x=channel(alt.X, "x", values[0].name),
             y=channel(alt.Y, "y", values[1].name),
@@ -226,4 +235,5 @@ def _draw_map(
             **{f"{side}2": f"{side}2" for side, axis in kinds.items() if axis != "N"},
         )
     )
-    return panels(chart, drawn, f"{model.target} by {values[0].name} and {values[1].name}", "", [])
+    subtitle += "; without missing values" if cells.height < found_all else ""
+    return panels(chart, drawn, f"{model.target} by {values[0].name} and {values[1].name}", subtitle, [])
