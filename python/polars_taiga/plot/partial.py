@@ -117,7 +117,8 @@ def partial_dependence(
     )
     cells, values = cells.filter(is_drawn), [table[name].filter(is_drawn) for name in names]
     unit = _unit(model, drawn, frame is None, centered)
-    subtitle = "mean over the training rows" if frame is None else f"mean of at most {rows:,} rows"
+    of_rows = f"{min(rows, frame.height):,}" if isinstance(frame, pl.DataFrame) else f"at most {rows:,}"
+    subtitle = "mean over the training rows" if frame is None else f"mean of {of_rows} rows"
     picture: LayerChart | Chart | FacetChart
     if len(names) == 2:
         picture = _draw_map(model, cells, values, drawn, subtitle, unit)
