@@ -1,4 +1,4 @@
-"""What moved a prediction: Shapley values of a row, of all rows, and against rows of one's choice; partial dependence."""
+"""What moved a prediction: Shapley values of a row, of all rows, against rows of one's choice; partial dependence."""
 
 import polars as pl
 import polars_taiga as tg

@@ -488,6 +488,9 @@ def test_bad_input(mixed: pl.DataFrame) -> None:
     ]:
         with pytest.raises(ValueError, match=text):
             bad()
+    integers = CATEGORIES["integers"](mixed)
+    with pytest.raises(ValueError, match="the values of 'city' are of Float64, not all of them Int32"):
+        pd(integers, mixed.with_columns(city="whole"), "city", grid=[1.5])
     for bad, text in [
         (lambda: pd(pl.col("m"), mixed, "a"), "a model is a tg.Model or its bytes, not Expr"),
         (lambda: pd(model, [1], "a"), "parameter `data`: rows come in a DataFrame or a LazyFrame, not in list"),

@@ -121,8 +121,11 @@ def _as_type(values: pl.Series, dtype: Any, *, is_number: bool) -> pl.Series:
             return values
         msg = f"parameter `grid`: the values of {values.name!r} are of {values.dtype}, not {dtype}: {error}"
         raise ValueError(msg) from None
-    if is_number and own_number and not cast.cast(values.dtype, strict=False).eq_missing(values).all():
-        return values
+    if own_number and not cast.cast(values.dtype, strict=False).eq_missing(values).all():
+        if is_number:
+            return values
+        msg = f"parameter `grid`: the values of {values.name!r} are of {values.dtype}, not all of them {dtype}"
+        raise ValueError(msg)
     return cast
 
 

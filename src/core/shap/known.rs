@@ -7,6 +7,7 @@
 use super::explainer::Answers;
 use super::paths::ExplainedTree;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::parallel::interrupt;
 use crate::tree::model::Child;
 
@@ -140,11 +141,16 @@ impl KnownMeans {
     /// Reduces trees of a model of so many outputs; `in_set`: of each player whether it answers.
     ///
     /// # Errors
-    /// [`Error::Data`] for a tree that does not know of any training row where they went.
+    /// [`Error::Data`] for a tree that does not know of any training row where they went; [`Error::Memory`] where there is none for the
+    /// trees.
     pub fn new(trees: Vec<ExplainedTree>, in_set: impl Fn(u32) -> bool, outputs: usize) -> Result<Self> {
         if trees.iter().any(|tree| !tree.nodes.is_empty() && tree.covers.iter().sum::<f64>() <= 0.0) {
             return Err(Error::Data("the model does not know how many training rows its leaves had: give data".into()));
         }
+        // A node's step, its mean, and the constants of its leaves.
+        let bytes = |tree: &ExplainedTree| memory::product(&[tree.nodes.len() as u64, 64 + 24 * tree.outputs as u64]);
+        let all = trees.iter().map(bytes).fold(0, u64::saturating_add);
+        memory::check("the means of the model's trees", all, "take a model of fewer or smaller trees, or give data")?;
         Ok(KnownMeans { trees: trees.iter().map(|tree| Reduced::new(tree, &in_set)).collect(), outputs })
     }
 
