@@ -16,14 +16,15 @@ import polars_taiga as tg
 
 Tree = dict[str, np.ndarray]
 """`children_left`, `children_right`, `children_default` (-1 in leaves), `features`, `thresholds`, `values` (a
-column for each output) and `node_sample_weight`, the number of training rows."""
+column for each output) and `node_sample_weight`, the number of training rows; where a node asks for categories
+`members`, those that go right: what `shap` does not know, and `boosted` does."""
 
 HESSIAN_UNITS = 2.0**20
 """So much of a hessian counts as a row where a peer weighs branches by hessians: our counts are whole numbers."""
 
 
 def tree_of(nodes: Sequence[dict[str, Any]]) -> Tree:
-    """Makes a tree of nodes: `count` and `left`, `right`, `missing_left`, `feature`, `border`; of a leaf its `value`."""
+    """Makes a tree of nodes: `count`, and `left`, `right`, `missing_left`, `feature`, `border`; of a leaf `value`."""
     leaf = ["value" in n for n in nodes]
     width = max(np.size(n["value"]) for n in nodes if "value" in n)
 
@@ -38,6 +39,7 @@ def tree_of(nodes: Sequence[dict[str, Any]]) -> Tree:
         "thresholds": np.array([n.get("border", 0.0) for n in nodes], dtype=np.float64),
         "values": np.array([np.reshape(n.get("value", [0.0] * width), width) for n in nodes], dtype=np.float64),
         "node_sample_weight": np.array([n["count"] for n in nodes], dtype=np.float64),
+        "members": np.array([frozenset(n.get("members", ())) for n in nodes], dtype=object),
     }
 
 
@@ -81,13 +83,15 @@ def of_xgboost(booster: Any) -> list[Tree]:
                 own["value"] = np.float32(node["leaf"])
                 return at
             children = {child["nodeid"]: add(child, nodes) for child in node["children"]}
-            own |= {
-                "left": children[node["yes"]],
-                "right": children[node["no"]],
-                "missing_left": node["missing"] == node["yes"],
-                "feature": int(node["split"].removeprefix("f")),
-                "border": float(np.nextafter(np.float32(node["split_condition"]), np.float32(-np.inf))),
-            }
+            asked = node["split_condition"]
+            own["feature"] = int(node["split"].removeprefix("f"))
+            if isinstance(asked, list):
+                own |= {"left": children[node["no"]], "right": children[node["yes"]], "members": asked}
+                own["missing_left"] = node["missing"] == node["no"]
+            else:
+                own |= {"left": children[node["yes"]], "right": children[node["no"]]}
+                own["missing_left"] = node["missing"] == node["yes"]
+                own["border"] = float(np.nextafter(np.float32(asked), np.float32(-np.inf)))
             return at
 
         add(json.loads(text))
@@ -106,10 +110,15 @@ def of_lightgbm(booster: Any) -> list[Tree]:
             if "leaf_value" in node:
                 nodes.append({"value": node["leaf_value"], "count": node.get("leaf_count", 0)})
                 return at
-            assert node["decision_type"] == "<="
-            nodes.append({"count": node["internal_count"], "missing_left": node["default_left"]})
-            nodes[at] |= {"feature": node["split_feature"], "border": node["threshold"]}
-            nodes[at] |= {"left": add(node["left_child"], nodes), "right": add(node["right_child"], nodes)}
+            own = {"count": node["internal_count"], "feature": node["split_feature"]}
+            nodes.append(own)
+            left, right = add(node["left_child"], nodes), add(node["right_child"], nodes)
+            if node["decision_type"] == "==":
+                own |= {"left": right, "right": left, "missing_left": True}
+                own["members"] = [int(category) for category in node["threshold"].split("||")]
+            else:
+                assert node["missing_type"] == "NaN"
+                own |= {"left": left, "right": right, "border": node["threshold"], "missing_left": node["default_left"]}
             return at
 
         add(info["tree_structure"])
@@ -151,22 +160,36 @@ def with_traces(trees: Sequence[Tree]) -> list[Tree]:
 
 def for_shap(trees: Sequence[Tree], start: Any = 0.0) -> dict[str, Any]:
     """Makes a dictionary that `shap.TreeExplainer` takes, of copies: it writes into what it is given."""
-    copies = [{name: array.copy() for name, array in tree.items()} for tree in trees]
+    copies = [{name: array.copy() for name, array in tree.items() if name != "members"} for tree in trees]
     return {"trees": copies, "base_offset": np.array(start, dtype=np.float64).reshape(-1), "input_dtype": np.float64}
 
 
-def _features(trees: Sequence[Tree], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Features with the borders that the trees ask for."""
+Feature = dict[str, Any]
+
+
+def _features(trees: Sequence[Tree], names: Sequence[str], categories: dict[str, int]) -> list[Feature]:
+    """Features with the borders that the trees ask for, or with categories c0, c1, …"""
     borders: dict[int, set[float]] = {}
     for tree in trees:
         for feature, border in zip(tree["features"].tolist(), tree["thresholds"].tolist(), strict=True):
             borders.setdefault(feature, set()).add(border)
-    finite = [sorted(b for b in borders.get(i, ()) if b != np.inf) for i in range(len(names))]
-    return [{"name": n, "type": "numeric", "borders": b} for n, b in zip(names, finite, strict=True)]
+
+    def feature(i: int, name: str) -> Feature:
+        if name in categories:
+            known = [f"c{code}" for code in range(categories[name])]
+            return {"name": name, "type": "categorical", "borders": [], "categories": known}
+        return {"name": name, "type": "numeric", "borders": sorted(b for b in borders.get(i, ()) if b != np.inf)}
+
+    return [feature(i, name) for i, name in enumerate(names)]
 
 
-def _branching(tree: Tree, leaf: Callable[[int], dict[str, Any]]) -> dict[str, Any]:
-    """A tree's nodes and leaves in our words; nodes stand before those below them."""
+def _branching(
+    tree: Tree, leaf: Callable[[int], dict[str, Any]], one_of: Callable[[int, frozenset[int]], int]
+) -> dict[str, Any]:
+    """A tree's nodes and leaves in our words; nodes stand before those below them.
+
+    `one_of`: the number of the feature that is 1 for the categories given of the column given.
+    """
     order, inner, leaves = [0], [], []
     while order:
         at = order.pop()
@@ -177,10 +200,11 @@ def _branching(tree: Tree, leaf: Callable[[int], dict[str, Any]]) -> dict[str, A
 
     def node(at: int) -> dict[str, Any]:
         left, right = tree["children_left"][at], tree["children_right"][at]
-        border = float(tree["thresholds"][at])
+        members = tree["members"][at] if "members" in tree else frozenset()
+        feature, border = int(tree["features"][at]), float(tree["thresholds"][at])
         return {
-            "feature": int(tree["features"][at]),
-            "border": "inf" if border == np.inf else border,
+            "feature": one_of(feature, members) if members else feature,
+            "border": 0.5 if members else "inf" if border == np.inf else border,
             "missing": "left" if tree["children_default"][at] == left else "right",
             "gain": 1.0,
             "left": place[left],
@@ -191,13 +215,22 @@ def _branching(tree: Tree, leaf: Callable[[int], dict[str, Any]]) -> dict[str, A
 
 
 def boosted(
-    trees: Sequence[Tree], names: Sequence[str], start: Sequence[float] = (0.0,), unit: float = 1.0
+    trees: Sequence[Tree],
+    names: Sequence[str],
+    start: Sequence[float] = (0.0,),
+    unit: float = 1.0,
+    categories: dict[str, int] | None = None,
 ) -> tg.Model:
     """Makes our model of a peer's trees, tree i of output i modulo outputs; one output is a number's.
 
     Leaves are of 32 bits: the values given must be exact in these. `unit`: how many rows a node's weight of 1 is.
+    `categories`: how many there are of a column.
     """
     outputs = len(start)
+    derived: dict[tuple[int, frozenset[int]], int] = {}
+
+    def one_of(feature: int, members: frozenset[int]) -> int:
+        return derived.setdefault((feature, members), len(names) + len(derived))
 
     def tree(i: int, t: Tree) -> dict[str, Any]:
         def leaf(at: int) -> dict[str, Any]:
@@ -205,12 +238,16 @@ def boosted(
             assert np.float32(value) == value
             return {"value": value, "weight": float(count), "count": count}
 
-        return {"kind": "branching", "round": i // outputs, "output": i % outputs, **_branching(t, leaf)}
+        return {"kind": "branching", "round": i // outputs, "output": i % outputs, **_branching(t, leaf, one_of)}
 
-    return _gbdt([tree(i, t) for i, t in enumerate(trees)], _features(trees, names), start)
+    ours, features = [tree(i, t) for i, t in enumerate(trees)], _features(trees, names, categories or {})
+    sets = [{"kind": "one_of", "feature": feature, "categories": sorted(members)} for feature, members in derived]
+    return _gbdt(ours, features, start, sets)
 
 
-def _gbdt(trees: list[dict[str, Any]], features: list[dict[str, Any]], start: Sequence[float]) -> tg.Model:
+def _gbdt(
+    trees: list[dict[str, Any]], features: list[Feature], start: Sequence[float], derived: Sequence[dict[str, Any]] = ()
+) -> tg.Model:
     several = len(start) > 1
     data = {
         "format": "polars-taiga gbdt",
@@ -222,7 +259,7 @@ def _gbdt(trees: list[dict[str, Any]], features: list[dict[str, Any]], start: Se
         "start": list(start),
         "scale": 1.0,
         "features": features,
-        "derived": [],
+        "derived": list(derived),
         "tables": [],
         "trees": trees,
         "history": None,
@@ -235,7 +272,7 @@ def symmetric(data: dict[str, Any], names: Sequence[str]) -> tg.Model:
     """Makes our model of CatBoost's symmetric trees, its model as JSON. Its last split is our first level."""
     start = data["scale_and_bias"][1]
     outputs = len(start)
-    features: list[dict[str, Any]] = [{"name": n, "type": "numeric", "borders": []} for n in names]
+    features: list[Feature] = [{"name": n, "type": "numeric", "borders": []} for n in names]
     for own in data["features_info"]["float_features"]:
         features[own["flat_feature_index"]]["borders"] = own["borders"]
     trees = []
@@ -263,7 +300,7 @@ def forest(trees: Sequence[Tree], names: Sequence[str], classes: int | None = No
             sums = [count] if classes is None else np.rint(value * count).astype(int).tolist()
             return {"value": value.tolist(), "weight": float(count), "count": count, "sums": sums}
 
-        return _branching(t, leaf)
+        return _branching(t, leaf, lambda feature, members: feature)
 
     data = {
         "format": "polars-taiga forest",
@@ -273,7 +310,7 @@ def forest(trees: Sequence[Tree], names: Sequence[str], classes: int | None = No
         "rows": 1,
         "labels": None if classes is None else list(range(classes)),
         "unit": 1.0,
-        "features": _features(trees, names),
+        "features": _features(trees, names, {}),
         "trees": [tree(t) for t in trees],
         "oob": None,
         "params": {"trees": len(trees)},

@@ -1,8 +1,8 @@
 """Shapley values and interactions against four libraries of others, on models made equal.
 
 `shap` is held to 1e-9 of a row's sum of absolute values where it computes in 64 bits: its TreeExplainer by the
-training rows, its ExactExplainer (by the definition, over all subsets) against a background, its LinearExplainer. So are
-CatBoost and LightGBM. XGBoost's values are of 32 bits, and TreeExplainer's weights against a background too: 1e-5.
+training rows, its ExactExplainer (by the definition, over all subsets) against a background, its LinearExplainer. So
+are CatBoost and LightGBM. XGBoost's values are of 32 bits, and TreeExplainer's weights against a background: 1e-5.
 """
 
 from __future__ import annotations
@@ -117,21 +117,34 @@ def test_shap_has_the_same_values_for_our_trees(shap: Any, table: pl.DataFrame, 
     held_by_shap(shap, model, equal.with_traces(trees), table.head(40))
 
 
+def same_as_defined(
+    shap: Any,
+    model: tg.Model,
+    few: pl.DataFrame,
+    background: pl.DataFrame,
+    array: Callable[[pl.DataFrame], np.ndarray],
+    frame: Callable[[np.ndarray], pl.DataFrame],
+) -> np.ndarray:
+    """Holds values against a background to ExactExplainer's, which asks for scores alone: of frames made of arrays."""
+    found, _ = hangs_together(model, few, background=background)
+    masker = shap.maskers.Independent(array(background), max_samples=background.height)
+    exact = shap.ExactExplainer(lambda x: equal.score(model, frame(x)), masker)(array(few), silent=True)
+    n, m, outputs = found.shape
+    base = exact.base_values.reshape(n, 1, outputs)
+    same(found, np.hstack([exact.values.reshape(n, m - 1, outputs), base]))
+    return found
+
+
 @pytest.mark.parametrize("kind", OURS)
 def test_shap_has_the_same_values_against_a_background(shap: Any, table: pl.DataFrame, kind: str) -> None:
     """Proves it over all subsets of columns, to 1e-9, and against TreeExplainer's, whose weights are of 32 bits."""
     model = OURS[kind](table)
     few, background = table.head(12), table.slice(500, 30)
-    found, _ = hangs_together(model, few, background=background)
 
-    def predict(x: np.ndarray) -> np.ndarray:
-        return equal.score(model, pl.DataFrame(dict(zip(NAMES, x.T, strict=True))))
+    def frame(x: np.ndarray) -> pl.DataFrame:
+        return pl.DataFrame(dict(zip(NAMES, x.T, strict=True)))
 
-    masker = shap.maskers.Independent(arrays(background), max_samples=background.height)
-    exact = shap.ExactExplainer(predict, masker)(arrays(few), silent=True)
-    n, m, outputs = found.shape
-    base = exact.base_values.reshape(n, 1, outputs)
-    same(found, np.hstack([exact.values.reshape(n, m - 1, outputs), base]))
+    found = same_as_defined(shap, model, few, background, arrays, frame)
     same(found[:, :-1], against(shap, model, few, background), CLOSE_IN_32_BITS)
 
 
@@ -254,6 +267,14 @@ def test_catboost(table: pl.DataFrame, tmp_path: Path, loss: str, target: str, d
     same(found, explained("ShapValues", (7,), reference_data=pool(reference)))
 
 
+def rounded(booster: Any) -> Any:
+    """LightGBM's model with leaves of 32 bits, as ours are."""
+    for number, tree in enumerate(equal.of_lightgbm(booster)):
+        for leaf in range((len(tree["values"]) + 1) // 2):
+            booster.set_leaf_output(number, leaf, float(np.float32(booster.get_leaf_output(number, leaf))))
+    return booster
+
+
 @pytest.mark.parametrize(("objective", "target"), [("regression", "y"), ("binary", "flag"), ("multiclass", "kind")])
 def test_lightgbm(shap: Any, table: pl.DataFrame, objective: str, target: str) -> None:
     """Proves it to 1e-9, of its own trees with leaves rounded to 32 bits: pred_contrib, and `shap`'s interactions."""
@@ -261,10 +282,7 @@ def test_lightgbm(shap: Any, table: pl.DataFrame, objective: str, target: str) -
     outputs = 3 if objective == "multiclass" else 1
     settings = {"objective": objective, "num_leaves": 24, "num_class": outputs, "verbose": -1, "num_threads": 1}
     settings |= {"boost_from_average": False}
-    booster = lightgbm.train(settings, lightgbm.Dataset(arrays(table), table[target].to_numpy()), 8)
-    for number, tree in enumerate(equal.of_lightgbm(booster)):
-        for leaf in range((len(tree["values"]) + 1) // 2):
-            booster.set_leaf_output(number, leaf, float(np.float32(booster.get_leaf_output(number, leaf))))
+    booster = rounded(lightgbm.train(settings, lightgbm.Dataset(arrays(table), table[target].to_numpy()), 8))
     model = equal.boosted(equal.of_lightgbm(booster), NAMES, [0.0] * outputs)
     few = table.head(60)
     values, _ = hangs_together(model, few)
@@ -309,3 +327,73 @@ def test_linear_models(shap: Any, table: pl.DataFrame, target: str) -> None:
             explainer = shap.LinearExplainer((own, data["intercepts"][output]), masker)
             same(found[:, :-1, output, None], explainer.shap_values(arrays(few))[..., None])
             assert found[:, -1, output] == pytest.approx(explainer.expected_value, abs=CLOSE)
+
+
+@pytest.fixture(scope="module")
+def shop(table: pl.DataFrame) -> pl.DataFrame:
+    """Two numbers, and columns of 11 and 5 categories, c0, c1, …, that `y` and `flag` depend on."""
+    rng = np.random.default_rng(23)
+    codes = {"city": rng.integers(0, 11, ROWS), "kind": rng.integers(0, 5, ROWS)}
+    text = {name: pl.Series([f"c{code}" for code in code_of]) for name, code_of in codes.items()}
+    y = np.nan_to_num(table["f0"].to_numpy()) * (codes["kind"] < 2) + np.sin(5.0 * codes["city"] + codes["kind"])
+    return table.select("f0", "f1").with_columns(**text, y=pl.Series(y), flag=pl.Series(y > 0))
+
+
+SHOP, CODES = ["f0", "f1", "city", "kind"], {"city": 11, "kind": 5}
+
+
+def coded(frame: pl.DataFrame) -> np.ndarray:
+    """Categories by their numbers, missing ones as NaN."""
+    number = pl.col(pl.String).str.slice(1).cast(pl.Float64).fill_null(float("nan"))
+    return frame.select(SHOP).with_columns(number).to_numpy()
+
+
+def test_categories_of_lightgbm(shop: pl.DataFrame) -> None:
+    """Proves it to 1e-9 where splits are sets of categories; one that is missing is in no set."""
+    lightgbm = pytest.importorskip("lightgbm")
+    settings = {"num_leaves": 24, "verbose": -1, "num_threads": 1, "boost_from_average": False, "cat_smooth": 1}
+    data = lightgbm.Dataset(coded(shop), shop["y"].to_numpy(), categorical_feature=[2, 3])
+    booster = rounded(lightgbm.train(settings | {"min_data_per_group": 5}, data, 8))
+    model = equal.boosted(equal.of_lightgbm(booster), SHOP, categories=CODES)
+    assert '"one_of"' in model.to_json()
+    few = shop.head(60).with_columns(city=pl.when(pl.int_range(pl.len()) % 4 > 0).then("city"))
+    values, _ = hangs_together(model, few)
+    same(values, booster.predict(coded(few), pred_contrib=True))
+
+
+def test_categories_of_xgboost(shop: pl.DataFrame) -> None:
+    """Proves it where splits are sets of categories: contributions and interactions, which are of 32 bits."""
+    xgboost = pytest.importorskip("xgboost")
+
+    def matrix(frame: pl.DataFrame) -> Any:
+        return xgboost.DMatrix(coded(frame), frame["y"].to_numpy(), feature_types=list("qqcc"), enable_categorical=True)
+
+    settings = {"base_score": 0.5, "max_depth": 5, "max_cat_to_onehot": 6, "nthread": 1}
+    booster = xgboost.train(settings, matrix(shop), 8)
+    model = equal.boosted(equal.of_xgboost(booster), SHOP, [0.5], categories={"city": 11, "kind": 5})
+    assert '"one_of"' in model.to_json()
+    few = shop.head(60)
+    values, both = hangs_together(model, few)
+    same(values, booster.predict(matrix(few), pred_contribs=True), CLOSE_IN_32_BITS)
+    same(both, booster.predict(matrix(few), pred_interactions=True)[:, :-1, :-1], CLOSE_IN_32_BITS)
+
+
+CATEGORIES: dict[str, Callable[[pl.DataFrame], tg.Model]] = {
+    "statistics": lambda f: f.taiga.fit_gbdt("flag", SHOP, trees=8, max_combination=1),
+    "sets": lambda f: f.taiga.fit_gbdt("y", SHOP, trees=8, policy="leafwise", cat_method="partition"),
+    "one_hot": lambda f: f.taiga.fit_gbdt("y", SHOP, trees=8, policy="depthwise", cat_method="one_hot"),
+    "forest": lambda f: f.taiga.fit_forest("flag", SHOP, trees=4),
+}
+
+
+@pytest.mark.parametrize("kind", CATEGORIES)
+def test_shap_has_the_same_values_of_categories(shap: Any, shop: pl.DataFrame, kind: str) -> None:
+    """Proves it over all subsets of columns, to 1e-9. Statistics of combinations are players of their own with us."""
+    model = CATEGORIES[kind](shop)
+
+    def frame(x: np.ndarray) -> pl.DataFrame:
+        text = [pl.concat_str(pl.lit("c"), pl.col(name).cast(pl.Int64)).alias(name) for name in CODES]
+        return pl.DataFrame(dict(zip(SHOP, x.T, strict=True))).with_columns(text)
+
+    few, background = shop.head(12), shop.slice(500, 30)
+    same_as_defined(shap, model, few, background, coded, frame)
