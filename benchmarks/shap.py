@@ -2,8 +2,9 @@
 
 Models of the same size, fitted on the same rows, explain them: ours as an expression, the peers by their own exact
 values (CatBoost's ShapValues, XGBoost's pred_contribs and pred_interactions, LightGBM's pred_contrib), scikit-learn's
-trees by the package `shap`, which has one thread, for fewer rows. The best of some rounds in turn, in one process; beside
-the time the largest difference between a row's values and its raw score, as a share of the sum of absolute values.
+trees by the package `shap`, which has one thread, for fewer rows. The best of some rounds in turn, in one process;
+beside the time the largest difference between a row's values and its raw score, as a share of the sum of absolute
+values.
 """
 
 from __future__ import annotations
@@ -86,6 +87,10 @@ def prepare(args: argparse.Namespace) -> dict[str, Work]:
             ),
         )
     background = frame.tail(args.background)
+    works[f"taiga leafwise, {args.pairs:,}"] = (
+        lambda model=model: few.select(tg.predict(model, output="shap")).unnest("prediction"),
+        lambda found, raw=raw: off(found.to_numpy(), raw[: args.pairs]),
+    )
     works[f"taiga leafwise, {args.pairs:,} against {args.background}"] = (
         lambda model=model: few.select(tg.predict(model, output="shap", background=background)).unnest("prediction"),
         lambda found, raw=raw: off(found.to_numpy(), raw[: args.pairs]),

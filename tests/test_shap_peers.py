@@ -240,7 +240,7 @@ def of_catboost(frame: pl.DataFrame, target: str, path: Path, **settings: Any) -
 
 @pytest.mark.parametrize(("loss", "target"), [("RMSE", "y"), ("Logloss", "flag"), ("MultiClass", "kind")])
 @pytest.mark.parametrize("depth", [4, 8])
-def test_catboost(table: pl.DataFrame, tmp_path: Path, loss: str, target: str, depth: int) -> None:
+def test_catboost(shap: Any, table: pl.DataFrame, tmp_path: Path, loss: str, target: str, depth: int) -> None:
     """Proves it to 1e-9 with symmetric trees: ShapValues, those of reference data, ShapInteractionValues.
 
     Some leaves have no rows, and rows come to them while other columns are unknown.
@@ -263,6 +263,7 @@ def test_catboost(table: pl.DataFrame, tmp_path: Path, loss: str, target: str, d
     values, both = hangs_together(model, few)
     same(values, explained("ShapValues", (7,)))
     same(both, explained("ShapInteractionValues", (7, 7))[:, :-1, :-1])
+    held_by_shap(shap, model, equal.with_traces(equal.of_taiga(model)), few, pairs=depth == 4)
     found, _ = hangs_together(model, few, background=reference)
     same(found, explained("ShapValues", (7,), reference_data=pool(reference)))
 
