@@ -194,6 +194,11 @@ impl PyModel {
         self.model.explained_columns()
     }
 
+    /// Whether predictions are explained against given rows alone.
+    fn needs_background(&self) -> bool {
+        self.model.needs_background()
+    }
+
     /// The whole model as JSON text.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         // The text alone, which is written item by item.

@@ -91,7 +91,7 @@ def _explain(
     model: Model, frame: pl.DataFrame, output: Literal["shap", "shap_interactions"], others: pl.DataFrame | None = None
 ) -> dict[str | None, pl.Series]:
     background = None
-    if model.learner == "sparse_lr":
+    if model._inner.needs_background():
         compared = frame if others is None else others
         background = compared.sample(min(compared.height, _BACKGROUND), seed=0)
     explained = collect(frame.lazy().select(_predict(model, output, background).alias("explained")))
@@ -99,8 +99,8 @@ def _explain(
 
 
 def _shap(model: Model, frame: pl.DataFrame, others: pl.DataFrame | None = None) -> dict[str | None, pl.DataFrame]:
-    """Shapley values by class: a column for each of the model's, and `base_value`. Of a linear model against a sample
-    of the same rows, or of the others.
+    """Shapley values by class: a column for each of the model's, and `base_value`. Of a linear model that does not know
+    its training rows' means, against a sample of the same rows, or of the others.
     """
     return {name: values.struct.unnest() for name, values in _explain(model, frame, "shap", others).items()}
 

@@ -235,8 +235,7 @@ def shap_waterfall(
         shares = predicted.struct.unnest().row(0, named=True)
         likeliest = max(shares, key=lambda name: shares[name])
     of_class = _rows.outputs(model, likeliest, 1)[0]
-    background = every if model.learner == "sparse_lr" else None
-    values = _rows._shap(model, one, background)[of_class].row(0, named=True)
+    values = _rows._shap(model, one, every)[of_class].row(0, named=True)
     base = values.pop("base_value")
     shares_of = [(f"{_chart.shorten(name, 30)} = {_chart.show(one[name][0])}", value) for name, value in values.items()]
     bars = _steps(shares_of, base, features)

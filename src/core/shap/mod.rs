@@ -12,6 +12,7 @@
 //! - [`branching`]: a branching tree as tables of a few neighbouring leaves each (Yang, "Fast TreeSHAP", 2021).
 //! - [`walk`]: trees whose paths meet too many players for tables, node after node (Yu et al., "Linear TreeShap",
 //!   2022); [`leaves`]: the same against a background table.
+//! - [`tables`]: these tables of a whole model, for a device that looks rows up in them.
 //! - [`explainer`]: all trees of a model over blocks of rows. Trees are added in their order, in f64, and what a row gets depends on
 //!   nothing but the model and the row.
 
@@ -22,6 +23,7 @@ pub mod leaves;
 pub mod paths;
 pub mod quadrature;
 pub mod symmetric;
+pub mod tables;
 pub mod walk;
 
 #[cfg(test)]

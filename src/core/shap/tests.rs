@@ -1,6 +1,7 @@
 //! Held against Shapley's own formula over all sets of players, for random trees of every kind.
 
 use super::*;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::tree::model::Child;
 use proptest::prelude::*;
 
@@ -244,6 +245,34 @@ fn deep_trees_have_shapleys_values() {
     let tree = symmetric(&mut dice, symmetric::MOST_LEVELS + 1, 8, 1);
     let case = Case { rows: rows(&mut dice, tree.tests, 3), tree, players: 8 };
     check(&case, None);
+}
+
+/// Proves that a device's look-ups in the tables of several trees, credited to columns, have the bits of an explanation.
+#[test]
+fn looking_up_in_all_tables_gives_the_same_bits() {
+    let pool = ThreadPool::new(2).unwrap();
+    for seed in 0..40 {
+        let mut dice = Dice(seed);
+        let (players, outputs) = (1 + dice.below(7), 1 + dice.below(2));
+        let trees: Vec<ExplainedTree> = (0..4)
+            .map(|kind| match kind {
+                0 => symmetric(&mut dice, 5, players, outputs),
+                _ => branching(&mut dice, 12, players, outputs, kind == 3),
+            })
+            .collect();
+        let rows = rows(&mut dice, 12, 30);
+        let columns = (0..players as u32).map(|p| if p % 2 == 0 { vec![p] } else { vec![p - 1, p] }).collect();
+        let explainer = Explainer::new(trees, columns, players, outputs, &Game::Training).unwrap();
+        for terms in [Terms::Values, Terms::Interactions] {
+            let wanted = explainer.explain(&Rows(&rows), rows.len(), terms);
+            let tables = explainer.tables(terms, &pool).unwrap();
+            let sums = tables.look_up(rows.len(), |_, test, row| rows[row][test as usize]);
+            let found = explainer.credit(&sums, rows.len(), terms);
+            let bits = |values: &[Vec<Vec<f64>>]| values.iter().flatten().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&found.values), bits(&wanted.values), "{seed}");
+            assert_eq!(bits(&found.interactions), bits(&wanted.interactions), "{seed}");
+        }
+    }
 }
 
 /// Proves that a walk gives what tables give.

@@ -86,6 +86,13 @@ pub struct ShapValues {
     pub base: Vec<f64>,
 }
 
+impl ShapValues {
+    /// Returns what explains the scores.
+    pub fn explainer(&self) -> &Explainer {
+        &self.explainer
+    }
+}
+
 impl Predictor {
     /// Prepares explanations over the training rows, or over the rows of `background`, as [`Predictor::bind`] gives them.
     ///
