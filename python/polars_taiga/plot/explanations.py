@@ -8,6 +8,7 @@ import polars as pl
 
 from polars_taiga import _scores
 from polars_taiga.plot import _chart, _rows
+from polars_taiga.predict import predict_by_name
 
 if TYPE_CHECKING:
     from altair import Chart, LayerChart
@@ -229,7 +230,7 @@ def shap_waterfall(
         msg = f"parameter `row`: {row!r} is not one of the {every.height} rows"
         raise ValueError(msg)
     one = every[row : row + 1] if row != -1 else every[-1:]
-    predicted = one.select(_rows._predict(model, "auto")).to_series()
+    predicted = one.select(predict_by_name(model)).to_series()
     likeliest: Any = label
     if model._inner.outputs() > 1 and label is None:
         shares = predicted.struct.unnest().row(0, named=True)

@@ -110,6 +110,11 @@ impl AppliedModel for PlacedPredictor {
         let shap = Arc::new(predictor.shap_values(background.as_deref())?);
         Ok(Box::new(BoostedExplainer { predictor, shap, copy: self.copy(), copies: Default::default() }))
     }
+
+    fn known_scores(&self, rows: &ModelRows<'_, '_>, known: &[u32]) -> Result<Vec<Vec<f64>>> {
+        let predictor = self.own("partial dependence without data")?;
+        predictor.known_scores(&predictor.bind(rows.columns)?, known)
+    }
 }
 
 /// Rows explained by boosted trees, on this process's threads or on the device that has the model's copy.
