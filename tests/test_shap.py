@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import subprocess
 import sys
@@ -186,6 +187,64 @@ def test_values_against_a_background_as_defined(df: pl.DataFrame, kind: str) -> 
         assert list(found.row(at)[:-1]) == pytest.approx(list(single.values()), abs=1e-11)
         assert {(i, j): both[i][at][j] for i, j in double} == pytest.approx(double, abs=1e-11)
         assert found["base_value"][at] == pytest.approx(value(frozenset()), abs=1e-11)
+
+
+@pytest.mark.parametrize("against", [False, True])
+def test_a_combination_is_a_player_of_its_own(df: pl.DataFrame, against: bool) -> None:
+    """Proves it as defined, by the leaves of symmetric trees, whose bits are a row's answers to the levels.
+
+    What a combination's statistics are worth goes to its columns in equal parts.
+    """
+    frame = with_categories(df)
+    model = frame.taiga.fit_gbdt("flag", "a", "city", "zip", trees=6, depth=4, max_combination=2)
+    data, names, few = json.loads(model.to_json()), list(model.features), frame.head(3)
+    background = frame.slice(100, 12) if against else None
+
+    def player(feature: int) -> str:
+        derived = data["derived"][feature - len(names)] if feature >= len(names) else None
+        columns = [feature] if derived is None else data["tables"][derived["table"]]["features"]
+        return "+".join(names[c] for c in columns)
+
+    asked = [[player(split["feature"]) for split in tree["splits"]] for tree in data["trees"]]
+    players = sorted(set(itertools.chain(*asked)))
+    assert any("+" in p for p in players)
+    values = [[leaf["value"] * data["scale"] for leaf in tree["leaves"]] for tree in data["trees"]]
+    counts = [[leaf["count"] for leaf in tree["leaves"]] for tree in data["trees"]]
+
+    def leaves_of(rows: pl.DataFrame) -> list[list[int]]:
+        return rows.select(tg.predict(model, output="leaf")).to_series().to_list()
+
+    def score(own: list[int], group: frozenset[str], other: list[int]) -> float:
+        total: float = data["start"][0]
+        for tree, levels in enumerate(asked):
+            bits = [1 << (len(levels) - 1 - i) for i in range(len(levels))]
+            mask = sum(bit for bit, p in zip(bits, levels, strict=True) if p in group)
+            total += values[tree][own[tree] & mask | other[tree] & ~mask]
+        return total
+
+    def by_rows(own: list[int], group: frozenset[str]) -> float:
+        def walk(tree: int, level: int, at: int) -> float:
+            left = len(asked[tree]) - level
+            if left == 0:
+                return float(values[tree][at])
+            if asked[tree][level] in group:
+                return walk(tree, level + 1, 2 * at + (own[tree] >> (left - 1) & 1))
+            below = [sum(counts[tree][side << (left - 1) : (side + 1) << (left - 1)]) for side in (2 * at, 2 * at + 1)]
+            share = below[0] / sum(below) if any(below) else 0.5
+            return share * walk(tree, level + 1, 2 * at) + (1 - share) * walk(tree, level + 1, 2 * at + 1)
+
+        return float(data["start"][0] + sum(walk(tree, 0, 0) for tree in range(len(asked))))
+
+    found = parts(model, few, **({"background": background} if against else {}))
+    others = [] if background is None else leaves_of(background)
+    for at, own in enumerate(leaves_of(few)):
+
+        def value(group: frozenset[str], own: list[int] = own) -> float:
+            return sum(score(own, group, o) for o in others) / len(others) if others else by_rows(own, group)
+
+        single, _ = shapley(value, players)
+        dealt = {n: sum(v / (p.count("+") + 1) for p, v in single.items() if n in p.split("+")) for n in names}
+        assert found.row(at, named=True) == pytest.approx(dealt | {"base_value": value(frozenset())}, abs=1e-11)
 
 
 def test_every_learner_sums_to_its_score(df: pl.DataFrame) -> None:
