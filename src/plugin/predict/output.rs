@@ -114,10 +114,10 @@ impl Outputs {
         let walked = |o: &Output| if let Kind::Walked(kind) = o.kind { Some(kind) } else { None };
         let wanted: Vec<EngineOutput> = self.each.iter().filter_map(walked).collect();
         let mut values = if wanted.is_empty() { vec![] } else { model.outputs(inputs, &wanted)? }.into_iter();
-        let explained = self.terms().map(|terms| model.explain(inputs, terms)).transpose()?;
+        let mut explained = self.terms().map(|terms| model.explain(inputs, terms)).transpose()?;
         let mut series = vec![];
         for output in &self.each {
-            series.push(match (output.kind, &explained) {
+            series.push(match (output.kind, &mut explained) {
                 (Kind::Explained(terms), Some((base, explanation))) => output.explained(base, explanation, terms, rows)?,
                 (Kind::Known, _) => output.numbers(model.known_scores(inputs, &output.columns)?, rows)?,
                 _ => output.series(model, values.next().ok_or_else(|| errors::data("an output was not computed"))?, rows)?,
@@ -263,20 +263,21 @@ impl Output {
     }
 
     /// Each column's part as a series, or what each shares with each.
-    fn explained(&self, base: &[f64], explanation: &Explanation, terms: Terms, rows: usize) -> PolarsResult<Series> {
-        let name = || PlSmallStr::from_static(NAME);
+    /// The values, or the interactions, which are taken out of `explanation`: no number is copied.
+    fn explained(&self, base: &[f64], explanation: &mut Explanation, terms: Terms, rows: usize) -> PolarsResult<Series> {
         let series = match terms {
-            Terms::Values => explanation
-                .values
-                .iter()
+            Terms::Values => std::mem::take(&mut explanation.values)
+                .into_iter()
                 .zip(base)
                 .map(|(values, base)| {
-                    let base = Float64Chunked::full(name(), *base, rows).into_series();
-                    let values = values.iter().map(|v| Float64Chunked::from_slice(name(), v).into_series());
-                    self.share(rows, values.chain([base]).collect())
+                    let base = Float64Chunked::full(NAME.into(), *base, rows).into_series();
+                    self.share(rows, values.into_iter().map(numbers).chain([base]).collect())
                 })
                 .collect::<PolarsResult<_>>()?,
-            Terms::Interactions => explanation.interactions.iter().map(|terms| self.matrix(rows, terms)).collect::<PolarsResult<_>>()?,
+            Terms::Interactions => {
+                let each = std::mem::take(&mut explanation.interactions).into_iter();
+                each.map(|terms| self.matrix(rows, terms)).collect::<PolarsResult<_>>()?
+            }
         };
         self.fields(rows, series)
     }
@@ -291,8 +292,8 @@ impl Output {
     }
 
     /// A struct of structs of what each column shares with each: the two halves of a pair are the same buffer.
-    fn matrix(&self, rows: usize, terms: &[Vec<f64>]) -> PolarsResult<Series> {
-        let terms: Vec<Series> = terms.iter().map(|v| Float64Chunked::from_slice(NAME.into(), v).into_series()).collect();
+    fn matrix(&self, rows: usize, terms: Vec<Vec<f64>>) -> PolarsResult<Series> {
+        let terms: Vec<Series> = terms.into_iter().map(numbers).collect();
         let m = self.columns.len();
         let term = |i: usize, j: usize| if i == j { i } else { pair(m, i.min(j), i.max(j)) };
         let lines = (0..m).map(|i| self.share(rows, (0..m).map(|j| terms[term(i, j)].clone()).collect()));
@@ -339,4 +340,9 @@ fn lists<T: PolarsNumericType>(rows: usize, width: usize, values: &[T::Native], 
         builder.append_slice(&values[row * width..(row + 1) * width]);
     }
     Ok(builder.finish().into_series())
+}
+
+/// A column of these numbers.
+fn numbers(values: Vec<f64>) -> Series {
+    Float64Chunked::from_vec(NAME.into(), values).into_series()
 }
