@@ -95,7 +95,7 @@ def _taiga(entry: Entry, s: Settings) -> Callable[[pl.DataFrame], Predict]:
         "trees": s.trees,
         "learning_rate": s.learning_rate,
         "policy": entry.policy,
-        "bins": 254,
+        "bins": 255,
         "l2": s.l2,
         "min_child_weight": s.min_child_weight,
         "seed": s.seed,

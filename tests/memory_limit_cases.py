@@ -36,7 +36,7 @@ def works() -> None:
     ]
     for model in models:
         assert SMALL.select(tg.predict(model)).height == 300
-    SMALL.select(a=tg.target_encode("k", "y"), b=tg.count_encode("k"), d=tg.quantize("x", bins=4))
+    SMALL.select(a=tg.target_encode("k", "y"), b=tg.count_encode("k"), d=tg.quantize("x", bins=5))
     SMALL.select(tg.histogram("x", bins=5))
 
 
@@ -95,7 +95,7 @@ def gbdt_histograms() -> None:
     refused(
         "histograms of 150 features in [0-9]+ nodes.*lower `depth`|memory of a tree's histograms",
         lambda: df.taiga.fit_gbdt(
-            "y", pl.exclude("y"), trees=1, depth=14, policy="depthwise", min_child_weight=0, bins=255, n_threads=2
+            "y", pl.exclude("y"), trees=1, depth=14, policy="depthwise", min_child_weight=0, bins=256, n_threads=2
         ),
     )
 
@@ -209,7 +209,7 @@ def many_rows() -> None:
     refused(bins, lambda: df.select(tg.histogram("x", bins=1_000_000, weights=pl.col("x"))), IN_A_QUERY)
     refused("sample of 20000000 rows", lambda: df.select(tg.borders("x", sample=20_000_000, device="cpu")), IN_A_QUERY)
     limit(1 << 24)
-    refused("codes of 20000000 rows", lambda: df.select(tg.quantize("x", bins=4)), IN_A_QUERY)
+    refused("codes of 20000000 rows", lambda: df.select(tg.quantize("x", bins=5)), IN_A_QUERY)
 
 
 def encode() -> None:

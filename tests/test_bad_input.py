@@ -188,7 +188,8 @@ def test_infinite_and_extreme_features(policy: str) -> None:
         ({"policy": "lossguide"}, ValueError, "`policy`"),
         ({"loss": "mse"}, ValueError, "`loss`"),
         ({"metric": "mape"}, ValueError, "`metric`"),
-        ({"bins": 256}, ValueError, "`bins`: 256"),
+        ({"bins": 257}, ValueError, "`bins`: 257"),
+        ({"bins": 1}, ValueError, "`bins`: 1 is not between 2 and 256"),
         ({"border_method": "median"}, ValueError, "`border_method`"),
         ({"l2": -1}, ValueError, "`l2`"),
         ({"min_gain": INF}, ValueError, "`min_gain`: inf"),
@@ -248,8 +249,8 @@ def test_types_of_arguments() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: tg.borders("a", 0), ValueError, "`bins`: 0"),
-        (lambda: tg.borders("a", 65_535), ValueError, "`bins`: 65535"),
+        (lambda: tg.borders("a", 1), ValueError, "`bins`: 1 is not between 2 and 65,535"),
+        (lambda: tg.borders("a", 65_536), ValueError, "`bins`: 65536"),
         (lambda: tg.borders("a", device="gpu"), ValueError, "`device`"),
         (lambda: tg.quantize("a", borders=range(65_535)), ValueError, "`borders`: 65,535 are more"),
         (lambda: tg.borders("a", 2.5), TypeError, "2.5"),
@@ -258,9 +259,9 @@ def test_types_of_arguments() -> None:
         (lambda: table().select(tg.quantize("a", borders=[2.0, 1.0])), Compute, "`borders` must ascend"),
         (lambda: table().select(tg.quantize("a", borders=[NAN])), Compute, "`borders` must ascend"),
         (
-            lambda: table().select(tg.quantize("a", 1, borders=pl.lit(pl.Series([1.0, 2.0])).implode())),
+            lambda: table().select(tg.quantize("a", 2, borders=pl.lit(pl.Series([1.0, 2.0])).implode())),
             Compute,
-            "`borders` has 2 values, and bins=1 leaves room for no more than 1",
+            "`borders` has 2 values, and bins=2 leaves room for no more than 1",
         ),
     ],
 )

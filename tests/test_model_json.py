@@ -58,6 +58,24 @@ def test_what_was_written_is_read(models: dict[str, tg.Model]) -> None:
         assert tg.Model.from_json(json.dumps(json.loads(text), indent=1, sort_keys=True)) == again, name
 
 
+@pytest.mark.parametrize("learner", ["fit_gbdt", "fit_forest"])
+def test_bins_are_kept_as_borders_and_told_as_bins(learner: str, df: pl.DataFrame) -> None:
+    """Models written before `bins` counted bins keep their meaning: what is kept is the largest number of borders."""
+    fit = getattr(df.taiga, learner)
+    plain = fit("y", FEATURES, trees=2)
+    assert plain == fit("y", FEATURES, trees=2, bins=255)
+    for bins in (2, 17, 256):
+        model = fit("y", FEATURES, trees=2, bins=bins)
+        data = json.loads(model.to_json())
+        assert (data["params"]["bins"], model.params["bins"]) == (bins - 1, bins)
+        assert tg.Model.from_bytes(model.to_bytes()).params["bins"] == bins
+        assert all(len(borders) < bins for borders in model.borders.values()) or learner == "fit_forest"
+    for broken in (0, 256):
+        data["params"]["bins"] = broken
+        with pytest.raises(ValueError, match="`bins`"):
+            tg.Model.from_json(json.dumps(data))
+
+
 def test_gains_beyond_f64_are_not_told(df: pl.DataFrame) -> None:
     model = df.taiga.fit_gbdt((pl.col("y") * 1e200).alias("y"), FEATURES, trees=2)
     again = tg.Model.from_json(model.to_json())

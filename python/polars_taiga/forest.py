@@ -96,7 +96,7 @@ def fit_forest(
         (half the Poisson deviance; targets not negative) for numbers. Default `"auto"`: gini, or
         squared_error.
     splitter
-        Where a split may be. `"histogram"` (default): at one of `bins` borders of each feature.
+        Where a split may be. `"histogram"` (default): at one of the borders between the `bins` of each feature.
         `"exact"`: between any two distinct values. `"random"`: at one random threshold a feature
         between the node's least and greatest value (extremely randomised trees: Geurts, Ernst and
         Wehenkel, 2006).

@@ -193,8 +193,8 @@ def fit_gbdt(
         The largest number of leaves under `"leafwise"`; default 31. (LightGBM: `num_leaves`;
         XGBoost: `max_leaves`.)
     bins
-        The largest number of borders a feature, 1 to 255; default 254. Fewer are faster. (XGBoost,
-        LightGBM: `max_bin`; CatBoost: `border_count`.)
+        The largest number of bins a feature, 2 to 256; default 255. Fewer are faster. Missing values have one more of
+        their own (of 256 it takes one). (XGBoost, LightGBM: `max_bin`; CatBoost: `border_count` + 1.)
     border_method
         How borders are chosen: `"min_max_entropy"` (default; CatBoost's `feature_border_type`
         MinEntropy, solved greedily), `"greedy_logsum"` (CatBoost's default), `"quantile"` (as

@@ -135,7 +135,7 @@ class TaigaExpr:
 
     def borders(
         self,
-        bins: int = 254,
+        bins: int = 255,
         *,
         method: BorderMethod = "quantile",
         sample: int = 200_000,
@@ -147,7 +147,7 @@ class TaigaExpr:
 
     def quantize(
         self,
-        bins: int = 254,
+        bins: int = 255,
         *,
         method: BorderMethod = "quantile",
         borders: Sequence[float] | pl.Series | pl.Expr | None = None,

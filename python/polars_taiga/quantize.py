@@ -18,13 +18,13 @@ __all__ = ["BorderMethod", "borders", "quantize"]
 BorderMethod = Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"]
 
 
-_MOST = 65_534
-"""The most borders: 16 bits hold the codes and the missing values'."""
+_MOST = 65_535
+"""The most bins: 16 bits hold their codes and the missing values'."""
 
 
 def _kwargs(bins: int, method: str, sample: int, seed: int, device: str) -> dict[str, int | str]:
     for name, value, least, most in [
-        ("bins", bins, 1, _MOST),
+        ("bins", bins, 2, _MOST),
         ("sample", sample, 2, 2**63 - 1),
         ("seed", seed, 0, 2**63 - 1),
     ]:
@@ -42,7 +42,7 @@ def _kwargs(bins: int, method: str, sample: int, seed: int, device: str) -> dict
 
 def borders(
     expr: IntoColumn,
-    bins: int = 254,
+    bins: int = 255,
     *,
     method: BorderMethod = "quantile",
     sample: int = 200_000,
@@ -57,8 +57,9 @@ def borders(
         A column of numbers or of a temporal type (then borders are in its physical unit); several
         by a selector. Null and NaN are ignored.
     bins
-        The largest number of borders, 1 to 65,534. All distinct values are kept apart when they
-        fit. None for fewer than two distinct values.
+        The largest number of bins, 2 to 65,535: k bins have k - 1 borders between them. All distinct values are kept
+        apart when they fit. There are no borders for fewer than two distinct values. (CatBoost's `border_count` is one
+        fewer.)
     method
         `"quantile"`
             As many rows in each bin as ties allow (as LightGBM).
@@ -99,7 +100,7 @@ def borders(
 
 def quantize(
     expr: IntoColumn,
-    bins: int = 254,
+    bins: int = 255,
     *,
     method: BorderMethod = "quantile",
     borders: Sequence[float] | pl.Series | pl.Expr | None = None,
@@ -111,7 +112,7 @@ def quantize(
 
     A bin is (border, next border], as trees split: `x > border` goes on. (Those of `histogram` are [lower, upper).)
 
-    UInt8 for up to 255 borders, UInt16 for more.
+    UInt8 for up to 256 bins, UInt16 for more.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def quantize(
         As in `borders`, where the borders are to be fitted here.
     borders
         Given borders instead: ascending numbers, or an expression of one list such as
-        `tg.borders(...)` (then `bins` is how many there may be, which decides the type).
+        `tg.borders(...)` (then `bins` is how many bins there may be, one more than borders, which decides the type).
     device
         Where borders are fitted and codes made, as in `borders`; with `"auto"` codes are made on the CPU: a column has
         to go to a GPU first.
@@ -138,9 +139,9 @@ def quantize(
         args.append(borders)
     elif borders is not None:
         values = pl.Series(borders, dtype=pl.Float64)
-        if len(values) > _MOST:
-            msg = f"parameter `borders`: {len(values):,} are more than {_MOST:,}"
+        if len(values) >= _MOST:
+            msg = f"parameter `borders`: {len(values):,} are more than {_MOST - 1:,}"
             raise ValueError(msg)
-        bins = max(1, len(values))
+        bins = max(2, len(values) + 1)
         args.append(pl.lit(pl.Series([values], dtype=pl.List(pl.Float64))))
     return _plugin.per_column("quantize", args, _kwargs(bins, method, sample, seed, device))

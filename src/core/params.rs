@@ -2,6 +2,7 @@
 
 pub mod limits;
 pub mod names;
+pub mod stored;
 mod values;
 
 use crate::device::DeviceSet;
@@ -188,7 +189,14 @@ impl<T: Default + Serialize + DeserializeOwned> Reader<T> {
             _ => None,
         };
         let hint = match (noted, names::meaning(name, has)) {
-            (_, Some(Meaning::Called(ours))) => self.renamed(ours, value),
+            (_, Some(Meaning::Called(ours))) => match values::recounted(name, value) {
+                Some(value) if self.known.contains_key(ours) => {
+                    let text = format!("; did you mean `{}`?", meant(&[ours], &value, &[]));
+                    self.mean(ours, value, vec![]);
+                    text
+                }
+                _ => self.renamed(ours, value),
+            },
             (Some(noted), _) => noted,
             (None, Some(Meaning::Note(note))) => format!(": {note}"),
             (None, None) => {

@@ -19,11 +19,12 @@ use taiga_engine::device::columns::{with_columns, with_sorting_columns};
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::BorderParams;
 
-/// More borders than this need 16 bits; these many leave 256 codes.
-const NARROW: usize = 255;
+/// More bins than this need 16 bits.
+const NARROW: usize = 256;
 
 #[derive(Deserialize)]
 struct BordersKwargs {
+    /// The largest number of bins: k bins have k - 1 borders.
     bins: usize,
     method: String,
     /// The number of rows that borders are fitted on.
@@ -94,7 +95,7 @@ fn codes_field(inputs: &[Field], kwargs: QuantizeKwargs) -> PolarsResult<Field> 
 }
 
 /// Borders that the user gives: ascending, and no more than the codes have room for.
-fn given_borders(series: &Series, most: usize) -> PolarsResult<Vec<f64>> {
+fn given_borders(series: &Series, bins: usize) -> PolarsResult<Vec<f64>> {
     check_borders(&series.field())?;
     let list = series.cast(&DataType::List(Box::new(DataType::Float64)))?;
     let list = list.list()?;
@@ -106,8 +107,9 @@ fn given_borders(series: &Series, most: usize) -> PolarsResult<Vec<f64>> {
     if values.iter().any(|x| x.is_nan()) || values.windows(2).any(|w| w[0] >= w[1]) {
         return Err(errors::data("`borders` must ascend, without nulls, NaN and repetitions"));
     }
-    if values.len() > most {
-        return Err(errors::data(format!("`borders` has {} values, and bins={most} leaves room for no more than {most}", values.len())));
+    if values.len() >= bins {
+        let most = bins.saturating_sub(1);
+        return Err(errors::data(format!("`borders` has {} values, and bins={bins} leaves room for no more than {most}", values.len())));
     }
     Ok(values)
 }

@@ -78,10 +78,10 @@ pub fn small_tables(mut visit: impl FnMut(&Table, BoostingParams, u64)) {
         for policy in ["symmetric", "depthwise", "leafwise"] {
             for more in [
                 json!({}),
-                json!({ "min_child_weight": 0, "l2": 0.1, "bins": 20, "row_sample": "bernoulli" }),
+                json!({ "min_child_weight": 0, "l2": 0.1, "bins": 21, "row_sample": "bernoulli" }),
                 json!({ "l1": 0.3, "min_data_in_leaf": 7, "row_sample": "mvs", "min_gain": 0.01 }),
                 json!({ "monotone": { "x0": 1, "x1": -1 }, "feature_fraction_level": 0.5, "min_child_weight": 0.2 }),
-                json!({ "interaction": [["x0", "x1"], ["x1", "x2", "x130"]], "feature_fraction": 0.8, "bins": 1 }),
+                json!({ "interaction": [["x0", "x1"], ["x1", "x2", "x130"]], "feature_fraction": 0.8, "bins": 2 }),
             ] {
                 case += 1;
                 let mut t = table(500, 140, loss, case);
@@ -104,7 +104,7 @@ pub fn many_borders(mut visit: impl FnMut(&Table, &BoostingParams, f64)) {
             (0..3).map(|_| (0..rows).map(|_| if dice.chance(missing) { f64::NAN } else { dice.unit() }).collect()).collect();
         let y = (0..rows).map(|i| (9.0 * columns[0][i]).sin().max(-0.9) + columns[1][i].max(-3.0)).collect();
         let t = Table::numbers(columns, y);
-        let p = params(json!({ "bins": 255, "trees": 5, "border_sample": 50_000, "policy": "depthwise" }));
+        let p = params(json!({ "bins": 256, "trees": 5, "border_sample": 50_000, "policy": "depthwise" }));
         visit(&t, &p, missing);
     }
 }

@@ -146,8 +146,8 @@ def gbdt() -> Cases:
             "interaction": {"interaction": [["a", "b"], ["c", "d", "i"]]},
             "fractions": {"feature_fraction": 0.7, "feature_fraction_level": 0.7},
             "regularised": {"l1": 0.5, "l2": 3.0, "min_gain": 0.25},
-            "few-bins": {"bins": 7},
-            "all-bins": {"bins": 255},
+            "few-bins": {"bins": 8},
+            "all-bins": {"bins": 256},
             "uniform": {"border_method": "uniform"},
             "greedy": {"border_method": "greedy_logsum"},
             "quantile-borders": {"border_method": "quantile", "border_sample": 500},
@@ -281,8 +281,8 @@ def encodings() -> Cases:
     cases["count"] = _values(lambda: tg.count_encode("city"))
     cases["combine"] = _values(lambda: tg.combine("city", "color", "code", device=DEVICE))
     for method in ["quantile", "uniform", "greedy_logsum", "min_max_entropy"]:
-        cases[f"borders-{method}"] = _values(lambda method=method: tg.borders("a", 60, method=method, device=DEVICE))
-        cases[f"quantize-{method}"] = _values(lambda method=method: tg.quantize("d", 60, method=method, device=DEVICE))
+        cases[f"borders-{method}"] = _values(lambda method=method: tg.borders("a", 61, method=method, device=DEVICE))
+        cases[f"quantize-{method}"] = _values(lambda method=method: tg.quantize("d", 61, method=method, device=DEVICE))
     cases["histogram"] = _values(lambda: tg.histogram("a", bins=17, weights="w", device=DEVICE))
     cases["histogram2d"] = _values(lambda: tg.histogram2d("a", "b", bins=5, device=DEVICE))
     cases["min-max"] = _values(lambda: tg.min_max("d", device=DEVICE))

@@ -121,7 +121,7 @@ def test_constraints_hold_beside_categories(policy: Any, method: Any) -> None:
         {"l1": 1.0, "l2": 5.0},
         {"learning_rate": 1.0},
         {"min_data_in_leaf": 10},
-        {"bins": 4},
+        {"bins": 5},
     ],
     ids=lambda p: next(iter(p)) if "row_sample" not in p else p["row_sample"],
 )

@@ -78,7 +78,7 @@ def test_a_regression_fits_its_training_rows(splitter: Any, max_features: Any) -
 @criteria
 def test_a_whole_tree_without_a_bootstrap_reproduces_distinct_rows(splitter: Any, criterion: Any, target: str) -> None:
     df = numbers(200, levels=None)
-    model = df.taiga.fit_forest(target, names(df), trees=1, splitter=splitter, criterion=criterion, bins=254, **WHOLE)
+    model = df.taiga.fit_forest(target, names(df), trees=1, splitter=splitter, criterion=criterion, bins=255, **WHOLE)
     if criterion in ("gini", "entropy"):
         assert right(df, model, target) == 1
     else:

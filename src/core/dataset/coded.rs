@@ -36,7 +36,7 @@ fn code_feature(column: &Column<'_>, sample: &[usize], params: &BorderParams, va
         values.extend(column.gather_f64(sample));
     }
     let missing = values.iter().filter(|x| x.is_nan()).count();
-    let most = params.bins;
+    let most = params.borders();
     let mut found = borders(values, most, params.method);
     let mut missing_bin = true;
     if found.len() == 255 {

@@ -63,7 +63,7 @@ fn a_single_problem_has_the_text_that_it_had() {
     let error = BoostingParams::from_json(&json!({"trees": 0, "bins": 0})).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "2 parameters are wrong:\n- parameter `trees`: 0 is not between 1 and 1,000,000\n- parameter `bins`: 0 is not between 1 and 255"
+        "2 parameters are wrong:\n- parameter `trees`: 0 is not between 1 and 1,000,000\n- parameter `bins`: 0 is not between 2 and 256"
     );
 }
 
@@ -101,6 +101,8 @@ fn words_of_others_are_translated() {
     }
     let text = only(json!({"loss_function": "Quantile:alpha=0.9"}));
     assert_eq!(text, "there is no parameter `loss_function`; did you mean `loss=\"quantile\", alpha=0.9`?");
+    let text = only(json!({"border_count": 254}));
+    assert_eq!(text, "there is no parameter `border_count`; did you mean `bins=255`?");
     let text = only(json!({"simple_ctr": ["Borders", "Counter"]}));
     assert_eq!(text, "there is no parameter `simple_ctr`; did you mean `ctr=[\"borders\", \"counter\"]`?");
     assert_eq!(
@@ -123,7 +125,7 @@ fn what_there_is_not_says_what_to_do() {
         ("verbosity", json!(0), "progress=True"),
         ("n_threads", json!(-1), "leave it out"),
         ("early_stopping", json!(true), "the number of rounds"),
-        ("bins", json!(256), "between 1 and 255"),
+        ("bins", json!(257), "between 2 and 256"),
     ] {
         let text = only(json!({name: value}));
         assert!(text.contains(part), "{text}");

@@ -198,6 +198,19 @@ macro_rules! params {
                 $crate::params::to_json(self, Self::LOCAL)
             }
 
+            /// Returns the parameters as a model keeps them ([`to_stored`](crate::params::stored::to_stored)).
+            pub fn to_stored(&self) -> serde_json::Value {
+                $crate::params::stored::to_stored(self.to_json())
+            }
+
+            /// Reads parameters as a model keeps them.
+            ///
+            /// # Errors
+            /// As [`Self::from_json`].
+            pub fn from_stored(value: &serde_json::Value) -> $crate::error::Result<Self> {
+                Self::from_json(&$crate::params::stored::from_stored(value.clone()))
+            }
+
             /// Checks the parameters of a call, as [`Self::from_json`] does, and that those which need held-out rows come with some.
             ///
             /// # Errors

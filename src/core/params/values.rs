@@ -159,7 +159,6 @@ const NOTES: &[(&str, &[&str], &str)] = &[
     ("boosting", &["ordered"], "leave it out: statistics of categories are ordered, gradients are not"),
     ("depth", &["-1", "0"], "leave it out for no limit (policy=\"leafwise\" has none unless told)"),
     ("leaves", &["0", "-1"], "leave it out for no limit"),
-    ("bins", &["256"], "at most 255 borders, which make 256 bins: bins=255"),
     ("early_stopping", &["0", "-1", "false"], "leave it out: no early stopping"),
     ("early_stopping", &["true", "auto"], "it is the number of rounds to wait, as 20"),
     ("n_threads", &["-1", "0"], "leave it out: as many threads as Polars has"),
@@ -172,6 +171,11 @@ const NOTES: &[(&str, &[&str], &str)] = &[
     ("trees", &["none", "0", "-1"], "at least one tree"),
     ("kind", &["auto"], "\"ordered\" is the default"),
 ];
+
+/// What a number of theirs is here, where something else is counted: CatBoost counts borders, which are one fewer than bins.
+pub fn recounted(theirs: &str, value: &Value) -> Option<Value> {
+    (theirs == "border_count").then(|| value.as_u64()).flatten().map(|borders| borders.saturating_add(1).into())
+}
 
 /// Letters and digits alone, small.
 fn squashed(text: &str) -> String {

@@ -75,7 +75,7 @@ pub fn borders_of(values: &impl SortedValues, max_borders: usize, method: Border
 /// How the borders of a column are fitted.
 #[derive(Clone, Copy, Debug)]
 pub struct BorderParams {
-    /// The largest number of borders.
+    /// The largest number of bins, 2 or more: k bins have k - 1 borders.
     pub bins: usize,
     pub method: BorderMethod,
     /// The number of rows that they are fitted on, drawn by `seed`.
@@ -84,6 +84,11 @@ pub struct BorderParams {
 }
 
 impl BorderParams {
+    /// Returns the largest number of borders: one fewer than bins.
+    pub fn borders(&self) -> usize {
+        self.bins.saturating_sub(1)
+    }
+
     /// Returns the rows of a column of `n` that borders are fitted on; none for all of them.
     pub fn sampled(&self, n: usize) -> Option<Vec<usize>> {
         (self.sample < n).then(|| sample_rows(n, self.sample, self.seed))
@@ -96,7 +101,7 @@ impl BorderParams {
 /// use taiga_core::column::Column;
 /// use taiga_core::quantize::{BorderMethod, borders::{BorderParams, fit_borders}};
 /// let values: Vec<f32> = (0..1000).map(|i| i as f32).collect();
-/// let params = BorderParams { bins: 3, method: BorderMethod::Quantile, sample: 200_000, seed: 7 };
+/// let params = BorderParams { bins: 4, method: BorderMethod::Quantile, sample: 200_000, seed: 7 };
 /// assert_eq!(fit_borders(&Column::from_f32("x", &values), &params), [249.5, 499.5, 749.5]);
 /// ```
 pub fn fit_borders(column: &Column<'_>, params: &BorderParams) -> Vec<f64> {
@@ -104,7 +109,7 @@ pub fn fit_borders(column: &Column<'_>, params: &BorderParams) -> Vec<f64> {
         Some(rows) => column.gather_f64(&rows),
         None => column.to_f64(),
     };
-    borders(&sample, params.bins, params.method)
+    borders(&sample, params.borders(), params.method)
 }
 
 /// Returns the rows of the seeded sample that borders are fitted on: all of `0..n` where `n <= size`, else `size` distinct ones

@@ -126,7 +126,7 @@ fn borders_by<K: DeviceKey>(
     drop(sorted);
     let len = queue.read(&found)?[0] as usize;
     let values = DeviceValues { queue, form, keys: distinct, first, len, rows: present, heads: vec![], pages: RefCell::default() };
-    borders_of(&values.with_heads()?, params.bins, params.method)
+    borders_of(&values.with_heads()?, params.borders(), params.method)
 }
 
 /// An unsigned integer that orders as the values of some forms do (`key_of` of `kernels/columns/borders.cu`).

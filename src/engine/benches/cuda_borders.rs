@@ -63,14 +63,14 @@ fn all_rows(queue: &Queue) {
             (BorderMethod::GreedyLogsum, 65_534),
             (BorderMethod::MinMaxEntropy, 254),
         ] {
-            let params = BorderParams { bins, method, sample: N, seed: 0 };
+            let params = BorderParams { bins: bins + 1, method, sample: N, seed: 0 };
             gpu.cache().set_limit(gpu, None);
             let there = median(7, || borders(queue, &column, &params).expect("borders"));
             gpu.cache().set_limit(gpu, Some(0));
             let brought = median(3, || borders(queue, &column, &params).expect("borders"));
             println!("{name}, {method:?}, {bins}: column on the device {there:.2} ms, from host memory {brought:.1} ms");
         }
-        let params = BorderParams { bins: 254, method: BorderMethod::Quantile, sample: N, seed: 0 };
+        let params = BorderParams { bins: 255, method: BorderMethod::Quantile, sample: N, seed: 0 };
         let start = Instant::now();
         let expected = fit_borders(&column, &params);
         println!("{name}, Quantile, 254: one thread of the host {:.0} ms", start.elapsed().as_secs_f64() * 1e3);
@@ -84,7 +84,7 @@ fn fits(queue: &Queue) {
     let data: Vec<Vec<f32>> =
         (0..features).map(|f| (0..rows).into_par_iter().map(|i| r.unit((f * rows + i) as u64) as f32).collect()).collect();
     let columns: Vec<Column<'_>> = data.iter().map(|values| Column::from_f32("x", values)).collect();
-    let params = BorderParams { bins: 254, method: BorderMethod::Quantile, sample: 200_000, seed: 0 };
+    let params = BorderParams { bins: 255, method: BorderMethod::Quantile, sample: 200_000, seed: 0 };
     // As a fit does it: the sample is drawn once.
     let draw = median(5, || sample_rows(rows, params.sample, 0));
     let sample = sample_rows(rows, params.sample, 0);

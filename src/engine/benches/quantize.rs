@@ -46,7 +46,7 @@ fn main() {
     let params = |bins| BorderParams { bins, method: BorderMethod::Quantile, sample: 200_000, seed: 1 };
     let s = seconds(3, || _ = black_box(sample_rows(ROWS, 200_000, 1)));
     println!("sample_rows: {:.2} ms", s * 1e3);
-    let s = seconds(3, || _ = black_box(fit_borders(&columns[0], &params(254))));
+    let s = seconds(3, || _ = black_box(fit_borders(&columns[0], &params(255))));
     println!("fit_borders, 200,000 of 1,000,000 f32: {:.2} ms", s * 1e3);
 
     let mut out = vec![0u8; ROWS * 32];
@@ -54,7 +54,7 @@ fn main() {
     let wide: Vec<Column<'_>> = wide.iter().map(|v| Column::from_f64("x", v)).collect();
     for (name, columns) in [("f32", &columns), ("f64", &wide)] {
         for bins in [255, 128, 32] {
-            let quantizers: Vec<Quantizer> = columns.iter().map(|c| Quantizer::new(&fit_borders(c, &params(bins - 1)))).collect();
+            let quantizers: Vec<Quantizer> = columns.iter().map(|c| Quantizer::new(&fit_borders(c, &params(bins)))).collect();
             for block in [512, 4096] {
                 let mut scratch = QuantizerScratch::default();
                 let s = seconds(3, || {

@@ -38,7 +38,7 @@ fn main() {
     let threads: u32 = argument(4, "2").parse().unwrap();
     let (named, device) = (argument(5, "logloss"), argument(7, "cpu"));
     let (loss, weighted) = named.strip_prefix("weighted-").map_or((named.clone(), false), |loss| (loss.into(), true));
-    let (bins, categorical): (u32, usize) = (argument(10, "254").parse().unwrap(), argument(11, "0").parse().unwrap());
+    let (bins, categorical): (u32, usize) = (argument(10, "255").parse().unwrap(), argument(11, "0").parse().unwrap());
     let random = Random::new(1, Purpose::RowSample, 0);
     let folder = Some(argument(12, "")).filter(|f| !f.is_empty());
     let folder = folder.as_deref().map(Path::new);

@@ -131,7 +131,7 @@ impl Everything {
     }
 
     fn borders(&self, sample: usize, device: &str, monitor: &dyn Monitor) -> Result<Vec<u8>> {
-        let p = BorderParams { bins: 100, method: BorderMethod::Quantile, sample, seed: 1 };
+        let p = BorderParams { bins: 101, method: BorderMethod::Quantile, sample, seed: 1 };
         let column = Column::from_f64("x", &self.numbers.columns[0]);
         with_sorting_columns(device, sample.min(column.len()), &|told| monitor.device(told), |backend| backend.borders(&column, &p))
             .map(bytes)

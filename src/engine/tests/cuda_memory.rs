@@ -226,7 +226,7 @@ fn fits_are_the_same_from_columns_that_stayed(gpu: &Gpu) {
     assert!(kept(&p) == expected, "from columns that stayed");
     assert_eq!(info(gpu).hits, before.hits + stayed);
     // Others with them: new borders, the same columns.
-    let few = BoostingParams { device: "cuda".into(), ..params_with(json!({ "trees": 3 }), json!({ "bins": 16 })) };
+    let few = BoostingParams { device: "cuda".into(), ..params_with(json!({ "trees": 3 }), json!({ "bins": 17 })) };
     let on_cpu = BoostingParams { device: "cpu".into(), ..few.clone() };
     assert!(kept(&few) == fit(&t.input(), &on_cpu, &Quiet).expect("a fit").to_bytes());
     clear_device_cache().expect("cleared");
@@ -273,7 +273,7 @@ fn no_memory_left_is_an_error_and_then_it_works_again(gpu: &Gpu) {
     for part in ["a forest of 2000000 rows and 6 features", "needs", "free of"] {
         assert!(e.to_string().contains(part), "{part}: {e}");
     }
-    let all = BorderParams { bins: 254, method: BorderMethod::Quantile, sample: usize::MAX, seed: 0 };
+    let all = BorderParams { bins: 255, method: BorderMethod::Quantile, sample: usize::MAX, seed: 0 };
     let e = borders(&gpu.queue, &Column::from_f64("wide", &wide), &all).expect_err("no room");
     assert!(e.is_device_memory() && e.to_string().contains("`wide`") && e.to_string().contains("free of"), "{e}");
     // What needs little works meanwhile, and all of it afterwards.

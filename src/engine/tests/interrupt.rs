@@ -46,7 +46,7 @@ fn everything_that_takes_long_ends_when_asked_to() {
     ends("weighted histogram", || histogram(&column(), Some(&column()), &HistogramParams::default()).unwrap());
     ends("histogram2d", || histogram2d(&column(), &column(), None, &Histogram2dParams::default()).unwrap());
     for method in [BorderMethod::Quantile, BorderMethod::GreedyLogsum] {
-        ends("borders", || fit_borders(&column(), &BorderParams { bins: 254, method, sample: ROWS, seed: 0 }));
+        ends("borders", || fit_borders(&column(), &BorderParams { bins: 255, method, sample: ROWS, seed: 0 }));
     }
     ends("codes", || with_columns("cpu", |backend| backend.codes(&column(), &[0.25, 0.5], &|_, _| ())).unwrap());
 

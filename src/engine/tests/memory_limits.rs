@@ -264,7 +264,7 @@ fn histogram() {
 fn borders() {
     let columns = dice(5_000_000, 1);
     let column = Column::from_f64("x", &columns[0]);
-    let params = BorderParams { bins: 100, method: BorderMethod::Quantile, sample: usize::MAX, seed: 0 };
+    let params = BorderParams { bins: 101, method: BorderMethod::Quantile, sample: usize::MAX, seed: 0 };
     measured(|| with_columns("cpu", |backend| backend.borders(&column, &params)));
 }
 
@@ -274,6 +274,6 @@ fn borders() {
 fn trees_that_stay_small_are_not_refused_for_what_deep_ones_would_take() {
     let column = dice(70_000, 1).remove(0);
     let table = Table::numbers(vec![column.clone(); 200], column);
-    let params = json!({ "policy": "depthwise", "depth": 16, "border_sample": 1000, "trees": 1, "bins": 16 });
+    let params = json!({ "policy": "depthwise", "depth": 16, "border_sample": 1000, "trees": 1, "bins": 17 });
     assert_eq!(table.fit(&BoostingParams::from_json(&params).unwrap()).rounds(), 1);
 }

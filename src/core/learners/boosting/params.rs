@@ -75,8 +75,9 @@ learner_params! {
         /// The largest number of leaves under `leafwise`; 31 unless told otherwise.
         pub leaves: Option<u32> = None => By(Self::check_leaves),
 
-        /// The largest number of borders a feature, 1 to 255.
-        pub bins: u32 = 254 => Between(1, 255),
+        /// The largest number of bins a feature, 2 to 256: one more than there are borders between them. A bin of missing values
+        /// is not counted.
+        pub bins: u32 = 255 => Between(2, 256),
         /// How borders are chosen.
         pub border_method: BorderMethod = BorderMethod::MinMaxEntropy,
         /// The number of rows that borders are fitted on.

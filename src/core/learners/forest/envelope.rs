@@ -52,7 +52,7 @@ impl Persisted for Forest {
     fn contents(&self) -> Contents<'_, Payload<'_>, f64> {
         let predictions = self.oob.iter().flat_map(|o| &o.predictions).map(|p| 8 * p.len()).sum::<usize>();
         let payload = Payload {
-            params: params_text(&self.params.to_json()).into(),
+            params: params_text(&self.params.to_stored()).into(),
             criterion: name_of(&self.criterion).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),
@@ -71,7 +71,7 @@ impl Persisted for Forest {
 
     fn from_contents(p: Payload<'_>, gain_unit: f64, provenance: Provenance) -> Result<Self> {
         let forest = Forest {
-            params: params_of(&p.params, ForestParams::LOCAL, ForestParams::from_json)?,
+            params: params_of(&p.params, ForestParams::LOCAL, ForestParams::from_stored)?,
             criterion: named::<Criterion>("criterion", &p.criterion)?,
             target: p.target.into_owned(),
             features: p.features.into_owned(),

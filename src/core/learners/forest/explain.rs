@@ -12,7 +12,7 @@
 //!      "leaves": [{"value": [0.25, 0.75] or [31.5], "weight": 4.0, "count": 4, "sums": [1, 3]}, … from left to right]}, …],
 //!   "oob": {"score": 0.86, "log_loss": 0.31, "predictions": [[0.2, "nan", …], …]} or null,
 //!   "permutation": [0.01, …] where it was measured,
-//!   "params": {"trees": 100, …},
+//!   "params": {"trees": 100, …} as in [`stored`](crate::params::stored),
 //!   "label_type" and "computed" as in [`crate::learners::boosting::model::json`], where there is something to tell }
 //! ```
 //!
@@ -244,7 +244,7 @@ impl Serialize for ForestJson<'_> {
         if let Some(permutation) = &f.permutation {
             map.serialize_entry("permutation", &Numbers(permutation))?;
         }
-        map.serialize_entry("params", &f.params.to_json())?;
+        map.serialize_entry("params", &f.params.to_stored())?;
         write_provenance(&mut map, &f.provenance, f.features.iter().map(|f| f.name.as_str()))?;
         map.end()
     }

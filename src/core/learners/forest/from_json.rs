@@ -86,7 +86,7 @@ impl Forest {
         let features = f.features.into_iter().map(FeatureIn::feature).collect::<Result<Vec<_>>>()?;
         let provenance = provenance(f.label_type, &f.computed, f.metadata.as_ref(), features.iter().map(|f| f.name.as_str()))?;
         let mut forest = Forest {
-            params: params(&f.params, ForestParams::LOCAL, ForestParams::from_json)?,
+            params: params(&f.params, ForestParams::LOCAL, ForestParams::from_stored)?,
             criterion: named::<Criterion>("criterion", &f.criterion)?,
             target: f.target,
             features,

@@ -32,7 +32,7 @@ pub enum Criterion {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Splitter {
-    /// At most `bins` borders a feature, fitted once. Takes categorical columns too, which divide a
+    /// The borders of at most `bins` bins a feature, fitted once. Takes categorical columns too, which divide a
     /// node by subsets of their categories.
     #[default]
     Histogram,
@@ -128,8 +128,8 @@ learner_params! {
         /// How rows are drawn for each tree.
         pub bootstrap: Bootstrap = Bootstrap::Flag(true) => By(Self::check_bootstrap),
 
-        /// The largest number of borders a feature, 1 to 255; counts only under `histogram`.
-        pub bins: u32 = 254 => Between(1, 255),
+        /// The largest number of bins a feature, 2 to 256, as of boosted trees; counts only under `histogram`.
+        pub bins: u32 = 255 => Between(2, 256),
         /// How borders are chosen; counts only under `histogram`.
         pub border_method: BorderMethod = BorderMethod::Quantile,
         /// The number of rows that borders are fitted on; counts only under `histogram`.

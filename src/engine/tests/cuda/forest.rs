@@ -79,7 +79,7 @@ fn by_chance(dice: &mut Dice, classes: u32, seed: u64) -> Value {
         base["bootstrap"] = [json!(false), json!(0.4)][dice.below(2) as usize].clone();
     }
     if dice.chance(0.3) {
-        base["bins"] = [json!(1), json!(30), json!(255)][dice.below(3) as usize].clone();
+        base["bins"] = [json!(2), json!(31), json!(256)][dice.below(3) as usize].clone();
     }
     if classes > 0 && dice.chance(0.3) {
         base["class_weight"] = json!("balanced");

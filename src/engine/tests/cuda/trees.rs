@@ -88,7 +88,7 @@ fn edges_of_the_layout() {
     gpu();
     for (rows, features, more) in [
         (40_000, 6, json!({ "trees": 20 })),
-        (40_000, 6, json!({ "trees": 8, "bins": 1, "policy": "depthwise" })),
+        (40_000, 6, json!({ "trees": 8, "bins": 2, "policy": "depthwise" })),
         (12_000, 29, json!({ "trees": 4, "policy": "leafwise", "min_data_in_leaf": 9 })),
         (12_000, 32, json!({ "trees": 4, "policy": "symmetric", "min_child_weight": 3 })),
         (12_000, 33, json!({ "trees": 4, "policy": "depthwise", "depth": 9 })),
@@ -117,8 +117,8 @@ fn limits_of_a_level() {
         (20_000, 6, "logloss", json!({ "min_child_weight": 5 })),
         (20_000, 70, "rmse", json!({ "min_child_weight": 60, "l1": 0.5 })),
         (20_000, 40, "poisson", json!({ "min_child_weight": 10, "min_data_in_leaf": 100, "depth": 8 })),
-        (5_000, 6, "rmse", json!({ "min_data_in_leaf": 20, "bins": 3 })),
-        (5_000, 6, "rmse", json!({ "min_data_in_leaf": 20, "bins": 20, "monotone": { "x0": 1 } })),
+        (5_000, 6, "rmse", json!({ "min_data_in_leaf": 20, "bins": 4 })),
+        (5_000, 6, "rmse", json!({ "min_data_in_leaf": 20, "bins": 21, "monotone": { "x0": 1 } })),
         (5_000, 6, "mae", json!({ "min_data_in_leaf": 20, "row_sample": "bernoulli" })),
         (5_000, 6, "multiclass", json!({ "min_child_weight": 4, "row_sample": "mvs", "feature_fraction_level": 0.5 })),
         (400, 6, "rmse", json!({ "min_data_in_leaf": 10 })),

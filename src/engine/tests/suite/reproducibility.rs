@@ -37,7 +37,7 @@ fn threads_change_nothing_under_any_policy_loss_and_sample() {
 fn threads_change_nothing_at_the_edges_of_the_layout() {
     for (rows, features, more) in [
         (40_000, 6, json!({ "trees": 20 })),
-        (40_000, 6, json!({ "trees": 8, "bins": 1, "policy": "depthwise" })),
+        (40_000, 6, json!({ "trees": 8, "bins": 2, "policy": "depthwise" })),
         (12_000, 29, json!({ "trees": 4, "policy": "leafwise", "min_data_in_leaf": 9 })),
         (12_000, 61, json!({ "trees": 4, "policy": "depthwise", "row_sample": "mvs" })),
         (12_000, 125, json!({ "trees": 3 })),

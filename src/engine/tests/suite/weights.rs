@@ -152,7 +152,7 @@ fn boosted_trees_know_nothing_of_rows_of_weight_zero() {
         json!({ "loss": "rmse", "policy": "depthwise", "cat_method": "partition", "min_data_in_leaf": 20, "border_sample": 300 }),
         json!({ "loss": "mae", "policy": "leafwise", "cat_method": "one_hot", "row_sample": "bernoulli" }),
         json!({ "loss": "quantile", "alpha": 0.8, "policy": "depthwise", "row_sample": "goss" }),
-        json!({ "loss": "huber", "row_sample": "mvs", "bins": 16 }),
+        json!({ "loss": "huber", "row_sample": "mvs", "bins": 17 }),
         json!({ "loss": "auto", "policy": "depthwise", "class_weight": "balanced" }),
         json!({ "loss": "auto", "row_sample": "goss", "row_fraction": 0.5, "ctr": ["buckets", "counter"] }),
     ];

@@ -105,7 +105,7 @@ impl Persisted for Model {
 
     fn contents(&self) -> Contents<'_, Payload<'_>, Units> {
         let payload = Payload {
-            params: params_text(&self.params.to_json()).into(),
+            params: params_text(&self.params.to_stored()).into(),
             loss: name_of(&self.loss).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),
@@ -125,7 +125,7 @@ impl Persisted for Model {
 
     fn from_contents(p: Payload<'_>, units: Units, provenance: Provenance) -> Result<Self> {
         let model = Model {
-            params: params_of(&p.params, BoostingParams::LOCAL, BoostingParams::from_json)?,
+            params: params_of(&p.params, BoostingParams::LOCAL, BoostingParams::from_stored)?,
             loss: named::<LossKind>("loss", &p.loss)?,
             target: p.target.into_owned(),
             features: p.features.into_owned(),

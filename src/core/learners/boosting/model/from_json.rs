@@ -123,7 +123,7 @@ impl Model {
         let features = m.features.into_iter().map(FeatureIn::feature).collect::<Result<Vec<_>>>()?;
         let provenance = provenance(m.label_type, &m.computed, m.metadata.as_ref(), features.iter().map(|f| f.name.as_str()))?;
         let mut model = Model {
-            params: params(&m.params, BoostingParams::LOCAL, BoostingParams::from_json)?,
+            params: params(&m.params, BoostingParams::LOCAL, BoostingParams::from_stored)?,
             loss: named::<LossKind>("loss", &m.loss)?,
             target: m.target,
             features,

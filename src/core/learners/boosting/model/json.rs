@@ -19,7 +19,7 @@
 //!      "nodes": [{"feature": 0, …as above, "left": {"node": 1}, "right": {"leaf": 0}}, …],
 //!      "leaves": [… in the order of "leaf"]}, …],
 //!   "history": {"metric": "logloss", "values": [0.61, …], "best": 99} or null,
-//!   "params": {"trees": 100, …},
+//!   "params": {"trees": 100, …} as in [`stored`](crate::params::stored),
 //!   "label_type": "UInt8" or {"Enum": ["low", "high"]}, …, where labels have another type than the four that JSON
 //!       and this format know (Boolean, Int64, Float64, String),
 //!   "computed": ["age", …], the features that were expressions when it was fitted, where there are any }
@@ -180,7 +180,7 @@ impl Serialize for ModelJson<'_> {
         map.serialize_entry("tables", &List(|| m.tables.iter().map(TableJson)))?;
         map.serialize_entry("trees", &List(|| (0..m.trees.len()).map(|t| TreeJson(m, t))))?;
         map.serialize_entry("history", &m.history.as_ref().map(HistoryJson))?;
-        map.serialize_entry("params", &m.params.to_json())?;
+        map.serialize_entry("params", &m.params.to_stored())?;
         write_provenance(&mut map, &m.provenance, m.features.iter().map(|f| f.name.as_str()))?;
         map.end()
     }

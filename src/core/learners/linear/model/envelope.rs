@@ -57,7 +57,7 @@ impl Persisted for LinearModel {
             steps[i] -= steps[i - 1];
         }
         let payload = Payload {
-            params: params_text(&self.params.to_json()).into(),
+            params: params_text(&self.params.to_stored()).into(),
             target: self.target.as_str().into(),
             labels: Cow::Borrowed(&self.labels),
             sparse: Cow::Borrowed(&self.sparse),
@@ -83,7 +83,7 @@ impl Persisted for LinearModel {
             numbers[i] = numbers[i].checked_add(numbers[i - 1]).ok_or_else(|| invalid("a feature number is too large"))?;
         }
         let model = LinearModel {
-            params: params_of(&p.params, LinearParams::LOCAL, LinearParams::from_json)?,
+            params: params_of(&p.params, LinearParams::LOCAL, LinearParams::from_stored)?,
             target: p.target.into_owned(),
             labels: p.labels.into_owned(),
             sparse: p.sparse.into_owned(),

@@ -93,7 +93,7 @@ impl LinearModel {
         let dense = m.dense.into_iter().map(|d| Ok(DenseFeature { dtype: feature_type(&d.r#type)?, name: d.name }));
         let dense = dense.collect::<Result<Vec<DenseFeature>>>()?;
         let mut model = LinearModel {
-            params: params(&m.params, LinearParams::LOCAL, LinearParams::from_json)?,
+            params: params(&m.params, LinearParams::LOCAL, LinearParams::from_stored)?,
             target: m.target,
             labels,
             sparse: m.sparse.map(SparseIn::features).transpose()?,

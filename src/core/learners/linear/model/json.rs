@@ -79,7 +79,7 @@ impl Serialize for ModelJson<'_> {
         map.serialize_entry("converged", &m.converged)?;
         map.serialize_entry("objective", &Number(m.objective))?;
         map.serialize_entry("history", &m.history.as_ref().map(HistoryJson))?;
-        map.serialize_entry("params", &m.params.to_json())?;
+        map.serialize_entry("params", &m.params.to_stored())?;
         write_provenance(&mut map, &m.provenance, m.column_names())?;
         map.end()
     }

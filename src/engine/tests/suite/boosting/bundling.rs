@@ -133,8 +133,8 @@ fn bundling_changes_nothing_whatever_the_shape() {
         (3_000, 30, 0.01, json!({ "trees": 3, "policy": "depthwise", "min_data_in_leaf": 3 })),
         (140_000, 2, 0.02, json!({ "trees": 3, "policy": "depthwise", "depth": 5 })),
         (140_000, 2, 0.3, json!({ "trees": 2, "policy": "symmetric" })),
-        (5_000, 3, 0.05, json!({ "trees": 3, "bins": 1 })),
-        (5_000, 3, 0.05, json!({ "trees": 3, "bins": 255, "border_sample": 1_000 })),
+        (5_000, 3, 0.05, json!({ "trees": 3, "bins": 2 })),
+        (5_000, 3, 0.05, json!({ "trees": 3, "bins": 256, "border_sample": 1_000 })),
     ] {
         let mut t = table(rows, blocks, share, 3);
         let mut p = json!({ "loss": "rmse" });
@@ -189,7 +189,7 @@ fn bundling_changes_nothing_with_many_exceptions() {
         let y = (0..rows).map(|i| (levels[0][i] * levels[1][i]) as f64 + columns[columns.len() - 1][i] + dice.unit()).collect();
         let t = Table::numbers(columns.clone(), y);
         for (policy, more) in
-            [("symmetric", json!({})), ("depthwise", json!({ "min_data_in_leaf": 100 })), ("leafwise", json!({ "bins": 1 }))]
+            [("symmetric", json!({})), ("depthwise", json!({ "min_data_in_leaf": 100 })), ("leafwise", json!({ "bins": 2 }))]
         {
             let mut p = json!({ "loss": if policy == "leafwise" { "poisson" } else { "rmse" }, "trees": 2, "policy": policy });
             more.as_object().unwrap().iter().for_each(|(k, v)| p[k] = v.clone());
@@ -234,7 +234,7 @@ fn the_first_tree_of_a_sparse_table_is_the_naive_one() {
             );
             let model = t.fit(&p);
             let gradient: Vec<f64> = t.y().iter().map(|y| -y).collect();
-            let found: Vec<Vec<f64>> = t.columns.iter().map(|c| borders(c, p.bins as usize, p.border_method)).collect();
+            let found: Vec<Vec<f64>> = t.columns.iter().map(|c| borders(c, p.bins as usize - 1, p.border_method)).collect();
             let data = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &vec![1.0; t.rows()] };
             let rules = Rules::of(&p);
             naive::assert_equal(&model, &model.trees[0], &data.grow((0..t.rows()).collect(), &rules), &rules, p.learning_rate);

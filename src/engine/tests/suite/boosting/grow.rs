@@ -12,7 +12,7 @@ use taiga_testing::{Dice, Table, Wanted, params};
 
 /// The borders of every column, by the engine's own rule (which has tests of its own).
 fn all_borders(table: &Table, p: &BoostingParams) -> Vec<Vec<f64>> {
-    table.columns.iter().map(|c| borders(c, p.bins as usize, p.border_method)).collect()
+    table.columns.iter().map(|c| borders(c, p.bins as usize - 1, p.border_method)).collect()
 }
 
 /// Columns with few distinct values: ties, missing values, duplicates, constants, infinities.
@@ -156,7 +156,7 @@ fn the_first_tree_is_the_naive_one_with_weights_and_held_out_rows() {
 fn the_first_tree_is_the_naive_one_at_the_edges_of_the_layout() {
     let mut dice = Dice::new(3000);
     for policy in ["symmetric", "depthwise", "leafwise"] {
-        for (rows, features, distinct, bins, missing) in [
+        for (rows, features, distinct, borders, missing) in [
             (300, 3, 9, 1, 0.1),
             (700, 2, 256, 255, 0.0),
             (700, 2, 256, 255, 0.1),
@@ -174,7 +174,7 @@ fn the_first_tree_is_the_naive_one_at_the_edges_of_the_layout() {
             let y = (0..rows).map(|i| if last[i].is_nan() { 30.0 } else { last[i] } + dice.below(20) as f64).collect();
             let mut table = Table::numbers(columns, y);
             table.baseline = vec![vec![0.0; rows]];
-            let mut p = random_params(&mut dice, policy, json!({ "bins": bins, "depth": 3 }));
+            let mut p = random_params(&mut dice, policy, json!({ "bins": borders + 1, "depth": 3 }));
             p.border_sample = 1_000_000;
             if features > 20 || rows > 1000 {
                 p.depth = Some(2);
@@ -359,7 +359,7 @@ fn difference_from_f64(loss: LossKind, policy: Policy, seed: u64) -> f64 {
         learning_rate: 0.2,
         depth: Some(4),
         leaves: (policy == Policy::Leafwise).then_some(12),
-        bins: 20,
+        bins: 21,
         alpha: 0.8,
         huber_delta: Some(0.7),
         tweedie_power: 1.3,
@@ -393,7 +393,7 @@ fn an_outlier_leaves_typical_rows_their_precision() {
             depth: Some(4),
             leaves: (policy == Policy::Leafwise).then_some(12),
             l2: 0.0,
-            bins: 12,
+            bins: 13,
             ..BoostingParams::default()
         };
         table.columns[0].iter_mut().enumerate().for_each(|(i, x)| *x = if i == 1234 { 50.0 } else { (2.0 * *x).round() / 2.0 });

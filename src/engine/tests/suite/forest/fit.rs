@@ -294,7 +294,7 @@ fn bad_input_is_refused_by_name() {
         (json!({ "bootstrap": false, "oob": true }), "out of bag"),
         (json!({ "bootstrap": false, "permutation_importance": true }), "out of bag"),
         (json!({ "trees": 0 }), "between 1"),
-        (json!({ "bins": 256 }), "between 1 and 255"),
+        (json!({ "bins": 257 }), "between 2 and 256"),
         (json!({ "min_gain": -1.0 }), "zero or a positive"),
         (json!({ "depth": 0 }), "at least 1"),
         (json!({ "leaves": 1 }), "at least 2"),

@@ -38,7 +38,7 @@ fn trees_are_as_defined() {
             value["bootstrap"] = [json!(false), json!(0.5)][dice.below(2) as usize].clone();
         }
         if dice.chance(0.3) {
-            value["bins"] = json!(1 + dice.below(12));
+            value["bins"] = json!(2 + dice.below(12));
         }
         if dice.chance(0.3) {
             value["depth"] = json!(1 + dice.below(4));
@@ -65,7 +65,7 @@ fn large_nodes_are_as_defined() {
             .collect();
         let codes = (0..rows).map(|i| (columns[0][i] + dice.normal() > 0.0) as u32).collect();
         let table = Table::classes(columns, codes, labels(2));
-        let p = params(json!({ "trees": 1, "splitter": splitter, "depth": 3, "bins": 30, "max_features": "all", "bootstrap": false }));
+        let p = params(json!({ "trees": 1, "splitter": splitter, "depth": 3, "bins": 31, "max_features": "all", "bootstrap": false }));
         let forest = grow(&table, &p);
         Twin::new(&table, &p, &forest).check(&forest, 0);
     }

@@ -1,0 +1,38 @@
+//! Parameters as models keep them, in their bytes and in JSON.
+//!
+//! A model of any version is read with the meaning that it was written with. So where a parameter is called or counted
+//! otherwise than when the first models were written, models go on keeping it as they did:
+//!
+//! | kept | parameter |
+//! |---|---|
+//! | `bins`: the largest number of borders | `bins`: that of bins, one more |
+
+use serde_json::Value;
+
+/// Returns parameters, as a JSON object, as a model keeps them.
+///
+/// ```
+/// use taiga_core::params::stored::{from_stored, to_stored};
+/// let params = serde_json::json!({"bins": 255, "l2": 1.0});
+/// assert_eq!(to_stored(params.clone()), serde_json::json!({"bins": 254, "l2": 1.0}));
+/// assert_eq!(from_stored(to_stored(params.clone())), params);
+/// ```
+pub fn to_stored(mut params: Value) -> Value {
+    count(&mut params, |bins| bins.saturating_sub(1));
+    params
+}
+
+/// Returns parameters of what a model keeps of them: the reverse of [`to_stored`].
+pub fn from_stored(mut params: Value) -> Value {
+    count(&mut params, |borders| borders.saturating_add(1));
+    params
+}
+
+/// Counts `bins` otherwise, where they are a whole number; what else stands there is for whoever reads it to judge.
+fn count(params: &mut Value, of: impl FnOnce(u64) -> u64) {
+    if let Some(bins) = params.get_mut("bins")
+        && let Some(n) = bins.as_u64()
+    {
+        *bins = of(n).into();
+    }
+}
