@@ -161,7 +161,7 @@ def importance(
     own = known(model)
     if own is not None and rounds is not None:
         check_has_rounds("importance", own)
-    model_expr, columns = inputs_of("importance", "tg.importance(", model, own, features)
+    model_expr, columns = inputs_of("importance", model, own, features, between=", target")
     # In structs, so that a selector is one input (`role` in src/plugin/predict/measured.rs).
     inputs = [model_expr]
     asked = kind != "shap"

@@ -622,6 +622,9 @@ class Model(Persisted):
         if kind in ("shap", "loss_change") or (kind == "permutation" and self.learner != "forest"):
             msg = f"importance: kind={kind!r} is measured on rows: give them by data="
             raise ValueError(msg)
+        if self.learner == "sparse_lr":
+            msg = f"importance: kind={kind!r}: a linear model has no trees; coefficients() lists what it consists of"
+            raise ValueError(msg)
         return pl.DataFrame(
             {"feature": list(self.features), "importance": self._inner.importance(kind)},
             schema={"feature": pl.String, "importance": pl.Float64},

@@ -198,3 +198,67 @@ pub fn loss_changes(scoring: &Scoring, blocks: &[Losses]) -> Vec<f64> {
     let columns = blocks.first().map_or(0, |block| block.without.len());
     (0..columns).map(|column| whole(&|block| block.without[column]) - with).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::score::score;
+    use crate::objective::LossParams;
+    use std::ops::Range;
+
+    fn scoring(metric: MetricKind, link: Link, has_no_scores: bool) -> Scoring {
+        Scoring { link, params: LossParams::default(), metric, has_no_scores }
+    }
+
+    /// Shapley values of two columns, `[output][column][row]`, of which the second one's are 0.
+    fn explanation(values: &[&[f64]]) -> Explanation {
+        let of_output = |v: &&[f64]| vec![v.to_vec(), vec![0.0; v.len()]];
+        Explanation { values: values.iter().map(of_output).collect(), interactions: vec![] }
+    }
+
+    /// Proves that losses of blocks come to that of all rows, weighted, of numbers of any size.
+    #[test]
+    fn blocks_come_to_the_whole() {
+        let numbers = |factor: u64| -> Vec<f64> { (0..100u64).map(|i| (i * factor % 101) as f64 / 8.0 - 5.0).collect() };
+        let (p, y, v, w) = (numbers(7), numbers(31), numbers(13), (1..101).map(|i| (i % 3 + 1) as f32).collect::<Vec<f32>>());
+        for (metric, unit) in [(MetricKind::Rmse, 1.0), (MetricKind::Rmse, 1e250), (MetricKind::Mae, 1e250), (MetricKind::Mae, 1.0)] {
+            let scoring = scoring(metric, Link::Identity, false);
+            let times = |x: &[f64]| x.iter().map(|x| x * unit).collect::<Vec<f64>>();
+            let (p, y, v) = (times(&p), times(&y), times(&v));
+            let block = |rows: Range<usize>| {
+                let explanation = explanation(&[&v[rows.clone()]]);
+                Losses::of_block(&scoring, &[p[rows.clone()].to_vec()], &explanation, &y[rows.clone()], Some(&w[rows])).unwrap()
+            };
+            let changes = loss_changes(&scoring, &[block(0..64), block(64..90), block(90..100)]);
+            let less: Vec<f64> = p.iter().zip(&v).map(|(p, v)| p - v).collect();
+            let whole = |p: Vec<f64>| score(&scoring, None, vec![p], &y, Some(&w)).unwrap();
+            let expected = whole(less) - whole(p.clone());
+            assert!((changes[0] / expected - 1.0).abs() < 1e-13, "{metric:?} {} {expected}", changes[0]);
+            assert_eq!(changes[1], 0.0);
+        }
+    }
+
+    /// Proves that squared errors of shares are Brier's score: of two classes the second one's, of several the sum.
+    #[test]
+    fn shares_are_measured_by_brier_s_score() {
+        let change = |link, shares: &[Vec<f64>], values: &[&[f64]], y: &[f64]| {
+            let scoring = scoring(MetricKind::Accuracy, link, true);
+            loss_changes(&scoring, &[Losses::of_block(&scoring, shares, &explanation(values), y, None).unwrap()])[0]
+        };
+        assert_eq!(change(Link::Sigmoid, &[vec![0.75, 0.5]], &[&[0.25, 0.0]], &[1.0, 0.0]), (0.25 + 0.25 - 0.0625 - 0.25) / 2.0);
+        let shares = [vec![0.5], vec![0.25], vec![0.25]];
+        let expected = (1.0 + 0.25 + 0.25) - (0.25 + 0.0625 + 0.0625);
+        assert_eq!(change(Link::Softmax, &shares, &[&[0.5], &[-0.25], &[-0.25]], &[0.0]), expected);
+    }
+
+    /// Proves that means of sizes whose sums overflow are found all the same, and that a loss without a value is told.
+    #[test]
+    fn far_numbers_have_means() {
+        let explanation = explanation(&[&[1.5e308, -1.5e308], &[1e307, 1e307]]);
+        let means = mean_sizes(&[Sizes::of_block(&explanation, None)], 2.0);
+        assert!((means[0] / 1.6e308 - 1.0).abs() < 1e-14 && means[1] == 0.0, "{means:?}");
+        let scoring = scoring(MetricKind::Gamma, Link::Exp, false);
+        let error = Losses::of_block(&scoring, &[vec![0.0]], &super::tests::explanation(&[&[1.0]]), &[f64::NAN], None);
+        assert!(error.is_err_and(|e| e.to_string().contains("not defined")));
+    }
+}

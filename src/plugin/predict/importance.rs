@@ -2,7 +2,7 @@
 
 use super::applied::Inputs;
 use super::measured::{Call, Measured, bytes_of_scores, metric_of, scores, scores_of_tables};
-use super::{Background, check};
+use super::{BLOCK, Background, check};
 use crate::errors;
 use crate::export::{Answer, Length, export};
 use crate::fit::OnError;
@@ -152,7 +152,8 @@ impl Shuffled<'_> {
     /// How many tables are predicted at once, and the memory for them: enough to keep all threads busy, fewer where there is little.
     fn room(&self, tables: usize) -> PolarsResult<(usize, Reservation)> {
         let (model, rows) = (&self.measured.ready.model, self.measured.table.rows);
-        let mut at_once = if model.is_remote() { 1 } else { (4 * default_threads()).min(tables).max(1) };
+        let (threads, blocks) = (default_threads(), rows.div_ceil(BLOCK));
+        let mut at_once = if model.is_remote() { 1 } else { threads.max(4 * threads / blocks).min(tables).max(1) };
         loop {
             // Two orders of the rows, the predictions of the table as it is, and those of the shuffled ones.
             let bytes = bytes_of_scores(model, rows).saturating_mul(at_once as u64 + 1).saturating_add(8 * rows as u64);
