@@ -1,9 +1,10 @@
 """Explanations beside the peers': `python -m benchmarks.shap [--rows 20000]`.
 
 Models of the same size, fitted on the same rows, explain them: ours as an expression, the peers by their own exact
-values (CatBoost's ShapValues, XGBoost's pred_contribs and pred_interactions, LightGBM's pred_contrib). The best of some
-rounds in turn, in one process; beside the time the largest difference between a row's values and its raw score, as a
-share of the sum of absolute values.
+values (CatBoost's ShapValues, XGBoost's pred_contribs and pred_interactions, LightGBM's pred_contrib), scikit-learn's
+trees by the package `shap`, which has one thread, for fewer rows. The best of some rounds in turn, in one process;
+beside the time the largest difference between a row's values and its raw score, as a share of the sum of absolute
+values.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--depth", type=int, default=6)
     parser.add_argument("--leaves", type=int, default=64, help="of leafwise trees")
-    parser.add_argument("--pairs", type=int, default=2_000, help="rows whose interactions are computed")
+    parser.add_argument("--pairs", type=int, default=2_000, help="rows whose interactions are computed, and for shap")
+    parser.add_argument("--background", type=int, default=100, help="rows to compare with")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
@@ -53,6 +55,8 @@ def prepare(args: argparse.Namespace) -> dict[str, Work]:
     import numpy as np
     import polars as pl
     import polars_taiga as tg
+    import shap
+    import sklearn.ensemble
     import xgboost
 
     rng = np.random.default_rng(0)
@@ -82,6 +86,15 @@ def prepare(args: argparse.Namespace) -> dict[str, Work]:
                 raw[: args.pairs] - few.select(tg.predict(model, output="shap")).unnest("prediction")["base_value"][0],
             ),
         )
+    background = frame.tail(args.background)
+    works[f"taiga leafwise, {args.pairs:,}"] = (
+        lambda model=model: few.select(tg.predict(model, output="shap")).unnest("prediction"),
+        lambda found, raw=raw: off(found.to_numpy(), raw[: args.pairs]),
+    )
+    works[f"taiga leafwise, {args.pairs:,} against {args.background}"] = (
+        lambda model=model: few.select(tg.predict(model, output="shap", background=background)).unnest("prediction"),
+        lambda found, raw=raw: off(found.to_numpy(), raw[: args.pairs]),
+    )
     cat = catboost.CatBoostClassifier(
         iterations=args.trees, depth=args.depth, thread_count=args.threads, verbose=False, allow_writing_files=False
     ).fit(x, y)
@@ -110,6 +123,22 @@ def prepare(args: argparse.Namespace) -> dict[str, Work]:
         lambda: light.predict(x, pred_contrib=True),
         lambda found: off(found, light.predict(x, raw_score=True)),
     )
+    hist = sklearn.ensemble.HistGradientBoostingClassifier(
+        max_iter=args.trees, max_leaf_nodes=args.leaves, early_stopping=False
+    ).fit(x, y)
+    first_rows, scores = x[: args.pairs].astype(np.float64), hist.decision_function(x[: args.pairs])
+    own = shap.TreeExplainer(hist, feature_perturbation="tree_path_dependent")
+    others = shap.TreeExplainer(hist, data=x[-args.background :].astype(np.float64))
+    for name, explainer in (
+        (f"shap leafwise, {args.pairs:,}", own),
+        (f"shap leafwise, {args.pairs:,} against {args.background}", others),
+    ):
+        works[name] = (
+            lambda explainer=explainer: explainer.shap_values(first_rows),
+            lambda found, explainer=explainer: off(
+                np.column_stack([found, np.full(len(found), np.ravel(explainer.expected_value)[0])]), scores
+            ),
+        )
     return works
 
 

@@ -1,4 +1,4 @@
-"""What moved a prediction: Shapley values of a row, of all rows, and against rows of one's choice."""
+"""What moved a prediction: Shapley values of a row, of all rows, against rows of one's choice; partial dependence."""
 
 import polars as pl
 import polars_taiga as tg
@@ -35,3 +35,7 @@ print(against.select("bmi", "bp", "s5", "base_value"))
 # What two columns share, and what is a column's alone: a column's line sums to its value.
 pairs = df.select(tg.predict(model, output="shap_interactions")).unnest("prediction")
 print(pairs.select(pl.col("bmi").struct.field("bmi", "s5")).select(pl.all().abs().mean()))
+
+# What is predicted in the mean where a column is given each of some values: by these rows, and by the trees alone.
+print(tg.partial_dependence(model, df, "bmi", grid=5))
+print(model.partial_dependence(features=["bmi", "sex"], grid={"bmi": [20, 30], "sex": [1, 2]}))

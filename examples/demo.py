@@ -3,9 +3,9 @@
 Reads a table lazily, fits a model with an expression (early stopping on held-out rows), scores
 with an expression that streams to Parquet, saves and loads the model, and does the same work with
 LightGBM beside it: same rows, same split, same settings. Without DATA it uses three tables that
-are bundled with scikit-learn, so nothing is downloaded. Then a tour of the other learners: a random
-forest, and a logistic regression on sparse rows, beside scikit-learn's. Everything lands in
-`demo-output/`.
+are bundled with scikit-learn, so nothing is downloaded. Then it explains a row, draws what each
+column does to all of them, and tours the other learners: a random forest, and a logistic regression
+on sparse rows, beside scikit-learn's. Everything lands in `demo-output/`.
 """
 
 from __future__ import annotations
@@ -284,6 +284,16 @@ def picture(done: list[tuple[Table, list[Outcome], pl.DataFrame]], path: Path) -
     alt.vconcat(*rows).save(path, scale_factor=2)
 
 
+def explain(table: Table, model: tg.Model, path: Path) -> None:
+    """One row's way to its prediction as text, and every column's part in all of them as a picture."""
+    test = pl.read_parquet(table.path).filter(pl.col(SPLIT) == "test")
+    # Of several classes, that of the row.
+    label = test.select(tg.predict(model, output="class")).item(0, 0) if table.loss == "multiclass" else None
+    print(f"\nThe first of those rows of {table.name}, explained:")
+    print("  " + str(model.explain(test.head(1), label=label)).replace("\n", "\n  "))
+    tg.plot.shap_summary(model, test, label=label).properties(title=table.name).save(path, scale_factor=2)
+
+
 def tour() -> None:
     """The other learners on the bundled digits, beside scikit-learn's."""
     bunch = datasets.load_digits()
@@ -359,9 +369,10 @@ def main() -> None:
         print("  leans on: " + ", ".join(f"{name} ({gain / whole:.0%})" for name, gain in gains.head(5).iter_rows()))
         done.append((table, outcomes, gains))
     picture(done, args.out / "demo.png")
+    explain(table, model, args.out / "shap.png")
     if args.data is None:
         tour()
-    print(f"\nScored tables, models and the picture demo.png are in {args.out}/")
+    print(f"\nScored tables, models and the pictures demo.png and shap.png are in {args.out}/")
 
 
 if __name__ == "__main__":

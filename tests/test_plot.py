@@ -562,3 +562,52 @@ def test_columns_that_the_fit_computed_are_found_by_name(people: pl.DataFrame) -
     assert {row["feature"] for row in rows} == {"age", "share"}
     with pytest.raises(pl.exceptions.ColumnNotFoundError, match="share"):
         plot.shap_summary(model, people)
+
+
+def test_partial_dependence_of_one_column_and_of_two(request: pytest.FixtureRequest) -> None:
+    """Proves that what is drawn is the table's, with rows and without, and that cells lie side by side."""
+    people, number = request.getfixturevalue("people"), request.getfixturevalue("number")
+    chart = plot.partial_dependence(number, people, "hours", rows=200, curves=10, centered=True)
+    rows = pl.DataFrame(values(chart, "line"), infer_schema_length=None)
+    table = tg.partial_dependence(number, people, "hours", grid=40, individual=True, centered=True, sample=200)
+    mean = table.group_by("hours").agg(pl.col("prediction").mean()).sort("hours")
+    drawn = rows.filter(pl.col("row").is_null()).sort("x")
+    assert drawn["x"].to_list() == mean["hours"].to_list()
+    assert drawn["y"].to_list() == pytest.approx(mean["prediction"].to_list(), abs=1e-12)
+    assert rows["row"].n_unique() == 11
+    check_png(chart)
+    # Missing values: told for lines, a point among categories.
+    assert (
+        "; without a value: mean " in plot.partial_dependence(number, people, "age").to_dict()["title"]["subtitle"][0]
+    )
+
+    by_trees = plot.partial_dependence(number, features="since")
+    alone = tg.partial_dependence(number, features="since", grid=40)
+    assert [row["y"] for row in values(by_trees, "line")] == alone["prediction"].to_list()
+    check_png(by_trees)
+
+    pair = plot.partial_dependence(number, people, ["hours", "since"], rows=50)
+    cells = pl.DataFrame(values(pair, "rect"))
+    assert cells.height == 400
+    for side in "xy":
+        ends = cells.select(side, f"{side}2").unique().sort(side)
+        assert ends[side].to_list()[1:] == ends[f"{side}2"].to_list()[:-1]
+        assert (ends[side] < ends[f"{side}2"]).all()
+    check_png(pair)
+    three = request.getfixturevalue("three")
+    for frame in (people, None):
+        check_png(plot.partial_dependence(three, frame, ["work", "age"], rows=50))
+    check_png(plot.partial_dependence(three, features="work", label="mid"))
+    unused = people.taiga.fit_gbdt("score", "age", pl.lit(1.0).alias("one"), trees=1)
+    for bad, text in [
+        (lambda: plot.partial_dependence(unused, features="one"), "no split asks about 'one', so there is nothing"),
+        (lambda: plot.partial_dependence(unused, features=["one", "age"]), "no split asks about 'one' or 'age'"),
+        (lambda: plot.partial_dependence(number, people, []), "0 columns; it takes one or two"),
+        (lambda: plot.partial_dependence(number, people, "age", curves=300), "parameter `curves`: 300 is not between"),
+        (
+            lambda: plot.partial_dependence(request.getfixturevalue("linear"), listed(people), "words"),
+            "'words' has lists, which no axis can show",
+        ),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            bad()

@@ -173,6 +173,7 @@ def test_values_against_a_background_as_defined(df: pl.DataFrame, kind: str) -> 
     background = frame.select(names).slice(100, 12)
     few = frame.select(names).head(4)
     found = parts(model, few, background=background)
+    both = few.select(tg.predict(model, output="shap_interactions", background=background)).unnest("prediction")
     sums_to(found, raw(model, few))
     for at in range(few.height):
         row = few.slice(at, 1)
@@ -181,8 +182,9 @@ def test_values_against_a_background_as_defined(df: pl.DataFrame, kind: str) -> 
             mixed = background.with_columns(pl.lit(row[name]).first().alias(name) for name in group)
             return float(raw(model, mixed).mean())
 
-        single, _ = shapley(value, names)
+        single, double = shapley(value, names)
         assert list(found.row(at)[:-1]) == pytest.approx(list(single.values()), abs=1e-11)
+        assert {(i, j): both[i][at][j] for i, j in double} == pytest.approx(double, abs=1e-11)
         assert found["base_value"][at] == pytest.approx(value(frozenset()), abs=1e-11)
 
 

@@ -17,6 +17,7 @@ from polars_taiga import namespaces as namespaces
 from polars_taiga import plot
 from polars_taiga._taiga import __version__
 from polars_taiga._warn import TargetWarning
+from polars_taiga.dependence import partial_dependence
 from polars_taiga.device import (
     CacheInfo,
     DeviceInfo,
@@ -74,6 +75,7 @@ __all__ = [
     "information_value",
     "limit_device_cache",
     "min_max",
+    "partial_dependence",
     "plot",
     "predict",
     "quantize",

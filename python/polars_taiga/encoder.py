@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import polars as pl
 
 from polars_taiga import _plugin, _taiga
+from polars_taiga._categories import category_series
 from polars_taiga._persisted import Persisted
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["Encoder"]
-
-
-def _integer_type(values: list[Any]) -> Any:
-    """The type of a column of integer labels."""
-    known = [value for value in values if value is not None]
-    least, most = min(known, default=0), max(known, default=0)
-    if least >= -(2**63) and most < 2**63:
-        return pl.Int64
-    return pl.UInt64 if least >= 0 and most < 2**64 else getattr(pl, "Int128", pl.String)
 
 
 class Encoder(Persisted):
@@ -117,18 +104,14 @@ class Encoder(Persisted):
             msg = f"table: {feature!r} is none of the columns {', '.join(map(repr, names))}"
             raise ValueError(msg)
         at = 0 if feature is None else names.index(feature)
-        labels: list[Any] = list(self._inner.categories(at))
-        kind = self.features[names[at]]
-        dtype = {"text": pl.String, "Booleans": pl.Boolean}.get(kind) or _integer_type(labels)
-        if kind == "integers" and dtype == pl.String:
-            labels = [None if label is None else str(label) for label in labels]
+        labels = category_series("category", self.features[names[at]], self._inner.categories(at))
         values = [numbers[:-1] for numbers in self._inner.values(at)]
         if self.classes is None:
             value = pl.Series("value", values[0], dtype=pl.Float64)
         else:
             fields = [pl.Series(c, v, dtype=pl.Float64) for c, v in zip(self.classes, values, strict=True)]
             value = pl.DataFrame(fields).to_struct("value")
-        return pl.DataFrame([pl.Series("category", labels, dtype=dtype), value])
+        return pl.DataFrame([labels, value])
 
     def _literal(self) -> pl.Expr:
         """The encoder as a literal of a query."""

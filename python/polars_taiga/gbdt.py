@@ -47,7 +47,7 @@ class GbdtParams(TypedDict, total=False):
 
     loss: Loss
     alpha: float
-    huber_delta: float
+    huber_delta: float | None
     tweedie_power: float
     trees: int
     learning_rate: float
@@ -172,7 +172,9 @@ def fit_gbdt(
     alpha
         The quantile that `loss="quantile"` estimates, inside (0, 1); default 0.5, the median.
     huber_delta
-        Where `loss="huber"` turns from squared to absolute, in units of the target; default 1.
+        Where `loss="huber"` turns from squared to absolute, in units of the target. Default: the distance from the
+        median that nine of ten training rows are within, by weight (Friedman 2001, section 4.4; scikit-learn's
+        `alpha=0.9`, H2O's `huber_alpha`, of the first residuals); `Model.params` tells it.
     tweedie_power
         The variance power of `loss="tweedie"`, inside (1, 2); default 1.5.
     trees

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from polars.datatypes import DataType, DataTypeClass
 
+    from polars_taiga._grid import Grid
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.explanation import Explanation
@@ -294,6 +295,54 @@ class Model(Persisted):
         from polars_taiga.explanation import explain
 
         return explain(self, row, *features, label=label, background=background)
+
+    def partial_dependence(
+        self,
+        data: pl.DataFrame | pl.LazyFrame | None = None,
+        features: str | Sequence[str] = (),
+        *,
+        grid: Grid | None = None,
+        missing: bool | None = None,
+        output: Literal["auto", "raw"] | None = None,
+        individual: bool = False,
+        centered: bool = False,
+        weight: IntoColumn | None = None,
+        sample: int | None = None,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> pl.DataFrame:
+        """Compute what it predicts in the mean where one or two columns are given each of some values.
+
+        Parameters, result and errors are those of `tg.partial_dependence`: by the rows of `data`, or without them by
+        the training rows' part in the model.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=1, depth=1, learning_rate=1.0, l2=0.0)
+        >>> model.partial_dependence(df, "x", grid=[10, 90]).rows()
+        [(10, 49.0), (90, 149.0)]
+        >>> model.partial_dependence(features="x", grid=[10, 90]).rows()
+        [(10.0, 49.0), (90.0, 149.0)]
+        """
+        from polars_taiga.dependence import partial_dependence
+
+        return partial_dependence(
+            self,
+            data,
+            features,
+            grid=grid,
+            missing=missing,
+            output=output,
+            individual=individual,
+            centered=centered,
+            weight=weight,
+            sample=sample,
+            seed=seed,
+            device=device,
+        )
 
     def _frame_of(self, data: object) -> pl.DataFrame | pl.LazyFrame:
         """Data as a frame: of a series its fields, or itself as the model's one feature."""

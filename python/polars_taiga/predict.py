@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from polars.datatypes import DataType, DataTypeClass
+    from typing_extensions import Unpack
 
     from polars_taiga._plugin import IntoColumns
 
@@ -244,6 +245,34 @@ def _own_columns(model: Model) -> list[pl.Expr]:
     _, names, optional = model._inner.wanted()
     own: list[pl.Expr] = [cs.by_name(*names)] if names else []
     return own if optional is None else [*own, cs.by_name(optional, require_all=False)]
+
+
+def columns_by_name(model: Model) -> list[pl.Expr]:
+    """The model's columns by their names; those too that expressions made at the fit."""
+    return [cs.by_name(*model.features)] if model.computed_features else _own_columns(model)
+
+
+def predict_by_name(model: Model, **params: Unpack[PredictParams]) -> pl.Expr:
+    """`predict` from the model's columns as they lie in the frame."""
+    return predict(model, *(columns_by_name(model) if model.computed_features else []), **params)
+
+
+def predict_known(model: Model, features: list[str], device: str) -> pl.Expr:
+    """The mean over the training rows of the raw score (of a forest the prediction) where only these columns are known.
+
+    The others are read too, and what stands in them does not matter.
+    """
+    classes = model._inner.class_names() if model._inner.outputs() > 1 else None
+    spec = {"output": "known", "classes": classes, "columns": features, "label": None, "narrow": False}
+    kwargs = {
+        "outputs": [spec],
+        "together": False,
+        "rounds": None,
+        "device": checked(device),
+        "wanted": model._inner.wanted()[0],
+        "background": None,
+    }
+    return _plugin.elementwise("predict", [model._literal(), *columns_by_name(model)], kwargs).alias("prediction")
 
 
 def _rows_to_compare(background: pl.DataFrame | pl.LazyFrame, columns: list[pl.Expr]) -> tuple[pl.Expr, str]:

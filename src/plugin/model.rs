@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use taiga_engine::column::categories::{Categories, CategoryNames};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::device::with_device;
 use taiga_engine::learners::boosting::BoostingParams;
@@ -70,6 +71,16 @@ fn try_list<'py, T: IntoPyObject<'py>>(py: Python<'py>, values: impl IntoIterato
         list.append(value?)?;
     }
     Ok(list)
+}
+
+/// Categories in the order of their codes, `None` for null.
+pub fn python_categories<'py>(py: Python<'py>, categories: &Categories) -> PyResult<Bound<'py, PyList>> {
+    let is_null = |code: usize| categories.null == Some(code as u32);
+    match &categories.labels {
+        CategoryNames::Text(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(x))),
+        CategoryNames::Integer(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(*x))),
+        CategoryNames::Boolean(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(*x))),
+    }
 }
 
 /// What is wrong with parameters: whether it is a name that there is not, and the text.
@@ -194,6 +205,11 @@ impl PyModel {
         self.model.explained_columns()
     }
 
+    /// Whether predictions are explained against given rows alone.
+    fn needs_background(&self) -> bool {
+        self.model.needs_background()
+    }
+
     /// The whole model as JSON text.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         // The text alone, which is written item by item.
@@ -226,6 +242,14 @@ impl PyModel {
     fn borders<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let borders = self.model.borders().ok_or_else(|| self.has_no("borders"))?;
         list(py, borders.into_iter().map(|b| list(py, b)).collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// What the model knows of a column's categories: their kind (`text`, `integers` or `Booleans`), and they themselves in the order
+    /// of their codes, `None` for null. `None` for a column that is no categories, or that no split asks about.
+    fn categories<'py>(&self, py: Python<'py>, column: &str) -> PyResult<Option<(&'static str, Bound<'py, PyList>)>> {
+        let columns = self.model.columns();
+        let known = columns.iter().find(|c| c.name == column).and_then(|c| c.categories);
+        known.map(|known| Ok((known.kind(), python_categories(py, known)?))).transpose()
     }
 
     /// The labels in the order of the classes; `None` for a regression.

@@ -96,6 +96,18 @@ def test_the_start_of_huber_is_the_best_constant() -> None:
     assert np.clip(start - y, -DELTA, DELTA).mean() == pytest.approx(0, abs=1e-6)
 
 
+def test_the_delta_of_huber_follows_the_target() -> None:
+    df = table()
+    y = df["y"].to_numpy()
+    model = df.taiga.fit_gbdt("y", names(df), trees=20, loss="huber")
+    delta = np.quantile(np.abs(y - np.median(y)), 0.9, method="inverted_cdf")
+    assert model.params["huber_delta"] == pytest.approx(delta, rel=0.01)
+    told = df.taiga.fit_gbdt("y", names(df), trees=20, loss="huber", huber_delta=model.params["huber_delta"])
+    assert told.to_bytes() == model.to_bytes()
+    larger = df.with_columns(pl.col("y") * 2.0**20).taiga.fit_gbdt("y", names(df), trees=20, loss="huber")
+    assert np.array_equal(predict(df, larger), predict(df, model) * 2.0**20)
+
+
 def test_the_start_of_several_classes_is_their_shares() -> None:
     df = table()
     start = np.array(start_of(df.taiga.fit_gbdt("kind", names(df), trees=1)))

@@ -12,6 +12,7 @@ from polars_taiga.plot.columns import histogram
 from polars_taiga.plot.effects import dependence
 from polars_taiga.plot.explanations import interactions, shap_summary, shap_waterfall
 from polars_taiga.plot.learning import history, importance
+from polars_taiga.plot.partial import partial_dependence
 from polars_taiga.plot.predictions import calibration, residuals
 from polars_taiga.plot.trees import tree
 
@@ -22,6 +23,7 @@ __all__ = [
     "history",
     "importance",
     "interactions",
+    "partial_dependence",
     "precision_recall",
     "residuals",
     "roc",

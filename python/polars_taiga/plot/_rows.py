@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import polars as pl
-import polars.selectors as cs
 
 from polars_taiga import _plugin
 from polars_taiga._scores import class_names, class_text, listed, score_title
 from polars_taiga.model import Model
-from polars_taiga.predict import _own_columns, predict
+from polars_taiga.predict import columns_by_name, predict_by_name
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn
-    from polars_taiga.predict import Output
 
 # A linear model's Shapley values compare with rows; so many do.
 _BACKGROUND = 500
@@ -49,17 +47,6 @@ def frame_of(data: object) -> pl.LazyFrame:
     raise TypeError(msg)
 
 
-def _columns(model: Model) -> list[pl.Expr]:
-    """The model's columns by their names; those too that expressions made at the fit."""
-    return [cs.by_name(*model.features)] if model.computed_features else _own_columns(model)
-
-
-def _predict(model: Model, output: Output, background: pl.DataFrame | None = None) -> pl.Expr:
-    """Predict from the model's columns as they lie in the frame."""
-    given = _columns(model) if model.computed_features else []
-    return predict(model, *given, output=output, background=background)
-
-
 def collect(query: pl.LazyFrame, what: str = "frame") -> pl.DataFrame:
     """Run a query of ours; no rows are an error."""
     with _plugin.errors():
@@ -72,7 +59,7 @@ def collect(query: pl.LazyFrame, what: str = "frame") -> pl.DataFrame:
 
 def feature_rows(model: Model, frame: object, rows: int, seed: int = 0) -> pl.DataFrame:
     """The model's columns of a sample of the rows, in their order."""
-    found = collect(frame_of(frame).select(_columns(model)))
+    found = collect(frame_of(frame).select(columns_by_name(model)))
     if found.height <= rows:
         return found
     numbers = pl.int_range(found.height, eager=True).sample(rows, seed=seed).sort()
@@ -91,16 +78,18 @@ def _explain(
     model: Model, frame: pl.DataFrame, output: Literal["shap", "shap_interactions"], others: pl.DataFrame | None = None
 ) -> dict[str | None, pl.Series]:
     background = None
-    if model.learner == "sparse_lr":
+    if model._inner.needs_background():
         compared = frame if others is None else others
         background = compared.sample(min(compared.height, _BACKGROUND), seed=0)
-    explained = collect(frame.lazy().select(_predict(model, output, background).alias("explained")))
+    explained = collect(
+        frame.lazy().select(predict_by_name(model, output=output, background=background).alias("explained"))
+    )
     return _of_classes(model, explained.to_series())
 
 
 def _shap(model: Model, frame: pl.DataFrame, others: pl.DataFrame | None = None) -> dict[str | None, pl.DataFrame]:
-    """Shapley values by class: a column for each of the model's, and `base_value`. Of a linear model against a sample
-    of the same rows, or of the others.
+    """Shapley values by class: a column for each of the model's, and `base_value`. Of a linear model that does not know
+    its training rows' means, against a sample of the same rows, or of the others.
     """
     return {name: values.struct.unnest() for name, values in _explain(model, frame, "shap", others).items()}
 
@@ -152,7 +141,7 @@ def scored(
     known = _plugin.as_expr(model.target if target is None else target, "the target")
     weight = pl.lit(1.0) if weights is None else _plugin.as_expr(weights, "weights").cast(pl.Float64)
     query = frame_of(frame).select(
-        _predict(model, "auto").alias("prediction"), known.alias("target"), weight.alias("weight"), **more
+        predict_by_name(model).alias("prediction"), known.alias("target"), weight.alias("weight"), **more
     )
     rows = collect(query)
     bad = rows.filter(~(pl.col("weight").is_finite() & (pl.col("weight") >= 0)).fill_null(False)).height

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from polars_taiga import _scores
 from polars_taiga.plot import _chart, _rows
+from polars_taiga.plot._axes import axis_values, frequent, is_ordered, panels, x_of
 from polars_taiga.plot._cells import cells, dot_size
+from polars_taiga.plot.partial import partial_dependence
 
 if TYPE_CHECKING:
     from altair import Chart, FacetChart, LayerChart
@@ -17,31 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dependence"]
 
-_CATEGORIES, _GRID, _PANELS = 20, 40, 6
-_OTHERS = "(others)"
-
-
-def _is_ordered(dtype: pl.DataType) -> bool:
-    return dtype.is_numeric() or dtype.is_temporal()
-
-
-def _axis_values(values: pl.Series) -> tuple[pl.Series, str]:
-    """A column as an axis draws it, and the kind of axis: numbers, times in milliseconds, or texts."""
-    if values.dtype in (pl.Date, pl.Datetime):
-        return values.cast(pl.Datetime("ms")).to_physical().cast(pl.Float64), "T"
-    if _is_ordered(values.dtype):
-        return values.to_physical().cast(pl.Float64), "Q"
-    return values.cast(pl.String), "N"
-
-
-def _frequent(values: pl.Series, most: int) -> tuple[pl.Series, list[str]]:
-    """Texts, those that are not among the most frequent made one; and these, in order. Missing values are null."""
-    counts = values.drop_nulls().value_counts(sort=False).sort(["count", values.name], descending=[True, False])
-    kept = sorted(counts[values.name].head(most).to_list())
-    if counts.height <= most:
-        return values, kept
-    texts = pl.when(pl.col(values.name).is_in(kept) | pl.col(values.name).is_null()).then(pl.col(values.name))
-    return values.to_frame().select(texts.otherwise(pl.lit(_OTHERS)).alias(values.name)).to_series(), [*kept, _OTHERS]
+_CATEGORIES, _PANELS = 20, 6
 
 
 def _partner(model: Model, sample: pl.DataFrame, feature: str) -> str | None:
@@ -85,8 +62,7 @@ def dependence(
         The column. Of categories the 20 most frequent are drawn, and the others together.
     kind
         `"shap"`: the column's Shapley value in each row. `"partial"`: the prediction when the column is given each of
-        up to 40 of its quantiles (or categories) and the others stay what they are: thin lines are rows, the thick
-        line is the mean over them; in the target's unit, for every model.
+        some values, as `tg.plot.partial_dependence` draws it.
     color
         For `"shap"`: the column that dots are coloured by; `"auto"`, the default, takes the one with which this one
         interacts most; None takes none. (A column named `auto` can't be asked for.)
@@ -128,31 +104,29 @@ def dependence(
         msg = f"parameter `kind`: {kind!r} is not 'shap' or 'partial'"
         raise ValueError(msg)
     _chart.choose(_rows.explained_columns(model), feature, "feature")
-    rows = _chart.at_least("rows", (100_000 if kind == "shap" else 1_000) if rows is None else rows, 1, 10**9)
-    curves = _chart.at_least("curves", curves, 0, 200)
+    if kind == "partial":
+        some = 1_000 if rows is None else rows
+        return partial_dependence(model, frame, feature, label=label, rows=some, curves=curves, seed=seed)
     drawn = _rows.outputs(model, label, _PANELS)
-    sample = _rows.feature_rows(model, frame, rows, seed)
+    most = _chart.at_least("rows", 100_000 if rows is None else rows, 1, 10**9)
+    sample = _rows.feature_rows(model, frame, most, seed)
     if isinstance(sample.schema[feature], pl.List | pl.Array | pl.Struct):
         msg = f"parameter `feature`: {feature!r} has lists, which no axis can show"
         raise ValueError(msg)
     if sample[feature].null_count() == sample.height:
         msg = f"parameter `feature`: {feature!r} is null in every row"
         raise ValueError(msg)
-    picture: Chart | LayerChart | FacetChart
-    if kind == "partial":
-        picture = _draw_partial(model, sample, feature, drawn, curves)
-    else:
-        picture = _draw_shap(model, sample, feature, drawn, color)
+    picture: Chart = _draw_shap(model, sample, feature, drawn, color)
     return picture
 
 
 def _draw_shap(model: Model, sample: pl.DataFrame, feature: str, drawn: list[str | None], color: str | None) -> Any:
     alt = _chart.altair()
     by = _partner(model, sample, feature) if color == "auto" else color
-    x, axis = _axis_values(sample[feature])
+    x, axis = axis_values(sample[feature])
     categories: list[str] = []
     if axis == "N":
-        x, categories = _frequent(x, _CATEGORIES)
+        x, categories = frequent(x, _CATEGORIES)
     colours: dict[str, pl.Series] = {}
     colour: Any = alt.value(_chart.BLUE)
     if by is not None:
@@ -178,7 +152,7 @@ def _draw_shap(model: Model, sample: pl.DataFrame, feature: str, drawn: list[str
         alt.Chart(_chart.data(dots))
         .mark_circle(opacity=0.75, invalid=None)
         .encode(
-            x=_x(feature, axis, categories),
+            x=x_of(feature, axis, categories),
             y=alt.Y("y:Q", title=["Shapley value:", unit], axis=alt.Axis(labelOverlap=True)),
             color=colour,
             size=dot_size(dots),
@@ -187,24 +161,14 @@ def _draw_shap(model: Model, sample: pl.DataFrame, feature: str, drawn: list[str
             ],
         )
     )
-    return _panels(
-        chart, drawn, f"What {feature} does to {model.target}", f"{sample.height:,} rows{absent}", categories
-    )
-
-
-def _x(feature: str, axis: str, categories: list[str]) -> Any:
-    alt = _chart.altair()
-    if axis == "N":
-        return alt.X("x:N", sort=categories, title=feature, axis=alt.Axis(labelAngle=-40, labelLimit=140))
-    scale = alt.Scale(type="utc") if axis == "T" else alt.Scale(zero=False, nice=False, padding=6)
-    return alt.X(f"x:{axis}", title=feature, scale=scale, axis=alt.Axis(labelOverlap=True))
+    return panels(chart, drawn, f"What {feature} does to {model.target}", f"{sample.height:,} rows{absent}", categories)
 
 
 def _colour(values: pl.Series, name: str) -> tuple[pl.Series, Any]:
     """The column that dots are coloured by, and how: numbers from their 5th to their 95th percentile."""
     alt = _chart.altair()
-    if not _is_ordered(values.dtype):
-        texts, names = _frequent(values.cast(pl.String), len(_chart.COLOURS) - 2)
+    if not is_ordered(values.dtype):
+        texts, names = frequent(values.cast(pl.String), len(_chart.COLOURS) - 2)
         texts, names = texts.fill_null("(missing)"), [*names, *(["(missing)"] if texts.null_count() else [])]
         scale = alt.Scale(domain=names, range=list(_chart.COLOURS[: len(names)]))
         return texts, alt.Color("colour:N", title=name, scale=scale, legend=alt.Legend(symbolOpacity=1))
@@ -218,66 +182,3 @@ def _colour(values: pl.Series, name: str) -> tuple[pl.Series, Any]:
     scale = alt.Scale(domain=[low, middle, high], range=list(_chart.LOW_TO_HIGH), clamp=True)
     color = alt.Color("colour:Q", title=name, scale=scale, legend=alt.Legend(gradientLength=140))
     return numbers, alt.condition("datum.colour === null", alt.value(_chart.GREY), color)
-
-
-def _panels(chart: Any, drawn: list[str | None], title: str, subtitle: str, categories: list[str]) -> Any:
-    """Give the chart its size; of several classes a panel each."""
-    alt = _chart.altair()
-    width: Any = alt.Step(34) if len(categories) > 12 else 460
-    if len(drawn) == 1:
-        return _chart.finish(chart, title, subtitle, width=width, height=300)
-    chart = chart.properties(width=300, height=200)
-    facet = alt.Facet("series:N", title=None, sort=drawn)
-    return _chart.finish(chart.facet(facet=facet, columns=2), title, subtitle)
-
-
-def _partial(model: Model, sample: pl.DataFrame, feature: str) -> tuple[pl.DataFrame, list[str]]:
-    """Predictions with the column at each of its values: `row`, `x`, and one column for each output."""
-    present = sample[feature].drop_nulls()
-    categories: list[str] = []
-    if _is_ordered(present.dtype):
-        present = present.filter(present.is_finite()) if present.dtype.is_float() else present
-        ranks = pl.Series([round(i * (len(present) - 1) / (_GRID - 1)) for i in range(_GRID)])
-        grid = present.sort().gather(ranks).unique().sort()
-    else:
-        _, categories = _frequent(present.cast(pl.String), _CATEGORIES)
-        categories = [name for name in categories if name != _OTHERS]
-        grid = present.unique(maintain_order=True)
-        grid = grid.filter(grid.cast(pl.String).is_in(categories))
-    shown, _ = _axis_values(grid)
-    given = pl.DataFrame({feature: grid, "__x": shown})
-    rows = sample.drop(feature).with_row_index("__row").join(given, how="cross")
-    features = rows.select(*sample.columns)
-    predicted = _rows.collect(features.lazy().select(_rows._predict(model, "auto").alias("prediction"))).to_series()
-    of = predicted.struct.unnest() if predicted.dtype == pl.Struct else pl.DataFrame({"": predicted})
-    return pl.concat([rows.select(row="__row", x="__x"), of], how="horizontal"), categories
-
-
-def _draw_partial(model: Model, sample: pl.DataFrame, feature: str, drawn: list[str | None], curves: int) -> Any:
-    alt = _chart.altair()
-    predictions, categories = _partial(model, sample, feature)
-    _, axis = _axis_values(sample[feature].head(0))
-    names = [name or "" for name in drawn]
-    long = predictions.unpivot(names, index=["row", "x"], variable_name="series", value_name="y")
-    mean = long.group_by("series", "x", maintain_order=True).agg(pl.col("y").mean())
-    mean = mean.with_columns(row=pl.lit(None, dtype=pl.UInt32))
-    step = max(-(-sample.height // max(curves, 1)), 1)
-    few = long.filter(pl.lit(curves > 0), pl.col("row") % step == 0)
-    # One table, so that panels deal it.
-    both = pl.concat([few.select("row", "x", "series", "y"), mean.select("row", "x", "series", "y")])
-    unit = _scores.probability_title(model, drawn[0]) if len(drawn) == 1 else f"probability of each {model.target}"
-    base = alt.Chart(_chart.data(both)).encode(
-        x=_x(feature, axis, categories), y=alt.Y("y:Q", title=unit, scale=alt.Scale(zero=False))
-    )
-    rows = base.transform_filter("datum.row !== null")
-    rows = rows.mark_line(color=_chart.GREY, opacity=0.35, strokeWidth=0.8).encode(detail="row:N")
-    mean_of = base.transform_filter("datum.row === null")
-    if axis == "N":
-        mean_line = mean_of.mark_point(color=_chart.ORANGE, filled=True, size=90, opacity=1)
-    else:
-        mean_line = mean_of.mark_line(color=_chart.ORANGE, strokeWidth=3)
-    chart = alt.layer(rows, mean_line, data=base.data)
-    subtitle = f"thick: mean of {sample.height:,} rows" + (
-        f"; thin: {few['row'].n_unique()} of them" if few.height else ""
-    )
-    return _panels(chart, drawn, f"{model.target} by {feature}", subtitle, categories)

@@ -8,6 +8,7 @@ import polars as pl
 
 from polars_taiga import _scores
 from polars_taiga.plot import _chart, _rows
+from polars_taiga.predict import predict_by_name
 
 if TYPE_CHECKING:
     from altair import Chart, LayerChart
@@ -229,14 +230,13 @@ def shap_waterfall(
         msg = f"parameter `row`: {row!r} is not one of the {every.height} rows"
         raise ValueError(msg)
     one = every[row : row + 1] if row != -1 else every[-1:]
-    predicted = one.select(_rows._predict(model, "auto")).to_series()
+    predicted = one.select(predict_by_name(model)).to_series()
     likeliest: Any = label
     if model._inner.outputs() > 1 and label is None:
         shares = predicted.struct.unnest().row(0, named=True)
         likeliest = max(shares, key=lambda name: shares[name])
     of_class = _rows.outputs(model, likeliest, 1)[0]
-    background = every if model.learner == "sparse_lr" else None
-    values = _rows._shap(model, one, background)[of_class].row(0, named=True)
+    values = _rows._shap(model, one, every)[of_class].row(0, named=True)
     base = values.pop("base_value")
     shares_of = [(f"{_chart.shorten(name, 30)} = {_chart.show(one[name][0])}", value) for name, value in values.items()]
     bars = _steps(shares_of, base, features)

@@ -279,7 +279,7 @@ class GbdtRegressor(Regressor, _Gbdt):
         *,
         loss: Loss = "auto",
         alpha: float = 0.5,
-        huber_delta: float = 1.0,
+        huber_delta: float | None = None,
         tweedie_power: float = 1.5,
         trees: int = 100,
         learning_rate: float = 0.1,

@@ -256,6 +256,11 @@ pub trait FittedModel: Send + Sync {
         lists.into_iter().chain(self.columns().into_iter().map(|c| c.name)).collect()
     }
 
+    /// Returns whether its predictions are explained against given rows alone, since it does not know what its training rows were like.
+    fn needs_background(&self) -> bool {
+        false
+    }
+
     /// Returns how large it is.
     fn size(&self) -> ModelSize;
 

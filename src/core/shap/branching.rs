@@ -6,6 +6,7 @@
 
 use super::contributions::{Chances, OutcomeTable, Rules, Terms, pair};
 use super::paths::{ExplainedTree, OnPath};
+use super::tables::{Bit, PatternStep};
 use crate::tree::model::Child;
 
 /// Trees with a path of more players are walked.
@@ -158,6 +159,16 @@ impl Group {
             let bit = self.above.len() + i;
             out.iter_mut().zip(answers(*test)).for_each(|(p, a)| *p |= (*a as u16) << bit);
         }
+    }
+
+    /// Returns the steps to a row's pattern, the pattern at first, and its bits: [`Group::patterns`] one row at a time.
+    pub fn pattern_steps(&self) -> (Vec<PatternStep>, u32, u32) {
+        let known = self.above.len();
+        let above = self.above.iter().enumerate().flat_map(|(j, steps)| {
+            steps.iter().map(move |(test, right)| PatternStep { test: *test, bit: j as u8, change: Bit::Lead { right: *right } })
+        });
+        let inner = self.inner.iter().enumerate().map(|(i, test)| PatternStep { test: *test, bit: (known + i) as u8, change: Bit::Set });
+        (above.chain(inner).collect(), (1 << known) - 1, self.bits() as u32)
     }
 
     /// Computes `[output][term][pattern]` for every pattern.

@@ -24,6 +24,17 @@ impl Terms {
             Terms::Interactions => players * (players + 1) / 2,
         }
     }
+
+    /// Returns the places of the terms of some players among those of `all`.
+    pub fn places(self, all: usize, some: &[u32]) -> Vec<usize> {
+        let mut places: Vec<usize> = some.iter().map(|p| *p as usize).collect();
+        if self == Terms::Interactions {
+            for (i, a) in some.iter().enumerate() {
+                places.extend(some[i + 1..].iter().map(|b| pair(all, *a.min(b) as usize, *a.max(b) as usize)));
+            }
+        }
+        places
+    }
 }
 
 /// Returns the number of the pair `i < j` of `players` players, counted behind the players themselves.

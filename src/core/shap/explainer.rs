@@ -8,6 +8,7 @@ use super::symmetric::{self, SymmetricTables};
 use super::walk::{Walk, WalkScratch};
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::pages;
 use crate::parallel::interrupt;
 use crate::tree::model::Child;
 use multiversion::multiversion;
@@ -52,7 +53,7 @@ pub enum Game<'a> {
     Background(usize, &'a dyn Answers),
 }
 
-enum Prepared {
+pub(super) enum Prepared {
     /// One leaf.
     Constant,
     Symmetric(SymmetricTables),
@@ -73,6 +74,7 @@ pub struct Explainer {
     /// The sum of the trees' means.
     means: Vec<f64>,
     kept: [Kept; 2],
+    credits: [OnceLock<Vec<Vec<Credit>>>; 2],
 }
 
 /// The tables of trees that are kept, each made when it is first asked for.
@@ -117,13 +119,16 @@ pub struct Explanation {
 impl Explanation {
     /// Makes one of no rows, with room for some.
     pub fn with_capacity(outputs: usize, columns: usize, rows: usize, terms: Terms) -> Self {
-        let mut explanation = Explanation { values: vec![vec![vec![]; columns]; outputs], interactions: vec![] };
-        explanation.values.iter_mut().flatten().for_each(|v| v.reserve_exact(rows));
-        if terms == Terms::Interactions {
-            explanation.interactions = vec![vec![vec![]; terms.count(columns)]; outputs];
-            explanation.interactions.iter_mut().flatten().for_each(|v| v.reserve_exact(rows));
-        }
-        explanation
+        let of = |terms: Terms| (0..outputs).map(|_| (0..terms.count(columns)).map(|_| pages::with_capacity(rows)).collect()).collect();
+        let interactions = if terms == Terms::Interactions { of(terms) } else { vec![] };
+        Explanation { values: of(Terms::Values), interactions }
+    }
+
+    /// Makes one of so many rows, all 0.
+    pub fn zeros(outputs: usize, columns: usize, rows: usize, terms: Terms) -> Self {
+        let of = |terms: Terms| (0..outputs).map(|_| (0..terms.count(columns)).map(|_| vec![0.0; rows]).collect()).collect();
+        let interactions = if terms == Terms::Interactions { of(terms) } else { vec![] };
+        Explanation { values: of(Terms::Values), interactions }
     }
 
     /// Appends the rows of another.
@@ -156,9 +161,12 @@ impl Explainer {
     /// Prepares trees whose player `p` is `players[p]`, a set of some of so many columns, for so many outputs.
     ///
     /// # Errors
-    /// [`Error::Data`] where a path of a tree meets too many players to be held against a background; [`Error::Memory`] where there is
-    /// none for the paths.
+    /// [`Error::Data`] for a background without rows, and where a path of a tree meets too many players to be held against one;
+    /// [`Error::Memory`] where there is none for the paths.
     pub fn new(trees: Vec<ExplainedTree>, players: Vec<Vec<u32>>, columns: usize, outputs: usize, game: &Game<'_>) -> Result<Self> {
+        if matches!(game, Game::Background(0, _)) {
+            return Err(Error::Data("the background has no rows".into()));
+        }
         let bytes = trees.iter().map(prepared_bytes).fold(0, u64::saturating_add);
         memory::check("the paths of the model's trees", bytes, "explain a model of fewer or smaller trees")?;
         let mut explainer = Explainer {
@@ -168,6 +176,7 @@ impl Explainer {
             columns,
             means: vec![0.0; outputs],
             kept: Default::default(),
+            credits: Default::default(),
         };
         for (index, tree) in trees.into_iter().enumerate() {
             let prepared = prepare(index, &tree, game)?;
@@ -192,6 +201,19 @@ impl Explainer {
     /// Returns the sum of the trees' means: what a row gets of which nothing is known.
     pub fn means(&self) -> &[f64] {
         &self.means
+    }
+
+    pub(super) fn trees(&self) -> &[(ExplainedTree, Prepared)] {
+        &self.trees
+    }
+
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Returns the columns of each player.
+    pub fn players(&self) -> &[Vec<u32>] {
+        &self.players
     }
 
     /// Returns how many rows [`Explainer::explain`] is given at a time.
@@ -311,64 +333,84 @@ impl Explainer {
         }
     }
 
-    /// Gives each column its part of what its players get.
-    fn credit(&self, sums: &[f64], rows: usize, terms: Terms) -> Explanation {
+    /// Credits columns with what players get, `sums[output][term][row]`.
+    pub(super) fn credit(&self, sums: &[f64], rows: usize, terms: Terms) -> Explanation {
+        let mut credited = Explanation::zeros(self.means.len(), self.columns, rows, terms);
         let count = terms.count(self.players.len());
-        let mut values = vec![];
-        let mut interactions = vec![];
-        for sums in sums.chunks_exact((count * rows).max(1)).take(self.means.len()) {
-            let mut of_columns = vec![vec![0.0; rows]; self.columns];
-            for (columns, sums) in self.players.iter().zip(sums.chunks_exact(rows.max(1))) {
-                let parts = columns.len() as f64;
-                for column in columns {
-                    of_columns[*column as usize].iter_mut().zip(sums).for_each(|(out, x)| *out += x / parts);
-                }
-            }
-            values.push(of_columns);
-            if terms == Terms::Interactions {
-                interactions.push(self.shared(sums, rows));
-            }
+        if count * rows == 0 {
+            return credited;
         }
-        // Without players there is nothing to split.
-        let nothing = |terms: Terms| vec![vec![0.0; rows]; terms.count(self.columns)];
-        values.resize_with(self.means.len(), || nothing(Terms::Values));
-        if terms == Terms::Interactions {
-            interactions.resize_with(self.means.len(), || nothing(terms));
+        let mut alone = vec![];
+        for (sums, out) in sums.chunks_exact(count * rows).zip(&mut credited.values) {
+            add_credits(self.credits(Terms::Values), rows, |term| &sums[term * rows..][..rows], out);
         }
-        Explanation { values, interactions }
+        for (sums, out) in sums.chunks_exact(count * rows).zip(&mut credited.interactions) {
+            self.alone(sums, rows, &mut alone);
+            let of_term = |term: usize| &(if term < self.players.len() { &alone } else { sums })[term * rows..][..rows];
+            add_credits(self.credits(terms), rows, of_term, out);
+        }
+        credited
     }
 
-    /// What columns have alone and in pairs: of what players have, equal parts for the columns of each.
-    fn shared(&self, sums: &[f64], rows: usize) -> Vec<Vec<f64>> {
-        let (players, m) = (self.players.len(), self.columns);
-        let mut out = vec![vec![0.0; rows]; Terms::Interactions.count(m)];
-        let of_term = |term: usize| &sums[term * rows..][..rows];
-        let mut alone = of_term(0).to_vec();
-        for i in 0..players {
-            alone.copy_from_slice(of_term(i));
+    /// What each player has alone: without what it shares with each of the others.
+    fn alone(&self, sums: &[f64], rows: usize, out: &mut Vec<f64>) {
+        let players = self.players.len();
+        out.clear();
+        out.extend_from_slice(&sums[..players * rows]);
+        for (i, out) in out.chunks_exact_mut(rows).enumerate() {
             for j in (0..players).filter(|j| *j != i) {
-                let shared = of_term(pair(players, i.min(j), i.max(j)));
-                alone.iter_mut().zip(shared).for_each(|(alone, x)| *alone -= x);
-                if i < j {
-                    self.share_pair((i, j), m, shared, &mut out);
-                }
-            }
-            let parts = self.players[i].len() as f64;
-            for column in &self.players[i] {
-                out[*column as usize].iter_mut().zip(&alone).for_each(|(out, x)| *out += x / parts);
+                let shared = &sums[pair(players, i.min(j), i.max(j)) * rows..][..rows];
+                out.iter_mut().zip(shared).for_each(|(alone, x)| *alone -= x);
             }
         }
-        out
+    }
+
+    /// Returns what each column is credited with (and each [`pair`] of columns behind them), in the order in which it is added: equal
+    /// parts of what its players get. For interactions a player's term is what it has alone.
+    pub fn credits(&self, terms: Terms) -> &[Vec<Credit>] {
+        self.credits[terms as usize].get_or_init(|| self.make_credits(terms))
+    }
+
+    fn make_credits(&self, terms: Terms) -> Vec<Vec<Credit>> {
+        let (players, m) = (self.players.len(), self.columns);
+        let mut credits = vec![vec![]; terms.count(m)];
+        for (i, of) in self.players.iter().enumerate() {
+            if terms == Terms::Interactions {
+                (i + 1..players).for_each(|j| self.share_pair((i, j), &mut credits));
+            }
+            for column in of {
+                credits[*column as usize].push(Credit { term: i, divisor: of.len() as u32, halves: 1 });
+            }
+        }
+        credits
     }
 
     /// Deals what two players share to the pairs of their columns.
-    fn share_pair(&self, (i, j): (usize, usize), m: usize, shared: &[f64], out: &mut [Vec<f64>]) {
+    fn share_pair(&self, (i, j): (usize, usize), credits: &mut [Vec<Credit>]) {
         let (first, second) = (&self.players[i], &self.players[j]);
-        let parts = (first.len() * second.len()) as f64;
+        let (term, divisor) = (pair(self.players.len(), i, j), (first.len() * second.len()) as u32);
         for (a, b) in first.iter().flat_map(|a| second.iter().map(|b| (*a as usize, *b as usize))) {
             // A column of both stands at its own place, where each of the two halves counts.
-            let (place, halves) = if a == b { (a, 2.0) } else { (pair(m, a.min(b), a.max(b)), 1.0) };
-            out[place].iter_mut().zip(shared).for_each(|(out, x)| *out += halves * x / parts);
+            let (place, halves) = if a == b { (a, 2) } else { (pair(self.columns, a.min(b), a.max(b)), 1) };
+            credits[place].push(Credit { term, divisor, halves });
+        }
+    }
+}
+
+/// A part of what a column or a pair of columns is credited with: `halves * term / divisor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit {
+    pub term: usize,
+    pub divisor: u32,
+    pub halves: u32,
+}
+
+/// Adds to `out[place][row]` what each place is credited with.
+fn add_credits<'a>(credits: &[Vec<Credit>], rows: usize, of_term: impl Fn(usize) -> &'a [f64], out: &mut [Vec<f64>]) {
+    for (credits, out) in credits.iter().zip(out) {
+        for credit in credits {
+            let (halves, divisor) = (credit.halves as f64, credit.divisor as f64);
+            out[..rows].iter_mut().zip(of_term(credit.term)).for_each(|(out, x)| *out += halves * x / divisor);
         }
     }
 }
@@ -488,15 +530,8 @@ struct Into<'a> {
 }
 
 impl Into<'_> {
-    /// The places of the terms of some players.
     fn places(&self, players: &[u32]) -> Vec<usize> {
-        let mut places: Vec<usize> = players.iter().map(|p| *p as usize).collect();
-        if self.terms == Terms::Interactions {
-            for (i, a) in players.iter().enumerate() {
-                places.extend(players[i + 1..].iter().map(|b| pair(self.all, *a.min(b) as usize, *a.max(b) as usize)));
-            }
-        }
-        places
+        self.terms.places(self.all, players)
     }
 
     fn sums<'s>(&self, output: usize, place: usize, sums: &'s mut [f64]) -> &'s mut [f64] {

@@ -1,6 +1,7 @@
 //! Held against Shapley's own formula over all sets of players, for random trees of every kind.
 
 use super::*;
+use crate::parallel::thread_pool::ThreadPool;
 use crate::tree::model::Child;
 use proptest::prelude::*;
 
@@ -225,6 +226,51 @@ proptest! {
     }
 }
 
+/// Holds what rows get of which only some players are known against the recursion, for every set of players.
+fn check_known(case: &Case) {
+    let Case { tree, players, rows } = case;
+    let shares = tree.branch_shares();
+    let scale = tree.values.iter().fold(1.0, |a: f64, b| a.max(b.abs()));
+    for set in 0..1usize << players {
+        let means = KnownMeans::new(vec![tree.clone(), tree.clone()], |player| set >> player & 1 == 1, tree.outputs).unwrap();
+        let found = means.of(&Rows(rows), rows.len());
+        for (output, found) in found.iter().enumerate() {
+            for (row, found) in rows.iter().zip(found) {
+                let wanted = 2.0 * value(tree, &shares, tree.root(), row, set, output);
+                assert!((found - wanted).abs() <= 1e-12 * scale, "{found} is not {wanted} of set {set}: {case:?}");
+            }
+        }
+        // A row by itself has the same bits.
+        let alone = means.of(&Rows(&rows[..1]), 1);
+        (0..tree.outputs).for_each(|output| assert_eq!(alone[output][0].to_bits(), found[output][0].to_bits()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Proves that rows of which some players are known get what the recursion over all nodes gives, for symmetric and branching
+    /// trees, of one leaf too.
+    #[test]
+    fn known_players_answer_and_others_follow_the_training_rows((mut case, _) in cases()) {
+        if case.tree.covers.iter().sum::<f64>() == 0.0 {
+            case.tree.covers[0] = 1.0;
+        }
+        check_known(&case);
+    }
+}
+
+/// Proves that a tree without covers is an error, and that a player of columns that are known in part is found.
+#[test]
+fn what_can_not_be_known_is_told() {
+    let mut tree = symmetric(&mut Dice(1), 2, 2, 1);
+    tree.covers.fill(0.0);
+    assert!(KnownMeans::new(vec![tree], |_| true, 1).is_err());
+    let players = [vec![0], vec![1, 2], vec![3]];
+    assert_eq!(known::players_of(&players, &[0, 1, 2]), Ok(vec![true, true, false]));
+    assert_eq!(known::players_of(&players, &[0, 2]), Err([1, 2].as_slice()));
+}
+
 /// Proves the same where paths meet too many players for tables: a tree that is walked, and one that is gone through leaf by leaf.
 #[test]
 fn deep_trees_have_shapleys_values() {
@@ -244,6 +290,34 @@ fn deep_trees_have_shapleys_values() {
     let tree = symmetric(&mut dice, symmetric::MOST_LEVELS + 1, 8, 1);
     let case = Case { rows: rows(&mut dice, tree.tests, 3), tree, players: 8 };
     check(&case, None);
+}
+
+/// Proves that a device's look-ups in the tables of several trees, credited to columns, have the bits of an explanation.
+#[test]
+fn looking_up_in_all_tables_gives_the_same_bits() {
+    let pool = ThreadPool::new(2).unwrap();
+    for seed in 0..40 {
+        let mut dice = Dice(seed);
+        let (players, outputs) = (1 + dice.below(7), 1 + dice.below(2));
+        let trees: Vec<ExplainedTree> = (0..4)
+            .map(|kind| match kind {
+                0 => symmetric(&mut dice, 5, players, outputs),
+                _ => branching(&mut dice, 12, players, outputs, kind == 3),
+            })
+            .collect();
+        let rows = rows(&mut dice, 12, 30);
+        let columns = (0..players as u32).map(|p| if p % 2 == 0 { vec![p] } else { vec![p - 1, p] }).collect();
+        let explainer = Explainer::new(trees, columns, players, outputs, &Game::Training).unwrap();
+        for terms in [Terms::Values, Terms::Interactions] {
+            let wanted = explainer.explain(&Rows(&rows), rows.len(), terms);
+            let tables = explainer.tables(terms, &pool).unwrap();
+            let sums = tables.look_up(rows.len(), |_, test, row| rows[row][test as usize]);
+            let found = explainer.credit(&sums, rows.len(), terms);
+            let bits = |values: &[Vec<Vec<f64>>]| values.iter().flatten().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&found.values), bits(&wanted.values), "{seed}");
+            assert_eq!(bits(&found.interactions), bits(&wanted.interactions), "{seed}");
+        }
+    }
 }
 
 /// Proves that a walk gives what tables give.

@@ -1,6 +1,7 @@
-//! Models applied on a GPU: [`trees`], boosted; [`forest`], random.
+//! Models applied on a GPU: [`trees`], boosted; [`shap`], these explained; [`forest`], random.
 
 pub mod forest;
+pub mod shap;
 pub mod trees;
 
 pub use trees::DevicePredictor;

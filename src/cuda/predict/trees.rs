@@ -113,8 +113,13 @@ impl DevicePredictor {
         Ok(predictor)
     }
 
+    /// The GPU that it is on.
+    pub(super) fn gpu(&self) -> &'static Gpu {
+        self.queue.gpu()
+    }
+
     /// Bytes from the codes of one slot to those of the next.
-    fn stride(rows: usize) -> usize {
+    pub(super) fn stride(rows: usize) -> usize {
         rows.next_multiple_of(256)
     }
 
@@ -134,7 +139,7 @@ impl DevicePredictor {
     }
 
     /// The codes of columns that [`Predictor::bind`] gives.
-    fn codes(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize) -> Result<CudaSlice<u8>> {
+    pub(super) fn codes(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize) -> Result<CudaSlice<u8>> {
         let mut out = self.room(queue, rows, 24)?;
         let stride = Self::stride(rows);
         let sources = self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {

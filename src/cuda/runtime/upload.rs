@@ -17,6 +17,7 @@ use super::memory::granted;
 use super::queue::Queue;
 use cudarc::driver::{CudaEvent, CudaSlice, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, result};
 use std::collections::VecDeque;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -289,19 +290,60 @@ impl Queue {
     /// # Errors
     /// [`Error::Device`], also for host memory that can't be pinned.
     pub fn download<T: DeviceRepr>(&self, from: &impl DevicePtr<T>, out: &mut [u8]) -> Result<()> {
-        assert!(out.len() <= from.num_bytes(), "{} bytes of {}", out.len(), from.num_bytes());
+        let length = out.len();
+        // SAFETY: the bytes are there, and nothing but values is written to them.
+        let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), length) };
+        self.download_parts(from, [out])
+    }
+
+    /// Appends `n` values to each of several vectors, which follow one another in `from`, by [`Queue::download_parts`].
+    ///
+    /// # Errors
+    /// As there; then some are as they were.
+    pub fn append_parts<'a, T: DeviceRepr + 'a>(
+        &self,
+        from: &impl DevicePtr<T>,
+        n: usize,
+        outs: impl IntoIterator<Item = &'a mut Vec<T>>,
+    ) -> Result<()> {
+        let mut outs: Vec<&mut Vec<T>> = outs.into_iter().collect();
+        outs.iter_mut().for_each(|out| out.reserve(n));
+        self.download_parts(from, outs.iter_mut().map(|out| uninit_bytes(&mut out.spare_capacity_mut()[..n])))?;
+        for out in outs {
+            // SAFETY: there is room for as many values, which were written, and `DeviceRepr` types are what the device's bytes say.
+            unsafe { out.set_len(out.len() + n) };
+        }
+        Ok(())
+    }
+
+    /// Writes what follows one another in `from` to all of several buffers, as [`Queue::download`] writes it to one.
+    ///
+    /// # Errors
+    /// As there.
+    fn download_parts<'a, T: DeviceRepr>(
+        &self,
+        from: &impl DevicePtr<T>,
+        outs: impl IntoIterator<Item = &'a mut [MaybeUninit<u8>]>,
+    ) -> Result<()> {
+        let (pieces, bytes) = pieces_of(outs);
+        assert!(bytes <= from.num_bytes(), "{bytes} bytes of {}", from.num_bytes());
         let failed = |e: DriverError| driver(self.gpu(), "copying from the GPU", e);
         self.gpu().context.bind_to_thread().map_err(failed)?;
         let (source, _order) = from.device_ptr(self.stream());
-        let count = out.len().div_ceil(PIECE);
-        let pieces = Mutex::new(out.chunks_mut(PIECE).enumerate());
+        let count = pieces.len();
+        let pieces = Mutex::new(pieces.into_iter().enumerate());
         let copy = || -> std::result::Result<(), DriverError> {
             self.gpu().context.bind_to_thread()?;
-            let mut waiting: VecDeque<(PinnedSlot, &mut [u8])> = VecDeque::new();
-            let finish = |(slot, piece): (PinnedSlot, &mut [u8])| -> std::result::Result<(), DriverError> {
+            let mut waiting: VecDeque<(PinnedSlot, Piece<'_>)> = VecDeque::new();
+            let finish = |(slot, piece): (PinnedSlot, Piece<'_>)| -> std::result::Result<(), DriverError> {
                 slot.sent.synchronize()?;
-                // SAFETY: the slot's memory is PIECE bytes that nobody else uses, and the copy into it is done.
-                piece.copy_from_slice(unsafe { std::slice::from_raw_parts(slot.memory, piece.len()) });
+                let mut at = 0;
+                for out in piece {
+                    // SAFETY: the slot's memory is PIECE bytes that nobody else uses, no less than those of the piece, and the copy into
+                    // it is done.
+                    unsafe { std::ptr::copy_nonoverlapping(slot.memory.add(at), out.as_mut_ptr().cast(), out.len()) };
+                    at += out.len();
+                }
                 PinnedSlots::give_back(self.gpu(), slot);
                 Ok(())
             };
@@ -310,7 +352,7 @@ impl Queue {
                 let slot = self.gpu().slots.take(self.gpu())?;
                 slot.sent.synchronize()?;
                 // SAFETY: as above; the source has the bytes, and the memory stays until `sent`.
-                let memory = unsafe { std::slice::from_raw_parts_mut(slot.memory, piece.len()) };
+                let memory = unsafe { std::slice::from_raw_parts_mut(slot.memory, length(&piece)) };
                 // SAFETY: as above.
                 unsafe { result::memcpy_dtoh_async(memory, source + (i * PIECE) as u64, self.stream().cu_stream()) }?;
                 slot.sent.record(self.stream())?;
@@ -331,6 +373,39 @@ impl Queue {
         });
         results.into_iter().collect::<std::result::Result<(), _>>().map_err(failed)
     }
+}
+
+/// Buffers whose bytes come in one copy.
+type Piece<'a> = Vec<&'a mut [MaybeUninit<u8>]>;
+
+/// The bytes of a piece.
+fn length(piece: &Piece<'_>) -> usize {
+    piece.iter().map(|out| out.len()).sum()
+}
+
+/// The bytes of values that are not there yet.
+fn uninit_bytes<T: DeviceRepr>(values: &mut [MaybeUninit<T>]) -> &mut [MaybeUninit<u8>] {
+    let bytes = size_of_val(values);
+    // SAFETY: the memory is that of the values, and of a byte nothing is asked.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), bytes) }
+}
+
+/// Cuts buffers that follow one another into pieces of [`PIECE`] bytes, the last of what is left; and their bytes together.
+fn pieces_of<'a>(outs: impl IntoIterator<Item = &'a mut [MaybeUninit<u8>]>) -> (Vec<Piece<'a>>, usize) {
+    let (mut pieces, mut bytes): (Vec<Piece<'_>>, usize) = (vec![], 0);
+    for mut out in outs {
+        while !out.is_empty() {
+            let room = PIECE - bytes % PIECE;
+            let (own, rest) = out.split_at_mut(room.min(out.len()));
+            if room == PIECE {
+                pieces.push(vec![]);
+            }
+            bytes += own.len();
+            pieces.last_mut().expect("a piece was begun").push(own);
+            out = rest;
+        }
+    }
+    (pieces, bytes)
 }
 
 /// Copies many values to the GPU.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::{Asked, Predictor, Walked};
+use taiga_core::learners::boosting::model::shap::ShapValues;
 use taiga_core::learners::forest;
 use taiga_core::memory;
+use taiga_core::shap::{Explanation, Terms};
 
 /// The copy of boosted trees on another device, which answers with the same bits.
 pub trait ModelCopy: Send + Sync {
@@ -27,6 +29,21 @@ pub trait ModelCopy: Send + Sync {
     /// # Errors
     /// Those of the device.
     fn staged(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>>;
+
+    /// Brings what explains the scores of this model to the device.
+    ///
+    /// # Errors
+    /// Those of the device, and for a tree whose paths meet too many columns for tables.
+    fn explainer(&self, predictor: &Predictor, shap: Arc<ShapValues>, terms: Terms) -> Result<Box<dyn ExplainerCopy>>;
+}
+
+/// What explains boosted trees on another device, with the same bits.
+pub trait ExplainerCopy: Send + Sync {
+    /// [`Predictor::explain`].
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn explain(&self, columns: &[&Column<'_>]) -> Result<Explanation>;
 }
 
 /// The copy of a forest on another device, which answers with the same bits.
@@ -47,7 +64,7 @@ pub trait ForestCopy: Send + Sync {
 /// What predicts on this process's threads, and its copy on another device where one is asked to.
 pub struct Placed<P, C: ?Sized> {
     predictor: Arc<P>,
-    copy: Option<Box<C>>,
+    copy: Option<Arc<C>>,
 }
 
 /// A model on the device that applies it.
@@ -60,6 +77,16 @@ impl<P, C: ?Sized> Placed<P, C> {
     /// Returns the model by itself.
     pub fn predictor(&self) -> &P {
         &self.predictor
+    }
+
+    /// Returns the model by itself, to keep.
+    pub fn shared(&self) -> Arc<P> {
+        self.predictor.clone()
+    }
+
+    /// Returns the copy on another device, to keep, where there is one.
+    pub fn copy(&self) -> Option<Arc<C>> {
+        self.copy.clone()
     }
 
     /// Returns the model by itself, to keep, where it is applied on this process's threads.
@@ -110,7 +137,7 @@ impl PlacedPredictor {
     pub fn new(device: &str, predictor: Arc<Predictor>) -> Result<Self> {
         // A constant needs no device.
         let number = gpu_of(device)?.filter(|_| !predictor.model().trees.is_empty());
-        let copy = number.map(|number| gpu::copy_model(number, &predictor)).transpose()?;
+        let copy = number.map(|number| gpu::copy_model(number, &predictor)).transpose()?.map(Arc::from);
         Ok(Placed { predictor, copy })
     }
 
@@ -163,7 +190,7 @@ impl PlacedForest {
     /// # Errors
     /// As there.
     pub fn new(device: &str, predictor: Arc<forest::Predictor>) -> Result<Self> {
-        let copy = gpu_of(device)?.map(|number| gpu::copy_forest(number, &predictor)).transpose()?;
+        let copy = gpu_of(device)?.map(|number| gpu::copy_forest(number, &predictor)).transpose()?.map(Arc::from);
         Ok(Placed { predictor, copy })
     }
 

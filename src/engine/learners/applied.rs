@@ -95,6 +95,14 @@ pub trait AppliedModel: Send + Sync {
     /// For rows that do not fit the model or are none, for a model that does not know its training rows' part, and for a device that
     /// does not explain.
     fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>>;
+
+    /// Computes the mean over the training rows of the raw score (of a forest the prediction) of rows of which only some of
+    /// [`FittedModel::explained_columns`] are known, given by their index: `[output][row]`. What stands in the others does not matter.
+    ///
+    /// # Errors
+    /// For rows that do not fit the model, for a model that does not know its training rows' part or asks about a known column together
+    /// with another, and for a device that does not explain.
+    fn known_scores(&self, rows: &ModelRows<'_, '_>, known: &[u32]) -> Result<Vec<Vec<f64>>>;
 }
 
 /// What a model's predictions are made of: of each of [`FittedModel::explained_columns`] a part, which sum to the raw score (a

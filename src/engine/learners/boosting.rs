@@ -3,9 +3,9 @@
 use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
-use crate::device::predict::PlacedPredictor;
+use crate::device::predict::{ExplainerCopy, ModelCopy, PlacedPredictor};
 use crate::device::{Chosen, check_present};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
@@ -105,17 +105,25 @@ impl AppliedModel for PlacedPredictor {
     }
 
     fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {
-        let predictor = self.own("output=\"shap\"")?;
+        let predictor = self.shared();
         let background = background.map(|rows| predictor.bind(rows.columns)).transpose()?;
-        let shap = predictor.shap_values(background.as_deref())?;
-        Ok(Box::new(BoostedExplainer { predictor, shap }))
+        let shap = Arc::new(predictor.shap_values(background.as_deref())?);
+        Ok(Box::new(BoostedExplainer { predictor, shap, copy: self.copy(), copies: Default::default() }))
+    }
+
+    fn known_scores(&self, rows: &ModelRows<'_, '_>, known: &[u32]) -> Result<Vec<Vec<f64>>> {
+        let predictor = self.own("partial dependence without data")?;
+        predictor.known_scores(&predictor.bind(rows.columns)?, known)
     }
 }
 
-/// Rows explained by boosted trees.
+/// Rows explained by boosted trees, on this process's threads or on the device that has the model's copy.
 struct BoostedExplainer {
     predictor: Arc<core::model::apply::Predictor>,
-    shap: core::model::shap::ShapValues,
+    shap: Arc<core::model::shap::ShapValues>,
+    copy: Option<Arc<dyn ModelCopy>>,
+    /// What that device has of values, and of interactions, brought there when it is first asked for.
+    copies: [OnceLock<Result<Box<dyn ExplainerCopy>>>; 2],
 }
 
 impl RowExplainer for BoostedExplainer {
@@ -124,6 +132,9 @@ impl RowExplainer for BoostedExplainer {
     }
 
     fn explain(&self, rows: &ModelRows<'_, '_>, terms: Terms) -> Result<Explanation> {
-        Ok(self.predictor.explain(&self.shap, &self.predictor.bind(rows.columns)?, terms))
+        let columns = self.predictor.bind(rows.columns)?;
+        let Some(copy) = &self.copy else { return Ok(self.predictor.explain(&self.shap, &columns, terms)) };
+        let on_device = self.copies[terms as usize].get_or_init(|| copy.explainer(&self.predictor, self.shap.clone(), terms));
+        on_device.as_ref().map_err(Clone::clone)?.explain(&columns)
     }
 }

@@ -106,6 +106,11 @@ impl AppliedModel for PlacedForest {
         let shap = predictor.shap_values(background.as_deref())?;
         Ok(Box::new(ForestExplainer { predictor, shap }))
     }
+
+    fn known_scores(&self, rows: &ModelRows<'_, '_>, known: &[u32]) -> Result<Vec<Vec<f64>>> {
+        let predictor = self.own("partial dependence without data")?;
+        predictor.known_predictions(&predictor.bind(rows.columns)?, known)
+    }
 }
 
 /// Rows explained by a forest.

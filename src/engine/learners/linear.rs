@@ -116,15 +116,22 @@ impl AppliedModel for AppliedLinear {
         let predictor = self.0.clone();
         let shap = match background {
             Some(rows) => predictor.shap_values(rows.sparse, &predictor.bind(rows.columns)?)?,
-            None => predictor.training_shap_values().ok_or_else(|| {
-                has_no(
-                    self.model(),
-                    "linear, from before they were recorded,",
-                    "means of its training rows: give rows to compare with as background=",
-                )
-            })?,
+            None => self.training_shap_values("give rows to compare with as background=")?,
         };
         Ok(Box::new(LinearExplainer { predictor, shap }))
+    }
+
+    fn known_scores(&self, rows: &ModelRows<'_, '_>, known: &[u32]) -> Result<Vec<Vec<f64>>> {
+        let shap = self.training_shap_values("give data")?;
+        self.0.known_scores(&shap, rows.sparse, &self.0.bind(rows.columns)?, known)
+    }
+}
+
+impl AppliedLinear {
+    /// Prepares what columns give in the mean of the training rows; `remedy`: what to do about a model without it.
+    fn training_shap_values(&self, remedy: &str) -> Result<core::shap::ShapValues> {
+        let lacks = || format!("means of its training rows: {remedy}");
+        self.0.training_shap_values().ok_or_else(|| has_no(self.model(), "linear, from before they were recorded,", &lacks()))
     }
 }
 

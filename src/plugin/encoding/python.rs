@@ -1,10 +1,9 @@
 //! What Python asks before there is a query.
 
-use crate::model::{Problems, detached, list, problems, python_error, value_error};
+use crate::model::{Problems, detached, list, problems, python_categories, python_error, value_error};
 use crate::predict::wanted::Wanted;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use taiga_engine::column::categories::CategoryNames;
 use taiga_engine::encoding::encoder::{EncodedColumn, TargetEncoder};
 use taiga_engine::encoding::target::TargetParams;
 
@@ -60,13 +59,7 @@ impl PyEncoder {
 
     /// The categories of a column in the order of their codes, `None` for null.
     fn categories<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Bound<'py, PyList>> {
-        let categories = self.column(column)?.lookup().categories();
-        let is_null = |code: usize| categories.null == Some(code as u32);
-        match &categories.labels {
-            CategoryNames::Text(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(x))),
-            CategoryNames::Integer(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(*x))),
-            CategoryNames::Boolean(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(*x))),
-        }
+        python_categories(py, self.column(column)?.lookup().categories())
     }
 
     /// For each output the values of a column's categories, and behind them the one of what was never seen.

@@ -107,6 +107,19 @@ impl Applied {
         Ok((explainer.base().to_vec(), self.apply(inputs, |_, rows| explainer.explain(rows, terms))?))
     }
 
+    /// The mean over the training rows of the raw score of rows of which only these columns are known, `[output][row]`.
+    ///
+    /// # Errors
+    /// For a column that the model does not read, and as [`AppliedModel::known_scores`].
+    pub fn known_scores(&self, inputs: &Inputs, names: &[String]) -> PolarsResult<Vec<Vec<f64>>> {
+        let columns = self.fitted().explained_columns();
+        let index = |name: &String| {
+            columns.iter().position(|c| c == name).ok_or_else(|| errors::missing(format!("the model does not read `{name}`")))
+        };
+        let known = names.iter().map(|name| Ok(index(name)? as u32)).collect::<PolarsResult<Vec<_>>>()?;
+        self.apply(inputs, |model, rows| model.known_scores(rows, &known))
+    }
+
     /// The names of the columns that share a prediction.
     pub fn explained_columns(&self) -> Vec<String> {
         self.fitted().explained_columns().into_iter().map(String::from).collect()

@@ -18,7 +18,7 @@ pub const NAME: &str = "prediction";
 pub struct OutputKwargs {
     /// One of [`OUTPUTS`].
     output: String,
-    /// Where columns share a prediction, their names.
+    /// Where columns share a prediction, their names; of a mean over the training rows, those that are known of a row.
     columns: Option<Vec<String>>,
     /// The labels that name the fields where there is one number a class.
     classes: Option<Vec<String>>,
@@ -52,6 +52,8 @@ enum Kind {
     Walked(EngineOutput),
     /// The model's explainer: each column's part, or what each shares with each.
     Explained(Terms),
+    /// The mean over the training rows where only some columns are known: partial dependence without data.
+    Known,
 }
 
 /// The outputs by the names that users give them.
@@ -63,6 +65,7 @@ const OUTPUTS: &[(&str, Kind)] = &[
     ("staged", Kind::Walked(EngineOutput::Staged)),
     ("shap", Kind::Explained(Terms::Values)),
     ("shap_interactions", Kind::Explained(Terms::Interactions)),
+    ("known", Kind::Known),
 ];
 
 /// The name of the field of what a row gets of which nothing is known.
@@ -116,6 +119,7 @@ impl Outputs {
         for output in &self.each {
             series.push(match (output.kind, &explained) {
                 (Kind::Explained(terms), Some((base, explanation))) => output.explained(base, explanation, terms, rows)?,
+                (Kind::Known, _) => output.numbers(model.known_scores(inputs, &output.columns)?, rows)?,
                 _ => output.series(model, values.next().ok_or_else(|| errors::data("an output was not computed"))?, rows)?,
             });
         }
@@ -185,7 +189,7 @@ impl Output {
             Kind::Walked(EngineOutput::Leaves) => return list(DataType::UInt32),
             Kind::Walked(EngineOutput::Class) => return self.label.1.clone(),
             Kind::Walked(EngineOutput::Staged) => list(self.number()),
-            Kind::Walked(EngineOutput::Predictions | EngineOutput::Raw) => self.number(),
+            Kind::Walked(EngineOutput::Predictions | EngineOutput::Raw) | Kind::Known => self.number(),
             Kind::Explained(Terms::Values) => self.of_columns(&DataType::Float64, true),
             Kind::Explained(Terms::Interactions) => self.of_columns(&self.of_columns(&DataType::Float64, false), false),
         };
@@ -231,13 +235,7 @@ impl Output {
         let facts = model.fitted().facts();
         let Kind::Walked(kind) = self.kind else { return Err(errors::data(format!("values for output={:?}", self.name))) };
         match (kind, values) {
-            (EngineOutput::Predictions | EngineOutput::Raw, Values::Numbers(values)) => {
-                let series = values.into_iter().map(|v| match self.narrow {
-                    true => Float32Chunked::from_vec(name(), narrowed(&v)).into_series(),
-                    false => Float64Chunked::from_vec(name(), v).into_series(),
-                });
-                self.fields(rows, series.collect())
-            }
+            (EngineOutput::Predictions | EngineOutput::Raw, Values::Numbers(values)) => self.numbers(values, rows),
             (EngineOutput::Staged, Values::Numbers(stages)) => {
                 let series = stages.iter().map(|v| match self.narrow {
                     true => lists::<Float32Type>(rows, facts.rounds, &narrowed(v), DataType::Float32),
@@ -253,6 +251,15 @@ impl Output {
             (_, Values::Indices(leaves)) => lists::<UInt32Type>(rows, facts.trees, &leaves, DataType::UInt32),
             (_, Values::Numbers(_)) => Err(errors::data(format!("numbers for output={:?}", self.name))),
         }
+    }
+
+    /// One number a row, or one a row and class.
+    fn numbers(&self, values: Vec<Vec<f64>>, rows: usize) -> PolarsResult<Series> {
+        let series = values.into_iter().map(|v| match self.narrow {
+            true => Float32Chunked::from_vec(NAME.into(), narrowed(&v)).into_series(),
+            false => Float64Chunked::from_vec(NAME.into(), v).into_series(),
+        });
+        self.fields(rows, series.collect())
     }
 
     /// Each column's part as a series, or what each shares with each.
@@ -295,7 +302,7 @@ impl Output {
     fn bytes_a_row(&self, model: &Applied) -> u64 {
         let (outputs, trees) = (model.numbers_a_row() as u64, model.fitted().facts().trees as u64);
         match self.kind {
-            Kind::Walked(EngineOutput::Predictions | EngineOutput::Raw) => 8 * outputs,
+            Kind::Walked(EngineOutput::Predictions | EngineOutput::Raw) | Kind::Known => 8 * outputs,
             Kind::Walked(EngineOutput::Class) => 4,
             Kind::Walked(EngineOutput::Leaves) => 4 * trees,
             Kind::Walked(EngineOutput::Staged) => 8 * trees,

@@ -9,7 +9,7 @@ use crate::dataset::labels::Labels;
 use crate::dataset::training::Training;
 use crate::dataset::{Input, checks, target};
 use crate::error::Result;
-use crate::losses::{LossKind, loss, resolve_loss};
+use crate::losses::{self, LossKind, loss, resolve_loss};
 use crate::model::unasked;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
@@ -67,9 +67,11 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     };
     check_class_weight(params, classes > 0)?;
     let data = training.data(&table, values, &params.class_weight)?;
+    let params = &params.with_huber_delta(kind, None, || prepare::huber_delta(&table, &data));
+    let loss = if kind == LossKind::Huber { losses::loss(kind, &params.loss_params(), classes, 1.0)? } else { loss };
     let start = prepare::start(&table, loss.as_ref(), &data, loss.outputs())?.start;
     Ok(Model {
-        params: params.recorded(),
+        params: params.kept(),
         loss: kind,
         target: input.target_name.clone(),
         features: unasked(input),

@@ -99,6 +99,9 @@ fn fit_checked(
     CheckedTarget { kind, raw_loss, measure, data, reserved }: CheckedTarget,
 ) -> Result<Model> {
     let (labels, outputs) = (input.target.labels(), raw_loss.outputs());
+    let classes = labels.map_or(0, Labels::len);
+    let params = &params.with_huber_delta(kind, measure.filter(|_| labels.is_none()), || prepare::huber_delta(input, &data));
+    let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
     let numeric = coded::code_features(input, &params.border_params(), pool, &|| monitor.interrupted())?;
     let tree_params = tree_params(input, params, &numeric)?;
     let (mut features, base) = CategoricalFeatures::new(pool, input, params, &data.values, numeric);
@@ -107,7 +110,7 @@ fn fit_checked(
     let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, outputs)?;
     let held_out = measure.map(|kind| HeldOut::new(kind, input, raw_loss.location(), &data, (&start, offset), unit));
     drop(data.values);
-    let loss = loss(kind, &params.loss_params(), labels.map_or(0, Labels::len), unit)?;
+    let loss = loss(kind, &params.loss_params(), classes, unit)?;
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
     // What both derivatives are in units of.
     let weight_unit = data.weight_unit * factor;
@@ -152,7 +155,7 @@ fn fit_checked(
     let UsedFeatures { features, derived, tables } = finish(&mut trees, input, &features);
     let training_rows = (rows - input.held_out_rows()) as u64;
     Ok(Model {
-        params: params.recorded(),
+        params: params.kept(),
         loss: kind,
         target: input.target_name.clone(),
         features,

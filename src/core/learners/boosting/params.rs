@@ -58,8 +58,9 @@ learner_params! {
         pub loss: LossKind = LossKind::Auto,
         /// The quantile that `loss="quantile"` estimates, inside (0, 1).
         pub alpha: f64 = 0.5 => Inside(0.0, 1.0),
-        /// Where `loss="huber"` turns from squared to absolute, in units of the target.
-        pub huber_delta: f64 = 1.0 => Positive,
+        /// Where `loss="huber"` turns from squared to absolute, in units of the target; by the targets unless told
+        /// ([`huber_delta`](super::prepare::huber_delta)).
+        pub huber_delta: Option<f64> = None => Positive,
         /// The variance power of `loss="tweedie"`, inside (1, 2).
         pub tweedie_power: f64 = 1.5 => Inside(1.0, 2.0),
 
@@ -161,7 +162,19 @@ learner_params! {
 impl BoostingParams {
     /// What the losses and metrics read.
     pub fn loss_params(&self) -> LossParams {
-        LossParams { alpha: self.alpha, huber_delta: self.huber_delta, tweedie_power: self.tweedie_power }
+        LossParams { alpha: self.alpha, huber_delta: self.huber_delta.unwrap_or(1.0), tweedie_power: self.tweedie_power }
+    }
+
+    /// Returns the parameters with `huber_delta` where the loss or the metric reads it: what they say, else `of_target`.
+    pub fn with_huber_delta(&self, loss: LossKind, metric: Option<MetricKind>, of_target: impl FnOnce() -> f64) -> Self {
+        let is_read = loss == LossKind::Huber || metric == Some(MetricKind::Huber);
+        let huber_delta = self.huber_delta.or_else(|| is_read.then(of_target));
+        BoostingParams { huber_delta, ..self.clone() }
+    }
+
+    /// Returns the parameters as a model keeps them: those that it never depends on at their defaults, and a number for each loss.
+    pub fn kept(&self) -> Self {
+        BoostingParams { huber_delta: Some(self.loss_params().huber_delta), ..self.recorded() }
     }
 
     /// How borders of features are found.

@@ -4,7 +4,7 @@ use super::apply::{Block, Predictor};
 use super::model::{Forest, Tree};
 use crate::column::Column;
 use crate::error::Result;
-use crate::shap::{Answers, ExplainedNode, ExplainedTree, Explainer, Explanation, Game, Terms};
+use crate::shap::{Answers, ExplainedNode, ExplainedTree, Explainer, Explanation, Game, KnownMeans, Terms};
 
 /// The answers of a block of rows.
 struct Answered<'a>(&'a Predictor, &'a Block);
@@ -85,6 +85,32 @@ impl Predictor {
         }
         all.scale(1.0 / self.forest().trees.len() as f64);
         all
+    }
+}
+
+impl Predictor {
+    /// Computes the mean prediction of rows of which only some columns are known, `[output][row]` (of two classes the second's): at
+    /// splits on others both branches count, by the training rows that took them. `columns` as [`Predictor::bind`] gives them, `known`
+    /// by their index.
+    ///
+    /// # Errors
+    /// As [`KnownMeans::new`].
+    pub fn known_predictions(&self, columns: &[&Column<'_>], known: &[u32]) -> Result<Vec<Vec<f64>>> {
+        let (forest, outputs) = (self.forest(), self.explained_outputs());
+        let trees = forest.trees.iter().map(|tree| forest.explained(tree, outputs)).collect();
+        let means = KnownMeans::new(trees, |player| known.contains(&player), outputs)?;
+        let rows = columns.first().map_or(0, |c| c.len());
+        let mut predictions = vec![Vec::with_capacity(rows); outputs];
+        let mut block = Block::default();
+        let step = means.rows_at_a_time().min(self.block_rows());
+        for start in (0..rows).step_by(step) {
+            let n = step.min(rows - start);
+            self.read(columns, start, n, &mut block);
+            for (out, sums) in predictions.iter_mut().zip(means.of(&Answered(self, &block), n)) {
+                out.extend(sums.into_iter().map(|sum| sum / forest.trees.len() as f64));
+            }
+        }
+        Ok(predictions)
     }
 }
 

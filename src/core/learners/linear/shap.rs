@@ -103,6 +103,29 @@ impl Predictor {
         Ok(Explanation { values, interactions })
     }
 
+    /// Computes the mean raw score of rows of which only some columns are known, `[output][row]`: the others give what they give in the
+    /// mean. `known` are indices of columns, that of lists before the dense ones.
+    ///
+    /// # Errors
+    /// As [`Predictor::raw`].
+    pub fn known_scores(
+        &self,
+        shap: &ShapValues,
+        sparse: Option<&SparseRows<'_>>,
+        dense: &[&Column<'_>],
+        known: &[u32],
+    ) -> Result<Vec<Vec<f64>>> {
+        let rows = self.check(sparse, dense)?;
+        let mut scores: Vec<Vec<f64>> = shap.base.iter().map(|base| vec![*base; rows]).collect();
+        for ((scores, parts), means) in scores.iter_mut().zip(self.parts(sparse, dense)?).zip(&shap.means) {
+            for column in known {
+                let (part, mean) = (&parts[*column as usize], means[*column as usize]);
+                scores.iter_mut().zip(part).for_each(|(score, x)| *score += x - mean);
+            }
+        }
+        Ok(scores)
+    }
+
     fn parts(&self, sparse: Option<&SparseRows<'_>>, dense: &[&Column<'_>]) -> Result<Parts> {
         let (model, rows) = (self.model(), self.check(sparse, dense)?);
         let outputs = model.outputs();

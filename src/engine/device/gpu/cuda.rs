@@ -1,11 +1,13 @@
 //! GPUs by `taiga-cuda`.
 
-use crate::device::predict::{ForestCopy, ModelCopy};
+use crate::device::predict::{ExplainerCopy, ForestCopy, ModelCopy};
+use std::sync::Arc;
 use taiga_core::column::Column;
 use taiga_core::column_steps::ColumnSteps;
 use taiga_core::device::DevicesInfo;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::model::apply::Predictor;
+use taiga_core::learners::boosting::model::shap::ShapValues;
 use taiga_core::learners::boosting::steps::{TrainingData, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
@@ -13,13 +15,16 @@ use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::steps::{On, Task};
+use taiga_core::parallel::pools;
 use taiga_core::parallel::thread_pool::ThreadPool;
+use taiga_core::shap::{Explanation, Terms};
 use taiga_cpu::linear::passes::Passes;
 use taiga_cuda::CudaColumns;
 use taiga_cuda::columns::borders;
 use taiga_cuda::linear::{CudaBatches, CudaLinear};
 use taiga_cuda::predict::DevicePredictor;
 use taiga_cuda::predict::forest::DeviceForest;
+use taiga_cuda::predict::shap::DeviceExplainer;
 use taiga_cuda::runtime::device::{device_info, each_cache};
 use taiga_cuda::runtime::{Gpu, Queue};
 use taiga_cuda::trees::CudaTrees;
@@ -143,7 +148,7 @@ pub fn check_sorting(values: usize) -> Result<()> {
 /// [`taiga_core::Error::Device`].
 pub fn copy_model(number: Option<u32>, model: &Predictor) -> Result<Box<dyn ModelCopy>> {
     let gpu = Gpu::get(number)?;
-    Ok(Box::new(Copied { gpu, copy: DevicePredictor::new(gpu, model)? }))
+    Ok(Box::new(Copied { gpu, copy: Arc::new(DevicePredictor::new(gpu, model)?) }))
 }
 
 /// Copies a forest to a GPU.
@@ -161,7 +166,7 @@ struct Copied<M> {
     copy: M,
 }
 
-impl ModelCopy for Copied<DevicePredictor> {
+impl ModelCopy for Copied<Arc<DevicePredictor>> {
     fn raw(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
         self.copy.raw(&Queue::new(self.gpu)?, columns)
     }
@@ -172,6 +177,24 @@ impl ModelCopy for Copied<DevicePredictor> {
 
     fn staged(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
         self.copy.staged(&Queue::new(self.gpu)?, columns)
+    }
+
+    fn explainer(&self, predictor: &Predictor, shap: Arc<ShapValues>, terms: Terms) -> Result<Box<dyn ExplainerCopy>> {
+        let pool = ThreadPool::new(pools::asked(None))?;
+        let copy = DeviceExplainer::new(self.copy.clone(), predictor, &shap, terms, &pool)?;
+        Ok(Box::new(CopiedExplainer { gpu: self.gpu, copy }))
+    }
+}
+
+/// What explains a model's rows on a GPU.
+struct CopiedExplainer {
+    gpu: &'static Gpu,
+    copy: DeviceExplainer,
+}
+
+impl ExplainerCopy for CopiedExplainer {
+    fn explain(&self, columns: &[&Column<'_>]) -> Result<Explanation> {
+        self.copy.explain(&Queue::new(self.gpu)?, columns)
     }
 }
 

@@ -245,7 +245,7 @@ fn packed_statistics_have_the_same_bits() {
 fn losses() -> Vec<(LossKind, &'static str, (f32, f32), BoostingParams)> {
     let mut all = Vec::new();
     for (alpha, delta, power) in [(0.3, 1.5, 1.3), (0.9, 1.0, 1.5), (0.05, 1e-3, 1.99)] {
-        let params = || BoostingParams { alpha, huber_delta: delta, tweedie_power: power, ..Default::default() };
+        let params = || BoostingParams { alpha, huber_delta: Some(delta), tweedie_power: power, ..Default::default() };
         all.push((LossKind::Quantile, "loss_quantile", (-alpha as f32, (1.0 - alpha) as f32), params()));
         all.push((LossKind::Huber, "loss_huber", (delta as f32, 0.0), params()));
         all.push((LossKind::Tweedie, "loss_tweedie", ((1.0 - power) as f32, (2.0 - power) as f32), params()));

@@ -215,7 +215,7 @@ fn parameters_out_of_range_are_refused() {
             BoostingParams { min_gain: value, ..p.clone() },
             BoostingParams { min_child_weight: Some(value), ..p.clone() },
             BoostingParams { learning_rate: value, ..p.clone() },
-            BoostingParams { huber_delta: value, ..p.clone() },
+            BoostingParams { huber_delta: Some(value), ..p.clone() },
             BoostingParams { feature_fraction: value, ..p.clone() },
             BoostingParams { feature_fraction_level: value, ..p.clone() },
             BoostingParams { feature_fraction_node: value, policy: taiga_engine::tree::Policy::Depthwise, ..p.clone() },

@@ -4,8 +4,9 @@ use super::Model;
 use super::apply::Predictor;
 use super::plan::{Block, Plan};
 use crate::column::Column;
-use crate::error::Result;
-use crate::shap::{Answers, ExplainedNode, ExplainedTree, Explainer, Explanation, Game, Terms};
+use crate::error::{Error, Result};
+use crate::shap::known::players_of;
+use crate::shap::{Answers, ExplainedNode, ExplainedTree, Explainer, Explanation, Game, KnownMeans, Terms};
 use crate::tree::model::{Child, Tree};
 use std::collections::HashMap;
 
@@ -19,14 +20,11 @@ impl Answers for Answered<'_> {
 }
 
 impl Model {
-    /// Makes the explainer of its trees, over the training rows or a background.
+    /// Makes its trees as explanations take them, and the columns of each of their players.
     ///
     /// Players are sets of columns: a column with all that is derived from it alone is one, a combination of columns is another,
     /// whose value its columns share equally.
-    ///
-    /// # Errors
-    /// As [`Explainer::new`].
-    fn explainer(&self, game: &Game<'_>) -> Result<Explainer> {
+    fn explained(&self) -> (Vec<ExplainedTree>, Vec<Vec<u32>>) {
         let mut players: Vec<Vec<u32>> = vec![];
         let mut by_columns: HashMap<Vec<u32>, u32> = HashMap::new();
         let features = self.features.len() + self.derived.len();
@@ -42,7 +40,38 @@ impl Model {
         }
         let player = |feature: u32| player_of[feature as usize];
         let trees = self.trees.iter().enumerate().map(|(t, tree)| explained(tree, t % self.outputs(), player)).collect();
+        (trees, players)
+    }
+
+    /// Makes the explainer of its trees, over the training rows or a background.
+    ///
+    /// # Errors
+    /// As [`Explainer::new`].
+    fn explainer(&self, game: &Game<'_>) -> Result<Explainer> {
+        let (trees, players) = self.explained();
         Explainer::new(trees, players, self.features.len(), self.outputs(), game)
+    }
+
+    /// Reduces its trees to what some of the columns decide.
+    ///
+    /// # Errors
+    /// As [`KnownMeans::new`], and where a split asks about one of these columns together with another.
+    fn known_means(&self, known: &[u32]) -> Result<KnownMeans> {
+        let (trees, players) = self.explained();
+        let in_set = players_of(&players, known).map_err(|columns| {
+            let names = |is_known: bool| -> String {
+                let of = columns.iter().filter(|c| known.contains(c) == is_known);
+                of.map(|c| format!("`{}`", self.features[*c as usize].name)).collect::<Vec<_>>().join(", ")
+            };
+            Error::Data(format!(
+                "the model of `{}` asks about {} together with {} (statistics of their combinations), which the training rows' numbers \
+                 in its trees do not tell apart: give data",
+                self.target,
+                names(true),
+                names(false)
+            ))
+        })?;
+        KnownMeans::new(trees, |player| in_set[player as usize], self.outputs())
     }
 }
 
@@ -86,6 +115,13 @@ pub struct ShapValues {
     pub base: Vec<f64>,
 }
 
+impl ShapValues {
+    /// Returns what explains the scores.
+    pub fn explainer(&self) -> &Explainer {
+        &self.explainer
+    }
+}
+
 impl Predictor {
     /// Prepares explanations over the training rows, or over the rows of `background`, as [`Predictor::bind`] gives them.
     ///
@@ -120,5 +156,26 @@ impl Predictor {
         }
         all.scale(scale);
         all
+    }
+
+    /// Computes the mean raw score of rows of which only some columns are known, `[output][row]`: at splits on others both branches
+    /// count, by the training rows that took them. `columns` as [`Predictor::bind`] gives them, `known` by their index.
+    ///
+    /// # Errors
+    /// Where a split asks about one of these columns together with another.
+    pub fn known_scores(&self, columns: &[&Column<'_>], known: &[u32]) -> Result<Vec<Vec<f64>>> {
+        let (model, means) = (self.model(), self.model().known_means(known)?);
+        let rows = columns.first().map_or(0, |c| c.len());
+        let mut scores = vec![Vec::with_capacity(rows); model.outputs()];
+        let mut block = Block::default();
+        let step = means.rows_at_a_time();
+        for start in (0..rows).step_by(step) {
+            let n = step.min(rows - start);
+            self.plan().read(columns, start, n, &mut block);
+            for ((out, sums), begin) in scores.iter_mut().zip(means.of(&Answered(self.plan(), &block), n)).zip(&model.start) {
+                out.extend(sums.into_iter().map(|sum| begin + model.scale * sum));
+            }
+        }
+        Ok(scores)
     }
 }

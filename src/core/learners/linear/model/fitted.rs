@@ -24,6 +24,10 @@ impl FittedModel for LinearModel {
         }
     }
 
+    fn needs_background(&self) -> bool {
+        self.means.is_none()
+    }
+
     fn params(&self) -> serde_json::Value {
         self.params.to_json()
     }

@@ -361,13 +361,13 @@ fn difference_from_f64(loss: LossKind, policy: Policy, seed: u64) -> f64 {
         leaves: (policy == Policy::Leafwise).then_some(12),
         bins: 20,
         alpha: 0.8,
-        huber_delta: 0.7,
+        huber_delta: Some(0.7),
         tweedie_power: 1.3,
         n_threads: Some(1),
         ..BoostingParams::default()
     };
     let model = table.fit(&p);
-    let booster = Booster { loss, alpha: p.alpha, delta: p.huber_delta, power: p.tweedie_power };
+    let booster = Booster { loss, alpha: p.alpha, delta: p.loss_params().huber_delta, power: p.tweedie_power };
     let y = table.y();
     let own = booster.mean(&taiga_testing::raw(&model, &table)[0], &y);
     let exact = booster.mean(&booster.scores(&table, &p, model.start[0]), &y);

@@ -212,6 +212,46 @@ fn a_tiny_scale_of_a_target_changes_nothing_but_the_unit() {
     assert_learnt(1e-300);
 }
 
+/// Proves that Huber's loss turns absolute where told, and else at the distance from the median that nine of ten training rows are
+/// within, by weight; that a model keeps that number; and that one of another loss keeps 1.
+#[test]
+fn the_delta_of_huber_is_that_of_the_targets_unless_told() {
+    let mut t = table(1000, 3);
+    t.held_out = Some((0..1000).map(|i| i % 5 == 0).collect());
+    t.weight = Some((0..1000).map(|i| (i % 3) as f64).collect());
+    let counted: Vec<(f64, u64)> = t.y().into_iter().enumerate().filter(|(i, _)| i % 5 != 0).map(|(i, y)| (y, (i % 3) as u64)).collect();
+    // Each row as often as it weighs.
+    let level = |values: Vec<(f64, u64)>, level: f64| {
+        let mut all: Vec<f64> = values.into_iter().flat_map(|(y, w)| std::iter::repeat_n(y, w as usize)).collect();
+        all.sort_by(f64::total_cmp);
+        let goal = level * all.len() as f64;
+        let at = goal.ceil() as usize - 1;
+        if goal.fract() == 0.0 { (all[at] + all[at + 1]) / 2.0 } else { all[at] }
+    };
+    let middle = level(counted.clone(), 0.5);
+    let delta = level(counted.into_iter().map(|(y, w)| ((y - middle).abs(), w)).collect(), 0.9);
+    let own = t.fit(&params(json!({ "loss": "huber", "trees": 4 })));
+    assert_eq!(own.params.huber_delta, Some(delta));
+    let told = t.fit(&params(json!({ "loss": "huber", "trees": 4, "huber_delta": delta })));
+    assert_eq!(own.to_bytes(), told.to_bytes());
+    let other = t.fit(&params(json!({ "loss": "huber", "trees": 4, "huber_delta": 0.5 * delta })));
+    assert_eq!(other.params.huber_delta, Some(0.5 * delta));
+    assert_ne!(raw(&other, &t), raw(&own, &t));
+    assert_eq!(t.fit(&params(json!({ "loss": "rmse", "trees": 1 }))).params.huber_delta, Some(1.0));
+}
+
+/// Proves that targets of which most are one value have the mean distance, and that a constant has 1.
+#[test]
+fn the_delta_of_huber_is_never_zero() {
+    let delta_of = |y: Vec<f64>| {
+        let mut t = table(y.len(), 3);
+        t.target = Wanted::Numbers(y);
+        t.fit(&params(json!({ "loss": "huber", "trees": 1 }))).params.huber_delta
+    };
+    assert_eq!(delta_of((0..100).map(|i| if i == 7 { 50.0 } else { 0.0 }).collect()), Some(0.5));
+    assert_eq!(delta_of(vec![3.0; 100]), Some(1.0));
+}
+
 fn assert_scale_and_offset_change_nothing(powers: &[i32]) {
     for loss in ["rmse", "mae", "huber", "quantile"] {
         for policy in POLICIES {
@@ -220,7 +260,7 @@ fn assert_scale_and_offset_change_nothing(powers: &[i32]) {
                 let mut scaled = t.clone();
                 let unit = 2f64.powi(power);
                 scaled.target = Wanted::Numbers(t.y().iter().map(|y| y * unit).collect());
-                scaled.fit(&params(json!({ "loss": loss, "policy": policy, "trees": 8, "depth": 4, "huber_delta": unit })))
+                scaled.fit(&params(json!({ "loss": loss, "policy": policy, "trees": 8, "depth": 4 })))
             };
             let plain = fit_scaled(0);
             let answers =
@@ -253,7 +293,7 @@ fn assert_learnt(unit: f64) {
         let t = table(1000, 15);
         let mut scaled = t.clone();
         scaled.target = Wanted::Numbers(t.y().iter().map(|y| y * unit).collect());
-        let model = scaled.fit(&params(json!({ "loss": loss, "trees": 100, "huber_delta": unit })));
+        let model = scaled.fit(&params(json!({ "loss": loss, "trees": 100 })));
         let back: Vec<f64> = raw(&model, &t)[0].iter().map(|p| p / unit).collect();
         assert!(rmse(&back, &t.y()) < 0.5, "{loss} {unit:e}: {}", rmse(&back, &t.y()));
         assert!(model.trees.iter().flat_map(|t| t.splits()).all(|s| s.gain.is_finite()));
