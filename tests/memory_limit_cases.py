@@ -177,6 +177,9 @@ def predictions() -> None:
     refused("3000000 rows", lambda: df.select(tg.predict(model, output="staged")), IN_A_QUERY)
     for own in (classes, trees, linear):
         refused("3000000 rows", partial(df.select, tg.predict(own)), IN_A_QUERY)
+    label = (pl.col("x").cast(pl.Int64) % 400).cast(pl.String)
+    shuffled = tg.importance(classes, label, kind="permutation", repeats=1)
+    refused("3000000 rows with a shuffled column", lambda: df.select(shuffled), IN_A_QUERY)
     assert df.select(tg.predict(model)).height == 3_000_000
 
 

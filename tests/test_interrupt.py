@@ -37,7 +37,7 @@ def sparse():
     few = rows.head(2_000).select("y", f=pl.concat_list(pl.col("k") % 100, pl.col("k") % 77 + 100))
     return few.taiga.fit_sparse_lr("y", "f", progress=False)
 work = sys.argv[1]
-if work in ("predict", "streaming", "groups"):
+if work in ("predict", "streaming", "groups", "importance"):
     model, table = forest(), pl.concat([rows] * 4, rechunk=False)
 if work == "linear":
     model, lists = sparse(), rows.select(f=pl.concat_list(*(pl.col("k") % (50 + j) + 50 * j for j in range(20))))
@@ -51,6 +51,8 @@ def run(n):
     if work == "groups":
         groups = table.head(n * 80_000).group_by(pl.int_range(pl.len()) // 20_000)
         return groups.agg(tg.predict(model, "x", "k").sum())
+    if work == "importance":
+        return table.head(80_000).select(tg.importance(model, "k", "x", "k", kind="permutation", repeats=n))
     if work == "linear":
         return lists.select(sums(tg.predict(model, pl.col("f").slice(j, 10**9)) for j in range(n)))
     if work == "target_encode":  # one call
@@ -83,7 +85,7 @@ def run(n):
 """
 
 KINDS = [
-    *("predict", "streaming", "groups", "linear"),
+    *("predict", "streaming", "groups", "importance", "linear"),
     *("target_encode", "order_by", "fit_target_encoder", "encode", "woe", "count_encode", "combine"),
     *("min_max", "histogram", "histogram2d", "borders", "quantize"),
 ]

@@ -130,7 +130,7 @@ def test_importance(df: pl.DataFrame) -> None:
         assert table["importance"].sum() > 0
     assert set(model.importance().sort("importance")["feature"][-2:]) == {"a", "b"}
     with pytest.raises(ValueError, match="kind"):
-        model.importance("shap")  # type: ignore[arg-type]
+        model.importance("impurity")
 
 
 def test_early_stopping_keeps_the_best_length(df: pl.DataFrame) -> None:

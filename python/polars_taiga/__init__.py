@@ -39,6 +39,7 @@ from polars_taiga.encoding import (
 from polars_taiga.explanation import Explanation
 from polars_taiga.forest import ForestParams, fit_forest
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
+from polars_taiga.importance import importance
 from polars_taiga.linear import LinearParams, fit_sparse_lr
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
@@ -70,6 +71,7 @@ __all__ = [
     "fit_target_encoder",
     "histogram",
     "histogram2d",
+    "importance",
     "information_value",
     "limit_device_cache",
     "min_max",

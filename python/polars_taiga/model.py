@@ -570,18 +570,110 @@ class Model(Persisted):
             frame = frame.with_columns(_named_lists(frame["right_categories"], categories))
         return frame.with_columns(_named(frame["feature"], features))
 
-    def importance(self, kind: Literal["gain", "impurity", "split", "cover", "permutation"] = "gain") -> pl.DataFrame:
-        """How much each feature matters: `feature`, `importance`, in the order of fitting.
+    def importance(
+        self,
+        kind: Literal["gain", "impurity", "split", "cover", "permutation", "shap", "loss_change"] = "gain",
+        data: pl.DataFrame | pl.LazyFrame | None = None,
+        target: IntoColumn | None = None,
+        *features: IntoColumns,
+        weight: IntoColumn | None = None,
+        metric: Metric | None = None,
+        repeats: int = 5,
+        seed: int = 0,
+        background: pl.DataFrame | pl.LazyFrame | None = None,
+        rounds: int | None = None,
+        device: str = "auto",
+    ) -> pl.DataFrame:
+        """Measure how much each feature matters, by the model itself or on the rows of a frame.
 
-        `"gain"`: the total gain of its splits, in units of the weights and, for losses that are in
-        units of the target, of its square; `"split"`: their number; `"cover"`: the sum of hessians of
-        the rows that met them.
+        Parameters
+        ----------
+        kind
+            Of the model itself, which trees have:
 
-        Of a forest `"gain"` (or `"impurity"`) is each feature's share of what splits lower the impurity
-        by, the mean over the trees (scikit-learn's `feature_importances_`), `"cover"` the number of rows
-        drawn that met its splits, and `"permutation"` how much worse trees predict the rows that they did
-        not draw when the feature is shuffled (needs `permutation_importance=True` at the fit).
+            `"gain"` (default)
+                The total gain of its splits, in units of the weights and, for losses that are in units of the target,
+                of its square. Of a forest (also `"impurity"`) the feature's share of what splits lower the impurity
+                by, the mean over the trees (scikit-learn's `feature_importances_`).
+            `"split"`
+                The number of its splits.
+            `"cover"`
+                The sum of hessians of the rows that met its splits, of a forest the number of rows drawn.
+            `"permutation"` without `data`
+                Of a forest fitted with `permutation_importance=True`: how much worse trees predict the rows that they
+                did not draw when the feature is shuffled.
+
+            Measured on `data`, for every learner: `"shap"`, `"permutation"` and `"loss_change"` of `tg.importance`.
+        data
+            The rows; the query of a lazy frame is run.
+        target
+            The column to measure against; default the one of the fitted target's name. `"shap"` does without.
+        features, weight, metric, repeats, seed, background, rounds, device
+            As in `tg.importance`; they are for what is measured on `data`.
+
+        Returns
+        -------
+        DataFrame
+            `feature` and `importance`, a Float64, in the order of fitting. (A column of lists is one feature.)
+
+        Raises
+        ------
+        ValueError
+            For a kind that the model does not have, or that needs `data` or has no use for them.
+        TypeError
+            For data of another type.
+        polars.exceptions.ColumnNotFoundError, polars.exceptions.SchemaError
+            For columns that are missing or of another type.
+        polars.exceptions.ComputeError
+            Where the rows can't be measured so.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=1, depth=1, learning_rate=1.0, l2=0.0)
+        >>> model.importance("shap", df)
+        shape: (2, 2)
+        ┌─────────┬────────────┐
+        │ feature ┆ importance │
+        │ ---     ┆ ---        │
+        │ str     ┆ f64        │
+        ╞═════════╪════════════╡
+        │ x       ┆ 50.0       │
+        │ z       ┆ 0.0        │
+        └─────────┴────────────┘
+        >>> model.importance("permutation", df, metric="mae")["importance"].to_list()[1]
+        0.0
         """
+        if data is None:
+            of_rows = {"target": target, "weight": weight, "metric": metric, "background": background, "rounds": rounds}
+            if given := [name for name, value in of_rows.items() if value is not None]:
+                msg = f"importance: {given[0]}= is for what is measured on rows: give them by data="
+                raise ValueError(msg)
+        else:
+            from polars_taiga.importance import measured
+
+            return measured(
+                self,
+                kind,
+                data,
+                target,
+                *features,
+                weight=weight,
+                metric=metric,
+                repeats=repeats,
+                seed=seed,
+                background=background,
+                rounds=rounds,
+                device=device,
+            )
+        if kind in ("shap", "loss_change") or (kind == "permutation" and self.learner != "forest"):
+            msg = f"importance: kind={kind!r} is measured on rows: give them by data="
+            raise ValueError(msg)
+        if self.learner == "sparse_lr":
+            msg = f"importance: kind={kind!r}: a linear model has no trees; coefficients() lists what it consists of"
+            raise ValueError(msg)
         return pl.DataFrame(
             {"feature": list(self.features), "importance": self._inner.importance(kind)},
             schema={"feature": pl.String, "importance": pl.Float64},

@@ -23,6 +23,7 @@ from polars_taiga.encoding import (
 )
 from polars_taiga.forest import ForestParams, fit_forest
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
+from polars_taiga.importance import ImportanceParams, importance
 from polars_taiga.linear import LinearParams, fit_sparse_lr
 from polars_taiga.model import Model
 from polars_taiga.predict import PredictParams, predict
@@ -132,6 +133,13 @@ class TaigaExpr:
     def score(self, target: IntoColumn, *features: IntoColumns, **params: Unpack[ScoreParams]) -> pl.Expr:
         """`tg.score` with this expression as the model."""
         return score(self._expr, target, *features, **params)
+
+    @shows(ImportanceParams)
+    def importance(
+        self, target: IntoColumn | None, *features: IntoColumns, **params: Unpack[ImportanceParams]
+    ) -> pl.Expr:
+        """`tg.importance` with this expression as the model."""
+        return importance(self._expr, target, *features, **params)
 
     def borders(
         self,

@@ -303,17 +303,22 @@ def known(model: object) -> Model | None:
 
 
 def inputs_of(
-    function: str, call: str, model: bytes | Model | pl.Expr | str, own: Model | None, features: tuple[IntoColumns, ...]
+    function: str,
+    model: bytes | Model | pl.Expr | str,
+    own: Model | None,
+    features: tuple[IntoColumns, ...],
+    between: str = "",
 ) -> tuple[pl.Expr, list[pl.Expr]]:
-    """The model of a call and its columns as expressions; `call`: how the call begins, for errors."""
-    columns = _plugin.as_exprs(features, "a feature")
+    """The model of a call and its columns as expressions; `between`: what a call has between them, for errors."""
+    columns, call = _plugin.as_exprs(features, "a feature"), f"tg.{function}("
     if own is None:
         if not features:
-            msg = f"{function}: with a model that is an expression name the features: {call}pl.col('model'), 'a', 'b')"
+            example = f"{call}pl.col('model'){between}, 'a', 'b')"
+            msg = f"{function}: with a model that is an expression name the features: {example}"
             raise ValueError(msg)
         return _plugin.as_expr(model, "the model"), columns
     if not features and (computed := own.computed_features):
-        raise ValueError(_fit.computed(function, f"{call}model", computed, list(own.features)))
+        raise ValueError(_fit.computed(function, f"{call}model{between}", computed, list(own.features)))
     return own._literal(), columns if features else _own_columns(own)
 
 
@@ -440,12 +445,12 @@ def predict(
     outputs, own = _checked_outputs("predict", output), known(model)
     together = not isinstance(output, str)
     if own is None:
-        model_expr, columns = inputs_of("predict", "tg.predict(", model, own, features)
+        model_expr, columns = inputs_of("predict", model, own, features)
         specs, wanted = _specs_of_dtype(outputs, dtype, together=together), None
     else:
         specs = [_spec_of_model(own, one, dtype) for one in outputs]
         _check_number_type(dtype, outputs)
-        model_expr, columns = inputs_of("predict", "tg.predict(", model, own, features)
+        model_expr, columns = inputs_of("predict", model, own, features)
         wanted = own._inner.wanted()[0]
         if rounds is not None:
             check_has_rounds("predict", own)

@@ -100,7 +100,7 @@ def score(
         raise ValueError(msg)
     if own is not None and rounds is not None:
         check_has_rounds("score", own)
-    model_expr, columns = inputs_of("score", "tg.score(", model, own, features)
+    model_expr, columns = inputs_of("score", model, own, features, between=", target")
     # In structs, so that a selector is one input (`role` in src/plugin/predict/score.rs).
     roles = [pl.struct(_plugin.as_expr(target, "the target")).alias("target")]
     if weight is not None:

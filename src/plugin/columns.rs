@@ -66,7 +66,7 @@ impl Feature {
         }
     }
 
-    /// The given rows, ascending, of a feature to predict from.
+    /// The given rows of a feature to predict from, fastest where neighbours stand in one chunk.
     pub fn gather(&self, rows: &[usize]) -> Self {
         match self {
             Feature::Codes(name, codes) => Feature::Codes(name.clone(), rows.iter().map(|r| codes[*r]).collect()),

@@ -1,6 +1,9 @@
-//! `predict`: a model (or one a row) and columns in, predictions out; elementwise, so it streams.
+//! `predict`: a model (or one a row) and columns in, predictions out; elementwise, so it streams. Beside it what predictions are
+//! measured by: `score`, `importance`.
 
 mod applied;
+mod importance;
+mod measured;
 mod output;
 mod score;
 pub mod wanted;
@@ -89,6 +92,14 @@ impl<'a> Background<'a> {
             ready.model.set_background(&inputs)?;
             Ok(ready)
         })
+    }
+}
+
+/// The model of these bytes, or its first rounds of so many, on a device, which explains against a background where there is one.
+fn ready_against(bytes: &[u8], device: &str, rounds: Option<usize>, background: Option<&Background<'_>>) -> PolarsResult<Arc<Ready>> {
+    match background {
+        Some(background) => background.ready(bytes, device, rounds),
+        None => ready(bytes, device, rounds),
     }
 }
 
@@ -283,10 +294,7 @@ fn predict(inputs: &[Series], kwargs: PredictKwargs) -> Answer {
             (Some(digest), [list, columns @ ..]) => (Some(Background::new(list, digest)?), columns),
             (_, columns) => (None, columns),
         };
-        let ready = |bytes: &[u8]| match &background {
-            Some(background) => background.ready(bytes, &kwargs.device, kwargs.rounds),
-            None => ready(bytes, &kwargs.device, kwargs.rounds),
-        };
+        let ready = |bytes: &[u8]| ready_against(bytes, &kwargs.device, kwargs.rounds, background.as_ref());
         let table = Table::new(inputs[0].len(), columns)?;
         let single = (models.len() == 1).then(|| models.get(0)).flatten();
         match single {

@@ -106,7 +106,8 @@ def importance(
         what = f"mean size of its Shapley values{unit}"
     else:
         measure: Any = model.importance
-        given = {} if frame is None else {"data": frame, "target": model.target if target is None else target}
+        on_rows = frame is not None and kind in ("permutation", "loss_change")
+        given = {"data": frame, "target": target} if on_rows else {}
         found = measure(kind, **given).with_columns(series=pl.lit(""))
         what = _KINDS.get(kind, kind)
     series = found["series"].unique(maintain_order=True).to_list()

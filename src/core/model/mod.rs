@@ -1,12 +1,14 @@
 //! What all fitted models share: features as a model knows them, the curve of a metric, and the parts of their bytes ([`payload`]),
 //! their JSON ([`json`], [`from_json`]) and their checks ([`validate`]); and the trait of all of them ([`fitted`]).
 //!
-//! - [`score`]: how good predictions are; [`bind`]: columns found by name; [`code_search`]: from values to the codes that a compiled model tests.
+//! - [`score`]: how good predictions are; [`importance`]: how much each column matters to them; [`bind`]: columns found by name;
+//!   [`code_search`]: from values to the codes that a compiled model tests.
 
 pub mod bind;
 pub mod code_search;
 pub mod fitted;
 pub mod from_json;
+pub mod importance;
 pub mod json;
 pub mod payload;
 pub mod score;

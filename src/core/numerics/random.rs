@@ -19,6 +19,7 @@ pub enum Purpose {
     ForestNode,
     ForestShuffle,
     TargetTies,
+    ImportanceShuffle,
 }
 
 /// Mixes 64 bits by SplitMix64's finalizer.

@@ -37,7 +37,27 @@ impl Inputs {
         }
     }
 
-    /// The given rows, ascending.
+    /// Rows `start .. start + order.len()`, but for one of [`Applied::explained_columns`], which has the values of the rows `order`.
+    ///
+    /// # Errors
+    /// For a row that is not there.
+    pub fn with_column_of(&self, column: usize, start: usize, order: &[u32]) -> PolarsResult<Self> {
+        let mut inputs = self.slice(start, order.len());
+        let rows: Vec<usize> = order.iter().map(|r| *r as usize).collect();
+        match (column.checked_sub(self.lists.is_some() as usize), &self.lists) {
+            (None, Some((features, values))) => {
+                let taken = IdxCa::from_vec("".into(), order.iter().map(|r| *r as IdxSize).collect());
+                inputs.lists = Some((features.take(&taken)?, values.as_ref().map(|v| v.take(&taken)).transpose()?));
+            }
+            (dense, _) => {
+                let dense = dense.filter(|i| *i < self.features.len()).ok_or_else(|| errors::data(format!("no column {column}")))?;
+                inputs.features[dense] = self.features[dense].gather(&rows);
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// The given rows.
     ///
     /// # Errors
     /// For a row that is not there.

@@ -91,7 +91,8 @@ impl Forest {
         let mut out = vec![0.0; self.features.len()];
         match kind {
             Importance::Permutation => {
-                let missing = || Error::parameter("kind", "\"permutation\" needs a forest fitted with permutation_importance=True");
+                let text = "\"permutation\" needs a forest fitted with permutation_importance=True, or rows to measure on";
+                let missing = || Error::parameter("kind", text);
                 return self.permutation.clone().ok_or_else(missing);
             }
             Importance::Split => self.splits().for_each(|s| out[s.feature as usize] += 1.0),
