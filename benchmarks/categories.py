@@ -59,7 +59,7 @@ def ours(trees: int, rate: float, **params: Any) -> Fit:
     def fit(train: pl.DataFrame, test: pl.DataFrame, seed: int) -> tuple[float, np.ndarray]:
         import polars_taiga as tg
 
-        settings = {"trees": trees, "learning_rate": rate, "seed": seed, "n_threads": 2} | params
+        settings = {"rounds": trees, "learning_rate": rate, "seed": seed, "n_threads": 2} | params
         expr = tg.fit_gbdt(TARGET, pl.exclude(TARGET), **settings)
         start = time.perf_counter()
         model = train.lazy().select(expr).collect().item()

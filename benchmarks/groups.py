@@ -88,7 +88,7 @@ def main() -> None:
     args = parser.parse_args()
     results = Results(args.out)
     frame = table_of_groups(args.groups, args.rows, args.features)
-    params = {"loss": "rmse", "trees": args.trees, "depth": args.depth, "policy": args.policy}
+    params = {"loss": "rmse", "rounds": args.trees, "depth": args.depth, "policy": args.policy}
     shape = f"{args.groups:,} groups x {args.rows} rows x {args.features} features, {args.trees} trees"
     loop = lightgbm_loop(frame, args.trees, args.depth)
     print(f"{shape}\nLightGBM {version('lightgbm')} in a loop: {loop:.2f} s", flush=True)

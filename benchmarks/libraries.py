@@ -92,7 +92,7 @@ def _taiga(entry: Entry, s: Settings) -> Callable[[pl.DataFrame], Predict]:
 
     params: dict[str, Any] = {
         "loss": "logloss" if s.task == "binary" else "rmse",
-        "trees": s.trees,
+        "rounds": s.trees,
         "learning_rate": s.learning_rate,
         "policy": entry.policy,
         "bins": 255,

@@ -86,7 +86,7 @@ def score_table(rows: int, features: int, limit: int, settings: Settings, result
 
     with tempfile.TemporaryDirectory(dir=RESULTS) as folder:
         file, model, out = (Path(folder) / name for name in ("rows.parquet", "model.taiga", "scored.parquet"))
-        fit = tg.fit_gbdt(TARGET, pl.exclude(TARGET), trees=settings.trees, n_threads=settings.threads)
+        fit = tg.fit_gbdt(TARGET, pl.exclude(TARGET), rounds=settings.trees, n_threads=settings.threads)
         model.write_bytes(synthetic(2 * BLOCK, features).lazy().select(fit).collect().item())
         write_parquet(file, rows, features)
         size = file.stat().st_size

@@ -57,7 +57,7 @@ def prepare(args: argparse.Namespace) -> dict[str, Callable[[], Any]]:
 
     works: dict[str, Callable[[], Any]] = {}
     for policy in ("symmetric", "depthwise"):
-        model = frame.taiga.fit_gbdt("y", *names, policy=policy, trees=args.trees, depth=args.depth, progress=False)
+        model = frame.taiga.fit_gbdt("y", *names, policy=policy, rounds=args.trees, depth=args.depth, progress=False)
         for way, data in (("data", frame), ("trees", None)):
             works[f"taiga {policy}, by {way}"] = lambda model=model, data=data: tg.partial_dependence(
                 model, data, "f0", grid=args.points

@@ -73,7 +73,7 @@ def prepare(args: argparse.Namespace) -> dict[str, Work]:
     works: dict[str, Work] = {}
     for policy in ("symmetric", "depthwise", "leafwise"):
         size = {"leaves": args.leaves} if policy == "leafwise" else {"depth": args.depth}
-        model = frame.taiga.fit_gbdt("y", *names, policy=policy, trees=args.trees, progress=False, **size)
+        model = frame.taiga.fit_gbdt("y", *names, policy=policy, rounds=args.trees, progress=False, **size)
         raw = frame.select(tg.predict(model, output="raw")).to_series().to_numpy()
         works[f"taiga {policy}"] = (
             lambda model=model: frame.select(tg.predict(model, output="shap")).unnest("prediction"),

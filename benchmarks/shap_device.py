@@ -37,7 +37,7 @@ def main() -> None:
     print("| model | output | first | best | median | bytes as the CPU's |\n|---|---|---|---|---|---|")
     for policy, trees, depth in (("symmetric", 100, 6), ("depthwise", 100, 6), ("depthwise", 200, 8)):
         model = frame.taiga.fit_gbdt(
-            "y", *names, policy=policy, trees=trees, depth=depth, device=args.device, progress=False
+            "y", *names, policy=policy, rounds=trees, depth=depth, device=args.device, progress=False
         )
         for output, rows in (("raw", frame), ("shap", frame), ("shap_interactions", frame.head(args.pairs))):
             if output == "shap_interactions" and trees == 200:

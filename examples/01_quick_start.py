@@ -10,7 +10,7 @@ rows = pl.DataFrame({"x": rng.normal(size=20_000), "z": rng.normal(size=20_000)}
 )
 
 # A fit is an expression whose value is the model, as bytes.
-model = rows.lazy().select(tg.fit_gbdt("y", "x", "z", trees=200, depth=5, seed=7)).collect().item()
+model = rows.lazy().select(tg.fit_gbdt("y", "x", "z", rounds=200, depth=5, seed=7)).collect().item()
 
 # A prediction is an expression too. The model knows its columns; the query streams.
 scored = rows.lazy().with_columns(p=tg.predict(model)).collect()

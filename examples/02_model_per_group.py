@@ -12,14 +12,14 @@ rows = pl.DataFrame(
 
 # In `group_by().agg()` the fit runs once a group. The models are used twice below: a query that is not collected would
 # fit them twice.
-models = rows.lazy().group_by("shop").agg(model=tg.fit_gbdt("sold", "price", "weekday", trees=50)).collect()
+models = rows.lazy().group_by("shop").agg(model=tg.fit_gbdt("sold", "price", "weekday", rounds=50)).collect()
 
 # Joined back, the model stands beside each row of its group, and `predict` takes it from there.
 joined = rows.lazy().join(models.lazy(), on="shop")
 per_group = joined.with_columns(p=tg.predict("model", "price", "weekday")).drop("model").collect()
 
 # One model for all, without knowing the shop, for comparison.
-together = rows.select(tg.fit_gbdt("sold", "price", "weekday", trees=50)).item()
+together = rows.select(tg.fit_gbdt("sold", "price", "weekday", rounds=50)).item()
 scored = per_group.with_columns(q=tg.predict(together))
 
 print(models.select("shop", size=pl.col("model").bin.size()).sort("shop").head())

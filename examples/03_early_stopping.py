@@ -13,7 +13,13 @@ rows = pl.LazyFrame({f"x{i}": rng.normal(size=n) for i in range(10)}).with_colum
 
 # `eval` marks the rows to measure on; here the last fifth of the days.
 fit = tg.fit_gbdt(
-    "bought", pl.col("^x.*$"), eval=pl.col("day") >= 80, metric="auc", early_stopping=20, trees=1000, learning_rate=0.05
+    "bought",
+    pl.col("^x.*$"),
+    eval=pl.col("day") >= 80,
+    metric="auc",
+    early_stopping=20,
+    rounds=1000,
+    learning_rate=0.05,
 )
 model = tg.Model.from_bytes(rows.select(fit).collect().item())
 

@@ -17,7 +17,7 @@ rows = pl.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)}).with_col
     .then(pl.lit("middle"))
     .otherwise(pl.lit("low"))
 )
-model = tg.Model.from_bytes(rows.select(tg.fit_gbdt("kind", "a", "b", trees=20)).item())
+model = tg.Model.from_bytes(rows.select(tg.fit_gbdt("kind", "a", "b", rounds=20)).item())
 
 with tempfile.TemporaryDirectory() as folder:
     # To a file and back.

@@ -16,7 +16,7 @@ train, new = df.head(40_000), df.tail(10_000)
 encoder = train.taiga.fit_target_encoder("shop", "sold")
 for kind in ["ordered", "kfold", "full"]:
     encoded = train.with_columns(shop=tg.target_encode("shop", "sold", kind=kind))
-    model = encoded.taiga.fit_gbdt("sold", "shop", "price", trees=50)
+    model = encoded.taiga.fit_gbdt("sold", "shop", "price", rounds=50)
     scored = new.with_columns(tg.encode(encoder, "shop")).with_columns(p=tg.predict(model))
     right = scored.select(((pl.col("p") > 0.5) == pl.col("sold")).mean()).item()
     print(f"{kind:8} {right:.1%} of the new rows right")

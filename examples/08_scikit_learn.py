@@ -24,7 +24,7 @@ sold = np.where(score + rng.normal(size=n) > 0, "yes", "no")
 train, new, y, y_new = train_test_split(df, sold, random_state=0)
 
 # Text and missing values go in as they are. Held-out rows decide when to stop.
-est = GbdtClassifier(trees=500, learning_rate=0.2, early_stopping=10).fit(train, y, eval_set=(new, y_new))
+est = GbdtClassifier(rounds=500, learning_rate=0.2, early_stopping=10).fit(train, y, eval_set=(new, y_new))
 print(est.model_)
 print(dict(zip(est.feature_names_in_, est.feature_importances_.round(2).tolist(), strict=True)))
 
@@ -35,7 +35,7 @@ print(f"mean probability {mean:.3f}, share of yes {np.mean(y_new == 'yes'):.3f}"
 # A search over a whole pipeline: ordered target encoding of one column, the others as they are.
 pipe = make_pipeline(
     ColumnTransformer([("shop", TargetEncoder(), ["shop"])], remainder="passthrough", verbose_feature_names_out=False),
-    GbdtClassifier(trees=50),
+    GbdtClassifier(rounds=50),
 ).set_output(transform="polars")
 search = GridSearchCV(
     pipe,

@@ -6,7 +6,7 @@ from sklearn.datasets import load_diabetes
 
 data = load_diabetes(scaled=False)
 df = pl.DataFrame(data.data, schema=data.feature_names).with_columns(progression=pl.Series(data.target))
-model = df.taiga.fit_gbdt("progression", pl.exclude("progression"), trees=150, learning_rate=0.05, depth=4)
+model = df.taiga.fit_gbdt("progression", pl.exclude("progression"), rounds=150, learning_rate=0.05, depth=4)
 
 # Each column's part in each row's prediction. With the base value they sum to it.
 parts = df.select(tg.predict(model, output="shap")).unnest("prediction")

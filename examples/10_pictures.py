@@ -55,10 +55,10 @@ houses, price, people, group = tables(args.data)
 
 # A fifth of the rows are held out: they end the learning, and pictures of predictions are of them.
 held = pl.int_range(pl.len()) % 5 == 0
-settings: dict[str, Any] = {"eval": held, "early_stopping": 30, "trees": 300}
+settings: dict[str, Any] = {"eval": held, "early_stopping": 30, "rounds": 300}
 model = houses.taiga.fit_gbdt(price, pl.exclude(price), **settings)
 quick = houses.taiga.fit_gbdt(price, pl.exclude(price), learning_rate=0.3, **settings)
-branching = houses.taiga.fit_gbdt(price, pl.exclude(price), policy="leafwise", leaves=10, trees=20)
+branching = houses.taiga.fit_gbdt(price, pl.exclude(price), policy="leafwise", leaves=10, rounds=20)
 boosted = people.taiga.fit_gbdt(group, pl.exclude(group), **settings)
 forest = people.filter(~held).taiga.fit_forest(group, pl.exclude(group), trees=50, depth=10)
 unseen = people.filter(held)

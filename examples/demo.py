@@ -147,7 +147,7 @@ def taiga(table: Table, policy: Literal["symmetric", "leafwise"], out: Path) -> 
         eval=pl.col(SPLIT) == "eval",
         early_stopping=PATIENCE,
         loss=table.loss,
-        trees=TREES,
+        rounds=TREES,
         learning_rate=LEARNING_RATE,
         policy=policy,
         leaves=LEAVES if policy == "leafwise" else None,

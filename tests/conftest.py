@@ -35,16 +35,16 @@ def df() -> pl.DataFrame:
 @pytest.fixture(scope="session")
 def regression(df: pl.DataFrame) -> tg.Model:
     """A model of `y`."""
-    return df.taiga.fit_gbdt("y", *"abcd", trees=20)
+    return df.taiga.fit_gbdt("y", *"abcd", rounds=20)
 
 
 @pytest.fixture(scope="session")
 def binary(df: pl.DataFrame) -> tg.Model:
     """A model of `flag`."""
-    return df.taiga.fit_gbdt("flag", *"abcd", trees=20)
+    return df.taiga.fit_gbdt("flag", *"abcd", rounds=20)
 
 
 @pytest.fixture(scope="session")
 def multiclass(df: pl.DataFrame) -> tg.Model:
     """A model of `kind`: low, mid, top."""
-    return df.taiga.fit_gbdt("kind", *"abcd", trees=10)
+    return df.taiga.fit_gbdt("kind", *"abcd", rounds=10)

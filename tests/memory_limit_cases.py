@@ -30,7 +30,7 @@ room = 0
 def works() -> None:
     """Fit, encode, count and predict once."""
     models = [
-        SMALL.taiga.fit_gbdt("y", "x", "z", trees=3),
+        SMALL.taiga.fit_gbdt("y", "x", "z", rounds=3),
         SMALL.taiga.fit_forest("y", "x", "z", trees=3),
         SMALL.taiga.fit_sparse_lr("y", indices="f"),
     ]
@@ -72,10 +72,10 @@ def refused(what: str, make: Callable[[], object], kind: type[Exception] = Memor
 def gbdt_classes() -> None:
     df = pl.select(x=pl.int_range(120_000) % 997, y=pl.int_range(120_000) % 3000)
     limit()
-    refused("3000 (classes|scores)", lambda: df.taiga.fit_gbdt(pl.col("y").cast(pl.String), "x", trees=1))
+    refused("3000 (classes|scores)", lambda: df.taiga.fit_gbdt(pl.col("y").cast(pl.String), "x", rounds=1))
     refused(
         "3000 (classes|scores)",
-        lambda: df.lazy().select(tg.fit_gbdt(pl.col("y").cast(pl.String), "x", trees=1)).collect(),
+        lambda: df.lazy().select(tg.fit_gbdt(pl.col("y").cast(pl.String), "x", rounds=1)).collect(),
         IN_A_QUERY,
     )
 
@@ -83,7 +83,7 @@ def gbdt_classes() -> None:
 def gbdt_permutations() -> None:
     df = pl.select(c=(pl.int_range(4_000_000) * 7919 % 5000).cast(pl.String), y=pl.int_range(4_000_000) % 17 * 1.0)
     limit()
-    refused("permutations", lambda: df.taiga.fit_gbdt("y", "c", trees=1, permutations=64))
+    refused("permutations", lambda: df.taiga.fit_gbdt("y", "c", rounds=1, permutations=64))
 
 
 def gbdt_histograms() -> None:
@@ -95,7 +95,7 @@ def gbdt_histograms() -> None:
     refused(
         "histograms of 150 features in [0-9]+ nodes.*lower `depth`|memory of a tree's histograms",
         lambda: df.taiga.fit_gbdt(
-            "y", pl.exclude("y"), trees=1, depth=14, policy="depthwise", min_child_weight=0, bins=256, n_threads=2
+            "y", pl.exclude("y"), rounds=1, depth=14, policy="depthwise", min_child_weight=0, bins=256, n_threads=2
         ),
     )
 
@@ -106,13 +106,13 @@ def gbdt_statistics() -> None:
     df = pl.select(**columns, y=rows % 17 * 1.0)
     priors = [i / 12 for i in range(12)]
     limit(7 << 26)
-    refused("statistics of", lambda: df.taiga.fit_gbdt("y", pl.exclude("y"), trees=1, depth=1, ctr_priors=priors))
+    refused("statistics of", lambda: df.taiga.fit_gbdt("y", pl.exclude("y"), rounds=1, depth=1, ctr_priors=priors))
 
 
 def gbdt_borders() -> None:
     df = pl.select(x=pl.int_range(25_000_000) % 999_983 * 1.0, y=pl.int_range(25_000_000) % 17 * 1.0)
     limit(1 << 28)
-    refused("25000000 rows", lambda: df.taiga.fit_gbdt("y", "x", trees=1, border_sample=25_000_000))
+    refused("25000000 rows", lambda: df.taiga.fit_gbdt("y", "x", rounds=1, border_sample=25_000_000))
 
 
 def lr_hashed_classes() -> None:
@@ -160,12 +160,12 @@ def forest_exact() -> None:
 
 
 def predictions() -> None:
-    model = SMALL.taiga.fit_gbdt("y", "x", "z", trees=200, depth=2)
+    model = SMALL.taiga.fit_gbdt("y", "x", "z", rounds=200, depth=2)
     forest = SMALL.taiga.fit_forest("y", "x", "z", trees=200, depth=2)
     many = pl.select(y=pl.int_range(4000) % 400).with_columns(
         f=pl.concat_list("y"), x=pl.col("y") * 1.0, y=pl.col("y").cast(pl.String)
     )
-    classes = many.taiga.fit_gbdt("y", "x", trees=1, depth=1)
+    classes = many.taiga.fit_gbdt("y", "x", rounds=1, depth=1)
     trees = many.taiga.fit_forest("y", "x", trees=2)
     linear = many.taiga.fit_sparse_lr("y", indices="f", optimizer="sgd", epochs=1)
     df = pl.select(x=pl.int_range(3_000_000) % 997 * 1.0).with_columns(
@@ -238,7 +238,7 @@ def again() -> None:
         y=pl.col("y").cast(pl.String)
     )
     limit(1 << 30)
-    models = [df.taiga.fit_gbdt("y", "x", trees=1, depth=2, n_threads=2).to_bytes() for _ in range(6)]
+    models = [df.taiga.fit_gbdt("y", "x", rounds=1, depth=2, n_threads=2).to_bytes() for _ in range(6)]
     assert len(set(models)) == 1
     works()
 
@@ -251,7 +251,7 @@ def groups() -> None:
     # One of them fits alone; four at once do not, and some of them say so or all have had their turn.
     said = ""
     try:
-        assert df.group_by("g").agg(tg.fit_gbdt("y", "x", trees=1, depth=1)).height == 4
+        assert df.group_by("g").agg(tg.fit_gbdt("y", "x", rounds=1, depth=1)).height == 4
     except pl.exceptions.ComputeError as error:
         said = str(error)
     assert not said or "not enough memory" in said, said

@@ -23,7 +23,7 @@ def table(**columns: Any) -> pl.DataFrame:
 
 def fit(df: pl.DataFrame, target: Any = "y", *features: Any, **params: Any) -> tg.Model:
     """A small fit in both engines; the eager one's model."""
-    expr = tg.fit_gbdt(target, *(features or ("a", "b")), **{"trees": 2, **params})
+    expr = tg.fit_gbdt(target, *(features or ("a", "b")), **{"rounds": 2, **params})
     return tg.Model(df.select(expr).item())
 
 
@@ -91,7 +91,7 @@ def test_columns_that_cannot_be_used(case: str) -> None:
         fit(df, **params)
     assert "bug" not in str(eager.value)
     with pytest.raises(Compute, match=f"(?s)fit_gbdt: .*{message}"):
-        df.lazy().select(tg.fit_gbdt("y", "a", "b", **{"trees": 2, **params})).collect()
+        df.lazy().select(tg.fit_gbdt("y", "a", "b", **{"rounds": 2, **params})).collect()
 
 
 def test_no_features() -> None:
@@ -165,7 +165,7 @@ def test_nothing_to_split_on() -> None:
 @pytest.mark.parametrize("policy", ["symmetric", "depthwise", "leafwise"])
 def test_infinite_and_extreme_features(policy: str) -> None:
     df = table(a=[-INF, -1e300, -1.0, -1e-300, 0.0, 1e-300, 1.0, 1e300, INF, NAN])
-    model = fit(df, trees=100, policy=policy, min_child_weight=0, l2=0, learning_rate=0.5)
+    model = fit(df, rounds=100, policy=policy, min_child_weight=0, l2=0, learning_rate=0.5)
     p = df.select(tg.predict(model))["prediction"]
     assert p.to_list() == pytest.approx(df["y"].to_list(), abs=0.1)
 
@@ -173,13 +173,15 @@ def test_infinite_and_extreme_features(policy: str) -> None:
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"treees": 1}, TypeError, "`treees`; did you mean `trees`"),
+        ({"round": 1}, TypeError, "`round`; did you mean `rounds`"),
+        ({"trees": 1}, TypeError, "`trees`; did you mean `rounds`"),
+        ({"n_estimators": 1}, TypeError, "`n_estimators`; did you mean `rounds`"),
         ({"max_dept": None}, TypeError, "max_dept"),
         ({"num_leaves": 31}, TypeError, "num_leaves"),
-        ({"trees": 0}, ValueError, "`trees`: 0 is not between"),
-        ({"trees": 1.5}, ValueError, "`trees`: 1.5"),
-        ({"trees": "many"}, ValueError, "`trees`"),
-        ({"trees": -1}, ValueError, "`trees`"),
+        ({"rounds": 0}, ValueError, "`rounds`: 0 is not between"),
+        ({"rounds": 1.5}, ValueError, "`rounds`: 1.5"),
+        ({"rounds": "many"}, ValueError, "`rounds`"),
+        ({"rounds": -1}, ValueError, "`rounds`"),
         ({"learning_rate": 0}, ValueError, "`learning_rate`"),
         ({"learning_rate": NAN}, ValueError, "`learning_rate`: nan"),
         ({"depth": 17}, ValueError, "`depth`: 17"),
@@ -217,7 +219,7 @@ def test_none_is_the_default_and_numpy_numbers_are_numbers() -> None:
 
     plain = fit(table())
     assert fit(table(), depth=None, metric=None, class_weight=None, row_sample=None) == plain
-    assert fit(table(), trees=np.int64(2), l2=np.float32(1), seed=np.uint8(0)) == plain
+    assert fit(table(), rounds=np.int64(2), l2=np.float32(1), seed=np.uint8(0)) == plain
 
 
 def test_class_weights_by_any_label() -> None:

@@ -38,7 +38,7 @@ FEATURES = ["city", "kind", "shop", "x"]
 
 
 def fit(df: pl.DataFrame, target: str = "y", features: list[str] | None = None, **params) -> bytes:
-    return df.select(tg.fit_gbdt(target, *(features or FEATURES), trees=20, **params)).item()
+    return df.select(tg.fit_gbdt(target, *(features or FEATURES), rounds=20, **params)).item()
 
 
 def rmse(df: pl.DataFrame, model: bytes) -> float:
@@ -80,7 +80,7 @@ def test_threads_and_chunks_do_not_matter() -> None:
     pieces = pl.concat([df.slice(i, 777) for i in range(0, df.height, 777)], rechunk=False)
     assert fit(pieces, n_threads=2) == expected
     assert fit(pl.concat([df, df]).slice(df.height), n_threads=2) == expected
-    assert df.select(tg.fit_gbdt("y", pl.struct(FEATURES), trees=20)).item() == expected
+    assert df.select(tg.fit_gbdt("y", pl.struct(FEATURES), rounds=20)).item() == expected
 
 
 def test_unseen_categories_are_those_without_rows() -> None:
@@ -105,11 +105,11 @@ def test_predict_streams_and_joins_models() -> None:
     expected = df.select(tg.predict(model)).to_series()
     pieces = pl.concat([df.slice(i, 50) for i in range(0, df.height, 50)], rechunk=False)
     assert pieces.lazy().select(tg.predict(model)).collect().to_series().equals(expected)
-    models = df.group_by("shop").agg(m=tg.fit_gbdt("y", "city", "kind", "x", trees=5))
+    models = df.group_by("shop").agg(m=tg.fit_gbdt("y", "city", "kind", "x", rounds=5))
     joined = df.with_row_index().join(models, on="shop").sort("index")
     together = joined.select(tg.predict("m", "city", "kind", "x")).to_series()
     for (shop,), part in joined.partition_by("shop", as_dict=True, include_key=True).items():
-        alone = df.filter(pl.col("shop") == shop).select(tg.fit_gbdt("y", "city", "kind", "x", trees=5)).item()
+        alone = df.filter(pl.col("shop") == shop).select(tg.fit_gbdt("y", "city", "kind", "x", rounds=5)).item()
         assert part["m"][0] == alone
         rows = part["index"].to_list()
         assert part.select(tg.predict(alone, "city", "kind", "x")).to_series().to_list() == [together[r] for r in rows]
@@ -181,7 +181,7 @@ def test_adult_is_no_worse_than_the_peers() -> None:
     cats = [c for c in features if df[c].dtype == pl.String]
     rows, test = df.head(16_000), df.slice(16_000)
     truth = test["z"].to_numpy()
-    model = rows.select(tg.fit_gbdt("z", *features, trees=60)).item()
+    model = rows.select(tg.fit_gbdt("z", *features, rounds=60)).item()
     ours = roc_auc_score(truth, test.select(tg.predict(model)).to_series().to_numpy())
     settings = {"iterations": 60, "learning_rate": 0.1, "depth": 6, "verbose": 0, "thread_count": 2}
     cat = CatBoostClassifier(allow_writing_files=False, **settings)

@@ -79,8 +79,8 @@ BARE: dict[str, Any] = {
 
 @pytest.mark.parametrize("how", BARE)
 def test_columns_as_they_are_need_not_be_given_again(how: str, f: pl.DataFrame) -> None:
-    m = f.taiga.fit_gbdt("y", *BARE[how], trees=5)
-    assert m == f.taiga.fit_gbdt("y", "price", "b", trees=5)
+    m = f.taiga.fit_gbdt("y", *BARE[how], rounds=5)
+    assert m == f.taiga.fit_gbdt("y", "price", "b", rounds=5)
     assert m.computed_features == []
     assert f.select(tg.predict(m)).height == f.height
 
@@ -105,7 +105,7 @@ def test_what_is_computed_is_named(how: str, f: pl.DataFrame) -> None:
     if how == "named in a struct" and not POLARS_2:
         # Polars 1 does not let such a struct be taken apart: all its fields count as computed.
         computed = ["b", "cost"]
-    m = f.taiga.fit_gbdt("y", *features, trees=5)
+    m = f.taiga.fit_gbdt("y", *features, rounds=5)
     assert m.computed_features == computed
     assert f.select(tg.predict(m, *features)).height == f.height
     if computed:
@@ -137,10 +137,10 @@ def test_fields_of_a_struct_column_are_not_columns(f: pl.DataFrame) -> None:
 
 def test_groups_and_lazy_queries_know_computed_features(f: pl.DataFrame) -> None:
     log = pl.col("price").log()
-    models = f.group_by("city").agg(tg.fit_gbdt("y", log, "b", trees=5))
+    models = f.group_by("city").agg(tg.fit_gbdt("y", log, "b", rounds=5))
     for data in models["model"]:
         assert tg.Model(data).computed_features == ["price"]
-    assert f.lazy().taiga.fit_gbdt("y", log, "b", trees=5).computed_features == ["price"]
+    assert f.lazy().taiga.fit_gbdt("y", log, "b", rounds=5).computed_features == ["price"]
     joined = f.join(models, on="city").select(tg.predict("model", log, "b"))
     assert joined.height == f.height
 

@@ -40,7 +40,7 @@ def fit(request: pytest.FixtureRequest) -> Any:
     params = WAYS[request.param]
 
     def fitted(df: pl.DataFrame, *features: Any, lazy: bool = False, **more: Any) -> bytes:
-        expr = tg.fit_gbdt("y", *(features or FEATURES), **{"trees": 12, **params, **more})
+        expr = tg.fit_gbdt("y", *(features or FEATURES), **{"rounds": 12, **params, **more})
         return (df.lazy().select(expr).collect() if lazy else df.select(expr)).item()
 
     return fitted
@@ -90,7 +90,7 @@ def test_structs_and_misaligned_chunks(df: pl.DataFrame, fit: Any) -> None:
 
 def test_order_matters_not_for_predictions(df: pl.DataFrame) -> None:
     """Predictions are a function of the row."""
-    model = df.taiga.fit_gbdt("y", FEATURES, trees=12)
+    model = df.taiga.fit_gbdt("y", FEATURES, rounds=12)
     p = df.select("y", p=tg.predict(model))
     for frame in [df.reverse(), chunked(df, 7).reverse(), df.cast(dict.fromkeys(FEATURES, pl.Float32)).reverse()]:
         assert frame.select("y", p=tg.predict(model)).reverse().equals(p)
@@ -101,7 +101,7 @@ def test_processes_with_other_thread_counts(df: pl.DataFrame, tmp_path: Path) ->
     df.write_parquet(tmp_path / "df.parquet")
     script = (
         "import polars as pl, polars_taiga as tg, sys; df = pl.read_parquet(sys.argv[1]);"
-        "print(hash(tuple(df.select(tg.fit_gbdt('y', *'abcd', trees=12)).item())))"
+        "print(hash(tuple(df.select(tg.fit_gbdt('y', *'abcd', rounds=12)).item())))"
     )
     out = set()
     for threads in ["1", "2", "4"]:

@@ -27,7 +27,7 @@ def frame(rows: int = 20_000) -> pl.DataFrame:
     )
 
 
-MODEL = frame(2000).select(tg.fit_gbdt("y", "a", "b", "c", "d", trees=5)).item()
+MODEL = frame(2000).select(tg.fit_gbdt("y", "a", "b", "c", "d", rounds=5)).item()
 FOREST = frame(2000).select(tg.fit_forest("y", "a", "b", "c", "d", trees=5)).item()
 
 CALLS: dict[str, Callable[..., pl.Expr]] = {
@@ -44,8 +44,8 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "target_encode full": lambda **p: tg.target_encode("c", pl.col("y") > 0, kind="full", prior_weight="auto", **p),
     "fit_target_encoder": lambda **p: tg.fit_target_encoder("c", "y", **p),
     "combine": lambda **p: tg.combine("c", "d", **p),
-    "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", trees=8, **p),
-    "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", trees=8, policy="depthwise", **p),
+    "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", rounds=8, **p),
+    "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", rounds=8, policy="depthwise", **p),
     "fit_forest": lambda **p: tg.fit_forest(pl.col("y") > 0, "a", "b", "c", "d", trees=8, **p),
     "fit_forest exact": lambda **p: tg.fit_forest("y", "a", "b", "d", trees=8, splitter="exact", **p),
     "fit_forest random": lambda **p: tg.fit_forest(
@@ -90,7 +90,7 @@ def test_auto_takes_the_gpu_where_it_gains_and_gives_the_bytes_of_the_cpu() -> N
     df = frame(400_000)
     models = []
     for device in ("auto", "cpu"):
-        models.append(df.select(tg.fit_gbdt("y", "a", "b", "d", trees=300, n_threads=1, device=device)).item())
+        models.append(df.select(tg.fit_gbdt("y", "a", "b", "d", rounds=300, n_threads=1, device=device)).item())
         function, chosen = tg.device_info()["fits"][0]
         assert function == "fit_gbdt"
         assert chosen.startswith("cuda" if device == "auto" else "cpu"), chosen
@@ -131,12 +131,12 @@ def test_device_info_says_what_there_is() -> None:
 def test_device_info_says_what_fits_were_done_on() -> None:
     reasons = r"cpu: (an estimated [\d.]+ s on the CPU|this build .* has no CUDA).*"
     for device, says in [("cpu", "cpu"), ("auto", reasons)]:
-        frame(100).select(tg.fit_gbdt("y", "a", trees=1, device=device))
+        frame(100).select(tg.fit_gbdt("y", "a", rounds=1, device=device))
         function, chosen = tg.device_info()["fits"][0]
         assert function == "fit_gbdt"
         assert re.fullmatch(says, chosen), chosen
     for _ in range(20):
-        frame(100).select(tg.fit_gbdt("y", "a", trees=1))
+        frame(100).select(tg.fit_gbdt("y", "a", rounds=1))
     assert len(tg.device_info()["fits"]) <= 16
 
 
@@ -202,7 +202,7 @@ WRITTEN: dict[str, Callable[..., pl.Expr]] = {
     "histogram2d": lambda _, **p: tg.histogram2d("x", "z", bins=(7, 9), **p),
     "borders": lambda _, **p: tg.borders("x", 40, **p),
     "quantize": lambda _, **p: tg.quantize("x", 40, **p),
-    "fit_gbdt": lambda _, **p: tg.fit_gbdt("y", "x", "z", trees=4, **p),
+    "fit_gbdt": lambda _, **p: tg.fit_gbdt("y", "x", "z", rounds=4, **p),
     "fit_sparse_lr": lambda _, **p: tg.fit_sparse_lr(pl.col("y") > 1, dense=["x", "z"], epochs=5, **p),
     "predict": lambda model, **p: tg.predict(model, **p),
 }
@@ -216,7 +216,7 @@ def test_an_array_that_was_written_to_is_another_column(call: str, rows: int) ->
     rng = np.random.default_rng(rows)
     x, z = rng.random(rows), rng.random(rows)
     df = pl.DataFrame({"x": x, "z": z, "y": x + z * z})
-    model = df.select(tg.fit_gbdt("y", "x", "z", trees=4, device="cpu")).item()
+    model = df.select(tg.fit_gbdt("y", "x", "z", rounds=4, device="cpu")).item()
 
     def same(what: str) -> pl.DataFrame:
         gpu, cpu = (df.select(WRITTEN[call](model, device=device)) for device in ("cuda", "cpu"))

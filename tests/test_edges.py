@@ -47,7 +47,7 @@ def test_float_target_mean_value_with_classes(target: str) -> None:
         flag=pl.col("c").is_in([f"k{i}" for i in range(6)]),
         kind=pl.col("c").str.slice(1).cast(pl.Int64).floordiv(6).cast(pl.String),
     )
-    model = df.taiga.fit_gbdt(target, "c", ctr=["float_target_mean_value"], trees=30)
+    model = df.taiga.fit_gbdt(target, "c", ctr=["float_target_mean_value"], rounds=30)
     classes = df.select(tg.predict(model, output="class"))["prediction"]
     assert (classes == df[target]).mean() > 0.95
 
@@ -122,8 +122,9 @@ def test_fits_and_predictions_of_no_rows(make: Callable[..., pl.Expr]) -> None:
         df.clear().group_by("s").agg(make("y", "x"))
     with pytest.raises(pl.exceptions.ComputeError, match="no rows"):
         df.clear().select(make("y", "x"))
+    size = "rounds" if make is tg.fit_gbdt else "trees"
     for target in ["y", "k"]:
-        model = tg.Model(df.select(make(target, "x", "s", trees=3)).item())
+        model = tg.Model(df.select(make(target, "x", "s", **{size: 3})).item())
         outputs: list[Any] = ["auto", "leaf"] + (["class"] if target == "k" else [])
         for output in outputs:
             planned = df.lazy().select(tg.predict(model, output=output)).collect_schema()
@@ -133,7 +134,7 @@ def test_fits_and_predictions_of_no_rows(make: Callable[..., pl.Expr]) -> None:
             ]:
                 assert out.schema == planned
                 assert out.height == 0
-    models = df.group_by("s").agg(make("y", "x", trees=2))
+    models = df.group_by("s").agg(make("y", "x", **{size: 2}))
     joined = df.clear().join(models, on="s").select(tg.predict("model", "x"))
     assert joined.schema == {"prediction": F}
     assert df.join(models.clear(), on="s", how="left").select(tg.predict("model", "x"))["prediction"].null_count() == 4
@@ -175,13 +176,13 @@ STATISTICS: list[Callable[[str], pl.Expr]] = [
     lambda c: tg.target_encode("s", c),
     lambda c: tg.woe("s", c),
     lambda c: tg.count_encode("s"),
-    lambda c: tg.fit_gbdt(c, "x", trees=2),
-    lambda c: tg.fit_gbdt("x", c, "t", trees=2),
-    lambda c: tg.fit_gbdt("t", c, trees=2),
-    lambda c: tg.fit_gbdt("x", "z", weight=c, trees=2),
-    lambda c: tg.fit_gbdt("x", "z", baseline=c, trees=2),
-    lambda c: tg.fit_gbdt("x", c, trees=2, loss="poisson", policy="leafwise"),
-    lambda c: tg.fit_gbdt("x", c, trees=2, loss="quantile", policy="depthwise", row_sample="mvs"),
+    lambda c: tg.fit_gbdt(c, "x", rounds=2),
+    lambda c: tg.fit_gbdt("x", c, "t", rounds=2),
+    lambda c: tg.fit_gbdt("t", c, rounds=2),
+    lambda c: tg.fit_gbdt("x", "z", weight=c, rounds=2),
+    lambda c: tg.fit_gbdt("x", "z", baseline=c, rounds=2),
+    lambda c: tg.fit_gbdt("x", c, rounds=2, loss="poisson", policy="leafwise"),
+    lambda c: tg.fit_gbdt("x", c, rounds=2, loss="quantile", policy="depthwise", row_sample="mvs"),
     lambda c: tg.fit_forest(c, "x", trees=2),
     lambda c: tg.fit_forest("x", c, "t", trees=2),
     lambda c: tg.fit_forest("t", c, trees=2, permutation_importance=True),

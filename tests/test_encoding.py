@@ -335,7 +335,7 @@ def test_parameters(call: Any, error: type[Exception], message: str) -> None:
 
 def test_encoders_that_cannot_be_used(cats: pl.DataFrame) -> None:
     encoder = cats.taiga.fit_target_encoder("city", "x").to_bytes()
-    model = cats.taiga.fit_gbdt("x", "zip", trees=2).to_bytes()
+    model = cats.taiga.fit_gbdt("x", "zip", rounds=2).to_bytes()
     with pytest.raises(ValueError, match="not a target encoder"):
         tg.encode(model)
     with pytest.raises(ValueError, match="cut"):
@@ -366,7 +366,7 @@ def test_models_take_encodings_of_noise_for_what_they_are() -> None:
     df = pl.DataFrame({"c": rng.integers(0, 100_000, n), "y": rng.random(n) < 0.4, "held": rng.random(n) < 0.5})
     for kind in ["ordered", "kfold", "full"]:
         train = df.filter(~pl.col("held")).with_columns(e=tg.target_encode("c", "y", kind=kind))
-        model = train.taiga.fit_gbdt("y", "e", trees=30)
+        model = train.taiga.fit_gbdt("y", "e", rounds=30)
         encoder = train.taiga.fit_target_encoder("c", "y")
         held = df.filter("held").with_columns(e=tg.encode(encoder, "c"))
         auc = {

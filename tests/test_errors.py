@@ -125,8 +125,8 @@ def test_everything_wrong_with_a_call_is_told_at_once() -> None:
             *("y", "a", "a", "y"),
             eval=df,  # type: ignore[arg-type]
             weight=2.0,  # type: ignore[arg-type]
-            trees=0,
-            treees=3,
+            rounds=0,
+            roundds=3,
             l2=float("nan"),
             progress="yes",  # type: ignore[arg-type]
         )
@@ -137,8 +137,8 @@ def test_everything_wrong_with_a_call_is_told_at_once() -> None:
         "column `y`: the target is among the features",
         "`eval` is a column's name or an expression of the query's frame, not DataFrame",
         "`weight` is a column's name or an expression of the query's frame, not float",
-        "`trees`: 0 is not between",
-        "`treees`; did you mean `trees`?",
+        "`rounds`: 0 is not between",
+        "`roundds`; did you mean `rounds`?",
         "`l2`: nan is not a finite number",
         "`progress`: 'yes' is not True, False or None",
     ]:
@@ -191,8 +191,8 @@ def test_frames_and_arrays_are_no_columns(frame: Any) -> None:
 
 def test_lists_of_numpy_and_series_are_lists() -> None:
     df = table().with_columns(pl.col("b").cast(pl.Int64))
-    by_list = df.taiga.fit_gbdt("y", "a", "b", trees=2, categorical=["b"], ctr_priors=[0.0, 1.0])
-    by_array = df.taiga.fit_gbdt("y", "a", "b", trees=2, categorical=pl.Series(["b"]), ctr_priors=np.array([0.0, 1.0]))
+    by_list = df.taiga.fit_gbdt("y", "a", "b", rounds=2, categorical=["b"], ctr_priors=[0.0, 1.0])
+    by_array = df.taiga.fit_gbdt("y", "a", "b", rounds=2, categorical=pl.Series(["b"]), ctr_priors=np.array([0.0, 1.0]))
     assert by_list == by_array
 
 
@@ -211,7 +211,7 @@ def test_errors_of_a_numeric_target_name_the_loss_that_makes_it_classes(target: 
     remedy = 'the target is numeric, so loss="auto" is a regression: loss="logloss" makes its values classes'
     for params in [{"metric": "auc", "eval": "held"}, {"class_weight": "balanced"}]:
         with pytest.raises(pl.exceptions.ComputeError, match=remedy):
-            df.select(tg.fit_gbdt("target", "a", trees=2, **params))  # type: ignore[arg-type]
+            df.select(tg.fit_gbdt("target", "a", rounds=2, **params))  # type: ignore[arg-type]
     with pytest.raises(pl.exceptions.ComputeError, match='criterion="gini" makes its values classes'):
         df.select(tg.fit_forest("target", "a", trees=2, class_weight="balanced"))
 
@@ -224,7 +224,7 @@ def test_a_target_outside_the_domain_is_one_sentence() -> None:
         ("cross_entropy", "probabilities"),
     ]:
         with pytest.raises(pl.exceptions.ComputeError) as error:
-            df.select(tg.fit_gbdt("y", "a", loss=loss, trees=2))  # type: ignore[arg-type]
+            df.select(tg.fit_gbdt("y", "a", loss=loss, rounds=2))  # type: ignore[arg-type]
         text = f'column `y`: the target is -1 in row 0: loss="{loss}" needs {needs}'
         assert text in str(error.value)
         assert str(error.value).count("needs") == 1
@@ -233,7 +233,7 @@ def test_a_target_outside_the_domain_is_one_sentence() -> None:
 def failing() -> dict[str, Any]:
     """Expressions with a model or encoder inside that can't be computed, and frames for them."""
     df = table()
-    model = df.taiga.fit_gbdt("y", "a", "b", trees=2)
+    model = df.taiga.fit_gbdt("y", "a", "b", rounds=2)
     encoder = df.taiga.fit_target_encoder("s", "y")
     return {
         "predict, type": (df.with_columns(b=pl.lit("u")), tg.predict(model)),
@@ -264,12 +264,12 @@ def test_no_bytes_of_models_stand_in_errors(case: str) -> None:
 @pytest.mark.skipif(pl.__version__.startswith("1."), reason="Polars 1 shows no binary literal")
 def test_a_literal_says_what_it_is() -> None:
     df = table()
-    model = df.taiga.fit_gbdt("y", "a", "b", trees=2)
+    model = df.taiga.fit_gbdt("y", "a", "b", rounds=2)
     assert 'b"<gbdt:_2_trees,_2_features>.' in df.lazy().select(tg.predict(model)).explain()
     encoder = df.taiga.fit_target_encoder("s", "y")
     assert 'b"<encoder:_1_column>.' in df.lazy().select(tg.encode(encoder)).explain()
     # Names of any kind, and the values are those of the bytes without a label.
-    odd = df.rename({"y": "two\nlines model_of_"}).taiga.fit_gbdt("two\nlines model_of_", "a", "b", trees=2)
+    odd = df.rename({"y": "two\nlines model_of_"}).taiga.fit_gbdt("two\nlines model_of_", "a", "b", rounds=2)
     by_column = df.with_columns(m=pl.lit(odd.to_bytes())).select(tg.predict("m", "a", "b"))
     for frame in [df.select(tg.predict(odd)), df.lazy().select(tg.predict(odd)).collect()]:
         assert frame.equals(by_column)
@@ -284,7 +284,7 @@ def test_methods_of_taiga_raise_their_own_text_alone() -> None:
     with pytest.raises(pl.exceptions.PolarsError) as error:
         df.lazy().taiga.fit_forest("s", "a", criterion="poisson")
     assert str(error.value).startswith("fit_forest: column `s`: its type is str")
-    model = df.taiga.fit_gbdt("y", "a", "b", trees=2)
+    model = df.taiga.fit_gbdt("y", "a", "b", rounds=2)
     with pytest.raises(pl.exceptions.PolarsError) as error:
         df.with_columns(b=pl.lit("u")).taiga.predict(model)
     assert str(error.value).startswith("predict: column `b`: its type is str")

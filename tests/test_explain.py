@@ -47,7 +47,7 @@ def test_a_class_that_is_asked_for(df: pl.DataFrame, multiclass: tg.Model) -> No
 
 def test_what_it_prints() -> None:
     df = pl.DataFrame({"x": range(100), "text": ["a", "b"] * 50}).with_columns(y=pl.col("x") >= 50)
-    model = df.taiga.fit_gbdt("y", "x", "text", trees=20)
+    model = df.taiga.fit_gbdt("y", "x", "text", rounds=20)
     lines = repr(model.explain({"x": 80, "text": "b"})).splitlines()
     assert lines[0] == "log odds of y = true"
     assert lines[1].split()[:2] == ["base", "value"]
@@ -60,7 +60,7 @@ def test_what_it_prints() -> None:
     many = pl.DataFrame({f"f{i}": [float(i * j % 7) for j in range(60)] for i in range(20)}).with_columns(
         y=pl.col("f3")
     )
-    assert "  5 others " in repr(many.taiga.fit_gbdt("y", pl.exclude("y"), trees=3).explain(many[0]))
+    assert "  5 others " in repr(many.taiga.fit_gbdt("y", pl.exclude("y"), rounds=3).explain(many[0]))
 
 
 def test_a_background_and_a_lazy_row(df: pl.DataFrame, regression: tg.Model) -> None:

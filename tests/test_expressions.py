@@ -14,37 +14,37 @@ FEATURES = list("abcd")
 
 
 def test_fit_is_one_binary_value_named_model(df: pl.DataFrame, regression: tg.Model) -> None:
-    out = df.lazy().select(tg.fit_gbdt("y", FEATURES, trees=20))
+    out = df.lazy().select(tg.fit_gbdt("y", FEATURES, rounds=20))
     assert out.collect_schema() == {"model": pl.Binary}
     assert out.collect().item() == regression.to_bytes()
-    beside = df.select("y", m=tg.fit_gbdt("y", FEATURES, trees=20))
+    beside = df.select("y", m=tg.fit_gbdt("y", FEATURES, rounds=20))
     assert beside["m"].n_unique() == 1
     assert beside["m"][0] == regression.to_bytes()
     assert beside.height == df.height
 
 
 def test_fit_in_with_columns_and_predict_in_the_same_query(df: pl.DataFrame, regression: tg.Model) -> None:
-    fitted = df.lazy().with_columns(m=tg.fit_gbdt("y", FEATURES, trees=20)).with_columns(p=tg.predict("m", FEATURES))
+    fitted = df.lazy().with_columns(m=tg.fit_gbdt("y", FEATURES, rounds=20)).with_columns(p=tg.predict("m", FEATURES))
     expected = df.select(p=tg.predict(regression))
     assert_frame_equal(fitted.select("p").collect(), expected)
 
 
 def test_group_by_gives_the_models_of_each_group_alone(df: pl.DataFrame) -> None:
-    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, trees=5, weight="w")).sort("group")
+    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, rounds=5, weight="w")).sort("group")
     assert models.schema == {"group": pl.Int64, "model": pl.Binary}
     for group, model in models.rows():
-        alone = df.filter(pl.col("group") == group).select(tg.fit_gbdt("y", FEATURES, trees=5, weight="w")).item()
+        alone = df.filter(pl.col("group") == group).select(tg.fit_gbdt("y", FEATURES, rounds=5, weight="w")).item()
         assert model == alone, group
 
 
 def test_over_gives_every_row_its_groups_model(df: pl.DataFrame) -> None:
-    over = df.select("group", tg.fit_gbdt("y", FEATURES, trees=5).over("group"))
-    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, trees=5))
+    over = df.select("group", tg.fit_gbdt("y", FEATURES, rounds=5).over("group"))
+    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, rounds=5))
     assert_frame_equal(over.unique().sort("group"), models.sort("group"))
 
 
 def test_one_model_a_row_predicts_as_each_model_alone(df: pl.DataFrame) -> None:
-    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, trees=5))
+    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, rounds=5))
     joined = (
         df.join(models, on="group", how="left", maintain_order="left")
         if "maintain_order" in _join_parameters()
@@ -73,21 +73,21 @@ def test_a_null_model_gives_a_null_prediction(df: pl.DataFrame, regression: tg.M
 
 def test_features_by_name_list_selector_expression_and_struct_are_the_same(df: pl.DataFrame) -> None:
     ways = [
-        tg.fit_gbdt("y", "a", "b", "c", "d", trees=5),
-        tg.fit_gbdt("y", ["a", "b"], ["c", "d"], trees=5),
-        tg.fit_gbdt("y", pl.col("a", "b", "c", "d"), trees=5),
-        tg.fit_gbdt("y", cs.by_name(FEATURES), trees=5),
-        tg.fit_gbdt("y", pl.exclude("y", "flag", "kind", "group", "held", "w"), trees=5),
-        tg.fit_gbdt("y", pl.struct(FEATURES), trees=5),
-        tg.fit_gbdt("y", pl.col("a"), pl.col("b"), cs.by_name("c", "d"), trees=5),
-        pl.col("y").taiga.fit_gbdt(FEATURES, trees=5),
+        tg.fit_gbdt("y", "a", "b", "c", "d", rounds=5),
+        tg.fit_gbdt("y", ["a", "b"], ["c", "d"], rounds=5),
+        tg.fit_gbdt("y", pl.col("a", "b", "c", "d"), rounds=5),
+        tg.fit_gbdt("y", cs.by_name(FEATURES), rounds=5),
+        tg.fit_gbdt("y", pl.exclude("y", "flag", "kind", "group", "held", "w"), rounds=5),
+        tg.fit_gbdt("y", pl.struct(FEATURES), rounds=5),
+        tg.fit_gbdt("y", pl.col("a"), pl.col("b"), cs.by_name("c", "d"), rounds=5),
+        pl.col("y").taiga.fit_gbdt(FEATURES, rounds=5),
     ]
     models = [df.select(way).item() for way in ways]
     assert all(m == models[0] for m in models)
     # Of expressions and of a struct's fields the same trees, in a model that knows that they are no columns.
     computed = [
-        df.taiga.fit_gbdt("y", pl.col("a") * 1, pl.col("b"), cs.by_name("c", "d"), trees=5),
-        df.with_columns(s=pl.struct(FEATURES)).taiga.fit_gbdt("y", "s", trees=5),
+        df.taiga.fit_gbdt("y", pl.col("a") * 1, pl.col("b"), cs.by_name("c", "d"), rounds=5),
+        df.with_columns(s=pl.struct(FEATURES)).taiga.fit_gbdt("y", "s", rounds=5),
     ]
     assert [m.computed_features for m in computed] == [["a"], FEATURES]
     assert all(m.trees().equals(tg.Model(models[0]).trees()) for m in computed)
@@ -96,14 +96,14 @@ def test_features_by_name_list_selector_expression_and_struct_are_the_same(df: p
 def test_a_null_struct_is_null_in_each_field(df: pl.DataFrame) -> None:
     s = pl.when(pl.col("held")).then(None).otherwise(pl.struct(FEATURES)).alias("s")
     flat = [pl.when(pl.col("held")).then(None).otherwise(pl.col(f)).alias(f) for f in FEATURES]
-    by_struct = df.with_columns(s).select(tg.fit_gbdt("y", "s", trees=5)).item()
-    assert by_struct == df.select(tg.fit_gbdt("y", flat, trees=5)).item()
+    by_struct = df.with_columns(s).select(tg.fit_gbdt("y", "s", rounds=5)).item()
+    assert by_struct == df.select(tg.fit_gbdt("y", flat, rounds=5)).item()
 
 
 def test_target_by_expression_keeps_its_name(df: pl.DataFrame) -> None:
-    model = tg.Model(df.select(tg.fit_gbdt(pl.col("y") > 0, FEATURES, trees=3)).item())
+    model = tg.Model(df.select(tg.fit_gbdt(pl.col("y") > 0, FEATURES, rounds=3)).item())
     assert (model.target, model.classes) == ("y", [False, True])
-    lagged = df.select(tg.fit_gbdt("y", pl.col("y").shift(1), "a", trees=3)).item()
+    lagged = df.select(tg.fit_gbdt("y", pl.col("y").shift(1), "a", rounds=3)).item()
     assert list(tg.Model(lagged).features) == ["y", "a"]
 
 
@@ -128,7 +128,7 @@ def test_predict_for_no_row_and_one(df: pl.DataFrame, multiclass: tg.Model, rows
 
 
 def test_namespaces(df: pl.DataFrame, regression: tg.Model) -> None:
-    model = df.lazy().taiga.fit_gbdt("y", FEATURES, trees=20)
+    model = df.lazy().taiga.fit_gbdt("y", FEATURES, rounds=20)
     assert model == regression
     expected = df.with_columns(score=tg.predict(regression))
     assert_frame_equal(df.taiga.predict(model, name="score"), expected)
@@ -148,7 +148,7 @@ def test_weight_baseline_and_eval_take_expressions(df: pl.DataFrame) -> None:
         tg.fit_gbdt(
             "y",
             FEATURES,
-            trees=30,
+            rounds=30,
             weight=pl.col("w") * 2,
             baseline=pl.col("a") * 0.5,
             eval=pl.col("group") == 0,

@@ -36,11 +36,11 @@ def data(df: pl.DataFrame) -> pl.DataFrame:
 
 
 FITS: dict[str, Any] = {
-    "symmetric": lambda df: df.taiga.fit_gbdt("y", FEATURES, "city", "none", trees=12, depth=4),
-    "depthwise": lambda df: df.taiga.fit_gbdt("flag", FEATURES, "city", trees=8, policy="depthwise"),
-    "leafwise": lambda df: df.taiga.fit_gbdt("kind", FEATURES, "city", trees=5, policy="leafwise", leaves=12),
-    "poisson": lambda df: df.taiga.fit_gbdt("p", FEATURES, trees=10, loss="poisson"),
-    "quantile": lambda df: df.taiga.fit_gbdt("y", FEATURES, trees=8, loss="quantile", alpha=0.7),
+    "symmetric": lambda df: df.taiga.fit_gbdt("y", FEATURES, "city", "none", rounds=12, depth=4),
+    "depthwise": lambda df: df.taiga.fit_gbdt("flag", FEATURES, "city", rounds=8, policy="depthwise"),
+    "leafwise": lambda df: df.taiga.fit_gbdt("kind", FEATURES, "city", rounds=5, policy="leafwise", leaves=12),
+    "poisson": lambda df: df.taiga.fit_gbdt("p", FEATURES, rounds=10, loss="poisson"),
+    "quantile": lambda df: df.taiga.fit_gbdt("y", FEATURES, rounds=8, loss="quantile", alpha=0.7),
     "forest": lambda df: df.taiga.fit_forest("y", FEATURES, "city", trees=6, depth=5),
     "shares": lambda df: df.taiga.fit_forest("flag", FEATURES, trees=6, depth=5),
     "forest of classes": lambda df: df.taiga.fit_forest("kind", FEATURES, "city", trees=6, depth=5),
@@ -265,7 +265,7 @@ def as_catboost(model: tg.Model, start: float, loss: str, path: Path) -> catboos
 def test_loss_change_is_that_of_catboost(data: pl.DataFrame, target: str, loss: str, tmp_path: Path) -> None:
     frame = data.with_columns(pl.col(FEATURES).fill_nan(0).fill_null(0), pl.col(target).cast(pl.Float64))
     model = frame.with_columns(pl.col(target) if loss == "RMSE" else pl.col(target) > 0).taiga.fit_gbdt(
-        target, FEATURES, trees=15, depth=4, policy="symmetric"
+        target, FEATURES, rounds=15, depth=4, policy="symmetric"
     )
     raw = model.predict(frame, output="raw").to_numpy()
     x = frame.select(FEATURES).to_numpy()
@@ -312,7 +312,7 @@ def test_as_an_expression(options: dict[str, Any], data: pl.DataFrame, models: d
     over = data.select("group", expr.over("group")).unique("group", maintain_order=True).sort("group")
     assert over["importance"].to_list() == groups.sort("group")["importance"].to_list()
 
-    fits = data.group_by("group").agg(tg.fit_gbdt("flag", FEATURES, trees=3))
+    fits = data.group_by("group").agg(tg.fit_gbdt("flag", FEATURES, rounds=3))
     joined = data.join(fits, on="group").sort("group", "y")
     each = joined.group_by("group").agg(pl.col("model").first().taiga.importance("flag", FEATURES, **options))
     for group, found in each.rows():
@@ -322,7 +322,7 @@ def test_as_an_expression(options: dict[str, Any], data: pl.DataFrame, models: d
 
 def test_equal_features_keep_the_order_of_fitting(data: pl.DataFrame) -> None:
     frame = data.select("y", "a", z=pl.lit(0.0), k=pl.lit(1.0))
-    model = frame.taiga.fit_gbdt("y", "k", "a", "z", trees=3)
+    model = frame.taiga.fit_gbdt("y", "k", "a", "z", rounds=3)
     for kind in ("shap", "permutation", "loss_change"):
         found = frame.select(tg.importance(model, "y", kind=kind)).item().to_list()  # type: ignore[arg-type]
         assert [line["feature"] for line in found] == ["a", "k", "z"]
@@ -331,8 +331,8 @@ def test_equal_features_keep_the_order_of_fitting(data: pl.DataFrame) -> None:
 
 def test_a_column_s_value_does_not_depend_on_others(data: pl.DataFrame) -> None:
     """The same trees, fitted beside columns that no split asks about: the same shuffles."""
-    alone = data.taiga.fit_gbdt("y", "a", "d", trees=5)
-    beside = data.with_columns(z=pl.lit(0.0), k=pl.lit(1.0)).taiga.fit_gbdt("y", "z", "a", "k", "d", trees=5)
+    alone = data.taiga.fit_gbdt("y", "a", "d", rounds=5)
+    beside = data.with_columns(z=pl.lit(0.0), k=pl.lit(1.0)).taiga.fit_gbdt("y", "z", "a", "k", "d", rounds=5)
     found = by_feature(alone.importance("permutation", data))
     frame = data.with_columns(z=pl.lit(0.0), k=pl.lit(1.0))
     assert {**found, "z": 0.0, "k": 0.0} == by_feature(beside.importance("permutation", frame))
@@ -345,7 +345,7 @@ rng = np.random.default_rng(0)
 x = rng.normal(size=(70_000, 3))
 df = pl.DataFrame(x, schema=["a", "b", "c"])
 df = df.with_columns(y=pl.col("a") + pl.col("b") ** 2, w=pl.Series(rng.random(70_000)))
-model = df.head(2_000).taiga.fit_gbdt("y", "a", "b", "c", trees=5, depth=3)
+model = df.head(2_000).taiga.fit_gbdt("y", "a", "b", "c", rounds=5, depth=3)
 for kind in ["shap", "permutation", "loss_change"]:
     found = model.importance(kind, df, repeats=2, weight="w")
     print([value.hex() for value in found["importance"]])
@@ -382,7 +382,7 @@ def test_rounds_and_computed_features(data: pl.DataFrame, models: dict[str, tg.M
     for kind in ("shap", "permutation", "loss_change"):
         found = model.importance(kind, data, rounds=3)  # type: ignore[arg-type]
         assert found.equals(model.head(3).importance(kind, data))  # type: ignore[arg-type]
-    computed = data.taiga.fit_gbdt("y", pl.col("a").abs(), "d", trees=3)
+    computed = data.taiga.fit_gbdt("y", pl.col("a").abs(), "d", rounds=3)
     with pytest.raises(ValueError, match=r"computed by an expression .* tg.importance\(model, target, <the expr"):
         computed.importance("shap", data)
     found = computed.importance("shap", data, None, pl.col("a").abs(), "d")
@@ -392,7 +392,7 @@ def test_rounds_and_computed_features(data: pl.DataFrame, models: dict[str, tg.M
 def test_far_numbers(data: pl.DataFrame) -> None:
     """Sums that f64 does not hold: means in the target's unit all the same."""
     far = data.with_columns(y=pl.col("y") * 2.0**1013)
-    plain, model = data.taiga.fit_gbdt("y", FEATURES, trees=3), far.taiga.fit_gbdt("y", FEATURES, trees=3)
+    plain, model = data.taiga.fit_gbdt("y", FEATURES, rounds=3), far.taiga.fit_gbdt("y", FEATURES, rounds=3)
     for kind in ("shap", "permutation", "loss_change"):
         own = model.importance(kind, far)["importance"].to_numpy()  # type: ignore[arg-type]
         assert np.allclose(own * 2.0**-1013, plain.importance(kind, data)["importance"].to_numpy(), rtol=1e-3)  # type: ignore[arg-type]

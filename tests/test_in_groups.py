@@ -35,7 +35,7 @@ def rows() -> pl.DataFrame:
 
 Fit = Callable[[], pl.Expr]
 LEARNERS: dict[str, tuple[Fit, list[str]]] = {
-    "gbdt": (lambda: tg.fit_gbdt("y", "a", "b", "city", trees=4, min_data_in_leaf=1), ["a", "b", "city"]),
+    "gbdt": (lambda: tg.fit_gbdt("y", "a", "b", "city", rounds=4, min_data_in_leaf=1), ["a", "b", "city"]),
     "forest": (lambda: tg.fit_forest("y", "a", "b", "city", trees=4), ["a", "b", "city"]),
     "sparse_lr": (lambda: tg.fit_sparse_lr("flag", "i", "v", dense="a", epochs=5), ["i", "v", "a"]),
 }
@@ -114,7 +114,7 @@ def streaming() -> dict[str, Any]:
 
 
 def test_a_group_without_a_model_has_no_predictions(rows: pl.DataFrame) -> None:
-    models = rows.group_by("g").agg(tg.fit_gbdt("y", "a", "b", trees=4)).filter(pl.col("g") != 1)
+    models = rows.group_by("g").agg(tg.fit_gbdt("y", "a", "b", rounds=4)).filter(pl.col("g") != 1)
     joined = rows.join(models, on="g", how="left")
     agg = joined.group_by("g").agg("row", tg.predict(pl.col("model").first(), "a", "b"))
     expected = joined.select("row", tg.predict("model", "a", "b")).sort("row")
@@ -123,7 +123,7 @@ def test_a_group_without_a_model_has_no_predictions(rows: pl.DataFrame) -> None:
 
 
 def test_groups_that_overlap(rows: pl.DataFrame) -> None:
-    model = rows.taiga.fit_gbdt("y", "a", "b", trees=4)
+    model = rows.taiga.fit_gbdt("y", "a", "b", rounds=4)
     times = rows.with_columns(pl.col("row").cast(pl.Int64)).sort("row")
     got = times.rolling("row", period="3i").agg(
         tg.predict(model).alias("p"), of=tg.predict(pl.lit(model.to_bytes()), "a", "b")
@@ -134,7 +134,7 @@ def test_groups_that_overlap(rows: pl.DataFrame) -> None:
 
 
 def test_features_may_be_computed_sorted_and_filtered_in_groups(rows: pl.DataFrame) -> None:
-    fit = tg.fit_gbdt("y", (pl.col("a") * 2).alias("a"), "b", trees=4)
+    fit = tg.fit_gbdt("y", (pl.col("a") * 2).alias("a"), "b", rounds=4)
     expr = tg.predict(fit, (pl.col("a") * 2).alias("a").sort(), pl.col("b").sort()).alias("p")
     agg = rows.group_by("g", maintain_order=True).agg(expr)
     for g, got in agg.rows():
@@ -145,14 +145,14 @@ def test_features_may_be_computed_sorted_and_filtered_in_groups(rows: pl.DataFra
 
 
 def test_one_row_of_each_group(rows: pl.DataFrame) -> None:
-    model = rows.taiga.fit_gbdt("y", "a", "b", trees=4)
+    model = rows.taiga.fit_gbdt("y", "a", "b", rounds=4)
     got = rows.group_by("g", maintain_order=True).agg(tg.predict(model, pl.col("a").mean(), pl.col("b").max()))
     means = rows.group_by("g", maintain_order=True).agg(pl.col("a").mean(), pl.col("b").max())
     assert_frame_equal(got, means.select("g", tg.predict(model)))
 
 
 def test_the_key_may_be_a_feature(rows: pl.DataFrame) -> None:
-    model = rows.taiga.fit_gbdt("y", "a", "g", trees=4)
+    model = rows.taiga.fit_gbdt("y", "a", "g", rounds=4)
     expected = rows.select("row", tg.predict(model))
     assert_frame_equal(exploded(rows.group_by("g").agg("row", tg.predict(model))), expected)
 

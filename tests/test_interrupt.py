@@ -159,7 +159,7 @@ import polars as pl, polars_taiga as tg
 i = pl.int_range(30_000, eager=True)
 df = pl.DataFrame({"x": i * 7919 % 100_003, "k": i * 31 % 50_021, "z": (i * 7919 % 1009).cast(pl.Float64)})
 forest = df.taiga.fit_forest("z", "x", "k", trees=30, oob=True, progress=False)
-trees = df.taiga.fit_gbdt("z", "x", "k", trees=500, policy="depthwise", depth=8, progress=False)
+trees = df.taiga.fit_gbdt("z", "x", "k", rounds=500, policy="depthwise", depth=8, progress=False)
 """
 
 METHODS = """

@@ -15,7 +15,7 @@ POLARS_2 = not pl.__version__.startswith("1.")
 polars_2 = pytest.mark.skipif(not POLARS_2, reason="in Polars 1 an Enum reaches a plugin as a Categorical")
 
 FITS: dict[str, Any] = {
-    "gbdt": lambda f, y="y", **p: f.taiga.fit_gbdt(y, "x", trees=3, depth=2, **p),
+    "gbdt": lambda f, y="y", **p: f.taiga.fit_gbdt(y, "x", rounds=3, depth=2, **p),
     "forest": lambda f, y="y", **p: f.taiga.fit_forest(y, "x", trees=5, **p),
     "sparse_lr": lambda f, y="y", **p: f.taiga.fit_sparse_lr(y, dense="x", **p),
 }

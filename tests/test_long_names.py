@@ -37,7 +37,7 @@ def test_a_long_column_name_is_told_once() -> None:
     out = limited("""
         name = "x" * LONG
         df = pl.DataFrame({name: range(1000)}).with_columns(y=(pl.col(name) * 7919 % 1013).cast(pl.Float64))
-        trees = df.taiga.fit_gbdt("y", name, trees=200, depth=6).trees()
+        trees = df.taiga.fit_gbdt("y", name, rounds=200, depth=6).trees()
         assert trees["feature"].drop_nulls().str.len_bytes().unique().to_list() == [LONG]
         print(trees.height)
     """)
@@ -88,7 +88,7 @@ def test_names_stand_where_they_belong() -> None:
     named = inner["right_categories"].drop_nulls().explode()
     assert set(named) <= {None, "c1", "c2", "c3"}
     assert named.len() > 3
-    boosted = df.taiga.fit_gbdt("y", ["x", "c"], trees=5).trees()
+    boosted = df.taiga.fit_gbdt("y", ["x", "c"], rounds=5).trees()
     assert "x" in set(boosted["feature"])
     assert any("(c" in (name or "") for name in boosted["feature"])
     model = df.with_columns(k=(pl.col("y") > 2).cast(pl.String)).taiga.fit_sparse_lr("k", dense=["x", "y"])

@@ -16,7 +16,7 @@ SAID: dict[str, Any] = {
     "a": {"nested": {"b": 2**64 - 1, "a": -(2**63)}, "text": 'q"\n\u20ac'},
 }
 FITS: list[Callable[..., tg.Model]] = [
-    lambda df, **more: df.taiga.fit_gbdt("kind", FEATURES, trees=2, **more),
+    lambda df, **more: df.taiga.fit_gbdt("kind", FEATURES, rounds=2, **more),
     lambda df, **more: df.taiga.fit_forest("flag", FEATURES, trees=2, **more),
     lambda df, **more: df.taiga.fit_sparse_lr("flag", dense=FEATURES, **more),
 ]
@@ -45,7 +45,7 @@ def test_metadata_travel_with_the_model(df: pl.DataFrame, fit: Callable[..., tg.
 
 
 def test_in_groups(df: pl.DataFrame) -> None:
-    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, trees=2, metadata={"by": "group"}))
+    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, rounds=2, metadata={"by": "group"}))
     assert all(tg.Model(m).metadata == {"by": "group"} for m in models["model"])
 
 

@@ -69,9 +69,9 @@ def test_what_is_no_bytes_is_a_type_error(data: object) -> None:
 
 
 def test_models_differ_by_anything_learned(df: pl.DataFrame, regression: tg.Model) -> None:
-    assert df.taiga.fit_gbdt("y", FEATURES, trees=19) != regression
-    assert df.head(2_000).taiga.fit_gbdt("y", FEATURES, trees=20) != regression
-    assert df.taiga.fit_gbdt("y", FEATURES, trees=20, n_threads=1, device="cpu") == regression
+    assert df.taiga.fit_gbdt("y", FEATURES, rounds=19) != regression
+    assert df.head(2_000).taiga.fit_gbdt("y", FEATURES, rounds=20) != regression
+    assert df.taiga.fit_gbdt("y", FEATURES, rounds=20, n_threads=1, device="cpu") == regression
 
 
 def test_what_it_says_of_itself(df: pl.DataFrame, regression: tg.Model, multiclass: tg.Model) -> None:
@@ -80,7 +80,7 @@ def test_what_it_says_of_itself(df: pl.DataFrame, regression: tg.Model, multicla
     assert regression.loss == "rmse"
     assert regression.classes is None
     assert regression.rounds == 20
-    assert regression.params["trees"] == 20
+    assert regression.params["rounds"] == 20
     assert "n_threads" not in regression.params
     assert "device" not in regression.params
     assert multiclass.classes == ["low", "mid", "top"]
@@ -97,7 +97,7 @@ def test_what_it_says_of_itself(df: pl.DataFrame, regression: tg.Model, multicla
 
 @pytest.mark.parametrize("policy", ["symmetric", "depthwise", "leafwise"])
 def test_trees_are_whole(df: pl.DataFrame, policy: str) -> None:
-    model = df.taiga.fit_gbdt("kind", FEATURES, trees=4, policy=policy)
+    model = df.taiga.fit_gbdt("kind", FEATURES, rounds=4, policy=policy)
     trees = model.trees()
     assert trees["tree"].n_unique() == 12
     assert trees["output"].unique().sort().to_list() == [0, 1, 2]
@@ -121,7 +121,7 @@ def test_trees_are_whole(df: pl.DataFrame, policy: str) -> None:
 
 
 def test_importance(df: pl.DataFrame) -> None:
-    model = df.with_columns(noise=pl.lit(1.0)).taiga.fit_gbdt("y", FEATURES, "noise", trees=10)
+    model = df.with_columns(noise=pl.lit(1.0)).taiga.fit_gbdt("y", FEATURES, "noise", rounds=10)
     for kind in ["gain", "split", "cover"]:
         table = model.importance(kind)
         assert table.schema == {"feature": pl.String, "importance": pl.Float64}
@@ -135,14 +135,14 @@ def test_importance(df: pl.DataFrame) -> None:
 
 def test_early_stopping_keeps_the_best_length(df: pl.DataFrame) -> None:
     model = df.taiga.fit_gbdt(
-        "flag", FEATURES, trees=2_000, learning_rate=0.5, eval="held", early_stopping=10, metric="auc"
+        "flag", FEATURES, rounds=2_000, learning_rate=0.5, eval="held", early_stopping=10, metric="auc"
     )
     history = model.history
     best = history.filter("best")["round"].item()
     assert history["auc"].arg_max() == best
     assert model.rounds == best + 1
     assert history.height == best + 11
-    plain = df.taiga.fit_gbdt("flag", FEATURES, trees=model.rounds, learning_rate=0.5, eval="held", metric="auc")
+    plain = df.taiga.fit_gbdt("flag", FEATURES, rounds=model.rounds, learning_rate=0.5, eval="held", metric="auc")
     assert df.select(tg.predict(plain)).equals(df.select(tg.predict(model)))
 
 

@@ -37,7 +37,7 @@ def test_predict_of_frames_and_series(df: pl.DataFrame, regression: tg.Model) ->
     lazy = regression.predict(df.lazy(), output="leaf")
     assert isinstance(lazy, pl.LazyFrame)
     assert_series_equal(lazy.collect().to_series(), regression.predict(df, output="leaf"))
-    one = df.taiga.fit_gbdt("y", "a", trees=3)
+    one = df.taiga.fit_gbdt("y", "a", rounds=3)
     assert_series_equal(one.predict(df["a"].alias("whatever")), one.predict(df))
     with pytest.raises(ValueError, match="has 4: give a DataFrame"):
         regression.predict(df["a"])
@@ -111,9 +111,9 @@ def test_bad_outputs(regression: tg.Model) -> None:
 def test_the_head_is_what_fewer_rounds_give(table: pl.DataFrame, target: str, params: dict[str, object]) -> None:
     """Down to the bytes, for columns, categories, their statistics and combinations; with the curve of a metric."""
     columns = [*FEATURES, "city", "shop"]
-    model = table.taiga.fit_gbdt(target, columns, trees=9, eval="held_out", **params)  # type: ignore[call-overload]
+    model = table.taiga.fit_gbdt(target, columns, rounds=9, eval="held_out", **params)  # type: ignore[call-overload]
     for k in [1, 4, 8]:
-        fewer = table.taiga.fit_gbdt(target, columns, trees=k, eval="held_out", **params)  # type: ignore[call-overload]
+        fewer = table.taiga.fit_gbdt(target, columns, rounds=k, eval="held_out", **params)  # type: ignore[call-overload]
         head = model.head(k)
         assert head == fewer, (k, head, fewer)
         assert_series_equal(model.predict(table, rounds=k), fewer.predict(table), check_exact=True)
@@ -162,7 +162,7 @@ def test_slices_and_bad_rounds(df: pl.DataFrame, regression: tg.Model) -> None:
 
 
 def test_a_model_a_row_of_its_first_rounds(df: pl.DataFrame) -> None:
-    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, trees=6))
+    models = df.group_by("group").agg(tg.fit_gbdt("y", FEATURES, rounds=6))
     rows = df.join(models, on="group").sort("a", "y")
     got = rows.with_columns(tg.predict("model", *FEATURES, rounds=2))
     for (group,), part in got.group_by("group"):

@@ -31,13 +31,13 @@ def models(df: pl.DataFrame) -> dict[str, tg.Model]:
     grow = table.with_columns(pl.col("city").cast(pl.Categorical)).taiga.fit_forest
     assert forest is not None
     return {
-        "symmetric": fit("y", columns, trees=4, eval="held", metric="mae", **cats),
-        "depthwise": fit("kind", columns, trees=3, policy="depthwise", max_combination=2, **cats),
-        "leafwise": fit("flag", columns, trees=3, policy="leafwise", cat_method="partition", positive=False, **cats),
-        "one_hot": fit("decimal", columns, trees=2, loss="multiclass", cat_method="one_hot", **cats),
-        "computed": fit("y", pl.col("a") * 2, "b", trees=2, metadata={"a": [1, 2.5, "é"], "b": None}),
-        "tiny": fit((pl.col("y") * 1e-40).alias("y"), FEATURES, trees=2),
-        "huge": fit((pl.col("y") * 1e100).alias("y"), FEATURES, trees=2),
+        "symmetric": fit("y", columns, rounds=4, eval="held", metric="mae", **cats),
+        "depthwise": fit("kind", columns, rounds=3, policy="depthwise", max_combination=2, **cats),
+        "leafwise": fit("flag", columns, rounds=3, policy="leafwise", cat_method="partition", positive=False, **cats),
+        "one_hot": fit("decimal", columns, rounds=2, loss="multiclass", cat_method="one_hot", **cats),
+        "computed": fit("y", pl.col("a") * 2, "b", rounds=2, metadata={"a": [1, 2.5, "é"], "b": None}),
+        "tiny": fit((pl.col("y") * 1e-40).alias("y"), FEATURES, rounds=2),
+        "huge": fit((pl.col("y") * 1e100).alias("y"), FEATURES, rounds=2),
         "forest": grow("kind", columns, trees=4, permutation_importance=True, **cats),
         "weights": grow("y", columns, trees=4, weight="w", **cats),
         "exact": forest("flag", FEATURES, trees=3, splitter="exact", weight=pl.col("w") / 7),
@@ -62,10 +62,11 @@ def test_what_was_written_is_read(models: dict[str, tg.Model]) -> None:
 def test_bins_are_kept_as_borders_and_told_as_bins(learner: str, df: pl.DataFrame) -> None:
     """Models written before `bins` counted bins keep their meaning: what is kept is the largest number of borders."""
     fit = getattr(df.taiga, learner)
-    plain = fit("y", FEATURES, trees=2)
-    assert plain == fit("y", FEATURES, trees=2, bins=255)
+    few = {"rounds" if learner == "fit_gbdt" else "trees": 2}
+    plain = fit("y", FEATURES, **few)
+    assert plain == fit("y", FEATURES, **few, bins=255)
     for bins in (2, 17, 256):
-        model = fit("y", FEATURES, trees=2, bins=bins)
+        model = fit("y", FEATURES, **few, bins=bins)
         data = json.loads(model.to_json())
         assert (data["params"]["bins"], model.params["bins"]) == (bins - 1, bins)
         assert tg.Model.from_bytes(model.to_bytes()).params["bins"] == bins
@@ -76,8 +77,19 @@ def test_bins_are_kept_as_borders_and_told_as_bins(learner: str, df: pl.DataFram
             tg.Model.from_json(json.dumps(data))
 
 
+def test_rounds_are_kept_under_the_name_that_they_had(models: dict[str, tg.Model]) -> None:
+    """Models written when they were called `trees` are read, and keep their bytes; both names at once are an error."""
+    model = models["symmetric"]
+    data = json.loads(model.to_json())
+    assert (data["params"]["trees"], model.params["rounds"], "trees" in model.params) == (4, 4, False)
+    assert (models["forest"].params["trees"], "rounds" in models["forest"].params) == (4, False)
+    data["params"]["rounds"] = 4
+    with pytest.raises(ValueError, match="`trees`"):
+        tg.Model.from_json(json.dumps(data))
+
+
 def test_gains_beyond_f64_are_not_told(df: pl.DataFrame) -> None:
-    model = df.taiga.fit_gbdt((pl.col("y") * 1e200).alias("y"), FEATURES, trees=2)
+    model = df.taiga.fit_gbdt((pl.col("y") * 1e200).alias("y"), FEATURES, rounds=2)
     again = tg.Model.from_json(model.to_json())
     assert again != model
     assert df.select(tg.predict(again)).equals(df.select(tg.predict(model)))

@@ -19,14 +19,14 @@ import polars as pl, polars_taiga as tg
 if "late" in sys.argv:  # as notebooks do: a handler set after Polars has set its own
     signal.signal(signal.SIGINT, signal.default_int_handler)
 df = pl.DataFrame({"x": range(20_000)}).with_columns(y=(pl.col("x") * 7919 % 1009).cast(pl.Float64), g=pl.col("x") % 3)
-fit = tg.fit_gbdt("y", "x", trees=1_000_000, progress=False)
+fit = tg.fit_gbdt("y", "x", rounds=1_000_000, progress=False)
 interrupt_once_a_call_is_under_way()
 engines = tuple(map(int, pl.__version__.split(".")[:2])) >= (1, 23)
 result = "untouched"
 def query():
     global result
     if "frame" in sys.argv:
-        result = df.taiga.fit_gbdt("y", "x", trees=1_000_000, progress=False)
+        result = df.taiga.fit_gbdt("y", "x", rounds=1_000_000, progress=False)
     elif "group" in sys.argv:
         result = df.group_by("g").agg(fit)
     elif "many" in sys.argv:  # more groups than threads: those that have not begun end too
@@ -66,7 +66,7 @@ assert result == "untouched"
 if "handler" in sys.argv:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # What comes after works as before: a short fit, and another Ctrl-C.
-assert len(df.select(tg.fit_gbdt("y", "x", trees=2)).item()) > 0
+assert len(df.select(tg.fit_gbdt("y", "x", rounds=2)).item()) > 0
 try:
     signal.raise_signal(signal.SIGINT)
     print("no signal")
@@ -106,7 +106,7 @@ def test_progress_when_asked_for() -> None:
     script = (
         "import polars as pl, polars_taiga as tg;"
         "df = pl.select(x=pl.int_range(1000), y=pl.int_range(1000));"
-        "df.select(tg.fit_gbdt('y', 'x', trees=7, progress={}))"
+        "df.select(tg.fit_gbdt('y', 'x', rounds=7, progress={}))"
     )
     for progress, shown in [(True, True), (False, False), (None, False)]:
         run = subprocess.run(

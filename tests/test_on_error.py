@@ -26,7 +26,7 @@ def groups() -> pl.DataFrame:
 
 
 FITS: dict[str, Callable[..., pl.Expr]] = {
-    "gbdt": lambda target, **p: tg.fit_gbdt(target, "x", trees=5, **p),
+    "gbdt": lambda target, **p: tg.fit_gbdt(target, "x", rounds=5, **p),
     "forest": lambda target, **p: tg.fit_forest(target, "x", trees=5, **p),
     "sparse_lr": lambda target, **p: tg.fit_sparse_lr(target, "tokens", **p),
 }
@@ -265,7 +265,7 @@ def test_encoders() -> None:
 
 def test_over_and_lazy_queries() -> None:
     df = groups().filter(pl.col("g").is_in(["good", "few"]))
-    fit = tg.fit_gbdt("y", "x", trees=3, on_error="null")
+    fit = tg.fit_gbdt("y", "x", rounds=3, on_error="null")
     out = df.lazy().with_columns(m=fit.over("g")).with_columns(p=tg.predict("m", "x")).collect()
     assert out.filter(g="few")["p"].to_list() == [None]
     assert out.filter(g="good")["p"].null_count() == 0

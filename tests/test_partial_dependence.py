@@ -49,10 +49,10 @@ def mixed(df: pl.DataFrame) -> pl.DataFrame:
 
 MIXED = ["a", "b", "city", "size", "day", "at", "open", "whole"]
 FITS: dict[str, Callable[[pl.DataFrame], tg.Model]] = {
-    "symmetric": lambda f: f.taiga.fit_gbdt("y", *MIXED, trees=8, cat_method="ctr"),
-    "depthwise": lambda f: f.taiga.fit_gbdt("flag", *MIXED, trees=8, policy="depthwise", cat_method="one_hot"),
-    "leafwise": lambda f: f.taiga.fit_gbdt("kind", *MIXED, trees=4, policy="leafwise", cat_method="partition"),
-    "poisson": lambda f: f.taiga.fit_gbdt(pl.col("y").exp().clip(0, 50).alias("n"), *MIXED, trees=8, loss="poisson"),
+    "symmetric": lambda f: f.taiga.fit_gbdt("y", *MIXED, rounds=8, cat_method="ctr"),
+    "depthwise": lambda f: f.taiga.fit_gbdt("flag", *MIXED, rounds=8, policy="depthwise", cat_method="one_hot"),
+    "leafwise": lambda f: f.taiga.fit_gbdt("kind", *MIXED, rounds=4, policy="leafwise", cat_method="partition"),
+    "poisson": lambda f: f.taiga.fit_gbdt(pl.col("y").exp().clip(0, 50).alias("n"), *MIXED, rounds=8, loss="poisson"),
     "forest": lambda f: f.taiga.fit_forest("kind", *MIXED, trees=6, depth=6),
     "linear": lambda f: filled(f).taiga.fit_sparse_lr("kind", dense=["a", "b", "open", "whole"]),
 }
@@ -117,8 +117,8 @@ def test_scikit_learns_brute_force_gives_the_same(df: pl.DataFrame) -> None:
     x, w = df.select(FEATURES).fill_null(float("nan")).to_numpy(), df["w"].to_numpy()
     frame = pl.DataFrame(x, schema=["x0", "x1", "x2", "x3"]).with_columns(w=df["w"])
     for estimator, target in [
-        (estimators.GbdtRegressor(trees=10), df["y"].to_numpy()),
-        (estimators.GbdtClassifier(trees=10, policy="depthwise"), df["flag"].to_numpy()),
+        (estimators.GbdtRegressor(rounds=10), df["y"].to_numpy()),
+        (estimators.GbdtClassifier(rounds=10, policy="depthwise"), df["flag"].to_numpy()),
         (estimators.ForestClassifier(trees=5, depth=6), df["kind"].to_numpy()),
         (estimators.ForestRegressor(trees=5, depth=6), df["y"].to_numpy()),
     ]:
@@ -168,7 +168,7 @@ def test_scikit_learns_recursion_gives_the_same_for_the_same_trees(df: pl.DataFr
     """Proves it where splits send missing values to either side. (Symmetric trees have leaves without rows, for which
     scikit-learn divides by zero.)
     """
-    model = df.taiga.fit_gbdt("y", *FEATURES, trees=20, **params)
+    model = df.taiga.fit_gbdt("y", *FEATURES, rounds=20, **params)
     frame = df.select(FEATURES).with_columns(pl.col("b").fill_null(float("nan")))
     peer, start = as_scikit_learn(model, frame)
     for names in (["a"], ["c"], ["a", "b"]):
@@ -216,7 +216,7 @@ def test_without_data_it_follows_the_training_rows_as_defined(df: pl.DataFrame, 
         start = [0.0] * model._inner.outputs()
     else:
         names = FEATURES
-        model = frame.taiga.fit_gbdt("kind", *names, trees=4, **params)
+        model = frame.taiga.fit_gbdt("kind", *names, rounds=4, **params)
         row = frame.row(1, named=True)
         raw = frame[1].select(tg.predict(model, output="raw")).item().values()
         start = list(np.array(list(raw)) - walk(model, {name: row[name] for name in names}))
@@ -233,10 +233,10 @@ def test_without_data_it_follows_the_training_rows_as_defined(df: pl.DataFrame, 
 
 
 CATEGORIES: dict[str, Callable[[pl.DataFrame], tg.Model]] = {
-    "ctr": lambda f: f.taiga.fit_gbdt("flag", "a", "city", trees=10, cat_method="ctr"),
-    "one_hot": lambda f: f.taiga.fit_gbdt("y", "a", "city", trees=10, policy="depthwise", cat_method="one_hot"),
-    "partition": lambda f: f.taiga.fit_gbdt("kind", "a", "city", trees=5, policy="leafwise", cat_method="partition"),
-    "integers": lambda f: f.with_columns(city="whole").taiga.fit_gbdt("y", "a", "city", trees=9, categorical="city"),
+    "ctr": lambda f: f.taiga.fit_gbdt("flag", "a", "city", rounds=10, cat_method="ctr"),
+    "one_hot": lambda f: f.taiga.fit_gbdt("y", "a", "city", rounds=10, policy="depthwise", cat_method="one_hot"),
+    "partition": lambda f: f.taiga.fit_gbdt("kind", "a", "city", rounds=5, policy="leafwise", cat_method="partition"),
+    "integers": lambda f: f.with_columns(city="whole").taiga.fit_gbdt("y", "a", "city", rounds=9, categorical="city"),
     "linear": lambda f: f.with_columns(city="b").taiga.fit_sparse_lr("flag", dense=["a", "city"]),
 }
 
@@ -276,7 +276,7 @@ def test_a_column_in_combinations_needs_data_or_its_partners(mixed: pl.DataFrame
     frame = mixed.with_columns(odd=(pl.int_range(pl.len()) % 2).cast(pl.String)).with_columns(
         y=(pl.col("city").fill_null("c0").str.slice(1).cast(pl.Int64) + pl.col("odd").cast(pl.Int64)) % 2
     )
-    model = frame.taiga.fit_gbdt(pl.col("y") > 0, "city", "odd", trees=10, depth=4, cat_method="ctr")
+    model = frame.taiga.fit_gbdt(pl.col("y") > 0, "city", "odd", rounds=10, depth=4, cat_method="ctr")
     assert any("(city, odd" in (name or "") for name in model.trees()["feature"])
     with pytest.raises(pl.exceptions.ComputeError, match=r"asks about `city` together with `odd` .*: give data"):
         model.partial_dependence(features="city")
@@ -344,7 +344,7 @@ def test_grids_by_the_model(mixed: pl.DataFrame) -> None:
     assert with_null["city"].null_count() == 1
     assert with_null["prediction"][0] == 0
     # A column that no split asks about: whatever it is, the mean over the training rows.
-    unused = mixed.with_columns(c=1.0).taiga.fit_gbdt("y", "a", "c", trees=3)
+    unused = mixed.with_columns(c=1.0).taiga.fit_gbdt("y", "a", "c", rounds=3)
     base = mixed.head(1).select(tg.predict(unused, output="shap").struct.field("base_value")).item()
     ((value, mean),) = unused.partial_dependence(features="c").rows()
     assert value is None
@@ -354,7 +354,7 @@ def test_grids_by_the_model(mixed: pl.DataFrame) -> None:
 def test_borders_next_to_each_other() -> None:
     x = [1.0, 1.0 + 2**-52, 1.0 + 2**-51]
     df = pl.DataFrame({"x": x * 20, "y": [0.0, 1.0, 5.0] * 20})
-    model = df.taiga.fit_gbdt("y", "x", trees=4, policy="depthwise", depth=2, learning_rate=1.0, l2=0.0)
+    model = df.taiga.fit_gbdt("y", "x", rounds=4, policy="depthwise", depth=2, learning_rate=1.0, l2=0.0)
     found = model.partial_dependence(features="x")
     assert found["prediction"].to_list() == pytest.approx([0.0, 1.0, 5.0], abs=1e-6)
 
@@ -410,7 +410,7 @@ def test_blocks_and_threads_do_not_show(df: pl.DataFrame, monkeypatch: pytest.Mo
     """
     from polars_taiga import dependence
 
-    model = df.taiga.fit_gbdt("kind", *FEATURES, trees=5)
+    model = df.taiga.fit_gbdt("kind", *FEATURES, rounds=5)
     found = tg.partial_dependence(model, df, ["a", "b"], grid=3, individual=True)
     means = tg.partial_dependence(model, df, ["a", "b"], grid=3, weight="w")
     for rows in (1_000, 7_000, 12_345):
@@ -422,7 +422,7 @@ def test_blocks_and_threads_do_not_show(df: pl.DataFrame, monkeypatch: pytest.Mo
 import numpy as np, polars as pl, polars_taiga as tg
 rng = np.random.default_rng(0)
 df = pl.DataFrame({"a": rng.normal(size=300_000), "b": rng.normal(size=300_000)}).with_columns(y=pl.col("a") ** 3)
-model = df.head(5_000).taiga.fit_gbdt("y", "a", "b", trees=5)
+model = df.head(5_000).taiga.fit_gbdt("y", "a", "b", rounds=5)
 print(tg.partial_dependence(model, df, "a", grid=3)["prediction"].to_list())
 print(model.partial_dependence(features="a")["prediction"].to_list())
 """
@@ -440,7 +440,7 @@ print(model.partial_dependence(features="a")["prediction"].to_list())
 
 
 def test_computed_features_are_found_by_name(df: pl.DataFrame) -> None:
-    model = df.taiga.fit_gbdt("y", "a", (pl.col("d") * 2).alias("twice"), trees=3)
+    model = df.taiga.fit_gbdt("y", "a", (pl.col("d") * 2).alias("twice"), rounds=3)
     frame = df.with_columns(twice=pl.col("d") * 2)
     mean = frame.with_columns(twice=0.0).select(tg.predict(model, "a", "twice").mean()).item()
     assert tg.partial_dependence(model, frame, "twice", grid=[0.0])["prediction"][0] == pytest.approx(mean)
@@ -506,7 +506,7 @@ def test_bad_input(mixed: pl.DataFrame) -> None:
     with pytest.raises(pl.exceptions.SchemaError, match="whole"):
         pd(model, mixed.with_columns(pl.col("whole").cast(pl.String)), "a")
     named = mixed.rename({"a": "prediction", "b": "class"})
-    reserved = named.taiga.fit_gbdt("kind", "prediction", "class", trees=2)
+    reserved = named.taiga.fit_gbdt("kind", "prediction", "class", rounds=2)
     for name in ("prediction", "class"):
         with pytest.raises(ValueError, match=f"the result has a column '{name}' of its own"):
             pd(reserved, named, name)
@@ -515,7 +515,7 @@ def test_bad_input(mixed: pl.DataFrame) -> None:
 def test_a_model_without_its_training_rows_is_told(df: pl.DataFrame) -> None:
     import json
 
-    model = df.taiga.fit_gbdt("y", "a", trees=2, depth=2)
+    model = df.taiga.fit_gbdt("y", "a", rounds=2, depth=2)
     text = json.loads(model.to_json())
     for tree in text["trees"]:
         for leaf in tree["leaves"]:

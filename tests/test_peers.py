@@ -57,7 +57,7 @@ def test_no_worse_than_the_peer(table: Any, policy: Any, classify: bool) -> None
     df, x, y, flag = table
     n = ROWS // 2
     features = [f"f{i}" for i in range(10)]
-    model = df.head(n).taiga.fit_gbdt("flag" if classify else "y", features, trees=TREES, policy=policy)
+    model = df.head(n).taiga.fit_gbdt("flag" if classify else "y", features, rounds=TREES, policy=policy)
     ours = df.tail(n).select(tg.predict(model))["prediction"].to_numpy()
     peers = peer_predictions(policy, x, flag if classify else y, classify)
     if classify:

@@ -40,9 +40,9 @@ def table() -> pl.DataFrame:
     )
 
 
-def small(**params: Any) -> dict[str, Any]:
+def small(fit: str = "fit_gbdt", **params: Any) -> dict[str, Any]:
     """A fit that takes no time, if it takes place."""
-    return {"trees": 2, **params}
+    return {"trees" if fit == "fit_forest" else "rounds": 2, **params}
 
 
 FITS: dict[str, tuple[Callable[[], pl.Expr], str]] = {
@@ -133,7 +133,7 @@ GOOD: list[Callable[[], pl.Expr]] = [
     lambda: tg.fit_gbdt("flag", pl.col("a") + 1, "b", eval=pl.col("held") & True, metric="auc", **small()),
     lambda: tg.fit_gbdt("city", cs.numeric().name.suffix("_"), class_weight="balanced", **small()),
     lambda: tg.fit_gbdt(pl.lit(3) + pl.col("b"), "a", pl.lit(None).alias("none"), weight=pl.lit(2), **small()),
-    lambda: tg.fit_forest("y", "a", pl.struct("b", "city"), categorical=["b"], **small()),
+    lambda: tg.fit_forest("y", "a", pl.struct("b", "city"), categorical=["b"], **small("fit_forest")),
     lambda: tg.fit_sparse_lr("flag", "list", "values", dense=["a", "b"], epochs=2),
     lambda: tg.fit_sparse_lr("city", "words", eval="held", metric="accuracy", epochs=2),
     lambda: tg.fit_target_encoder(["city", "b"], "y", weight=pl.lit(1)),
@@ -160,7 +160,7 @@ def test_what_runs_is_planned_everywhere(table: pl.DataFrame, at: int) -> None:
 
 @pytest.mark.parametrize("fit", ["fit_gbdt", "fit_forest"])
 def test_predictions_are_checked_when_the_query_is_planned(table: pl.DataFrame, fit: str) -> None:
-    model = getattr(table.taiga, fit)("y", "a", "city", "day", **small())
+    model = getattr(table.taiga, fit)("y", "a", "city", "day", **small(fit))
     lf = table.lazy()
     assert lf.select(tg.predict(model)).collect_schema() == {"prediction": pl.Float64}
     with pytest.raises(NotFound, match="city"):
@@ -268,7 +268,7 @@ def test_a_file_is_untouched_when_the_plan_fails(table: pl.DataFrame, tmp_path: 
 
 
 def test_an_output_that_the_model_lacks_is_told_before_there_is_a_query(table: pl.DataFrame) -> None:
-    forest = table.taiga.fit_forest("y", "a", **small())
+    forest = table.taiga.fit_forest("y", "a", **small("fit_forest"))
     linear = table.taiga.fit_sparse_lr("flag", "list", epochs=2)
     for model, output in [(forest, "raw"), (forest, "staged"), (linear, "leaf"), (linear, "staged")]:
         with pytest.raises(ValueError, match=f"output='{output}'"):

@@ -48,19 +48,19 @@ FEATURES = ["age", "work", "hours", "since"]
 @pytest.fixture(scope="module")
 def two(people: pl.DataFrame) -> tg.Model:
     """A model of two classes, with a history."""
-    return people.taiga.fit_gbdt("rich", *FEATURES, trees=12, depth=4, eval="held")
+    return people.taiga.fit_gbdt("rich", *FEATURES, rounds=12, depth=4, eval="held")
 
 
 @pytest.fixture(scope="module")
 def three(people: pl.DataFrame) -> tg.Model:
     """A model of three classes."""
-    return people.taiga.fit_gbdt("rank", *FEATURES, trees=6, depth=3)
+    return people.taiga.fit_gbdt("rank", *FEATURES, rounds=6, depth=3)
 
 
 @pytest.fixture(scope="module")
 def number(people: pl.DataFrame) -> tg.Model:
     """A regression whose trees branch."""
-    return people.taiga.fit_gbdt("score", *FEATURES, trees=12, depth=4, policy="depthwise")
+    return people.taiga.fit_gbdt("score", *FEATURES, rounds=12, depth=4, policy="depthwise")
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def check_png(chart: Any) -> None:
 
 
 def test_history(two: tg.Model, people: pl.DataFrame) -> None:
-    other = people.taiga.fit_gbdt("rich", *FEATURES, trees=30, eval="held", early_stopping=3, learning_rate=0.3)
+    other = people.taiga.fit_gbdt("rich", *FEATURES, rounds=30, eval="held", early_stopping=3, learning_rate=0.3)
     chart = plot.history({"slow": two, "fast": other})
     rows = values(chart, "line")
     for name, model in (("slow", two), ("fast", other)):
@@ -134,7 +134,7 @@ def test_history(two: tg.Model, people: pl.DataFrame) -> None:
     assert plot.history(two).to_dict()["title"]["subtitle"][0].endswith(f"in round {best['round'][0]}")
     check_png(chart)
     with pytest.raises(ValueError, match="no history: fit it with eval="):
-        plot.history(people.taiga.fit_gbdt("score", "age", trees=1))
+        plot.history(people.taiga.fit_gbdt("score", "age", rounds=1))
     with pytest.raises(ValueError, match="no models"):
         plot.history({})
     with pytest.raises(TypeError, match=r"a picture is of a tg.Model, not of str"):
@@ -143,7 +143,7 @@ def test_history(two: tg.Model, people: pl.DataFrame) -> None:
 
 def test_a_long_history_is_thinned_and_keeps_its_best_round() -> None:
     df = pl.DataFrame({"x": range(400)}).with_columns(y=pl.col("x").sin(), held=pl.col("x") % 3 == 0)
-    model = df.taiga.fit_gbdt("y", "x", trees=300, depth=1, eval="held")
+    model = df.taiga.fit_gbdt("y", "x", rounds=300, depth=1, eval="held")
     rows = values(plot.history(model, points=50), "line")
     assert len(rows) <= 53
     assert [row["round"] for row in rows if row["best"]] == model.history.filter("best")["round"].to_list()
@@ -468,7 +468,7 @@ def test_labels_of_other_types_than_text(people: pl.DataFrame) -> None:
     )
     for target, label in [("number", 20), ("truth", False), ("enum", "mid")]:
         loss: Any = "multiclass" if target == "number" else "auto"
-        model = frame.taiga.fit_gbdt(target, "age", "hours", trees=3, loss=loss)
+        model = frame.taiga.fit_gbdt(target, "age", "hours", rounds=3, loss=loss)
         expected = frame.select(pl.col(target).cast(pl.String) == str(label).lower()).to_series()
         predicted = frame.select(tg.predict(model)).to_series()
         score = predicted.struct.field(str(label)) if predicted.dtype == pl.Struct else 1 - predicted
@@ -525,7 +525,7 @@ def test_symmetric_trees_are_tables(two: tg.Model, three: tg.Model) -> None:
 
 
 def test_a_tree_of_one_leaf() -> None:
-    model = pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, 1.0]}).taiga.fit_gbdt("y", "x", trees=1)
+    model = pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, 1.0]}).taiga.fit_gbdt("y", "x", rounds=1)
     assert len(values(plot.tree(model), "rect")) == 1
 
 
@@ -555,7 +555,7 @@ def test_histogram_of_groups_and_of_columns(people: pl.DataFrame) -> None:
 
 
 def test_columns_that_the_fit_computed_are_found_by_name(people: pl.DataFrame) -> None:
-    model = people.taiga.fit_gbdt("score", "age", (pl.col("hours") / 40).alias("share"), trees=3)
+    model = people.taiga.fit_gbdt("score", "age", (pl.col("hours") / 40).alias("share"), rounds=3)
     assert model.computed_features == ["share"]
     frame = people.with_columns(share=pl.col("hours") / 40)
     rows = values(plot.importance(model, frame), "bar")
@@ -598,7 +598,7 @@ def test_partial_dependence_of_one_column_and_of_two(request: pytest.FixtureRequ
     for frame in (people, None):
         check_png(plot.partial_dependence(three, frame, ["work", "age"], rows=50))
     check_png(plot.partial_dependence(three, features="work", label="mid"))
-    unused = people.taiga.fit_gbdt("score", "age", pl.lit(1.0).alias("one"), trees=1)
+    unused = people.taiga.fit_gbdt("score", "age", pl.lit(1.0).alias("one"), rounds=1)
     for bad, text in [
         (lambda: plot.partial_dependence(unused, features="one"), "no split asks about 'one', so there is nothing"),
         (lambda: plot.partial_dependence(unused, features=["one", "age"]), "no split asks about 'one' or 'age'"),

@@ -85,7 +85,7 @@ def test_many_classes(df: pl.DataFrame, multiclass: tg.Model) -> None:
 def test_labels_are_sorted_and_keep_their_type(
     df: pl.DataFrame, target: pl.Expr, loss: str, classes: list[object], dtype: pl.DataType
 ) -> None:
-    model = tg.Model(df.select(tg.fit_gbdt(target.alias("t"), FEATURES, trees=3, loss=loss)).item())
+    model = tg.Model(df.select(tg.fit_gbdt(target.alias("t"), FEATURES, rounds=3, loss=loss)).item())
     assert model.classes == classes
     got = column(df, model, "class")
     assert got.dtype == dtype
@@ -93,8 +93,8 @@ def test_labels_are_sorted_and_keep_their_type(
 
 
 def test_numbers_are_a_regression_unless_the_loss_says_otherwise(df: pl.DataFrame) -> None:
-    assert tg.Model(df.select(tg.fit_gbdt("group", FEATURES, trees=2)).item()).loss == "rmse"
-    assert tg.Model(df.select(tg.fit_gbdt("flag", FEATURES, trees=2, loss="rmse")).item()).classes is None
+    assert tg.Model(df.select(tg.fit_gbdt("group", FEATURES, rounds=2)).item()).loss == "rmse"
+    assert tg.Model(df.select(tg.fit_gbdt("flag", FEATURES, rounds=2, loss="rmse")).item()).classes is None
 
 
 def test_leaf_and_staged(df: pl.DataFrame, regression: tg.Model, multiclass: tg.Model) -> None:
@@ -146,7 +146,7 @@ def test_a_changed_type_is_named(df: pl.DataFrame, regression: tg.Model) -> None
 
 def test_any_number_serves_for_any_other(df: pl.DataFrame) -> None:
     ints = df.with_columns(pl.col("a").round().cast(pl.Int16), pl.col("d") > 0)
-    model = ints.taiga.fit_gbdt("y", "a", "d", trees=5)
+    model = ints.taiga.fit_gbdt("y", "a", "d", rounds=5)
     expected = column(ints, model)
     wide = getattr(pl, "Int128", pl.Int64)
     for a, d in [
@@ -180,14 +180,14 @@ def test_every_accepted_type_fits_and_predicts() -> None:
             columns[name] = x["x"].cast(getattr(pl, name))
     df = pl.DataFrame(columns).with_columns(y=x["x"] >= 100)
     names = list(columns)
-    model = df.taiga.fit_gbdt("y", names, trees=2)
+    model = df.taiga.fit_gbdt("y", names, rounds=2)
     assert list(model.features) == names
     assert model.features["zoned"] == "datetime[us]"
     for name in set(names) - {"null"}:
-        alone = df.taiga.fit_gbdt("y", name, trees=30)
+        alone = df.taiga.fit_gbdt("y", name, rounds=30)
         p = df.select(tg.predict(alone))["prediction"]
         assert ((p > 0.5) == df["y"]).all(), name
-    assert df.select(tg.predict(df.taiga.fit_gbdt("y", "null", "bool", trees=2))).height == n
+    assert df.select(tg.predict(df.taiga.fit_gbdt("y", "null", "bool", rounds=2))).height == n
     with pytest.raises(pl.exceptions.ComputeError, match="datetime"):
         df.with_columns(pl.col("datetime_ms").cast(pl.Datetime("us"))).select(tg.predict(model))
 
@@ -215,9 +215,9 @@ def test_model_expressions_announce_their_type(df: pl.DataFrame, multiclass: tg.
 def test_names_that_look_like_patterns(df: pl.DataFrame) -> None:
     odd = {"a": "^a.*$", "b": "*", "c": "ü ", "d": ""}
     renamed = df.rename(odd)
-    model = renamed.taiga.fit_gbdt("y", pl.exclude("y", "flag", "kind", "group", "held", "w"), trees=3)
+    model = renamed.taiga.fit_gbdt("y", pl.exclude("y", "flag", "kind", "group", "held", "w"), rounds=3)
     assert list(model.features) == list(odd.values())
-    same = df.taiga.fit_gbdt("y", FEATURES, trees=3)
+    same = df.taiga.fit_gbdt("y", FEATURES, rounds=3)
     assert_series_equal(renamed.select(tg.predict(model))["prediction"], column(df, same))
 
 

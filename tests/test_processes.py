@@ -40,7 +40,7 @@ df.group_by("g").agg(tg.fit_forest("y", *xs, trees=64, depth=3, progress=False))
 print(ours(), all_threads() - before)
 for n in range(2, 64, 5):
     df.select(tg.fit_forest("y", *xs, trees=4, depth=3, n_threads=n, progress=False))
-    df.select(tg.fit_gbdt("y", *xs, trees=2, depth=3, n_threads=n, progress=False))
+    df.select(tg.fit_gbdt("y", *xs, rounds=2, depth=3, n_threads=n, progress=False))
 print(ours(), all_threads() - before)
 df.select(tg.target_encode("g", "y").sum(), tg.histogram("y"))
 print(ours(), all_threads() - before)
@@ -99,8 +99,8 @@ WORK = {
     "min_max": (df, tg.min_max("x")),
     "borders": (df, tg.borders("x")),
     "quantize": (df, tg.quantize("x")),
-    "fit_gbdt": packed(lambda: tg.fit_gbdt("c", "x", "k", trees=3, progress=False)),
-    "one_thread": packed(lambda: tg.fit_gbdt("c", "x", "k", trees=3, n_threads=1, progress=False)),
+    "fit_gbdt": packed(lambda: tg.fit_gbdt("c", "x", "k", rounds=3, progress=False)),
+    "one_thread": packed(lambda: tg.fit_gbdt("c", "x", "k", rounds=3, n_threads=1, progress=False)),
     "fit_forest": packed(lambda: tg.fit_forest("c", "x", "k", trees=2, depth=6, progress=False)),
     "fit_sparse_lr": packed(lambda: tg.fit_sparse_lr("y", "f", progress=False)),
     "fit_target_encoder": packed(lambda: tg.fit_target_encoder("s", target="y")),
@@ -109,7 +109,7 @@ def result(name):
     table, expr = WORK[name]
     column = table.with_columns(result=expr).get_column("result")
     return column.head(1) if column.dtype == pl.Binary else column
-df.group_by("y").agg(tg.fit_gbdt("c", "x", "k", trees=3, progress=False))
+df.group_by("y").agg(tg.fit_gbdt("c", "x", "k", rounds=3, progress=False))
 expected = {name: result(name) for name in WORK}
 def child(name):
     sys.exit(0 if result(name).equals(expected[name]) else 3)
@@ -144,7 +144,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 import polars as pl, polars_taiga as tg
 signal.signal(signal.SIGINT, signal.default_int_handler)
 df = pl.DataFrame({"x": range(20_000)}).with_columns(y=(pl.col("x") * 7919 % 1009).cast(pl.Float64))
-fit = lambda: df.select(tg.fit_gbdt("y", "x", trees=1_000_000, progress=False))
+fit = lambda: df.select(tg.fit_gbdt("y", "x", rounds=1_000_000, progress=False))
 threading.Thread(target=fit, daemon=True).start()
 wait_for_our_handler()
 child = os.fork()

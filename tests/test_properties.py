@@ -49,7 +49,7 @@ def naive(model: tg.Model, df: pl.DataFrame, start: float) -> list[float]:
 def test_predictions_are_what_the_trees_say(rows: list[Any], policy: Any, narrow: bool) -> None:
     width = pl.Float32 if narrow else pl.Float64
     df = pl.DataFrame(rows, schema={"a": width, "b": width, "y": pl.Float64}, orient="row")
-    model = df.taiga.fit_gbdt("y", "a", "b", trees=5, depth=3, policy=policy, min_child_weight=0, l2=0.5)
+    model = df.taiga.fit_gbdt("y", "a", "b", rounds=5, depth=3, policy=policy, min_child_weight=0, l2=0.5)
     got = df.select(tg.predict(model))["prediction"].to_numpy()
     assert np.isfinite(got).all()
     assert df["y"].min() - 1e-3 <= got.min()
@@ -66,7 +66,7 @@ def test_monotone(policy: Any, sign: int) -> None:
     df = pl.DataFrame({"a": x[:, 0], "b": x[:, 1]}).with_columns(
         y=pl.Series(sign * x[:, 0] + 3 * np.sin(5 * x[:, 0]) + x[:, 0] * x[:, 1] + rng.normal(size=4_000))
     )
-    model = df.taiga.fit_gbdt("y", "a", "b", trees=60, policy=policy, monotone={"a": sign})
+    model = df.taiga.fit_gbdt("y", "a", "b", rounds=60, policy=policy, monotone={"a": sign})
     grid = (
         pl.select(a=pl.linear_space(-4, 4, 300))
         if hasattr(pl, "linear_space")
@@ -75,7 +75,7 @@ def test_monotone(policy: Any, sign: int) -> None:
     for b in [None, -2.0, -0.3, 0.0, 0.7, 2.5]:
         p = grid.select("a", b=pl.lit(b, dtype=pl.Float64)).select(tg.predict(model))["prediction"]
         assert ((p.diff() * sign).drop_nulls() >= 0).all()
-    free = df.taiga.fit_gbdt("y", "a", "b", trees=60, policy=policy)
+    free = df.taiga.fit_gbdt("y", "a", "b", rounds=60, policy=policy)
     p = grid.select("a", b=pl.lit(0.0)).select(tg.predict(free))["prediction"]
     assert ((p.diff() * sign).drop_nulls() < 0).any()
 
@@ -85,7 +85,7 @@ def test_interaction(policy: Any) -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(size=(3_000, 3))
     df = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(y=pl.col("a") * pl.col("b") + pl.col("b") * pl.col("c"))
-    model = df.taiga.fit_gbdt("y", "a", "b", "c", trees=30, policy=policy, interaction=[["a", "b"], ["c"]])
+    model = df.taiga.fit_gbdt("y", "a", "b", "c", rounds=30, policy=policy, interaction=[["a", "b"], ["c"]])
     for nodes in model.trees().partition_by("tree"):
         used = set(nodes["feature"].drop_nulls())
         paths = used if policy == "symmetric" else set()
@@ -107,8 +107,8 @@ def test_weights_count_rows() -> None:
     )
     repeated = df.select(pl.all().repeat_by("w").explode())
     for loss in ["rmse", "mae"]:
-        weighted = df.taiga.fit_gbdt("y", "a", weight="w", trees=10, loss=loss)
-        plain = repeated.taiga.fit_gbdt("y", "a", trees=10, loss=loss)
+        weighted = df.taiga.fit_gbdt("y", "a", weight="w", rounds=10, loss=loss)
+        plain = repeated.taiga.fit_gbdt("y", "a", rounds=10, loss=loss)
         a, b = (df.select(tg.predict(m))["prediction"].to_numpy() for m in (weighted, plain))
         # Rounding of gradients is random by row, so the two are close and not the same.
         np.testing.assert_allclose(a, b, atol=0.02)

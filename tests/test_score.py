@@ -28,7 +28,7 @@ def test_default_metrics_are_those_of_the_loss(df: pl.DataFrame, weighted: pl.Da
     }
     y_p = weighted["p"].to_numpy()
     for loss, (target, naive) in cases.items():
-        model = weighted.taiga.fit_gbdt(target, FEATURES, trees=7, loss=loss)
+        model = weighted.taiga.fit_gbdt(target, FEATURES, rounds=7, loss=loss)
         p = model.predict(weighted).to_numpy()
         assert math.isclose(model.score(weighted), naive(p, None), rel_tol=1e-9), loss
         assert math.isclose(model.score(weighted, weight="w"), naive(p, w), rel_tol=1e-9), loss
@@ -62,7 +62,7 @@ def test_classes_and_forests(df: pl.DataFrame, multiclass: tg.Model) -> None:
 def test_a_fit_s_history_is_its_score(df: pl.DataFrame) -> None:
     """Measured on held-out rows round by round, and afterwards from the model: the same bits but for f32 scores."""
     lf = df.with_columns(held_out=pl.int_range(pl.len()) % 3 == 0)
-    model = lf.taiga.fit_gbdt("y", FEATURES, trees=6, eval="held_out", metric="r2")
+    model = lf.taiga.fit_gbdt("y", FEATURES, rounds=6, eval="held_out", metric="r2")
     held_out = lf.filter("held_out")
     for k, value in enumerate(model.history["r2"], start=1):
         assert math.isclose(model.score(held_out, metric="r2", rounds=k), value, rel_tol=1e-5)
@@ -76,7 +76,7 @@ def test_as_an_expression(df: pl.DataFrame, binary: tg.Model) -> None:
     by_group = df.group_by("group").agg(tg.score(binary, "flag", metric="logloss"))
     for group, value in by_group.rows():
         assert value == binary.score(df.filter(pl.col("group") == group), "flag")
-    models = df.group_by("group").agg(tg.fit_gbdt("flag", FEATURES, trees=3))
+    models = df.group_by("group").agg(tg.fit_gbdt("flag", FEATURES, rounds=3))
     joined = df.join(models, on="group", maintain_order="left") if pl.__version__ >= "1.2" else df.join(models, "group")
     each = joined.group_by("group").agg(pl.col("model").first().taiga.score("flag", *FEATURES, metric="accuracy"))
     assert each["score"].is_between(0.5, 1).all()
@@ -89,15 +89,15 @@ def test_as_an_expression(df: pl.DataFrame, binary: tg.Model) -> None:
 
 def test_labels_are_found_whatever_their_type(df: pl.DataFrame) -> None:
     integers = df.with_columns(k=pl.col("group").cast(pl.Int64))
-    model = integers.taiga.fit_gbdt("k", FEATURES, trees=2, loss="multiclass")
+    model = integers.taiga.fit_gbdt("k", FEATURES, rounds=2, loss="multiclass")
     expected = model.score(integers)
     for dtype in [pl.Int8, pl.UInt32, pl.Float32]:
         assert model.score(integers.with_columns(pl.col("k").cast(dtype))) == expected
-    text = df.taiga.fit_gbdt("kind", FEATURES, trees=2)
+    text = df.taiga.fit_gbdt("kind", FEATURES, rounds=2)
     expected = text.score(df)
     for dtype in [pl.Categorical, pl.Enum(["top", "low", "mid", "none"])]:
         assert text.score(df.with_columns(pl.col("kind").cast(dtype))) == expected
-    flag = df.taiga.fit_gbdt("flag", FEATURES, trees=2, positive=False)
+    flag = df.taiga.fit_gbdt("flag", FEATURES, rounds=2, positive=False)
     assert flag.score(df, metric="accuracy") == (flag.predict(df, output="class") == df["flag"]).mean()
 
 
@@ -116,7 +116,7 @@ def test_what_can_not_be_measured_is_told(df: pl.DataFrame, binary: tg.Model, re
     for call, text in failing:
         with pytest.raises(pl.exceptions.PolarsError, match=text):
             call()
-    text_model = df.taiga.fit_gbdt("kind", FEATURES, trees=2)
+    text_model = df.taiga.fit_gbdt("kind", FEATURES, rounds=2)
     with pytest.raises(pl.exceptions.PolarsError, match='"new" is none of the model\'s classes'):
         text_model.score(df.with_columns(kind=pl.lit("new")))
     with pytest.raises(pl.exceptions.ColumnNotFoundError):

@@ -42,7 +42,7 @@ WAYS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 def test_selectors_give_the_model_of_the_names(
     df: pl.DataFrame, selected: dict[str, Any], named: dict[str, Any]
 ) -> None:
-    ours, theirs = (df.taiga.fit_gbdt("y", *FEATURES, trees=3, **params) for params in (selected, named))
+    ours, theirs = (df.taiga.fit_gbdt("y", *FEATURES, rounds=3, **params) for params in (selected, named))
     assert ours == theirs
     assert ours.params == theirs.params
     if "categorical" in named:
@@ -52,7 +52,7 @@ def test_selectors_give_the_model_of_the_names(
 
 def test_groups_and_lazy_frames(df: pl.DataFrame) -> None:
     def models(**params: Any) -> list[bytes]:
-        fits = df.lazy().group_by("g", maintain_order=True).agg(tg.fit_gbdt("y", FEATURES, trees=2, **params))
+        fits = df.lazy().group_by("g", maintain_order=True).agg(tg.fit_gbdt("y", FEATURES, rounds=2, **params))
         return fits.collect()["model"].to_list()
 
     assert models(categorical=cs.integer()) == models(categorical=["k", "m"])
@@ -79,4 +79,4 @@ def test_groups_and_lazy_frames(df: pl.DataFrame) -> None:
 )
 def test_bad_selections(df: pl.DataFrame, params: dict[str, Any], text: str) -> None:
     with pytest.raises((TypeError, ValueError, pl.exceptions.PolarsError), match=text):
-        df.taiga.fit_gbdt("y", *FEATURES, trees=1, **params)
+        df.taiga.fit_gbdt("y", *FEATURES, rounds=1, **params)

@@ -78,7 +78,7 @@ def test_lightgbm_gives_the_same_values_for_the_same_trees(df: pl.DataFrame, par
 
     Symmetric trees have leaves without rows, for which LightGBM divides by zero.
     """
-    model = df.taiga.fit_gbdt("y", *FEATURES, trees=20, learning_rate=0.3, **params)
+    model = df.taiga.fit_gbdt("y", *FEATURES, rounds=20, learning_rate=0.3, **params)
     table = df.select(FEATURES).fill_null(float("nan")).to_numpy()
     peer = as_lightgbm(model)
     found = parts(model, df)
@@ -110,7 +110,7 @@ def shapley(value: Callable[[frozenset[str]], float], players: list[str]) -> tup
 
 @pytest.mark.parametrize("params", [{"policy": "leafwise", "leaves": 12}, {"policy": "symmetric", "depth": 4}])
 def test_values_follow_the_training_rows_as_defined(df: pl.DataFrame, params: dict[str, Any]) -> None:
-    model = df.taiga.fit_gbdt("y", *FEATURES, trees=5, learning_rate=0.5, **params)
+    model = df.taiga.fit_gbdt("y", *FEATURES, rounds=5, learning_rate=0.5, **params)
     start = float(raw(model, df.head(1))[0])
     trees = [{n["node"]: n for n in t.to_dicts()} for t in model.trees().partition_by("tree", maintain_order=True)]
 
@@ -152,10 +152,10 @@ def with_categories(df: pl.DataFrame) -> pl.DataFrame:
 
 
 FITS: dict[str, Callable[[pl.DataFrame], tg.Model]] = {
-    "ctr": lambda f: f.taiga.fit_gbdt("flag", *FEATURES, "city", trees=10),
-    "one_hot": lambda f: f.taiga.fit_gbdt("y", *FEATURES, "zip", trees=10, policy="depthwise", cat_method="one_hot"),
+    "ctr": lambda f: f.taiga.fit_gbdt("flag", *FEATURES, "city", rounds=10),
+    "one_hot": lambda f: f.taiga.fit_gbdt("y", *FEATURES, "zip", rounds=10, policy="depthwise", cat_method="one_hot"),
     "partition": lambda f: f.taiga.fit_gbdt(
-        "y", "a", "city", "zip", trees=10, policy="leafwise", cat_method="partition"
+        "y", "a", "city", "zip", rounds=10, policy="leafwise", cat_method="partition"
     ),
     "forest": lambda f: f.taiga.fit_forest("flag", *FEATURES, "city", trees=10, depth=8),
     "forest_regression": lambda f: f.taiga.fit_forest("y", *FEATURES, trees=10),
@@ -196,7 +196,7 @@ def test_a_combination_is_a_player_of_its_own(df: pl.DataFrame, against: bool) -
     What a combination's statistics are worth goes to its columns in equal parts.
     """
     frame = with_categories(df)
-    model = frame.taiga.fit_gbdt("flag", "a", "city", "zip", trees=6, depth=4, max_combination=2)
+    model = frame.taiga.fit_gbdt("flag", "a", "city", "zip", rounds=6, depth=4, max_combination=2)
     data, names, few = json.loads(model.to_json()), list(model.features), frame.head(3)
     background = frame.slice(100, 12) if against else None
 
@@ -253,7 +253,7 @@ def test_every_learner_sums_to_its_score(df: pl.DataFrame) -> None:
         words=pl.concat_list(pl.col("city"), pl.col("zip")),
         unseen=pl.lit("new"),
     )
-    combined = frame.taiga.fit_gbdt("flag", "a", "city", "zip", trees=20, max_combination=2)
+    combined = frame.taiga.fit_gbdt("flag", "a", "city", "zip", rounds=20, max_combination=2)
     linear = frame.taiga.fit_sparse_lr("flag", "words", dense=["a", "b"])
     for model in [*(fit(frame) for fit in FITS.values()), combined, linear]:
         sums_to(parts(model, frame), raw(model, frame))
@@ -267,7 +267,7 @@ def test_every_learner_sums_to_its_score(df: pl.DataFrame) -> None:
 def test_several_classes(df: pl.DataFrame) -> None:
     frame = with_categories(df).with_columns(pl.col("b", "c").fill_nan(0).fill_null(0))
     for fit in (
-        lambda: frame.taiga.fit_gbdt("kind", *FEATURES, trees=5),
+        lambda: frame.taiga.fit_gbdt("kind", *FEATURES, rounds=5),
         lambda: frame.taiga.fit_forest("kind", *FEATURES, trees=5),
         lambda: frame.taiga.fit_sparse_lr("kind", dense=FEATURES),
     ):
@@ -292,7 +292,7 @@ def same_bytes(a: pl.DataFrame, b: pl.DataFrame) -> None:
 
 @pytest.mark.parametrize("params", POLICIES, ids=lambda p: p["policy"])
 def test_a_row_has_the_same_bytes_in_any_company(df: pl.DataFrame, params: dict[str, Any]) -> None:
-    model = df.taiga.fit_gbdt("flag", *FEATURES, trees=15, **params)
+    model = df.taiga.fit_gbdt("flag", *FEATURES, rounds=15, **params)
     for options in ({}, {"background": df.slice(7, 20)}):
         whole = parts(model, df, **options)
         same_bytes(parts(model, df.slice(17, 1), **options), whole.slice(17, 1))
@@ -314,7 +314,7 @@ THREADS = """
 import polars as pl, polars_taiga as tg
 i = pl.int_range(20_000, eager=True)
 df = pl.DataFrame({"a": i * 7919 % 1009, "b": i * 31 % 521, "c": i % 7}).with_columns(y=pl.col("a") * pl.col("b") % 101)
-model = df.taiga.fit_gbdt("y", "a", "b", "c", trees=20, policy="leafwise", progress=False)
+model = df.taiga.fit_gbdt("y", "a", "b", "c", rounds=20, policy="leafwise", progress=False)
 shap = df.select(tg.predict(model, output="shap")).unnest("prediction")
 print(shap.hash_rows(1).sum(), shap.hash_rows(2).sum())
 """
@@ -329,10 +329,10 @@ def test_threads_leave_no_trace() -> None:
 
 
 def test_nothing_to_explain(df: pl.DataFrame) -> None:
-    constant = df.with_columns(y=pl.lit(2.5)).taiga.fit_gbdt("y", "a", "b", trees=3, on_error="constant")
+    constant = df.with_columns(y=pl.lit(2.5)).taiga.fit_gbdt("y", "a", "b", rounds=3, on_error="constant")
     found = parts(constant, df.head(3))
     assert found.to_dict(as_series=False) == {"a": [0.0] * 3, "b": [0.0] * 3, "base_value": [2.5] * 3}
-    model = df.with_columns(same=pl.lit(1.0)).taiga.fit_gbdt("y", "same", "a", trees=3)
+    model = df.with_columns(same=pl.lit(1.0)).taiga.fit_gbdt("y", "same", "a", rounds=3)
     inf = float("inf")
     odd = pl.DataFrame({"a": [None, float("nan"), inf, -inf, 1e300], "same": [None, 1.0, 2.0, 3.0, 1e9]})
     assert parts(model, odd)["same"].to_list() == [0.0] * 5
@@ -355,7 +355,7 @@ def test_bad_input(df: pl.DataFrame, regression: tg.Model) -> None:
         run(background=df)
     with pytest.raises(ValueError, match=r"is not one of .*'shap'"):
         run(output="shapley")
-    named = df.rename({"a": "base_value"}).taiga.fit_gbdt("y", "base_value", trees=2)
+    named = df.rename({"a": "base_value"}).taiga.fit_gbdt("y", "base_value", rounds=2)
     with pytest.raises(ValueError, match="gives the base value the name 'base_value', which a feature has"):
         tg.predict(named, output="shap")
     with pytest.raises(ValueError, match="needs dtype=, a struct of"):

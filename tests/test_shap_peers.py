@@ -94,13 +94,13 @@ def against(shap: Any, model: tg.Model, frame: pl.DataFrame, background: pl.Data
 
 
 OURS: dict[str, Callable[[pl.DataFrame], tg.Model]] = {
-    "symmetric": lambda f: f.taiga.fit_gbdt("y", NAMES, trees=8, depth=4),
-    "symmetric_flag": lambda f: f.taiga.fit_gbdt("flag", NAMES, trees=8, depth=4, loss="logloss"),
-    "symmetric_kind": lambda f: f.taiga.fit_gbdt("kind", NAMES, trees=4, depth=3, loss="multiclass"),
-    "depthwise": lambda f: f.taiga.fit_gbdt("y", NAMES, trees=8, policy="depthwise"),
-    "leafwise_flag": lambda f: f.taiga.fit_gbdt("flag", NAMES, trees=8, policy="leafwise", loss="logloss"),
-    "leafwise_kind": lambda f: f.taiga.fit_gbdt("kind", NAMES, trees=4, policy="leafwise", loss="multiclass"),
-    "deep": lambda f: f.taiga.fit_gbdt("y", NAMES, trees=4, policy="depthwise", depth=12, min_child_weight=0),
+    "symmetric": lambda f: f.taiga.fit_gbdt("y", NAMES, rounds=8, depth=4),
+    "symmetric_flag": lambda f: f.taiga.fit_gbdt("flag", NAMES, rounds=8, depth=4, loss="logloss"),
+    "symmetric_kind": lambda f: f.taiga.fit_gbdt("kind", NAMES, rounds=4, depth=3, loss="multiclass"),
+    "depthwise": lambda f: f.taiga.fit_gbdt("y", NAMES, rounds=8, policy="depthwise"),
+    "leafwise_flag": lambda f: f.taiga.fit_gbdt("flag", NAMES, rounds=8, policy="leafwise", loss="logloss"),
+    "leafwise_kind": lambda f: f.taiga.fit_gbdt("kind", NAMES, rounds=4, policy="leafwise", loss="multiclass"),
+    "deep": lambda f: f.taiga.fit_gbdt("y", NAMES, rounds=4, policy="depthwise", depth=12, min_child_weight=0),
     "forest": lambda f: f.taiga.fit_forest("y", NAMES, trees=4, depth=9),
     "forest_flag": lambda f: f.taiga.fit_forest(pl.col("flag").cast(pl.Boolean).alias("flag"), NAMES, trees=4),
     "forest_kind": lambda f: f.taiga.fit_forest(pl.col("kind").cast(pl.String).alias("kind"), NAMES, trees=4),
@@ -380,9 +380,9 @@ def test_categories_of_xgboost(shop: pl.DataFrame) -> None:
 
 
 CATEGORIES: dict[str, Callable[[pl.DataFrame], tg.Model]] = {
-    "statistics": lambda f: f.taiga.fit_gbdt("flag", SHOP, trees=8, max_combination=1),
-    "sets": lambda f: f.taiga.fit_gbdt("y", SHOP, trees=8, policy="leafwise", cat_method="partition"),
-    "one_hot": lambda f: f.taiga.fit_gbdt("y", SHOP, trees=8, policy="depthwise", cat_method="one_hot"),
+    "statistics": lambda f: f.taiga.fit_gbdt("flag", SHOP, rounds=8, max_combination=1),
+    "sets": lambda f: f.taiga.fit_gbdt("y", SHOP, rounds=8, policy="leafwise", cat_method="partition"),
+    "one_hot": lambda f: f.taiga.fit_gbdt("y", SHOP, rounds=8, policy="depthwise", cat_method="one_hot"),
     "forest": lambda f: f.taiga.fit_forest("flag", SHOP, trees=4),
 }
 

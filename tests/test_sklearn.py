@@ -42,8 +42,8 @@ NAMES = [f"x{i}" for i in range(4)]
 # one without any limit not the second. An encoder's values of training rows are those of new rows only where every
 # row's category is sure, which takes prior_weight="auto".
 CHECKED = [
-    GbdtClassifier(trees=5),
-    GbdtRegressor(trees=5),
+    GbdtClassifier(rounds=5),
+    GbdtRegressor(rounds=5),
     ForestClassifier(trees=5, bootstrap=False, max_features="all", min_gain=1e-4),
     ForestRegressor(trees=1, bootstrap=False, max_features="all"),
     SparseLogisticRegression(),
@@ -81,7 +81,8 @@ def kind(number: np.ndarray) -> np.ndarray:
 
 def small(cls: Any, **params: Any) -> Any:
     """An estimator of few trees."""
-    return cls(**({} if cls is SparseLogisticRegression else {"trees": 8}), **params)
+    size = {SparseLogisticRegression: None, ForestClassifier: "trees", ForestRegressor: "trees"}.get(cls, "rounds")
+    return cls(**({} if size is None else {size: 8}), **params)
 
 
 def test_importing_the_package_does_not_import_scikit_learn() -> None:
@@ -126,15 +127,15 @@ def table(x: np.ndarray, **more: Any) -> pl.DataFrame:
 
 def test_boosted_classes_are_fit_gbdts(x: np.ndarray, kind: np.ndarray, flag: np.ndarray) -> None:
     df = table(x, target=kind)
-    est = GbdtClassifier(trees=8, random_state=3).fit(x, kind)
-    assert est.model_ == df.taiga.fit_gbdt("target", NAMES, trees=8, seed=3, loss="multiclass")
+    est = GbdtClassifier(rounds=8, random_state=3).fit(x, kind)
+    assert est.model_ == df.taiga.fit_gbdt("target", NAMES, rounds=8, seed=3, loss="multiclass")
     direct = df.select(tg.predict(est.model_)).unnest("prediction").to_numpy()
     assert np.array_equal(est.predict_proba(x), direct)
     assert np.array_equal(est.predict(x), df.select(tg.predict(est.model_, output="class")).to_series().to_numpy())
     raw = df.select(tg.predict(est.model_, output="raw")).unnest("prediction").to_numpy()
     assert np.array_equal(est.decision_function(x), raw)
-    two = GbdtClassifier(trees=8).fit(x, flag)
-    model = table(x, target=flag).taiga.fit_gbdt("target", NAMES, trees=8, loss="logloss")
+    two = GbdtClassifier(rounds=8).fit(x, flag)
+    model = table(x, target=flag).taiga.fit_gbdt("target", NAMES, rounds=8, loss="logloss")
     assert two.model_ == model
     assert np.array_equal(two.predict_proba(x)[:, 1], df.select(tg.predict(model)).to_series().to_numpy())
     assert np.array_equal(two.decision_function(x), df.select(tg.predict(model, output="raw")).to_series().to_numpy())
@@ -142,10 +143,10 @@ def test_boosted_classes_are_fit_gbdts(x: np.ndarray, kind: np.ndarray, flag: np
 
 def test_boosted_numbers_are_fit_gbdts(x: np.ndarray, number: np.ndarray) -> None:
     weight = np.arange(len(x)) % 3 + 0.5
-    est = GbdtRegressor(trees=8, policy="leafwise", monotone={0: 1}, loss="huber").fit(x, number, sample_weight=weight)
+    est = GbdtRegressor(rounds=8, policy="leafwise", monotone={0: 1}, loss="huber").fit(x, number, sample_weight=weight)
     df = table(x, target=number, weight=weight)
     model = df.taiga.fit_gbdt(
-        "target", NAMES, weight="weight", trees=8, policy="leafwise", monotone={"x0": 1}, loss="huber"
+        "target", NAMES, weight="weight", rounds=8, policy="leafwise", monotone={"x0": 1}, loss="huber"
     )
     assert est.model_ == model
     assert np.array_equal(est.predict(x), df.select(tg.predict(model)).to_series().to_numpy())
@@ -237,21 +238,21 @@ def test_categories_of_numbers(x: np.ndarray, number: np.ndarray) -> None:
     """Pandas' categories and Arrow's dictionaries of numbers are categories; floats are where they are named."""
     code = np.arange(len(x)) * 7 % 5
     plain = pl.DataFrame({"x": x[:, 0], "c": code})
-    model = GbdtRegressor(trees=5, categorical=["c"]).fit(plain, number).model_
-    assert model != GbdtRegressor(trees=5).fit(plain, number).model_
+    model = GbdtRegressor(rounds=5, categorical=["c"]).fit(plain, number).model_
+    assert model != GbdtRegressor(rounds=5).fit(plain, number).model_
     pandas = pd.DataFrame({"x": x[:, 0], "c": pd.Categorical(code)})
     arrow = pa.table({"x": x[:, 0], "c": pa.array(code).dictionary_encode()})
     for frame in (pandas, arrow):
-        est = GbdtRegressor(trees=5).fit(frame, number)
+        est = GbdtRegressor(rounds=5).fit(frame, number)
         assert est.model_ == model
         # Columns that got a missing value are floats in pandas, and a number that is not whole is in no category.
         odd = pd.DataFrame({"x": [0.5, 0.5, 0.5], "c": [np.nan, 1.5, 3.0]})
         new = pl.DataFrame({"x": [0.5] * 3, "c": pl.Series([None, 77, 3], dtype=pl.Int64)})
         assert np.array_equal(est.predict(odd), new.select(tg.predict(model)).to_series().to_numpy())
-    array = GbdtRegressor(trees=5, categorical=[1]).fit(np.column_stack([x[:, 0], code]), number)
+    array = GbdtRegressor(rounds=5, categorical=[1]).fit(np.column_stack([x[:, 0], code]), number)
     assert (
         array.model_
-        == GbdtRegressor(trees=5, categorical=["x1"]).fit(plain.rename({"x": "x0", "c": "x1"}), number).model_
+        == GbdtRegressor(rounds=5, categorical=["x1"]).fit(plain.rename({"x": "x0", "c": "x1"}), number).model_
     )
 
 
@@ -303,7 +304,7 @@ def test_early_stopping_looks_at_the_eval_set(cls: Any, x: np.ndarray, flag: np.
     y = np.where(np.arange(len(x)) % 5 == 0, 1 - flag, flag)
     train, held = slice(0, 250), slice(250, None)
     linear = cls is SparseLogisticRegression
-    params = {"optimizer": "adagrad", "epochs": 60} if linear else {"trees": 60, "learning_rate": 0.5}
+    params = {"optimizer": "adagrad", "epochs": 60} if linear else {"rounds": 60, "learning_rate": 0.5}
     est = cls(early_stopping=3, **params).fit(x[train], y[train], eval_set=(x[held], y[held]))
     direct = {GbdtClassifier: "fit_gbdt", GbdtRegressor: "fit_gbdt"}.get(cls, "fit_sparse_lr")
     own = {"dense": NAMES} if direct == "fit_sparse_lr" else {"loss": "logloss" if cls is GbdtClassifier else "rmse"}
@@ -330,23 +331,23 @@ def test_an_eval_set_with_categories_of_another_frame(x: np.ndarray, number: np.
     one = pl.DataFrame({"c": pl.Series(["u", "v"] * 100, dtype=pl.Categorical), "t": ["p", "q"] * 100})
     for other in (pl.Series(["w", "u"] * 100), pl.Series(["w", "u"] * 100, dtype=pl.Enum(["u", "w"])), [None] * 200):
         held = pl.DataFrame({"c": other, "t": [None] * 200})
-        est = GbdtRegressor(trees=5).fit(one, number[:200], eval_set=(held, number[200:]))
+        est = GbdtRegressor(rounds=5).fit(one, number[:200], eval_set=(held, number[200:]))
         assert est.model_.history.height == 5
         assert np.isfinite(est.predict(held)).all()
 
 
 def test_stages_are_the_predictions_after_each_round(x: np.ndarray, number: np.ndarray, kind: np.ndarray) -> None:
-    numbers = GbdtRegressor(trees=6).fit(x, number)
+    numbers = GbdtRegressor(rounds=6).fit(x, number)
     stages = list(numbers.staged_predict(x))
     assert len(stages) == 6
     assert np.array_equal(stages[-1], numbers.predict(x))
-    assert np.allclose(stages[2], GbdtRegressor(trees=3).fit(x, number).predict(x))
+    assert np.allclose(stages[2], GbdtRegressor(rounds=3).fit(x, number).predict(x))
     for y in (kind, kind == "low"):
-        classes = GbdtClassifier(trees=6).fit(x, y)
+        classes = GbdtClassifier(rounds=6).fit(x, y)
         stages = list(classes.staged_predict_proba(x))
         assert len(stages) == 6
         assert np.array_equal(stages[-1], classes.predict_proba(x))
-        assert np.allclose(stages[2], GbdtClassifier(trees=3).fit(x, y).predict_proba(x))
+        assert np.allclose(stages[2], GbdtClassifier(rounds=3).fit(x, y).predict_proba(x))
         assert np.array_equal(list(classes.staged_predict(x))[-1], classes.predict(x))
 
 
@@ -370,7 +371,7 @@ def test_clone_pickle_and_calibration(cls: Any, x: np.ndarray, flag: np.ndarray)
 def test_searching_in_two_processes(container: str, x: np.ndarray, flag: np.ndarray) -> None:
     """The scores of a search are those of one process, and of a loop by hand."""
     wrap = {"numpy": np.asarray, "polars": table, "pandas": pd.DataFrame, "sparse": sp.csr_array}[container]
-    est = GbdtClassifier(trees=5, n_threads=1)
+    est = GbdtClassifier(rounds=5, n_threads=1)
     own: dict[str, Any] = {"param_grid": {"depth": [1, 3]}, "cv": 3, "scoring": "roc_auc"}
     searches = [GridSearchCV(est, n_jobs=jobs, **own).fit(wrap(x), flag) for jobs in (1, 2)]
     one, two = (search.cv_results_["mean_test_score"] for search in searches)
@@ -393,9 +394,9 @@ def test_a_pipeline_of_columns(container: str, x: np.ndarray, number: np.ndarray
     columns = ColumnTransformer(
         [("city", TargetEncoder(random_state=1), ["city"])], remainder="passthrough", verbose_feature_names_out=False
     ).set_output(transform=container)
-    pipe = make_pipeline(columns, GbdtRegressor(trees=10)).fit(frame, y)
+    pipe = make_pipeline(columns, GbdtRegressor(rounds=10)).fit(frame, y)
     train = df.with_columns(target=pl.Series(y)).select(tg.target_encode("city", "target", seed=1), *NAMES, "target")
-    model = train.taiga.fit_gbdt("target", "city", NAMES, trees=10)
+    model = train.taiga.fit_gbdt("target", "city", NAMES, rounds=10)
     assert pipe[-1].model_ == model
     encoder = df.with_columns(target=pl.Series(y)).taiga.fit_target_encoder("city", "target")
     direct = df.with_columns(tg.encode(encoder)).select(tg.predict(model)).to_series().to_numpy()
@@ -496,7 +497,7 @@ def test_what_is_wrong_is_said(x: np.ndarray, number: np.ndarray, flag: np.ndarr
         (GbdtRegressor(loss="logloss"), (x, flag), ValueError, "`loss`.*GbdtClassifier"),
         (ForestClassifier(criterion="poisson"), (x, flag), ValueError, "`criterion`.*ForestRegressor"),
         (ForestRegressor(criterion="gini"), (x, flag), ValueError, "`criterion`.*ForestClassifier"),
-        (GbdtRegressor(trees=0), (x, number), ValueError, "`trees`"),
+        (GbdtRegressor(rounds=0), (x, number), ValueError, "`rounds`"),
         (GbdtRegressor(depth="deep"), (x, number), ValueError, "`depth`"),
         (GbdtRegressor(categorical=[4]), (x, number), ValueError, "`categorical`.*no column 4"),
         (GbdtRegressor(categorical=["q"]), (frame, number), ValueError, "`q`"),
@@ -515,7 +516,7 @@ def test_what_is_wrong_is_said(x: np.ndarray, number: np.ndarray, flag: np.ndarr
     ]:
         with pytest.raises(kind, match=text):
             est.fit(*args)
-    est = GbdtRegressor(trees=2).fit(frame, number)
+    est = GbdtRegressor(rounds=2).fit(frame, number)
     for other, text in [
         (frame.rename({"x2": "z"}), "unseen at fit time:\n- z\n.*now missing:\n- x2"),
         (frame.select(NAMES[::-1]), "same order"),
@@ -528,4 +529,4 @@ def test_what_is_wrong_is_said(x: np.ndarray, number: np.ndarray, flag: np.ndarr
     with pytest.warns(UserWarning, match="valid feature names"):
         est.predict(x)
     with pytest.warns(UserWarning, match="fitted without feature names"):
-        GbdtRegressor(trees=2).fit(x, number).predict(frame)
+        GbdtRegressor(rounds=2).fit(x, number).predict(frame)

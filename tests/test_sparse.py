@@ -37,7 +37,7 @@ def sparse_frame(seed: int, rows: int = 1_500, levels: int = 20) -> pl.DataFrame
 
 
 def fit(df: pl.DataFrame, **params: Any) -> bytes:
-    model = df.lazy().select(tg.fit_gbdt("y", pl.exclude("y"), trees=5, **params)).collect().item()
+    model = df.lazy().select(tg.fit_gbdt("y", pl.exclude("y"), rounds=5, **params)).collect().item()
     assert isinstance(model, bytes)
     return model
 
@@ -68,7 +68,7 @@ def test_predictions_of_a_group_by() -> None:
     """Groups with rows enough to be stored sparsely, and without."""
     df = pl.concat([sparse_frame(2), sparse_frame(3, rows=300)]).with_columns(g=pl.int_range(1_800) < 1_500)
     ways = [
-        df.group_by("g").agg(m=tg.fit_gbdt("y", pl.exclude("y", "g"), trees=4, bundle=b)).sort("g")
+        df.group_by("g").agg(m=tg.fit_gbdt("y", pl.exclude("y", "g"), rounds=4, bundle=b)).sort("g")
         for b in (True, False)
     ]
     assert ways[0].equals(ways[1])

@@ -38,8 +38,8 @@ def test_a_target_that_is_often_zero_does_not_end_the_learning(policy: Any, loss
     settings: dict[str, Any] = {"loss": loss, "alpha": alpha, "policy": policy, "depth": 4, "learning_rate": 0.2}
     if policy == "leafwise":
         settings["leaves"] = 8
-    early, late = (df.taiga.fit_gbdt("y", *"abcde", trees=trees, **settings) for trees in (100, 250))
-    noisy = df.taiga.fit_gbdt("noisy", *"abcde", trees=250, **settings)
+    early, late = (df.taiga.fit_gbdt("y", *"abcde", rounds=trees, **settings) for trees in (100, 250))
+    noisy = df.taiga.fit_gbdt("noisy", *"abcde", rounds=250, **settings)
     assert pinball(df, late, "y", alpha) < 0.95 * pinball(df, early, "y", alpha)
     assert pinball(df, late, "y", alpha) < 1.1 * pinball(df, noisy, "y", alpha)
 
@@ -52,7 +52,7 @@ def test_housing_at_a_high_quantile(policy: Any) -> None:
     df = pl.read_csv(HOUSING, infer_schema_length=None).drop("ocean_proximity").with_row_index()
     train, test = df.filter(pl.col("index") % 5 != 0).drop("index"), df.filter(pl.col("index") % 5 == 0)
     features = [c for c in train.columns if c != "median_house_value"]
-    settings: dict[str, Any] = {"loss": "quantile", "alpha": 0.95, "policy": policy, "trees": 300}
+    settings: dict[str, Any] = {"loss": "quantile", "alpha": 0.95, "policy": policy, "rounds": 300}
     model = train.taiga.fit_gbdt("median_house_value", *features, **settings)
     assert pinball(test, model, "median_house_value", 0.95) < 6_900
 
@@ -62,7 +62,7 @@ def test_housing_at_a_high_quantile(policy: Any) -> None:
 @pytest.mark.parametrize("rows", [400, 3_000])
 def test_limits_of_leaves_hold_under_every_policy(df: pl.DataFrame, policy: Any, rows: int, limit: Any) -> None:
     """Every leaf that has rows has enough of them; only symmetric trees have leaves without rows."""
-    model = df.head(rows).taiga.fit_gbdt("y", *"abcd", trees=30, policy=policy, **limit)
+    model = df.head(rows).taiga.fit_gbdt("y", *"abcd", rounds=30, policy=policy, **limit)
     found = leaves(model)
     if policy == "symmetric":
         found = found.filter(pl.col("count") > 0)
@@ -72,12 +72,12 @@ def test_limits_of_leaves_hold_under_every_policy(df: pl.DataFrame, policy: Any,
 
 def test_a_limit_that_no_split_keeps_leaves_trees_of_one_leaf(df: pl.DataFrame) -> None:
     for policy in POLICIES:
-        model = df.head(70).taiga.fit_gbdt("y", *"abcd", trees=3, policy=policy, min_data_in_leaf=40)
+        model = df.head(70).taiga.fit_gbdt("y", *"abcd", rounds=3, policy=policy, min_data_in_leaf=40)
         assert leaves(model)["count"].to_list() == [70] * 3
 
 
 def test_a_symmetric_level_tells_its_gain_once(df: pl.DataFrame) -> None:
-    model = df.taiga.fit_gbdt("y", *"abcd", trees=2, depth=3)
+    model = df.taiga.fit_gbdt("y", *"abcd", rounds=2, depth=3)
     inner = model.trees().filter(pl.col("leaf").is_null())
     told = inner.group_by("tree", "depth").agg(
         pl.col("gain").is_not_null().sum(), pl.col("gain").first().alias("first")
@@ -87,7 +87,7 @@ def test_a_symmetric_level_tells_its_gain_once(df: pl.DataFrame) -> None:
 
 
 def test_borders_are_those_that_splits_use(df: pl.DataFrame) -> None:
-    model = df.taiga.fit_gbdt("y", *"abcd", trees=3, depth=2)
+    model = df.taiga.fit_gbdt("y", *"abcd", rounds=3, depth=2)
     inner = model.trees().filter(pl.col("leaf").is_null())
     for name, borders in model.borders.items():
         used = inner.filter(pl.col("feature") == name)["border"].unique().sort().to_list()
@@ -96,7 +96,7 @@ def test_borders_are_those_that_splits_use(df: pl.DataFrame) -> None:
 
 def test_features_outside_all_groups_stand_alone(df: pl.DataFrame) -> None:
     """A path that splits on `c`, which `interaction` does not list, splits on nothing else."""
-    model = df.taiga.fit_gbdt("y", *"abcd", trees=30, policy="depthwise", depth=4, interaction=[["a", "b"]])
+    model = df.taiga.fit_gbdt("y", *"abcd", rounds=30, policy="depthwise", depth=4, interaction=[["a", "b"]])
     for nodes in model.trees().partition_by("tree"):
         by_number = {n["node"]: n for n in nodes.to_dicts()}
         paths = [(0, frozenset[str]())]

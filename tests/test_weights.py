@@ -53,7 +53,7 @@ def weighed() -> pl.DataFrame:
 )
 def test_a_row_of_weight_zero_is_not_there(weighed: pl.DataFrame, target: str, params: dict[str, Any]) -> None:
     def trees(df: pl.DataFrame) -> pl.DataFrame:
-        model = df.taiga.fit_gbdt(target, "x", "z", "city", weight="w", trees=10, **params)
+        model = df.taiga.fit_gbdt(target, "x", "z", "city", weight="w", rounds=10, **params)
         return model.trees()
 
     own = trees(weighed)
@@ -89,7 +89,7 @@ def test_labels_of_rows_of_weight_zero_do_not_leak() -> None:
     n = 20_000
     df = pl.DataFrame({"c": rng.integers(0, 4_000, n), "y": rng.random(n) < 0.5, "w": (np.arange(n) % 2).astype(float)})
     df = df.with_columns(pl.col("c").cast(pl.String))
-    model = df.taiga.fit_gbdt("y", "c", weight="w", trees=50)
+    model = df.taiga.fit_gbdt("y", "c", weight="w", rounds=50)
     out = df.filter(pl.col("w") == 0).with_columns(tg.predict(model))
     assert abs(auc(out["prediction"].to_numpy(), out["y"].to_numpy()) - 0.5) < 0.02
     values = df.select("y", "w", e=tg.target_encode("c", pl.col("y").cast(float), kind="full", weight="w"))
@@ -102,7 +102,7 @@ def test_borders_are_those_of_rows_that_count() -> None:
     x = np.concatenate([rng.random(2_000), 100 + rng.random(100_000)])
     order = rng.permutation(len(x))
     df = pl.DataFrame({"x": x[order], "w": (x[order] < 50).astype(float)}).with_columns(y=(10 * pl.col("x")).sin())
-    model = df.taiga.fit_gbdt("y", "x", weight="w", trees=100)
+    model = df.taiga.fit_gbdt("y", "x", weight="w", rounds=100)
     some = df.filter(pl.col("w") > 0).with_columns(tg.predict(model))
     assert (some["prediction"] - some["y"]).pow(2).mean() < 1e-3
 
@@ -115,7 +115,7 @@ def test_class_weights_beyond_single_floats(weights: dict[str, float]) -> None:
     df = pl.DataFrame({"x": x, "y": label})
     forest = df.taiga.fit_forest("y", "x", class_weight=weights, trees=20, min_data_in_leaf=100)
     assert df.select(tg.predict(forest)).to_series().max() < 0.01
-    model = df.taiga.fit_gbdt("y", "x", class_weight=weights, trees=20, depth=2)
+    model = df.taiga.fit_gbdt("y", "x", class_weight=weights, rounds=20, depth=2)
     assert df.select(tg.predict(model)).to_series().max() < 0.01
     linear = df.taiga.fit_sparse_lr("y", dense="x", class_weight=weights, l2=1e-6)
     assert df.select(tg.predict(linear)).to_series().max() < 0.01
@@ -127,7 +127,11 @@ def test_row_weights_times_class_weights() -> None:
     df = pl.DataFrame({"x": x, "y": x + rng.normal(size=1_000) > 0}).with_columns(w=3e38, v=1.0)
     for fit in ("fit_forest", "fit_gbdt"):
         extra = {"l2": 0.0} if fit == "fit_gbdt" else {}
-        kwargs: dict[str, Any] = {"trees": 10, "class_weight": {True: 10.0, False: 1.0}, **extra}
+        kwargs: dict[str, Any] = {
+            "rounds" if fit == "fit_gbdt" else "trees": 10,
+            "class_weight": {True: 10.0, False: 1.0},
+            **extra,
+        }
         large = getattr(df.taiga, fit)("y", "x", weight="w", **kwargs)
         plain = getattr(df.taiga, fit)("y", "x", weight="v", **kwargs)
         a, b = (df.select(tg.predict(m)).to_series().to_numpy() for m in (large, plain))
@@ -138,7 +142,7 @@ def test_row_weights_times_class_weights() -> None:
 @pytest.mark.parametrize("row_sample", ["none", "bernoulli", "goss", "mvs"])
 def test_a_factor_of_weights_changes_nothing(weighed: pl.DataFrame, row_sample: Any, factor: float) -> None:
     def error(weight: pl.Expr) -> float:
-        model = weighed.taiga.fit_gbdt("y", "x", "z", "city", weight=weight, row_sample=row_sample, l2=0, trees=30)
+        model = weighed.taiga.fit_gbdt("y", "x", "z", "city", weight=weight, row_sample=row_sample, l2=0, rounds=30)
         some = weighed.filter(pl.col("w") > 0).with_columns(tg.predict(model))
         return float((some["prediction"] - some["y"]).pow(2).mean() ** 0.5)  # type: ignore[operator]
 
@@ -152,7 +156,7 @@ def test_a_factor_of_weights_changes_nothing(weighed: pl.DataFrame, row_sample: 
 def test_importances_follow_the_unit_of_the_target(weighed: pl.DataFrame, unit: float, policy: Any) -> None:
     def gains(unit: float) -> np.ndarray[Any, Any]:
         df = weighed.with_columns(pl.col("y") * unit)
-        model = tg.Model(df.taiga.fit_gbdt("y", "x", "z", "city", trees=10, policy=policy).to_bytes())
+        model = tg.Model(df.taiga.fit_gbdt("y", "x", "z", "city", rounds=10, policy=policy).to_bytes())
         assert model.trees()["gain"].drop_nulls().is_finite().all()
         return model.importance()["importance"].to_numpy()
 

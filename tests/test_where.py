@@ -24,7 +24,7 @@ def test_fits_collect_by_the_engine_that_is_named(df: pl.DataFrame, monkeypatch:
 
     lf = df.lazy()
     fits: list[Any] = [
-        lambda **how: lf.taiga.fit_gbdt("y", "x", trees=2, **how),
+        lambda **how: lf.taiga.fit_gbdt("y", "x", rounds=2, **how),
         lambda **how: lf.taiga.fit_forest("y", "x", trees=2, **how),
         lambda **how: lf.taiga.fit_sparse_lr("y", dense="x", **how),
         lambda **how: lf.taiga.fit_target_encoder("c", "y", **how),
@@ -36,7 +36,7 @@ def test_fits_collect_by_the_engine_that_is_named(df: pl.DataFrame, monkeypatch:
             assert fit(engine=engine) == plain
             assert engines[-1] == engine
         monkeypatch.undo()
-    assert df.taiga.fit_gbdt("y", "x", trees=2, engine="in-memory") == fits[0]()
+    assert df.taiga.fit_gbdt("y", "x", rounds=2, engine="in-memory") == fits[0]()
 
 
 def test_encodings_are_computed_on_the_cpu(df: pl.DataFrame) -> None:

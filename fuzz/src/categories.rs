@@ -63,7 +63,7 @@ pub fn categories(input: &[u8]) -> bool {
         held_out: None,
     };
     let params = json!({
-        "trees": 2, "depth": 2, "policy": policy, "cat_method": method, "n_threads": 1, "device": "cpu", "min_data_in_leaf": 1,
+        "rounds": 2, "depth": 2, "policy": policy, "cat_method": method, "n_threads": 1, "device": "cpu", "min_data_in_leaf": 1,
     });
     let Ok(params) = BoostingParams::from_json(&params) else { return encoder.is_ok() };
     let Ok(model) = boosting::fit(&table, &params, &Quiet) else { return encoder.is_ok() };

@@ -61,7 +61,7 @@ pub fn seeds() -> Vec<Seed> {
                 if (policy, method) == ("symmetric", "partition") {
                     continue; // Which there is not.
                 }
-                let params = json!({ "trees": 2, "depth": 2, "policy": policy, "cat_method": method, "min_data_in_leaf": 1 });
+                let params = json!({ "rounds": 2, "depth": 2, "policy": policy, "cat_method": method, "min_data_in_leaf": 1 });
                 let params = BoostingParams::from_json(&params).expect("good parameters");
                 let model = boosting::fit(&table, &params, &Quiet).expect("a small fit");
                 all.push(("boosted", format!("{target}-{policy}-{method}"), unsealed(&model.to_bytes())));

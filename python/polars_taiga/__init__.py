@@ -5,7 +5,7 @@ import polars as pl
 import polars_taiga as tg
 
 lf = pl.LazyFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 3.0, 4.0]})
-model = lf.select(tg.fit_gbdt("y", "x", trees=10, min_child_weight=0)).collect().item()
+model = lf.select(tg.fit_gbdt("y", "x", rounds=10, min_child_weight=0)).collect().item()
 lf.with_columns(p=tg.predict(model)).collect()
 ```
 """

@@ -131,7 +131,7 @@ def partial_dependence(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": [1, 2, 3, 4] * 25, "z": ["a", "b"] * 50}).with_columns(y=3.0 * pl.col("x"))
-    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=1, depth=1, learning_rate=1.0, l2=0.0)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=1, depth=1, learning_rate=1.0, l2=0.0)
     >>> tg.partial_dependence(model, df, "x")
     shape: (4, 2)
     ┌─────┬────────────┐

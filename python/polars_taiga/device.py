@@ -65,7 +65,7 @@ def device_info() -> DevicesInfo:
     True
     >>> import polars as pl
     >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
-    >>> model = df.select(tg.fit_gbdt("y", "x", trees=3)).item()
+    >>> model = df.select(tg.fit_gbdt("y", "x", rounds=3)).item()
     >>> tg.device_info()["fits"][0][0]
     'fit_gbdt'
     """

@@ -42,7 +42,7 @@ class Explanation:
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x") + pl.col("z"))
-    >>> explanation = df.taiga.fit_gbdt("y", "x", "z", trees=3).explain(df[99])
+    >>> explanation = df.taiga.fit_gbdt("y", "x", "z", rounds=3).explain(df[99])
     >>> explanation.contributions["feature"].to_list()
     ['x', 'z']
     """

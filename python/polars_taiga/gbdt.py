@@ -49,7 +49,7 @@ class GbdtParams(TypedDict, total=False):
     alpha: float
     huber_delta: float | None
     tweedie_power: float
-    trees: int
+    rounds: int
     learning_rate: float
     policy: Literal["symmetric", "depthwise", "leafwise"]
     depth: int | None
@@ -177,9 +177,9 @@ def fit_gbdt(
         `alpha=0.9`, H2O's `huber_alpha`, of the first residuals); `Model.params` tells it.
     tweedie_power
         The variance power of `loss="tweedie"`, inside (1, 2); default 1.5.
-    trees
-        Rounds of boosting, 1 to 1,000,000; default 100. Multiclass fits a tree for each class and
-        round. (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
+    rounds
+        Rounds of boosting, 1 to 1,000,000; default 100. A round fits a tree, and of several classes one for
+        each of them. (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. (XGBoost: `eta`.)
     policy
@@ -348,7 +348,7 @@ def fit_gbdt(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
-    >>> model = df.select(tg.fit_gbdt("y", "x", trees=10)).item()
+    >>> model = df.select(tg.fit_gbdt("y", "x", rounds=10)).item()
     >>> df.with_columns(p=tg.predict(model)).filter(pl.col("p") > 0.5).height
     50
     """

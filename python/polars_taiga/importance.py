@@ -149,7 +149,7 @@ def importance(
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"g": ["a", "b"] * 50, "x": range(100)}).with_columns(z=pl.col("x") % 7)
     >>> df = df.with_columns(y=3.0 * pl.col("x") + pl.col("z"))
-    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=20)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=20)
     >>> lists = df.group_by("g", maintain_order=True).agg(tg.importance(model, "y", kind="permutation"))
     >>> lists.select(pl.col("importance").list.first().struct.field("feature"))["feature"].to_list()
     ['x', 'x']

@@ -95,7 +95,7 @@ class Model(Persisted):
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
-    >>> model = df.taiga.fit_gbdt("y", "x", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", rounds=3)
     >>> model.features
     {'x': 'numeric'}
     >>> model.classes
@@ -180,7 +180,7 @@ class Model(Persisted):
         >>> import polars as pl
         >>> import polars_taiga as tg
         >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
-        >>> model = df.taiga.fit_gbdt("y", "x", trees=20)
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=20)
         >>> model.predict(pl.Series([3, 80]), output="class").to_list()
         [False, True]
         >>> model.predict(df.lazy().tail(1), output=["class", "auto"], dtype=pl.Float32).collect_schema()
@@ -284,7 +284,7 @@ class Model(Persisted):
         >>> import polars as pl
         >>> import polars_taiga as tg
         >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x"))
-        >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3, depth=1, learning_rate=1.0, l2=0.0)
+        >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=3, depth=1, learning_rate=1.0, l2=0.0)
         >>> model.explain({"x": 99, "z": 1})
         y
           base value   99
@@ -321,7 +321,7 @@ class Model(Persisted):
         >>> import polars as pl
         >>> import polars_taiga as tg
         >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x"))
-        >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=1, depth=1, learning_rate=1.0, l2=0.0)
+        >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=1, depth=1, learning_rate=1.0, l2=0.0)
         >>> model.partial_dependence(df, "x", grid=[10, 90]).rows()
         [(10, 49.0), (90, 149.0)]
         >>> model.partial_dependence(features="x", grid=[10, 90]).rows()
@@ -381,8 +381,8 @@ class Model(Persisted):
         >>> import polars as pl
         >>> import polars_taiga as tg
         >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
-        >>> model = df.taiga.fit_gbdt("y", "x", trees=10)
-        >>> model.head(4) == df.taiga.fit_gbdt("y", "x", trees=4)
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=10)
+        >>> model.head(4) == df.taiga.fit_gbdt("y", "x", rounds=4)
         True
         >>> model[:4].rounds
         4
@@ -432,7 +432,7 @@ class Model(Persisted):
         >>> import polars as pl
         >>> import polars_taiga as tg
         >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
-        >>> model = df.taiga.fit_gbdt("y", "x", trees=3)
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=3)
         >>> tg.Model.from_json(model.to_json()) == model
         True
         """
@@ -476,12 +476,12 @@ class Model(Persisted):
         >>> import polars as pl
         >>> import polars_taiga as tg
         >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
-        >>> model = df.taiga.fit_gbdt("y", "x", trees=3, metadata={"data": "2026-11", "by": ["ann"]})
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=3, metadata={"data": "2026-11", "by": ["ann"]})
         >>> model.metadata
         {'by': ['ann'], 'data': '2026-11'}
         >>> model.with_metadata({**model.metadata, "checked": True}).metadata["checked"]
         True
-        >>> model.with_metadata(None) == df.taiga.fit_gbdt("y", "x", trees=3)
+        >>> model.with_metadata(None) == df.taiga.fit_gbdt("y", "x", rounds=3)
         True
         """
         return Model(self._inner.with_metadata(metadata_json(metadata)))
@@ -632,7 +632,7 @@ class Model(Persisted):
         >>> import polars as pl
         >>> import polars_taiga as tg
         >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x"))
-        >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=1, depth=1, learning_rate=1.0, l2=0.0)
+        >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=1, depth=1, learning_rate=1.0, l2=0.0)
         >>> model.importance("shap", df)
         shape: (2, 2)
         ┌─────────┬────────────┐

@@ -421,14 +421,14 @@ def predict(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"g": ["a", "b"] * 50, "x": range(100)}).with_columns(y=2.0 * pl.col("x"))
-    >>> models = df.group_by("g").agg(tg.fit_gbdt("y", "x", trees=5))
+    >>> models = df.group_by("g").agg(tg.fit_gbdt("y", "x", rounds=5))
     >>> df.join(models, on="g").select(tg.predict("model", "x")).schema
     Schema([('prediction', Float64)])
 
     How much each column moved a prediction:
 
     >>> df = df.with_columns(z=pl.col("x") % 7, y=3.0 * pl.col("x") + pl.col("x") % 7)
-    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=50, learning_rate=0.3)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=50, learning_rate=0.3)
     >>> parts = df.select(tg.predict(model, output="shap")).unnest("prediction")
     >>> parts.columns
     ['x', 'z', 'base_value']
@@ -438,7 +438,7 @@ def predict(
 
     Several outputs at once, of the first two rounds:
 
-    >>> model = df.taiga.fit_gbdt(pl.col("y") > 90, "x", trees=5)
+    >>> model = df.taiga.fit_gbdt(pl.col("y") > 90, "x", rounds=5)
     >>> df.select(tg.predict(model, output=["class", "leaf"], rounds=2)).tail(1).item()
     {'class': True, 'leaf': [1, 1]}
     """

@@ -88,7 +88,7 @@ def score(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"g": ["a", "b"] * 50, "x": range(100)}).with_columns(y=pl.col("x") >= 50)
-    >>> model = df.taiga.fit_gbdt("y", "x", trees=20)
+    >>> model = df.taiga.fit_gbdt("y", "x", rounds=20)
     >>> df.select(tg.score(model, "y", metric="accuracy")).item()
     1.0
     >>> df.group_by("g", maintain_order=True).agg(tg.score(model, "y", metric="auc"))["score"].to_list()

@@ -45,7 +45,8 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
         for policy in ["symmetric", "depthwise", "leafwise"] {
             for sample in ["none", "bernoulli", "goss", "mvs"] {
                 case += 1;
-                let mut p = json!({ "loss": loss, "policy": policy, "row_sample": sample, "trees": 3, "seed": case, "learning_rate": 0.3 });
+                let mut p =
+                    json!({ "loss": loss, "policy": policy, "row_sample": sample, "rounds": 3, "seed": case, "learning_rate": 0.3 });
                 p["depth"] = json!(4);
                 if case % 2 == 0 {
                     p["feature_fraction"] = json!(0.7);
@@ -58,7 +59,7 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
                 }
                 if case % 7 < 3 {
                     p["early_stopping"] = json!(2);
-                    p["trees"] = json!(5);
+                    p["rounds"] = json!(5);
                 }
                 if case % 11 == 0 {
                     p["interaction"] = json!([["x0", "x1"], ["x2", "x3", "x4"]]);
@@ -88,7 +89,7 @@ pub fn small_tables(mut visit: impl FnMut(&Table, BoostingParams, u64)) {
                 let mut dice = Dice::new(case);
                 t.weight = (case % 3 == 0).then(|| (0..500).map(|_| dice.below(4) as f64).collect());
                 t.held_out = (case % 4 == 0).then(|| (0..500).map(|_| dice.chance(0.2)).collect());
-                let base = json!({ "loss": loss, "policy": policy, "trees": 2, "depth": 5, "seed": case, "learning_rate": 0.4 });
+                let base = json!({ "loss": loss, "policy": policy, "rounds": 2, "depth": 5, "seed": case, "learning_rate": 0.4 });
                 visit(&t, params_with(base, more), case);
             }
         }
@@ -104,7 +105,7 @@ pub fn many_borders(mut visit: impl FnMut(&Table, &BoostingParams, f64)) {
             (0..3).map(|_| (0..rows).map(|_| if dice.chance(missing) { f64::NAN } else { dice.unit() }).collect()).collect();
         let y = (0..rows).map(|i| (9.0 * columns[0][i]).sin().max(-0.9) + columns[1][i].max(-3.0)).collect();
         let t = Table::numbers(columns, y);
-        let p = params(json!({ "bins": 256, "trees": 5, "border_sample": 50_000, "policy": "depthwise" }));
+        let p = params(json!({ "bins": 256, "rounds": 5, "border_sample": 50_000, "policy": "depthwise" }));
         visit(&t, &p, missing);
     }
 }

@@ -110,7 +110,7 @@ def _fit(fit: Callable[..., pl.Expr], frame: Frame, *args: object, **params: obj
 
 
 def _gbdt(rows: int, target: str, features: list[str], **params: object) -> Callable[[], bytes]:
-    return lambda: _fit(tg.fit_gbdt, table(rows), target, *features, **{"trees": 6, "depth": 4, **params})
+    return lambda: _fit(tg.fit_gbdt, table(rows), target, *features, **{"rounds": 6, "depth": 4, **params})
 
 
 def gbdt() -> Cases:
@@ -139,8 +139,8 @@ def gbdt() -> Cases:
                     2000, target, NUMBERS, loss=loss, row_sample=sample, **more
                 )
         for rows in [120, 500, 70_000]:
-            cases[f"gbdt-{policy}-rows-{rows}"] = _gbdt(rows, "number", NUMBERS, trees=3, **more)
-            cases[f"gbdt-{policy}-classes-{rows}"] = _gbdt(rows, "text", NUMBERS, trees=2, **more)
+            cases[f"gbdt-{policy}-rows-{rows}"] = _gbdt(rows, "number", NUMBERS, rounds=3, **more)
+            cases[f"gbdt-{policy}-classes-{rows}"] = _gbdt(rows, "text", NUMBERS, rounds=2, **more)
         extras: dict[str, dict[str, object]] = {
             "monotone": {"monotone": {"a": 1, "b": -1}},
             "interaction": {"interaction": [["a", "b"], ["c", "d", "i"]]},
@@ -152,7 +152,7 @@ def gbdt() -> Cases:
             "greedy": {"border_method": "greedy_logsum"},
             "quantile-borders": {"border_method": "quantile", "border_sample": 500},
             "baseline": {"baseline": "base"},
-            "stopping": {"eval": "held", "early_stopping": 2, "trees": 20, "learning_rate": 0.5},
+            "stopping": {"eval": "held", "early_stopping": 2, "rounds": 20, "learning_rate": 0.5},
         }
         if policy != "symmetric":
             extras["leaves-of-many"] = {"min_child_weight": 20, "min_data_in_leaf": 30}
@@ -174,7 +174,7 @@ def categories() -> Cases:
     """Every way to split categories, under every policy."""
     cases: Cases = {}
     features = [*NUMBERS[:4], *TEXTS, "code"]
-    base = {"categorical": ["code"], "trees": 5}
+    base = {"categorical": ["code"], "rounds": 5}
     for policy in POLICIES:
         for loss, target in [("rmse", "number"), ("logloss", "binary"), ("multiclass", "text")]:
             for method in ["ctr", "one_hot", "partition"]:

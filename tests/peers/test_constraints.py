@@ -48,7 +48,7 @@ LOSSES = {
 @pytest.mark.parametrize("loss", LOSSES)
 def test_predictions_never_turn_against_the_constraint(policy: Any, sign: int, loss: Any) -> None:
     df = waves(sign=sign)
-    params: dict[str, Any] = {"trees": 25, "policy": policy, "loss": loss, "min_child_weight": 0.0}
+    params: dict[str, Any] = {"rounds": 25, "policy": policy, "loss": loss, "min_child_weight": 0.0}
     target = LOSSES[loss]
     model = df.taiga.fit_gbdt(target, names(df), monotone={"x0": sign, "x1": -sign}, **params)
     assert (np.diff(sign * course(model, df, "x0")) >= 0).all()
@@ -61,7 +61,7 @@ def test_predictions_never_turn_against_the_constraint(policy: Any, sign: int, l
 @signs
 def test_the_wrong_direction_leaves_nothing_to_learn_of_a_feature(policy: Any, sign: int) -> None:
     df = pl.DataFrame({"x": np.arange(200.0)}).with_columns(y=-sign * pl.col("x"))
-    model = df.taiga.fit_gbdt("y", "x", trees=10, policy=policy, monotone={"x": sign})
+    model = df.taiga.fit_gbdt("y", "x", rounds=10, policy=policy, monotone={"x": sign})
     np.testing.assert_allclose(predict(df, model), df["y"].mean(), rtol=1e-6)
 
 
@@ -69,7 +69,7 @@ def test_the_wrong_direction_leaves_nothing_to_learn_of_a_feature(policy: Any, s
 @signs
 def test_the_right_direction_costs_nothing(policy: Any, sign: int) -> None:
     df = pl.DataFrame({"x": np.arange(200.0)}).with_columns(y=sign * pl.col("x").sqrt())
-    params: dict[str, Any] = {"trees": 30, "policy": policy}
+    params: dict[str, Any] = {"rounds": 30, "policy": policy}
     a = df.taiga.fit_gbdt("y", "x", monotone={"x": sign}, **params)
     b = df.taiga.fit_gbdt("y", "x", **params)
     assert rmse(predict(df, a), df["y"]) < 1.05 * rmse(predict(df, b), df["y"]) + 1e-3
@@ -78,8 +78,8 @@ def test_the_right_direction_costs_nothing(policy: Any, sign: int) -> None:
 @policies
 def test_a_constraint_of_zero_is_none(policy: Any) -> None:
     df = waves()
-    a = df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy, monotone={"x0": 0, "x1": 0})
-    b = df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy)
+    a = df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy, monotone={"x0": 0, "x1": 0})
+    b = df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy)
     np.testing.assert_array_equal(predict(df, a), predict(df, b))
 
 
@@ -90,7 +90,7 @@ def test_constraints_hold_beside_missing_values(policy: Any, hole: str) -> None:
     gap = pl.int_range(pl.len()) % 4 == 0
     name = "x0" if hole == "own" else "x2"
     df = df.with_columns(pl.when(~gap).then(name).alias(name))
-    model = df.taiga.fit_gbdt("y", names(df), trees=25, policy=policy, monotone={"x0": 1})
+    model = df.taiga.fit_gbdt("y", names(df), rounds=25, policy=policy, monotone={"x0": 1})
     assert (np.diff(course(model, df, "x0")) >= 0).all()
 
 
@@ -103,7 +103,7 @@ def test_constraints_hold_beside_categories(policy: Any, method: Any) -> None:
         return
     df = waves().with_columns(c=pl.format("c{}", (pl.col("x2") * 12).floor().cast(pl.Int32)))
     model = df.taiga.fit_gbdt(
-        "y", "x0", "x1", "c", trees=25, policy=policy, cat_method=method, monotone={"x0": 1, "x1": -1}
+        "y", "x0", "x1", "c", rounds=25, policy=policy, cat_method=method, monotone={"x0": 1, "x1": -1}
     )
     assert (np.diff(course(model, df, "x0")) >= 0).all()
     assert (np.diff(-course(model, df, "x1")) >= 0).all()
@@ -127,7 +127,7 @@ def test_constraints_hold_beside_categories(policy: Any, method: Any) -> None:
 )
 def test_constraints_hold_under_every_other_setting(policy: Any, params: Any) -> None:
     df = waves()
-    model = df.taiga.fit_gbdt("y", names(df), trees=25, policy=policy, monotone={"x0": 1, "x1": -1}, **params)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=25, policy=policy, monotone={"x0": 1, "x1": -1}, **params)
     assert (np.diff(course(model, df, "x0")) >= 0).all()
     assert (np.diff(-course(model, df, "x1")) >= 0).all()
 
@@ -137,7 +137,9 @@ def test_constraints_hold_under_every_other_setting(policy: Any, params: Any) ->
 def test_weights_do_not_break_constraints(policy: Any, sign: int) -> None:
     df = waves(sign=sign).with_columns(w=pl.int_range(pl.len()) % 4)
     for loss in ("rmse", "mae"):
-        model = df.taiga.fit_gbdt("y", names(df), trees=25, policy=policy, weight="w", monotone={"x0": sign}, loss=loss)
+        model = df.taiga.fit_gbdt(
+            "y", names(df), rounds=25, policy=policy, weight="w", monotone={"x0": sign}, loss=loss
+        )
         assert (np.diff(sign * course(model, df, "x0")) >= 0).all()
 
 
@@ -145,14 +147,14 @@ def test_weights_do_not_break_constraints(policy: Any, sign: int) -> None:
 def test_each_class_s_score_keeps_the_constraint(policy: Any) -> None:
     """With several classes the constraint is on the raw score of each; shares may turn."""
     df = waves().with_columns(kind=pl.col("y").qcut(3, labels=["a", "b", "c"]).cast(pl.String))
-    model = df.taiga.fit_gbdt("kind", names(df), trees=10, policy=policy, monotone={"x0": 1})
+    model = df.taiga.fit_gbdt("kind", names(df), rounds=10, policy=policy, monotone={"x0": 1})
     assert (np.diff(course(model, df, "x0"), axis=1) >= 0).all()
 
 
 @policies
 def test_stages_keep_the_constraint_each(policy: Any) -> None:
     df = waves()
-    model = df.taiga.fit_gbdt("y", names(df), trees=8, policy=policy, monotone={"x0": 1})
+    model = df.taiga.fit_gbdt("y", names(df), rounds=8, policy=policy, monotone={"x0": 1})
     grid = df[:20].with_row_index("row").drop("x0").join(pl.DataFrame({"x0": np.linspace(0, 1, 50)}), how="cross")
     stages = np.array(grid.sort("row", "x0").select(tg.predict(model, output="staged")).to_series().to_list()).reshape(
         20, 50, 8
@@ -171,7 +173,7 @@ def leaf_values(nodes: dict[int, Any], at: int) -> list[float]:
 @signs
 def test_all_leaves_on_one_side_of_a_constrained_split_lie_on_one_side(policy: Any, sign: int) -> None:
     df = waves(sign=sign)
-    model = df.taiga.fit_gbdt("y", names(df), trees=8, policy=policy, monotone={"x0": sign})
+    model = df.taiga.fit_gbdt("y", names(df), rounds=8, policy=policy, monotone={"x0": sign})
     checked = 0
     for nodes in trees_of(model):
         for node in nodes.values():
@@ -185,7 +187,7 @@ def test_all_leaves_on_one_side_of_a_constrained_split_lie_on_one_side(policy: A
 @policies
 def test_constraints_on_all_features_bound_predictions_between_corners(policy: Any) -> None:
     df = waves()
-    model = df.taiga.fit_gbdt("y", names(df), trees=25, policy=policy, monotone={"x0": 1, "x1": -1, "x2": 1})
+    model = df.taiga.fit_gbdt("y", names(df), rounds=25, policy=policy, monotone={"x0": 1, "x1": -1, "x2": 1})
     low, high = predict(pl.DataFrame({"x0": [-9.0, 9.0], "x1": [9.0, -9.0], "x2": [-9.0, 9.0]}), model)
     p = predict(df, model)
     assert low <= p.min()
@@ -199,7 +201,7 @@ def test_constrained_accuracy_is_that_of_the_peers(policy: Any) -> None:
     from xgboost import XGBRegressor
 
     train, test = waves(1_500, seed=1), waves(800, seed=2)
-    ours = train.taiga.fit_gbdt("y", names(train), trees=60, policy=policy, depth=6, monotone={"x0": 1, "x1": -1})
+    ours = train.taiga.fit_gbdt("y", names(train), rounds=60, policy=policy, depth=6, monotone={"x0": 1, "x1": -1})
     peer = XGBRegressor(n_estimators=60, max_depth=6, learning_rate=0.1, monotone_constraints=(1, -1, 0), n_jobs=1)
     peer.fit(train.select(names(train)).to_numpy(), train["y"].to_numpy())
     want = rmse(peer.predict(test.select(names(test)).to_numpy()), test["y"])
@@ -218,7 +220,7 @@ def test_constrained_accuracy_is_that_of_the_peers(policy: Any) -> None:
 def test_impossible_constraints_are_errors_that_name_the_feature(monotone: Any, error: Any, says: str) -> None:
     df = waves().with_columns(c=pl.lit("a"))
     with pytest.raises(error, match=says):
-        df.taiga.fit_gbdt("y", "x0", "x1", "c", trees=2, monotone=monotone)
+        df.taiga.fit_gbdt("y", "x0", "x1", "c", rounds=2, monotone=monotone)
 
 
 # Interactions: which features may stand on one path.
@@ -248,7 +250,7 @@ def allowed(path: set[str], groups: list[list[str]]) -> bool:
 @pytest.mark.parametrize("groups", GROUPS.values(), ids=GROUPS)
 def test_the_features_of_a_path_are_of_one_group(policy: Any, target: str, groups: Any) -> None:
     df = product()
-    model = df.taiga.fit_gbdt(target, names(df), trees=10, policy=policy, interaction=groups)
+    model = df.taiga.fit_gbdt(target, names(df), rounds=10, policy=policy, interaction=groups)
     paths = paths_of(model)
     assert all(allowed(path, groups) for path in paths)
     if any(len(group) > 1 for group in groups):
@@ -258,8 +260,8 @@ def test_the_features_of_a_path_are_of_one_group(policy: Any, target: str, group
 @policies
 def test_a_group_of_all_features_is_no_constraint(policy: Any) -> None:
     df = product()
-    a = df.taiga.fit_gbdt("y", names(df), trees=10, policy=policy, interaction=[names(df)])
-    b = df.taiga.fit_gbdt("y", names(df), trees=10, policy=policy)
+    a = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy, interaction=[names(df)])
+    b = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy)
     np.testing.assert_array_equal(predict(df, a), predict(df, b))
 
 
@@ -267,7 +269,7 @@ def test_a_group_of_all_features_is_no_constraint(policy: Any) -> None:
 def test_narrower_groups_fit_the_training_rows_less(policy: Any) -> None:
     df = product()
     error = [
-        rmse(predict(df, df.taiga.fit_gbdt("y", names(df), trees=30, policy=policy, interaction=groups)), df["y"])
+        rmse(predict(df, df.taiga.fit_gbdt("y", names(df), rounds=30, policy=policy, interaction=groups)), df["y"])
         for groups in ([], GROUPS["pairs"], GROUPS["alone"])
     ]
     assert error == sorted(error)
@@ -279,7 +281,7 @@ def test_a_feature_outside_a_group_adds_the_same_to_every_row(policy: Any, state
     """What `interaction` does not list stands alone: its effect does not depend on the others."""
     df = product()
     groups = [["x0", "x1"], ["x2"], ["x3"]] if stated else [["x0", "x1"]]
-    model = df.taiga.fit_gbdt("y", names(df), trees=40, policy=policy, interaction=groups)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=40, policy=policy, interaction=groups)
     for name in ("x2", "x3"):
         at = [predict(df.with_columns(pl.lit(v).alias(name)), model) for v in (-1.0, 0.0, 1.0)]
         for a, b in itertools.pairwise(at):
@@ -289,7 +291,7 @@ def test_a_feature_outside_a_group_adds_the_same_to_every_row(policy: Any, state
 @policies
 def test_features_alone_are_an_additive_model(policy: Any) -> None:
     df = product()
-    model = df.taiga.fit_gbdt("y", names(df), trees=30, policy=policy, interaction=GROUPS["alone"])
+    model = df.taiga.fit_gbdt("y", names(df), rounds=30, policy=policy, interaction=GROUPS["alone"])
     zero = pl.DataFrame({name: [0.0] for name in names(df)})
     base = predict(zero, model)[0]
     parts = sum(
@@ -308,7 +310,7 @@ def test_categories_and_their_combinations_keep_to_their_groups(policy: Any, met
     df = categories()
     groups = [["city"], ["kind"], ["x"]] if apart else [["city", "kind"], ["x"]]
     model = df.taiga.fit_gbdt(
-        "y", "city", "kind", "x", trees=15, policy=policy, cat_method=method, interaction=groups, max_combination=2
+        "y", "city", "kind", "x", rounds=15, policy=policy, cat_method=method, interaction=groups, max_combination=2
     )
 
     def columns(path: set[str]) -> set[str]:
@@ -328,7 +330,9 @@ def test_categories_and_their_combinations_keep_to_their_groups(policy: Any, met
 def test_monotone_and_interaction_hold_together(policy: Any) -> None:
     df = waves()
     groups = [["x0"], ["x1", "x2"]]
-    model = df.taiga.fit_gbdt("y", names(df), trees=25, policy=policy, monotone={"x0": 1, "x1": -1}, interaction=groups)
+    model = df.taiga.fit_gbdt(
+        "y", names(df), rounds=25, policy=policy, monotone={"x0": 1, "x1": -1}, interaction=groups
+    )
     assert (np.diff(course(model, df, "x0")) >= 0).all()
     assert (np.diff(-course(model, df, "x1")) >= 0).all()
     assert all(allowed(path, groups) for path in paths_of(model))
@@ -338,10 +342,10 @@ def test_monotone_and_interaction_hold_together(policy: Any) -> None:
 def test_groups_with_a_constant_feature_are_kept(policy: Any) -> None:
     df = product().with_columns(x9=pl.lit(0.0))
     groups = [["x9", "x0", "x1"], ["x2", "x3"]]
-    model = df.taiga.fit_gbdt("y", [*names(df)], trees=5, policy=policy, interaction=groups)
+    model = df.taiga.fit_gbdt("y", [*names(df)], rounds=5, policy=policy, interaction=groups)
     assert all(allowed(path, groups) for path in paths_of(model))
 
 
 def test_a_group_of_an_unknown_feature_is_an_error_that_names_it() -> None:
     with pytest.raises(pl.exceptions.ComputeError, match="nope"):
-        numbers().taiga.fit_gbdt("y", "x0", trees=2, interaction=[["x0", "nope"]])
+        numbers().taiga.fit_gbdt("y", "x0", rounds=2, interaction=[["x0", "nope"]])

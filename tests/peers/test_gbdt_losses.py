@@ -51,7 +51,7 @@ def table(rows: int = 400) -> pl.DataFrame:
 def test_no_round_raises_the_training_loss(policy: Any, loss: Any) -> None:
     params, target, measure = LOSSES[loss]
     df = table()
-    model = df.taiga.fit_gbdt(target, names(df), trees=25, policy=policy, loss=loss, **params)
+    model = df.taiga.fit_gbdt(target, names(df), rounds=25, policy=policy, loss=loss, **params)
     course = np.array([measure(df[target].to_numpy(), p) for p in staged(df, model)])
     assert (np.diff(course) <= 1e-6 * course[0]).all()
     assert course[-1] < 0.7 * course[0]
@@ -60,7 +60,7 @@ def test_no_round_raises_the_training_loss(policy: Any, loss: Any) -> None:
 @policies
 def test_no_round_raises_the_training_loss_of_several_classes(policy: Any) -> None:
     df = table()
-    model = df.taiga.fit_gbdt("kind", names(df), trees=15, policy=policy)
+    model = df.taiga.fit_gbdt("kind", names(df), rounds=15, policy=policy)
     stages = df.select(tg.predict(model, output="staged")).to_series().struct.unnest()
     shares = np.array([stages[k].to_list() for k in stages.columns])
     course = np.array([metrics.log_loss(df["kind"], shares[:, :, i].T) for i in range(15)])
@@ -83,34 +83,76 @@ STARTS: dict[str, Callable[[np.ndarray], float]] = {
 def test_the_start_is_the_best_constant(loss: Any) -> None:
     params, target, _ = LOSSES[loss]
     df = table(401)
-    model = df.taiga.fit_gbdt(target, names(df), trees=1, loss=loss, **params)
+    model = df.taiga.fit_gbdt(target, names(df), rounds=1, loss=loss, **params)
     assert start_of(model)[0] == pytest.approx(STARTS[loss](df[target].cast(pl.Float64).to_numpy()), rel=1e-6)
 
 
 def test_the_start_of_huber_is_the_best_constant() -> None:
     df = table()
     y = df["y"].to_numpy()
-    start = start_of(df.taiga.fit_gbdt("y", names(df), trees=1, loss="huber", huber_delta=DELTA))[0]
+    start = start_of(df.taiga.fit_gbdt("y", names(df), rounds=1, loss="huber", huber_delta=DELTA))[0]
     around = [huber(y, np.full_like(y, start + e)) for e in (-0.01, 0.0, 0.01)]
     assert min(around) == around[1]
     assert np.clip(start - y, -DELTA, DELTA).mean() == pytest.approx(0, abs=1e-6)
 
 
-def test_the_delta_of_huber_follows_the_target() -> None:
+def huber_scale(y: np.ndarray, weight: np.ndarray) -> float:
+    """The distance from the weighted median that the nine tenths of the weights are within, by its definition."""
+
+    def quantile(values: np.ndarray, level: float) -> float:
+        order = np.argsort(values)
+        reached = np.cumsum(weight[order]) - level * weight.sum()
+        at = int(np.argmax(reached >= 0))
+        return float(np.mean(values[order][at : at + 1 + (reached[at] == 0)]))
+
+    return quantile(np.abs(y - quantile(y, 0.5)), 0.9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_huber_turns_where_nine_of_ten_rows_are_within(weighted: bool) -> None:
+    df = table().with_columns(w=pl.int_range(pl.len()) % 4 + 1.0, held=pl.int_range(pl.len()) % 5 == 0)
+    df = df.with_columns(y=pl.when("held").then(1e4).otherwise("y"))
+    params: dict[str, Any] = {"loss": "huber", "eval": "held", "rounds": 4, **({"weight": "w"} if weighted else {})}
+    model = df.taiga.fit_gbdt("y", names(df), **params)
+    train = df.filter(~pl.col("held"))
+    weight = train["w"].to_numpy() if weighted else np.ones(train.height)
+    assert model.params["huber_delta"] == pytest.approx(huber_scale(train["y"].to_numpy(), weight), rel=1e-12)
+    assert model == df.taiga.fit_gbdt("y", names(df), **params, huber_delta=model.params["huber_delta"])
+    other = df.taiga.fit_gbdt("y", names(df), **{**params, "loss": "rmse"})
+    assert other.params["huber_delta"] == 1
+
+
+@policies
+def test_huber_of_a_scaled_target_is_the_scaled_model(policy: Any) -> None:
+    """To the last bit for a power of two, and but for roundings for any other scale."""
     df = table()
-    y = df["y"].to_numpy()
-    model = df.taiga.fit_gbdt("y", names(df), trees=20, loss="huber")
-    delta = np.quantile(np.abs(y - np.median(y)), 0.9, method="inverted_cdf")
-    assert model.params["huber_delta"] == pytest.approx(delta, rel=0.01)
-    told = df.taiga.fit_gbdt("y", names(df), trees=20, loss="huber", huber_delta=model.params["huber_delta"])
-    assert told.to_bytes() == model.to_bytes()
-    larger = df.with_columns(pl.col("y") * 2.0**20).taiga.fit_gbdt("y", names(df), trees=20, loss="huber")
-    assert np.array_equal(predict(df, larger), predict(df, model) * 2.0**20)
+    fit_scaled = lambda by: df.with_columns(pl.col("y") * by).taiga.fit_gbdt(  # noqa: E731
+        "y", names(df), rounds=10, loss="huber", policy=policy
+    )
+    plain = predict(df, fit_scaled(1.0))
+    assert (predict(df, fit_scaled(2.0**20)) == plain * 2.0**20).all()
+    np.testing.assert_allclose(predict(df, fit_scaled(1e6)), plain * 1e6, rtol=1e-4, atol=1e2)
+    chunks = pl.concat([df[:77], df[77:]], rechunk=False)
+    params: dict[str, Any] = {"loss": "huber", "rounds": 3, "policy": policy}
+    assert chunks.taiga.fit_gbdt("y", names(df), **params, n_threads=2) == df.taiga.fit_gbdt("y", names(df), **params)
+
+
+def test_huber_of_targets_that_are_mostly_alike() -> None:
+    """Where nine of ten distances are 0, those of the others count; where all are, 1."""
+    df = pl.DataFrame({"x": range(100), "y": [0.0] * 95 + [1.0, 2.0, 3.0, 4.0, 5.0]})
+    assert df.taiga.fit_gbdt("y", "x", rounds=2, loss="huber").params["huber_delta"] == 5
+    assert df.taiga.fit_gbdt(pl.col("y") * 0, "x", rounds=2, loss="huber").params["huber_delta"] == 1
+
+
+def test_huber_starts_from_the_baseline() -> None:
+    df = table().with_columns(base=pl.col("y") - pl.int_range(pl.len()) % 10 / 4)
+    model = df.taiga.fit_gbdt("y", names(table()), rounds=2, loss="huber", baseline="base")
+    assert model.params["huber_delta"] == pytest.approx((8 + 9) / 8)
 
 
 def test_the_start_of_several_classes_is_their_shares() -> None:
     df = table()
-    start = np.array(start_of(df.taiga.fit_gbdt("kind", names(df), trees=1)))
+    start = np.array(start_of(df.taiga.fit_gbdt("kind", names(df), rounds=1)))
     shares = df["kind"].value_counts().sort("kind")["count"].to_numpy() / df.height
     np.testing.assert_allclose(np.exp(start) / np.exp(start).sum(), shares, rtol=1e-6)
 
@@ -122,7 +164,7 @@ def test_means_of_positive_targets_are_positive(policy: Any, loss: Any) -> None:
     x = rng.normal(size=500)
     y = rng.gamma(0.5, np.exp(3 * x)) + 1e-6
     df = pl.DataFrame({"x": x, "y": y})
-    model = df.taiga.fit_gbdt("y", "x", trees=100, policy=policy, loss=loss)
+    model = df.taiga.fit_gbdt("y", "x", rounds=100, policy=policy, loss=loss)
     far = pl.DataFrame({"x": [-1e9, None, 1e9]})
     for frame in (df, far):
         assert (predict(frame, model) > 0).all()
@@ -136,7 +178,7 @@ def test_predictions_sum_to_the_targets_without_penalties(policy: Any, loss: Any
     df = table()
     target = {"rmse": "y", "logloss": "flag", "poisson": "positive", "multiclass": "kind"}[loss]
     params = {"l2": 0.0, "min_child_weight": 0.0, "depth": 2, "learning_rate": 0.3}
-    p = predict(df, df.taiga.fit_gbdt(target, names(df), trees=60, policy=policy, loss=loss, **params))
+    p = predict(df, df.taiga.fit_gbdt(target, names(df), rounds=60, policy=policy, loss=loss, **params))
     if loss == "multiclass":
         shares = df["kind"].value_counts().sort("kind")["count"].to_numpy() / df.height
         np.testing.assert_allclose(p.mean(axis=0), shares, atol=5e-3)
@@ -150,7 +192,7 @@ def test_a_quantile_lies_above_its_share_of_the_rows(policy: Any, alpha: float) 
     rng = np.random.default_rng(0)
     x = np.round(rng.normal(size=2_000), 1)
     df = pl.DataFrame({"x": x, "y": x + rng.exponential(1 + np.abs(x))})
-    model = df.taiga.fit_gbdt("y", "x", trees=60, policy=policy, loss="quantile", alpha=alpha, depth=3)
+    model = df.taiga.fit_gbdt("y", "x", rounds=60, policy=policy, loss="quantile", alpha=alpha, depth=3)
     p = predict(df, model)
     assert (df["y"].to_numpy() <= p).mean() == pytest.approx(alpha, abs=0.03)
 
@@ -161,7 +203,7 @@ def test_quantiles_are_as_good_as_those_of_lightgbm(policy: Any, alpha: float) -
     from lightgbm import LGBMRegressor
 
     df = table(1_000)
-    model = df.taiga.fit_gbdt("y", names(df), trees=60, policy=policy, loss="quantile", alpha=alpha)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=60, policy=policy, loss="quantile", alpha=alpha)
     x, y = df.select(names(df)).to_numpy(), df["y"].to_numpy()
     peer = LGBMRegressor(objective="quantile", alpha=alpha, n_estimators=60, verbose=-1, n_jobs=1).fit(x, y)
     ours, theirs = (metrics.mean_pinball_loss(y, p, alpha=alpha) for p in (predict(df, model), peer.predict(x)))
@@ -172,7 +214,7 @@ def test_quantiles_are_as_good_as_those_of_lightgbm(policy: Any, alpha: float) -
 def test_larger_quantiles_lie_above_smaller_ones_on_the_mean(policy: Any) -> None:
     df = table()
     means = [
-        predict(df, df.taiga.fit_gbdt("y", names(df), trees=30, policy=policy, loss="quantile", alpha=a)).mean()
+        predict(df, df.taiga.fit_gbdt("y", names(df), rounds=30, policy=policy, loss="quantile", alpha=a)).mean()
         for a in (0.1, 0.3, 0.5, 0.7, 0.9)
     ]
     assert means == sorted(means)
@@ -200,7 +242,7 @@ def test_a_quantile_of_a_capped_target_does_not_stall(policy: Any) -> None:
     from lightgbm import LGBMRegressor
 
     df = capped(1_000, 0.05)
-    p = predict(df, df.taiga.fit_gbdt("y", names(df), trees=300, policy=policy, loss="quantile", alpha=0.9))
+    p = predict(df, df.taiga.fit_gbdt("y", names(df), rounds=300, policy=policy, loss="quantile", alpha=0.9))
     x, y = df.select(names(df)).to_numpy(), df["y"].to_numpy()
     peer = LGBMRegressor(objective="quantile", alpha=0.9, n_estimators=300, verbose=-1, n_jobs=1).fit(x, y)
     want = metrics.mean_pinball_loss(y, peer.predict(x), alpha=0.9)
@@ -211,7 +253,7 @@ def test_a_quantile_of_a_capped_target_does_not_stall(policy: Any) -> None:
 def test_a_quantile_that_starts_at_the_cap_itself_is_learnt(policy: Any) -> None:
     """More rows stand at the cap than lie above the quantile; LightGBM 4.7 never leaves its start there."""
     df = capped(1_500, 0.12)
-    p = predict(df, df.taiga.fit_gbdt("y", names(df), trees=100, policy=policy, loss="quantile", alpha=0.95))
+    p = predict(df, df.taiga.fit_gbdt("y", names(df), rounds=100, policy=policy, loss="quantile", alpha=0.95))
     constant = metrics.mean_pinball_loss(df["y"], np.full(df.height, df["y"].max()), alpha=0.95)
     assert metrics.mean_pinball_loss(df["y"], p, alpha=0.95) < 0.7 * constant
 
@@ -219,8 +261,8 @@ def test_a_quantile_that_starts_at_the_cap_itself_is_learnt(policy: Any) -> None
 @policies
 def test_the_median_is_the_quantile_of_a_half(policy: Any) -> None:
     df = table()
-    a = predict(df, df.taiga.fit_gbdt("y", names(df), trees=20, policy=policy, loss="mae"))
-    b = predict(df, df.taiga.fit_gbdt("y", names(df), trees=20, policy=policy, loss="quantile", alpha=0.5))
+    a = predict(df, df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, loss="mae"))
+    b = predict(df, df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, loss="quantile", alpha=0.5))
     np.testing.assert_allclose(a, b, atol=1e-6)
 
 
@@ -230,7 +272,7 @@ def test_outliers_hardly_move_a_robust_loss(policy: Any, loss: Any) -> None:
     df = table(1_000)
     wild = df.with_columns(pl.when(pl.int_range(pl.len()) % 50 == 7).then(1e6).otherwise("y").alias("y"))
     clean, robust, mean = (
-        predict(df, frame.taiga.fit_gbdt("y", names(df), trees=30, policy=policy, loss=kind, min_data_in_leaf=5))
+        predict(df, frame.taiga.fit_gbdt("y", names(df), rounds=30, policy=policy, loss=kind, min_data_in_leaf=5))
         for frame, kind in ((df, loss), (wild, loss), (wild, "rmse"))
     )
     assert np.median(np.abs(robust - clean)) < 0.3
@@ -240,8 +282,8 @@ def test_outliers_hardly_move_a_robust_loss(policy: Any, loss: Any) -> None:
 @policies
 def test_a_wide_huber_is_the_squared_error(policy: Any) -> None:
     df = table()
-    a = predict(df, df.taiga.fit_gbdt("y", names(df), trees=20, policy=policy, loss="huber", huber_delta=1e3))
-    b = predict(df, df.taiga.fit_gbdt("y", names(df), trees=20, policy=policy, loss="rmse"))
+    a = predict(df, df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, loss="huber", huber_delta=1e3))
+    b = predict(df, df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, loss="rmse"))
     np.testing.assert_allclose(a, b, atol=1e-4)
 
 
@@ -251,7 +293,7 @@ def test_huber_s_error_is_between_those_of_the_mean_and_the_median(policy: Any) 
     rng = np.random.default_rng(4)
     df = pl.DataFrame({"x": rng.integers(0, 5, 2_000).astype(float), "y": rng.exponential(size=2_000)})
     median, middle, mean = (
-        predict(df, df.taiga.fit_gbdt("y", "x", trees=80, policy=policy, loss=loss, huber_delta=0.7)).mean()
+        predict(df, df.taiga.fit_gbdt("y", "x", rounds=80, policy=policy, loss=loss, huber_delta=0.7)).mean()
         for loss in ("mae", "huber", "rmse")
     )
     assert median < middle < mean
@@ -268,7 +310,7 @@ def test_the_likelihood_of_the_data_s_own_family_beats_the_squared_error(policy:
     train, test = df[:1_000], df[1_000:]
     measure = {"poisson": metrics.mean_poisson_deviance, "gamma": metrics.mean_gamma_deviance}[loss]
     own, squared = (
-        predict(test, train.taiga.fit_gbdt("y", names(df), trees=60, depth=4, policy=policy, loss=kind))
+        predict(test, train.taiga.fit_gbdt("y", names(df), rounds=60, depth=4, policy=policy, loss=kind))
         for kind in (loss, "rmse")
     )
     floor = train["y"].filter(train["y"] > 0).min()
@@ -280,7 +322,7 @@ def test_the_likelihood_of_the_data_s_own_family_beats_the_squared_error(policy:
 @pytest.mark.parametrize(("power", "near"), [(1.0001, "poisson"), (1.9999, "gamma")])
 def test_tweedie_lies_between_poisson_and_gamma(policy: Any, power: float, near: Any) -> None:
     df = table()
-    params: dict[str, Any] = {"trees": 20, "depth": 3, "policy": policy}
+    params: dict[str, Any] = {"rounds": 20, "depth": 3, "policy": policy}
     a = df.taiga.fit_gbdt("positive", names(df), loss="tweedie", tweedie_power=power, **params)
     b = df.taiga.fit_gbdt("positive", names(df), loss=near, **params)
     np.testing.assert_allclose(predict(df, a), predict(df, b), rtol=5e-3)
@@ -290,7 +332,7 @@ def test_tweedie_lies_between_poisson_and_gamma(policy: Any, power: float, near:
 @pytest.mark.parametrize("loss", ["poisson", "tweedie"])
 def test_zeros_among_counts_are_fitted(policy: Any, loss: Any) -> None:
     df = pl.DataFrame({"x": [0.0] * 30 + [1.0] * 30, "y": [0.0] * 30 + [4.0] * 30})
-    p = predict(df, df.taiga.fit_gbdt("y", "x", trees=200, policy=policy, loss=loss, l2=0.0, min_child_weight=0.0))
+    p = predict(df, df.taiga.fit_gbdt("y", "x", rounds=200, policy=policy, loss=loss, l2=0.0, min_child_weight=0.0))
     assert p[-1] == pytest.approx(4, rel=1e-2)
     assert 0 < p[0] < 0.1
 
@@ -298,15 +340,15 @@ def test_zeros_among_counts_are_fitted(policy: Any, loss: Any) -> None:
 @policies
 def test_labels_as_probabilities_are_the_log_loss(policy: Any) -> None:
     df = table().with_columns(number=pl.col("flag").cast(pl.Float64))
-    a = df.taiga.fit_gbdt("flag", names(df), trees=20, policy=policy)
-    b = df.taiga.fit_gbdt("number", names(df), trees=20, policy=policy, loss="cross_entropy")
+    a = df.taiga.fit_gbdt("flag", names(df), rounds=20, policy=policy)
+    b = df.taiga.fit_gbdt("number", names(df), rounds=20, policy=policy, loss="cross_entropy")
     np.testing.assert_array_equal(predict(df, a), predict(df, b))
 
 
 @policies
 def test_probabilities_are_estimated_from_probabilities(policy: Any) -> None:
     df = table()
-    p = predict(df, df.taiga.fit_gbdt("share", names(df), trees=100, policy=policy, loss="cross_entropy"))
+    p = predict(df, df.taiga.fit_gbdt("share", names(df), rounds=100, policy=policy, loss="cross_entropy"))
     assert rmse(p, df["share"]) < 0.5 * df["share"].std()
     assert p.min() > 0
     assert p.max() < 1
@@ -315,8 +357,8 @@ def test_probabilities_are_estimated_from_probabilities(policy: Any) -> None:
 @policies
 def test_two_classes_by_softmax_are_nearly_those_by_log_loss(policy: Any) -> None:
     df = table()
-    a = predict(df, df.taiga.fit_gbdt("flag", names(df), trees=40, policy=policy, loss="logloss"))
-    b = predict(df, df.taiga.fit_gbdt("flag", names(df), trees=40, policy=policy, loss="multiclass"))
+    a = predict(df, df.taiga.fit_gbdt("flag", names(df), rounds=40, policy=policy, loss="logloss"))
+    b = predict(df, df.taiga.fit_gbdt("flag", names(df), rounds=40, policy=policy, loss="multiclass"))
     b = b[:, 1] if b.ndim == 2 else b
     assert np.corrcoef(a, b)[0, 1] > 0.98
 
@@ -326,7 +368,7 @@ def test_two_classes_by_softmax_are_nearly_those_by_log_loss(policy: Any) -> Non
 @pytest.mark.parametrize("rate", [10.0, 100.0])
 def test_a_learning_rate_far_too_large_gives_finite_probabilities(policy: Any, target: str, rate: float) -> None:
     df = table()
-    p = predict(df, df.taiga.fit_gbdt(target, names(df), trees=10, policy=policy, learning_rate=rate))
+    p = predict(df, df.taiga.fit_gbdt(target, names(df), rounds=10, policy=policy, learning_rate=rate))
     assert np.isfinite(p).all()
     assert p.min() >= 0
     assert p.max() <= 1
@@ -335,7 +377,7 @@ def test_a_learning_rate_far_too_large_gives_finite_probabilities(policy: Any, t
 @policies
 def test_probabilities_of_several_classes_sum_to_one(policy: Any) -> None:
     df = table()
-    p = predict(df, df.taiga.fit_gbdt("kind", names(df), trees=20, policy=policy))
+    p = predict(df, df.taiga.fit_gbdt("kind", names(df), rounds=20, policy=policy))
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
     assert p.min() > 0
 
@@ -343,7 +385,7 @@ def test_probabilities_of_several_classes_sum_to_one(policy: Any) -> None:
 @policies
 def test_probabilities_are_the_softmax_of_raw_scores(policy: Any) -> None:
     df = table()
-    model = df.taiga.fit_gbdt("kind", names(df), trees=10, policy=policy)
+    model = df.taiga.fit_gbdt("kind", names(df), rounds=10, policy=policy)
     raw = np.exp(predict(df, model, "raw"))
     np.testing.assert_allclose(predict(df, model), raw / raw.sum(axis=1, keepdims=True), rtol=1e-9)
 
@@ -359,7 +401,7 @@ LINKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def test_predictions_are_the_link_of_raw_scores(loss: Any) -> None:
     params, target, _ = LOSSES[loss]
     df = table()
-    model = df.taiga.fit_gbdt(target, names(df), trees=10, loss=loss, **params)
+    model = df.taiga.fit_gbdt(target, names(df), rounds=10, loss=loss, **params)
     np.testing.assert_allclose(predict(df, model), LINKS[loss](predict(df, model, "raw")), rtol=1e-9)
 
 
@@ -367,7 +409,7 @@ def test_predictions_are_the_link_of_raw_scores(loss: Any) -> None:
 @pytest.mark.parametrize("target", ["flag", "kind"])
 def test_the_class_is_the_likeliest(policy: Any, target: str) -> None:
     df = table()
-    model = df.taiga.fit_gbdt(target, names(df), trees=10, policy=policy)
+    model = df.taiga.fit_gbdt(target, names(df), rounds=10, policy=policy)
     p, classes = predict(df, model), np.array(model.classes)
     best = classes[p.argmax(axis=1)] if p.ndim == 2 else classes[(p > 0.5).astype(int)]
     assert df.select(tg.predict(model, output="class")).to_series().to_list() == best.tolist()
@@ -378,7 +420,7 @@ def test_renaming_classes_renames_columns_and_nothing_else(policy: Any) -> None:
     """Labels are sorted; with names that sort otherwise the columns come in another order."""
     df = table()
     other = df.with_columns(pl.col("kind").replace({"low": "z", "mid": "y", "top": "x"}))
-    a, b = (frame.taiga.fit_gbdt("kind", names(df), trees=5, depth=3, policy=policy) for frame in (df, other))
+    a, b = (frame.taiga.fit_gbdt("kind", names(df), rounds=5, depth=3, policy=policy) for frame in (df, other))
     assert b.classes == ["x", "y", "z"]
     np.testing.assert_allclose(predict(df, a), predict(df, b)[:, ::-1], atol=1e-4)
 
@@ -387,7 +429,7 @@ def test_renaming_classes_renames_columns_and_nothing_else(policy: Any) -> None:
 def test_swapping_two_classes_mirrors_the_probability(policy: Any) -> None:
     df = table()
     a, b = (
-        predict(df, frame.taiga.fit_gbdt("flag", names(df), trees=10, depth=3, policy=policy))
+        predict(df, frame.taiga.fit_gbdt("flag", names(df), rounds=10, depth=3, policy=policy))
         for frame in (df, df.with_columns(~pl.col("flag")))
     )
     np.testing.assert_allclose(a, 1 - b, atol=1e-4)
@@ -396,16 +438,16 @@ def test_swapping_two_classes_mirrors_the_probability(policy: Any) -> None:
 @policies
 def test_integer_labels_with_gaps_are_classes(policy: Any) -> None:
     df = table().with_columns(code=pl.col("kind").replace_strict({"low": -5, "mid": 3, "top": 1000}))
-    model = df.taiga.fit_gbdt("code", names(df), trees=10, policy=policy, loss="multiclass")
+    model = df.taiga.fit_gbdt("code", names(df), rounds=10, policy=policy, loss="multiclass")
     assert model.classes == [-5, 3, 1000]
-    same = df.taiga.fit_gbdt("kind", names(df), trees=10, policy=policy)
+    same = df.taiga.fit_gbdt("kind", names(df), rounds=10, policy=policy)
     np.testing.assert_array_equal(predict(df, model), predict(df, same))
 
 
 @policies
 def test_a_class_of_one_row_among_many_is_learnt(policy: Any) -> None:
     df = pl.DataFrame({"x": np.arange(200.0), "y": ["a"] * 100 + ["b"] * 99 + ["c"]})
-    model = df.taiga.fit_gbdt("y", "x", trees=60, policy=policy, min_child_weight=0.0)
+    model = df.taiga.fit_gbdt("y", "x", rounds=60, policy=policy, min_child_weight=0.0)
     assert df.select(tg.predict(model, output="class")).to_series().to_list() == df["y"].to_list()
 
 
@@ -430,6 +472,6 @@ def test_a_target_outside_the_loss_s_range_is_an_error_that_names_the_column(los
 def test_counts_that_are_all_zero_predict_next_to_nothing(loss: Any, policy: Any) -> None:
     """Where scikit-learn gives an error; XGBoost and LightGBM predict a tiny mean, as we do."""
     df = pl.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0.0] * 4})
-    p = predict(df, df.taiga.fit_gbdt("y", "x", loss=loss, policy=policy, trees=5))
+    p = predict(df, df.taiga.fit_gbdt("y", "x", loss=loss, policy=policy, rounds=5))
     assert (p > 0).all()
     assert p.max() < 1e-6

@@ -70,8 +70,8 @@ def test_the_history_is_the_metric_of_scikit_learn_on_the_held_out_rows(loss: An
     target, measure = CASES[loss, metric]
     df = table()
     model = df.taiga.fit_gbdt(
-        target, names(df), trees=6, loss=loss, metric=metric, eval="held", weight="w" if weighted else None,
-        **({"alpha": 0.7} if loss == "quantile" else {}),
+        target, names(df), rounds=6, loss=loss, metric=metric, eval="held", weight="w" if weighted else None,
+        **({"alpha": 0.7} if loss == "quantile" else {"huber_delta": 1.0} if metric == "huber" else {}),
     )  # fmt: skip
     test = df.filter("held")
     weight = test["w"].to_numpy() if weighted else None
@@ -83,7 +83,7 @@ def test_the_history_is_the_metric_of_scikit_learn_on_the_held_out_rows(loss: An
 @policies
 def test_the_history_has_the_metric_after_each_round(policy: Any) -> None:
     df = table()
-    model = df.taiga.fit_gbdt("y", names(df), trees=8, policy=policy, eval="held")
+    model = df.taiga.fit_gbdt("y", names(df), rounds=8, policy=policy, eval="held")
     test = df.filter("held")
     want = [metrics.root_mean_squared_error(test["y"], p) for p in staged(test, model)]
     np.testing.assert_allclose(model.history["rmse"], want, rtol=1e-5)
@@ -105,7 +105,7 @@ def test_nothing_of_held_out_rows_gets_into_the_trees(policy: Any, what: str) ->
     """Neither their targets, nor borders of their values."""
     df = table()
     a, b = (
-        frame.taiga.fit_gbdt("y", names(df), trees=5, policy=policy, eval="held")
+        frame.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy, eval="held")
         for frame in (df, df.with_columns(OF_HELD_OUT[what]))
     )
     assert a.history["rmse"].to_list() != b.history["rmse"].to_list()
@@ -116,7 +116,7 @@ def test_nothing_of_held_out_rows_gets_into_the_trees(policy: Any, what: str) ->
 @policies
 def test_held_out_rows_are_as_if_they_were_not_there(policy: Any) -> None:
     df = table()
-    params: dict[str, Any] = {"trees": 10, "depth": 3, "policy": policy}
+    params: dict[str, Any] = {"rounds": 10, "depth": 3, "policy": policy}
     a = df.taiga.fit_gbdt("y", names(df), eval="held", **params)
     b = df.filter(~pl.col("held")).taiga.fit_gbdt("y", names(df), **params)
     # Draws are by the number of the row in the table, so the two are close and not the same.
@@ -129,7 +129,7 @@ def test_held_out_rows_are_as_if_they_were_not_there(policy: Any) -> None:
 def test_training_ends_so_many_rounds_after_the_best(policy: Any, metric: Any, patience: int) -> None:
     df = table()
     model = df.taiga.fit_gbdt(
-        "flag", names(df), trees=400, learning_rate=0.5, policy=policy, eval="held", metric=metric,
+        "flag", names(df), rounds=400, learning_rate=0.5, policy=policy, eval="held", metric=metric,
         early_stopping=patience,
     )  # fmt: skip
     values = model.history[metric].to_numpy()
@@ -143,8 +143,8 @@ def test_training_ends_so_many_rounds_after_the_best(policy: Any, metric: Any, p
 def test_a_stopped_model_is_the_beginning_of_the_longer_one(policy: Any) -> None:
     df = table()
     params: dict[str, Any] = {"learning_rate": 0.5, "policy": policy, "eval": "held"}
-    stopped = df.taiga.fit_gbdt("flag", names(df), trees=200, early_stopping=3, **params)
-    whole = df.taiga.fit_gbdt("flag", names(df), trees=stopped.rounds + 3, **params)
+    stopped = df.taiga.fit_gbdt("flag", names(df), rounds=200, early_stopping=3, **params)
+    whole = df.taiga.fit_gbdt("flag", names(df), rounds=stopped.rounds + 3, **params)
     np.testing.assert_array_equal(predict(df, stopped), staged(df, whole)[stopped.rounds - 1])
     assert stopped.history["logloss"].to_list() == whole.history["logloss"].to_list()
 
@@ -152,36 +152,36 @@ def test_a_stopped_model_is_the_beginning_of_the_longer_one(policy: Any) -> None
 @policies
 def test_patience_that_never_ends_changes_nothing(policy: Any) -> None:
     df = table()
-    a = df.taiga.fit_gbdt("y", names(df), trees=10, policy=policy, eval="held", early_stopping=1_000)
-    b = df.taiga.fit_gbdt("y", names(df), trees=10, policy=policy, eval="held")
+    a = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy, eval="held", early_stopping=1_000)
+    b = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy, eval="held")
     rounds = a.rounds
     np.testing.assert_array_equal(predict(df, a), staged(df, b)[rounds - 1])
 
 
 def test_a_metric_that_never_changes_keeps_the_first_round() -> None:
     df = table().with_columns(easy=pl.col("x1") > 0.3)
-    model = df.taiga.fit_gbdt("easy", names(df), trees=50, eval="held", metric="auc", early_stopping=4)
+    model = df.taiga.fit_gbdt("easy", names(df), rounds=50, eval="held", metric="auc", early_stopping=4)
     assert set(model.history["auc"]) == {1.0}
     assert (model.rounds, model.history.height) == (1, 5)
 
 
 def test_a_forced_metric_does_not_change_the_trees() -> None:
     df = table()
-    a, b = (df.taiga.fit_gbdt("flag", names(df), trees=5, eval="held", metric=m) for m in ("logloss", "auc"))
+    a, b = (df.taiga.fit_gbdt("flag", names(df), rounds=5, eval="held", metric=m) for m in ("logloss", "auc"))
     np.testing.assert_array_equal(predict(df, a), predict(df, b))
 
 
 @pytest.mark.parametrize("target", ["flag", "kind"])
 def test_early_stopping_works_on_text_labels(target: str) -> None:
     df = table().with_columns(flag=pl.when("flag").then(pl.lit("yes")).otherwise(pl.lit("no")))
-    model = df.taiga.fit_gbdt(target, names(df), trees=200, learning_rate=0.5, eval="held", early_stopping=5)
+    model = df.taiga.fit_gbdt(target, names(df), rounds=200, learning_rate=0.5, eval="held", early_stopping=5)
     assert model.rounds < 200
     assert set(df.select(tg.predict(model, output="class")).to_series()) <= set(model.classes or [])
 
 
 def test_held_out_weights_of_zero_do_not_count() -> None:
     df = table().with_columns(w=pl.when(pl.col("held") & (pl.col("x0") > 0)).then(0.0).otherwise(1.0))
-    model = df.taiga.fit_gbdt("y", names(df), trees=3, eval="held", weight="w")
+    model = df.taiga.fit_gbdt("y", names(df), rounds=3, eval="held", weight="w")
     test = df.filter(pl.col("held") & (pl.col("w") > 0))
     assert model.history["rmse"][-1] == pytest.approx(metrics.root_mean_squared_error(test["y"], predict(test, model)))
 
@@ -189,7 +189,7 @@ def test_held_out_weights_of_zero_do_not_count() -> None:
 @pytest.mark.parametrize("metric", ["rmse", "logloss", "auc"])
 def test_the_metric_by_its_definition_on_two_rows(metric: Any) -> None:
     df = pl.DataFrame({"x": [0.0, 1.0] * 3, "y": [False, True] * 3, "held": [False] * 4 + [True] * 2})
-    model = df.taiga.fit_gbdt("y", "x", trees=4, eval="held", metric=metric, min_child_weight=0.0)
+    model = df.taiga.fit_gbdt("y", "x", rounds=4, eval="held", metric=metric, min_child_weight=0.0)
     p = predict(df, model)[-1]
     want = {"rmse": 1 - p, "logloss": -np.log(p), "auc": 1.0}[metric]
     assert model.history[metric][-1] == pytest.approx(want, rel=1e-5)
@@ -209,7 +209,7 @@ def test_held_out_categories_are_measured_as_they_are_predicted(policy: Any, met
         city=pl.when(pl.col("held") & (pl.col("shop") == 1)).then(pl.lit("new"))
         .when(pl.col("held") & (pl.col("shop") == 2)).then(None).otherwise("city")
     )  # fmt: skip
-    model = df.taiga.fit_gbdt(target, "city", "kind", "x", trees=6, policy=policy, cat_method=method, eval="held")
+    model = df.taiga.fit_gbdt(target, "city", "kind", "x", rounds=6, policy=policy, cat_method=method, eval="held")
     test = df.filter("held")
     name, measure = ("rmse", metrics.root_mean_squared_error) if target == "y" else ("logloss", metrics.log_loss)
     want = [measure(test[target], p) for p in staged(test, model)]
@@ -219,7 +219,7 @@ def test_held_out_categories_are_measured_as_they_are_predicted(policy: Any, met
 @policies
 def test_a_class_that_only_held_out_rows_have_is_next_to_impossible(policy: Any) -> None:
     df = table().with_columns(held=(pl.col("kind") == "top") | (pl.int_range(pl.len()) % 5 == 0))
-    model = df.taiga.fit_gbdt("kind", names(df), trees=3, policy=policy, eval="held")
+    model = df.taiga.fit_gbdt("kind", names(df), rounds=3, policy=policy, eval="held")
     p = predict(df, model)
     assert model.classes == ["low", "mid", "top"]
     assert p[:, 2].max() < 1e-6
@@ -230,7 +230,7 @@ def test_a_class_that_only_held_out_rows_have_is_next_to_impossible(policy: Any)
 @policies
 def test_a_class_of_class_weight_zero_is_next_to_impossible(policy: Any) -> None:
     df = table()
-    p = predict(df, df.taiga.fit_gbdt("kind", names(df), trees=5, policy=policy, class_weight={"top": 0.0}))
+    p = predict(df, df.taiga.fit_gbdt("kind", names(df), rounds=5, policy=policy, class_weight={"top": 0.0}))
     assert p[:, 2].max() < 1e-6
     assert np.isfinite(p).all()
 
@@ -238,5 +238,5 @@ def test_a_class_of_class_weight_zero_is_next_to_impossible(policy: Any) -> None
 @policies
 def test_a_class_that_only_rows_of_weight_zero_have_is_not_there(policy: Any) -> None:
     df = table().with_columns(w=pl.when(pl.col("kind") == "top").then(0.0).otherwise(1.0))
-    model = df.taiga.fit_gbdt("kind", names(df), trees=5, policy=policy, weight="w")
+    model = df.taiga.fit_gbdt("kind", names(df), rounds=5, policy=policy, weight="w")
     assert model.classes == ["low", "mid"]

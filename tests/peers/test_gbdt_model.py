@@ -21,7 +21,7 @@ targets = pytest.mark.parametrize("target", TARGETS)
 
 def fit(df: pl.DataFrame, target: str, policy: Any, **params: Any) -> tg.Model:
     loss: Any = "gamma" if target == "positive" else "auto"
-    return df.taiga.fit_gbdt(target, names(df), **{"trees": 6, "policy": policy, "loss": loss, **params})
+    return df.taiga.fit_gbdt(target, names(df), **{"rounds": 6, "policy": policy, "loss": loss, **params})
 
 
 @policies
@@ -30,7 +30,7 @@ def test_each_stage_is_the_model_of_so_many_rounds(policy: Any, target: str) -> 
     df = numbers()
     stages = df.select(tg.predict(fit(df, target, policy), output="staged")).to_series()
     for rounds in (1, 3, 6):
-        p = df.select(tg.predict(fit(df, target, policy, trees=rounds))).to_series()
+        p = df.select(tg.predict(fit(df, target, policy, rounds=rounds))).to_series()
         if target == "kind":
             stage = stages.struct.unnest().select(pl.all().list.get(rounds - 1))
             assert stage.equals(p.struct.unnest())
@@ -123,7 +123,7 @@ def test_importances_are_sums_over_the_table_of_nodes(policy: Any, target: str) 
 @policies
 def test_the_informative_features_matter_most(policy: Any) -> None:
     df = numbers(rows=1_000, features=8)
-    model = df.taiga.fit_gbdt("y", names(df), trees=30, depth=4, policy=policy)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=30, depth=4, policy=policy)
     best = model.importance().sort("importance", descending=True)["feature"][:3]
     assert set(best) == {"x0", "x1", "x2"}
 
@@ -131,7 +131,7 @@ def test_the_informative_features_matter_most(policy: Any) -> None:
 @policies
 def test_a_feature_that_no_split_uses_has_importance_zero(policy: Any) -> None:
     df = numbers().with_columns(x9=pl.lit(1.0))
-    model = df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy)
     for kind in ("gain", "split", "cover"):
         assert model.importance(kind).filter(feature="x9")["importance"].item() == 0  # type: ignore[arg-type]
 
@@ -185,7 +185,7 @@ def test_the_last_stage_is_the_prediction(policy: Any) -> None:
 def test_a_model_of_one_round_is_not_so_many_starts(policy: Any) -> None:
     """Trees of one leaf add nothing: ten of them predict the start and not ten times it."""
     df = numbers()
-    model = df.taiga.fit_gbdt("flag", names(df), trees=10, policy=policy, min_gain=1e9)
+    model = df.taiga.fit_gbdt("flag", names(df), rounds=10, policy=policy, min_gain=1e9)
     p = predict(df, model, "raw")
     share = df["flag"].mean()
     np.testing.assert_allclose(p, np.log(share / (1 - share)), rtol=1e-6)
@@ -195,7 +195,7 @@ def test_a_model_of_one_round_is_not_so_many_starts(policy: Any) -> None:
 def test_predictions_stay_within_the_training_targets(policy: Any) -> None:
     """Leaves are means of residuals, so no row at the rate 1 and no penalty leaves the range by one tree."""
     df = numbers()
-    model = df.taiga.fit_gbdt("y", names(df), trees=1, policy=policy, learning_rate=1.0)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=1, policy=policy, learning_rate=1.0)
     far = pl.DataFrame({name: [-1e300, 1e300, None] for name in names(df)})
     p = np.concatenate([predict(df, model), predict(far, model)])
     assert df["y"].min() <= p.min()
@@ -216,7 +216,7 @@ def test_missing_features_in_prediction_are_an_error_and_others_are_ignored(poli
 @pytest.mark.parametrize("method", ["ctr", "one_hot", "partition"])
 def test_importances_of_categories_belong_to_their_columns(method: Any) -> None:
     df = categories().with_columns(same=pl.lit("a"))
-    model = df.taiga.fit_gbdt("y", "city", "kind", "same", "x", trees=10, policy="leafwise", cat_method=method)
+    model = df.taiga.fit_gbdt("y", "city", "kind", "same", "x", rounds=10, policy="leafwise", cat_method=method)
     for kind in ("gain", "split", "cover"):
         table = model.importance(kind)  # type: ignore[arg-type]
         assert table["feature"].to_list() == ["city", "kind", "same", "x"]
@@ -228,7 +228,7 @@ def test_importances_of_categories_belong_to_their_columns(method: Any) -> None:
 def test_parameters_come_back_as_they_were_given(policy: Any) -> None:
     df = numbers()
     given: dict[str, Any] = {
-        "trees": 3, "learning_rate": 0.25, "l2": 2.5, "l1": 0.125, "bins": 17, "seed": 11, "min_gain": 0.5,
+        "rounds": 3, "learning_rate": 0.25, "l2": 2.5, "l1": 0.125, "bins": 17, "seed": 11, "min_gain": 0.5,
         "feature_fraction": 0.75, "monotone": {"x0": 1}, "min_data_in_leaf": 2,
     }  # fmt: skip
     model = df.taiga.fit_gbdt("y", names(df), policy=policy, **given)
@@ -264,7 +264,7 @@ def test_a_level_of_a_symmetric_tree_has_one_gain_and_other_nodes_have_each_thei
 def test_the_deepest_trees_are_what_the_documentation_says(policy: Any, depth: int, allowed: bool) -> None:
     df = numbers(100)
     if allowed:
-        assert leaves_of(fit(df, "y", policy, depth=depth, trees=1))["depth"].max() <= depth
+        assert leaves_of(fit(df, "y", policy, depth=depth, rounds=1))["depth"].max() <= depth
     else:
         with pytest.raises(ValueError, match="depth"):
             fit(df, "y", policy, depth=depth)

@@ -19,7 +19,7 @@ samples = pytest.mark.parametrize("sample", SAMPLES)
 @samples
 def test_a_seed_gives_the_same_model_again(policy: Any, sample: Any) -> None:
     df = numbers()
-    fits = [df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy, row_sample=sample, seed=7) for _ in range(2)]
+    fits = [df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy, row_sample=sample, seed=7) for _ in range(2)]
     assert fits[0] == fits[1]
 
 
@@ -27,7 +27,7 @@ def test_a_seed_gives_the_same_model_again(policy: Any, sample: Any) -> None:
 @samples
 def test_another_seed_draws_other_rows(policy: Any, sample: Any) -> None:
     df = numbers()
-    params: dict[str, Any] = {"trees": 5, "policy": policy, "row_sample": sample, "row_fraction": 0.3}
+    params: dict[str, Any] = {"rounds": 5, "policy": policy, "row_sample": sample, "row_fraction": 0.3}
     a, b = (predict(df, df.taiga.fit_gbdt("y", names(df), seed=s, **params)) for s in (0, 1))
     assert np.abs(a - b).mean() > 1e-3
 
@@ -36,7 +36,7 @@ def test_another_seed_draws_other_rows(policy: Any, sample: Any) -> None:
 def test_without_draws_a_seed_moves_predictions_by_rounding_alone(policy: Any) -> None:
     """Derivatives are rounded at random: where two splits are nearly as good, either may be taken."""
     df = numbers(rows=1_000)
-    a, b = (predict(df, df.taiga.fit_gbdt("y", names(df), trees=20, policy=policy, depth=4, seed=s)) for s in (0, 1))
+    a, b = (predict(df, df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, depth=4, seed=s)) for s in (0, 1))
     assert rmse(a, b) < 0.02 * a.std()
 
 
@@ -51,8 +51,8 @@ def test_without_draws_a_seed_moves_predictions_by_rounding_alone(policy: Any) -
 )
 def test_a_sample_of_all_rows_is_no_sample(policy: Any, sample: Any) -> None:
     df = numbers()
-    a = df.taiga.fit_gbdt("y", names(df), trees=10, policy=policy)
-    b = df.taiga.fit_gbdt("y", names(df), trees=10, policy=policy, row_sample=sample, row_fraction=1.0)
+    a = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy)
+    b = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy, row_sample=sample, row_fraction=1.0)
     np.testing.assert_array_equal(predict(df, a), predict(df, b))
 
 
@@ -64,7 +64,7 @@ def test_half_the_rows_a_tree_learn_nearly_as_much(policy: Any, sample: Any, tar
     train, test = df[:1_000], df[1_000:]
 
     def error(**params: Any) -> float:
-        p = predict(test, train.taiga.fit_gbdt(target, names(df), trees=40, policy=policy, **params))
+        p = predict(test, train.taiga.fit_gbdt(target, names(df), rounds=40, policy=policy, **params))
         if target == "y":
             return rmse(p, test["y"])
         if target == "flag":
@@ -81,7 +81,7 @@ def test_fewer_rows_a_tree_fit_the_training_rows_less(policy: Any) -> None:
         rmse(
             predict(
                 df,
-                df.taiga.fit_gbdt("y", names(df), trees=30, policy=policy, row_sample="bernoulli", row_fraction=share),
+                df.taiga.fit_gbdt("y", names(df), rounds=30, policy=policy, row_sample="bernoulli", row_fraction=share),
             ),
             df["y"],
         )
@@ -94,7 +94,7 @@ def test_fewer_rows_a_tree_fit_the_training_rows_less(policy: Any) -> None:
 @pytest.mark.parametrize(("share", "most"), [(0.01, 1), (0.25, 2), (0.5, 4), (1.0, 8)])
 def test_a_tree_uses_no_more_features_than_its_share(policy: Any, share: float, most: int) -> None:
     df = numbers(features=8)
-    model = df.taiga.fit_gbdt("y", names(df), trees=20, policy=policy, feature_fraction=share, min_child_weight=0.0)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, feature_fraction=share, min_child_weight=0.0)
     used = inner_of(model).group_by("tree").agg(pl.col("feature").n_unique())["feature"]
     assert used.max() <= most
     assert inner_of(model)["tree"].n_unique() == 20
@@ -103,14 +103,14 @@ def test_a_tree_uses_no_more_features_than_its_share(policy: Any, share: float, 
 @policies
 def test_all_features_get_their_turn(policy: Any) -> None:
     df = numbers(features=6)
-    model = df.taiga.fit_gbdt("y", names(df), trees=60, policy=policy, feature_fraction=0.2)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=60, policy=policy, feature_fraction=0.2)
     assert set(inner_of(model)["feature"]) == set(names(df))
 
 
 @pytest.mark.parametrize("policy", ["symmetric", "depthwise"])
 def test_a_level_looks_at_its_share_of_the_features(policy: Any) -> None:
     df = numbers(features=8)
-    model = df.taiga.fit_gbdt("y", names(df), trees=20, policy=policy, depth=3, feature_fraction_level=0.13)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, depth=3, feature_fraction_level=0.13)
     used = inner_of(model).group_by("tree", "depth").agg(pl.col("feature").n_unique())["feature"]
     assert used.max() <= 2
     whole = inner_of(model).group_by("tree").agg(pl.col("feature").n_unique())["feature"]
@@ -122,7 +122,7 @@ def test_a_share_of_the_features_by_node_fits_the_training_rows_less(policy: Any
     df = numbers(features=8)
     error = [
         rmse(
-            predict(df, df.taiga.fit_gbdt("y", names(df), trees=20, policy=policy, feature_fraction_node=share)),
+            predict(df, df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, feature_fraction_node=share)),
             df["y"],
         )
         for share in (0.13, 1.0)
@@ -139,7 +139,7 @@ def test_another_seed_draws_other_features(policy: Any, which: str) -> None:
         return
     df = numbers(features=8)
     a, b = (
-        df.taiga.fit_gbdt("y", names(df), trees=4, policy=policy, seed=s, **{which: 0.5}).importance("split")
+        df.taiga.fit_gbdt("y", names(df), rounds=4, policy=policy, seed=s, **{which: 0.5}).importance("split")
         for s in (0, 1)
     )
     assert not a.equals(b)
@@ -150,7 +150,7 @@ def test_draws_of_features_keep_interactions_and_categories_whole(policy: Any) -
     """A drawn category comes with all its statistics or questions, and constraints hold among what is drawn."""
     df = categories()
     model = df.taiga.fit_gbdt(
-        "y", "city", "kind", "x", trees=20, policy=policy, feature_fraction=0.67,
+        "y", "city", "kind", "x", rounds=20, policy=policy, feature_fraction=0.67,
         interaction=[["city"], ["kind"], ["x"]],
     )  # fmt: skip
     for path in paths_of(model):
@@ -160,7 +160,7 @@ def test_draws_of_features_keep_interactions_and_categories_whole(policy: Any) -
 @samples
 def test_threads_do_not_change_draws(sample: Any) -> None:
     df = numbers(rows=2_000)
-    params: dict[str, Any] = {"trees": 5, "row_sample": sample, "feature_fraction": 0.7}
+    params: dict[str, Any] = {"rounds": 5, "row_sample": sample, "feature_fraction": 0.7}
     assert df.taiga.fit_gbdt("y", names(df), n_threads=1, **params) == df.taiga.fit_gbdt(
         "y", names(df), n_threads=2, **params
     )
@@ -173,7 +173,7 @@ def test_large_gradients_are_kept_by_goss(policy: Any) -> None:
     x = np.arange(2_000.0) // 10
     df = pl.DataFrame({"x": x, "y": np.where(x >= 199, 100.0, rng.normal(size=2_000))})
     model = df.taiga.fit_gbdt(
-        "y", "x", trees=60, policy=policy, row_sample="goss", row_fraction=0.1, min_child_weight=0.0, l2=0.0
+        "y", "x", rounds=60, policy=policy, row_sample="goss", row_fraction=0.1, min_child_weight=0.0, l2=0.0
     )
     assert predict(df, model)[-5:].min() > 90
 
@@ -187,6 +187,6 @@ def test_samples_of_gradients_estimate_leaves_without_bias(policy: Any, sample: 
     df = pl.DataFrame({"x": group.astype(float), "y": group * 2.0 + rng.exponential(size=900)})
     means = df.group_by("x").agg(pl.col("y").mean()).sort("x")["y"].to_numpy()
     grid = pl.DataFrame({"x": [0.0, 1.0, 2.0]})
-    params: dict[str, Any] = {"trees": 30, "policy": policy, "row_sample": sample, "row_fraction": 0.4, "l2": 0.0}
+    params: dict[str, Any] = {"rounds": 30, "policy": policy, "row_sample": sample, "row_fraction": 0.4, "l2": 0.0}
     found = [predict(grid, df.taiga.fit_gbdt("y", "x", seed=s, **params)) for s in range(6)]
     np.testing.assert_allclose(np.mean(found, axis=0), means, atol=0.15)

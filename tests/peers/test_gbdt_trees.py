@@ -40,7 +40,7 @@ def threshold(g: float, l1: float) -> float:
 @policies
 def test_one_tree_at_rate_one_without_penalty_reproduces_distinct_rows(policy: Any) -> None:
     df = pl.DataFrame({"x": [0.0, 1, 2, 3], "y": [0.0, 1, 2, 3]})
-    model = df.taiga.fit_gbdt("y", "x", trees=1, policy=policy, **EXACT)
+    model = df.taiga.fit_gbdt("y", "x", rounds=1, policy=policy, **EXACT)
     np.testing.assert_allclose(predict(df, model), df["y"], atol=1e-6)
 
 
@@ -50,7 +50,7 @@ def test_one_tree_at_rate_one_without_penalty_reproduces_distinct_rows(policy: A
 @pytest.mark.parametrize("rate", [0.1, 1.0])
 def test_leaf_values_are_the_closed_form_of_l1_l2_and_rate(policy: Any, l1: float, l2: float, rate: float) -> None:
     df = two_groups()
-    model = df.taiga.fit_gbdt("y", "x", trees=1, policy=policy, l1=l1, l2=l2, learning_rate=rate, min_child_weight=0.0)
+    model = df.taiga.fit_gbdt("y", "x", rounds=1, policy=policy, l1=l1, l2=l2, learning_rate=rate, min_child_weight=0.0)
     mean = df["y"].mean()
     got = predict(df, model)
     for x in (0.0, 1.0):
@@ -64,7 +64,7 @@ def test_leaf_values_are_the_closed_form_of_l1_l2_and_rate(policy: Any, l1: floa
 @pytest.mark.parametrize(("l1", "l2"), [(0.0, 0.0), (0.0, 3.0), (2.0, 1.0)])
 def test_a_split_s_gain_is_its_closed_form(policy: Any, l1: float, l2: float) -> None:
     df = two_groups()
-    model = df.taiga.fit_gbdt("y", "x", trees=1, policy=policy, l1=l1, l2=l2, min_child_weight=0.0)
+    model = df.taiga.fit_gbdt("y", "x", rounds=1, policy=policy, l1=l1, l2=l2, min_child_weight=0.0)
     residual = df["y"].to_numpy() - df["y"].mean()
     left, right = (residual[df["x"].to_numpy() == x] for x in (0.0, 1.0))
     score = [threshold(part.sum(), l1) ** 2 / (len(part) + l2) for part in (left, right, residual)]
@@ -78,9 +78,9 @@ def test_min_gain_lets_a_split_through_or_not_as_gamma_of_xgboost(policy: Any, s
     from xgboost import XGBRegressor
 
     df = two_groups()
-    free = df.taiga.fit_gbdt("y", "x", trees=1, policy=policy, min_child_weight=0.0)
+    free = df.taiga.fit_gbdt("y", "x", rounds=1, policy=policy, min_child_weight=0.0)
     limit = share * inner_of(free)["gain"].item()
-    model = df.taiga.fit_gbdt("y", "x", trees=1, policy=policy, min_child_weight=0.0, min_gain=limit)
+    model = df.taiga.fit_gbdt("y", "x", rounds=1, policy=policy, min_child_weight=0.0, min_gain=limit)
     assert inner_of(model).height == splits
     peer = XGBRegressor(n_estimators=1, gamma=limit, reg_lambda=1, min_child_weight=0, base_score=df["y"].mean())
     peer.fit(df.select("x").to_numpy(), df["y"].to_numpy())
@@ -90,7 +90,7 @@ def test_min_gain_lets_a_split_through_or_not_as_gamma_of_xgboost(policy: Any, s
 @policies
 def test_an_l1_larger_than_every_sum_leaves_the_mean(policy: Any) -> None:
     df = numbers()
-    model = df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy, l1=1e6)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy, l1=1e6)
     np.testing.assert_allclose(predict(df, model), df["y"].mean(), rtol=1e-7)
 
 
@@ -98,7 +98,7 @@ def test_an_l1_larger_than_every_sum_leaves_the_mean(policy: Any) -> None:
 def test_a_larger_l2_shrinks_predictions_to_the_mean(policy: Any) -> None:
     df = numbers()
     spread = [
-        predict(df, df.taiga.fit_gbdt("y", names(df), trees=10, policy=policy, l2=l2)).std()
+        predict(df, df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy, l2=l2)).std()
         for l2 in (0.0, 10.0, 1e3, 1e9)
     ]
     assert spread == sorted(spread, reverse=True)
@@ -109,7 +109,7 @@ def test_a_larger_l2_shrinks_predictions_to_the_mean(policy: Any) -> None:
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_no_leaf_is_deeper_than_depth(policy: Any, depth: int) -> None:
     df = numbers()
-    leaves = leaves_of(df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy, depth=depth, **EXACT))
+    leaves = leaves_of(df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy, depth=depth, **EXACT))
     assert leaves["depth"].max() == depth
     assert leaves.group_by("tree").len()["len"].max() <= 2**depth
 
@@ -117,21 +117,21 @@ def test_no_leaf_is_deeper_than_depth(policy: Any, depth: int) -> None:
 @pytest.mark.parametrize("leaves", [2, 3, 7, 20])
 def test_leafwise_trees_have_the_leaves_that_are_allowed(leaves: int) -> None:
     df = numbers(levels=None)
-    model = df.taiga.fit_gbdt("y", names(df), trees=4, policy="leafwise", leaves=leaves, **EXACT)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=4, policy="leafwise", leaves=leaves, **EXACT)
     assert leaves_of(model).group_by("tree").len()["len"].to_list() == [leaves] * 4
 
 
 def test_depth_and_leaves_hold_together_leafwise() -> None:
     df = numbers()
-    got = leaves_of(df.taiga.fit_gbdt("y", names(df), trees=3, policy="leafwise", depth=2, leaves=3, **EXACT))
+    got = leaves_of(df.taiga.fit_gbdt("y", names(df), rounds=3, policy="leafwise", depth=2, leaves=3, **EXACT))
     assert got["depth"].max() == 2
     assert got.group_by("tree").len()["len"].to_list() == [3, 3, 3]
 
 
 def test_leafwise_with_room_for_every_leaf_is_the_depthwise_tree() -> None:
     df = numbers()
-    a = df.taiga.fit_gbdt("y", names(df), trees=1, policy="depthwise", depth=4, **EXACT)
-    b = df.taiga.fit_gbdt("y", names(df), trees=1, policy="leafwise", depth=4, leaves=16, **EXACT)
+    a = df.taiga.fit_gbdt("y", names(df), rounds=1, policy="depthwise", depth=4, **EXACT)
+    b = df.taiga.fit_gbdt("y", names(df), rounds=1, policy="leafwise", depth=4, leaves=16, **EXACT)
     np.testing.assert_array_equal(predict(df, a), predict(df, b))
 
 
@@ -139,7 +139,7 @@ def test_leafwise_with_room_for_every_leaf_is_the_depthwise_tree() -> None:
 @pytest.mark.parametrize("least", [5, 40])
 def test_no_leaf_has_fewer_rows_than_min_data_in_leaf(policy: Any, least: int) -> None:
     df = numbers()
-    model = df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy, min_data_in_leaf=least)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy, min_data_in_leaf=least)
     assert inner_of(model).height > 0
     leaves = leaves_of(model)
     # A symmetric tree has leaves that no row comes to.
@@ -151,7 +151,7 @@ def test_no_leaf_has_fewer_rows_than_min_data_in_leaf(policy: Any, least: int) -
 @pytest.mark.parametrize("least", [2.0, 12.0])
 def test_no_leaf_weighs_less_than_min_child_weight(policy: Any, least: float) -> None:
     df = numbers()
-    model = df.taiga.fit_gbdt("flag", names(df), trees=5, policy=policy, min_child_weight=least)
+    model = df.taiga.fit_gbdt("flag", names(df), rounds=5, policy=policy, min_child_weight=least)
     assert inner_of(model).height > 0
     # Hessians are rounded to 16 bits, at random, where splits are looked for.
     leaves = leaves_of(model).filter(pl.col("count") > 0)
@@ -164,7 +164,7 @@ def test_more_rows_asked_for_than_two_leaves_can_have_is_a_tree_of_one_leaf(
     policy: Any, least: int, splits: bool
 ) -> None:
     df = pl.DataFrame({"x": np.arange(400.0)}).with_columns(y=pl.col("x") // 200)
-    model = df.taiga.fit_gbdt("y", "x", trees=2, policy=policy, depth=1, min_data_in_leaf=least)
+    model = df.taiga.fit_gbdt("y", "x", rounds=2, policy=policy, depth=1, min_data_in_leaf=least)
     assert (predict(df, model).std() > 0) == splits
 
 
@@ -172,7 +172,7 @@ def test_more_rows_asked_for_than_two_leaves_can_have_is_a_tree_of_one_leaf(
 @pytest.mark.parametrize("seed", range(3))
 def test_the_first_split_is_the_best_of_all_by_brute_force(policy: Any, seed: int) -> None:
     df = numbers(rows=150, seed=seed)
-    model = df.taiga.fit_gbdt("y", names(df), trees=1, depth=1, policy=policy, **EXACT)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=1, depth=1, policy=policy, **EXACT)
     y = df["y"].to_numpy() - df["y"].mean()
     best: tuple[float, str, float] = (0.0, "", 0.0)
     for name in names(df):
@@ -244,14 +244,14 @@ def test_predictions_are_those_of_the_peer_tree_by_tree(peer: Any, params: Any, 
     """Features of few levels and noisy targets: no two splits are as good, and all borders are there."""
     df = numbers(rows=1_000, seed=2)
     x, y = df.select(names(df)).to_numpy().astype(np.float32), df["y"].to_numpy()
-    model = df.taiga.fit_gbdt("y", names(df), trees=trees, learning_rate=rate, l2=1.0, min_child_weight=0.0, **params)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=trees, learning_rate=rate, l2=1.0, min_child_weight=0.0, **params)
     np.testing.assert_allclose(predict(df, model), peer(x, y, trees, rate), atol=2e-4)
 
 
 @policies
 def test_leaves_weigh_and_count_the_rows_that_fall_into_them(policy: Any) -> None:
     df = numbers()
-    model = df.taiga.fit_gbdt("y", names(df), trees=3, policy=policy)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=3, policy=policy)
     fallen = df.select(tg.predict(model, output="leaf").list.get(0)).to_series().value_counts()
     leaves = leaves_of(model).filter(pl.col("tree") == 0)
     counts = dict(leaves.filter(pl.col("count") > 0).select("leaf", "count").iter_rows())
@@ -262,7 +262,7 @@ def test_leaves_weigh_and_count_the_rows_that_fall_into_them(policy: Any) -> Non
 @policies
 def test_with_a_constant_target_every_prediction_is_that_constant(policy: Any) -> None:
     df = numbers().with_columns(y=pl.lit(3.25))
-    model = df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy)
     assert set(predict(df, model)) == {3.25}
 
 
@@ -272,11 +272,11 @@ def test_a_pure_node_gains_nothing_but_the_noise_of_rounding(policy: Any) -> Non
     order of that unit's square, which any small `min_gain` leaves out.
     """
     df = pl.DataFrame({"x": np.arange(100.0)}).with_columns(y=pl.when(pl.col("x") < 37).then(0.0).otherwise(1.0))
-    model = df.taiga.fit_gbdt("y", "x", trees=1, depth=6, policy=policy, **EXACT)
+    model = df.taiga.fit_gbdt("y", "x", rounds=1, depth=6, policy=policy, **EXACT)
     assert inner_of(model)["border"][0] == 36.5
     assert inner_of(model)["gain"].drop_nulls()[1:].max() < 100 * 2.0**-30
     np.testing.assert_allclose(predict(df, model), df["y"], atol=1e-6)
-    model = df.taiga.fit_gbdt("y", "x", trees=1, depth=6, policy=policy, min_gain=1e-6, **EXACT)
+    model = df.taiga.fit_gbdt("y", "x", rounds=1, depth=6, policy=policy, min_gain=1e-6, **EXACT)
     assert inner_of(model)["border"].to_list() == [36.5]
 
 
@@ -284,7 +284,7 @@ def test_a_pure_node_gains_nothing_but_the_noise_of_rounding(policy: Any) -> Non
 @pytest.mark.parametrize("bins", [2, 3, 6, 17])
 def test_a_feature_has_fewer_borders_than_bins(policy: Any, bins: int) -> None:
     df = numbers(levels=None)
-    model = df.taiga.fit_gbdt("y", names(df), trees=10, policy=policy, bins=bins)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy, bins=bins)
     assert all(1 <= inner_of(model).filter(feature=name)["border"].n_unique() < bins for name in names(df))
 
 
@@ -292,7 +292,7 @@ def test_a_feature_has_fewer_borders_than_bins(policy: Any, bins: int) -> None:
 def test_more_borders_lower_the_training_error(policy: Any) -> None:
     df = numbers(rows=800, levels=None)
     error = [
-        rmse(predict(df, df.taiga.fit_gbdt("y", names(df), trees=20, policy=policy, bins=bins)), df["y"])
+        rmse(predict(df, df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, bins=bins)), df["y"])
         for bins in (2, 5, 33)
     ]
     assert error == sorted(error, reverse=True)
@@ -302,7 +302,7 @@ def test_more_borders_lower_the_training_error(policy: Any) -> None:
 @policies
 def test_borders_lie_between_values_and_never_on_one(policy: Any) -> None:
     df = numbers(rows=60)
-    model = df.taiga.fit_gbdt("y", names(df), trees=5, policy=policy, **EXACT)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy, **EXACT)
     for split in inner_of(model).iter_rows(named=True):
         values = df[split["feature"]]
         assert not values.is_in([split["border"]]).any()
@@ -314,7 +314,7 @@ def test_few_bins_serve_features_of_one_sign(sign: int) -> None:
     """Zero lies outside the values of a feature without zeros, on the side of the smaller ones."""
     x = sign * np.arange(0.01, 1, 0.01)
     df = pl.DataFrame({"x": x, "y": np.abs(x)})
-    model = df.taiga.fit_gbdt("y", "x", trees=20, bins=6, policy="leafwise", leaves=2, loss="mae", min_child_weight=0)
+    model = df.taiga.fit_gbdt("y", "x", rounds=20, bins=6, policy="leafwise", leaves=2, loss="mae", min_child_weight=0)
     p = predict(pl.DataFrame({"x": [-1.0, 0.0, 1.0]}), model)
     same, other = ((0, 1), (1, 2)) if sign > 0 else ((1, 2), (0, 1))
     assert p[same[0]] == p[same[1]]
@@ -324,7 +324,7 @@ def test_few_bins_serve_features_of_one_sign(sign: int) -> None:
 @policies
 def test_children_partition_their_parent(policy: Any) -> None:
     df = numbers()
-    for nodes in trees_of(df.taiga.fit_gbdt("flag", names(df), trees=4, policy=policy)):
+    for nodes in trees_of(df.taiga.fit_gbdt("flag", names(df), rounds=4, policy=policy)):
         for node in nodes.values():
             if node["leaf"] is None:
                 sides = [nodes[node[s]] for s in ("left", "right")]
@@ -336,5 +336,5 @@ def test_children_partition_their_parent(policy: Any) -> None:
 @policies
 def test_the_start_is_the_mean_of_the_target(policy: Any) -> None:
     df = numbers()
-    model = df.taiga.fit_gbdt("y", names(df), trees=1, policy=policy)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=1, policy=policy)
     assert start_of(model) == [pytest.approx(df["y"].mean())]

@@ -143,7 +143,7 @@ def roc(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") % 60 > 30)
-    >>> model = df.taiga.fit_gbdt("y", "x", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", rounds=3)
     >>> tg.plot.roc(model, df).to_dict()["title"]["text"]
     'ROC curve of y = true'
     """
@@ -204,7 +204,7 @@ def precision_recall(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") % 60 > 30)
-    >>> model = df.taiga.fit_gbdt("y", "x", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", rounds=3)
     >>> tg.plot.precision_recall(model, df).to_dict()["title"]["text"]
     'Precision and recall of y = true'
     """

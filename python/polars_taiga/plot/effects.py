@@ -93,7 +93,7 @@ def dependence(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x") * pl.col("z"))
-    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=3)
     >>> tg.plot.dependence(model, df, "x").to_dict()["encoding"]["color"]["title"]
     'z'
     >>> lines = tg.plot.dependence(model, df, "x", kind="partial", curves=10)

@@ -108,7 +108,7 @@ def shap_summary(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x") + pl.col("z"))
-    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=3)
     >>> tg.plot.shap_summary(model, df).to_dict()["mark"]["type"]
     'circle'
     """
@@ -218,7 +218,7 @@ def shap_waterfall(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x") + pl.col("z"))
-    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=3)
     >>> tg.plot.shap_waterfall(model, df, 99).to_dict()["title"]["text"]
     'How row 99 comes to its y'
     """
@@ -312,7 +312,7 @@ def interactions(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x") * pl.col("z"))
-    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=3)
     >>> tg.plot.interactions(model, df).to_dict()["title"]["text"]
     'What columns do together for y'
     """

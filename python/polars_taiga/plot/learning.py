@@ -89,7 +89,7 @@ def importance(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x"))
-    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=3)
     >>> [bar["feature"] for bar in tg.plot.importance(model).to_dict()["data"]["values"]]
     ['x', 'z']
     """
@@ -185,7 +185,7 @@ def history(model: Model | Mapping[str, Model], *, points: int = 500) -> LayerCh
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"), held=pl.col("x") % 4 == 0)
-    >>> model = df.taiga.fit_gbdt("y", "x", trees=5, eval="held")
+    >>> model = df.taiga.fit_gbdt("y", "x", rounds=5, eval="held")
     >>> tg.plot.history(model).to_dict()["title"]["text"]
     'Held-out rows of y'
     """

@@ -88,7 +88,7 @@ def partial_dependence(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100), "z": [0, 1] * 50}).with_columns(y=2.0 * pl.col("x") * pl.col("z"))
-    >>> model = df.taiga.fit_gbdt("y", "x", "z", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", "z", rounds=3)
     >>> lines = tg.plot.partial_dependence(model, df, "x", curves=10, centered=True)
     >>> tg.plot.partial_dependence(model, features=["x", "z"]).to_dict()["mark"]["type"]
     'rect'

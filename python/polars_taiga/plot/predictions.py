@@ -122,7 +122,7 @@ def calibration(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") % 60 > 30)
-    >>> model = df.taiga.fit_gbdt("y", "x", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", rounds=3)
     >>> tg.plot.calibration(model, df, bins=5).to_dict()["title"]["text"]
     'Calibration of y = true'
     """
@@ -250,7 +250,7 @@ def residuals(
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
-    >>> model = df.taiga.fit_gbdt("y", "x", trees=3)
+    >>> model = df.taiga.fit_gbdt("y", "x", rounds=3)
     >>> tg.plot.residuals(model, df).to_dict()["title"]["text"]
     'Residuals of y'
     """

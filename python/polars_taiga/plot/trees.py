@@ -58,7 +58,7 @@ def tree(model: Model, tree: int = 0, *, depth: int | None = None, label: object
     >>> import polars as pl
     >>> import polars_taiga as tg
     >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
-    >>> model = df.taiga.fit_gbdt("y", "x", trees=3, depth=2, policy="depthwise")
+    >>> model = df.taiga.fit_gbdt("y", "x", rounds=3, depth=2, policy="depthwise")
     >>> tg.plot.tree(model, 2).to_dict()["title"]["text"]
     'Tree 2 of 3 for y'
     """

@@ -3,7 +3,7 @@
 ```python
 from polars_taiga.sklearn import GbdtClassifier
 
-GbdtClassifier(trees=200).fit(X, y).predict_proba(X)
+GbdtClassifier(rounds=200).fit(X, y).predict_proba(X)
 ```
 """
 

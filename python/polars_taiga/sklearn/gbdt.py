@@ -99,7 +99,7 @@ class GbdtClassifier(Classifier, _Gbdt):
     >>> from polars_taiga.sklearn import GbdtClassifier
     >>> X = pl.DataFrame({"x": range(100), "city": ["Turku", "Oulu"] * 50})
     >>> y = ["low"] * 50 + ["top"] * 50
-    >>> GbdtClassifier(trees=10).fit(X, y).score(X, y)
+    >>> GbdtClassifier(rounds=10).fit(X, y).score(X, y)
     1.0
     """
 
@@ -107,7 +107,7 @@ class GbdtClassifier(Classifier, _Gbdt):
         self,
         *,
         loss: Literal["auto", "logloss", "multiclass"] = "auto",
-        trees: int = 100,
+        rounds: int = 100,
         learning_rate: float = 0.1,
         policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
         depth: int | None = None,
@@ -270,7 +270,7 @@ class GbdtRegressor(Regressor, _Gbdt):
     >>> from polars_taiga.sklearn import GbdtRegressor
     >>> X = np.arange(100.0).reshape(-1, 1)
     >>> y = 2 * X[:, 0]
-    >>> bool(GbdtRegressor(trees=50).fit(X, y).score(X, y) > 0.99)
+    >>> bool(GbdtRegressor(rounds=50).fit(X, y).score(X, y) > 0.99)
     True
     """
 
@@ -281,7 +281,7 @@ class GbdtRegressor(Regressor, _Gbdt):
         alpha: float = 0.5,
         huber_delta: float | None = None,
         tweedie_power: float = 1.5,
-        trees: int = 100,
+        rounds: int = 100,
         learning_rate: float = 0.1,
         policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
         depth: int | None = None,

@@ -40,7 +40,7 @@ fn every_problem_of_a_lightgbm_dictionary_is_told_at_once() {
         "there is no parameter `boosting_type`: leave it out: boosting is as in \"gbdt\", \"gbtree\" and \"Plain\"; policy= says how trees grow",
         "there is no parameter `lambda_l2`; did you mean `l2`?",
         "there is no parameter `max_depth`, which is `depth` here; of -1: leave it out for no limit (policy=\"leafwise\" has none unless told)",
-        "there is no parameter `num_iterations`; did you mean `trees`?",
+        "there is no parameter `num_iterations`; did you mean `rounds`?",
         "there is no parameter `num_leaves`; did you mean `leaves`?",
         "there is no parameter `objective`; did you mean `loss=\"logloss\"`?",
         "there is no parameter `verbose`: progress=True shows a progress bar, progress=False none; `Model.history()` has the metric of every round",
@@ -51,19 +51,19 @@ fn every_problem_of_a_lightgbm_dictionary_is_told_at_once() {
     // What the lines say is a call that is right.
     let said = json!({
         "loss": "logloss", "metric": "auc", "leaves": 31, "policy": "leafwise", "learning_rate": 0.05, "feature_fraction": 0.9,
-        "row_fraction": 0.8, "row_sample": "bernoulli", "trees": 100, "l2": 1.0, "min_data_in_leaf": 20
+        "row_fraction": 0.8, "row_sample": "bernoulli", "rounds": 100, "l2": 1.0, "min_data_in_leaf": 20
     });
     BoostingParams::from_json(&said).unwrap();
 }
 
 #[test]
 fn a_single_problem_has_the_text_that_it_had() {
-    assert_eq!(only(json!({"treees": 1})), "there is no parameter `treees`; did you mean `trees`?");
-    assert_eq!(only(json!({"trees": 0})), "parameter `trees`: 0 is not between 1 and 1,000,000");
-    let error = BoostingParams::from_json(&json!({"trees": 0, "bins": 0})).unwrap_err();
+    assert_eq!(only(json!({"round": 1})), "there is no parameter `round`; did you mean `rounds`?");
+    assert_eq!(only(json!({"rounds": 0})), "parameter `rounds`: 0 is not between 1 and 1,000,000");
+    let error = BoostingParams::from_json(&json!({"rounds": 0, "bins": 0})).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "2 parameters are wrong:\n- parameter `trees`: 0 is not between 1 and 1,000,000\n- parameter `bins`: 0 is not between 2 and 256"
+        "2 parameters are wrong:\n- parameter `rounds`: 0 is not between 1 and 1,000,000\n- parameter `bins`: 0 is not between 2 and 256"
     );
 }
 
@@ -101,6 +101,9 @@ fn words_of_others_are_translated() {
     }
     let text = only(json!({"loss_function": "Quantile:alpha=0.9"}));
     assert_eq!(text, "there is no parameter `loss_function`; did you mean `loss=\"quantile\", alpha=0.9`?");
+    for theirs in ["n_estimators", "iterations", "trees"] {
+        assert_eq!(only(json!({theirs: 5})), format!("there is no parameter `{theirs}`; did you mean `rounds`?"));
+    }
     let text = only(json!({"border_count": 254}));
     assert_eq!(text, "there is no parameter `border_count`; did you mean `bins=255`?");
     let text = only(json!({"simple_ctr": ["Borders", "Counter"]}));
@@ -135,7 +138,7 @@ fn what_there_is_not_says_what_to_do() {
 #[test]
 fn wrong_types_are_told_in_the_words_of_python() {
     for (name, value, expected) in [
-        ("trees", json!(1.5), "1.5 is not a whole number from 0 on"),
+        ("rounds", json!(1.5), "1.5 is not a whole number from 0 on"),
         ("l2", json!("much"), "\"much\" is not a number"),
         ("bundle", json!("yes"), "\"yes\" is not True or False"),
         ("monotone", json!([1, 0]), "[1, 0] is not a dict of -1, 0 or 1 by feature name, as {\"a\": 1}"),

@@ -177,6 +177,9 @@ macro_rules! params {
             /// The names of the parameters that say how a fit is done and never change its result, which is why no model keeps them.
             pub const LOCAL: &[&str] = &[$(stringify!($local)),*];
 
+            /// The names of all parameters.
+            const NAMES: &[&str] = &[$(stringify!($field)),*];
+
             /// Returns the parameters as a model records them: those of [`Self::LOCAL`] at their defaults.
             pub fn recorded(&self) -> Self {
                 let local = Self::default();
@@ -208,7 +211,7 @@ macro_rules! params {
             /// # Errors
             /// As [`Self::from_json`].
             pub fn from_stored(value: &serde_json::Value) -> $crate::error::Result<Self> {
-                Self::from_json(&$crate::params::stored::from_stored(value.clone()))
+                Self::from_json(&$crate::params::stored::from_stored(value.clone(), |name| Self::NAMES.contains(&name)))
             }
 
             /// Checks the parameters of a call, as [`Self::from_json`] does, and that those which need held-out rows come with some.

@@ -6,6 +6,7 @@
 //! | kept | parameter |
 //! |---|---|
 //! | `bins`: the largest number of borders | `bins`: that of bins, one more |
+//! | `trees` of boosted trees | `rounds` |
 
 use serde_json::Value;
 
@@ -15,17 +16,32 @@ use serde_json::Value;
 /// use taiga_core::params::stored::{from_stored, to_stored};
 /// let params = serde_json::json!({"bins": 255, "l2": 1.0});
 /// assert_eq!(to_stored(params.clone()), serde_json::json!({"bins": 254, "l2": 1.0}));
-/// assert_eq!(from_stored(to_stored(params.clone())), params);
+/// assert_eq!(from_stored(to_stored(params.clone()), |_| true), params);
 /// ```
 pub fn to_stored(mut params: Value) -> Value {
     count(&mut params, |bins| bins.saturating_sub(1));
+    rename(&mut params, "rounds", "trees");
     params
 }
 
-/// Returns parameters of what a model keeps of them: the reverse of [`to_stored`].
-pub fn from_stored(mut params: Value) -> Value {
+/// Returns parameters of what a model keeps of them: the reverse of [`to_stored`], for a learner that has the
+/// parameters of the names for which `has` is true.
+pub fn from_stored(mut params: Value, has: impl Fn(&str) -> bool) -> Value {
+    if has("rounds") {
+        rename(&mut params, "trees", "rounds");
+    }
     count(&mut params, |borders| borders.saturating_add(1));
     params
+}
+
+/// Gives a value another name, unless one of that name is there: then whoever reads them is to say so.
+fn rename(params: &mut Value, from: &str, to: &str) {
+    if let Some(object) = params.as_object_mut()
+        && !object.contains_key(to)
+        && let Some(value) = object.remove(from)
+    {
+        object.insert(to.into(), value);
+    }
 }
 
 /// Counts `bins` otherwise, where they are a whole number; what else stands there is for whoever reads it to judge.

@@ -168,6 +168,7 @@ const NOTES: &[(&str, &[&str], &str)] = &[
     ("class_weight", &["sqrtbalanced", "balanced_subsample"], "\"balanced\", or a dict of a weight for each label, is a class weight"),
     ("hash_bits", &["0"], "leave it out for features that are numbers"),
     ("l2", &["none"], "l2=0 is no penalty"),
+    ("rounds", &["none", "0", "-1"], "at least one round"),
     ("trees", &["none", "0", "-1"], "at least one tree"),
     ("kind", &["auto"], "\"ordered\" is the default"),
 ];

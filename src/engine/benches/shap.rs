@@ -31,7 +31,7 @@ fn main() {
         held_out: None,
     };
     for policy in argument(3, "symmetric,depthwise,leafwise").split(',') {
-        let mut params = json!({ "trees": argument(2, "100").parse::<u32>().unwrap(), "policy": policy });
+        let mut params = json!({ "rounds": argument(2, "100").parse::<u32>().unwrap(), "policy": policy });
         match policy {
             "leafwise" => params["leaves"] = json!(leaves),
             _ => params["depth"] = json!(depth),

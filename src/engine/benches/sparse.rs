@@ -61,14 +61,14 @@ fn main() {
         held_out: None,
     };
     let mut params = serde_json::json!({
-        "trees": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": if policy == "leafwise" { Some(64) } else { None }, "device": device
+        "rounds": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": if policy == "leafwise" { Some(64) } else { None }, "device": device
     });
     if !bundle {
         params["bundle"] = false.into();
     }
     let params = BoostingParams::from_json(&params).unwrap();
     if device != "cpu" {
-        fit(&input, &BoostingParams { trees: 3, ..params.clone() }, &Quiet).unwrap();
+        fit(&input, &BoostingParams { rounds: 3, ..params.clone() }, &Quiet).unwrap();
     }
     let clock = Clock::new();
     let model = fit(&input, &params, &clock).unwrap();

@@ -79,7 +79,7 @@ fn main() {
         let leaves = leaves.or((policy == "leafwise").then_some(64));
         let params = |trees: u32| {
             BoostingParams::from_json(&serde_json::json!({
-                "trees": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": leaves, "bins": bins,
+                "rounds": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": leaves, "bins": bins,
                 "depth": (depth > 0).then_some(depth), "device": device
             }))
             .unwrap()

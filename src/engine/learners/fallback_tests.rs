@@ -129,12 +129,12 @@ fn boosted(params: serde_json::Value, device: &str, monitor: &dyn Monitor) -> Re
 #[test]
 fn boosted_trees_begin_again_from_any_step() {
     for params in [
-        json!({ "trees": 3, "depth": 3, "max_combination": 2, "permutations": 3 }),
-        json!({ "trees": 3, "policy": "leafwise", "leaves": 5, "cat_method": "partition", "early_stopping": 2 }),
-        json!({ "trees": 4, "policy": "depthwise", "depth": 3, "loss": "mae", "cat_method": "one_hot" }),
+        json!({ "rounds": 3, "depth": 3, "max_combination": 2, "permutations": 3 }),
+        json!({ "rounds": 3, "policy": "leafwise", "leaves": 5, "cat_method": "partition", "early_stopping": 2 }),
+        json!({ "rounds": 4, "policy": "depthwise", "depth": 3, "loss": "mae", "cat_method": "one_hot" }),
     ] {
         let expected = boosted(params.clone(), "cpu", &Notes::default()).expect("a fit");
-        let rounds = params["trees"].as_u64().expect("trees") as u32;
+        let rounds = params["rounds"].as_u64().expect("trees") as u32;
         let mut steps = 0;
         loop {
             let notes = Notes::default();

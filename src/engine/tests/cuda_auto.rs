@@ -103,7 +103,7 @@ impl Everything {
             sparse.offsets.push(sparse.numbers.len() as i64);
             sparse.codes.push((r.u64(i + 3) % 7 < 3) as u32);
         }
-        let model = numbers.fit(&params(json!({ "trees": 5, "policy": "depthwise", "device": "cpu" })));
+        let model = numbers.fit(&params(json!({ "rounds": 5, "policy": "depthwise", "device": "cpu" })));
         let grown = forest_of(&numbers, json!({ "trees": 3, "depth": 8 }), "cpu", &Quiet).expect("a forest");
         Everything {
             classes: table(rows, 6, "logloss", 5),
@@ -140,12 +140,15 @@ impl Everything {
     /// Everything that `"auto"` may take a GPU for.
     fn by_auto(&self) -> Vec<(&'static str, Work<'_>)> {
         vec![
-            ("symmetric", Box::new(|d, m| fitted(&self.numbers, json!({ "trees": 8, "depth": 5 }), d, m))),
-            ("depthwise", Box::new(|d, m| fitted(&self.classes, json!({ "trees": 4, "policy": "depthwise", "row_sample": "goss" }), d, m))),
-            ("leafwise", Box::new(|d, m| fitted(&self.several, json!({ "trees": 3, "policy": "leafwise", "leaves": 20 }), d, m))),
-            ("quantiles", Box::new(|d, m| fitted(&self.numbers, json!({ "trees": 3, "loss": "mae" }), d, m))),
-            ("categories", Box::new(|d, m| self.categories(json!({ "trees": 4, "max_combination": 2, "permutations": 3 }), d, m))),
-            ("subsets", Box::new(|d, m| self.categories(json!({ "trees": 3, "policy": "leafwise", "cat_method": "partition" }), d, m))),
+            ("symmetric", Box::new(|d, m| fitted(&self.numbers, json!({ "rounds": 8, "depth": 5 }), d, m))),
+            (
+                "depthwise",
+                Box::new(|d, m| fitted(&self.classes, json!({ "rounds": 4, "policy": "depthwise", "row_sample": "goss" }), d, m)),
+            ),
+            ("leafwise", Box::new(|d, m| fitted(&self.several, json!({ "rounds": 3, "policy": "leafwise", "leaves": 20 }), d, m))),
+            ("quantiles", Box::new(|d, m| fitted(&self.numbers, json!({ "rounds": 3, "loss": "mae" }), d, m))),
+            ("categories", Box::new(|d, m| self.categories(json!({ "rounds": 4, "max_combination": 2, "permutations": 3 }), d, m))),
+            ("subsets", Box::new(|d, m| self.categories(json!({ "rounds": 3, "policy": "leafwise", "cat_method": "partition" }), d, m))),
             ("forest", Box::new(|d, m| forest_of(&self.numbers, json!({ "trees": 3, "depth": 8 }), d, m).map(|f| f.to_bytes()))),
             (
                 "exact",
@@ -429,7 +432,7 @@ fn groups_at_once_are_all_fitted() {
     take_a_gpu_for_everything(true);
     let groups: Vec<Table> = (0..8).map(|seed| table(600_000, 6, "rmse", seed)).collect();
     type Fit<'a> = &'a (dyn Fn(&Table, &str, &dyn Monitor) -> Result<Vec<u8>> + Sync);
-    let boosted: Fit<'_> = &|t, d, m| fitted(t, json!({ "trees": 6, "policy": "depthwise" }), d, m);
+    let boosted: Fit<'_> = &|t, d, m| fitted(t, json!({ "rounds": 6, "policy": "depthwise" }), d, m);
     let grown: Fit<'_> = &|t, d, m| forest_of(t, json!({ "trees": 2, "depth": 6 }), d, m).map(|f| f.to_bytes());
     for (what, fit) in [("boosted trees", boosted), ("forests", grown)] {
         let expected: Vec<Vec<u8>> = groups.iter().map(|t| fit(t, "cpu", &Quiet).expect("a fit")).collect();
@@ -513,7 +516,7 @@ fn a_gpu_that_another_process_fills_is_left_alone() {
         let outcome = check_auto(what, &work, &expected);
         assert_ne!(outcome, Outcome::Gpu, "{what}");
     }
-    let e = fitted(&everything.numbers, json!({ "trees": 2 }), "cuda", &Quiet).expect_err("a GPU that is full");
+    let e = fitted(&everything.numbers, json!({ "rounds": 2 }), "cuda", &Quiet).expect_err("a GPU that is full");
     assert!(e.is_device_memory(), "{e}");
     let other = process("fit").output().expect("a process");
     let said = String::from_utf8_lossy(&other.stdout);
@@ -535,7 +538,7 @@ fn other_errors_are_errors_under_auto_too() {
     take_a_gpu_for_everything(true);
     let everything = Everything::new(30_000);
     let notes = Notes::default();
-    let p = json!({ "trees": 60, "depth": 10, "max_combination": 2, "ctr_table_limit": 1 });
+    let p = json!({ "rounds": 60, "depth": 10, "max_combination": 2, "ctr_table_limit": 1 });
     let e = everything.categories(p, "auto", &notes).expect_err("too many entries");
     assert!(matches!(e, Error::Memory(_)), "{e}");
     let told = notes.told();

@@ -147,7 +147,7 @@ fn a_column_that_was_written_to_is_another_one(gpu: &Gpu) {
     // What a fit and its codes are made from.
     let mut t = table(30_000, 5, "rmse", 4);
     let fitted = |t: &Table, device: &str| {
-        let p = BoostingParams { device: device.into(), ..params(json!({ "trees": 4, "policy": "depthwise" })) };
+        let p = BoostingParams { device: device.into(), ..params(json!({ "rounds": 4, "policy": "depthwise" })) };
         fit(&t.input(), &p, &Quiet).expect("a fit").to_bytes()
     };
     let before = fitted(&t, "cuda");
@@ -215,7 +215,7 @@ fn the_limit_holds_and_what_was_used_last_stays(gpu: &Gpu) {
 fn fits_are_the_same_from_columns_that_stayed(gpu: &Gpu) {
     clear_device_cache().expect("cleared");
     let t = table(20_000, 6, "rmse", 4);
-    let p = BoostingParams { device: "cuda".into(), ..params(json!({ "trees": 4, "policy": "depthwise" })) };
+    let p = BoostingParams { device: "cuda".into(), ..params(json!({ "rounds": 4, "policy": "depthwise" })) };
     let kept = |p: &BoostingParams| fit(&t.input(), p, &Quiet).expect("a fit").to_bytes();
     let expected = kept(&BoostingParams { device: "cpu".into(), ..p.clone() });
     let before = info(gpu);
@@ -226,7 +226,7 @@ fn fits_are_the_same_from_columns_that_stayed(gpu: &Gpu) {
     assert!(kept(&p) == expected, "from columns that stayed");
     assert_eq!(info(gpu).hits, before.hits + stayed);
     // Others with them: new borders, the same columns.
-    let few = BoostingParams { device: "cuda".into(), ..params_with(json!({ "trees": 3 }), json!({ "bins": 17 })) };
+    let few = BoostingParams { device: "cuda".into(), ..params_with(json!({ "rounds": 3 }), json!({ "bins": 17 })) };
     let on_cpu = BoostingParams { device: "cpu".into(), ..few.clone() };
     assert!(kept(&few) == fit(&t.input(), &on_cpu, &Quiet).expect("a fit").to_bytes());
     clear_device_cache().expect("cleared");
@@ -259,7 +259,7 @@ fn no_memory_left_is_an_error_and_then_it_works_again(gpu: &Gpu) {
     assert!(e.to_string().contains("`wide`") && e.to_string().contains("320.0 MB") && e.to_string().contains("free of"), "{e}");
     assert_eq!(info(gpu).columns, 0, "the cache goes first");
     let t = table(2_000_000, 6, "rmse", 4);
-    let p = BoostingParams { device: "cuda".into(), ..taiga_testing::params(json!({ "trees": 3 })) };
+    let p = BoostingParams { device: "cuda".into(), ..taiga_testing::params(json!({ "rounds": 3 })) };
     let e = fit(&t.input(), &p, &Quiet).expect_err("no room");
     assert!(e.is_device_memory() && e.to_string().contains("free of"), "{e}");
     let grown = |device: &str| {
@@ -300,7 +300,7 @@ fn bundled_features_count_as_one_column(gpu: &Gpu) {
     let y: Vec<f64> = (0..rows).map(|i| (0..variables).map(|v| ((drawn(v, i) * (v + 3)) % 7) as f64).sum()).collect();
     let t = Table::numbers(columns, y);
     let of = |device: &str, bundle: bool| {
-        let p = BoostingParams { device: device.into(), bundle, ..taiga_testing::params(json!({ "trees": 3, "policy": "depthwise" })) };
+        let p = BoostingParams { device: device.into(), bundle, ..taiga_testing::params(json!({ "rounds": 3, "policy": "depthwise" })) };
         fit(&t.input(), &p, &Quiet).map(|model| model.to_bytes())
     };
     let expected = of("cpu", true).expect("a fit");

@@ -44,7 +44,7 @@ fn in_a_child(body: impl FnOnce()) {
 fn forked_processes_fit_like_their_parent() {
     let rows = table(20_000, 6, "rmse", 3);
     let boosted = |threads: u32| {
-        let params = json!({ "trees": 3, "depth": 4, "n_threads": threads });
+        let params = json!({ "rounds": 3, "depth": 4, "n_threads": threads });
         rows.fit(&BoostingParams::from_json(&params).unwrap()).to_bytes()
     };
     let forest = || grow(&rows, &taiga_testing::forest::params(json!({ "trees": 3, "n_threads": 2 }))).to_bytes();

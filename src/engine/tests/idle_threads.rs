@@ -29,7 +29,7 @@ fn threads_that_nobody_uses_end() {
     // So many values keep 24 threads busy.
     let rows = table(40_000, 20, "rmse", 3);
     let fit = |threads: u32| {
-        let params = json!({ "trees": 1, "depth": 3, "n_threads": threads });
+        let params = json!({ "rounds": 1, "depth": 3, "n_threads": threads });
         rows.fit(&BoostingParams::from_json(&params).unwrap())
     };
     let cores = std::thread::available_parallelism().unwrap().get();

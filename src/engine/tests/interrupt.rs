@@ -84,7 +84,7 @@ fn everything_that_takes_long_ends_when_asked_to() {
 
     let rows = table(3_000, 6, "rmse", 3);
     let features = rows.features();
-    let boosted = rows.fit(&BoostingParams::from_json(&json!({ "trees": 10 })).unwrap());
+    let boosted = rows.fit(&BoostingParams::from_json(&json!({ "rounds": 10 })).unwrap());
     let boosted = model::apply::Predictor::new(boosted);
     let columns = boosted.bind(&features).unwrap();
     ends("raw scores", || boosted.raw(&columns));

@@ -153,11 +153,11 @@ fn trees(table: &Table, value: Value) {
 fn trees_of_numbers() {
     let columns = dice(1_000_000, 12);
     let target = columns[0].clone();
-    trees(&Table::numbers(columns, target), json!({ "trees": 1, "depth": 3, "n_threads": 2, "device": "cpu" }));
+    trees(&Table::numbers(columns, target), json!({ "rounds": 1, "depth": 3, "n_threads": 2, "device": "cpu" }));
 }
 
 fn trees_of_classes() {
-    trees(&of_classes(60_000, 3, 200), json!({ "trees": 1, "depth": 1, "n_threads": 2, "device": "cpu", "border_sample": 1000 }));
+    trees(&of_classes(60_000, 3, 200), json!({ "rounds": 1, "depth": 1, "n_threads": 2, "device": "cpu", "border_sample": 1000 }));
 }
 
 fn trees_of_categories() {
@@ -177,7 +177,7 @@ fn trees_of_categories() {
         baseline: vec![],
         held_out: None,
     };
-    let params = json!({ "trees": 2, "depth": 2, "n_threads": 2, "device": "cpu", "max_combination": 2, "permutations": 4 });
+    let params = json!({ "rounds": 2, "depth": 2, "n_threads": 2, "device": "cpu", "max_combination": 2, "permutations": 4 });
     let params = BoostingParams::from_json(&params).unwrap();
     measured(|| boosting::fit(&input, &params, &Quiet));
 }
@@ -185,7 +185,7 @@ fn trees_of_categories() {
 fn deep_trees() {
     let columns = dice(30_000, 30);
     let target = columns[0].iter().zip(&columns[1]).map(|(a, b)| (30.0 * a).sin() + b).collect();
-    let params = json!({ "trees": 1, "depth": 11, "policy": "depthwise", "n_threads": 2, "device": "cpu", "min_child_weight": 0.0 });
+    let params = json!({ "rounds": 1, "depth": 11, "policy": "depthwise", "n_threads": 2, "device": "cpu", "min_child_weight": 0.0 });
     trees(&Table::numbers(columns, target), params);
 }
 
@@ -218,7 +218,7 @@ fn forests(more: Value) {
 /// Scores after each round, and then a forest's predictions, which are fewer.
 fn predictions() {
     let table = of_classes(200_000, 3, 2);
-    let params = json!({ "trees": 60, "depth": 2, "device": "cpu", "border_sample": 1000 });
+    let params = json!({ "rounds": 60, "depth": 2, "device": "cpu", "border_sample": 1000 });
     let model = boosting::fit(&table.input(), &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap();
     let placed = PlacedPredictor::new("cpu", Predictor::new(model).into()).unwrap();
     let forest = forest_of(&table, json!({ "trees": 10, "oob": false })).unwrap();
@@ -274,6 +274,6 @@ fn borders() {
 fn trees_that_stay_small_are_not_refused_for_what_deep_ones_would_take() {
     let column = dice(70_000, 1).remove(0);
     let table = Table::numbers(vec![column.clone(); 200], column);
-    let params = json!({ "policy": "depthwise", "depth": 16, "border_sample": 1000, "trees": 1, "bins": 17 });
+    let params = json!({ "policy": "depthwise", "depth": 16, "border_sample": 1000, "rounds": 1, "bins": 17 });
     assert_eq!(table.fit(&BoostingParams::from_json(&params).unwrap()).rounds(), 1);
 }

@@ -121,7 +121,7 @@ fn fit_checked(
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
     let sure = held_out.is_none() && features.sets() == 1 && loss.leaf_rule() == LeafRule::Newton;
-    let trees = params.trees as u64 * outputs as u64;
+    let trees = params.rounds as u64 * outputs as u64;
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
     let rows = training_target.len();
     let data = TrainingData {
@@ -144,7 +144,7 @@ fn fit_checked(
     // Its arrays are there now, and count by themselves.
     drop(reserved);
     let rounds = Rounds { params, tree_params: &tree_params, loss: loss.as_ref(), unit, held_out: held_out.as_ref(), monitor };
-    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.trees as usize * outputs };
+    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.rounds as usize * outputs };
     let mut fitted = None;
     devices.with_steps(pool, data, extent, monitor, &mut |backend| {
         fitted = Some(rounds.run(backend, &mut features)?);
@@ -192,7 +192,7 @@ impl Rounds<'_> {
         let (mut trees, mut gains) = (vec![], vec![]);
         let mut least_gains = vec![f64::INFINITY; outputs];
         let mut history = self.held_out.map(|h| History::new(h.kind));
-        for round in 0..params.trees {
+        for round in 0..params.rounds {
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * outputs as u64 + output as u64;
                 let (tree, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
@@ -208,7 +208,7 @@ impl Rounds<'_> {
                 }
                 _ => None,
             };
-            self.monitor.round(round + 1, params.trees, value);
+            self.monitor.round(round + 1, params.rounds, value);
             if let (Some(history), Some(patience)) = (&history, params.early_stopping)
                 && history.rounds_since_best() >= patience
             {

@@ -48,10 +48,10 @@ learner_params! {
     ///
     /// ```
     /// use taiga_core::learners::boosting::BoostingParams;
-    /// let params = BoostingParams::from_json(&serde_json::json!({"trees": 50, "policy": "leafwise"})).unwrap();
-    /// assert_eq!(params.trees, 50);
-    /// let error = BoostingParams::from_json(&serde_json::json!({"treees": 50})).unwrap_err();
-    /// assert_eq!(error.to_string(), "there is no parameter `treees`; did you mean `trees`?");
+    /// let params = BoostingParams::from_json(&serde_json::json!({"rounds": 50, "policy": "leafwise"})).unwrap();
+    /// assert_eq!(params.rounds, 50);
+    /// let error = BoostingParams::from_json(&serde_json::json!({"round": 50})).unwrap_err();
+    /// assert_eq!(error.to_string(), "there is no parameter `round`; did you mean `rounds`?");
     /// ```
     pub struct BoostingParams {
         /// The loss to lower.
@@ -64,8 +64,8 @@ learner_params! {
         /// The variance power of `loss="tweedie"`, inside (1, 2).
         pub tweedie_power: f64 = 1.5 => Inside(1.0, 2.0),
 
-        /// The number of boosting rounds (of trees, for one output).
-        pub trees: u32 = 100 => Between(1, 1_000_000),
+        /// The number of boosting rounds: a round makes a tree for each output.
+        pub rounds: u32 = 100 => Between(1, 1_000_000),
         /// What each leaf's value is multiplied by.
         pub learning_rate: f64 = 0.1 => Positive,
         /// How a tree grows.

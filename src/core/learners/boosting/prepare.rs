@@ -5,7 +5,7 @@ use crate::dataset::Input;
 use crate::dataset::target::{TargetData, in_parts};
 use crate::error::{Error, Result};
 use crate::losses::{LeafRule, Loss};
-use crate::numerics::reduce::{sum, weighted_mean, weighted_quantile};
+use crate::numerics::reduce::{sum, weighted_quantile};
 use crate::pages;
 use crate::parallel::interrupt::ROWS;
 use rayon::prelude::*;
@@ -80,21 +80,25 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, outputs: usi
     Ok(Start { start, unit, offset: 0.0, factor: 1.0, target, scores })
 }
 
-/// Returns where Huber's loss turns from squared to absolute unless told: nine of ten training rows, by weight, are nearer to the median
-/// than this (Friedman, "Greedy function approximation: a gradient boosting machine", 2001, section 4.4, of the first residuals alone).
-/// Where that is 0, since most targets are one value, the mean distance; and 1 where all are.
+/// Returns where Huber's loss turns from squared to absolute unless told: the first residuals of nine of ten training rows, by weight, are
+/// nearer to 0 than this (Friedman, "Greedy function approximation: a gradient boosting machine", 2001, section 4.4, of the first
+/// residuals alone): those from the median, or from a baseline. Where that is 0, since most are, the same of the others; and 1 where all
+/// are.
 pub fn huber_delta(input: &Input<'_>, data: &TargetData) -> f64 {
     let baseline = input.baseline.first().map(|c| c.to_f64());
-    let counts = |i: &usize| !input.held_out.is_some_and(|h| h[*i]);
-    let rows: Vec<usize> = (0..data.values.len()).filter(counts).collect();
-    let weights: Option<Vec<f32>> = data.weights.as_ref().map(|w| rows.iter().map(|i| w[*i]).collect());
-    let weights = weights.as_deref();
-    let mut values: Vec<f64> = rows.iter().map(|i| data.values[*i] - baseline.as_ref().map_or(0.0, |b| b[*i])).collect();
-    let middle = weighted_quantile(&values, weights, 0.5);
-    values.iter_mut().for_each(|y| *y = (*y - middle).abs().min(f64::MAX));
-    let of_most = weighted_quantile(&values, weights, 0.9);
-    let delta = if of_most > 0.0 { of_most } else { weighted_mean(&values, weights) };
-    if delta > 0.0 { delta } else { 1.0 }
+    let rows: Vec<usize> = (0..data.values.len()).filter(|i| !input.held_out.is_some_and(|h| h[*i])).collect();
+    let weights = |rows: &[usize]| data.weights.as_ref().map(|w| rows.iter().map(|i| w[*i]).collect::<Vec<f32>>());
+    let quantile = |rows: &[usize], of: &dyn Fn(usize) -> f64, level: f64| {
+        weighted_quantile(&rows.iter().map(|i| of(*i)).collect::<Vec<f64>>(), weights(rows).as_deref(), level)
+    };
+    let middle = if baseline.is_some() { 0.0 } else { quantile(&rows, &|i| data.values[i], 0.5) };
+    let distance = |i: usize| (data.values[i] - baseline.as_ref().map_or(middle, |b| b[i])).abs().min(f64::MAX);
+    let of_most = quantile(&rows, &distance, 0.9);
+    if of_most > 0.0 {
+        return of_most;
+    }
+    let others: Vec<usize> = rows.into_iter().filter(|i| distance(*i) > 0.0).collect();
+    if others.is_empty() { 1.0 } else { quantile(&others, &distance, 0.9) }
 }
 
 /// Derivatives of about this size are far above the smallest hessian that a loss gives.

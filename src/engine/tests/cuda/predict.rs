@@ -195,12 +195,12 @@ fn models_with_categories_predict_the_same() {
     let (text, x, y) = table(900, dice, &[30, 6, 12]);
     let (other, other_x, _) = table(5000, dice, &[60, 9, 12]);
     for params in [
-        json!({ "trees": 12 }),
-        json!({ "trees": 6, "max_combination": 3 }),
-        json!({ "trees": 12, "policy": "depthwise", "cat_method": "one_hot" }),
-        json!({ "trees": 12, "policy": "leafwise", "cat_method": "partition" }),
-        json!({ "trees": 8, "ctr": ["buckets", "counter", "binarized_target_mean_value"], "ctr_borders": 40 }),
-        json!({ "trees": 6, "loss": "multiclass", "policy": "depthwise" }),
+        json!({ "rounds": 12 }),
+        json!({ "rounds": 6, "max_combination": 3 }),
+        json!({ "rounds": 12, "policy": "depthwise", "cat_method": "one_hot" }),
+        json!({ "rounds": 12, "policy": "leafwise", "cat_method": "partition" }),
+        json!({ "rounds": 8, "ctr": ["buckets", "counter", "binarized_target_mean_value"], "ctr_borders": 40 }),
+        json!({ "rounds": 6, "loss": "multiclass", "policy": "depthwise" }),
     ] {
         let predictor = Predictor::new(fitted(&text, &x, &y, params.clone()));
         for (text, x) in [(&text, &x), (&other, &other_x)] {

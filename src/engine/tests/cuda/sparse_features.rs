@@ -55,7 +55,7 @@ fn exclusive_features() {
                 y[77] = 1e8;
             }
             let t = Table::numbers(columns, y);
-            let p = params_with(json!({ "trees": 4, "learning_rate": 0.5 }), more.clone());
+            let p = params_with(json!({ "rounds": 4, "learning_rate": 0.5 }), more.clone());
             compare(&t, &p, &format!("{levels} levels, kind {kind}: {more}"));
             let model = t.fit(&BoostingParams { bundle: false, ..p.clone() });
             assert!(model.to_bytes() == t.fit(&p).to_bytes(), "without bundles: {levels} levels, kind {kind}: {more}");
@@ -120,7 +120,7 @@ fn listed_features() {
             let mut dice = Dice::new((70 + 10 * case + kind) as u64);
             let dense = [0, 3, 40][(case + kind) % 3];
             let mut t = sparse([8_000, 16_384][case % 2], 110, kind, 0.015, dense, &mut dice);
-            let p = params_with(json!({ "trees": 4, "learning_rate": 0.5 }), more.clone());
+            let p = params_with(json!({ "rounds": 4, "learning_rate": 0.5 }), more.clone());
             if case == 1 {
                 let taiga_testing::Wanted::Numbers(y) = &mut t.target else { unreachable!() };
                 y[77] = 1e8;
@@ -150,7 +150,7 @@ fn misleading_features() {
             let (from, to) = [(300, 13_000), (400, 401), (300, 300), (0, rows)][f % 4];
             column[from..to].iter_mut().for_each(|x| *x = dice.below(7) as f64);
         }
-        compare(&t, &params(json!({ "trees": 4, "policy": policy })), policy);
+        compare(&t, &params(json!({ "rounds": 4, "policy": policy })), policy);
     }
 }
 
@@ -163,7 +163,7 @@ fn few_rows_of_sparse_features() {
         let mut dice = Dice::new(rows as u64);
         let t = sparse(rows, 70, 5, 0.02, 0, &mut dice);
         for policy in ["symmetric", "depthwise", "leafwise"] {
-            compare(&t, &params(json!({ "trees": 3, "policy": policy })), &format!("{rows} rows, {policy}"));
+            compare(&t, &params(json!({ "rounds": 3, "policy": policy })), &format!("{rows} rows, {policy}"));
         }
     }
 }
@@ -192,7 +192,7 @@ fn many_features() {
             let of = |c: &[f64], i: usize| if c[i].is_nan() { 0.4 } else { c[i] };
             let y = (0..rows).map(|i| columns.iter().take(9).map(|c| of(c, i)).sum::<f64>() + 0.3 * dice.normal()).collect();
             let t = Table::numbers(columns, y);
-            let p = params_with(json!({ "trees": 3, "learning_rate": 0.5, "bundle": false }), more.clone());
+            let p = params_with(json!({ "rounds": 3, "learning_rate": 0.5, "bundle": false }), more.clone());
             compare(&t, &p, &format!("{codes} values, {missing} missing: {more}"));
         }
     }
@@ -206,25 +206,25 @@ fn every_kernel_once() {
     let mut dice = Dice::new(9);
     for (kind, policy) in [(1, "symmetric"), (5, "depthwise"), (1, "leafwise")] {
         let t = sparse(2000, 60, kind, 0.02, 1, &mut dice);
-        compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": policy })), policy);
+        compare(&t, &params(json!({ "rounds": 2, "depth": 3, "policy": policy })), policy);
     }
     let levels: Vec<u64> = (0..2000).map(|_| dice.below(50)).collect();
     let flags: Vec<Vec<f64>> = (0..50).map(|level| levels.iter().map(|own| (*own == level) as u64 as f64).collect()).collect();
     let exclusive = Table::numbers(flags, levels.iter().map(|level| (level * 37 % 11) as f64 + dice.normal()).collect());
     for policy in ["symmetric", "depthwise", "leafwise"] {
-        compare(&exclusive, &params(json!({ "trees": 3, "depth": 3, "policy": policy })), &format!("shared columns, {policy}"));
+        compare(&exclusive, &params(json!({ "rounds": 3, "depth": 3, "policy": policy })), &format!("shared columns, {policy}"));
     }
     let mut t = sparse(2000, 60, 5, 0.02, 1, &mut dice);
     let taiga_testing::Wanted::Numbers(y) = &mut t.target else { unreachable!() };
     y[77] = 1e9;
     t.weight = Some((0..2000).map(|i| 1.0 + (i % 3) as f64).collect());
-    compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
+    compare(&t, &params(json!({ "rounds": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
     for codes in [2, 20, 1000] {
         let columns: Vec<Vec<f64>> = (0..300).map(|_| (0..1500).map(|_| dice.below(codes) as f64).collect()).collect();
         let y = (0..1500).map(|i| columns[0][i] + columns[7][i] + dice.normal()).collect();
         let t = Table::numbers(columns, y);
         for policy in ["symmetric", "depthwise", "leafwise"] {
-            let p = params(json!({ "trees": 1, "depth": 4, "policy": policy, "bundle": false }));
+            let p = params(json!({ "rounds": 1, "depth": 4, "policy": policy, "bundle": false }));
             compare(&t, &p, &format!("{codes} codes, {policy}"));
         }
     }

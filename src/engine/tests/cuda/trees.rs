@@ -26,7 +26,7 @@ fn plain_fits() {
                     continue;
                 }
                 let t = table(rows, 6, loss, 1);
-                let p = params(json!({ "loss": loss, "policy": policy, "trees": 5 }));
+                let p = params(json!({ "loss": loss, "policy": policy, "rounds": 5 }));
                 compare(&t, &p, &format!("{loss}, {policy}, {rows} rows"));
             }
         }
@@ -74,7 +74,7 @@ fn weighted_quantiles() {
                 _ => None,
             };
             t.held_out = (kind == 3 || case == 1).then(|| (0..rows).map(|i| i % 7 == 3).collect());
-            let p = params_with(json!({ "trees": 6, "policy": policy, "learning_rate": 0.4 }), more.clone());
+            let p = params_with(json!({ "rounds": 6, "policy": policy, "learning_rate": 0.4 }), more.clone());
             compare(&t, &p, &format!("{rows} rows, {policy}, weights {kind}: {more}"));
         }
     }
@@ -87,17 +87,17 @@ fn weighted_quantiles() {
 fn edges_of_the_layout() {
     gpu();
     for (rows, features, more) in [
-        (40_000, 6, json!({ "trees": 20 })),
-        (40_000, 6, json!({ "trees": 8, "bins": 2, "policy": "depthwise" })),
-        (12_000, 29, json!({ "trees": 4, "policy": "leafwise", "min_data_in_leaf": 9 })),
-        (12_000, 32, json!({ "trees": 4, "policy": "symmetric", "min_child_weight": 3 })),
-        (12_000, 33, json!({ "trees": 4, "policy": "depthwise", "depth": 9 })),
-        (12_000, 61, json!({ "trees": 4, "policy": "depthwise", "row_sample": "mvs" })),
-        (12_000, 125, json!({ "trees": 3 })),
-        (5_000, 10, json!({ "trees": 2, "depth": 12 })),
-        (5_000, 10, json!({ "trees": 2, "depth": 16, "policy": "depthwise", "min_child_weight": 0 })),
-        (30_000, 10, json!({ "trees": 3, "leaves": 700, "depth": 20, "policy": "leafwise", "min_child_weight": 0 })),
-        (300_000, 3, json!({ "trees": 3, "policy": "depthwise", "l1": 0.5 })),
+        (40_000, 6, json!({ "rounds": 20 })),
+        (40_000, 6, json!({ "rounds": 8, "bins": 2, "policy": "depthwise" })),
+        (12_000, 29, json!({ "rounds": 4, "policy": "leafwise", "min_data_in_leaf": 9 })),
+        (12_000, 32, json!({ "rounds": 4, "policy": "symmetric", "min_child_weight": 3 })),
+        (12_000, 33, json!({ "rounds": 4, "policy": "depthwise", "depth": 9 })),
+        (12_000, 61, json!({ "rounds": 4, "policy": "depthwise", "row_sample": "mvs" })),
+        (12_000, 125, json!({ "rounds": 3 })),
+        (5_000, 10, json!({ "rounds": 2, "depth": 12 })),
+        (5_000, 10, json!({ "rounds": 2, "depth": 16, "policy": "depthwise", "min_child_weight": 0 })),
+        (30_000, 10, json!({ "rounds": 3, "leaves": 700, "depth": 20, "policy": "leafwise", "min_child_weight": 0 })),
+        (300_000, 3, json!({ "rounds": 3, "policy": "depthwise", "l1": 0.5 })),
     ] {
         let t = table(rows, features, "rmse", 3);
         compare(&t, &params_with(json!({}), more.clone()), &format!("{rows} x {features}: {more}"));
@@ -130,7 +130,7 @@ fn limits_of_a_level() {
     {
         let mut t = table(rows, features, loss, case as u64);
         t.weight = (case % 5 == 3).then(|| (0..rows).map(|i| 0.5 + (i % 4) as f64).collect());
-        let p = params_with(json!({ "loss": loss, "policy": "symmetric", "trees": 6 }), more.clone());
+        let p = params_with(json!({ "loss": loss, "policy": "symmetric", "rounds": 6 }), more.clone());
         compare(&t, &p, &format!("{rows} rows of {features}, {loss}: {more}"));
     }
 }
@@ -146,7 +146,7 @@ fn small_tables() {
             let t = table(rows, 4, "rmse", rows as u64);
             compare(
                 &t,
-                &params(json!({ "trees": 4, "policy": policy, "min_child_weight": 0, "l2": 0.0 })),
+                &params(json!({ "rounds": 4, "policy": policy, "min_child_weight": 0, "l2": 0.0 })),
                 &format!("{rows} rows, {policy}"),
             );
         }
@@ -166,7 +166,7 @@ fn wide_statistics() {
             y[12_345] = 1e9;
             let mut dice = Dice::new(6);
             t.weight = weighted.then(|| (0..40_000).map(|i| if i == 999 { 1e6 } else { dice.unit() }).collect());
-            let p = params(json!({ "trees": 6, "policy": policy, "min_data_in_leaf": min_data, "learning_rate": 0.8 }));
+            let p = params(json!({ "rounds": 6, "policy": policy, "min_data_in_leaf": min_data, "learning_rate": 0.8 }));
             compare(&t, &p, &format!("{policy}, weighted {weighted}, {min_data}"));
         }
     }
@@ -186,7 +186,7 @@ fn at_the_edge_of_wide_statistics() {
             t.columns[0].iter_mut().enumerate().for_each(|(i, x)| *x = (i * 7 % 1013) as f64);
             let zeros = vec![0.0; rows];
             let input = Input { baseline: vec![Column::from_f64("b", &zeros)], ..t.input() };
-            let p = params(json!({ "trees": 7, "policy": policy, "learning_rate": 0.9, "min_child_weight": 0 }));
+            let p = params(json!({ "rounds": 7, "policy": policy, "learning_rate": 0.9, "min_child_weight": 0 }));
             assert_same(&both(&input, &p), &format!("{rows} rows, {ones} of them, {policy}"));
         }
     }
@@ -246,7 +246,7 @@ fn categories() {
             if classes > 0 && more.get("loss").is_some() {
                 continue;
             }
-            let p = params_with(json!({ "trees": 6, "depth": 5, "seed": case, "learning_rate": 0.3 }), more.clone());
+            let p = params_with(json!({ "rounds": 6, "depth": 5, "seed": case, "learning_rate": 0.3 }), more.clone());
             assert_same(&both(&input, &p), &format!("{cardinalities:?}, {classes} classes: {more}"));
         }
     }
@@ -265,22 +265,22 @@ fn every_kernel_once() {
     ] {
         let mut t = table(3000, features, loss, 21);
         t.held_out = (features == 40).then(|| (0..3000).map(|i| i % 5 == 0).collect());
-        compare(&t, &params_with(json!({ "loss": loss, "trees": 2, "depth": 4 }), more.clone()), &format!("{loss}: {more}"));
+        compare(&t, &params_with(json!({ "loss": loss, "rounds": 2, "depth": 4 }), more.clone()), &format!("{loss}: {more}"));
     }
     let mut t = table(3000, 4, "rmse", 22);
     let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
     y[1234] = 1e9;
     t.weight = Some((0..3000).map(|i| 1.0 + (i % 3) as f64).collect());
-    compare(&t, &params(json!({ "trees": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
+    compare(&t, &params(json!({ "rounds": 2, "depth": 3, "policy": "depthwise", "min_data_in_leaf": 3 })), "wide");
     let mut t = table(3000, 4, "rmse", 23);
     t.weight = Some((0..3000).map(|i| 0.1 + (i % 7) as f64).collect());
-    compare(&t, &params(json!({ "trees": 4, "depth": 3, "loss": "mae" })), "weighted quantiles");
+    compare(&t, &params(json!({ "rounds": 4, "depth": 3, "loss": "mae" })), "weighted quantiles");
     let mut dice = Dice::new(24);
     let levels: Vec<[usize; 2]> = (0..3000).map(|_| [dice.below(20) as usize, dice.below(20) as usize]).collect();
     let flag = |f: usize| levels.iter().map(|l| (l[f / 20] == f % 20) as u8 as f64).collect();
     let t = Table::numbers((0..40).map(flag).collect(), levels.iter().map(|l| (l[0] * 7 % 11 + l[1]) as f64).collect());
     for policy in ["symmetric", "depthwise"] {
-        compare(&t, &params(json!({ "trees": 4, "depth": 3, "policy": policy })), "flags");
+        compare(&t, &params(json!({ "rounds": 4, "depth": 3, "policy": policy })), "flags");
     }
 }
 
@@ -292,7 +292,7 @@ fn several_fits_at_once() {
     let t = table(30_000, 8, "logloss", 31);
     let all: Vec<BoostingParams> = ["symmetric", "depthwise", "leafwise"]
         .into_iter()
-        .flat_map(|policy| (0..3).map(move |seed| params(json!({ "loss": "logloss", "policy": policy, "trees": 12, "seed": seed }))))
+        .flat_map(|policy| (0..3).map(move |seed| params(json!({ "loss": "logloss", "policy": policy, "rounds": 12, "seed": seed }))))
         .collect();
     let expected: Vec<Vec<u8>> = all.iter().map(|p| t.fit(p).to_bytes()).collect();
     std::thread::scope(|scope| {
@@ -321,7 +321,7 @@ fn types_of_columns() {
     t.columns[1].iter().enumerate().filter(|(_, x)| !x.is_nan()).for_each(|(i, _)| valid[(i + 3) / 8] |= 1 << ((i + 3) % 8));
     let mut features: Vec<Column<'_>> = single.iter().enumerate().map(|(i, c)| Column::from_f32(format!("x{i}"), c)).collect();
     features[1] = Column::new("x1", FeatureType::Numeric, vec![Chunk::new(Values::I32(&whole), Some(Bits::new(&valid, 3, 20_000)))]);
-    let p = params(json!({ "trees": 5, "policy": "depthwise" }));
+    let p = params(json!({ "rounds": 5, "policy": "depthwise" }));
     let models = both(&Input { features, ..t.input() }, &p);
     assert_same(&models, "f32 and integers");
     assert!(models.0 == t.fit(&p));
@@ -347,7 +347,7 @@ fn many_rows() {
         held_out: None,
     };
     for policy in ["symmetric", "depthwise", "leafwise"] {
-        let p = params(json!({ "trees": 3, "policy": policy }));
+        let p = params(json!({ "rounds": 3, "policy": policy }));
         assert_same(&both(&input, &p), &format!("{rows} rows, {policy}"));
         say(&format!("{rows} rows, {policy}: equal bytes"));
     }

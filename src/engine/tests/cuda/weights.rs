@@ -25,7 +25,7 @@ fn weights_and_targets_of_any_size() {
                 let data = if loss == "mae" { "rmse" } else { loss };
                 let mut t = weighted(20_000, data, factor, case as u64);
                 t.held_out = (case % 2 == 1).then(|| (0..20_000).map(|i| i % 5 == 2).collect());
-                let p = params(json!({ "loss": loss, "policy": policy, "row_sample": sampler, "trees": 5, "l2": 0 }));
+                let p = params(json!({ "loss": loss, "policy": policy, "row_sample": sampler, "rounds": 5, "l2": 0 }));
                 compare(&t, &p, &format!("{sampler}, {loss}, {policy}, weights of {factor:e}"));
             }
         }
@@ -34,7 +34,7 @@ fn weights_and_targets_of_any_size() {
                 let mut t = table(20_000, 6, "rmse", 40 + case as u64);
                 let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
                 y.iter_mut().for_each(|y| *y = factor * (y.abs() + 0.1).min(50.0));
-                let base = json!({ "loss": loss, "row_sample": sampler, "trees": 5, "min_child_weight": 0 });
+                let base = json!({ "loss": loss, "row_sample": sampler, "rounds": 5, "min_child_weight": 0 });
                 for more in [json!({ "l2": 0 }), json!({ "l2": 1e30, "policy": "depthwise" })] {
                     compare(&t, &params_with(base.clone(), more.clone()), &format!("{sampler}, {loss}, targets of {factor:e}: {more}"));
                 }

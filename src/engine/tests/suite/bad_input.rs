@@ -162,11 +162,11 @@ fn parameters_out_of_range_are_refused() {
         ("huber_delta", json!(-1.0)),
         ("tweedie_power", json!(1.0)),
         ("tweedie_power", json!(2.0)),
-        ("trees", json!(0)),
-        ("trees", json!(1_000_001)),
-        ("trees", json!(-1)),
-        ("trees", json!(2.5)),
-        ("trees", json!("many")),
+        ("rounds", json!(0)),
+        ("rounds", json!(1_000_001)),
+        ("rounds", json!(-1)),
+        ("rounds", json!(2.5)),
+        ("rounds", json!("many")),
         ("learning_rate", json!(0.0)),
         ("learning_rate", json!(-0.1)),
         ("depth", json!(0)),
@@ -266,7 +266,7 @@ fn parameters_that_do_not_fit_are_refused() {
     // A constant feature may be constrained: it is there, though no split uses it.
     let mut t = good();
     t.columns.push(vec![1.0; 20]);
-    let model = fit_of(&t, json!({ "monotone": { "x2": 1, "x0": -1 }, "interaction": [["x2", "x1"], ["x0"]], "trees": 3 })).unwrap();
+    let model = fit_of(&t, json!({ "monotone": { "x2": 1, "x0": -1 }, "interaction": [["x2", "x1"], ["x0"]], "rounds": 3 })).unwrap();
     assert_eq!(model.features.len(), 3);
 }
 
@@ -275,9 +275,9 @@ fn parameters_that_do_not_fit_are_refused() {
 #[test]
 fn leaf_values_stay_finite_in_units_of_the_target() {
     let t = Table::numbers(vec![vec![0.0, 1.0]], vec![1e300, 0.0]);
-    assert_error(fit_of(&t, json!({ "trees": 4, "learning_rate": 1000.0, "l2": 0.0, "min_child_weight": 0.0 })), &["leaf", "finite"]);
+    assert_error(fit_of(&t, json!({ "rounds": 4, "learning_rate": 1000.0, "l2": 0.0, "min_child_weight": 0.0 })), &["leaf", "finite"]);
     // A step smaller, and they are held.
-    let model = fit_of(&t, json!({ "trees": 4, "learning_rate": 1.0, "l2": 0.0, "min_child_weight": 0.0 })).unwrap();
+    let model = fit_of(&t, json!({ "rounds": 4, "learning_rate": 1.0, "l2": 0.0, "min_child_weight": 0.0 })).unwrap();
     assert_eq!(Model::from_bytes(&model.to_bytes()).unwrap(), model);
 }
 
@@ -367,7 +367,7 @@ fn any_params() -> impl Strategy<Value = Value> {
     (losses, policies, samples, (zero_or.clone(), zero_or.clone(), zero_or), small, rates, bins, (monotone, stops)).prop_map(
         |(loss, policy, sample, (l2, min_child_weight, l1), min_data, rate, bins, (monotone, stop))| {
             json!({ "loss": loss, "policy": policy, "row_sample": sample, "l2": l2, "min_child_weight": min_child_weight, "l1": l1,
-                "min_data_in_leaf": min_data, "learning_rate": rate, "bins": bins, "monotone": monotone, "early_stopping": stop, "trees": 4,
+                "min_data_in_leaf": min_data, "learning_rate": rate, "bins": bins, "monotone": monotone, "early_stopping": stop, "rounds": 4,
                 "huber_delta": if bins == 3 { 1e-300 } else { 1.0 } })
         },
     )
@@ -397,7 +397,7 @@ fn what_cannot_fit_is_an_error_before_it_is_tried() {
     let t = Table::numbers(vec![], (0..rows).map(|i| i as f64).collect());
     let columns = (0..features).map(|f| Column::from_f32(format!("x{f}"), &values));
     let input = Input { features: columns.collect(), ..t.input() };
-    let p = BoostingParams { border_sample: 2, bundle: false, ..params(json!({ "trees": 2 })) };
+    let p = BoostingParams { border_sample: 2, bundle: false, ..params(json!({ "rounds": 2 })) };
     let e = fit(&input, &p, &Quiet).expect_err("too much");
     assert!(matches!(e, Error::Memory(_)), "{e}");
     for part in ["8000000 rows", "40000 features", "needs at least 32", "free"] {

@@ -199,7 +199,7 @@ fn under_every_policy(more: &[serde_json::Value]) -> Vec<serde_json::Value> {
     let of = |policy: &&str| {
         more.iter()
             .map(|more| {
-                let mut params = json!({ "trees": 6, "policy": policy, "depth": 5, "n_threads": 2, "device": "cpu" });
+                let mut params = json!({ "rounds": 6, "policy": policy, "depth": 5, "n_threads": 2, "device": "cpu" });
                 params.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
                 params
             })
@@ -235,7 +235,7 @@ fn classes_and_held_out_rows_may_lie_in_any_shard() {
     let mut two = classes(4_300, 2);
     under_every_policy(&[json!({})]).into_iter().for_each(|params| compare(&two, params));
     two.held_out = Some((0..4_300).map(|i| i % 5 == 0).collect());
-    under_every_policy(&[json!({ "early_stopping": 2, "trees": 30, "learning_rate": 0.8 })])
+    under_every_policy(&[json!({ "early_stopping": 2, "rounds": 30, "learning_rate": 0.8 })])
         .into_iter()
         .for_each(|params| compare(&two, params));
     let codes = table(3_100, 3).y().iter().map(|y| (*y * 0.7 + 2.0).clamp(0.0, 3.0) as u32).collect();

@@ -242,21 +242,21 @@ fn constant_features_are_fitted() {
                 json!({"n_threads": 2}),
                 json!({"interaction": [["x0"]], "monotone": {"x0": 1}}),
             ] {
-                let p = taiga_testing::params_with(json!({"policy": policy, "trees": 5}), p);
+                let p = taiga_testing::params_with(json!({"policy": policy, "rounds": 5}), p);
                 let model = reread(&t.fit(&p));
                 assert!(model.trees.iter().all(|t| t.leaves().len() == 1 && t.splits().count() == 0));
                 assert!(predict(&model, &t)[0].iter().all(|x| (x - mean).abs() < 1e-5), "{p:?}");
             }
         }
         for sample in ["bernoulli", "goss", "mvs"] {
-            t.fit(&params(json!({"row_sample": sample, "trees": 5})));
+            t.fit(&params(json!({"row_sample": sample, "rounds": 5})));
         }
         let quantile = t.fit(&params(json!({"loss": "quantile", "alpha": 0.9})));
         assert!(predict(&quantile, &t)[0].iter().all(|x| *x == 6.0));
     }
     let mut t = Table::numbers(vec![vec![4.0; 50]], y.clone());
     t.baseline = vec![vec![1.0; 50]];
-    let offset = t.fit(&params(json!({"trees": 300, "l2": 0.0})));
+    let offset = t.fit(&params(json!({"rounds": 300, "l2": 0.0})));
     assert!((raw(&offset, &t)[0][0] + 1.0 - mean).abs() < 1e-3);
     t.baseline.clear();
     t.held_out = Some((0..50).map(|i| i % 5 == 0).collect());
@@ -300,7 +300,7 @@ fn text_whose_statistics_are_constant_is_fitted() {
                     continue;
                 }
                 for ctr in [json!(null), json!(["counter"]), json!(["borders"]), json!(["float_target_mean_value"])] {
-                    let p = json!({"policy": policy, "cat_method": method, "ctr": ctr, "trees": 4, "feature_fraction": 0.4, "one_hot_max_size": 1});
+                    let p = json!({"policy": policy, "cat_method": method, "ctr": ctr, "rounds": 4, "feature_fraction": 0.4, "one_hot_max_size": 1});
                     for classes in [false, true] {
                         let target = match classes {
                             true => Target::Classes { codes: &codes, labels: Labels::Boolean },
@@ -322,7 +322,7 @@ fn float_target_mean_value_takes_classes() {
     let column: Vec<Option<&str>> = names.iter().map(|n| Some(n.as_str())).collect();
     let codes: Vec<u32> = (0..600).map(|i| ((i * i) % 37 > 17) as u32).collect();
     let fitted = |kind: &str, labels: Labels, codes: &[u32]| {
-        let p = json!({"ctr": [kind], "trees": 5, "permutations": 1});
+        let p = json!({"ctr": [kind], "rounds": 5, "permutations": 1});
         fit_text(std::slice::from_ref(&column), Target::Classes { codes, labels }, p).unwrap()
     };
     let (float, shares) = (fitted("float_target_mean_value", Labels::Boolean, &codes), fitted("borders", Labels::Boolean, &codes));
@@ -385,7 +385,7 @@ fn tiny_tables_never_panic() {
                     for sample in
                         [json!({}), json!({"row_sample": "mvs"}), json!({"row_sample": "goss"}), json!({"row_sample": "bernoulli"})]
                     {
-                        fitted += t.try_fit(&taiga_testing::params_with(json!({"policy": policy, "trees": 3}), sample)).is_ok() as usize;
+                        fitted += t.try_fit(&taiga_testing::params_with(json!({"policy": policy, "rounds": 3}), sample)).is_ok() as usize;
                     }
                 }
                 for splitter in ["histogram", "exact", "random"] {

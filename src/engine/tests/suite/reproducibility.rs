@@ -36,13 +36,13 @@ fn threads_change_nothing_under_any_policy_loss_and_sample() {
 #[test]
 fn threads_change_nothing_at_the_edges_of_the_layout() {
     for (rows, features, more) in [
-        (40_000, 6, json!({ "trees": 20 })),
-        (40_000, 6, json!({ "trees": 8, "bins": 2, "policy": "depthwise" })),
-        (12_000, 29, json!({ "trees": 4, "policy": "leafwise", "min_data_in_leaf": 9 })),
-        (12_000, 61, json!({ "trees": 4, "policy": "depthwise", "row_sample": "mvs" })),
-        (12_000, 125, json!({ "trees": 3 })),
-        (40_000, 70, json!({ "trees": 3, "policy": "leafwise" })),
-        (300_000, 3, json!({ "trees": 3, "policy": "depthwise", "l1": 0.5 })),
+        (40_000, 6, json!({ "rounds": 20 })),
+        (40_000, 6, json!({ "rounds": 8, "bins": 2, "policy": "depthwise" })),
+        (12_000, 29, json!({ "rounds": 4, "policy": "leafwise", "min_data_in_leaf": 9 })),
+        (12_000, 61, json!({ "rounds": 4, "policy": "depthwise", "row_sample": "mvs" })),
+        (12_000, 125, json!({ "rounds": 3 })),
+        (40_000, 70, json!({ "rounds": 3, "policy": "leafwise" })),
+        (300_000, 3, json!({ "rounds": 3, "policy": "depthwise", "l1": 0.5 })),
     ] {
         let t = table(rows, features, "rmse", 3);
         let p = params_with(json!({}), more);
@@ -68,7 +68,7 @@ fn leaves_divided_ahead_of_their_turn_change_nothing() {
         for held_out in [false, true] {
             let mut t = table(rows, features, "rmse", 12);
             t.held_out = held_out.then(|| (0..rows).map(|i| i % 4 == 1).collect());
-            let p = params_with(json!({ "trees": 6, "policy": "leafwise" }), more.clone());
+            let p = params_with(json!({ "rounds": 6, "policy": "leafwise" }), more.clone());
             for n in [1, 2, 3] {
                 let ahead = t.fit(&with_threads(&p, n));
                 let single = t.fit(&BoostingParams { feature_fraction_node: 1.0 - 1e-9, ..with_threads(&p, n) });
@@ -111,7 +111,7 @@ fn threads_change_nothing_with_wide_statistics() {
         y[12_345] = 1e9;
         let mut dice = Dice::new(6);
         t.weight = weighted.then(|| (0..40_000).map(|i| if i == 999 { 1e6 } else { dice.unit() }).collect());
-        let p = params(json!({ "trees": 6, "policy": "leafwise", "min_data_in_leaf": min_data, "learning_rate": 0.8 }));
+        let p = params(json!({ "rounds": 6, "policy": "leafwise", "min_data_in_leaf": min_data, "learning_rate": 0.8 }));
         let one = t.fit(&with_threads(&p, 1));
         for n in [2, 3, 7] {
             assert_same(&one, &t.fit(&with_threads(&p, n)), &format!("{n} threads"));
@@ -135,7 +135,7 @@ fn fit_columns(t: &Table, features: Vec<Column<'_>>, p: &BoostingParams) -> Mode
 fn chunks_change_nothing() {
     let mut t = table(20_000, 6, "rmse", 7);
     t.weight = Some((0..20_000).map(|i| 1.0 + (i % 7) as f64).collect());
-    let p = params(json!({ "trees": 5, "n_threads": 3, "depth": 5 }));
+    let p = params(json!({ "rounds": 5, "n_threads": 3, "depth": 5 }));
     let whole = t.fit(&p);
     let y = t.y();
     for lengths in [[20_000; 6], [2_858; 6], [20; 6], [1, 7, 1000, 1023, 1025, 19_999]] {
@@ -153,7 +153,7 @@ fn chunks_change_nothing() {
 #[test]
 fn types_nulls_and_offsets_change_nothing() {
     let t = table(20_000, 6, "logloss", 8);
-    let p = params(json!({ "trees": 5, "n_threads": 3, "policy": "depthwise" }));
+    let p = params(json!({ "rounds": 5, "n_threads": 3, "policy": "depthwise" }));
     let whole = t.fit(&p);
 
     let single: Vec<Vec<f32>> = t.columns.iter().map(|c| c.iter().map(|x| *x as f32).collect()).collect();
@@ -204,7 +204,7 @@ fn booleans_and_targets_of_any_type_change_nothing() {
     t.columns[0].iter_mut().for_each(|x| *x = (*x > 3.0) as u8 as f64);
     let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
     y.iter_mut().for_each(|y| *y = (*y * 20.0).round());
-    let p = params(json!({ "trees": 5, "n_threads": 2 }));
+    let p = params(json!({ "rounds": 5, "n_threads": 2 }));
     let whole = t.fit(&p);
     let mut bits = vec![0u8; (rows + 13).div_ceil(8)];
     (0..rows).filter(|i| t.columns[0][*i] == 1.0).for_each(|i| bits[(i + 13) / 8] |= 1 << ((i + 13) % 8));
@@ -228,7 +228,7 @@ fn f32_and_the_same_values_in_f64_give_equal_models() {
     let y = (0..30_000).map(|i| double[0][i] * double[1][i] + dice.normal()).collect();
     let t = Table::numbers(double, y);
     for method in ["quantile", "uniform", "greedy_logsum", "min_max_entropy"] {
-        let p = params(json!({ "trees": 5, "n_threads": 2, "border_method": method, "border_sample": 3000 }));
+        let p = params(json!({ "rounds": 5, "n_threads": 2, "border_method": method, "border_sample": 3000 }));
         let features = || single.iter().enumerate().map(|(i, c)| Column::from_f32(format!("x{i}"), c)).collect::<Vec<_>>();
         let model = fit_columns(&t, features(), &p);
         assert_same(&t.fit(&p), &model, method);
@@ -245,7 +245,7 @@ fn the_history_is_that_of_predictions() {
     for policy in ["symmetric", "depthwise", "leafwise"] {
         let mut t = table(20_000, 6, "rmse", 11);
         t.held_out = Some((0..20_000).map(|i| i % 5 == 0).collect());
-        let p = params(json!({ "trees": 12, "policy": policy, "n_threads": 2, "row_sample": "bernoulli", "row_fraction": 0.5 }));
+        let p = params(json!({ "rounds": 12, "policy": policy, "n_threads": 2, "row_sample": "bernoulli", "row_fraction": 0.5 }));
         let model = t.fit(&p);
         let history = model.history.clone().unwrap();
         let held_out = t.filter(|i| i % 5 == 0);
@@ -291,7 +291,7 @@ fn tables_beyond_the_memory_for_columns_give_the_same_trees() {
                 held_out: None,
             };
             let p = json!({
-                "trees": 2, "depth": depth, "policy": policy, "loss": loss, "row_sample": sample, "n_threads": threads, "border_sample": 5000
+                "rounds": 2, "depth": depth, "policy": policy, "loss": loss, "row_sample": sample, "n_threads": threads, "border_sample": 5000
             });
             fit(&input, &params(p), &Quiet).unwrap()
         };

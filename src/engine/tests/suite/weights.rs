@@ -161,7 +161,7 @@ fn boosted_trees_know_nothing_of_rows_of_weight_zero() {
             let classes = if params["loss"] == "auto" { 2 + case as u32 % 2 } else { 0 };
             let rows = Rows::new(900, classes, case as u64);
             let mut params = params.clone();
-            (params["trees"], params["depth"], params["seed"]) = (json!(6), json!(4), json!(3));
+            (params["rounds"], params["depth"], params["seed"]) = (json!(6), json!(4), json!(3));
             let fitted = rows.boost(&params, evaluates);
             let trained = rows.held_out.iter().filter(|h| !(evaluates && **h)).count();
             assert_eq!(fitted.rows, trained as u64);
@@ -213,11 +213,11 @@ fn a_class_without_weight_is_no_class() {
     let mut rows = Rows::new(600, 3, 40);
     let codes = rows.codes();
     (0..600).filter(|i| codes[*i] == 1).for_each(|i| rows.weight[i] = 0.0);
-    let model = rows.boost(&json!({ "trees": 3 }), false);
+    let model = rows.boost(&json!({ "rounds": 3 }), false);
     assert_eq!(model.labels, Some(Labels::Integer(vec![0, 2])));
     assert_eq!(rows.grow(&json!({ "trees": 3 })).labels, Some(Labels::Integer(vec![0, 2])));
     let rows = Rows::new(600, 3, 40);
-    let model = rows.boost(&json!({ "trees": 3, "class_weight": { "1": 0.0 } }), false);
+    let model = rows.boost(&json!({ "rounds": 3, "class_weight": { "1": 0.0 } }), false);
     assert_eq!(model.labels, Some(Labels::Integer(vec![0, 1, 2])));
 }
 
@@ -370,7 +370,7 @@ fn a_factor_of_weights_changes_no_tree() {
                 scaled.weight.iter_mut().for_each(|w| *w *= factor);
                 let unit = regular * factor;
                 let method = if policy == "symmetric" { "ctr" } else { "partition" };
-                let params = json!({ "loss": loss, "policy": policy, "row_sample": sampler, "trees": 4, "depth": 4, "seed": 5, "l2": unit,
+                let params = json!({ "loss": loss, "policy": policy, "row_sample": sampler, "rounds": 4, "depth": 4, "seed": 5, "l2": unit,
                     "l1": 0.1 * unit, "min_child_weight": 2.0 * unit, "min_gain": 0.01 * unit, "cat_method": method,
                     "cat_smooth": unit, "cat_l2": unit });
                 scaled.boost(&params, evaluates)
@@ -396,7 +396,7 @@ fn tiny_targets_of_logarithmic_links_are_learnt() {
         let mut rows = Rows::new(800, 0, 70).counted();
         rows.weight.fill(1.0);
         rows.y.iter_mut().for_each(|y| *y = y.abs() + 0.1);
-        let params = json!({ "loss": loss, "trees": 30, "depth": 4, "l2": 0.0, "min_child_weight": 0.0, "learning_rate": 0.3 });
+        let params = json!({ "loss": loss, "rounds": 30, "depth": 4, "l2": 0.0, "min_child_weight": 0.0, "learning_rate": 0.3 });
         let means = |factor: f64| {
             let mut scaled = rows.clone();
             scaled.y.iter_mut().for_each(|y| *y *= factor);
@@ -428,7 +428,7 @@ fn any_factor_of_weights_changes_rounding_alone() {
     for (i, sampler) in ["none", "bernoulli", "goss", "mvs"].into_iter().enumerate() {
         let rows = Rows::new(2000, 0, 90 + i as u64);
         let params =
-            json!({ "policy": POLICIES[i % 3], "row_sample": sampler, "trees": 20, "depth": 4, "l2": 0.0, "min_child_weight": 0.0 });
+            json!({ "policy": POLICIES[i % 3], "row_sample": sampler, "rounds": 20, "depth": 4, "l2": 0.0, "min_child_weight": 0.0 });
         let plain = rows.boost(&params, false);
         let error = |model: &Model| {
             let raw = rows.raw(model);
@@ -456,7 +456,7 @@ fn constant_weights_of_any_size_draw_alike() {
         let mut rows = Rows::new(3000, 0, 95);
         let mut fit = |weight: f64| {
             rows.weight.fill(weight);
-            let params = json!({ "row_sample": sampler, "row_fraction": 0.3, "trees": 5, "l2": 0.0 });
+            let params = json!({ "row_sample": sampler, "row_fraction": 0.3, "rounds": 5, "l2": 0.0 });
             let model = rows.boost(&params, false);
             let drawn: u32 = model.trees[0].leaves().iter().map(|l| l.count).sum();
             (drawn, model)
@@ -514,7 +514,7 @@ fn class_weights_of_any_size_compare() {
         let mut rows = rows.clone();
         rows.weight.fill(row_weight);
         let forest = rows.grow(&json!({ "trees": 10, "depth": 3, "class_weight": weights }));
-        let boosted = rows.boost(&json!({ "trees": 5, "depth": 3, "class_weight": weights, "l2": 0.0 }), false);
+        let boosted = rows.boost(&json!({ "rounds": 5, "depth": 3, "class_weight": weights, "l2": 0.0 }), false);
         let start = 1.0 / (1.0 + boosted.start[0].exp());
         let own = forest
             .trees
@@ -565,7 +565,7 @@ fn importances_follow_the_unit_of_the_target() {
     };
     for policy in POLICIES {
         let fit = |unit: f64| {
-            let params = json!({ "policy": policy, "trees": 10, "depth": 4 });
+            let params = json!({ "policy": policy, "rounds": 10, "depth": 4 });
             scaled(unit).boost(&params, false)
         };
         let plain = fit(1.0);
@@ -625,7 +625,7 @@ fn borders_are_those_of_rows_that_count() {
         baseline: vec![],
         held_out: None,
     };
-    let params = BoostingParams::from_json(&json!({ "trees": 100, "border_sample": 20_000 })).unwrap();
+    let params = BoostingParams::from_json(&json!({ "rounds": 100, "border_sample": 20_000 })).unwrap();
     let model = boosting::fit(&input, &params, &taiga_engine::dataset::Quiet).unwrap();
     let predictor = Predictor::new(model);
     let raw = predictor.raw(&predictor.bind(&input.features).unwrap()).concat();

@@ -28,7 +28,7 @@ impl Model {
         if rounds >= self.rounds() {
             return Ok(self);
         }
-        self.params.trees = rounds as u32;
+        self.params.rounds = rounds as u32;
         self.trees.truncate(rounds * self.outputs());
         self.history = self.history.map(|whole| {
             let mut history = History::new(whole.metric);

@@ -94,7 +94,8 @@ fn bundling_changes_nothing_under_any_policy_loss_and_sample() {
         for policy in POLICIES {
             for sample in ["none", "bernoulli", "goss", "mvs"] {
                 case += 1;
-                let mut p = json!({ "loss": loss, "policy": policy, "row_sample": sample, "trees": 3, "seed": case, "learning_rate": 0.3 });
+                let mut p =
+                    json!({ "loss": loss, "policy": policy, "row_sample": sample, "rounds": 3, "seed": case, "learning_rate": 0.3 });
                 if case % 2 == 0 {
                     p["feature_fraction"] = json!(0.7);
                     p["feature_fraction_node"] = json!(if policy == "symmetric" { 1.0 } else { 0.6 });
@@ -128,13 +129,13 @@ fn bundling_changes_nothing_under_any_policy_loss_and_sample() {
 #[test]
 fn bundling_changes_nothing_whatever_the_shape() {
     for (rows, blocks, share, more) in [
-        (1_024, 1, 0.05, json!({ "trees": 10 })),
-        (1_100, 4, 0.25, json!({ "trees": 5, "policy": "leafwise" })),
-        (3_000, 30, 0.01, json!({ "trees": 3, "policy": "depthwise", "min_data_in_leaf": 3 })),
-        (140_000, 2, 0.02, json!({ "trees": 3, "policy": "depthwise", "depth": 5 })),
-        (140_000, 2, 0.3, json!({ "trees": 2, "policy": "symmetric" })),
-        (5_000, 3, 0.05, json!({ "trees": 3, "bins": 2 })),
-        (5_000, 3, 0.05, json!({ "trees": 3, "bins": 256, "border_sample": 1_000 })),
+        (1_024, 1, 0.05, json!({ "rounds": 10 })),
+        (1_100, 4, 0.25, json!({ "rounds": 5, "policy": "leafwise" })),
+        (3_000, 30, 0.01, json!({ "rounds": 3, "policy": "depthwise", "min_data_in_leaf": 3 })),
+        (140_000, 2, 0.02, json!({ "rounds": 3, "policy": "depthwise", "depth": 5 })),
+        (140_000, 2, 0.3, json!({ "rounds": 2, "policy": "symmetric" })),
+        (5_000, 3, 0.05, json!({ "rounds": 3, "bins": 2 })),
+        (5_000, 3, 0.05, json!({ "rounds": 3, "bins": 256, "border_sample": 1_000 })),
     ] {
         let mut t = table(rows, blocks, share, 3);
         let mut p = json!({ "loss": "rmse" });
@@ -166,7 +167,7 @@ fn bundling_changes_nothing_with_wide_statistics() {
         let mut dice = Dice::new(6);
         t.weight = weighted.then(|| (0..6_000).map(|i| if i == 999 { 1e6 } else { dice.unit() }).collect());
         for policy in POLICIES {
-            let p = params(json!({ "trees": 4, "policy": policy, "min_data_in_leaf": min_data, "learning_rate": 0.8, "loss": "rmse" }));
+            let p = params(json!({ "rounds": 4, "policy": policy, "min_data_in_leaf": min_data, "learning_rate": 0.8, "loss": "rmse" }));
             let off = t.fit(&without(&p));
             for n in [1, 3] {
                 assert_same(&off, &t.fit(&with(&p, n)), &format!("{n} threads, {p:?}"));
@@ -191,7 +192,7 @@ fn bundling_changes_nothing_with_many_exceptions() {
         for (policy, more) in
             [("symmetric", json!({})), ("depthwise", json!({ "min_data_in_leaf": 100 })), ("leafwise", json!({ "bins": 2 }))]
         {
-            let mut p = json!({ "loss": if policy == "leafwise" { "poisson" } else { "rmse" }, "trees": 2, "policy": policy });
+            let mut p = json!({ "loss": if policy == "leafwise" { "poisson" } else { "rmse" }, "rounds": 2, "policy": policy });
             more.as_object().unwrap().iter().for_each(|(k, v)| p[k] = v.clone());
             let p = params(p);
             let off = t.fit(&without(&p));
@@ -212,7 +213,7 @@ fn flags_of_large_categories_change_nothing() {
     let y = (0..rows).map(|i| ((groups[0][i] % 7) * (groups[1][i] % 5)) as f64 + columns[5][i]).collect();
     let t = Table::numbers(columns, y);
     for policy in POLICIES {
-        let p = params(json!({ "trees": 4, "policy": policy, "loss": "rmse" }));
+        let p = params(json!({ "rounds": 4, "policy": policy, "loss": "rmse" }));
         let off = t.fit(&without(&p));
         for n in [1, 2] {
             assert_same(&off, &t.fit(&with(&p, n)), &format!("{n} threads, {policy}"));
@@ -229,7 +230,7 @@ fn the_first_tree_of_a_sparse_table_is_the_naive_one() {
             let mut t = table(1_024 + 60 * seed as usize, 3, 0.05, 40 + seed);
             t.baseline = vec![vec![0.0; t.rows()]];
             let p = params(
-                json!({ "loss": "rmse", "trees": 1, "policy": policy, "depth": 4, "leaves": if policy == "leafwise" { json!(9) } else { json!(null) },
+                json!({ "loss": "rmse", "rounds": 1, "policy": policy, "depth": 4, "leaves": if policy == "leafwise" { json!(9) } else { json!(null) },
                 "min_data_in_leaf": 5 * (seed % 2), "n_threads": 1 + seed }),
             );
             let model = t.fit(&p);

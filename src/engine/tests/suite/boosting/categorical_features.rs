@@ -186,7 +186,7 @@ fn close(a: &[Vec<f64>], b: &[Vec<f64>]) -> bool {
 fn settings() -> Vec<serde_json::Value> {
     let mut out = vec![];
     for policy in POLICIES {
-        let base = json!({ "policy": policy, "trees": 12, "seed": 5, "permutations": 2 });
+        let base = json!({ "policy": policy, "rounds": 12, "seed": 5, "permutations": 2 });
         let mut with = |more: serde_json::Value| {
             let mut p = base.clone();
             more.as_object().unwrap().iter().for_each(|(k, v)| p[k] = v.clone());
@@ -194,7 +194,7 @@ fn settings() -> Vec<serde_json::Value> {
         };
         with(json!({}));
         with(json!({ "max_combination": 1, "permutations": 1 }));
-        with(json!({ "max_combination": 3, "trees": 5 }));
+        with(json!({ "max_combination": 3, "rounds": 5 }));
         with(json!({ "cat_method": "one_hot" }));
         with(json!({ "one_hot_max_size": 10, "row_sample": "bernoulli", "row_fraction": 0.7 }));
         with(json!({ "ctr": ["buckets", "counter", "binarized_target_mean_value"], "ctr_borders": 40 }));
@@ -240,7 +240,7 @@ fn every_statistic_of_every_target() {
                 table = table.classes(n);
             }
             let loss = if classes == Some(4) { "multiclass" } else { "auto" };
-            let model = table.fit(json!({ "ctr": [kind], "trees": 8, "loss": loss, "target_borders": 3 }));
+            let model = table.fit(json!({ "ctr": [kind], "rounds": 8, "loss": loss, "target_borders": 3 }));
             assert!(model.derived.iter().any(|d| matches!(d, Derived::Ctr { .. })), "{kind} {classes:?}");
             assert!(close(&table.raw(&model), &table.naive_raw(&model)), "{kind} {classes:?}");
         }
@@ -279,7 +279,7 @@ fn threads_do_not_change_a_model() {
                 continue;
             }
             let of =
-                |threads: u32| table.fit(json!({ "policy": policy, "cat_method": method, "trees": 6, "n_threads": threads })).to_bytes();
+                |threads: u32| table.fit(json!({ "policy": policy, "cat_method": method, "rounds": 6, "n_threads": threads })).to_bytes();
             let one = of(1);
             assert!(one == of(2) && one == of(3), "{policy} {method}");
         }
@@ -311,7 +311,7 @@ fn trees_replayed_under_other_permutations_are_the_same_trees() {
             for policy in POLICIES {
                 let of = |permutations: u32| {
                     let mut p = json!({
-                        "policy": policy, "loss": loss, "trees": 6, "seed": 3, "n_threads": 2, "ctr": ["counter"], "depth": 3,
+                        "policy": policy, "loss": loss, "rounds": 6, "seed": 3, "n_threads": 2, "ctr": ["counter"], "depth": 3,
                         "permutations": permutations, "max_combination": 3, "one_hot_max_size": 10
                     });
                     more.as_object().unwrap().iter().for_each(|(k, v)| p[k] = v.clone());
@@ -348,11 +348,11 @@ fn small_tables_grow_the_trees_of_histograms() {
         small.text = table.text.iter().map(|c| c[..few].to_vec()).collect();
         small.y = table.y[..few].to_vec();
         for policy in POLICIES {
-            let p = json!({ "policy": policy, "loss": "rmse", "trees": 1, "seed": seed, "permutations": 1, "max_combination": 3, "leaves": 14 });
+            let p = json!({ "policy": policy, "loss": "rmse", "rounds": 1, "seed": seed, "permutations": 1, "max_combination": 3, "leaves": 14 });
             let p = if policy == "leafwise" {
                 p
             } else {
-                json!({ "policy": policy, "loss": "rmse", "trees": 1, "seed": seed, "permutations": 1, "max_combination": 3 })
+                json!({ "policy": policy, "loss": "rmse", "rounds": 1, "seed": seed, "permutations": 1, "max_combination": 3 })
             };
             let splits = |m: &Model| m.trees.iter().flat_map(|t| t.splits().cloned().collect::<Vec<Split>>()).collect::<Vec<_>>();
             let (by_rows, by_histograms) = (small.fit(p.clone()), table.fit(p));
@@ -369,7 +369,7 @@ fn one_hot_equals_dummy_columns() {
     let dummies: Vec<Vec<f64>> =
         (0..column.categories.len() as u32).map(|k| column.codes.iter().map(|c| (*c == k) as u8 as f64).collect()).collect();
     for policy in POLICIES {
-        let p = json!({ "policy": policy, "trees": 5, "cat_method": "one_hot" });
+        let p = json!({ "policy": policy, "rounds": 5, "cat_method": "one_hot" });
         let ours = table.fit(p.clone());
         let mut features: Vec<Column<'_>> = table.numbers.iter().enumerate().map(|(i, x)| Column::from_f64(format!("x{i}"), x)).collect();
         features.extend(dummies.iter().enumerate().map(|(i, d)| Column::from_f64(format!("d{i}"), d)));
@@ -389,7 +389,7 @@ fn a_partition_is_the_best_of_all() {
         let mut table = Mixed::new(300, &[9], 100 + seed);
         table.numbers.clear();
         let model = table.fit(json!({
-            "policy": "depthwise", "depth": 1, "trees": 1, "learning_rate": 1.0, "cat_method": "partition", "l2": 0.5, "cat_l2": 2.0, "cat_smooth": 3.0
+            "policy": "depthwise", "depth": 1, "rounds": 1, "learning_rate": 1.0, "cat_method": "partition", "l2": 0.5, "cat_l2": 2.0, "cat_smooth": 3.0
         }));
         let mean = table.y.iter().sum::<f64>() / 300.0;
         let column = &table.columns()[0];
@@ -422,7 +422,7 @@ fn targets_do_not_leak() {
     let numbers = vec![(0..rows).map(|_| dice.normal()).collect()];
     let held_out = Some((0..rows).map(|i| i % 2 == 0).collect());
     let table = Mixed { text, numbers, y, classes: Some(2), held_out };
-    let model = table.fit(json!({ "trees": 20, "metric": "auc", "ctr": ["borders"] }));
+    let model = table.fit(json!({ "rounds": 20, "metric": "auc", "ctr": ["borders"] }));
     let auc = *model.history.as_ref().unwrap().values.last().unwrap();
     assert!((auc - 0.5).abs() < 0.02, "{auc}");
 }
@@ -438,7 +438,7 @@ fn combinations_find_interactions() {
     let held_out = Some((0..rows).map(|i| i % 4 == 0).collect());
     let table = Mixed { text, numbers: vec![], y, classes: None, held_out };
     let last =
-        |combination: u32| *table.fit(json!({ "trees": 60, "max_combination": combination })).history.unwrap().values.last().unwrap();
+        |combination: u32| *table.fit(json!({ "rounds": 60, "max_combination": combination })).history.unwrap().values.last().unwrap();
     let (without, with) = (last(1), last(2));
     assert!(with < 0.6 * without, "{with} {without}");
 }
@@ -478,7 +478,7 @@ fn errors_name_the_parameter_or_the_column() {
         let text = table.try_fit(p.clone()).unwrap_err().to_string();
         assert!(parts.iter().all(|part| text.contains(part)), "{p}: {text}");
     }
-    let model = table.fit(json!({ "trees": 2 }));
+    let model = table.fit(json!({ "rounds": 2 }));
     let predictor = Predictor::new(model);
     let own = table.columns();
     let other = Mixed::new(50, &[3, 2], 4);

@@ -19,7 +19,7 @@ fn missing_values_learn_their_side() {
             let x: Vec<f64> = (0..500).map(|_| if dice.chance(0.3) { f64::NAN } else { dice.unit() }).collect();
             let y: Vec<f64> = x.iter().map(|x| if x.is_nan() { missing_means } else { (*x > 0.5) as u8 as f64 }).collect();
             let t = Table::numbers(vec![x], y.clone());
-            let model = t.fit(&params(json!({ "trees": 60, "learning_rate": 0.3, "policy": policy, "l2": 0.0, "depth": 3 })));
+            let model = t.fit(&params(json!({ "rounds": 60, "learning_rate": 0.3, "policy": policy, "l2": 0.0, "depth": 3 })));
             assert!(rmse(&raw(&model, &t)[0], &y) < 0.01, "{policy} {missing_means}");
         }
     }
@@ -37,7 +37,7 @@ fn values_missing_in_held_out_rows_alone_go_left() {
             let y: Vec<f64> = x.iter().map(|x| x.max(0.0).sqrt() + 0.1 * dice.normal()).collect();
             let mut t = Table::numbers(vec![x], y);
             t.held_out = Some((0..2000).map(|i| i >= 1500).collect());
-            let model = t.fit(&params(json!({ "trees": 10, "policy": policy, "bins": bins, "n_threads": 1 })));
+            let model = t.fit(&params(json!({ "rounds": 10, "policy": policy, "bins": bins, "n_threads": 1 })));
             let held_out = t.filter(|i| i >= 1500);
             let own = rmse(&raw(&model, &held_out)[0], &held_out.y());
             let noted = *model.history.as_ref().unwrap().values.last().unwrap();
@@ -57,7 +57,7 @@ fn monotone_constraints_hold_everywhere() {
         for policy in POLICIES {
             for seed in 0..4 {
                 let t = if *loss == "logloss" { classes(800, seed) } else { table(800, seed) };
-                let mut p = json!({ "loss": loss, "policy": policy, "trees": 25, "learning_rate": 0.4, "seed": seed, "alpha": 0.8 });
+                let mut p = json!({ "loss": loss, "policy": policy, "rounds": 25, "learning_rate": 0.4, "seed": seed, "alpha": 0.8 });
                 // x2 has no monotone effect in truth: the constraint binds.
                 p["monotone"] = json!({ "x0": 1, "x1": -1, "x2": 1 });
                 p["min_child_weight"] = json!(0.5);
@@ -92,7 +92,7 @@ fn interaction_constraints_hold_on_every_path() {
     t.columns.push(t.columns[2].iter().map(|x| x * 1.5 + 0.1).collect());
     let groups: [&[u32]; 2] = [&[0, 1], &[1, 2]];
     for policy in POLICIES {
-        let p = json!({ "policy": policy, "trees": 30, "interaction": [["x0", "x1"], ["x1", "x2"]], "feature_fraction": 0.8 });
+        let p = json!({ "policy": policy, "rounds": 30, "interaction": [["x0", "x1"], ["x1", "x2"]], "feature_fraction": 0.8 });
         let model = t.fit(&params(p));
         let mut met = std::collections::BTreeSet::new();
         for path in model.trees.iter().flat_map(paths) {
@@ -114,7 +114,7 @@ fn feature_fractions_limit_the_features_of_a_tree_and_of_a_level() {
     let y = (0..1500).map(|i| columns.iter().map(|c| c[i]).sum::<f64>() + dice.normal()).collect();
     let t = Table::numbers(columns, y);
     for policy in POLICIES {
-        let model = t.fit(&params(json!({ "policy": policy, "trees": 40, "feature_fraction": 0.3 })));
+        let model = t.fit(&params(json!({ "policy": policy, "rounds": 40, "feature_fraction": 0.3 })));
         let mut ever = std::collections::BTreeSet::new();
         for tree in &model.trees {
             let used: std::collections::BTreeSet<u32> = tree.splits().map(|s| s.feature).collect();
@@ -123,7 +123,7 @@ fn feature_fractions_limit_the_features_of_a_tree_and_of_a_level() {
         }
         assert_eq!(ever.len(), 10, "{policy}");
         // Two of ten by level: every level of a tree has at most two features.
-        let model = t.fit(&params(json!({ "policy": policy, "trees": 20, "feature_fraction_level": 0.2 })));
+        let model = t.fit(&params(json!({ "policy": policy, "rounds": 20, "feature_fraction_level": 0.2 })));
         let mut distinct = std::collections::BTreeSet::new();
         for tree in &model.trees {
             let mut by_level = vec![std::collections::BTreeSet::new(); 64];
@@ -138,7 +138,7 @@ fn feature_fractions_limit_the_features_of_a_tree_and_of_a_level() {
         assert!(distinct.len() > 8, "{policy}: {distinct:?}");
     }
     // The smallest share still leaves one feature.
-    let model = t.fit(&params(json!({ "policy": "depthwise", "trees": 20, "feature_fraction_node": 1e-9 })));
+    let model = t.fit(&params(json!({ "policy": "depthwise", "rounds": 20, "feature_fraction_node": 1e-9 })));
     assert!(model.trees.iter().all(|t| t.leaves().len() > 1));
 }
 
@@ -150,7 +150,7 @@ fn early_stopping_keeps_the_best_length() {
         let mut t = if loss == "rmse" { table(600, 5) } else { classes(600, 5) };
         t.held_out = Some((0..600).map(|i| i % 3 == 0).collect());
         let base = json!({ "loss": loss, "learning_rate": 0.5, "metric": metric, "depth": 6, "l2": 0.0 });
-        let p = params_with(base.clone(), json!({ "trees": 500, "early_stopping": 7 }));
+        let p = params_with(base.clone(), json!({ "rounds": 500, "early_stopping": 7 }));
         let model = t.fit(&p);
         let h = model.history.clone().unwrap();
         assert_eq!(model.rounds(), h.best as usize + 1);
@@ -158,7 +158,7 @@ fn early_stopping_keeps_the_best_length() {
         let sign = if h.metric == MetricKind::Auc { -1.0 } else { 1.0 };
         let best = h.values.iter().map(|v| v * sign).fold(f64::INFINITY, f64::min);
         assert_eq!(h.values.iter().position(|v| v * sign == best), Some(h.best as usize));
-        let exact = t.fit(&params_with(base, json!({ "trees": h.best + 1 })));
+        let exact = t.fit(&params_with(base, json!({ "rounds": h.best + 1 })));
         assert_eq!(exact.trees, model.trees);
         assert_eq!(exact.history.as_ref().unwrap().values, h.values[..h.best as usize + 1]);
         assert_eq!(model.rows, 400);
@@ -171,7 +171,7 @@ fn early_stopping_keeps_the_best_length() {
 fn without_early_stopping_all_rounds_stay() {
     let mut t = table(300, 6);
     t.held_out = Some((0..300).map(|i| i % 2 == 0).collect());
-    let model = t.fit(&params(json!({ "trees": 30, "learning_rate": 1.0 })));
+    let model = t.fit(&params(json!({ "rounds": 30, "learning_rate": 1.0 })));
     let h = model.history.as_ref().unwrap();
     assert_eq!((model.rounds(), h.values.len()), (30, 30));
     assert!(h.values.iter().all(|v| *v >= h.values[h.best as usize]));
@@ -198,7 +198,7 @@ fn limits_of_trees_hold() {
                 let mut t = if loss == "rmse" { table(rows, 17) } else { classes(rows, 17) };
                 t.weight = (min_data == 37).then(|| (0..rows).map(|i| 0.1 + (i % 9) as f64).collect());
                 let model = t
-                    .fit(&params(json!({ "policy": policy, "depth": depth, "leaves": leaves, "trees": 10, "min_data_in_leaf": min_data,
+                    .fit(&params(json!({ "policy": policy, "depth": depth, "leaves": leaves, "rounds": 10, "min_data_in_leaf": min_data,
                     "min_child_weight": min_weight, "min_gain": min_gain })));
                 for tree in &model.trees {
                     let deepest = paths(tree).iter().map(|p| p.len()).max().unwrap();
@@ -249,7 +249,7 @@ fn training_and_predict_agree_on_every_leaf() {
                 (0..1500).map(|i| columns.iter().map(|c| c[i].clamp(-3.0, 3.0).max(-2.0) as f64).sum::<f64>() + dice.normal()).collect();
             let double: Vec<Vec<f64>> = columns.iter().map(|c| c.iter().map(|x| *x as f64).collect()).collect();
             let t = Table::numbers(double, y);
-            let model = t.fit(&params(json!({ "policy": policy, "trees": 5, "bins": 256, "min_child_weight": 0.0 })));
+            let model = t.fit(&params(json!({ "policy": policy, "rounds": 5, "bins": 256, "min_child_weight": 0.0 })));
             let predictor = Predictor::new(model.clone());
             let single: Vec<Column<'_>> = columns.iter().enumerate().map(|(i, c)| Column::from_f32(format!("x{i}"), c)).collect();
             for features in [t.features(), single] {
@@ -269,7 +269,7 @@ fn training_and_predict_agree_on_every_leaf() {
 fn row_samples_have_their_size() {
     let t = table(20_000, 19);
     for (sample, fraction) in [("bernoulli", 0.3), ("goss", 0.2), ("mvs", 0.4)] {
-        let p = json!({ "row_sample": sample, "row_fraction": fraction, "trees": 4, "policy": "depthwise" });
+        let p = json!({ "row_sample": sample, "row_fraction": fraction, "rounds": 4, "policy": "depthwise" });
         let model = t.fit(&params(p.clone()));
         let drawn = |m: &Model| m.trees.iter().map(|t| t.leaves().iter().map(|l| l.count as u64).sum::<u64>()).collect::<Vec<_>>();
         let counts = drawn(&model);
@@ -277,7 +277,7 @@ fn row_samples_have_their_size() {
         assert!(counts.windows(2).any(|w| w[0] != w[1]), "{sample}: {counts:?}");
         assert_ne!(drawn(&t.fit(&params_with(p, json!({ "seed": 1 })))), counts);
         let error = rmse(&raw(&model, &t)[0], &t.y());
-        let all = rmse(&raw(&t.fit(&params(json!({ "trees": 4, "policy": "depthwise" }))), &t)[0], &t.y());
+        let all = rmse(&raw(&t.fit(&params(json!({ "rounds": 4, "policy": "depthwise" }))), &t)[0], &t.y());
         assert!(error < 1.02 * all, "{sample}: {error} {all}");
     }
 }
@@ -297,7 +297,7 @@ fn a_monitor_sees_rounds_and_can_stop_a_fit() {
     }
     let mut t = table(500, 20);
     t.held_out = Some((0..500).map(|i| i < 100).collect());
-    let p = params(json!({ "trees": 6, "n_threads": 2 }));
+    let p = params(json!({ "rounds": 6, "n_threads": 2 }));
     let watch = Watch(Mutex::new(vec![]), u32::MAX);
     let model = fit(&t.input(), &p, &watch).unwrap();
     let seen = watch.0.into_inner().unwrap();

@@ -60,7 +60,7 @@ fn check_first_tree(table: &Table, p: &BoostingParams) {
 fn random_params(dice: &mut Dice, policy: &str, extra: serde_json::Value) -> BoostingParams {
     let pick = |dice: &mut Dice, values: &[f64]| values[dice.below(values.len() as u64) as usize];
     let mut value = json!({
-        "loss": "rmse", "trees": 1, "policy": policy, "n_threads": 1, "seed": dice.below(1 << 40),
+        "loss": "rmse", "rounds": 1, "policy": policy, "n_threads": 1, "seed": dice.below(1 << 40),
         "learning_rate": pick(dice, &[0.1, 1.0]),
         "depth": 1 + dice.below(6),
         "l2": pick(dice, &[0.0, 1.0, 3.5]),
@@ -204,7 +204,7 @@ fn the_first_tree_is_the_naive_one_with_large_statistics_in_one_bin() {
     table.baseline = vec![vec![0.0; rows]];
     for (policy, weighted, min_data) in [("symmetric", true, 0), ("depthwise", false, 9), ("leafwise", true, 9)] {
         table.weight = weighted.then(|| vec![1.75; rows]);
-        let p = json!({ "policy": policy, "trees": 1, "depth": 2, "min_data_in_leaf": min_data, "n_threads": 1, "loss": "rmse" });
+        let p = json!({ "policy": policy, "rounds": 1, "depth": 2, "min_data_in_leaf": min_data, "n_threads": 1, "loss": "rmse" });
         check_first_tree(&table, &params(p));
     }
 }
@@ -218,7 +218,7 @@ fn whole_statistics_are_exact_whatever_the_seed() {
     let mut table = Table::numbers(vec![x], y);
     table.baseline = vec![vec![0.0; 8]];
     for seed in 0..4000 {
-        check_first_tree(&table, &params(json!({ "trees": 1, "depth": 3, "policy": "depthwise", "seed": seed, "n_threads": 1 })));
+        check_first_tree(&table, &params(json!({ "rounds": 1, "depth": 3, "policy": "depthwise", "seed": seed, "n_threads": 1 })));
     }
 }
 
@@ -264,13 +264,13 @@ impl Booster {
         scores.iter().zip(y).map(|(s, y)| self.value(*s, *y)).sum::<f64>() / y.len() as f64
     }
 
-    /// Scores after `p.trees` rounds from `start`.
+    /// Scores after `p.rounds` rounds from `start`.
     fn scores(&self, table: &Table, p: &BoostingParams, start: f64) -> Vec<f64> {
         let y = table.y();
         let found = all_borders(table, p);
         let rules = Rules::of(p);
         let mut scores = vec![start; y.len()];
-        for _ in 0..p.trees {
+        for _ in 0..p.rounds {
             let d: Vec<(f64, f64)> =
                 scores.iter().zip(&y).map(|(s, y)| naive::derivatives(self.loss, self.alpha, self.delta, self.power, *s, *y)).collect();
             let (gradient, hessian): (Vec<f64>, Vec<f64>) = d.into_iter().unzip();
@@ -355,7 +355,7 @@ fn difference_from_f64(loss: LossKind, policy: Policy, seed: u64) -> f64 {
         border_method: BorderMethod::Quantile,
         loss,
         policy,
-        trees: 20,
+        rounds: 20,
         learning_rate: 0.2,
         depth: Some(4),
         leaves: (policy == Policy::Leafwise).then_some(12),
@@ -388,7 +388,7 @@ fn an_outlier_leaves_typical_rows_their_precision() {
         table.columns[0][1234] = 50.0;
         let p = BoostingParams {
             policy,
-            trees: 40,
+            rounds: 40,
             learning_rate: 0.7,
             depth: Some(4),
             leaves: (policy == Policy::Leafwise).then_some(12),

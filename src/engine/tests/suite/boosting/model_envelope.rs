@@ -189,7 +189,7 @@ fn categorical(method: &str) -> Model {
         baseline: vec![],
         held_out: None,
     };
-    let params = serde_json::json!({ "trees": 3, "depth": 3, "policy": "depthwise", "cat_method": method });
+    let params = serde_json::json!({ "rounds": 3, "depth": 3, "policy": "depthwise", "cat_method": method });
     fit(&input, &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap()
 }
 

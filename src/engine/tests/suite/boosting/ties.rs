@@ -31,7 +31,7 @@ fn shared_targets_do_not_end_the_learning() {
             let mut dice = Dice::new(41);
             let noisy = Table::numbers(table.columns.clone(), y.iter().map(|y| y + 1e-3 * (dice.unit() - 0.5)).collect());
             let fit = |table: &Table, trees: u32| {
-                let p = params(json!({ "loss": loss, "alpha": alpha, "policy": policy, "trees": trees, "learning_rate": 0.2, "depth": 4,
+                let p = params(json!({ "loss": loss, "alpha": alpha, "policy": policy, "rounds": trees, "learning_rate": 0.2, "depth": 4,
                     "leaves": if policy == "leafwise" { Some(8) } else { None } }));
                 pinball(&raw(&table.fit(&p), table)[0], &y, alpha)
             };
@@ -51,7 +51,7 @@ fn predictions_stay_beside_a_shared_target() {
     let table = Table::numbers(columns, y.clone());
     let distance = 0.3 * 8.0;
     for policy in POLICIES {
-        let p = params(json!({ "loss": "mae", "policy": policy, "trees": 100, "learning_rate": 0.5 }));
+        let p = params(json!({ "loss": "mae", "policy": policy, "rounds": 100, "learning_rate": 0.5 }));
         let predicted = raw(&table.fit(&p), &table);
         let largest = predicted[0].iter().zip(&y).map(|(p, y)| (p - y).abs()).fold(0.0, f64::max);
         assert!(largest <= distance / 1000.0, "{policy}: {largest}");
