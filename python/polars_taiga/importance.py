@@ -126,7 +126,7 @@ def importance(
         What becomes of rows that can't be measured (see `score`): `"raise"` (default) ends the query, `"null"` gives
         null.
     device
-        As in `predict`. Shapley values are computed on the CPU.
+        As in `predict`.
 
     Raises
     ------
