@@ -59,6 +59,19 @@ def naive(rows: list[dict[str, Any]], counts: Any, prior: float | None, a: float
     return out
 
 
+@pytest.mark.parametrize("smallest", [5e-324, 2.2e-309, 1e-300, 1e-200])
+@pytest.mark.parametrize("prior", [1.0, -1e20, 1e300])
+def test_targets_far_smaller_than_the_prior_leave_it_finite(smallest: float, prior: float) -> None:
+    df = pl.DataFrame({"c": ["a", "a", "b"], "y": [0.0, smallest, -smallest], "w": [0.5, 0.5, 1.0]})
+    for weight in (None, "w"):
+        for kind in ("full", "loo", "ordered"):
+            got = df.select(tg.target_encode("c", "y", kind=kind, prior=prior, prior_weight=10.0, weight=weight))["c"]
+            rows = {"full": [2, 2, 1], "loo": [1, 1, 0]}.get(kind)
+            if rows is not None and weight is None:
+                assert got.to_list() == pytest.approx([10.0 * prior / (10.0 + n) for n in rows], rel=1e-12)
+            assert got.is_finite().all(), (kind, weight, got)
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     rows=st.lists(

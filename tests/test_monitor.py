@@ -112,5 +112,5 @@ def test_progress_when_asked_for() -> None:
         run = subprocess.run(
             [sys.executable, "-c", script.format(progress)], capture_output=True, text=True, check=True
         )
-        assert ("7/7 trees" in run.stderr) == shown
+        assert ("7/7 rounds" in run.stderr) == shown
         assert run.stdout == ""

@@ -64,7 +64,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         held_out: held_out.as_deref(),
     };
     let fitted = match wanted {
-        Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "trees", progress)),
+        Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "rounds", progress)),
         Wanted::Constant => boosting::constant(&input, &params),
     };
     let mut model = fitted.map_err(errors::compute)?;

@@ -20,7 +20,7 @@ static BAR_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Watches one fit. See [`Watch::new`].
 pub struct Watch {
-    /// The expression, and what its rounds are called: `trees`, say.
+    /// The expression, and what it counts: `rounds`, say.
     function: &'static str,
     rounds: &'static str,
     device: Note,

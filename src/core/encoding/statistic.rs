@@ -36,6 +36,9 @@ fn float(sum: i128) -> f64 {
     sum as f64 * QUANTUM
 }
 
+/// What stands beside numbers of about 1 stays finite up to one over this, and sums and products of it with what else there is.
+const ROOM: f64 = f64::from_bits((1023 - 900) << 52);
+
 /// Returns the power of two that `largest` is to be divided by to come to at most 1 (at the very top of f64 to at most 4, for
 /// which there is room).
 fn unit(largest: f64) -> f64 {
@@ -293,9 +296,13 @@ pub(super) fn check_finite(what: &str, values: &[f64], negative: bool) -> Result
 }
 
 impl<'a> AnyStatistic<'a> {
-    /// Makes the statistic of numbers, with weights where they are given, with squares where `squares`.
-    pub fn numbers(values: &'a [f64], weight: Option<&'a [f64]>, squares: bool) -> Self {
-        let most = largest(values);
+    /// Makes the statistic of numbers, with weights where they are given, with squares where `squares`. What is beside them is no
+    /// smaller than `beside`: the unit leaves room for it, where they are so much smaller that it would overflow.
+    pub fn numbers(values: &'a [f64], weight: Option<&'a [f64]>, squares: bool, beside: f64) -> Self {
+        let most = match largest(values) {
+            most if most > 0.0 => most.max(beside * ROOM),
+            most => most,
+        };
         if weight.is_none() && !squares {
             let whole = most <= WHOLE && values.par_chunks(BLOCK).all(|part| part.iter().all(|x| *x as i64 as f64 == *x));
             return match whole {
@@ -409,7 +416,7 @@ mod tests {
         fn sums_are_those_of_exact_arithmetic(values in prop::collection::vec(-1e6f64..1e6, 1..50), scale in -100i32..100) {
             // Multiples of 2^-20: their sums are exact in f64.
             let values: Vec<f64> = values.iter().map(|x| (x * 1048576.0).trunc() / 1048576.0 * 2f64.powi(scale)).collect();
-            let AnyStatistic::WeightedNumbers(full) = AnyStatistic::numbers(&values, None, true) else { panic!() };
+            let AnyStatistic::WeightedNumbers(full) = AnyStatistic::numbers(&values, None, true, 0.0) else { panic!() };
             let sum = full.read(total(&full, values.len()));
             let exact: f64 = values.iter().sum();
             prop_assert_eq!(sum.target / full.scale, exact);

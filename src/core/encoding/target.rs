@@ -52,7 +52,7 @@ pub fn target_encode(input: &EncodingInput<'_>, plan: &EncodingPlan, params: &Ta
     let what = format!("the encoding of {rows} rows by {outputs} numbers each");
     let bytes = product(&[rows as u64, sum(&[product(&[8, outputs as u64]), prepared_bytes(input, params), dealt])]);
     let _reserved = memory::reserve(&what, bytes, "encode fewer rows, or a target of fewer classes")?;
-    let prepared = Prepared::new(input, params.prior_weight);
+    let prepared = Prepared::new(input, params);
     let mut out = (0..outputs).map(|_| pages::try_zeroed("encoded values", rows)).collect::<Result<Vec<Vec<f64>>>>()?;
     if rows > 0 {
         match plan {
@@ -82,7 +82,7 @@ pub fn category_values(input: &EncodingInput<'_>, params: &TargetParams) -> Resu
     let bytes = sum(&[table, product(&[rows as u64, prepared_bytes(input, params)])]);
     let what = format!("an encoder of {categories} categories by {outputs} numbers each");
     let _reserved = memory::reserve(&what, bytes, "encode rare categories together, or a target of fewer classes")?;
-    let prepared = Prepared::new(input, params.prior_weight);
+    let prepared = Prepared::new(input, params);
     let mut values = pages::try_filled("the values of an encoder", 0.0, categories * outputs)?;
     let mut priors = vec![];
     for (k, statistic) in prepared.statistics().iter().enumerate() {

@@ -52,7 +52,7 @@ pub fn evidence(codes: &[u32], categories: usize, flags: &[u8], weight: Option<&
         Some(weight) => {
             check_finite("weight", weight, false)?;
             numbers = flags.iter().map(|f| *f as f64).collect();
-            AnyStatistic::numbers(&numbers, Some(weight), false)
+            AnyStatistic::numbers(&numbers, Some(weight), false, 0.0)
         }
     };
     with_statistic!(&statistic, |s| of(s, codes, categories, smoothing))

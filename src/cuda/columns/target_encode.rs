@@ -88,7 +88,7 @@ pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &EncodingPl
     }
     // Codes, keys and rows twice, the order, a target and a weight, a value three times.
     queue.check_memory("target encoding", rows as u64 * (4 + 24 + 4 + 16 + 20 + 8))?;
-    let prepared = Prepared::new(input, params.prior_weight);
+    let prepared = Prepared::new(input, params);
     let codes = DeviceCodes::new(queue, "the categories", input.codes, input.categories)?;
     let packed = outputs == 1;
     let statistics = prepared.statistics().into_iter();
@@ -114,7 +114,7 @@ pub fn category_values(queue: &Queue, input: &EncodingInput<'_>, params: &Target
     check_input(input)?;
     let (rows, outputs) = (input.codes.len(), input.target.outputs());
     queue.check_memory("fitting an encoder", rows as u64 * (4 + 16 + 16) + input.categories as u64 * 56)?;
-    let prepared = Prepared::new(input, params.prior_weight);
+    let prepared = Prepared::new(input, params);
     let codes = DeviceCodes::new(queue, "the categories", input.codes, input.categories)?;
     let mut values = vec![0.0; input.categories * outputs];
     let mut priors = vec![];

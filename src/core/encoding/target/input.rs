@@ -79,6 +79,8 @@ pub struct Prepared<'a> {
     numbers: Vec<Cow<'a, [f64]>>,
     weight: Option<&'a [f64]>,
     squares: bool,
+    /// The prior times what it counts for.
+    beside: f64,
 }
 
 /// Returns bytes a row of what [`Prepared::new`] makes.
@@ -93,9 +95,11 @@ pub(super) fn prepared_bytes(input: &EncodingInput<'_>, params: &TargetParams) -
 }
 
 impl<'a> Prepared<'a> {
-    pub fn new(input: &EncodingInput<'a>, prior_weight: PriorWeight) -> Self {
-        let squares = prior_weight == PriorWeight::Named(Auto::Auto);
-        let mut prepared = Prepared { flags: vec![], numbers: vec![], weight: input.weight, squares };
+    pub fn new(input: &EncodingInput<'a>, params: &TargetParams) -> Self {
+        let squares = params.prior_weight == PriorWeight::Named(Auto::Auto);
+        let times = if let PriorWeight::Fixed(weight) = params.prior_weight { weight.max(1.0) } else { 1.0 };
+        let beside = (params.prior.unwrap_or(0.0).abs() * times).min(f64::MAX);
+        let mut prepared = Prepared { flags: vec![], numbers: vec![], weight: input.weight, squares, beside };
         match input.target {
             EncodingTarget::Flags(v) => prepared.flags.push(v.into()),
             EncodingTarget::Numbers(v) => prepared.numbers.push(v.into()),
@@ -123,6 +127,6 @@ impl<'a> Prepared<'a> {
     /// Returns the statistic of each output.
     pub fn statistics(&self) -> Vec<AnyStatistic<'_>> {
         let flags = self.flags.iter().map(|f| AnyStatistic::Flags(Flags(f)));
-        flags.chain(self.numbers.iter().map(|n| AnyStatistic::numbers(n, self.weight, self.squares))).collect()
+        flags.chain(self.numbers.iter().map(|n| AnyStatistic::numbers(n, self.weight, self.squares, self.beside))).collect()
     }
 }

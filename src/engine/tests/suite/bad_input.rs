@@ -235,7 +235,7 @@ fn parameters_that_do_not_fit_are_refused() {
     assert_eq!(error(json!({ "zzz": 1 })), "there is no parameter `zzz`");
     // Other libraries' names are known.
     assert_eq!(error(json!({ "max_depth": 3 })), "there is no parameter `max_depth`; did you mean `depth`?");
-    assert_eq!(error(json!({ "n_estimators": 3 })), "there is no parameter `n_estimators`; did you mean `trees`?");
+    assert_eq!(error(json!({ "n_estimators": 3 })), "there is no parameter `n_estimators`; did you mean `rounds`?");
     assert_eq!(error(json!({ "sample_weight": 3 })), "there is no parameter `sample_weight`; did you mean `weight`?");
     assert!(error(json!([1])).contains("object"));
     assert!(error(json!({ "leaves": 8 })).contains("`leaves`"));

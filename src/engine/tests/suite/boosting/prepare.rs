@@ -260,7 +260,7 @@ fn assert_scale_and_offset_change_nothing(powers: &[i32]) {
                 let mut scaled = t.clone();
                 let unit = 2f64.powi(power);
                 scaled.target = Wanted::Numbers(t.y().iter().map(|y| y * unit).collect());
-                scaled.fit(&params(json!({ "loss": loss, "policy": policy, "rounds": 8, "depth": 4, "huber_delta": unit })))
+                scaled.fit(&params(json!({ "loss": loss, "policy": policy, "rounds": 8, "depth": 4 })))
             };
             let plain = fit_scaled(0);
             let answers =
@@ -293,7 +293,7 @@ fn assert_learnt(unit: f64) {
         let t = table(1000, 15);
         let mut scaled = t.clone();
         scaled.target = Wanted::Numbers(t.y().iter().map(|y| y * unit).collect());
-        let model = scaled.fit(&params(json!({ "loss": loss, "rounds": 100, "huber_delta": unit })));
+        let model = scaled.fit(&params(json!({ "loss": loss, "rounds": 100 })));
         let back: Vec<f64> = raw(&model, &t)[0].iter().map(|p| p / unit).collect();
         assert!(rmse(&back, &t.y()) < 0.5, "{loss} {unit:e}: {}", rmse(&back, &t.y()));
         assert!(model.trees.iter().flat_map(|t| t.splits()).all(|s| s.gain.is_finite()));
