@@ -296,8 +296,8 @@ pub(super) fn check_finite(what: &str, values: &[f64], negative: bool) -> Result
 }
 
 impl<'a> AnyStatistic<'a> {
-    /// Makes the statistic of numbers, with weights where they are given, with squares where `squares`. What is beside them is no
-    /// smaller than `beside`: the unit leaves room for it, where they are so much smaller that it would overflow.
+    /// Makes the statistic of numbers, with weights where they are given, with squares where `squares`. What is added to their
+    /// sums is no larger than `beside`: the unit leaves room for it where they are so much smaller that it would overflow.
     pub fn numbers(values: &'a [f64], weight: Option<&'a [f64]>, squares: bool, beside: f64) -> Self {
         let most = match largest(values) {
             most if most > 0.0 => most.max(beside * ROOM),
