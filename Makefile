@@ -80,14 +80,17 @@ test-all: lint test-rust test-python test-oldest
 test-rust: $(if $(CUDA),$(VENV)/.nvcc) ## Test the engine and the kernels, doctests included, overflows checked; no Python, no Polars
 	cargo test --profile checked $(ENGINE) $(FEATURES)
 
+# A file's tests in one process, since they share what they fit.
+SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
+
 test-python: build $(VENV)/.setup-test ## Test the expressions with the newest Polars, and run the docstrings and the examples
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest --doctest-modules --pyargs polars_taiga
 	$(MAKE) --no-print-directory examples > /dev/null
 
 test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pyproject.toml names
 	$(OLDEST)/bin/python -c 'import polars, polars_taiga as tg; print("Polars", polars.__version__, "with", tg.__file__)'
-	$(OLDEST)/bin/python -m pytest tests
+	$(OLDEST)/bin/python -m pytest tests $(SIDE_BY_SIDE)
 
 # The wheel goes into a second environment with the lower bound of the dependency on Polars.
 $(OLDEST)/.setup: $(BUILT) $(PYTHON_SOURCES)
