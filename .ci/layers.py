@@ -32,6 +32,7 @@ LAYERS: dict[str, list[list[str]]] = {
         ["encoding"],
         ["column_steps"],
         ["dataset"],
+        ["symbolic"],
         ["objective"],
         ["metrics"],
         ["losses"],

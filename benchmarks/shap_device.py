@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--features", type=int, default=28)
     parser.add_argument("--pairs", type=int, default=20_000, help="rows whose interactions are computed")
+    parser.add_argument("--deep", type=int, default=50_000, help="rows of forests whose trees grow to the end")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
@@ -35,12 +36,22 @@ def main() -> None:
     frame = pl.DataFrame(dict(zip(names, x.T.copy(), strict=True))).with_columns(y=pl.Series(y))
     print(f"\n{args.rows:,} x {args.features}; interactions of {args.pairs:,} rows\n")
     print("| model | output | first | best | median | bytes as the CPU's |\n|---|---|---|---|---|---|")
-    for policy, trees, depth in (("symmetric", 100, 6), ("depthwise", 100, 6), ("depthwise", 200, 8)):
-        model = frame.taiga.fit_gbdt(
-            "y", *names, policy=policy, rounds=trees, depth=depth, device=args.device, progress=False
-        )
-        for output, rows in (("raw", frame), ("shap", frame), ("shap_interactions", frame.head(args.pairs))):
-            if output == "shap_interactions" and trees == 200:
+    fit = {"device": args.device, "progress": False}
+    for policy, trees, depth in (
+        ("symmetric", 100, 6),
+        ("depthwise", 100, 6),
+        ("depthwise", 200, 8),
+        ("forest", 100, 8),
+        ("forest", 100, 64),
+    ):
+        few = frame.head(args.deep)
+        if policy == "forest":
+            model = (few if depth > 8 else frame).taiga.fit_forest("y", *names, trees=trees, depth=depth, **fit)
+        else:
+            model = frame.taiga.fit_gbdt("y", *names, policy=policy, rounds=trees, depth=depth, **fit)
+        whole = few if depth > 8 else frame
+        for output, rows in (("auto", whole), ("shap", whole), ("shap_interactions", frame.head(args.pairs))):
+            if output == "shap_interactions" and (trees == 200 or depth > 8):
                 continue
 
             def explained(
@@ -48,12 +59,10 @@ def main() -> None:
             ) -> pl.Series:
                 return of.select(tg.predict(model, output=output, device=device)).to_series()
 
-            some = rows.head(5_000)
+            some = rows.head(5_000 if depth <= 8 else 100)
             same = explained(some).equals(explained(some, "cpu"))
-            print(
-                f"| {policy}, {trees} of depth {depth} | {output} | {times(explained, args.repeats)} | {same} |",
-                flush=True,
-            )
+            taken = times(explained, args.repeats if depth <= 8 else 1)
+            print(f"| {policy}, {trees} of depth {depth} | {output} | {taken} | {same} |", flush=True)
     if args.device != "cpu" and importlib.util.find_spec("xgboost"):
         peer(args, x, y)
 

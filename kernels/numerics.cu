@@ -105,7 +105,20 @@ __device__ __forceinline__ void derivatives(const L& loss, uint64_t n, const flo
     }
 
 #define LOSS_OF_SCORES(name, ...)
+#define LOSS_FOUND_BEFORE(name)
 #include "numerics/losses.def"
+
+// scores[output][row]
+extern "C" __global__ void loss_gaussian(uint64_t n, const float* scores, const float* target, const float* weight,
+                                         uint32_t output, float* gradient, float* hessian) {
+    Gaussian loss;
+    FOR_EACH(i, n) {
+        Derivatives d = loss.at(scores + i, n, output, target[i]);
+        if (weight != nullptr) d = weigh(d, weight[i]);
+        gradient[i] = d.gradient;
+        hessian[i] = d.hessian;
+    }
+}
 
 // scores[class][row]
 extern "C" __global__ void loss_multiclass(uint64_t n, const float* scores, const float* target, const float* weight,
@@ -115,6 +128,18 @@ extern "C" __global__ void loss_multiclass(uint64_t n, const float* scores, cons
     FOR_EACH(i, n) {
         Derivatives d = loss.at(scores + i, n, output, target[i]);
         if (weight != nullptr) d = weigh(d, weight[i]);
+        gradient[i] = d.gradient;
+        hessian[i] = d.hessian;
+    }
+}
+
+// Of a loss of one's own, of weight 1. `columns`: [column][row]
+extern "C" __global__ void loss_program(uint64_t n, const float* scores, const float* target, const float* columns,
+                                        const uint2* instructions, const float* constants, uint32_t count,
+                                        uint32_t gradient_at, uint32_t hessian_at, float* gradient, float* hessian) {
+    const LossProgram program = {instructions, constants, columns, count, gradient_at, hessian_at, 0};
+    FOR_EACH(i, n) {
+        Derivatives d = run_program(program, n, i, target[i], scores[i]);
         gradient[i] = d.gradient;
         hessian[i] = d.hessian;
     }

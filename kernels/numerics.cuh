@@ -6,6 +6,7 @@
 //   numerics/random.cuh       src/core/numerics/random.rs            counter-based random numbers
 //   numerics/statistics.cuh   src/cpu/trees/gradient_quantizer.rs     stochastic rounding
 //   numerics/loss.cuh         src/core/losses/*.rs            derivatives of the losses
+//   numerics/program.cuh      src/core/symbolic/run.rs        derivatives of losses of one's own
 //
 // Plain + - * / on IEEE numbers, comparisons and integers only. Compile with -fmad=false (build.rs
 // does), or nvcc contracts a * b + c to one rounding. tests/numerics.rs holds the two sides equal.
@@ -14,5 +15,6 @@
 
 #include "numerics/loss.cuh"
 #include "numerics/math.cuh"
+#include "numerics/program.cuh"
 #include "numerics/random.cuh"
 #include "numerics/statistics.cuh"

@@ -125,14 +125,46 @@ def test_marks_change_neither_the_order_nor_the_trees(f: pl.DataFrame) -> None:
     assert a.computed_features == ["p", "q"]
 
 
-def test_fields_of_a_struct_column_are_not_columns(f: pl.DataFrame) -> None:
+@pytest.mark.parametrize("learner", ["gbdt", "forest", "sparse_lr"])
+def test_fields_of_a_struct_column_are_read_from_it(learner: str, f: pl.DataFrame) -> None:
     """They can't be found under their own names, where another column may stand."""
-    s = f.select("y", s=pl.struct("price", "b"), price=pl.lit(0.0))
-    m = s.taiga.fit_gbdt("y", "s")
-    assert m.computed_features == ["price", "b"]
-    with pytest.raises(ValueError, match="`price`, `b` were computed"):
+    target = "flag" if learner == "sparse_lr" else "y"
+    s = f.select(target, s=pl.struct("price", "b"), price=pl.lit(0.0), c=pl.col("b") ** 2)
+
+    def fit(frame: pl.DataFrame, *names: str) -> tg.Model:
+        features = {"dense": names} if learner == "sparse_lr" else {}
+        return getattr(frame.taiga, f"fit_{learner}")(target, *([] if features else names), **features)
+
+    m = fit(s, "c", "s")
+    assert (m.computed_features, m.structs) == ([], {"s": ["price", "b"]})
+    flat = f.with_columns(c=pl.col("b") ** 2)
+    bare = fit(flat, "c", "price", "b")
+    assert bare.structs == {}
+    expected = flat.select(tg.predict(bare)).to_series()
+    for found in (s.select(tg.predict(m)), s.select(tg.predict(m, "c", "s")), s.lazy().select(tg.predict(m)).collect()):
+        assert found.to_series().equals(expected)
+    assert m.predict(s).equals(expected)
+    assert s.with_row_index().select(tg.predict(m).over(pl.col("index") % 3)).to_series().equals(expected)
+    # What travels as bytes or JSON knows of it; metadata beside it or not.
+    for model in (m, m.with_metadata({"a": 1})):
+        assert tg.Model.from_bytes(model.to_bytes()).structs == {"s": ["price", "b"]}
+        read = tg.Model.from_json(model.to_json())
+        assert (read.structs, read.metadata, read.to_bytes()) == (m.structs, model.metadata, model.to_bytes())
+    # Without the struct: an error of the plan; with an expression in its place, that is needed again.
+    with pytest.raises(pl.exceptions.ColumnNotFoundError, match="s"):
+        flat.select(tg.predict(m))
+    computed = s.taiga.fit_gbdt(target, pl.col("s").struct.rename_fields(["p", "q"])) if learner == "gbdt" else None
+    if computed is not None:
+        assert (computed.computed_features, computed.structs) == (["p", "q"], {})
+
+
+def test_two_structs_and_a_nested_one(f: pl.DataFrame) -> None:
+    s = f.select("y", a=pl.struct("price"), n=pl.struct(pl.struct("b").alias("inner"), pl.col("b").abs().alias("c")))
+    m = s.taiga.fit_gbdt("y", "a", "n", pl.col("y").is_null().alias("z"))
+    assert (m.computed_features, m.structs) == (["z"], {"a": ["price"], "n": ["b", "c"]})
+    with pytest.raises(ValueError, match="`z` was computed by an expression at the fit"):
         tg.predict(m)
-    assert s.select(tg.predict(m, "s")).equals(f.select(tg.predict(f.taiga.fit_gbdt("y", "price", "b"))))
+    assert s.select(tg.predict(m, "a", "n", pl.lit(False).alias("z"))).height == f.height
 
 
 def test_groups_and_lazy_queries_know_computed_features(f: pl.DataFrame) -> None:

@@ -61,6 +61,10 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "predict shap": lambda **p: tg.predict(MODEL, output="shap", **p),
     "predict shap_interactions": lambda **p: tg.predict(MODEL, output="shap_interactions", **p),
     "predict forest": lambda **p: tg.predict(FOREST, **p),
+    "predict forest shap": lambda **p: tg.predict(FOREST, output="shap", **p),
+    "predict forest shap_interactions": lambda **p: tg.predict(
+        FOREST, output="shap_interactions", background=frame(20), **p
+    ),
 }
 
 
@@ -146,14 +150,6 @@ def test_a_gpu_gives_the_bytes_of_the_cpu(call: str) -> None:
     df = frame()
     gpu, cpu = (df.select(CALLS[call](device=device)) for device in ("cuda", "cpu"))
     assert gpu.equals(cpu)
-
-
-@needs_gpu
-def test_forests_are_explained_on_the_cpu() -> None:
-    with pytest.raises(
-        pl.exceptions.ComputeError, match='parameter `device`: output="shap" is computed on the CPU only'
-    ):
-        frame().select(tg.predict(FOREST, output="shap", device="cuda"))
 
 
 def test_the_cache_can_be_limited_and_cleared() -> None:

@@ -89,15 +89,20 @@ def test_features_by_name_list_selector_expression_and_struct_are_the_same(df: p
         df.taiga.fit_gbdt("y", pl.col("a") * 1, pl.col("b"), cs.by_name("c", "d"), rounds=5),
         df.with_columns(s=pl.struct(FEATURES)).taiga.fit_gbdt("y", "s", rounds=5),
     ]
-    assert [m.computed_features for m in computed] == [["a"], FEATURES]
+    assert [m.computed_features for m in computed] == [["a"], []]
+    assert computed[1].structs == {"s": FEATURES}
     assert all(m.trees().equals(tg.Model(models[0]).trees()) for m in computed)
 
 
 def test_a_null_struct_is_null_in_each_field(df: pl.DataFrame) -> None:
     s = pl.when(pl.col("held")).then(None).otherwise(pl.struct(FEATURES)).alias("s")
     flat = [pl.when(pl.col("held")).then(None).otherwise(pl.col(f)).alias(f) for f in FEATURES]
-    by_struct = df.with_columns(s).select(tg.fit_gbdt("y", "s", rounds=5)).item()
-    assert by_struct == df.select(tg.fit_gbdt("y", flat, rounds=5)).item()
+    by_struct = df.with_columns(s).taiga.fit_gbdt("y", "s", rounds=5)
+    by_fields = df.taiga.fit_gbdt("y", flat, rounds=5)
+    # One knows the struct, the other that its features were computed.
+    assert (by_struct.structs, by_fields.computed_features) == ({"s": FEATURES}, FEATURES)
+    assert by_struct.borders == by_fields.borders
+    assert by_struct.trees().equals(by_fields.trees())
 
 
 def test_target_by_expression_keeps_its_name(df: pl.DataFrame) -> None:

@@ -284,6 +284,15 @@ def test_dependence(request: pytest.FixtureRequest) -> None:
             bad()
 
 
+def test_columns_of_any_name_are_drawn(request: pytest.FixtureRequest) -> None:
+    """Proves that a column may be called as those that are counted with here."""
+    people = request.getfixturevalue("people").rename({"work": "count", "age": "value", "hours": "row"})
+    model = people.taiga.fit_gbdt("score", "count", "value", "row", rounds=5)
+    for feature, color in [("count", "value"), ("value", "count"), ("row", "auto")]:
+        dots = pl.DataFrame(values(plot.dependence(model, people, feature, color=color), "circle"))
+        assert dots["rows"].sum() == people[feature].len() - people[feature].null_count()
+
+
 def test_partial_dependence_is_the_mean_of_predictions(request: pytest.FixtureRequest) -> None:
     people = request.getfixturevalue("people")
     for name, frame, feature in [

@@ -38,7 +38,7 @@ WAYS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("selected", "named"), WAYS, ids=str)
+@pytest.mark.parametrize(("selected", "named"), WAYS, ids=[str(way) for way in range(len(WAYS))])
 def test_selectors_give_the_model_of_the_names(
     df: pl.DataFrame, selected: dict[str, Any], named: dict[str, Any]
 ) -> None:
@@ -75,7 +75,7 @@ def test_groups_and_lazy_frames(df: pl.DataFrame) -> None:
         ({"interaction": cs.float()}, "parameter `interaction`: it is a list of groups"),
         ({"interaction": [["x"], cs.string()]}, "parameter `interaction`: what group 1 selects is no feature"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_bad_selections(df: pl.DataFrame, params: dict[str, Any], text: str) -> None:
     with pytest.raises((TypeError, ValueError, pl.exceptions.PolarsError), match=text):

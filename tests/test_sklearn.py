@@ -21,6 +21,7 @@ from polars_taiga.sklearn import (
     ForestClassifier,
     ForestRegressor,
     GbdtClassifier,
+    GbdtRanker,
     GbdtRegressor,
     SparseLogisticRegression,
     TargetEncoder,
@@ -44,6 +45,7 @@ NAMES = [f"x{i}" for i in range(4)]
 CHECKED = [
     GbdtClassifier(rounds=5),
     GbdtRegressor(rounds=5),
+    GbdtRanker(rounds=5),
     ForestClassifier(trees=5, bootstrap=False, max_features="all", min_gain=1e-4),
     ForestRegressor(trees=1, bootstrap=False, max_features="all"),
     SparseLogisticRegression(),
@@ -95,6 +97,7 @@ def test_importing_the_package_does_not_import_scikit_learn() -> None:
     [
         (GbdtClassifier, tg.fit_gbdt, tg.GbdtParams),
         (GbdtRegressor, tg.fit_gbdt, tg.GbdtParams),
+        (GbdtRanker, tg.fit_gbdt, tg.GbdtParams),
         (ForestClassifier, tg.fit_forest, tg.ForestParams),
         (ForestRegressor, tg.fit_forest, tg.ForestParams),
         (SparseLogisticRegression, tg.fit_sparse_lr, tg.LinearParams),
@@ -106,8 +109,15 @@ def test_parameters_are_the_functions_own(cls: Any, function: Any, params: Any, 
     """
     own = {name: p.default for name, p in inspect.signature(cls.__init__).parameters.items() if name != "self"}
     lacks = set(params.__annotations__) - set(own) - {"seed", "positive"}
-    of_numbers = {"alpha", "huber_delta", "tweedie_power", "target_borders"}
-    assert lacks == (of_numbers if cls is GbdtClassifier else {"class_weight"} if is_regressor(cls()) else set())
+    of_numbers = {"alpha", "huber_delta", "tweedie_power"}
+    of_groups = {"rank_truncation", "rank_normalize", "rank_orders", "rank_decay"}
+    of_two = {"focal_gamma", "focal_alpha"}
+    expected = {
+        GbdtClassifier: of_numbers | of_groups | {"target_borders"},
+        GbdtRegressor: of_groups | of_two | {"class_weight"},
+        GbdtRanker: of_numbers | of_two | {"class_weight"},
+    }
+    assert lacks == expected.get(cls, {"class_weight"} if is_regressor(cls()) else set())
     assert set(own) - set(params.__annotations__) == {"random_state", "progress"} | (
         {"indices", "values"} if cls is SparseLogisticRegression else set()
     )
@@ -495,6 +505,10 @@ def test_what_is_wrong_is_said(x: np.ndarray, number: np.ndarray, flag: np.ndarr
     for est, args, kind, text in [
         (GbdtClassifier(loss="rmse"), (x, flag), ValueError, "`loss`.*GbdtRegressor"),
         (GbdtRegressor(loss="logloss"), (x, flag), ValueError, "`loss`.*GbdtClassifier"),
+        (GbdtRegressor(loss="xendcg"), (x, flag), ValueError, "`loss`.*GbdtRanker"),
+        (GbdtRanker(loss="rmse"), (x, flag), ValueError, "`loss`.*'rmse' does not rank"),
+        (GbdtRanker(), (x, flag, [1, 2]), ValueError, "group has 2 rows, and X has 400"),
+        (GbdtRanker(), (x, -flag), ValueError, "grades are whole numbers"),
         (ForestClassifier(criterion="poisson"), (x, flag), ValueError, "`criterion`.*ForestRegressor"),
         (ForestRegressor(criterion="gini"), (x, flag), ValueError, "`criterion`.*ForestClassifier"),
         (GbdtRegressor(rounds=0), (x, number), ValueError, "`rounds`"),

@@ -55,6 +55,7 @@ pub fn seeds() -> Vec<Seed> {
             weight: None,
             baseline: vec![],
             held_out: None,
+            loss_columns: Default::default(),
         };
         for policy in ["symmetric", "depthwise", "leafwise"] {
             for method in ["ctr", "one_hot", "partition"] {

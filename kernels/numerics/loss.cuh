@@ -45,6 +45,15 @@ struct CrossEntropy {
     }
 };
 
+// One class against all others.
+struct OneVersusAll {
+    float output;
+
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        return CrossEntropy{}.at(score, target == output ? 1.0f : 0.0f);
+    }
+};
+
 struct Mae {
     __device__ __forceinline__ Derivatives at(float score, float target) const {
         float above = score > target ? 1.0f : 0.0f;
@@ -83,6 +92,70 @@ __device__ __forceinline__ Derivatives from_parts(float a, float b) {
     return {b - a, at_least(0.5f * a + 0.5f * b, SMALLEST_HESSIAN)};
 }
 
+struct Expectile {
+    // What residuals count twice below and above the target: 2 alpha and 2 (1 - alpha).
+    float below, above;
+
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        float factor = score < target ? below : above;
+        return {finite(factor * finite(score - target)), factor};
+    }
+};
+
+// log_cosh.rs: tanh(r) / r.
+__device__ __forceinline__ float tanh_ratio(float r) {
+    float size = fabsf(r);
+    float square = clamp(r * r, 0.0f, 1.0f);
+    float p = -5.7049887e-3f;
+    p = p * square + 2.0639089e-2f;
+    p = p * square + -5.3739716e-2f;
+    p = p * square + 1.3331442e-1f;
+    p = p * square + -3.3333282e-1f;
+    float near = p * square + 1.0f;
+    float e = exp32(-2.0f * size);
+    float far = (1.0f - e) / (1.0f + e) / clamp(size, 0.5f, LARGEST);
+    return at_least(size < 0.625f ? near : far, SMALLEST_HESSIAN);
+}
+
+struct LogCosh {
+    // What scores are in units of, and one divided by it.
+    float unit, inverse;
+
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        float r = finite(finite(score - target) * unit);
+        float ratio = tanh_ratio(r);
+        return {finite(clamp(r * ratio, -1.0f, 1.0f) * inverse), ratio};
+    }
+};
+
+struct Focal {
+    // The exponent; what class 1 counts, negative where there is no balance.
+    float gamma, alpha;
+
+    __device__ __forceinline__ Derivatives at(float score, float target) const {
+        bool of_one = target > 0.5f;
+        float z = clamp(of_one ? score : -score, -105.0f, 105.0f);
+        Pair s = sigmoid_pair(z);
+        float p = z < 0.0f ? s.low : s.high;
+        float q = z < 0.0f ? s.high : s.low;
+        // ln(1 + exp(-|z|)).
+        float e = exp32(-fabsf(z));
+        float u = 1.0f + e;
+        float rest = ln(u) + (e - (u - 1.0f)) / u;
+        // -ln p and -ln q.
+        float cost = z < 0.0f ? rest - z : rest;
+        float other = z < 0.0f ? rest : rest + z;
+        float focus = exp32(-(gamma * other));
+        float slope = focus * (q + gamma * (p * cost));
+        float second = focus * p * (q * (1.0f + 2.0f * gamma) - gamma * cost * (q - gamma * p));
+        float hessian = at_least(second, slope * p);
+        float own = of_one ? alpha : 1.0f - alpha;
+        float balance = alpha < 0.0f ? 1.0f : own;
+        slope = balance * slope;
+        return {of_one ? -slope : slope, at_least(balance * hessian, SMALLEST_HESSIAN)};
+    }
+};
+
 struct Poisson {
     __device__ __forceinline__ Derivatives at(float score, float target) const { return from_parts(target, exp_finite(score)); }
 };
@@ -99,6 +172,17 @@ struct Tweedie {
 
     __device__ __forceinline__ Derivatives at(float score, float target) const {
         return from_parts(target * exp_finite(one * score), exp_finite(two * score));
+    }
+};
+
+struct Gaussian {
+    // With respect to the mean or to the logarithm of the standard deviation, of a row whose scores are `stride` numbers apart.
+    __device__ __forceinline__ Derivatives at(const float* scores, uint64_t stride, uint32_t output, float target) const {
+        float mean = scores[0];
+        if (output == 0) return {finite(mean - target), 1.0f};
+        float r = finite(finite(target - mean) * exp_finite(-scores[stride]));
+        Derivatives d = from_parts(finite(r * r), 1.0f);
+        return {d.gradient, finite(2.0f * d.hessian)};
     }
 };
 

@@ -23,7 +23,45 @@ struct ForestTree {  // shared with the host
     uint32_t nodes, unused;
 };
 
+// Does the row go right? codes[slot * stride + row], values[slot * stride + row].
+__device__ __forceinline__ bool goes_right(const ForestNode& node, const uint8_t* codes, const double* values, const uint64_t* sets,
+                                           uint64_t stride, uint64_t row) {
+    const uint64_t at = node.slot * stride + row;
+    if (node.split_by == CODE) {
+        return ((codes[at] - node.shift) & 0xff) > node.above;
+    }
+    if (node.split_by == VALUE) {
+        const double x = values[at];
+        return x > node.border || (!(x == x) && node.shift != 0);
+    }
+    const uint32_t code = codes[at];
+    return (sets[node.above * 4ull + code / 64] >> (code % 64) & 1) != 0;
+}
+
 }  // namespace
+
+// answers[node * pitch + k]: whether the row `first_row + k` of all goes right at a node of those from `first_node` on. A thread takes a row,
+// a row of the grid some nodes.
+extern "C" __global__ void __launch_bounds__(256) answer_nodes(
+    uint64_t rows,
+    uint64_t first_row,
+    uint64_t stride,
+    const uint8_t* codes,
+    const double* values,
+    const ForestNode* nodes,
+    const uint64_t* sets,
+    uint64_t first_node,
+    uint32_t count,
+    uint64_t pitch,
+    uint8_t* answers) {
+    const uint64_t k = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x;
+    if (k >= rows) {
+        return;
+    }
+    for (uint32_t node = blockIdx.y; node < count; node += gridDim.y) {
+        answers[node * pitch + k] = goes_right(nodes[first_node + node], codes, values, sets, stride, first_row + k);
+    }
+}
 
 // Predictions `out[output][row]`; or, where there is room for them, `leaves[row][tree]`. codes[slot][row], values[slot][row].
 extern "C" __global__ void __launch_bounds__(256) predict_forest(
@@ -50,17 +88,7 @@ extern "C" __global__ void __launch_bounds__(256) predict_forest(
         uint32_t at = 0;
         while (at < tree.nodes) {
             const ForestNode& node = nodes[tree.first_node + at];
-            const uint64_t value_at = node.slot * rows + row;
-            bool right;
-            if (node.split_by == CODE) {
-                right = ((codes[value_at] - node.shift) & 0xff) > node.above;
-            } else if (node.split_by == VALUE) {
-                const double x = values[value_at];
-                right = x > node.border || (!(x == x) && node.shift != 0);
-            } else {
-                const uint32_t code = codes[value_at];
-                right = (sets[node.above * 4ull + code / 64] >> (code % 64) & 1) != 0;
-            }
+            const bool right = goes_right(node, codes, values, sets, rows, row);
             at = node.children[right];
         }
         const uint32_t leaf = at - tree.nodes;

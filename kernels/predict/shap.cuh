@@ -1,5 +1,6 @@
-// Shapley values of boosted trees by look-ups (src/core/shap/tables.rs): a row's answers to the tests of a part of a tree are the bits of
-// a pattern, and a table has what each term (a player, a pair of players) gets under it.
+// Shapley values of trees by look-ups (src/core/shap/program.rs): a row's answers to the tests of a part of a tree are the bits of a pattern,
+// and a table has what each term (a player, a pair of players) gets under it. `codes` are those of columns, or answers that are there
+// already: codes of 0 and 1.
 
 #pragma once
 
@@ -22,6 +23,11 @@ struct ShapLookUp {  // shared with the host
 struct ShapPart {  // shared with the host
     uint32_t term, divisor, halves;
 };
+
+// The number of the pair i < j of players, counted behind the players themselves.
+__device__ __forceinline__ uint32_t pair_of(uint32_t players, uint32_t i, uint32_t j) {
+    return players + i * players - i * (i + 1) / 2 + j - i - 1;
+}
 
 // The pattern of a row.
 __device__ __forceinline__ uint32_t pattern_of(const ShapLookUp& lookup, const PatternStep* steps, const uint8_t* codes, uint64_t stride,
@@ -70,8 +76,7 @@ __device__ __forceinline__ double credit(const double* sums, uint64_t pitch, con
         if (alone && part.term < players) {
             for (uint32_t other = 0; other < players; other++) {
                 if (other == part.term) continue;
-                const uint32_t i = min(part.term, other), j = max(part.term, other);
-                x -= sums[(players + i * players - i * (i + 1) / 2 + j - i - 1) * pitch];
+                x -= sums[pair_of(players, min(part.term, other), max(part.term, other)) * pitch];
             }
         }
         sum += static_cast<double>(part.halves) * x / static_cast<double>(part.divisor);
@@ -99,7 +104,8 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// The same for terms that have no room in shared memory: sums[(output * terms + term) * rows + k], credited by `credit_terms`.
+// The same for terms that have no room in shared memory, and for trees that lie between others: added to sums[(output * terms + term) * rows + k],
+// which `credit_terms` credits.
 extern "C" __global__ void __launch_bounds__(256)
     explain_terms(uint64_t rows, uint64_t first_row, uint64_t stride, const uint8_t* codes, const ShapLookUp* lookups, const uint32_t* first_lookup,
                   const PatternStep* steps, const uint32_t* places, const double* values, uint32_t terms, double* sums) {
@@ -107,7 +113,6 @@ extern "C" __global__ void __launch_bounds__(256)
     if (k >= rows) return;
     const uint32_t output = blockIdx.y;
     double* own = sums + static_cast<uint64_t>(output) * terms * rows + k;
-    for (uint32_t term = 0; term < terms; term++) own[term * rows] = 0.0;
     look_up(lookups, first_lookup[output], first_lookup[output + 1], steps, places, values, codes, stride, first_row + k, own, rows);
 }
 

@@ -23,7 +23,7 @@ __device__ __forceinline__ bool goes_right(const CodeTest& test, uint32_t code) 
     return ((code - test.shift) & 0xff) > test.above;
 }
 
-__device__ __forceinline__ CodeTest load(const CodeTest* tests, uint32_t i) {
+__device__ __forceinline__ CodeTest load(const CodeTest* tests, uint64_t i) {
     const uint2 bits = __ldg(reinterpret_cast<const uint2*>(tests) + i);
     CodeTest test;
     *reinterpret_cast<uint2*>(&test) = bits;
@@ -121,6 +121,19 @@ extern "C" __global__ void __launch_bounds__(256)
         for (int k = 0; k < ROWS; k++) {
             if (row + k < rows) out[(row + k) * tree_count + t] = leaf[k];
         }
+    }
+}
+
+// answers[test * pitch + k]: whether the row `first_row + k` goes right at a test of those from `first_test` on. A thread takes a row, a row of
+// the grid some tests.
+extern "C" __global__ void __launch_bounds__(256)
+    answer_tests(uint64_t rows, uint64_t first_row, uint64_t stride, const uint8_t* codes, const CodeTest* tests, uint64_t first_test,
+                 uint32_t count, uint64_t pitch, uint8_t* answers) {
+    const uint64_t k = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x;
+    if (k >= rows) return;
+    for (uint32_t t = blockIdx.y; t < count; t += gridDim.y) {
+        const CodeTest test = load(tests, first_test + t);
+        answers[t * pitch + k] = goes_right(test, __ldg(codes + test.slot * stride + first_row + k));
     }
 }
 

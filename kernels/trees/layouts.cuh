@@ -76,15 +76,20 @@ struct LossRows {  // shared with the host
     uint32_t output, loss;
     float a, b;  // the loss's parameters
     uint32_t classes, unused;
+    // The derivatives, weights included, where they are found before a tree.
+    const float* gradient;
+    const float* hessian;
 };
 
 // Losses by number: `Formula` in src/core/losses/mod.rs.
 enum : uint32_t {
 #define LOSS(formula, ...) LOSS_##formula,
 #define LOSS_OF_SCORES(formula, ...) LOSS_##formula,
+#define LOSS_FOUND_BEFORE(formula) LOSS_##formula,
 #include "../numerics/losses.def"
 #undef LOSS
 #undef LOSS_OF_SCORES
+#undef LOSS_FOUND_BEFORE
 };
 
 // A row's derivatives, its bag aside.
@@ -97,9 +102,12 @@ __device__ __forceinline__ Derivatives derive(const LossRows& r, uint64_t row, f
     case LOSS_##formula: d = __VA_ARGS__.at(score, target); break;
 #define LOSS_OF_SCORES(formula, ...) \
     case LOSS_##formula: d = __VA_ARGS__.at(r.scores + row, r.rows, r.output, target); break;
+#define LOSS_FOUND_BEFORE(formula) \
+    case LOSS_##formula: return {r.gradient[row], r.hessian[row]};
 #include "../numerics/losses.def"
 #undef LOSS
 #undef LOSS_OF_SCORES
+#undef LOSS_FOUND_BEFORE
     }
     return r.weight ? weigh(d, r.weight[row]) : d;
 }

@@ -41,6 +41,7 @@ from polars_taiga.forest import ForestParams, fit_forest
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
 from polars_taiga.importance import importance
 from polars_taiga.linear import LinearParams, fit_sparse_lr
+from polars_taiga.loss import CustomLoss, Symbol, loss, when
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
@@ -49,6 +50,7 @@ from polars_taiga.statistics import histogram, histogram2d, min_max
 
 __all__ = [
     "CacheInfo",
+    "CustomLoss",
     "DeviceInfo",
     "DevicesInfo",
     "Encoder",
@@ -57,6 +59,7 @@ __all__ = [
     "GbdtParams",
     "LinearParams",
     "Model",
+    "Symbol",
     "TargetWarning",
     "__version__",
     "borders",
@@ -74,6 +77,7 @@ __all__ = [
     "importance",
     "information_value",
     "limit_device_cache",
+    "loss",
     "min_max",
     "partial_dependence",
     "plot",
@@ -81,5 +85,6 @@ __all__ = [
     "quantize",
     "score",
     "target_encode",
+    "when",
     "woe",
 ]

@@ -205,6 +205,6 @@ def computed(function: str, call: str, names: list[str], columns: list[str]) -> 
     again = [f"<the expression of `{name}`>" if name in names else repr(name) for name in columns[:6]]
     more = ", …" if len(columns) > 6 else ""
     return (
-        f"{function}: {shown} {were} at the fit (or taken from a struct), so that a column of that name is "
+        f"{function}: {shown} {were} at the fit, so that a column of that name is "
         f"something else. Give the columns as at the fit: {call}, {', '.join(again)}{more})"
     )

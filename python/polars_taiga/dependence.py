@@ -11,7 +11,7 @@ import polars.selectors as cs
 
 from polars_taiga import _plugin
 from polars_taiga._grid import Grid, asked_points, data_points, model_points, type_of
-from polars_taiga._scores import class_names, in_unit_of_target, listed
+from polars_taiga._scores import in_unit_of_target, listed
 from polars_taiga.device import checked
 from polars_taiga.model import Model
 from polars_taiga.predict import columns_by_name, predict_by_name, predict_known
@@ -310,9 +310,9 @@ def _combine(points: list[pl.Series]) -> pl.DataFrame:
     return frame
 
 
-def _classes(model: Model) -> Sequence[str | None]:
-    """The labels that predictions are of, where there are more than two; else one of None."""
-    return class_names(model) if model._inner.outputs() > 1 else [None]
+def _classes(model: Model, kind: Literal["auto", "raw"]) -> Sequence[str | None]:
+    """The names of what is predicted, where that is several numbers, as the labels of classes; else one of None."""
+    return model._inner.fields(kind == "raw") or [None]
 
 
 def _outputs(frame: pl.DataFrame, prediction: pl.Expr) -> list[pl.Series]:
@@ -352,7 +352,7 @@ def _means(
     model: Model, rows: _Rows, points: pl.DataFrame, kind: Literal["auto", "raw"], device: str
 ) -> dict[str | None, pl.Series]:
     """The mean over the rows at each point, by class."""
-    names = _classes(model)
+    names = _classes(model, kind)
     sums = [[0.0] * points.height for _ in names]
     for start, point, found in _predicted(model, rows.frame, points, kind, device):
         for of_class, values in zip(sums, found, strict=True):
@@ -373,7 +373,7 @@ def _by_training_rows(model: Model, points: pl.DataFrame, device: str) -> dict[s
         blank: object = ([] if kind.startswith("list") else 0) if is_linear else None
         blanks.append(pl.Series(name, [blank], dtype=type_of(model, name)).new_from_index(0, points.height))
     found = _outputs(points.with_columns(blanks), predict_known(model, points.columns, device))
-    return dict(zip(_classes(model), (one.alias(_PREDICTION) for one in found), strict=True))
+    return dict(zip(_classes(model, "raw"), (one.alias(_PREDICTION) for one in found), strict=True))
 
 
 def _tidy(points: pl.DataFrame, curves: dict[str | None, pl.Series], centered: bool) -> pl.DataFrame:
@@ -389,7 +389,7 @@ def _individual(
     model: Model, rows: _Rows, points: pl.DataFrame, kind: Literal["auto", "raw"], device: str, centered: bool
 ) -> pl.DataFrame:
     """A curve for each row, by class."""
-    names = _classes(model)
+    names = _classes(model, kind)
     by_point: list[list[list[pl.Series]]] = [[[] for _ in range(points.height)] for _ in names]
     for _, point, found in _predicted(model, rows.frame, points, kind, device):
         for of_class, values in zip(by_point, found, strict=True):

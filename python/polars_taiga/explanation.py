@@ -120,8 +120,10 @@ def explain(
     names = _scores.class_names(model)
     if model._inner.outputs() == 1:
         if label is not None:
-            msg = "parameter `label`: it chooses between more than two classes"
+            msg = "parameter `label`: it chooses between more than two classes, or several quantiles"
             raise ValueError(msg)
         return Explanation(model, row, explained, predicted, names[-1] if names else None)
-    chosen = max(predicted, key=predicted.__getitem__) if label is None else _scores.class_text(model, label)
-    return Explanation(model, row, explained[chosen], predicted[chosen], chosen)
+    # Raw scores may have other names than predictions have: a logarithm of a deviation, and a variance.
+    numbers = list(predicted.values())
+    at = _scores.first_choice(model, numbers) if label is None else names.index(_scores.class_text(model, label))
+    return Explanation(model, row, explained[names[at]], numbers[at], names[at])

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+import polars as pl
+import polars.selectors as cs
+
 from polars_taiga import _fit, _taiga
 from polars_taiga._selected import Selected
 from polars_taiga._signature import shows
+from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
-    import polars as pl
     from typing_extensions import Unpack
 
     from polars_taiga._fit import OnError
@@ -20,7 +23,27 @@ if TYPE_CHECKING:
 __all__ = ["GbdtParams", "fit_gbdt"]
 
 Loss = Literal[
-    "auto", "rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"
+    "auto",
+    "rmse",
+    "logloss",
+    "cross_entropy",
+    "focal",
+    "multiclass",
+    "ova",
+    "mae",
+    "quantile",
+    "huber",
+    "expectile",
+    "mape",
+    "log_cosh",
+    "poisson",
+    "gamma",
+    "tweedie",
+    "gaussian",
+    "lambdarank",
+    "pairwise",
+    "xendcg",
+    "yetirank",
 ]
 Metric = Literal[
     "rmse",
@@ -28,14 +51,25 @@ Metric = Literal[
     "r2",
     "quantile",
     "huber",
+    "expectile",
+    "mape",
+    "log_cosh",
     "logloss",
     "cross_entropy",
+    "focal",
     "auc",
     "accuracy",
     "multiclass",
+    "ova",
     "poisson",
     "gamma",
     "tweedie",
+    "gaussian",
+    "ndcg",
+    "map",
+    "mrr",
+    "precision",
+    "custom",
 ]
 
 
@@ -45,10 +79,16 @@ Ctr = Literal["borders", "buckets", "binarized_target_mean_value", "float_target
 class GbdtParams(TypedDict, total=False):
     """The parameters of `fit_gbdt`; what each means, its default and its name elsewhere: see there."""
 
-    loss: Loss
-    alpha: float
+    loss: Loss | CustomLoss
+    alpha: float | Sequence[float]
     huber_delta: float | None
     tweedie_power: float
+    focal_gamma: float | None
+    focal_alpha: float | None
+    rank_truncation: int | None
+    rank_normalize: bool
+    rank_orders: int
+    rank_decay: float
     rounds: int
     learning_rate: float
     policy: Literal["symmetric", "depthwise", "leafwise"]
@@ -99,6 +139,7 @@ def fit_gbdt(
     weight: IntoColumn | None = None,
     baseline: IntoColumns | None = None,
     eval: IntoColumn | None = None,
+    group: IntoColumn | None = None,
     on_error: OnError = "raise",
     progress: bool | None = None,
     metadata: Metadata | None = None,
@@ -118,8 +159,9 @@ def fit_gbdt(
     target
         What to predict: a column's name, or an expression. Numbers for a regression. For a
         classification a Boolean, String, Categorical or Enum column, or an integer one with
-        `loss="logloss"` or `"multiclass"`. Labels are sorted, those of an Enum stand in its order, and
-        the second of two is the one whose probability is predicted (see `positive`). Neither null nor NaN nor infinite.
+        `loss="logloss"`, `"multiclass"`, `"focal"` or `"ova"`. Labels are sorted, those of an Enum stand in its order,
+        and the second of two is the one whose probability is predicted (see `positive`). Neither null nor NaN nor
+        infinite.
     features
         Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
         Boolean, Decimal and temporal types. Where no feature has two values the trees are single
@@ -141,7 +183,11 @@ def fit_gbdt(
         `init_score`). `predict` does not know them: add them to its `output="raw"`.
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
-        measured on them after each round, and they train nothing.
+        measured on them after each round, and they train nothing. Of a `group` all rows are held out or none.
+    group
+        A column or expression that says which rows are ranked together, such as a query's number: an integer, text,
+        category or date, without nulls. Rows of a group need not stand side by side. For the losses and metrics of
+        ranking; the others do not read it. (XGBoost: `qid`; LightGBM: `group`, in sizes; CatBoost: `group_id`.)
     on_error
         What becomes of the fit where its rows are at fault: of one group among many, say, which would
         end the whole query. `"raise"` (default): the query ends, with an error that names the fault, the
@@ -162,21 +208,60 @@ def fit_gbdt(
         What is to be said of the model: JSON values by name, kept in its bytes (`Model.metadata`).
     loss
         Default `"auto"`: `"rmse"` for numbers, `"logloss"` for two classes, `"multiclass"`
-        (softmax) for more. Besides, for numbers: `"mae"`, `"quantile"`, `"huber"`, `"poisson"`,
-        `"gamma"`, `"tweedie"`, and `"cross_entropy"` for probabilities. (XGBoost, LightGBM:
-        `objective`; CatBoost: `loss_function`.)
-        `"mae"` and `"quantile"` have no derivative at the target. So where at least the square root
+        (softmax) for more. Besides, for numbers: `"mae"`, `"quantile"`, `"huber"`, `"expectile"`,
+        `"mape"`, `"log_cosh"`, `"poisson"`, `"gamma"`, `"tweedie"`, `"gaussian"`, and `"cross_entropy"` for
+        probabilities; for two classes `"focal"`, for two or more `"ova"`. (XGBoost, LightGBM: `objective`;
+        CatBoost: `loss_function`.) Or a loss of your own, which `tg.loss` makes.
+        `"expectile"` is squared error that counts `alpha` below the target and `1 - alpha` above it (Newey and
+        Powell 1987). `"mape"` is absolute error in shares of the target, of 1 where that is nearer to 0, as in
+        LightGBM: rows weigh so much less, and leaves are refitted as weighted medians. `"log_cosh"` is squared error
+        for residuals well below 1 in the target's unit, and absolute error beyond.
+        `"focal"` is the log loss of which rows that are predicted well have a smaller part (Lin et al. 2017).
+        `"ova"` fits the log loss of each class against all others by itself; the probabilities of the classes
+        then don't sum to 1, as LightGBM's `multiclassova` and CatBoost's `MultiClassOneVsAll` have it.
+        `"gaussian"` predicts a mean and a variance, by the likelihood of a normal distribution (natural gradients, as
+        NGBoost of Duan et al. 2020 and CatBoost's `RMSEWithUncertainty`): a struct of `mean` and `variance`, and raw
+        scores of the mean and of the logarithm of the standard deviation.
+        To rank the rows of each `group`, a larger target before a smaller one; scores then mean nothing but an
+        order: `"lambdarank"` for grades from 0 to 30 (pairs weighed by NDCG: Burges 2010, as LightGBM's and XGBoost's
+        `rank:ndcg`), `"xendcg"` for grades (cross entropy with the grades, Bruch 2021: LightGBM's `rank_xendcg`),
+        `"pairwise"` (all pairs alike: RankNet, Burges et al. 2005; XGBoost's `rank:pairwise`, CatBoost's
+        `PairLogit`) and `"yetirank"` (neighbours in noisy orders, Gulin et al. 2011, as CatBoost's) for any numbers.
+        `"mae"`, `"mape"` and `"quantile"` have no derivative at the target. So where at least the square root
         of the number of rows share one target (it was capped, or is often zero), theirs are spread
         evenly, to either side by 1/1024 of the targets' mean distance from the start value;
         predictions are off by no more for it. Without this, splits that gain nothing are repeated.
     alpha
-        The quantile that `loss="quantile"` estimates, inside (0, 1); default 0.5, the median.
+        The quantile that `loss="quantile"` estimates, or the expectile that `loss="expectile"` does, inside (0, 1);
+        default 0.5, the median or the mean. A list of ascending numbers, of `loss="quantile"` alone: several
+        quantiles in one model, of which each round fits a tree for each. A prediction is then a struct with a field
+        for each, named by its number as Python writes it (`"0.05"`, `"0.5"`), and ascends: the raw scores of a row are
+        sorted, which never makes them worse (Chernozhukov, Fernández-Val and Galichon, "Quantile and Probability
+        Curves Without Crossing", 2010). The metric `"quantile"` is their mean.
     huber_delta
         Where `loss="huber"` turns from squared to absolute, in units of the target. Default: the distance from the
         median that nine of ten training rows are within, by weight (Friedman 2001, section 4.4; scikit-learn's
         `alpha=0.9`, H2O's `huber_alpha`, of the first residuals); `Model.params` tells it.
     tweedie_power
         The variance power of `loss="tweedie"`, inside (1, 2); default 1.5.
+    focal_gamma
+        By which power of the probability of the other class a row of `loss="focal"` counts, 0 to 100; default 2.
+        0 is the log loss.
+    focal_alpha
+        What rows of the second class count under `loss="focal"`, inside (0, 1), those of the first counting the
+        rest of 1. Default: all count 1. (Lin et al. take 0.25; CatBoost: the same names.)
+    rank_truncation
+        Of a group's rows in the order of their scores, how many are held against all below them: default 30 under
+        `loss="lambdarank"`, whose NDCG is that of so many places, and 1,000 under `"pairwise"`. (LightGBM:
+        `lambdarank_truncation_level`; XGBoost: `lambdarank_num_pair_per_sample`.)
+    rank_normalize
+        Whether `"lambdarank"` and `"pairwise"` weigh groups with much to gain down, and `"lambdarank"` pairs by the
+        distance of their scores; default True. (LightGBM: `lambdarank_norm`.)
+    rank_orders
+        The orders of each group that `loss="yetirank"` draws for a tree; default 10. (CatBoost: `permutations`.)
+    rank_decay
+        What a pair of neighbours counts less than the one before it under `loss="yetirank"`, inside (0, 1]; default
+        0.85. (CatBoost: `decay`.)
     rounds
         Rounds of boosting, 1 to 1,000,000; default 100. A round fits a tree, and of several classes one for
         each of them. (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
@@ -298,8 +383,12 @@ def fit_gbdt(
         `Model.classes`. Default: the last one as they stand, see `target`. (scikit-learn: `pos_label`.)
     metric
         What is measured on the held-out rows: `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`,
-        `"logloss"`, `"cross_entropy"`, `"auc"`, `"accuracy"`, `"multiclass"`, `"poisson"`,
-        `"gamma"`, `"tweedie"`; default the loss itself. (XGBoost, CatBoost: `eval_metric`.)
+        `"expectile"`, `"mape"`, `"log_cosh"`, `"logloss"`, `"cross_entropy"`, `"focal"`, `"auc"`, `"accuracy"`,
+        `"multiclass"`, `"ova"` (the log losses of each class, in the mean), `"poisson"`, `"gamma"`, `"tweedie"`,
+        `"gaussian"` (the mean negative log likelihood), and of groups `"ndcg"`, `"map"`, `"mrr"`, `"precision"` (means
+        over groups, each weighed by the mean weight of its rows; rows of equal scores count as the mean of all their
+        orders; a target above 0 is relevant); default the loss itself, and `"ndcg"` where the loss ranks. Those of a
+        single number are of the mean under `loss="gaussian"`. (XGBoost, CatBoost: `eval_metric`.)
     early_stopping
         Stop after this many rounds without a better metric, and keep the best length. Needs
         `eval`. Default: never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`.)
@@ -359,9 +448,15 @@ def fit_gbdt(
         problems.found.append((False, text))
     held_out = eval is not None
     selected = Selected()
+    own = params.get("loss")
+    if isinstance(own, CustomLoss):
+        # The engine's parameters are two: that the loss is one's own, and its formulas.
+        params = {**params, "loss": "custom", "custom_loss": own._formulas()}  # type: ignore[typeddict-unknown-key, typeddict-item]
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
-    roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval}
+    roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval, "group": group}
+    if isinstance(own, CustomLoss) and own.columns:
+        roles["loss_columns"] = cs.by_name(*own.columns)
     return _fit.expr(
         problems,
         columns,

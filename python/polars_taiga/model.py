@@ -12,6 +12,7 @@ import polars.selectors as cs
 from polars_taiga import _plugin, _taiga
 from polars_taiga._metadata import metadata_json
 from polars_taiga._persisted import Persisted
+from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -445,6 +446,8 @@ class Model(Persisted):
     def params(self) -> dict[str, Any]:
         """The parameters that it was fitted with."""
         params: dict[str, Any] = json.loads(self._inner.params())
+        if (formulas := params.pop("custom_loss", None)) is not None:
+            params["loss"] = CustomLoss._of(formulas)
         return params
 
     @property
@@ -493,8 +496,9 @@ class Model(Persisted):
 
     @property
     def loss(self) -> str:
-        """The loss, or a forest's criterion; what `"auto"` came to."""
-        return self._inner.loss()
+        """The loss, or a forest's criterion; what `"auto"` came to. Of a loss of one's own what `tg.loss` shows."""
+        name = self._inner.loss()
+        return repr(self.params["loss"]) if name == "custom" else name
 
     @property
     def target(self) -> str:
@@ -510,10 +514,28 @@ class Model(Persisted):
 
     @property
     def computed_features(self) -> list[str]:
-        """Of `features`, those that were not columns under these names at the fit but results of expressions, or
-        fields of a struct: `predict` needs them given again.
+        """Of `features`, those that were not columns under these names at the fit but results of expressions:
+        `predict` needs them given again.
         """
-        return self._inner.computed_features()
+        fields = {name for names in self.structs.values() for name in names}
+        return [name for name in self._inner.computed_features() if name not in fields]
+
+    @property
+    def structs(self) -> dict[str, list[str]]:
+        """The columns of structs that it reads, by name, and which of `features` are their fields.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"s": [{"a": i, "b": i % 3} for i in range(100)], "y": range(100)})
+        >>> model = df.taiga.fit_gbdt("y", "s", rounds=5)
+        >>> model.structs
+        {'s': ['a', 'b']}
+        >>> df.select(tg.predict(model)).height
+        100
+        """
+        return dict(self._inner.structs())
 
     @property
     def borders(self) -> dict[str, list[float]]:
@@ -798,7 +820,8 @@ class Model(Persisted):
         shown = ", ".join(features[:6]) + (f", … ({len(features)})" if len(features) > 6 else "")
         text = f"Model(target={self.target!r}, "
         if self.learner == "gbdt":
-            text += f"loss={self.loss!r}, policy={self.params['policy']!r}, rounds={self.rounds}"
+            loss = self.loss if self._inner.loss() == "custom" else repr(self.loss)
+            text += f"loss={loss}, policy={self.params['policy']!r}, rounds={self.rounds}"
         elif self.learner == "forest":
             text += f"forest, criterion={self.loss!r}, trees={self.rounds}"
             text += "" if self.oob_score is None else f", out-of-bag score={self.oob_score:.4f}"

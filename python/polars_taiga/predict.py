@@ -122,7 +122,7 @@ def check_has_rounds(function: str, model: Model) -> None:
 
 def _spec_of_model(model: Model, output: Output, dtype: DataType | DataTypeClass | None) -> dict[str, Any]:
     """What the plugin must know of an output of a model before it sees it."""
-    names = model._inner.class_names() if model._inner.outputs() > 1 else None
+    names = model._inner.fields(output not in ("auto", "staged"))
     if output == "class" and model.classes is None:
         msg = f'predict: output="class": the model of `{model.target}` is a regression and has no classes'
         raise ValueError(msg)
@@ -243,18 +243,21 @@ def _own_columns(model: Model) -> list[pl.Expr]:
     """The columns that a model names; of missing ones Polars tells when the query is planned."""
     # By selector: in `pl.col` a name like "^x$" would be a pattern.
     _, names, optional = model._inner.wanted()
+    structs = model.structs
+    fields = {name for names in structs.values() for name in names}
+    names = [*(name for name in names if name not in fields), *structs]
     own: list[pl.Expr] = [cs.by_name(*names)] if names else []
     return own if optional is None else [*own, cs.by_name(optional, require_all=False)]
 
 
 def columns_by_name(model: Model) -> list[pl.Expr]:
-    """The model's columns by their names; those too that expressions made at the fit."""
-    return [cs.by_name(*model.features)] if model.computed_features else _own_columns(model)
+    """The model's columns by their names; those too that expressions made at the fit, and fields of structs."""
+    return [cs.by_name(*model.features)] if model.computed_features or model.structs else _own_columns(model)
 
 
 def predict_by_name(model: Model, **params: Unpack[PredictParams]) -> pl.Expr:
     """`predict` from the model's columns as they lie in the frame."""
-    return predict(model, *(columns_by_name(model) if model.computed_features else []), **params)
+    return predict(model, *columns_by_name(model), **params)
 
 
 def predict_known(model: Model, features: list[str], device: str) -> pl.Expr:
@@ -262,8 +265,13 @@ def predict_known(model: Model, features: list[str], device: str) -> pl.Expr:
 
     The others are read too, and what stands in them does not matter.
     """
-    classes = model._inner.class_names() if model._inner.outputs() > 1 else None
-    spec = {"output": "known", "classes": classes, "columns": features, "label": None, "narrow": False}
+    spec = {
+        "output": "known",
+        "classes": model._inner.fields(True),
+        "columns": features,
+        "label": None,
+        "narrow": False,
+    }
     kwargs = {
         "outputs": [spec],
         "together": False,
@@ -345,13 +353,16 @@ def predict(
         The columns that the model was fitted on, found by name, in any order; others are
         ignored. Names, expressions, selectors, or a struct. Without them: the columns that the
         model names. A model that is an expression needs them, and so does one with features that
-        were expressions at its fit (`Model.computed_features`): they are given again.
+        were expressions at its fit (`Model.computed_features`): they are given again. Fields of a column of structs
+        (`Model.structs`) are read from it.
     output
         `"auto"`
             The value of a regression (Float64), the probability of the second of two classes
-            (Float64), or a struct of the probabilities of more classes, named by their labels.
+            (Float64), or a struct of the probabilities of more classes, named by their labels; of several quantiles a
+            struct with a field for each, named by its number, which ascend; of `loss="gaussian"` `mean` and `variance`.
         `"raw"`
-            The score before the link: margins, log odds, logarithms of a mean.
+            The score before the link: margins, log odds, logarithms of a mean; several quantiles as they are, not
+            ascending everywhere; a `mean` and `log_sigma`, the logarithm of the standard deviation.
         `"class"`
             The likeliest class, in the type of the target column that the model was fitted on. (Polars 1 has an
             Enum come from a plugin as a Categorical.)
@@ -359,7 +370,7 @@ def predict(
             The leaf of every tree, `List(UInt32)`.
         `"staged"`
             `"auto"` after each round, `List(Float64)`; a struct of such lists, one a class, where
-            there are more than two.
+            there are more than two, or one a quantile.
         `"shap"`
             How much each column moved the row's `"raw"` score away from the mean: a struct of a Float64 for each
             column that the model was fitted on, under its name, and `base_value`; of more than two classes, a struct
@@ -388,7 +399,7 @@ def predict(
         `Model.head(rounds)`. A model of fewer gives what it has. A sparse logistic regression has none to choose from.
     device
         As in `min_max`. A GPU gains on many rows at a time: on a collected frame rather than in a
-        streaming query, which calls with about 100,000. `"shap"` is computed on the CPU.
+        streaming query, which calls with about 100,000. A linear model is applied on the CPU alone.
     background
         For `"shap"` and `"shap_interactions"`: rows to compare with (interventional Shapley values [2]_), of the
         columns that the model names. What is not known of a row is then taken from each of them in turn, so time

@@ -37,6 +37,8 @@ pub struct Envelope {
     pub provenance: u32,
     /// The first version with [`crate::metadata::Metadata`] behind the provenance, which is written where there are some.
     pub metadata: u32,
+    /// The first version with the columns of structs behind the metadata, which is written where there are some.
+    pub structs: u32,
     /// What it is called in errors: `model`, say.
     pub noun: &'static str,
     /// What it is, where bytes are another kind: `a model of boosted trees`.

@@ -27,6 +27,7 @@ pub mod provenance;
 pub mod quantize;
 pub mod shap;
 pub mod stats;
+pub mod symbolic;
 pub mod tree;
 
 pub use error::{Error, Result};

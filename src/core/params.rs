@@ -60,7 +60,8 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 1] = ["positive"];
+const LATER: [&str; 8] =
+    ["positive", "focal_gamma", "focal_alpha", "custom_loss", "rank_truncation", "rank_normalize", "rank_orders", "rank_decay"];
 
 /// Whether parameters that a model names are such as came later.
 pub fn has_later(params: &Value) -> bool {
@@ -282,6 +283,7 @@ fn expected(name: &str, fault: &str, variants: &[String]) -> String {
         "class_weight" => "\"balanced\", or a dict of a weight for each label",
         "positive" => "a label: text, a number, or True or False",
         "ctr_priors" => "a list of numbers",
+        "alpha" => "a number, or a list of numbers",
         "max_features" => "\"sqrt\", \"log2\", \"all\", a number of features, or a share of them as a float",
         "bootstrap" => "True, False, or a share of the rows as a float",
         "prior_weight" => "zero or a positive number, or \"auto\"",

@@ -69,17 +69,36 @@ pub struct Provenance {
     /// Of the columns that the model reads, counted from 0 in their order, those that were not columns under their
     /// own name when it was fitted: the results of expressions, or fields of a struct. Ascending.
     pub computed: Vec<u32>,
+    /// The structs that computed columns were fields of, where these were columns under their own name. In bytes they stand behind the
+    /// metadata, from the version of [`Envelope::structs`](crate::envelope::Envelope::structs) on.
+    #[serde(skip)]
+    pub structs: Vec<StructColumn>,
     /// What the user says of the model. In bytes it stands behind all else, from the version of
     /// [`Envelope::metadata`](crate::envelope::Envelope::metadata) on.
     #[serde(skip)]
     pub metadata: Option<Metadata>,
 }
 
+/// A column of structs whose fields a model was fitted on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StructColumn {
+    pub name: String,
+    /// The columns that are its fields, counted from 0 as in [`Provenance::computed`]. Ascending.
+    pub columns: Vec<u32>,
+}
+
 impl Provenance {
     /// Returns the provenance of columns in the model's order, of which it is said whether they were computed.
     pub fn new(label_type: Option<LabelType>, computed: impl IntoIterator<Item = bool>) -> Self {
         let computed = computed.into_iter().zip(0..).filter_map(|(computed, i)| computed.then_some(i)).collect();
-        Provenance { label_type, computed, metadata: None }
+        Provenance { label_type, computed, structs: vec![], metadata: None }
+    }
+
+    /// Returns the provenance with these structs, of columns behind `before` others.
+    pub fn with_structs(mut self, structs: Vec<StructColumn>, before: usize) -> Self {
+        self.structs = structs;
+        self.structs.iter_mut().flat_map(|s| &mut s.columns).for_each(|column| *column += before as u32);
+        self
     }
 
     /// Returns whether there is nothing to tell of classes and columns.
@@ -96,9 +115,20 @@ impl Provenance {
     /// Returns whether the computed columns are some of so many; if not, what is wrong, in words.
     pub fn check_columns(&self, columns: usize) -> Result<(), String> {
         let ascending = self.computed.windows(2).all(|w| w[0] < w[1]);
-        if ascending && self.computed.last().is_none_or(|c| (*c as usize) < columns) {
-            return Ok(());
+        if !ascending || self.computed.last().is_some_and(|c| *c as usize >= columns) {
+            return Err(format!("its computed columns {:?} are not some of {columns}", self.computed));
         }
-        Err(format!("its computed columns {:?} are not some of {columns}", self.computed))
+        let mut rest = self.computed.as_slice();
+        for (i, of) in self.structs.iter().enumerate() {
+            // A struct's fields stand beside each other, one struct's before another's.
+            let first = of.columns.first().and_then(|first| rest.binary_search(first).ok());
+            let fields = first.and_then(|first| rest.get(first..first + of.columns.len())).filter(|fields| **fields == of.columns);
+            let is_new = self.structs[..i].iter().all(|before| before.name != of.name);
+            let (Some(first), Some(_), true) = (first, fields, is_new) else {
+                return Err(format!("its struct `{}` is given twice, or its fields are not some of the computed columns", of.name));
+            };
+            rest = &rest[first + of.columns.len()..];
+        }
+        Ok(())
     }
 }

@@ -110,6 +110,38 @@ pub fn codes(series: &Series) -> PolarsResult<Codes<'_>> {
     codes.map_err(errors::compute)
 }
 
+/// Checks that a column of this type can say which rows are ranked together.
+///
+/// # Errors
+/// If it can't, naming the column and its type.
+pub fn check_group_type(name: &str, dtype: &DataType) -> PolarsResult<()> {
+    if is_category(dtype) || is_date(dtype) {
+        return Ok(());
+    }
+    let text = format!("its type is {dtype}, which can't say which rows are ranked together; an integer, text or a date can");
+    Err(errors::mistyped(name, text))
+}
+
+fn is_date(dtype: &DataType) -> bool {
+    matches!(dtype, DataType::Date | DataType::Datetime(..))
+}
+
+/// The group of each row, numbered by first appearance.
+///
+/// # Errors
+/// For nulls, and for types that name no groups.
+pub fn groups(series: &Series) -> PolarsResult<Vec<u32>> {
+    let name = series.name().as_str();
+    check_group_type(name, series.dtype())?;
+    if series.null_count() > 0 {
+        return Err(errors::values(name, format!("the group is null in {} of {} rows", series.null_count(), series.len())));
+    }
+    if is_date(series.dtype()) {
+        return Ok(codes(&series.to_physical_repr())?.codes);
+    }
+    Ok(codes(series)?.codes)
+}
+
 /// The codes and labels of a column, likewise.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ use taiga_engine::device::with_device;
 use taiga_engine::error::RowsFault;
 use taiga_engine::metadata::Metadata;
 use taiga_engine::parallel::pools;
+use taiga_engine::provenance::{LabelType, Provenance, StructColumn};
 
 /// What Python says of a fit.
 #[derive(Deserialize)]
@@ -132,7 +133,8 @@ pub struct Parts {
     pub target: Series,
     pub features: Vec<Series>,
     /// Of each feature, whether it is not a column under its own name.
-    pub computed: Vec<bool>,
+    computed: Vec<bool>,
+    structs: Vec<StructColumn>,
     weight: Option<Series>,
     held_out: Option<Series>,
 }
@@ -143,10 +145,18 @@ impl Parts {
     /// # Errors
     /// Where a part of which there is one is several columns.
     pub fn new(inputs: &[Series]) -> PolarsResult<Self> {
-        let Fields { roles, columns: features, computed } = Fields::new(&inputs[0])?;
+        let Fields { roles, columns: features, computed, structs } = Fields::new(&inputs[0])?;
         let target = one_of(&roles, "target")?.ok_or_else(|| errors::data("there is no target"))?;
         let (weight, held_out) = (one_of(&roles, "weight")?, one_of(&roles, "eval")?);
-        Ok(Parts { roles, target, features, computed, weight, held_out })
+        Ok(Parts { roles, target, features, computed, structs, weight, held_out })
+    }
+
+    /// What a model tells of its classes and columns, of which those of lists stand before the features; `of_lists`: whether they are not
+    /// columns under their own names.
+    pub fn provenance(&self, label_type: Option<LabelType>, of_lists: Vec<bool>) -> Provenance {
+        let before = of_lists.len();
+        let computed = of_lists.into_iter().chain(self.computed.iter().copied());
+        Provenance::new(label_type, computed).with_structs(self.structs.clone(), before)
     }
 
     /// The columns of a role; none if it is not there.
@@ -241,6 +251,8 @@ pub struct Fields {
     pub columns: Vec<Series>,
     /// Of each of them, whether it is not a column under its own name.
     pub computed: Vec<bool>,
+    /// The structs among them that are columns under their own names, and which of the columns are their fields.
+    pub structs: Vec<StructColumn>,
 }
 
 impl Fields {
@@ -251,14 +263,18 @@ impl Fields {
     pub fn new(input: &Series) -> PolarsResult<Self> {
         let is_role = |s: &Series| s.name().starts_with(ROLE) && !s.name().starts_with(COMPUTED);
         let (roles, others): (Vec<Series>, Vec<Series>) = input.struct_()?.fields_as_series().into_iter().partition(is_role);
-        let (mut columns, mut computed) = (vec![], vec![]);
+        let (mut columns, mut computed, mut structs) = (vec![], vec![], vec![]);
         for (column, expression) in unwrapped(others)? {
             // A field of a struct can't be found under its own name either.
-            let of_expression = expression || matches!(column.dtype(), DataType::Struct(_));
+            let (name, is_struct) = (column.name().to_string(), matches!(column.dtype(), DataType::Struct(_)));
+            let first = columns.len() as u32;
             columns.extend(columns::unnest(&[column])?);
-            computed.resize(columns.len(), of_expression);
+            computed.resize(columns.len(), expression || is_struct);
+            if is_struct && !expression {
+                structs.push(StructColumn { name, columns: (first..columns.len() as u32).collect() });
+            }
         }
-        Ok(Fields { roles, columns, computed })
+        Ok(Fields { roles, columns, computed, structs })
     }
 
     /// The one column of a role, if it is there.

@@ -13,7 +13,6 @@ use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::params::Criterion;
 use taiga_engine::learners::forest::{Forest, ForestParams, Input};
 use taiga_engine::losses::LossKind;
-use taiga_engine::provenance::Provenance;
 
 /// The loss that wants a target as the criterion does, and the parameter as users write it.
 fn loss_of(criterion: Criterion) -> (LossKind, &'static str) {
@@ -62,7 +61,7 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: 
         Wanted::Constant => forest::constant(&input, &params),
     };
     let mut forest = fitted.map_err(errors::compute)?;
-    forest.provenance = Provenance::new(target.label_type(), parts.computed.iter().copied());
+    forest.provenance = parts.provenance(target.label_type(), vec![]);
     Ok(forest)
 }
 

@@ -1,5 +1,6 @@
 //! `fit_gbdt`: a table in, a model's bytes out.
 
+use crate::categories;
 use crate::columns::{Feature, Numbers};
 use crate::errors;
 use crate::fit::{Parts, Wanted, fit_expression};
@@ -9,13 +10,13 @@ use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
-use taiga_engine::dataset::Input;
+use std::borrow::Cow;
+use taiga_engine::dataset::{Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::TargetKind;
 use taiga_engine::learners::boosting::{BoostingParams, schema};
 use taiga_engine::losses::LossKind;
-use taiga_engine::provenance::Provenance;
 
 /// The parameter that says what a target must be, as users write it.
 fn by(params: &BoostingParams) -> String {
@@ -34,11 +35,16 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     }
     let target = match is_of_classes(name, dtype, params.loss, &by(params))? {
         false => TargetKind::Numbers,
-        true if params.loss == LossKind::Logloss || *dtype == DataType::Boolean => TargetKind::Two,
+        true if params.loss.is_for_two_classes() || *dtype == DataType::Boolean => TargetKind::Two,
         true => TargetKind::Classes,
     };
-    let (baseline, held_out) = (fields.all("baseline").len(), fields.has("eval"));
-    schema::check(&fields.typed(&types), target, baseline, held_out, params).map_err(errors::compute)
+    if let Some(group) = fields.one("group")?
+        && is_known(group.dtype())
+    {
+        categories::check_group_type(group.name(), group.dtype())?;
+    }
+    let (baseline, held_out, groups) = (fields.all("baseline").len(), fields.has("eval"), fields.has("group"));
+    schema::check(&fields.typed(&types), target, baseline, held_out, groups, params).map_err(errors::compute)
 }
 
 /// Fits a model on one table.
@@ -52,6 +58,11 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let baseline = parts.all("baseline")?;
     let baseline = baseline.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a baseline")));
     let baseline = baseline.collect::<PolarsResult<Vec<_>>>()?;
+    let group = parts.one("group")?;
+    let of_loss = parts.all("loss_columns")?;
+    let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
+    let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
+    let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
     let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
@@ -62,13 +73,14 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         weight: weight.as_ref().map(Numbers::column),
         baseline: baseline.iter().map(Numbers::column).collect(),
         held_out: held_out.as_deref(),
+        loss_columns: LossColumns { groups: groups.as_deref().map(Cow::Borrowed), numbers: of_loss.iter().map(Numbers::column).collect() },
     };
     let fitted = match wanted {
         Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "rounds", progress)),
         Wanted::Constant => boosting::constant(&input, &params),
     };
     let mut model = fitted.map_err(errors::compute)?;
-    model.provenance = Provenance::new(target.label_type(), parts.computed.iter().copied());
+    model.provenance = parts.provenance(target.label_type(), vec![]);
     Ok(model)
 }
 

@@ -15,6 +15,7 @@ mod labels;
 mod linear;
 mod lists;
 mod literal;
+mod loss;
 mod model;
 mod monitor;
 mod predict;
@@ -40,6 +41,8 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::device_info, module)?)?;
     module.add_function(wrap_pyfunction!(errors::error_class, module)?)?;
     module.add_function(wrap_pyfunction!(device::device_cache, module)?)?;
+    module.add_function(wrap_pyfunction!(loss::loss_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(loss::loss_derivatives, module)?)?;
     module.add_function(wrap_pyfunction!(model::gbdt_problems, module)?)?;
     module.add_function(wrap_pyfunction!(model::forest_problems, module)?)?;
     module.add_function(wrap_pyfunction!(model::linear_problems, module)?)?;

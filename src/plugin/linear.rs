@@ -12,7 +12,6 @@ use polars::prelude::*;
 use taiga_engine::learners::linear;
 use taiga_engine::learners::linear::{Input, LinearModel, LinearParams};
 use taiga_engine::losses::LossKind;
-use taiga_engine::provenance::Provenance;
 
 /// Whose target's classes are looked for.
 const BY: &str = "a logistic regression";
@@ -65,7 +64,7 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: 
     if model.sparse.as_ref().is_some_and(|sparse| sparse.values.is_some()) {
         computed.extend(parts.computed_of("values")?);
     }
-    model.provenance = Provenance::new(target.label_type(), computed.into_iter().chain(parts.computed.iter().copied()));
+    model.provenance = parts.provenance(target.label_type(), computed);
     Ok(model)
 }
 

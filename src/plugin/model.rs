@@ -262,6 +262,11 @@ impl PyModel {
         guarded(|| Ok(self.model.facts().labels.map(Labels::names)))
     }
 
+    /// The names of the numbers of a prediction, or of its raw scores, where there are several; else `None`.
+    fn fields(&self, raw: bool) -> Option<Vec<String>> {
+        self.model.fields(raw)
+    }
+
     /// The labels' type in the column that they come from, as JSON: what the plan of `predict` is made with.
     fn label_type(&self) -> PyResult<Option<String>> {
         let own = self.model.facts().labels.map(|labels| labels.label_type(self.model.facts().provenance));
@@ -272,6 +277,13 @@ impl PyModel {
     fn computed_features(&self) -> Vec<String> {
         let computed = self.model.facts().provenance.computed_names(self.all_columns().map(|(name, _)| name));
         computed.into_iter().map(String::from).collect()
+    }
+
+    /// The columns of structs that some of these were fields of, by name with the fields' names.
+    fn structs(&self) -> Vec<(String, Vec<String>)> {
+        let names: Vec<&str> = self.all_columns().map(|(name, _)| name).collect();
+        let structs = &self.model.facts().provenance.structs;
+        structs.iter().map(|of| (of.name.clone(), of.columns.iter().map(|c| names[*c as usize].to_string()).collect())).collect()
     }
 
     /// The name of the loss (never `auto`); of a forest, its criterion's.

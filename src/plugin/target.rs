@@ -56,7 +56,7 @@ impl TargetColumn {
     /// `positive` is put last.
     ///
     /// # Errors
-    /// For missing and infinite values, more than two classes for `logloss`, a
+    /// For missing and infinite values, more than two classes for a loss of two, a
     /// `positive` that is none of two classes, and types that the loss can't use.
     pub fn new(series: &Series, loss: LossKind, by: &str, positive: Option<&Label>) -> PolarsResult<Self> {
         let name = series.name().as_str();
@@ -84,10 +84,11 @@ impl TargetColumn {
         } else {
             float_classes(series, loss)?
         };
-        if loss == LossKind::Logloss && labels.len() > 2 {
+        if loss.is_for_two_classes() && labels.len() > 2 {
+            let (count, listed, loss) = (labels.len(), listed(&labels), loss.name());
             return Err(errors::column(
                 name,
-                format!("it has {} classes ({}); loss=\"logloss\" is for two, loss=\"multiclass\" for more", labels.len(), listed(&labels)),
+                format!("it has {count} classes ({listed}); loss=\"{loss}\" is for two, loss=\"multiclass\" for more"),
             ));
         }
         let dtype = label_type(dtype).filter(|dtype| *dtype != labels.kept_as());
@@ -252,16 +253,17 @@ fn float_classes(series: &Series, loss: LossKind) -> PolarsResult<(Vec<u32>, Lab
     let name = series.name().as_str();
     let numbers = Numbers::finite(series, "a target")?;
     let values = numbers.column().to_f64();
-    let unfit = |x: f64| if loss == LossKind::Logloss { x != 0.0 && x != 1.0 } else { x != x.trunc() || x.abs() > 1e15 };
+    let unfit = |x: f64| if loss.is_for_two_classes() { x != 0.0 && x != 1.0 } else { x != x.trunc() || x.abs() > 1e15 };
     if let Some(x) = values.iter().find(|x| unfit(**x)) {
         return Err(errors::column(
             name,
-            match loss {
-                LossKind::Logloss => format!(
-                    "{x} is no label of loss=\"logloss\": a float target holds 0 and 1 (cast labels to integers or text, and take \
-                     loss=\"cross_entropy\" for probabilities)"
+            match loss.is_for_two_classes() {
+                true => format!(
+                    "{x} is no label of loss=\"{}\": a float target holds 0 and 1 (cast labels to integers or text, and take \
+                     loss=\"cross_entropy\" for probabilities)",
+                    loss.name()
                 ),
-                _ => format!("{x} is no class label: it is not a whole number (cast labels to integers or text)"),
+                false => format!("{x} is no class label: it is not a whole number (cast labels to integers or text)"),
             },
         ));
     }

@@ -6,8 +6,43 @@ use serde_json::json;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::learners::boosting::BoostingParams;
 
-pub const LOSSES: [&str; 10] =
-    ["rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"];
+/// All losses, `quantile` twice: of several quantiles it is `quantiles` here.
+pub const LOSSES: [&str; 21] = [
+    "rmse",
+    "logloss",
+    "cross_entropy",
+    "multiclass",
+    "mae",
+    "quantile",
+    "huber",
+    "poisson",
+    "gamma",
+    "tweedie",
+    "expectile",
+    "mape",
+    "log_cosh",
+    "focal",
+    "ova",
+    "gaussian",
+    "quantiles",
+    "lambdarank",
+    "pairwise",
+    "xendcg",
+    "yetirank",
+];
+
+/// The losses that read groups of rows.
+pub const RANKING: [&str; 4] = ["lambdarank", "pairwise", "xendcg", "yetirank"];
+
+/// Groups whose rows do not stand side by side: many of about 40 rows, a large one, and some of one row.
+fn groups(rows: usize, dice: &mut Dice) -> Vec<u32> {
+    let number = |i: usize, dice: &mut Dice| match i % 50 {
+        0 => 1_000_000 + i as u32,
+        1 => 7,
+        _ => dice.below(rows as u64 / 40 + 1) as u32,
+    };
+    (0..rows).map(|i| number(i, dice)).collect()
+}
 
 /// Whole numbers from -40 to 40 as features, some missing, and a target that any loss takes.
 pub fn table(rows: usize, features: usize, loss: &str, seed: u64) -> Table {
@@ -21,12 +56,16 @@ pub fn table(rows: usize, features: usize, loss: &str, seed: u64) -> Table {
     let x = |f: usize, i: usize| if columns[f % features][i].is_nan() { 20.0 } else { columns[f % features][i] };
     let z: Vec<f64> = (0..rows).map(|i| x(0, i) / 20.0 + x(1, i) * x(2, i) / 800.0 + dice.normal()).collect();
     match loss {
-        "logloss" => Table::classes(columns, z.iter().map(|z| (*z > 0.0) as u32).collect(), Labels::Boolean),
-        "multiclass" => {
+        "logloss" | "focal" => Table::classes(columns, z.iter().map(|z| (*z > 0.0) as u32).collect(), Labels::Boolean),
+        "multiclass" | "ova" => {
             let class = |z: &f64| if *z > 0.7 { 2 } else { (*z > -0.7) as u32 };
             Table::classes(columns, z.iter().map(class).collect(), Labels::Text(vec!["a".into(), "b".into(), "c".into()]))
         }
         "cross_entropy" => Table::numbers(columns, z.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect()),
+        _ if RANKING.contains(&loss) => {
+            let grade = |z: &f64| if loss == "pairwise" { *z } else { (z + 1.0).floor().clamp(0.0, 4.0) };
+            Table { groups: Some(groups(rows, &mut dice)), ..Table::numbers(columns, z.iter().map(grade).collect()) }
+        }
         "poisson" | "gamma" | "tweedie" => Table::numbers(columns, z.iter().map(|z| (0.5 * z).exp()).collect()),
         _ => Table::numbers(columns, z),
     }
@@ -41,13 +80,19 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
         let mut plain = table(rows, 6, loss, 1);
         let mut dice = Dice::new(2);
         let weight: Vec<f64> = (0..plain.rows()).map(|_| 0.1 + dice.unit()).collect();
-        let held_out: Vec<bool> = (0..plain.rows()).map(|_| dice.chance(0.2)).collect();
+        let mut held_out: Vec<bool> = (0..plain.rows()).map(|_| dice.chance(0.2)).collect();
+        if let Some(groups) = &plain.groups {
+            held_out = groups.iter().map(|group| group % 5 == 0).collect();
+        }
         for policy in ["symmetric", "depthwise", "leafwise"] {
             for sample in ["none", "bernoulli", "goss", "mvs"] {
                 case += 1;
                 let mut p =
                     json!({ "loss": loss, "policy": policy, "row_sample": sample, "rounds": 3, "seed": case, "learning_rate": 0.3 });
                 p["depth"] = json!(4);
+                if loss == "quantiles" {
+                    (p["loss"], p["alpha"]) = (json!("quantile"), json!([0.1, 0.5, 0.9]));
+                }
                 if case % 2 == 0 {
                     p["feature_fraction"] = json!(0.7);
                     p["feature_fraction_level"] = json!(0.8);

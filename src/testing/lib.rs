@@ -11,10 +11,11 @@ pub mod linear;
 pub mod model;
 pub mod naive;
 
+use std::borrow::Cow;
 use taiga_engine::Result;
 use taiga_engine::column::Column;
 use taiga_engine::dataset::labels::Labels;
-use taiga_engine::dataset::{Input, Quiet, Target};
+use taiga_engine::dataset::{Input, LossColumns, Quiet, Target};
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
@@ -65,15 +66,17 @@ pub struct Table {
     pub weight: Option<Vec<f64>>,
     pub baseline: Vec<Vec<f64>>,
     pub held_out: Option<Vec<bool>>,
+    /// The group of each row.
+    pub groups: Option<Vec<u32>>,
 }
 
 impl Table {
     pub fn numbers(columns: Vec<Vec<f64>>, target: Vec<f64>) -> Table {
-        Table { columns, target: Wanted::Numbers(target), weight: None, baseline: vec![], held_out: None }
+        Table { columns, target: Wanted::Numbers(target), weight: None, baseline: vec![], held_out: None, groups: None }
     }
 
     pub fn classes(columns: Vec<Vec<f64>>, codes: Vec<u32>, labels: Labels) -> Table {
-        Table { columns, target: Wanted::Classes(codes, labels), weight: None, baseline: vec![], held_out: None }
+        Table { columns, target: Wanted::Classes(codes, labels), weight: None, baseline: vec![], held_out: None, groups: None }
     }
 
     pub fn rows(&self) -> usize {
@@ -102,6 +105,7 @@ impl Table {
             weight: self.weight.as_ref().map(|w| Column::from_f64("w", w)),
             baseline: self.baseline.iter().enumerate().map(|(i, b)| Column::from_f64(format!("b{i}"), b)).collect(),
             held_out: self.held_out.as_deref(),
+            loss_columns: LossColumns { groups: self.groups.as_deref().map(Cow::Borrowed), numbers: vec![] },
         }
     }
 
@@ -135,6 +139,7 @@ impl Table {
             weight: self.weight.as_ref().map(|w| take(w, &keep)),
             baseline: self.baseline.iter().map(|b| take(b, &keep)).collect(),
             held_out: self.held_out.as_ref().map(|h| take(h, &keep)),
+            groups: self.groups.as_ref().map(|g| take(g, &keep)),
         }
     }
 }

@@ -333,7 +333,21 @@ pub fn derivatives(loss: LossKind, alpha: f64, delta: f64, power: f64, s: f64, y
     match loss {
         LossKind::Rmse => (s - y, 1.0),
         LossKind::Logloss | LossKind::CrossEntropy => (p - y, (p * (1.0 - p)).max(1e-16)),
-        LossKind::Mae => (sign(s - y), 1.0),
+        LossKind::Mae | LossKind::Mape => (sign(s - y), 1.0),
+        LossKind::Expectile => {
+            let factor = if s < y { 2.0 * alpha } else { 2.0 * (1.0 - alpha) };
+            (factor * (s - y), factor)
+        }
+        LossKind::LogCosh => ((s - y).tanh(), if s == y { 1.0 } else { (s - y).tanh() / (s - y) }),
+        // Of exponent 2 and no balance.
+        LossKind::Focal => {
+            let side = if y == 1.0 { 1.0 } else { -1.0 };
+            let p = 1.0 / (1.0 + (-side * s).exp());
+            let q = 1.0 - p;
+            let slope = q * q * (q - 2.0 * p * p.ln());
+            let second = q * q * p * (5.0 * q + 2.0 * p.ln() * (q - 2.0 * p));
+            (-side * slope, second.max(p * slope))
+        }
         LossKind::Quantile => (
             if s < y {
                 -alpha
@@ -351,6 +365,6 @@ pub fn derivatives(loss: LossKind, alpha: f64, delta: f64, power: f64, s: f64, y
             let (a, b) = (y * ((1.0 - power) * s).exp(), ((2.0 - power) * s).exp());
             (b - a, 0.5 * (a + b))
         }
-        LossKind::Multiclass | LossKind::Auto => unreachable!(),
+        other => unreachable!("{other:?} is no loss of one score of single rows"),
     }
 }

@@ -126,6 +126,12 @@ def gbdt() -> Cases:
         "cross_entropy": "share",
         "logloss": "binary",
         "multiclass": "text",
+        "expectile": "number",
+        "mape": "number",
+        "log_cosh": "number",
+        "focal": "binary",
+        "ova": "text",
+        "gaussian": "number",
     }
     cases: Cases = {}
     for policy in POLICIES:
@@ -133,6 +139,9 @@ def gbdt() -> Cases:
         for loss, target in targets.items():
             cases[f"gbdt-{policy}-{loss}"] = _gbdt(3000, target, NUMBERS, loss=loss, **more)
             cases[f"gbdt-{policy}-{loss}-weight"] = _gbdt(800, target, NUMBERS, loss=loss, weight="w", **more)
+        cases[f"gbdt-{policy}-quantiles"] = _gbdt(
+            1500, "number", NUMBERS, loss="quantile", alpha=[0.1, 0.5, 0.9], weight="w", eval="held", **more
+        )
         for sample in ["bernoulli", "goss", "mvs"]:
             for loss, target in [("rmse", "number"), ("logloss", "binary"), ("multiclass", "label"), ("mae", "number")]:
                 cases[f"gbdt-{policy}-{loss}-{sample}"] = _gbdt(

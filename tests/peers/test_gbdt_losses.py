@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import polars_taiga as tg
 import pytest
+from scipy import optimize, stats
 from sklearn import metrics
 
 from .tables import POLICIES, names, numbers, predict, rmse, staged, start_of
@@ -22,6 +23,23 @@ def huber(y: np.ndarray, p: np.ndarray) -> float:
     return float(np.mean(np.where(r <= DELTA, r**2 / 2, DELTA * (r - DELTA / 2))))
 
 
+def log_cosh(y: np.ndarray, p: np.ndarray) -> float:
+    return float(np.mean(np.log(np.cosh(p - y))))
+
+
+def expectile(y: np.ndarray, p: np.ndarray) -> float:
+    return float(np.mean(np.where(y > p, ALPHA, 1 - ALPHA) * (y - p) ** 2))
+
+
+def mape(y: np.ndarray, p: np.ndarray) -> float:
+    return float(np.mean(np.abs(y - p) / np.maximum(1, np.abs(y))))
+
+
+def focal(y: np.ndarray, p: np.ndarray) -> float:
+    own = np.where(y, p, 1 - p)
+    return float(np.mean(-np.where(y, 0.25, 0.75) * (1 - own) ** 2 * np.log(own)))
+
+
 def divergence(y: np.ndarray, p: np.ndarray) -> float:
     """The cross entropy less that of perfect predictions."""
     return float(np.mean(y * np.log(y / p) + (1 - y) * np.log((1 - y) / (1 - p))))
@@ -33,6 +51,10 @@ LOSSES: dict[str, tuple[dict[str, Any], str, Callable[[Any, Any], float]]] = {
     "mae": ({}, "y", metrics.mean_absolute_error),
     "quantile": ({"alpha": ALPHA}, "y", lambda y, p: metrics.mean_pinball_loss(y, p, alpha=ALPHA)),
     "huber": ({"huber_delta": DELTA}, "y", huber),
+    "expectile": ({"alpha": ALPHA}, "y", expectile),
+    "mape": ({}, "y", mape),
+    "log_cosh": ({}, "y", log_cosh),
+    "focal": ({"focal_alpha": 0.25}, "flag", focal),
     "poisson": ({}, "positive", metrics.mean_poisson_deviance),
     "gamma": ({}, "positive", metrics.mean_gamma_deviance),
     "tweedie": ({"tweedie_power": POWER}, "positive", lambda y, p: metrics.mean_tweedie_deviance(y, p, power=POWER)),
@@ -71,6 +93,8 @@ STARTS: dict[str, Callable[[np.ndarray], float]] = {
     "rmse": np.mean,
     "mae": np.median,
     "quantile": lambda y: float(np.quantile(y, ALPHA, method="inverted_cdf")),
+    "expectile": lambda y: float(stats.expectile(y, alpha=ALPHA)),
+    "log_cosh": lambda y: float(optimize.minimize_scalar(lambda m: np.log(np.cosh(y - m)).sum(), tol=1e-14).x),
     "poisson": lambda y: float(np.log(np.mean(y))),
     "gamma": lambda y: float(np.log(np.mean(y))),
     "tweedie": lambda y: float(np.log(np.mean(y))),
@@ -392,6 +416,7 @@ def test_probabilities_are_the_softmax_of_raw_scores(policy: Any) -> None:
 
 LINKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "rmse": lambda s: s, "mae": lambda s: s, "quantile": lambda s: s, "huber": lambda s: s, "poisson": np.exp,
+    "expectile": lambda s: s, "mape": lambda s: s, "log_cosh": lambda s: s, "focal": lambda s: 1 / (1 + np.exp(-s)),
     "gamma": np.exp, "tweedie": np.exp, "logloss": lambda s: 1 / (1 + np.exp(-s)),
     "cross_entropy": lambda s: 1 / (1 + np.exp(-s)),
 }  # fmt: skip

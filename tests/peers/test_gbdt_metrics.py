@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import polars_taiga as tg
 import pytest
+from scipy import stats
 from sklearn import metrics
 
 from .tables import POLICIES, categories, names, numbers, predict, staged
@@ -20,6 +21,35 @@ Metric = Callable[..., float]
 def huber(y: Any, p: Any, sample_weight: Any = None) -> float:
     r = np.abs(np.asarray(p) - np.asarray(y))
     return float(np.average(np.where(r <= 1, r**2 / 2, r - 0.5), weights=sample_weight))
+
+
+def mape(y: Any, p: Any, sample_weight: Any = None) -> float:
+    return float(np.average(np.abs(y - p) / np.maximum(1, np.abs(y)), weights=sample_weight))
+
+
+def log_cosh(y: Any, p: Any, sample_weight: Any = None) -> float:
+    return float(np.average(np.log(np.cosh(y - p)), weights=sample_weight))
+
+
+def expectile(y: Any, p: Any, sample_weight: Any = None) -> float:
+    return float(np.average(np.where(y > p, 0.7, 0.3) * (y - p) ** 2, weights=sample_weight))
+
+
+def focal(y: Any, p: Any, sample_weight: Any = None) -> float:
+    own = np.where(y, p, 1 - p)
+    return float(np.average(-((1 - own) ** 2) * np.log(own), weights=sample_weight))
+
+
+def one_versus_all(y: Any, p: Any, sample_weight: Any = None) -> float:
+    each = [
+        metrics.log_loss(np.asarray(y) == name, p[:, k], sample_weight=sample_weight)
+        for k, name in enumerate(["low", "mid", "top"])
+    ]
+    return float(np.mean(each))
+
+
+def gaussian(y: Any, p: Any, sample_weight: Any = None) -> float:
+    return float(-np.average(stats.norm.logpdf(y, p[:, 0], np.sqrt(p[:, 1])), weights=sample_weight))
 
 
 def cross_entropy(y: Any, p: Any, sample_weight: Any = None) -> float:
@@ -37,6 +67,16 @@ CASES: dict[tuple[str, str], tuple[str, Metric]] = {
     ("rmse", "mae"): ("y", metrics.mean_absolute_error),
     ("rmse", "r2"): ("y", metrics.r2_score),
     ("rmse", "huber"): ("y", huber),
+    ("expectile", "expectile"): ("y", expectile),
+    ("mape", "mape"): ("y", mape),
+    ("log_cosh", "log_cosh"): ("y", log_cosh),
+    ("focal", "focal"): ("flag", focal),
+    ("focal", "auc"): ("flag", metrics.roc_auc_score),
+    ("ova", "ova"): ("kind", one_versus_all),
+    ("ova", "accuracy"): ("kind", accuracy),
+    ("gaussian", "gaussian"): ("y", gaussian),
+    ("gaussian", "rmse"): ("y", lambda y, p, sample_weight=None: metrics.root_mean_squared_error(
+        y, p[:, 0], sample_weight=sample_weight)),
     ("mae", "rmse"): ("y", metrics.root_mean_squared_error),
     ("quantile", "quantile"): ("y", lambda y, p, sample_weight=None: metrics.mean_pinball_loss(
         y, p, alpha=0.7, sample_weight=sample_weight)),
@@ -71,7 +111,7 @@ def test_the_history_is_the_metric_of_scikit_learn_on_the_held_out_rows(loss: An
     df = table()
     model = df.taiga.fit_gbdt(
         target, names(df), rounds=6, loss=loss, metric=metric, eval="held", weight="w" if weighted else None,
-        **({"alpha": 0.7} if loss == "quantile" else {"huber_delta": 1.0} if metric == "huber" else {}),
+        **({"alpha": 0.7} if loss in ("quantile", "expectile") else {"huber_delta": 1.0} if metric == "huber" else {}),
     )  # fmt: skip
     test = df.filter("held")
     weight = test["w"].to_numpy() if weighted else None

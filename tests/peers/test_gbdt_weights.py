@@ -15,6 +15,7 @@ policies = pytest.mark.parametrize("policy", POLICIES)
 TARGETS = {
     "rmse": "y", "mae": "y", "quantile": "y", "huber": "y", "poisson": "positive", "gamma": "positive",
     "tweedie": "positive", "logloss": "flag", "cross_entropy": "share", "multiclass": "kind",
+    "expectile": "y", "log_cosh": "y", "mape": "y", "focal": "flag",
 }  # fmt: skip
 losses = pytest.mark.parametrize("loss", TARGETS)
 

@@ -26,8 +26,10 @@ def axis_values(values: pl.Series) -> tuple[pl.Series, str]:
 
 def frequent(values: pl.Series, most: int) -> tuple[pl.Series, list[str]]:
     """Texts, those that are not among the most frequent made one; and these, in order. Missing values are null."""
-    counts = values.drop_nulls().value_counts(sort=False).sort(["count", values.name], descending=[True, False])
-    kept = sorted(counts[values.name].head(most).to_list())
+    # Under a name of its own, which is not that of the counts.
+    counts = values.drop_nulls().alias("value").value_counts(sort=False)
+    counts = counts.sort(["count", "value"], descending=[True, False])
+    kept = sorted(counts["value"].head(most).to_list())
     if counts.height <= most:
         return values, kept
     texts = pl.when(pl.col(values.name).is_in(kept) | pl.col(values.name).is_null()).then(pl.col(values.name))

@@ -112,14 +112,15 @@ def outputs(model: Model, label: object, most: int) -> list[str | None]:
     """The outputs to draw: the one of a regression or two classes, the class that was chosen, or all."""
     if model._inner.outputs() == 1:
         if label is not None:
-            msg = "parameter `label`: it chooses between more than two classes"
+            msg = "parameter `label`: it chooses between more than two classes, or several quantiles"
             raise ValueError(msg)
         return [None]
     if label is not None:
         return [class_text(model, label)]
     names = class_names(model)
     if len(names) > most:
-        msg = f"parameter `label`: `{model.target}` has {len(names)} classes, and at most {most} are drawn: name one"
+        several = "classes" if model.classes is not None else "numbers that are predicted"
+        msg = f"parameter `label`: `{model.target}` has {len(names)} {several}, and at most {most} are drawn: name one"
         raise ValueError(msg)
     return list(names)
 
@@ -140,8 +141,14 @@ def scored(
     """
     known = _plugin.as_expr(model.target if target is None else target, "the target")
     weight = pl.lit(1.0) if weights is None else _plugin.as_expr(weights, "weights").cast(pl.Float64)
+    prediction = predict_by_name(model)
+    if model.classes is None and model._inner.outputs() > 1:
+        if model.loss != "gaussian":
+            msg = f"the model of `{model.target}` predicts several quantiles, and one number is drawn: fit one quantile"
+            raise ValueError(msg)
+        prediction = prediction.struct.field("mean")
     query = frame_of(frame).select(
-        predict_by_name(model).alias("prediction"), known.alias("target"), weight.alias("weight"), **more
+        prediction.alias("prediction"), known.alias("target"), weight.alias("weight"), **more
     )
     rows = collect(query)
     bad = rows.filter(~(pl.col("weight").is_finite() & (pl.col("weight") >= 0)).fill_null(False)).height

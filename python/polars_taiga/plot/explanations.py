@@ -231,17 +231,17 @@ def shap_waterfall(
         raise ValueError(msg)
     one = every[row : row + 1] if row != -1 else every[-1:]
     predicted = one.select(predict_by_name(model)).to_series()
-    likeliest: Any = label
+    chosen: Any = label
+    names = _scores.class_names(model)
     if model._inner.outputs() > 1 and label is None:
-        shares = predicted.struct.unnest().row(0, named=True)
-        likeliest = max(shares, key=lambda name: shares[name])
-    of_class = _rows.outputs(model, likeliest, 1)[0]
+        chosen = names[_scores.first_choice(model, predicted.struct.unnest().row(0))]
+    of_class = _rows.outputs(model, chosen, 1)[0]
     values = _rows._shap(model, one, every)[of_class].row(0, named=True)
     base = values.pop("base_value")
     shares_of = [(f"{_chart.shorten(name, 30)} = {_chart.show(one[name][0])}", value) for name, value in values.items()]
     bars = _steps(shares_of, base, features)
     total = base + sum(values.values())
-    probability = predicted.item() if of_class is None else predicted.struct.field(of_class).item()
+    probability = predicted.item() if of_class is None else predicted.struct.unnest().row(0)[names.index(of_class)]
 
     names = bars["name"].to_list()
     order = [f"mean {_chart.number(base)}", *names, f"result {_chart.number(total)}"]

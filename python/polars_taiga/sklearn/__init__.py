@@ -20,11 +20,13 @@ from polars_taiga.sklearn.encoder import TargetEncoder
 from polars_taiga.sklearn.forest import ForestClassifier, ForestRegressor
 from polars_taiga.sklearn.gbdt import GbdtClassifier, GbdtRegressor
 from polars_taiga.sklearn.linear import SparseLogisticRegression
+from polars_taiga.sklearn.ranker import GbdtRanker
 
 __all__ = [
     "ForestClassifier",
     "ForestRegressor",
     "GbdtClassifier",
+    "GbdtRanker",
     "GbdtRegressor",
     "SparseLogisticRegression",
     "TargetEncoder",

@@ -166,6 +166,9 @@ class Learner(Estimator):
     # Whether all rows of some class weigh nothing.
     _lost_classes = False
 
+    # Whether rows have groups.
+    _grouped: ClassVar[bool] = False
+
     # The parameters that name columns.
     _about_columns: ClassVar[tuple[str, ...]] = ("monotone", "interaction")
 
@@ -193,26 +196,32 @@ class Learner(Estimator):
         sample_weight: Any,
         eval_set: Any = None,
     ) -> tuple[pl.DataFrame, list[str], dict[str, str]]:
-        """The whole table of a fit, the names of its features, and the columns of its roles by name."""
+        """The whole table of a fit, the names of its features, and the columns of its roles by name.
+
+        Where rows have groups, these stand in the place of weights.
+        """
+        grouped = self._grouped
         parts = [(self._frame(X, reset=True), y, sample_weight)]
         if eval_set is not None:
-            held_out = _held_out(eval_set)
+            held_out = _held_out(eval_set, "group" if grouped else "sample_weight")
             parts.append((self._frame(held_out[0], reset=False), *held_out[1:]))
         features = parts[0][0].columns
-        roles = {role: free(role, features) for role in ("target", "weight", "eval")}
-        weighted = any(weight is not None for _, _, weight in parts)
+        roles = {role: free(role, features) for role in ("target", "weight", "eval", "group")}
+        weighted = not grouped and any(weight is not None for _, _, weight in parts)
         frames = []
-        for i, (frame, target, weight) in enumerate(parts):
-            weights = _data.as_weights(weight, frame.height)
+        for i, (frame, target, beside) in enumerate(parts):
+            weights = None if grouped else _data.as_weights(beside, frame.height)
             values = self._target(target, reset=i == 0, weights=weights)
             check_consistent_length(values, frame)
             own = {"target": values, "eval": pl.repeat(i == 1, frame.height, eager=True)}
+            if grouped:
+                own["group"] = _data.as_groups(beside, frame.height, i if len(parts) > 1 else None)
             if weighted:
                 own["weight"] = pl.repeat(1.0, frame.height, eager=True) if weights is None else weights
             frame = frame.with_columns(own[role].alias(roles[role]) for role in own)
             # Rows of weight 0 count for nothing, but the engine counts their labels where a loss is named.
             frames.append(frame.filter(pl.col(roles["weight"]) > 0) if self._lost_classes and i == 0 else frame)
-        used = {"target": True, "weight": weighted, "eval": eval_set is not None}
+        used = {"target": True, "weight": weighted, "eval": eval_set is not None, "group": grouped}
         return _stacked(frames), features, {role: name for role, name in roles.items() if used[role]}
 
     def _check_held_out(self, eval_set: Any) -> None:
@@ -238,12 +247,12 @@ class Learner(Estimator):
         return [column.to_numpy(writable=True) for column in columns]
 
 
-def _held_out(eval_set: Any) -> tuple[Any, Any, Any]:
-    """The table, target and weights (None: none) of `eval_set`."""
+def _held_out(eval_set: Any, beside: str) -> tuple[Any, Any, Any]:
+    """The table, target and what stands beside (None: nothing) of `eval_set`."""
     if isinstance(eval_set, list) and len(eval_set) == 1:
         eval_set = eval_set[0]
     if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
-        msg = "eval_set: it is a tuple (X, y) or (X, y, sample_weight), or a list of one such tuple"
+        msg = f"eval_set: it is a tuple (X, y) or (X, y, {beside}), or a list of one such tuple"
         raise ValueError(msg)
     return (*eval_set, None) if len(eval_set) == 2 else eval_set
 
@@ -280,9 +289,15 @@ class Regressor(RegressorMixin):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,), or (n_samples, n_quantiles)
+            Several quantiles in ascending order; of a mean with its variance the mean.
         """
-        return self._predicted(X, "auto")[0]
+        return self._numbers(self._predicted(X, "auto"))
+
+    def _numbers(self: Any, columns: list[Any]) -> Any:
+        """What `predict` makes of the numbers that the model predicts."""
+        several = len(columns) > 1 and self.model_.loss == "quantile"
+        return np.column_stack(columns) if several else columns[0]
 
 
 class Classifier(ClassifierMixin):

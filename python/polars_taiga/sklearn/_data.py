@@ -310,3 +310,17 @@ def labels(classes: Any) -> pl.Series:
     if classes.dtype.kind in "iuf":
         return pl.Series(classes if classes.dtype == np.uint64 else classes.astype(np.int64))
     return pl.Series([v.decode() if isinstance(v, bytes) else str(v) for v in classes.tolist()], dtype=pl.String)
+
+
+def as_groups(group: Any, rows: int, part: int | None) -> pl.Series:
+    """The group of each row; all rows are one where nothing is given. `part`: the groups of several parts differ."""
+    if group is None:
+        groups = pl.repeat(0, rows, dtype=pl.Int64, eager=True)
+    else:
+        groups = group if isinstance(group, pl.Series) else pl.Series(np.asarray(group))
+    if len(groups) != rows:
+        msg = f"group has {len(groups)} rows, and X has {rows}"
+        raise ValueError(msg)
+    if part is None:
+        return groups
+    return groups.to_frame("group").select(pl.format(f"{part} {{}}", "group")).to_series()

@@ -16,20 +16,22 @@ if TYPE_CHECKING:
     import numpy as np
 
     from polars_taiga.gbdt import Ctr, Loss, Metric
+    from polars_taiga.loss import CustomLoss
 
 __all__ = ["GbdtClassifier", "GbdtRegressor"]
 
-_OF_CLASSES = ("logloss", "multiclass")
-_EARLY_STOPPING = """
+_OF_CLASSES = ("logloss", "multiclass", "focal", "ova")
+RANKING = ("lambdarank", "pairwise", "xendcg", "yetirank")
+EARLY_STOPPING = """
 Stop after this many rounds without a better metric, and keep the best length. Needs `eval_set` at the fit. Default:
 never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`; scikit-learn: `n_iter_no_change`.)
 """
 
 
-class _Gbdt(Learner):
-    """What both have."""
+class Gbdt(Learner):
+    """What all of them have."""
 
-    loss: str
+    loss: str | CustomLoss
 
     def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> None:  # noqa: N803
         """Fit the model."""
@@ -40,7 +42,7 @@ class _Gbdt(Learner):
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.
         self._fit_by(fit_gbdt, table, target, cs.by_name(*features), **roles, **params)
 
-    def _loss(self) -> str:
+    def _loss(self) -> str | CustomLoss:
         """The loss that the parameter stands for."""
         raise NotImplementedError
 
@@ -57,7 +59,7 @@ class _Gbdt(Learner):
         return self.model_.rounds
 
     def _stages(self, X: Any) -> Iterator[list[Any]]:  # noqa: N803
-        """What `output="auto"` gives after each round."""
+        """Give what `output="auto"` gives after each round."""
         matrices = self._predicted(X, "staged")
         for k in range(self.model_.rounds):
             yield [matrix[:, k] for matrix in matrices]
@@ -65,10 +67,13 @@ class _Gbdt(Learner):
 
 @documented(
     fit_gbdt,
-    loss='Default `"auto"`: `"logloss"` for two classes, `"multiclass"` (softmax) for more.',
-    early_stopping=_EARLY_STOPPING,
+    loss="""
+    Default `"auto"`: `"logloss"` for two classes, `"multiclass"` (softmax) for more. Besides: `"focal"` for two, and
+    `"ova"`, each class against the others, whose probabilities don't sum to 1; `fit_gbdt` says more of them.
+    """,
+    early_stopping=EARLY_STOPPING,
 )
-class GbdtClassifier(Classifier, _Gbdt):
+class GbdtClassifier(Classifier, Gbdt):
     """Gradient-boosted trees for classes: `tg.fit_gbdt` as a scikit-learn estimator.
 
     `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
@@ -106,7 +111,9 @@ class GbdtClassifier(Classifier, _Gbdt):
     def __init__(
         self,
         *,
-        loss: Literal["auto", "logloss", "multiclass"] = "auto",
+        loss: Literal["auto", "logloss", "multiclass", "focal", "ova"] = "auto",
+        focal_gamma: float | None = None,
+        focal_alpha: float | None = None,
         rounds: int = 100,
         learning_rate: float = 0.1,
         policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
@@ -180,9 +187,10 @@ class GbdtClassifier(Classifier, _Gbdt):
         self._fitted(X, y, sample_weight, eval_set)
         return self
 
-    def _loss(self) -> str:
+    def _loss(self) -> str | CustomLoss:
         if self.loss not in ("auto", *_OF_CLASSES):
-            msg = f"parameter `loss`: {self.loss!r} is none of 'auto', 'logloss', 'multiclass'; see GbdtRegressor"
+            known = ", ".join(map(repr, ("auto", *_OF_CLASSES)))
+            msg = f"parameter `loss`: {self.loss!r} is none of {known}; see GbdtRegressor"
             raise ValueError(msg)
         # Integers would be numbers to `auto`.
         return self.loss if self.loss != "auto" else _OF_CLASSES[self._counted > 2]
@@ -236,12 +244,13 @@ class GbdtClassifier(Classifier, _Gbdt):
 @documented(
     fit_gbdt,
     loss="""
-    Default `"auto"`: `"rmse"`. Besides: `"mae"`, `"quantile"`, `"huber"`, `"poisson"`, `"gamma"`, `"tweedie"`, and
-    `"cross_entropy"` for probabilities; `fit_gbdt` says more of them.
+    Default `"auto"`: `"rmse"`. Besides: `"mae"`, `"quantile"`, `"huber"`, `"expectile"`, `"mape"`, `"log_cosh"`,
+    `"poisson"`, `"gamma"`, `"tweedie"`, `"gaussian"`, and `"cross_entropy"` for probabilities; or what `tg.loss` makes.
+    `fit_gbdt` says more of them.
     """,
-    early_stopping=_EARLY_STOPPING,
+    early_stopping=EARLY_STOPPING,
 )
-class GbdtRegressor(Regressor, _Gbdt):
+class GbdtRegressor(Regressor, Gbdt):
     """Gradient-boosted trees for numbers: `tg.fit_gbdt` as a scikit-learn estimator.
 
     `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
@@ -277,8 +286,8 @@ class GbdtRegressor(Regressor, _Gbdt):
     def __init__(
         self,
         *,
-        loss: Loss = "auto",
-        alpha: float = 0.5,
+        loss: Loss | CustomLoss = "auto",
+        alpha: float | Sequence[float] = 0.5,
         huber_delta: float | None = None,
         tweedie_power: float = 1.5,
         rounds: int = 100,
@@ -354,9 +363,12 @@ class GbdtRegressor(Regressor, _Gbdt):
         self._fitted(X, y, sample_weight, eval_set)
         return self
 
-    def _loss(self) -> str:
+    def _loss(self) -> str | CustomLoss:
         if self.loss in _OF_CLASSES:
             msg = f"parameter `loss`: {self.loss!r} is for classes; see GbdtClassifier"
+            raise ValueError(msg)
+        if self.loss in RANKING:
+            msg = f"parameter `loss`: {self.loss!r} is for ranking; see GbdtRanker"
             raise ValueError(msg)
         return self.loss
 
@@ -373,4 +385,4 @@ class GbdtRegressor(Regressor, _Gbdt):
         ndarray of shape (n_samples,)
         """
         for stage in self._stages(X):
-            yield stage[0]
+            yield self._numbers(stage)

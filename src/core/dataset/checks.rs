@@ -24,13 +24,18 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
         }
     }
     let rows = input.target.rows();
-    let columns = input.features.iter().chain(&input.weight).chain(&input.baseline);
+    let columns = input.features.iter().chain(&input.weight).chain(&input.baseline).chain(&input.loss_columns.numbers);
     for c in columns {
         if c.len() != rows {
             return Err(Error::column(c.name(), format!("has {} rows where the target `{}` has {rows}", c.len(), input.target_name)));
         }
     }
-    Ok(rows)
+    match &input.loss_columns.groups {
+        Some(groups) if groups.len() != rows => {
+            Err(Error::Data(format!("`group` has {} rows where the target `{}` has {rows}", groups.len(), input.target_name)))
+        }
+        _ => Ok(rows),
+    }
 }
 
 /// Checks that there are rows to train on and, where some are held out, to measure on.

@@ -4,12 +4,13 @@
 //! their values takes part in a border, a category's number, a draw or a sum.
 
 use super::labels::Labels;
-use super::{Input, Target};
+use super::{Input, LossColumns, Target};
 use crate::column::Column;
 use crate::column::select::OwnedColumn;
 use crate::error::Result;
 use crate::memory;
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// The rows of a table that weigh something, copied.
 pub struct Counted {
@@ -21,6 +22,8 @@ pub struct Counted {
     weight: Option<OwnedColumn>,
     baseline: Vec<OwnedColumn>,
     held_out: Option<Vec<bool>>,
+    groups: Option<Vec<u32>>,
+    numbers_of_loss: Vec<OwnedColumn>,
 }
 
 /// What is to be predicted of those rows.
@@ -42,7 +45,7 @@ impl Counted {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub fn new(input: &Input<'_>, rows: Vec<usize>) -> Result<Counted> {
-        let bytes = 8 * rows.len() as u64 * (input.features.len() + input.baseline.len() + 2) as u64;
+        let bytes = 8 * rows.len() as u64 * (input.features.len() + input.baseline.len() + input.loss_columns.numbers.len() + 2) as u64;
         memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
         let of = |column: &Column<'_>| OwnedColumn::of(column, &rows);
         let target = match &input.target {
@@ -67,6 +70,8 @@ impl Counted {
             weight: input.weight.as_ref().map(of),
             baseline: input.baseline.iter().map(of).collect(),
             held_out: input.held_out.map(|h| rows.iter().map(|row| h[*row]).collect()),
+            groups: input.loss_columns.groups.as_ref().map(|g| rows.iter().map(|row| g[*row]).collect()),
+            numbers_of_loss: input.loss_columns.numbers.iter().map(of).collect(),
             rows,
         })
     }
@@ -83,6 +88,10 @@ impl Counted {
             weight: self.weight.as_ref().map(OwnedColumn::column),
             baseline: self.baseline.iter().map(OwnedColumn::column).collect(),
             held_out: self.held_out.as_deref(),
+            loss_columns: LossColumns {
+                groups: self.groups.as_deref().map(Cow::Borrowed),
+                numbers: self.numbers_of_loss.iter().map(OwnedColumn::column).collect(),
+            },
         }
     }
 }

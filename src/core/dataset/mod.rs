@@ -3,7 +3,7 @@
 //! - [`labels`]: class labels, their order and their type; [`class_weight`] and [`weights`]: what rows weigh.
 //! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers, and what rows weigh.
 //! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
-//! - [`coded`]: borders of its features.
+//! - [`coded`]: borders of its features; [`row_groups`]: the groups that rows form.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
 pub mod checks;
@@ -12,6 +12,7 @@ pub mod coded;
 pub mod counted;
 pub mod labels;
 pub mod monitor;
+pub mod row_groups;
 pub(crate) mod shared_params;
 pub mod target;
 pub mod training;
@@ -22,6 +23,7 @@ pub use labels::{Label, Labels};
 pub use monitor::{Monitor, Quiet};
 
 use crate::column::Column;
+use std::borrow::Cow;
 
 /// What is to be predicted.
 #[derive(Clone)]
@@ -61,6 +63,17 @@ pub struct Input<'a> {
     pub baseline: Vec<Column<'a>>,
     /// Rows to measure on and not to train on.
     pub held_out: Option<&'a [bool]>,
+    /// What a loss reads beside the target.
+    pub loss_columns: LossColumns<'a>,
+}
+
+/// What a loss reads of each row beside its target.
+#[derive(Clone, Default)]
+pub struct LossColumns<'a> {
+    /// The group of each row; rows of a group need not stand side by side.
+    pub groups: Option<Cow<'a, [u32]>>,
+    /// Numbers, in the order that the loss names them in.
+    pub numbers: Vec<Column<'a>>,
 }
 
 impl Input<'_> {

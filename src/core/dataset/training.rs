@@ -2,7 +2,7 @@
 
 use crate::column::Column;
 use crate::dataset::target::TargetData;
-use crate::dataset::{ClassWeight, Input, Target};
+use crate::dataset::{ClassWeight, Input, LossColumns, Target};
 use crate::error::{Error, Result};
 /// The training rows of a table: their targets, weights and baselines.
 pub struct Training {
@@ -11,6 +11,7 @@ pub struct Training {
     codes: Vec<u32>,
     weight: Option<Vec<f64>>,
     baseline: Vec<Vec<f64>>,
+    numbers_of_loss: Vec<Vec<f64>>,
 }
 
 impl Training {
@@ -36,7 +37,8 @@ impl Training {
         };
         let weight = input.weight.as_ref().map(|c| c.gather_f64(&rows));
         let baseline = input.baseline.iter().map(|c| c.gather_f64(&rows)).collect();
-        Ok(Training { rows, numbers, codes, weight, baseline })
+        let numbers_of_loss = input.loss_columns.numbers.iter().map(|c| c.gather_f64(&rows)).collect();
+        Ok(Training { rows, numbers, codes, weight, baseline, numbers_of_loss })
     }
 
     /// They as a table without features.
@@ -52,6 +54,10 @@ impl Training {
             weight: input.weight.as_ref().zip(self.weight.as_ref()).map(|(c, w)| Column::from_f64(named(c), w)),
             baseline: input.baseline.iter().zip(&self.baseline).map(|(c, b)| Column::from_f64(named(c), b)).collect(),
             held_out: None,
+            loss_columns: LossColumns {
+                groups: None,
+                numbers: input.loss_columns.numbers.iter().zip(&self.numbers_of_loss).map(|(c, x)| Column::from_f64(named(c), x)).collect(),
+            },
         }
     }
 

@@ -168,6 +168,7 @@ mod tests {
             weight: weight.map(|w| Column::from_f64("w", w)),
             baseline: vec![],
             held_out: None,
+            loss_columns: Default::default(),
         };
         row_weights(&input, &serde_json::from_value(class_weight).unwrap()).unwrap().unwrap()
     }

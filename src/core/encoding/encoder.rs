@@ -230,8 +230,15 @@ impl TargetEncoder {
 }
 
 impl Persisted for TargetEncoder {
-    const ENVELOPE: Envelope =
-        Envelope { kind: b"TE", version: 2, provenance: 2, metadata: u32::MAX, noun: "encoder", description: "a target encoder" };
+    const ENVELOPE: Envelope = Envelope {
+        kind: b"TE",
+        version: 2,
+        provenance: 2,
+        metadata: u32::MAX,
+        structs: u32::MAX,
+        noun: "encoder",
+        description: "a target encoder",
+    };
     const INVALID: fn(String) -> Error = Error::Encoder;
     type Payload<'a> = EncoderPayload<'a>;
     type Extra = ();

@@ -1,12 +1,13 @@
 //! Values that travel as bytes ([`Persisted`]): the steps from a value to its envelope and back, the same for all of them.
 //!
 //! In an envelope stand, one behind the other: the payload; an extra, from the version that brought it on; the [`Provenance`], from
-//! [`Envelope::provenance`] on; the user's [`Metadata`], from [`Envelope::metadata`] on. A value is written in the oldest version that can hold it.
+//! [`Envelope::provenance`] on; the user's [`Metadata`], from [`Envelope::metadata`] on; the columns of structs, from [`Envelope::structs`]
+//! on. A value is written in the oldest version that can hold it.
 
 use super::Envelope;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
-use crate::provenance::Provenance;
+use crate::provenance::{Provenance, StructColumn};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -55,17 +56,26 @@ pub trait Persisted: Sized + 'static {
         None
     }
 
+    /// Returns the oldest version that knows what it holds, where that is not for its other parts to say.
+    fn known_since(&self) -> u32 {
+        1
+    }
+
     /// Returns the format version of its bytes.
     fn version(&self) -> u32 {
-        version_of::<Self>(&self.contents())
+        version_of::<Self>(&self.contents()).max(self.known_since())
     }
 
     /// Returns its bytes; equal values have equal bytes.
     fn seal(&self) -> Vec<u8> {
         let contents = self.contents();
-        let version = version_of::<Self>(&contents);
+        let version = version_of::<Self>(&contents).max(self.known_since());
         let Contents { payload, extra, provenance, size, .. } = contents;
         match version {
+            v if v >= Self::ENVELOPE.structs => {
+                let metadata = provenance.metadata.as_ref().map(Metadata::text);
+                Self::ENVELOPE.seal(v, &(payload, extra, provenance, metadata, &provenance.structs), size + metadata.map_or(0, str::len))
+            }
             v if v >= Self::ENVELOPE.metadata => {
                 let metadata = provenance.metadata.as_ref().map_or("{}", |m| m.text());
                 Self::ENVELOPE.seal(v, &(payload, extra, provenance, metadata), size + metadata.len())
@@ -85,6 +95,7 @@ pub trait Persisted: Sized + 'static {
         let (version, payload) = Self::ENVELOPE.open(bytes).map_err(Self::INVALID)?;
         let (payload, extra, provenance) = match Self::read_old(version, payload) {
             Some(old) => old.map(|old| (old, Self::NO_EXTRA, Provenance::default())),
+            None if version >= Self::ENVELOPE.structs => return Self::open_with_structs(payload),
             None if version >= Self::ENVELOPE.metadata => return Self::open_with_metadata(payload),
             None if version >= Self::EXTRA_SINCE => Self::ENVELOPE.read(payload),
             None if version >= Self::ENVELOPE.provenance => Self::ENVELOPE.read(payload).map(|(p, known)| (p, Self::NO_EXTRA, known)),
@@ -104,12 +115,25 @@ pub trait Persisted: Sized + 'static {
         let metadata = Some(Metadata::new(text)?);
         Self::from_contents(payload, extra, Provenance { metadata, ..provenance })
     }
+
+    /// Makes the value of a payload of a version with columns of structs.
+    ///
+    /// # Errors
+    /// As [`Persisted::open`].
+    fn open_with_structs(payload: &[u8]) -> Result<Self> {
+        type Behind<'a, V> = (<V as Persisted>::Extra, Provenance, Option<&'a str>, Vec<StructColumn>);
+        let read: std::result::Result<(Self::Payload<'static>, Behind<'_, Self>), String> = Self::ENVELOPE.read(payload);
+        let (payload, (extra, provenance, text, structs)) = read.map_err(Self::INVALID)?;
+        let metadata = text.map(Metadata::new).transpose()?;
+        Self::from_contents(payload, extra, Provenance { metadata, structs, ..provenance })
+    }
 }
 
 /// The oldest version that can hold a value.
 fn version_of<V: Persisted>(contents: &Contents<'_, V::Payload<'_>, V::Extra>) -> u32 {
     let since = V::ENVELOPE.provenance;
     match contents {
+        c if !c.provenance.structs.is_empty() => V::ENVELOPE.structs,
         c if c.provenance.metadata.is_some() => V::ENVELOPE.metadata,
         c if c.extra != V::NO_EXTRA => V::EXTRA_SINCE,
         c if c.is_new || !c.provenance.is_empty() => since,

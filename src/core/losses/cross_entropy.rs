@@ -7,7 +7,8 @@ use crate::numerics::math;
 use crate::numerics::reduce::weighted_mean;
 use crate::objective::Link;
 
-pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "cross_entropy", make: |_| Box::new(CrossEntropy) };
+pub(super) const ENTRY: LossEntry =
+    LossEntry { target: LossTarget::Numbers, formula: "cross_entropy", groups: false, make: |_| Box::new(CrossEntropy) };
 
 /// `-y ln p - (1 - y) ln(1 - p)` with `p = 1 / (1 + exp(-score))`: gradient `p - y`, hessian
 /// `p (1 - p)`, not below 10⁻¹⁶.
@@ -15,6 +16,14 @@ pub(super) struct CrossEntropy;
 
 /// The smallest share of a class that a start value admits (as in LightGBM).
 pub(super) const SMALLEST_SHARE: f64 = 1e-15;
+
+impl CrossEntropy {
+    /// The log odds of a probability that is kept 10⁻¹⁵ away from 0 and 1.
+    pub(super) fn log_odds(probability: f64) -> f64 {
+        let p = probability.clamp(SMALLEST_SHARE, 1.0 - SMALLEST_SHARE);
+        libm::log(p / (1.0 - p))
+    }
+}
 
 impl Pointwise for CrossEntropy {
     #[inline(always)]
@@ -32,14 +41,13 @@ impl Loss for CrossEntropy {
         Pointwise::derivatives(self, rows, gradient, hessian);
     }
 
-    fn formula(&self) -> Formula {
+    fn formula(&self, _output: usize) -> Formula {
         Formula::new(ENTRY.formula)
     }
 
-    /// The log-odds of the mean target, which is kept 10⁻¹⁵ away from 0 and 1.
+    /// The log odds of the mean target.
     fn start(&self, target: &[f64], weight: Option<&[f32]>) -> Vec<f64> {
-        let p = weighted_mean(target, weight).clamp(SMALLEST_SHARE, 1.0 - SMALLEST_SHARE);
-        vec![libm::log(p / (1.0 - p))]
+        vec![CrossEntropy::log_odds(weighted_mean(target, weight))]
     }
 
     fn link(&self) -> Link {

@@ -7,7 +7,7 @@ use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::objective::Link;
 
-pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "gamma", make: |_| Box::new(Gamma) };
+pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "gamma", groups: false, make: |_| Box::new(Gamma) };
 
 /// `score + target · exp(-score)`, the negative log-likelihood of a gamma distribution with mean
 /// exp(score). Gradient `1 - target · exp(-score)`; hessian `(1 + target · exp(-score)) / 2`, for
@@ -26,7 +26,7 @@ impl Loss for Gamma {
         Pointwise::derivatives(self, rows, gradient, hessian);
     }
 
-    fn formula(&self) -> Formula {
+    fn formula(&self, _output: usize) -> Formula {
         Formula::new(ENTRY.formula)
     }
 

@@ -1,13 +1,16 @@
 //! Huber's loss.
 
 use super::pointwise::{Pointwise, clamp};
-use super::{Formula, Loss, LossEntry, LossTarget, Rows};
+use super::{Formula, Location, Loss, LossEntry, LossTarget, Rows, location};
 use crate::metrics::MetricKind;
-use crate::numerics::reduce::{sum, weighted_quantile};
 use crate::objective::Link;
 
-pub(super) const ENTRY: LossEntry =
-    LossEntry { target: LossTarget::Numbers, formula: "huber", make: |s| Box::new(Huber::new(s.params.huber_delta / s.unit)) };
+pub(super) const ENTRY: LossEntry = LossEntry {
+    target: LossTarget::Numbers,
+    formula: "huber",
+    groups: false,
+    make: |s| Box::new(Huber::new(s.params.huber_delta / s.unit)),
+};
 
 /// Squared error up to `delta`, absolute error beyond (Huber 1964): `r² / 2` where
 /// `|r| <= delta`, else `delta (|r| - delta / 2)`, with `r = score - target`. Gradient: `r` kept
@@ -37,7 +40,7 @@ impl Loss for Huber {
         Pointwise::derivatives(self, rows, gradient, hessian);
     }
 
-    fn formula(&self) -> Formula {
+    fn formula(&self, _output: usize) -> Formula {
         Formula { a: self.delta32, ..Formula::new(ENTRY.formula) }
     }
 
@@ -45,40 +48,13 @@ impl Loss for Huber {
         true
     }
 
-    fn location(&self) -> bool {
-        true
+    fn location(&self) -> Location {
+        Location::Scaled
     }
 
-    /// The minimiser, by Newton's method from the weighted median on, kept inside a bracket that
-    /// shrinks with each step: a few passes over the targets.
+    /// The minimiser.
     fn start(&self, target: &[f64], weight: Option<&[f32]>) -> Vec<f64> {
-        let n = target.len();
-        let mut at = weighted_quantile(target, weight, 0.5);
-        let weight = |i: usize| weight.map_or(1.0, |w| w[i] as f64);
-        let counted = (0..n).filter(|i| weight(*i) > 0.0).map(|i| target[i]);
-        let (mut low, mut high) = counted.fold((at, at), |(a, b), y| (a.min(y), b.max(y)));
-        for _ in 0..60 {
-            // Derivatives of Σ weight · loss / delta², with residuals in units of delta.
-            let residual = |i: usize| (at - target[i]) / self.delta;
-            let slope = sum(n, |i| weight(i) * residual(i).clamp(-1.0, 1.0));
-            let curvature = sum(n, |i| if residual(i).abs() < 1.0 { weight(i) } else { 0.0 });
-            if slope == 0.0 {
-                break;
-            }
-            if slope > 0.0 {
-                high = at
-            } else {
-                low = at
-            }
-            let newton = at - self.delta * (slope / curvature);
-            let next = if newton > low && newton < high { newton } else { low * 0.5 + high * 0.5 };
-            let done = (next - at).abs() <= 1e-14 * at.abs();
-            at = next;
-            if done {
-                break;
-            }
-        }
-        vec![at]
+        vec![location::minimiser(target, weight, self.delta, |r| r.clamp(-1.0, 1.0), |r| if r.abs() < 1.0 { 1.0 } else { 0.0 })]
     }
 
     fn link(&self) -> Link {

@@ -10,8 +10,10 @@ pub(super) struct LossEntry {
     pub target: LossTarget,
     /// The formula of its derivatives; see [`Formula::name`](super::Formula::name).
     pub formula: &'static str,
+    /// Whether it is one of groups of rows.
+    pub groups: bool,
     /// Makes the loss.
-    pub make: fn(&Settings) -> Box<dyn Loss>,
+    pub make: fn(&Settings<'_>) -> Box<dyn Loss>,
 }
 
 /// What a target is to be for a loss.
@@ -24,8 +26,8 @@ pub enum LossTarget {
 }
 
 /// What losses are made from.
-pub(super) struct Settings {
-    pub params: LossParams,
+pub(super) struct Settings<'a> {
+    pub params: &'a LossParams,
     /// The number of the target's classes, where it has some.
     pub classes: usize,
     /// The unit of targets and scores.
@@ -76,9 +78,19 @@ macro_rules! losses {
 pub(super) use losses;
 
 impl super::LossKind {
+    /// Whether the loss reads groups of rows.
+    pub fn reads_groups(self) -> bool {
+        self.entry().is_some_and(|entry| entry.groups)
+    }
+
     /// Returns what the target is to be; nothing for `Auto`, which takes any.
     pub fn target(self) -> Option<LossTarget> {
         self.entry().map(|entry| entry.target)
+    }
+
+    /// Whether the loss is for targets of two classes and no more.
+    pub fn is_for_two_classes(self) -> bool {
+        self.target() == Some(LossTarget::TwoClasses)
     }
 
     /// Whether the loss is for targets of classes; `Auto` is for others too.

@@ -30,7 +30,7 @@ use crate::numerics::reduce::weighted_mean;
 pub(super) const LARGEST_TARGET: f64 = 1e30;
 
 /// ln 10³⁰: start values stay within, also where all targets are 0.
-const LARGEST_SCORE: f64 = 69.077_552_789_821_37;
+pub(super) const LARGEST_SCORE: f64 = 69.077_552_789_821_37;
 
 /// exp(x), finite and not 0.
 #[inline(always)]

@@ -6,7 +6,8 @@ use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::objective::Link;
 
-pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::TwoClasses, formula: "cross_entropy", make: |_| Box::new(Logloss) };
+pub(super) const ENTRY: LossEntry =
+    LossEntry { target: LossTarget::TwoClasses, formula: "cross_entropy", groups: false, make: |_| Box::new(Logloss) };
 
 /// `-ln p` of the row's class, with `p = 1 / (1 + exp(-score))` the probability of class 1: the
 /// cross entropy of targets 0 and 1.
@@ -17,7 +18,7 @@ impl Loss for Logloss {
         Pointwise::derivatives(&CrossEntropy, rows, gradient, hessian);
     }
 
-    fn formula(&self) -> Formula {
+    fn formula(&self, _output: usize) -> Formula {
         Formula::new(ENTRY.formula)
     }
 

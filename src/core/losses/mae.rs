@@ -1,12 +1,12 @@
 //! Absolute error.
 
 use super::pointwise::Pointwise;
-use super::{Formula, LeafRule, Loss, LossEntry, LossTarget, Rows};
+use super::{Formula, LeafRule, Location, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::weighted_quantile;
 use crate::objective::Link;
 
-pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "mae", make: |_| Box::new(Mae) };
+pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "mae", groups: false, make: |_| Box::new(Mae) };
 
 /// `|score - target|`: the gradient is the sign of `score - target` (0 where they are equal), the
 /// hessian counts as 1, and each leaf's value is refitted as the median of its residuals, as in
@@ -26,7 +26,7 @@ impl Loss for Mae {
         Pointwise::derivatives(self, rows, gradient, hessian);
     }
 
-    fn formula(&self) -> Formula {
+    fn formula(&self, _output: usize) -> Formula {
         Formula::new(ENTRY.formula)
     }
 
@@ -34,8 +34,8 @@ impl Loss for Mae {
         true
     }
 
-    fn location(&self) -> bool {
-        true
+    fn location(&self) -> Location {
+        Location::Scaled
     }
 
     /// The weighted median.
@@ -47,7 +47,7 @@ impl Loss for Mae {
         Link::Identity
     }
 
-    fn leaf_rule(&self) -> LeafRule {
+    fn leaf_rule(&self, _output: usize) -> LeafRule {
         LeafRule::Quantile(0.5)
     }
 

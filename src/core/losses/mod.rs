@@ -1,9 +1,14 @@
 //! Losses: one file each, and one line each in the list below.
 
+pub mod by_group;
 mod kind;
+mod location;
 mod log_link;
 mod pointwise;
+pub mod ranked_pairs;
 
+#[cfg(test)]
+mod group_tests;
 #[cfg(test)]
 mod tests;
 
@@ -11,21 +16,77 @@ pub use kind::{LossTarget, resolve_loss};
 
 use crate::error::{Error, Result};
 use crate::metrics::MetricKind;
-pub use crate::objective::{Link, LossParams};
+pub use crate::objective::{Alpha, FocalParams, Link, LossParams};
+use crate::symbolic::Program;
+use by_group::GroupLoss;
 use kind::{LossEntry, Settings};
 
 kind::losses! {
     rmse => Rmse,
     logloss => Logloss,
     cross_entropy => CrossEntropy,
+    focal => Focal,
     multiclass => Multiclass,
+    ova => Ova,
     mae => Mae,
     quantile => Quantile,
     huber => Huber,
+    expectile => Expectile,
+    mape => Mape,
+    log_cosh => LogCosh,
     poisson => Poisson,
     gamma => Gamma,
     tweedie => Tweedie,
+    gaussian => Gaussian,
+    lambdarank => Lambdarank,
+    pairwise => Pairwise,
+    xendcg => Xendcg,
+    yetirank => Yetirank,
+    custom => Custom,
 }
+
+/// The formula of losses by group, whose derivatives a device finds before a tree and then has for each row.
+const BY_GROUP: &str = "by_group";
+
+/// What ranking losses have in common as [`Loss`]: a score that means nothing but an order.
+macro_rules! ranking_loss {
+    ($loss:ident, $check:expr) => {
+        impl Loss for $loss {
+            /// Of a group of one row: it has none to stand above.
+            fn derivatives(&self, _output: usize, _rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]) {
+                gradient.fill(0.0);
+                hessian.fill(super::pointwise::SMALLEST_HESSIAN);
+            }
+
+            fn formula(&self, _output: usize) -> Formula {
+                Formula::new(ENTRY.formula)
+            }
+
+            fn by_group(&self) -> Option<&dyn GroupLoss> {
+                Some(self)
+            }
+
+            /// 0: only differences count.
+            fn start(&self, _target: &[f64], _weight: Option<&[f32]>) -> Vec<f64> {
+                vec![0.0]
+            }
+
+            fn link(&self) -> Link {
+                Link::Identity
+            }
+
+            fn metric(&self) -> MetricKind {
+                MetricKind::Ndcg
+            }
+
+            fn check_target(&self, target: f64) -> std::result::Result<(), &'static str> {
+                #[allow(clippy::redundant_closure_call)]
+                ($check)(target)
+            }
+        }
+    };
+}
+use ranking_loss;
 
 /// How a leaf's value follows from its rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +95,29 @@ pub enum LeafRule {
     Newton,
     /// The weighted quantile of the rows' residuals `target - score` at this level.
     Quantile(f64),
+}
+
+/// Which of a loss's scores may have a constant added, together with the targets, so that nothing changes. Then both may be kept as
+/// differences from a start value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// None.
+    Fixed,
+    /// The first.
+    OfFirst,
+    /// All, and targets and scores may be divided by a power of two besides.
+    Scaled,
+}
+
+impl Location {
+    /// Whether the score `output` moves along with the targets.
+    pub fn moves(self, output: usize) -> bool {
+        match self {
+            Location::Fixed => false,
+            Location::OfFirst => output == 0,
+            Location::Scaled => true,
+        }
+    }
 }
 
 /// What [`Loss::derivatives`] computes, for devices with code of their own: a formula and the numbers that it reads, in the units of the
@@ -46,7 +130,7 @@ pub struct Formula {
     pub a: f32,
     /// The second one.
     pub b: f32,
-    /// The number of classes; 0 for losses of one score.
+    /// The number of scores that derivatives read; 0 for those that read one score, that of their output.
     pub classes: u32,
 }
 
@@ -66,6 +150,15 @@ pub struct Rows<'a> {
     pub target: &'a [f32],
     /// The weights, where rows have them.
     pub weight: Option<&'a [f32]>,
+    /// What the loss reads beside the target, `[column][row]`.
+    pub columns: &'a [&'a [f32]],
+}
+
+impl<'a> Rows<'a> {
+    /// Returns the rows with one of their scores.
+    fn of(self, output: usize) -> Rows<'a> {
+        Rows { scores: &self.scores[output..=output], ..self }
+    }
 }
 
 /// A twice differentiable (or at least sub-differentiable) loss of a row's scores.
@@ -80,18 +173,34 @@ pub trait Loss: Send + Sync {
     /// operations and [`crate::numerics::math`] only, so that every device computes the same bits.
     fn derivatives(&self, output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]);
 
-    /// What [`Loss::derivatives`] computes.
-    fn formula(&self) -> Formula;
+    /// What [`Loss::derivatives`] computes of an output.
+    fn formula(&self, output: usize) -> Formula;
 
-    /// Whether the hessian of a row of weight 1 is 1, whatever its score.
+    /// By what rows of each target weigh more than others besides, for losses that are another loss so weighted. Whoever computes
+    /// [`Loss::derivatives`] has it among the weights.
+    fn row_factor(&self) -> Option<fn(f64) -> f64> {
+        None
+    }
+
+    /// Returns the program of gradient and hessian of a loss of one's own, which a device runs before each tree.
+    fn program(&self) -> Option<&Program> {
+        None
+    }
+
+    /// Returns what finds the derivatives of a group's rows, where a row's depend on the others of its group;
+    /// [`Loss::derivatives`] is then not asked.
+    fn by_group(&self) -> Option<&dyn GroupLoss> {
+        None
+    }
+
+    /// Whether the hessian of a row of weight 1 is 1, whatever its scores and the output.
     fn constant_hessian(&self) -> bool {
         false
     }
 
-    /// Whether adding a constant to targets and scores changes nothing, so that the targets may
-    /// be kept as differences from the start value, and scaled by a power of two.
-    fn location(&self) -> bool {
-        false
+    /// Which scores may move along with the targets.
+    fn location(&self) -> Location {
+        Location::Fixed
     }
 
     /// By which power of `c` derivatives grow where targets are multiplied by `c` and scores raised by `ln c`, for losses that
@@ -104,11 +213,16 @@ pub trait Loss: Send + Sync {
     /// weighted loss where it has a closed form, in f64 added over fixed blocks.
     fn start(&self, target: &[f64], weight: Option<&[f32]>) -> Vec<f64>;
 
+    /// The same of a loss that reads columns beside the target, whose values these are.
+    fn start_with(&self, target: &[f64], weight: Option<&[f32]>, _columns: &[Vec<f64>]) -> Vec<f64> {
+        self.start(target, weight)
+    }
+
     /// How scores become predictions.
     fn link(&self) -> Link;
 
-    /// How a leaf's value follows from its rows.
-    fn leaf_rule(&self) -> LeafRule {
+    /// How the value of a leaf of this output's trees follows from its rows; [`LeafRule::Newton`] for all outputs or for none.
+    fn leaf_rule(&self, _output: usize) -> LeafRule {
         LeafRule::Newton
     }
 
@@ -121,24 +235,27 @@ pub trait Loss: Send + Sync {
     }
 }
 
-/// The loss of that kind with the parameters it reads; `classes` counts for `multiclass` only.
-/// Targets and scores are in units of `unit` (1 unless [`Loss::location`] holds), which matters to
+/// The loss of that kind with the parameters it reads; `classes` counts for `multiclass` and `ova` only.
+/// Targets and scores are in units of `unit` (1 unless [`Loss::location`] is [`Location::Scaled`]), which matters to
 /// losses with a parameter in units of the target.
 ///
 /// # Errors
-/// When `kind` is `Auto`: the caller resolves it from the target first.
+/// When `kind` is `Auto`: the caller resolves it from the target first; and for `Custom` without its formulas.
 ///
 /// ```
 /// use taiga_core::losses::{LossKind, LossParams, Rows, loss};
 /// let logloss = loss(LossKind::Logloss, &LossParams::default(), 2, 1.0).unwrap();
 /// let (mut gradient, mut hessian) = ([0.0; 2], [0.0; 2]);
-/// let rows = Rows { scores: &[&[0.0, 0.0]], target: &[0.0, 1.0], weight: None };
+/// let rows = Rows { scores: &[&[0.0, 0.0]], target: &[0.0, 1.0], weight: None, columns: &[] };
 /// logloss.derivatives(0, rows, &mut gradient, &mut hessian);
 /// assert_eq!((gradient, hessian), ([0.5, -0.5], [0.25, 0.25]));
 /// ```
 pub fn loss(kind: LossKind, params: &LossParams, classes: usize, unit: f64) -> Result<Box<dyn Loss>> {
     match kind.entry() {
-        Some(entry) => Ok((entry.make)(&Settings { params: *params, classes, unit })),
+        Some(_) if kind == LossKind::Custom && params.custom.is_none() => {
+            Err(Error::parameter("loss", "\"custom\" stands for a loss of your own: give what tg.loss(lambda y, f: …) makes"))
+        }
+        Some(entry) => Ok((entry.make)(&Settings { params, classes, unit })),
         None => Err(Error::parameter("loss", "\"auto\" stands for a loss that depends on the target")),
     }
 }

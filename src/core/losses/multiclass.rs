@@ -1,7 +1,7 @@
 //! The log loss of several classes.
 
 use super::cross_entropy::SMALLEST_SHARE;
-use super::pointwise::{SMALLEST_HESSIAN, finite};
+use super::pointwise::{SMALLEST_HESSIAN, weigh};
 use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::math;
@@ -10,7 +10,7 @@ use crate::objective::Link;
 use multiversion::multiversion;
 
 pub(super) const ENTRY: LossEntry =
-    LossEntry { target: LossTarget::Classes, formula: "multiclass", make: |s| Box::new(Multiclass::new(s.classes)) };
+    LossEntry { target: LossTarget::Classes, formula: "multiclass", groups: false, make: |s| Box::new(Multiclass::new(s.classes)) };
 
 /// `-ln p` of the row's class, with `p` the softmax of the scores, one a class. Gradient of score
 /// k: `p_k - [y = k]`; hessian: `p_k (1 - p_k) K / (K - 1)`, not below 10⁻¹⁶.
@@ -60,7 +60,7 @@ impl Loss for Multiclass {
         }
     }
 
-    fn formula(&self) -> Formula {
+    fn formula(&self, _output: usize) -> Formula {
         Formula { a: self.factor, classes: self.classes as u32, ..Formula::new(ENTRY.formula) }
     }
 
@@ -121,13 +121,6 @@ fn finish(class: f32, factor: f32, scores: &[f32], top: &[f32], others: &[f32], 
     let rows = scores.iter().zip(top).zip(others).zip(target);
     for ((((s, m), o), t), (g, h)) in rows.zip(gradient.iter_mut().zip(hessian)) {
         (*g, *h) = row(class, factor, *s, *m, *o, *t);
-    }
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn weigh(weight: &[f32], gradient: &mut [f32], hessian: &mut [f32]) {
-    for ((w, g), h) in weight.iter().zip(gradient).zip(hessian) {
-        (*g, *h) = (finite(*g * *w), finite(*h * *w));
     }
 }
 

@@ -52,3 +52,11 @@ fn weighted<P: Pointwise>(loss: &P, scores: &[f32], target: &[f32], weight: &[f3
         (*g, *h) = (finite(a * *w), finite(b * *w));
     }
 }
+
+/// Multiplies the derivatives of rows of weight 1 by what rows weigh.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+pub(super) fn weigh(weight: &[f32], gradient: &mut [f32], hessian: &mut [f32]) {
+    for ((w, g), h) in weight.iter().zip(gradient).zip(hessian) {
+        (*g, *h) = (finite(*g * *w), finite(*h * *w));
+    }
+}

@@ -7,7 +7,8 @@ use super::{Formula, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::objective::Link;
 
-pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "poisson", make: |_| Box::new(Poisson) };
+pub(super) const ENTRY: LossEntry =
+    LossEntry { target: LossTarget::Numbers, formula: "poisson", groups: false, make: |_| Box::new(Poisson) };
 
 /// `exp(score) - target · score`, the negative log-likelihood of counts (or of any target that is
 /// not negative) with mean exp(score). Gradient `exp(score) - target`; hessian
@@ -26,7 +27,7 @@ impl Loss for Poisson {
         Pointwise::derivatives(self, rows, gradient, hessian);
     }
 
-    fn formula(&self) -> Formula {
+    fn formula(&self, _output: usize) -> Formula {
         Formula::new(ENTRY.formula)
     }
 

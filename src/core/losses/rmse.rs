@@ -1,12 +1,12 @@
 //! Squared error.
 
 use super::pointwise::{Pointwise, finite};
-use super::{Formula, Loss, LossEntry, LossTarget, Rows};
+use super::{Formula, Location, Loss, LossEntry, LossTarget, Rows};
 use crate::metrics::MetricKind;
 use crate::numerics::reduce::weighted_mean;
 use crate::objective::Link;
 
-pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "rmse", make: |_| Box::new(Rmse) };
+pub(super) const ENTRY: LossEntry = LossEntry { target: LossTarget::Numbers, formula: "rmse", groups: false, make: |_| Box::new(Rmse) };
 
 /// `(score - target)² / 2`: gradient `score - target`, hessian 1. The model estimates the mean.
 pub(super) struct Rmse;
@@ -23,7 +23,7 @@ impl Loss for Rmse {
         Pointwise::derivatives(self, rows, gradient, hessian);
     }
 
-    fn formula(&self) -> Formula {
+    fn formula(&self, _output: usize) -> Formula {
         Formula::new(ENTRY.formula)
     }
 
@@ -31,8 +31,8 @@ impl Loss for Rmse {
         true
     }
 
-    fn location(&self) -> bool {
-        true
+    fn location(&self) -> Location {
+        Location::Scaled
     }
 
     /// The weighted mean.

@@ -8,7 +8,7 @@ use crate::metrics::MetricKind;
 use crate::objective::Link;
 
 pub(super) const ENTRY: LossEntry =
-    LossEntry { target: LossTarget::Numbers, formula: "tweedie", make: |s| Box::new(Tweedie::new(s.params.tweedie_power)) };
+    LossEntry { target: LossTarget::Numbers, formula: "tweedie", groups: false, make: |s| Box::new(Tweedie::new(s.params.tweedie_power)) };
 
 /// `exp((2-ρ) score) / (2-ρ) - target · exp((1-ρ) score) / (1-ρ)`, half the unit deviance of a
 /// Tweedie distribution of power ρ inside (1, 2): zeros and positive numbers, such as insurance
@@ -38,7 +38,7 @@ impl Loss for Tweedie {
         Pointwise::derivatives(self, rows, gradient, hessian);
     }
 
-    fn formula(&self) -> Formula {
+    fn formula(&self, _output: usize) -> Formula {
         Formula { a: self.power.0, b: self.power.1, ..Formula::new(ENTRY.formula) }
     }
 

@@ -6,7 +6,7 @@ use crate::numerics::reduce::{sum, total_weight};
 use crate::objective::Link;
 
 pub(super) const METRIC: Metric = Metric {
-    fits: |link| matches!(link, Link::Sigmoid | Link::Softmax),
+    fits: |link| matches!(link, Link::Sigmoid | Link::Softmax | Link::SigmoidEach),
     of_classes: true,
     larger_is_better: true,
     value: |rows| if rows.link == Link::Sigmoid { rows.mean(rows.score(), SameSide {}) } else { of_several(rows) },

@@ -8,6 +8,7 @@ pub(super) const METRIC: Metric = Metric {
     fits: |link| link == Link::Sigmoid,
     of_classes: true,
     larger_is_better: true,
+    groups: false,
     value: auc,
     undefined: "the measured rows are of one class",
 };

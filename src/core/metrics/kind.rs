@@ -13,6 +13,8 @@ pub(super) struct Metric {
     pub of_classes: bool,
     /// Whether a larger value is a better one.
     pub larger_is_better: bool,
+    /// Whether it is one of groups of rows.
+    pub groups: bool,
     /// Computes its value for rows, of which there is at least one.
     pub value: fn(&Rows<'_>) -> f64,
     /// Why it may have no value.
@@ -21,9 +23,10 @@ pub(super) struct Metric {
 
 /// The most common metric, from which others say what they differ in: one of a single number, in which less is better.
 pub(super) const ERROR: Metric = Metric {
-    fits: |link| link != Link::Softmax,
+    fits: Link::is_of_one_number,
     of_classes: false,
     larger_is_better: false,
+    groups: false,
     value: |_| f64::NAN,
     undefined: "the measured rows have no spread to measure against",
 };
@@ -80,10 +83,15 @@ impl MetricKind {
     }
 
     /// Whether it can be measured on predictions of this link: the errors (`rmse`, `mae`, `r2`,
-    /// `quantile`, `huber`) on any single number, the metrics of two classes under
+    /// `quantile`, `huber`, …) on any single number or mean, the metrics of two classes under
     /// [`Link::Sigmoid`], of several under [`Link::Softmax`], the deviances on positive means.
     pub fn fits(self, link: Link) -> bool {
         (self.entry().fits)(link)
+    }
+
+    /// Whether it reads groups of rows.
+    pub fn reads_groups(self) -> bool {
+        self.entry().groups
     }
 
     /// Whether it is one that classifiers of every kind are asked for: linear models take these alone.

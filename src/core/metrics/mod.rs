@@ -4,13 +4,17 @@
 //! same bits on every machine.
 
 mod kind;
+mod ranking;
 mod rows;
 
+#[cfg(test)]
+mod ranking_tests;
 #[cfg(test)]
 mod tests;
 
 pub use kind::{listed, metric_names};
 
+use crate::dataset::row_groups::RowGroups;
 use crate::error::Error;
 use crate::objective::{Link, LossParams};
 use kind::Metric;
@@ -22,14 +26,25 @@ kind::metrics! {
     r2 => R2,
     quantile => Quantile,
     huber => Huber,
+    expectile => Expectile,
+    mape => Mape,
+    log_cosh => LogCosh,
     logloss => Logloss,
     cross_entropy => CrossEntropy,
+    focal => Focal,
     auc => Auc,
     accuracy => Accuracy,
     multiclass => Multiclass,
+    ova => Ova,
     poisson => Poisson,
     gamma => Gamma,
     tweedie => Tweedie,
+    gaussian => Gaussian,
+    ndcg => Ndcg,
+    map => Map,
+    mrr => Mrr,
+    precision => Precision,
+    custom => Custom,
 }
 
 /// Computes the metric of raw scores (`scores[output][row]`) against targets (class index or number), with
@@ -40,6 +55,8 @@ kind::metrics! {
 /// predicted exactly, else 0. `auc` counts ties half; a target between 0 and 1 counts as that
 /// share of a row of class 1 and the rest of class 0.
 ///
+/// `ndcg`, `map`, `mrr` and `precision` are means over `groups` of rows, which nothing else reads.
+///
 /// NaN where nothing can be measured: no rows, no weight, `auc` of a single class, or a metric
 /// that does not fit the link ([`MetricKind::fits`]).
 ///
@@ -48,10 +65,18 @@ kind::metrics! {
 /// use taiga_core::metrics::{MetricKind, metric};
 /// let params = LossParams::default();
 /// let scores = [vec![0.1, 0.4, 0.35, 0.8]];
-/// let auc = metric(MetricKind::Auc, &params, Link::Sigmoid, &scores, &[0.0, 0.0, 1.0, 1.0], None);
+/// let auc = metric(MetricKind::Auc, &params, Link::Sigmoid, &scores, &[0.0, 0.0, 1.0, 1.0], None, None);
 /// assert_eq!(auc, 0.75);
 /// ```
-pub fn metric(kind: MetricKind, params: &LossParams, link: Link, scores: &[Vec<f64>], target: &[f64], weight: Option<&[f32]>) -> f64 {
+pub fn metric(
+    kind: MetricKind,
+    params: &LossParams,
+    link: Link,
+    scores: &[Vec<f64>],
+    target: &[f64],
+    weight: Option<&[f32]>,
+    groups: Option<&RowGroups>,
+) -> f64 {
     if !kind.fits(link) || scores.is_empty() || target.is_empty() {
         return f64::NAN;
     }
@@ -62,9 +87,11 @@ pub fn metric(kind: MetricKind, params: &LossParams, link: Link, scores: &[Vec<f
         let rows: Vec<usize> = (0..weight.len()).filter(|row| weight[*row] != 0.0).collect();
         let of = |values: &[f64]| rows.iter().map(|row| values[*row]).collect::<Vec<f64>>();
         let (scores, target) = (scores.iter().map(|s| of(s)).collect::<Vec<_>>(), of(target));
-        return metric(kind, params, link, &scores, &target, Some(&rows.iter().map(|row| weight[*row]).collect::<Vec<f32>>()));
+        let groups = groups.map(|groups| groups.of_rows(&rows));
+        let weight: Vec<f32> = rows.iter().map(|row| weight[*row]).collect();
+        return metric(kind, params, link, &scores, &target, Some(&weight), groups.as_ref());
     }
-    (kind.entry().value)(&Rows { scores, link, target, weight, params })
+    (kind.entry().value)(&Rows { scores, link, target, weight, params, groups, places: None })
 }
 
 /// Returns the error of held-out rows that a metric is not defined on.

@@ -1,5 +1,6 @@
 //! The rows that metrics are measured on, and the loop over them that most metrics share.
 
+use crate::dataset::row_groups::RowGroups;
 use crate::numerics::math;
 use crate::numerics::reduce::{BLOCK, add_in_order, blocks, total_weight};
 use crate::objective::{Link, LossParams};
@@ -18,6 +19,10 @@ pub(super) struct Rows<'a> {
     pub weight: Option<&'a [f32]>,
     /// What the metrics that have parameters read.
     pub params: &'a LossParams,
+    /// The groups of the rows, where they have some.
+    pub groups: Option<&'a RowGroups>,
+    /// How many of a group's first places count; all unless told.
+    pub places: Option<u32>,
 }
 
 impl Rows<'_> {
@@ -30,8 +35,8 @@ impl Rows<'_> {
     pub fn predictions(&self) -> Cow<'_, [f64]> {
         let mut predictions = Cow::Borrowed(self.score());
         match self.link {
-            Link::Identity | Link::Softmax => {}
-            Link::Sigmoid => math::sigmoid_in_place(predictions.to_mut()),
+            Link::Identity | Link::Softmax | Link::Ascending | Link::MeanVariance => {}
+            Link::Sigmoid | Link::SigmoidEach => math::sigmoid_in_place(predictions.to_mut()),
             Link::Exp => math::exp_in_place(predictions.to_mut()),
         }
         predictions

@@ -4,6 +4,7 @@ use super::MetricKind::*;
 use super::*;
 use crate::numerics::random::{Purpose, Random};
 use crate::numerics::reduce::BLOCK;
+use crate::objective::{Alpha, FocalParams};
 
 const SCORE: [f64; 5] = [0.2, -0.4, 1.0, 0.5, 1.2];
 const NUMBER: [f64; 5] = [1.5, 0.5, 3.0, 2.0, 7.0];
@@ -11,12 +12,20 @@ const ZERO_IN: [f64; 5] = [1.5, 0.0, 3.0, 2.0, 7.0];
 const TWO: [f64; 5] = [1.0, 0.0, 1.0, 0.0, 1.0];
 const WEIGHT: [f32; 5] = [1.0, 2.0, 0.5, 3.0, 1.0];
 
+const LINKS: [Link; 7] = [Link::Identity, Link::Sigmoid, Link::Exp, Link::Softmax, Link::SigmoidEach, Link::Ascending, Link::MeanVariance];
+
 fn params() -> LossParams {
-    LossParams { alpha: 0.3, huber_delta: 1.0, tweedie_power: 1.3 }
+    LossParams {
+        alpha: Alpha::One(0.3),
+        huber_delta: 1.0,
+        tweedie_power: 1.3,
+        focal: FocalParams { gamma: 1.7, alpha: Some(0.3) },
+        ..LossParams::default()
+    }
 }
 
 fn single(kind: MetricKind, link: Link, score: &[f64], target: &[f64], weight: Option<&[f32]>) -> f64 {
-    metric(kind, &params(), link, &[score.to_vec()], target, weight)
+    metric(kind, &params(), link, &[score.to_vec()], target, weight, None)
 }
 
 #[test]
@@ -48,19 +57,57 @@ fn values_are_those_of_scikit_learn() {
     }
 }
 
+/// Metrics that scikit-learn has not, by their definitions in NumPy 2:
+/// `p = [.2, -.4, 1, .5, 1.2]`, `y = [1.5, .5, 3, 2, 7]`, `w = [1, 2, .5, 3, 1]`.
+#[test]
+fn values_are_those_of_numpy() {
+    let cases = [
+        (Expectile, Link::Identity, &NUMBER, 2.5434, 1.828),
+        (LogCosh, Link::Identity, &NUMBER, 1.6651265690462593, 1.2978456324728114),
+        (Mape, Link::Identity, &NUMBER, 0.8023809523809524, 0.8104761904761905),
+        (Focal, Link::Sigmoid, &TWO, 0.08869387848587043, 0.14981575949252543),
+    ];
+    for (kind, link, target, plain, weighted) in cases {
+        let (a, b) = (single(kind, link, &SCORE, target, None), single(kind, link, &SCORE, target, Some(&WEIGHT)));
+        assert!((a - plain).abs() < 1e-13 && (b - weighted).abs() < 1e-13, "{kind:?}: {a} {b}");
+    }
+    assert!((single(LogCosh, Link::Identity, &[1e-3], &[0.0], None) - 4.999999166666889e-7).abs() < 1e-20);
+    assert_eq!(single(LogCosh, Link::Identity, &[1e5], &[0.0], None), 1e5 - core::f64::consts::LN_2);
+    // A target of 0 divides by 1.
+    assert_eq!(single(Mape, Link::Identity, &[0.5], &[0.0], None), 0.5);
+}
+
+/// Metrics of several scores against NumPy, scikit-learn (`mean_pinball_loss`, `log_loss`) and SciPy (`norm.logpdf`).
+#[test]
+fn metrics_of_several_scores() {
+    let scores = [SCORE.to_vec(), SCORE.iter().map(|s| 1.0 - s).collect(), vec![0.1, 0.2, 0.3, 0.4, 0.5]];
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-13, "{a} {b}");
+    let levels = LossParams { alpha: Alpha::Several(vec![0.1, 0.5, 0.9]), ..params() };
+    close(metric(Quantile, &levels, Link::Ascending, &scores, &NUMBER, None, None), 1.11);
+    close(metric(Quantile, &levels, Link::Ascending, &scores, &NUMBER, Some(&WEIGHT), None), 0.8788888888888889);
+    let class = [0.0, 1.0, 2.0, 2.0, 1.0];
+    close(metric(Ova, &params(), Link::SigmoidEach, &scores, &class, None, None), 0.8201759587539685);
+    close(metric(Ova, &params(), Link::SigmoidEach, &scores, &class, Some(&WEIGHT), None), 0.776718546589178);
+    close(metric(Gaussian, &params(), Link::MeanVariance, &scores[..2], &NUMBER, None, None), 6.95925581694722);
+    close(metric(Gaussian, &params(), Link::MeanVariance, &scores[..2], &NUMBER, Some(&WEIGHT), None), 5.246130964766233);
+    // Errors are those of the mean.
+    let rmse = metric(Rmse, &params(), Link::MeanVariance, &scores[..2], &NUMBER, None, None);
+    assert_eq!(rmse, single(Rmse, Link::Identity, &SCORE, &NUMBER, None));
+}
+
 #[test]
 fn several_classes_as_in_scikit_learn() {
     let scores = [SCORE.to_vec(), SCORE.iter().map(|s| -s).collect(), vec![0.0; 5]];
     let class = [0.0, 1.0, 2.0, 2.0, 1.0];
-    let of = |kind, weight| metric(kind, &params(), Link::Softmax, &scores, &class, weight);
+    let of = |kind, weight| metric(kind, &params(), Link::Softmax, &scores, &class, weight, None);
     assert!((of(Multiclass, None) - 1.3963412083297364).abs() < 1e-14);
     assert!((of(Multiclass, Some(&WEIGHT[..])) - 1.2519590552584607).abs() < 1e-14);
     assert!((of(Accuracy, None) - 0.4).abs() < 1e-15 && (of(Accuracy, Some(&WEIGHT[..])) - 0.4).abs() < 1e-15);
     // A tie goes to the lower class.
-    assert_eq!(metric(Accuracy, &params(), Link::Softmax, &[vec![1.0], vec![1.0]], &[0.0], None), 1.0);
+    assert_eq!(metric(Accuracy, &params(), Link::Softmax, &[vec![1.0], vec![1.0]], &[0.0], None, None), 1.0);
     // Scores whose exponentials overflow.
     let huge = [vec![1e4], vec![-1e4], vec![9e3]];
-    assert_eq!(metric(Multiclass, &params(), Link::Softmax, &huge, &[2.0], None), 1000.0);
+    assert_eq!(metric(Multiclass, &params(), Link::Softmax, &huge, &[2.0], None, None), 1000.0);
 }
 
 #[test]
@@ -106,13 +153,13 @@ fn auc_is_the_share_of_pairs_in_any_order_of_rows() {
 #[test]
 fn nothing_to_measure_is_nan() {
     for kind in MetricKind::ALL.iter().copied() {
-        for link in [Link::Identity, Link::Sigmoid, Link::Exp, Link::Softmax] {
+        for link in LINKS {
             let scores = [vec![0.5, 0.1], vec![0.1, 0.4]];
-            let value = metric(kind, &params(), link, &scores, &[1.0, 0.0], None);
+            let value = metric(kind, &params(), link, &scores, &[1.0, 0.0], None, None);
             assert!(kind.fits(link) || value.is_nan(), "{kind:?} {link:?}: {value}");
-            assert!(metric(kind, &params(), link, &scores, &[], None).is_nan());
+            assert!(metric(kind, &params(), link, &scores, &[], None, None).is_nan());
             if kind != R2 {
-                assert!(metric(kind, &params(), link, &scores, &[1.0, 0.0], Some(&[0.0, 0.0])).is_nan(), "{kind:?} {link:?}");
+                assert!(metric(kind, &params(), link, &scores, &[1.0, 0.0], Some(&[0.0, 0.0]), None).is_nan(), "{kind:?} {link:?}");
             }
         }
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
@@ -148,7 +195,7 @@ fn many_rows_are_the_naive_mean() {
     let weighted = (0..n).map(|i| (i % 3) as f64 * naive(i)).sum::<f64>() / total;
     assert!((single(Logloss, Link::Sigmoid, &score, &class, Some(&weight)) - weighted).abs() < 1e-13);
     let two = [score.iter().map(|_| 0.0).collect(), score.clone()];
-    assert!((metric(Multiclass, &params(), Link::Softmax, &two, &class, Some(&weight)) - weighted).abs() < 1e-13);
+    assert!((metric(Multiclass, &params(), Link::Softmax, &two, &class, Some(&weight), None) - weighted).abs() < 1e-13);
 }
 
 /// `cargo test --release -p taiga-engine metric_times -- --ignored --nocapture` prints times.
@@ -161,13 +208,13 @@ fn metric_times() {
     let class: Vec<f64> = (0..n).map(|i| (r.unit(i + n) < 0.5) as u8 as f64).collect();
     let weight: Vec<f32> = (0..n).map(|i| r.unit(i) as f32).collect();
     for kind in MetricKind::ALL.iter().copied() {
-        for link in [Link::Identity, Link::Sigmoid, Link::Exp, Link::Softmax] {
+        for link in LINKS {
             for w in [None, Some(&weight[..])] {
                 if kind.fits(link) {
-                    let scores = vec![score.clone(); if link == Link::Softmax { 5 } else { 1 }];
+                    let scores = vec![score.clone(); if link.is_of_one_number() { 1 } else { 2 }];
                     let best = (0..5).map(|_| {
                         let start = std::time::Instant::now();
-                        std::hint::black_box(metric(kind, &params(), link, &scores, &class, w));
+                        std::hint::black_box(metric(kind, &params(), link, &scores, &class, w, None));
                         start.elapsed().as_secs_f64() * 1e3
                     });
                     println!("{kind:?} {link:?} weights {}: {:.2} ms for 200k rows", w.is_some(), best.fold(1e9, f64::min));

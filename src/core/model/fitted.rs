@@ -199,7 +199,7 @@ pub struct Facts<'a> {
 }
 
 /// By what predictions of a model are measured (see [`score`](super::score::score)).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Scoring {
     /// How scores become predictions.
     pub link: Link,
@@ -232,6 +232,12 @@ pub fn check_rounds(rounds: usize) -> Result<()> {
 pub trait FittedModel: Send + Sync {
     /// Returns what it tells of itself; what follows from that alone is the same for all.
     fn facts(&self) -> Facts<'_>;
+
+    /// Returns the names of the numbers of a prediction, or of the raw scores, where there are several: the labels of classes.
+    fn fields(&self, _raw: bool) -> Option<Vec<String>> {
+        let facts = self.facts();
+        facts.labels.filter(|_| facts.outputs > 1).map(Labels::names)
+    }
 
     /// Returns the parameters that it was fitted with as a JSON object.
     fn params(&self) -> serde_json::Value;

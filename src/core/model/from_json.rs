@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 use crate::model::payload::{invalid, named, params_of, params_text};
 use crate::model::{Feature, History};
-use crate::provenance::{LabelType, Provenance};
+use crate::provenance::{LabelType, Provenance, StructColumn};
 use crate::tree::model::Child;
 use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -216,6 +216,7 @@ impl From<ChildIn> for Child {
 pub fn provenance<'a>(
     label_type: Option<LabelType>,
     computed: &[String],
+    structs: Vec<StructColumn>,
     metadata: Option<&Value>,
     columns: impl Iterator<Item = &'a str>,
 ) -> Result<Provenance> {
@@ -225,7 +226,7 @@ pub fn provenance<'a>(
         return Err(invalid(format!("its computed column `{name}` is none of its columns, or stands in another order")));
     }
     let metadata = metadata.map(Metadata::of_value).transpose()?;
-    Ok(Provenance { metadata, ..Provenance::new(label_type, marks) })
+    Ok(Provenance { metadata, structs, ..Provenance::new(label_type, marks) })
 }
 
 /// Makes parameters of a JSON object, as [`params_of`] does of their text.

@@ -143,7 +143,7 @@ fn own_loss(scoring: &Scoring, predictions: &[Vec<f64>], target: &[f64], weight:
     let kind = own_metric(scoring);
     let value = match (scoring.has_no_scores, scoring.link) {
         (true, Link::Sigmoid | Link::Softmax) => brier(predictions, target, weight),
-        _ => metric(kind, &scoring.params, scoring.link, predictions, target, weight),
+        _ => metric(kind, &scoring.params, scoring.link, predictions, target, weight, None),
     };
     if value.is_nan() { Err(undefined(kind)) } else { Ok(value) }
 }

@@ -67,6 +67,9 @@ pub fn write_provenance<'a, M: SerializeMap>(
     if !provenance.computed.is_empty() {
         map.serialize_entry("computed", &provenance.computed_names(columns))?;
     }
+    if !provenance.structs.is_empty() {
+        map.serialize_entry("structs", &provenance.structs)?;
+    }
     if let Some(metadata) = &provenance.metadata {
         map.serialize_entry("metadata", &metadata.value())?;
     }

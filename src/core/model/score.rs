@@ -39,7 +39,7 @@ pub fn score(
         return Err(Error::parameter("metric", text));
     }
     let (link, scores) = if scoring.has_no_scores { scores_of(kind, scoring.link, predictions) } else { (scoring.link, predictions) };
-    let value = metric(kind, &scoring.params, link, &scores, target, weight);
+    let value = metric(kind, &scoring.params, link, &scores, target, weight, None);
     if value.is_nan() { Err(undefined(kind)) } else { Ok(value) }
 }
 

@@ -20,6 +20,7 @@ pub enum Purpose {
     ForestShuffle,
     TargetTies,
     ImportanceShuffle,
+    RankingLoss,
 }
 
 /// Mixes 64 bits by SplitMix64's finalizer.

@@ -5,8 +5,9 @@
 //! depend on, so one look-up a player serves all of them.
 
 use super::contributions::{Chances, OutcomeTable, Rules, Terms, pair};
+use super::leaves::LeafList;
 use super::paths::{ExplainedTree, OnPath};
-use super::tables::{Bit, PatternStep};
+use super::program::{Bit, PatternStep, ToPattern};
 use crate::tree::model::Child;
 
 /// Trees with a path of more players are walked.
@@ -162,7 +163,7 @@ impl Group {
     }
 
     /// Returns the steps to a row's pattern, the pattern at first, and its bits: [`Group::patterns`] one row at a time.
-    pub fn pattern_steps(&self) -> (Vec<PatternStep>, u32, u32) {
+    pub fn pattern_steps(&self) -> ToPattern {
         let known = self.above.len();
         let above = self.above.iter().enumerate().flat_map(|(j, steps)| {
             steps.iter().map(move |(test, right)| PatternStep { test: *test, bit: j as u8, change: Bit::Lead { right: *right } })
@@ -218,6 +219,27 @@ impl Group {
                     }
                 }
             }
+        }
+    }
+
+    /// Adds its leaves to a list, as one group.
+    pub fn list(&self, list: &mut LeafList) {
+        list.begin_group(&self.players);
+        let above: Vec<_> = self.above.iter().map(|steps| list.add_steps(steps.iter().copied())).collect();
+        let known = above.len();
+        for leaf in &self.leaves {
+            let mut players = Vec::with_capacity(leaf.players.len());
+            for p in &leaf.players {
+                let inner = (0..self.inner.len()).filter(|at| p.mask >> (known + at) & 1 == 1);
+                let mut inner = inner.map(|at| (self.inner[at], p.wanted >> (known + at) & 1 == 1)).peekable();
+                let steps = match above.get(p.place) {
+                    Some(above) if inner.peek().is_none() => above.clone(),
+                    Some(_) => list.add_steps(self.above[p.place].iter().copied().chain(inner)),
+                    None => list.add_steps(inner),
+                };
+                players.push((p.place, steps));
+            }
+            list.add_leaf(leaf.leaf, players, &leaf.chances);
         }
     }
 

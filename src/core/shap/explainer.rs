@@ -1,7 +1,8 @@
 //! All trees of a model, made ready to explain rows.
 
 use super::branching::{self, Group, GroupScratch, groups};
-use super::contributions::{Chances, Rules, Terms, pair};
+use super::contributions::{Chances, Rules, Terms};
+use super::credits::{Credit, Credits};
 use super::leaves::Leaves;
 use super::paths::{ExplainedTree, Extent, OnPath, shares};
 use super::symmetric::{self, SymmetricTables};
@@ -68,13 +69,10 @@ pub(super) enum Prepared {
 pub struct Explainer {
     trees: Vec<(ExplainedTree, Prepared)>,
     rules: Rules,
-    /// The columns of each player, ascending.
-    players: Vec<Vec<u32>>,
-    columns: usize,
+    credits: Credits,
     /// The sum of the trees' means.
     means: Vec<f64>,
     kept: [Kept; 2],
-    credits: [OnceLock<Vec<Vec<Credit>>>; 2],
 }
 
 /// The tables of trees that are kept, each made when it is first asked for.
@@ -172,11 +170,9 @@ impl Explainer {
         let mut explainer = Explainer {
             trees: Vec::with_capacity(trees.len()),
             rules: Rules::new(branching::MOST_PLAYERS.max(symmetric::MOST_LEVELS)),
-            players,
-            columns,
+            credits: Credits::new(players, columns),
             means: vec![0.0; outputs],
             kept: Default::default(),
-            credits: Default::default(),
         };
         for (index, tree) in trees.into_iter().enumerate() {
             let prepared = prepare(index, &tree, game)?;
@@ -207,21 +203,46 @@ impl Explainer {
         &self.trees
     }
 
-    pub(super) fn rules(&self) -> &Rules {
+    /// Returns a tree.
+    pub fn tree(&self, index: usize) -> &ExplainedTree {
+        &self.trees[index].0
+    }
+
+    /// Returns the walk of a tree that is walked.
+    pub fn walk(&self, tree: usize) -> Option<&Walk> {
+        match &self.trees[tree].1 {
+            Prepared::Walk(walk) => Some(walk),
+            _ => None,
+        }
+    }
+
+    /// Returns the rules of quadrature for the leaves of trees that are not walked.
+    pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// Returns what each column is credited with (and each [`super::contributions::pair`] of columns behind them), in the order in which
+    /// it is added: equal parts of what its players get. For interactions a player's term is what it has alone.
+    pub fn credits(&self, terms: Terms) -> &[Vec<Credit>] {
+        self.credits.of(terms)
+    }
+
+    /// Credits columns with what players get, `sums[output][term][row]`.
+    pub(super) fn credit(&self, sums: &[f64], rows: usize, terms: Terms) -> Explanation {
+        self.credits.credit(sums, rows, self.means.len(), terms)
     }
 
     /// Returns the columns of each player.
     pub fn players(&self) -> &[Vec<u32>] {
-        &self.players
+        &self.credits.players
     }
 
     /// Returns how many rows [`Explainer::explain`] is given at a time.
     pub fn rows_at_a_time(&self, terms: Terms) -> usize {
         let tests = self.trees.iter().map(|(tree, _)| tree.tests).max().unwrap_or(0);
         let (most, numbers) = match terms {
-            Terms::Values => (VALUE_ROWS, self.columns),
-            Terms::Interactions => (PAIR_ROWS, self.columns * self.columns),
+            Terms::Values => (VALUE_ROWS, self.credits.columns),
+            Terms::Interactions => (PAIR_ROWS, self.credits.columns * self.credits.columns),
         };
         let least = |bytes: usize, each: usize| (bytes / each.max(1)).max(LEAST_ROWS);
         most.min(least(MOST_ANSWER_BYTES, tests)).min(least(MOST_SUM_BYTES, 8 * numbers.saturating_mul(self.means.len())))
@@ -229,7 +250,7 @@ impl Explainer {
 
     /// Explains a block of rows by their answers.
     pub fn explain(&self, answers: &dyn Answers, rows: usize, terms: Terms) -> Explanation {
-        let count = terms.count(self.players.len());
+        let count = terms.count(self.players().len());
         let mut sums = vec![0.0; self.means.len() * count * rows];
         let mut scratch = Scratch::default();
         for (index, (tree, prepared)) in self.trees.iter().enumerate() {
@@ -247,7 +268,7 @@ impl Explainer {
 
     fn add_tree(&self, index: usize, rows: usize, terms: Terms, scratch: &mut Scratch, sums: &mut [f64]) {
         let (tree, prepared) = &self.trees[index];
-        let into = Into { tree, rows, terms, all: self.players.len() };
+        let into = Into { tree, rows, terms, all: self.players().len() };
         match prepared {
             Prepared::Constant => {}
             Prepared::Symmetric(tables) => {
@@ -330,87 +351,6 @@ impl Explainer {
                 group.some(tree, &self.rules, terms, &scratch.seen, size, &mut scratch.table);
                 into.add(&group.players, &scratch.table, size, &scratch.patterns, sums);
             }
-        }
-    }
-
-    /// Credits columns with what players get, `sums[output][term][row]`.
-    pub(super) fn credit(&self, sums: &[f64], rows: usize, terms: Terms) -> Explanation {
-        let mut credited = Explanation::zeros(self.means.len(), self.columns, rows, terms);
-        let count = terms.count(self.players.len());
-        if count * rows == 0 {
-            return credited;
-        }
-        let mut alone = vec![];
-        for (sums, out) in sums.chunks_exact(count * rows).zip(&mut credited.values) {
-            add_credits(self.credits(Terms::Values), rows, |term| &sums[term * rows..][..rows], out);
-        }
-        for (sums, out) in sums.chunks_exact(count * rows).zip(&mut credited.interactions) {
-            self.alone(sums, rows, &mut alone);
-            let of_term = |term: usize| &(if term < self.players.len() { &alone } else { sums })[term * rows..][..rows];
-            add_credits(self.credits(terms), rows, of_term, out);
-        }
-        credited
-    }
-
-    /// What each player has alone: without what it shares with each of the others.
-    fn alone(&self, sums: &[f64], rows: usize, out: &mut Vec<f64>) {
-        let players = self.players.len();
-        out.clear();
-        out.extend_from_slice(&sums[..players * rows]);
-        for (i, out) in out.chunks_exact_mut(rows).enumerate() {
-            for j in (0..players).filter(|j| *j != i) {
-                let shared = &sums[pair(players, i.min(j), i.max(j)) * rows..][..rows];
-                out.iter_mut().zip(shared).for_each(|(alone, x)| *alone -= x);
-            }
-        }
-    }
-
-    /// Returns what each column is credited with (and each [`pair`] of columns behind them), in the order in which it is added: equal
-    /// parts of what its players get. For interactions a player's term is what it has alone.
-    pub fn credits(&self, terms: Terms) -> &[Vec<Credit>] {
-        self.credits[terms as usize].get_or_init(|| self.make_credits(terms))
-    }
-
-    fn make_credits(&self, terms: Terms) -> Vec<Vec<Credit>> {
-        let (players, m) = (self.players.len(), self.columns);
-        let mut credits = vec![vec![]; terms.count(m)];
-        for (i, of) in self.players.iter().enumerate() {
-            if terms == Terms::Interactions {
-                (i + 1..players).for_each(|j| self.share_pair((i, j), &mut credits));
-            }
-            for column in of {
-                credits[*column as usize].push(Credit { term: i, divisor: of.len() as u32, halves: 1 });
-            }
-        }
-        credits
-    }
-
-    /// Deals what two players share to the pairs of their columns.
-    fn share_pair(&self, (i, j): (usize, usize), credits: &mut [Vec<Credit>]) {
-        let (first, second) = (&self.players[i], &self.players[j]);
-        let (term, divisor) = (pair(self.players.len(), i, j), (first.len() * second.len()) as u32);
-        for (a, b) in first.iter().flat_map(|a| second.iter().map(|b| (*a as usize, *b as usize))) {
-            // A column of both stands at its own place, where each of the two halves counts.
-            let (place, halves) = if a == b { (a, 2) } else { (pair(self.columns, a.min(b), a.max(b)), 1) };
-            credits[place].push(Credit { term, divisor, halves });
-        }
-    }
-}
-
-/// A part of what a column or a pair of columns is credited with: `halves * term / divisor`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Credit {
-    pub term: usize,
-    pub divisor: u32,
-    pub halves: u32,
-}
-
-/// Adds to `out[place][row]` what each place is credited with.
-fn add_credits<'a>(credits: &[Vec<Credit>], rows: usize, of_term: impl Fn(usize) -> &'a [f64], out: &mut [Vec<f64>]) {
-    for (credits, out) in credits.iter().zip(out) {
-        for credit in credits {
-            let (halves, divisor) = (credit.halves as f64, credit.divisor as f64);
-            out[..rows].iter_mut().zip(of_term(credit.term)).for_each(|(out, x)| *out += halves * x / divisor);
         }
     }
 }

@@ -12,20 +12,22 @@
 //! - [`branching`]: a branching tree as tables of a few neighbouring leaves each (Yang, "Fast TreeSHAP", 2021).
 //! - [`walk`]: trees whose paths meet too many players for tables, node after node (Yu et al., "Linear TreeShap",
 //!   2022); [`leaves`]: the same against a background table.
-//! - [`tables`]: these tables of a whole model, for a device that looks rows up in them.
+//! - [`program`]: what another device does with a whole model: tables that rows are looked up in, leaves, walks.
 //! - [`known`]: the value of one set of players, over rows (partial dependence without data).
+//! - [`credits`]: what of the players' values each column gets.
 //! - [`explainer`]: all trees of a model over blocks of rows. Trees are added in their order, in f64, and what a row gets depends on
 //!   nothing but the model and the row.
 
 pub mod branching;
 pub mod contributions;
+pub mod credits;
 pub mod explainer;
 pub mod known;
 pub mod leaves;
 pub mod paths;
+pub mod program;
 pub mod quadrature;
 pub mod symmetric;
-pub mod tables;
 pub mod walk;
 
 #[cfg(test)]

@@ -292,30 +292,114 @@ fn deep_trees_have_shapleys_values() {
     check(&case, None);
 }
 
-/// Proves that a device's look-ups in the tables of several trees, credited to columns, have the bits of an explanation.
+/// Does for rows what a program says, one row after the other, `[output][term][row]`: the twin of what devices do for all rows at once.
+fn follow(program: &program::Program, explainer: &Explainer, rows: &[Vec<bool>], terms: Terms) -> Vec<f64> {
+    let mut sums = vec![0.0; program.outputs * program.terms * rows.len()];
+    for (at, row) in rows.iter().enumerate() {
+        let mut add = |output: usize, place: usize, x: f64| sums[(output * program.terms + place) * rows.len() + at] += x;
+        for stage in &program.stages {
+            let tree = explainer.tree(stage.tree);
+            match &stage.way {
+                program::Way::LookUps(lookups) => program.lookups[lookups.clone()].iter().for_each(|lookup| {
+                    let found = look_up(program, lookup, row);
+                    lookup.places.iter().zip(found).for_each(|(place, x)| add(lookup.output, *place, *x));
+                }),
+                program::Way::Leaves(groups) => program.leaves.groups[groups.clone()].iter().for_each(|group| {
+                    let players = &program.leaves.group_players[group.players.clone()];
+                    let found = go_through(program, group, explainer, tree, row, terms);
+                    let places = terms.places(explainer.players().len(), players);
+                    let count = places.len();
+                    (0..tree.outputs * count).for_each(|i| add(tree.first_output + i / count, places[i % count], found[i]));
+                }),
+                program::Way::Walk => {
+                    let walk = explainer.walk(stage.tree).unwrap();
+                    let places = terms.places(explainer.players().len(), &walk.players);
+                    let mut found = vec![0.0; tree.outputs * places.len()];
+                    walk.add(tree, terms, |test| row[test as usize], &mut Default::default(), &mut found);
+                    let count = places.len();
+                    (0..found.len()).for_each(|i| add(tree.first_output + i / count, places[i % count], found[i]));
+                }
+            }
+        }
+    }
+    sums
+}
+
+fn look_up<'p>(program: &'p program::Program, lookup: &program::LookUp, row: &[bool]) -> &'p [f64] {
+    let pattern = lookup.steps.iter().fold(lookup.first_pattern, |pattern, step| {
+        let right = row[step.test as usize];
+        match step.change {
+            program::Bit::Set => pattern | (right as u32) << step.bit,
+            program::Bit::Lead { right: wanted } => pattern & !(((right ^ wanted) as u32) << step.bit),
+        }
+    });
+    &program.values[lookup.first_value + pattern as usize * lookup.pitch()..]
+}
+
+/// What the leaves of a group give to its players, `[output][term]`.
+fn go_through(
+    program: &program::Program,
+    group: &leaves::ListedGroup,
+    explainer: &Explainer,
+    tree: &ExplainedTree,
+    row: &[bool],
+    terms: Terms,
+) -> Vec<f64> {
+    let (list, all) = (&program.leaves, group.players.len());
+    let (count, mut one) = (terms.count(all), vec![]);
+    let mut out = vec![0.0; tree.outputs * count];
+    for leaf in &list.leaves[group.leaves.clone()] {
+        let players = &list.players[leaf.players.clone()];
+        let leads = |p: &leaves::ListedPlayer| {
+            list.steps[p.steps.start as usize..p.steps.end as usize].iter().all(|(test, right)| row[*test as usize] == *right)
+        };
+        let outcome = players.iter().enumerate().map(|(j, p)| (leads(p) as u128) << j).sum();
+        let chances = match &list.outcomes[leaf.outcomes.clone()] {
+            [] => contributions::Chances::Shares(players.iter().map(|p| p.share).collect()),
+            outcomes => contributions::Chances::Background(players.len(), outcomes.to_vec()),
+        };
+        chances.of_outcome(explainer.rules(), outcome, terms, &mut one);
+        let places: Vec<u32> = players.iter().map(|p| p.place).collect();
+        for (output, value) in tree.leaf_values(leaf.leaf).iter().enumerate() {
+            terms.places(all, &places).iter().zip(&one).for_each(|(place, x)| out[output * count + place] += value * x);
+        }
+    }
+    out
+}
+
+fn same_bits(found: &Explanation, wanted: &Explanation, what: &str) {
+    let bits = |values: &[Vec<Vec<f64>>]| values.iter().flatten().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(&found.values), bits(&wanted.values), "{what}");
+    assert_eq!(bits(&found.interactions), bits(&wanted.interactions), "{what}");
+}
+
+/// Proves that what a program has a device do, credited to columns, has the bits of an explanation: by tables of all trees and of those
+/// alone that must have some, leaf by leaf, and by walks; over the training rows and a background.
 #[test]
-fn looking_up_in_all_tables_gives_the_same_bits() {
+fn programs_give_the_same_bits() {
     let pool = ThreadPool::new(2).unwrap();
     for seed in 0..40 {
         let mut dice = Dice(seed);
         let (players, outputs) = (1 + dice.below(7), 1 + dice.below(2));
-        let trees: Vec<ExplainedTree> = (0..4)
+        let trees: Vec<ExplainedTree> = (0..5)
             .map(|kind| match kind {
                 0 => symmetric(&mut dice, 5, players, outputs),
+                4 if seed % 8 == 0 => branching(&mut dice, branching::MOST_DEPTH + 1, players, outputs, true),
                 _ => branching(&mut dice, 12, players, outputs, kind == 3),
             })
             .collect();
-        let rows = rows(&mut dice, 12, 30);
-        let columns = (0..players as u32).map(|p| if p % 2 == 0 { vec![p] } else { vec![p - 1, p] }).collect();
-        let explainer = Explainer::new(trees, columns, players, outputs, &Game::Training).unwrap();
-        for terms in [Terms::Values, Terms::Interactions] {
-            let wanted = explainer.explain(&Rows(&rows), rows.len(), terms);
-            let tables = explainer.tables(terms, &pool).unwrap();
-            let sums = tables.look_up(rows.len(), |_, test, row| rows[row][test as usize]);
-            let found = explainer.credit(&sums, rows.len(), terms);
-            let bits = |values: &[Vec<Vec<f64>>]| values.iter().flatten().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(&found.values), bits(&wanted.values), "{seed}");
-            assert_eq!(bits(&found.interactions), bits(&wanted.interactions), "{seed}");
+        let tests = trees.iter().map(|t| t.tests).max().unwrap();
+        let (rows, background) = (rows(&mut dice, tests, 15), rows(&mut dice, tests, 6));
+        let columns: Vec<Vec<u32>> = (0..players as u32).map(|p| if p % 2 == 0 { vec![p] } else { vec![p - 1, p] }).collect();
+        for game in [Game::Training, Game::Background(background.len(), &Rows(&background))] {
+            let explainer = Explainer::new(trees.clone(), columns.clone(), players, outputs, &game).unwrap();
+            for (terms, most) in [(Terms::Values, 0), (Terms::Values, 1 << 20), (Terms::Interactions, 0), (Terms::Interactions, 1 << 20)] {
+                let program = explainer.program(terms, most, &pool).unwrap();
+                let is_listed = |stage: &program::Stage| matches!(stage.way, program::Way::Leaves(_));
+                assert!(program.stages[0].way == program::Way::LookUps(0..outputs) && (most > 0 || is_listed(&program.stages[1])));
+                let found = explainer.credit(&follow(&program, &explainer, &rows, terms), rows.len(), terms);
+                same_bits(&found, &explainer.explain(&Rows(&rows), rows.len(), terms), &format!("{seed}, {terms:?}, {most}"));
+            }
         }
     }
 }

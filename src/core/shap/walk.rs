@@ -12,28 +12,31 @@ use crate::tree::model::Child;
 use std::collections::HashMap;
 
 /// Points that one instruction or two take at a time.
-const LANES: usize = 4;
+pub const LANES: usize = 4;
 
 type Lanes = [f64; LANES];
 
 /// An edge from a node to a child.
-struct Edge {
-    test: u32,
-    right: bool,
-    /// Index into the tree's players.
-    player: u32,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edge {
+    pub test: u32,
+    pub right: bool,
+    /// Index into the walk's players.
+    pub player: u32,
     /// The depth of the nearest edge above that asks the same player, counted from 1; 0: there is none.
-    above: u32,
-    depth: u32,
+    pub above: u32,
+    pub depth: u32,
     /// The share of the training rows that take it; of those that take all of the player's edges down to it; and without it.
-    own_share: f64,
-    share: f64,
-    share_above: f64,
+    pub own_share: f64,
+    pub share: f64,
+    pub share_above: f64,
     /// The step behind the last one below it.
-    end: usize,
+    pub end: usize,
 }
 
-enum Step {
+/// A step of a walk.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
     Down(Edge),
     Leaf(u32),
     /// Back over the edge of that step.
@@ -123,10 +126,28 @@ impl Walk {
         walk
     }
 
-    fn edge(&self, step: usize) -> &Edge {
+    /// Returns its steps.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Returns the most edges between the root and a leaf.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Returns the points of the quadrature, and their weights; those that fill the last group weigh nothing.
+    pub fn points(&self) -> (&[Lanes], &[Lanes]) {
+        (&self.points, &self.weights)
+    }
+
+    /// Returns the edge that a step goes down.
+    ///
+    /// # Panics
+    /// For another step.
+    pub fn edge(&self, step: usize) -> &Edge {
         match &self.steps[step] {
             Step::Down(edge) => edge,
-            // Steps are named by `new` alone, which names edges.
             _ => unreachable!("a step down"),
         }
     }

@@ -31,6 +31,7 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) -> Result<()> {
     shard.target = take(&batches, &data.target, shard.rows)?;
     shard.weight = data.weight.as_ref().map(|w| take(&batches, w, shard.rows)).transpose()?;
     shard.scores = data.scores.iter().map(|s| take(&batches, s, shard.rows)).collect::<Result<_>>()?;
+    shard.columns = data.columns.iter().map(|c| take(&batches, c, shard.rows)).collect::<Result<_>>()?;
     shard.held_out = data.held_out.map(|h| take(&batches, h, shard.rows)).transpose()?;
     Ok(())
 }

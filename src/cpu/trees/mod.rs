@@ -13,6 +13,7 @@ mod feature_groups;
 mod feature_share;
 mod fill;
 mod gradient_quantizer;
+mod group_derivatives;
 mod grow_steps;
 pub mod histogram;
 mod level_partition;
@@ -27,6 +28,7 @@ mod tree_steps;
 
 use self::feature_groups::Group;
 use self::gradient_quantizer::GradientQuantizer;
+use self::group_derivatives::GroupedRows;
 use shard::{Shard, TreeContext};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use taiga_core::collective::RowShard;
@@ -59,6 +61,10 @@ pub struct CpuTrees<'a> {
     count_rows: bool,
     weighted: bool,
     seed: u64,
+    /// The rows by group, for losses that need them so.
+    grouped: Option<GroupedRows>,
+    /// The number of the tree that grows.
+    tree: u64,
     /// How the derivatives of the tree that grows become integers.
     quantizer: Option<GradientQuantizer>,
     rounding: Random,
@@ -87,7 +93,7 @@ impl<'a> CpuTrees<'a> {
     ///
     /// # Errors
     /// [`Error::Memory`], and on an interrupt.
-    pub fn new(pool: &'a ThreadPool, data: TrainingData<'a>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+    pub fn new(pool: &'a ThreadPool, mut data: TrainingData<'a>, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
         let rows = data.target.len();
         if rows >= u32::MAX as usize {
             return Err(Error::Data(format!("{rows} rows are more than a fit can hold (4,294,967,294)")));
@@ -101,7 +107,8 @@ impl<'a> CpuTrees<'a> {
             (StoragePlan::dense(data.features, true), vec![])
         };
         let replicated = data.shard.is_whole() && replicates(rows, n, &plan);
-        let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated)?;
+        let grouped = GroupedRows::new(&mut data)?;
+        let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated, grouped.is_some())?;
         let group = Group::new(data.features, plan, 0, 0, data.count_rows, n);
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
             let (dealt, part) = if replicated { ((0, 1), (t, n)) } else { ((t, n), (0, 1)) };
@@ -133,6 +140,8 @@ impl<'a> CpuTrees<'a> {
             count_rows: data.count_rows,
             weighted: data.weight.is_some(),
             seed: data.seed,
+            grouped,
+            tree: 0,
             quantizer: None,
             rounding: Random::new(data.seed, Purpose::Rounding, 0),
             output: 0,

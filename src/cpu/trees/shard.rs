@@ -87,6 +87,10 @@ pub struct Shard {
     in_subset: Vec<u8>,
     gradient: Vec<f32>,
     hessian: Vec<f32>,
+    /// The derivatives of all rows, weights included, where the loss is one by group.
+    pub given: Option<(Vec<f32>, Vec<f32>)>,
+    /// What the loss reads of a row beside its target, `[column][row]`.
+    pub columns: Vec<Vec<f32>>,
 }
 
 /// The tree that grows, and what its shards share.
@@ -148,6 +152,8 @@ impl Shard {
             in_subset: vec![],
             gradient: vec![0.0; BATCH.min(own)],
             hessian: vec![0.0; BATCH.min(own)],
+            given: None,
+            columns: vec![],
         })
     }
 
@@ -175,12 +181,21 @@ impl Shard {
     /// range of rows.
     fn derive(&mut self, loss: &dyn Loss, output: usize, batch: usize, bagged: bool) -> std::ops::Range<usize> {
         let range = batch * BATCH..self.rows.min((batch + 1) * BATCH);
-        let (set, output) = (output / loss.outputs(), output % loss.outputs());
-        let scores: Vec<&[f32]> = self.scores[set * loss.outputs()..][..loss.outputs()].iter().map(|s| &s[range.clone()]).collect();
-        let rows =
-            losses::Rows { scores: &scores, target: &self.target[range.clone()], weight: self.weight.as_ref().map(|w| &w[range.clone()]) };
         let (g, h) = (&mut self.gradient[..range.len()], &mut self.hessian[..range.len()]);
-        loss.derivatives(output, rows, g, h);
+        match &self.given {
+            Some((gradient, hessian)) => {
+                g.copy_from_slice(&gradient[range.clone()]);
+                h.copy_from_slice(&hessian[range.clone()]);
+            }
+            None => {
+                let (set, output) = (output / loss.outputs(), output % loss.outputs());
+                let scores: Vec<&[f32]> = self.scores[set * loss.outputs()..][..loss.outputs()].iter().map(|s| &s[range.clone()]).collect();
+                let columns: Vec<&[f32]> = self.columns.iter().map(|c| &c[range.clone()]).collect();
+                let weight = self.weight.as_ref().map(|w| &w[range.clone()]);
+                let rows = losses::Rows { scores: &scores, target: &self.target[range.clone()], weight, columns: &columns };
+                loss.derivatives(output, rows, g, h);
+            }
+        }
         if bagged && let Some(bag) = &self.bag {
             for (i, b) in bag[range.clone()].iter().enumerate() {
                 g[i] *= b;

@@ -177,8 +177,9 @@ impl TreeSteps for CpuTrees<'_> {
     }
 
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
-        self.output = output;
+        (self.output, self.tree) = (output, tree);
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
+        self.derive_groups(loss, tree, output);
         let unit = self.draw(loss, tree, output)? && loss.constant_hessian() && !self.weighted;
         let quantizer = self.gradient_quantizer(loss, output, unit)?;
         let packed = self.of.is_whole() && feature_share::packs(self.rows, &quantizer);
@@ -221,6 +222,7 @@ impl TreeSteps for CpuTrees<'_> {
         self.output = output;
         // Leaves take the place of nodes.
         self.leaves = (0..tree.leaves().len() as NodeId).collect();
+        self.derive_groups(loss, self.tree, output);
         let quantizer = self.gradient_quantizer(loss, output, false)?;
         let context = self.tree_context(&quantizer);
         let sums = self.pool.step(|t| write(&self.shards[t]).replay(loss, &context, tree));

@@ -1,6 +1,7 @@
 //! A forest applied on the GPU: what [`taiga_core::learners::forest::Predictor`] computes, with the same bits.
 
 use super::PREDICT;
+use super::answers::{ReadRows, RowBlock, RowTests, rows_by};
 use crate::columns::codes::{CodeInput, CodePlace, quantize};
 use crate::launch;
 use crate::runtime::column::bytes_of_mut;
@@ -9,6 +10,7 @@ use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::upload::upload;
 use cudarc::driver::CudaSlice;
+use std::ops::Range;
 use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::learners::forest::Predictor;
@@ -95,29 +97,10 @@ impl DeviceForest {
         Ok(placed)
     }
 
-    /// Codes and values of columns that [`Predictor::bind`] gives, and the rows' walks: to `out`, or to `leaves`.
+    /// Walks rows of columns that [`Predictor::bind`] gives: to `out`, or to `leaves`.
     fn walk(&self, queue: &Queue, columns: &[&Column<'_>], out: Option<&CudaSlice<f64>>, leaves: Option<&CudaSlice<u32>>) -> Result<()> {
         let rows = columns.first().map_or(0, |c| c.len());
-        let mut codes = queue.alloc::<u8>("codes", self.coded * rows)?;
-        let (mut values, mut categories) = (vec![0.0; self.valued * rows], vec![]);
-        for ((slot, at), column) in self.slots.iter().zip(columns) {
-            match slot {
-                FeatureReading::Values => column.read_f64(0, &mut values[at * rows..(at + 1) * rows]),
-                FeatureReading::Categories(known) => {
-                    let code = |c: &u32| if c < known { *c as u8 + 1 } else { 0 };
-                    categories.push((column.category_codes().unwrap_or_default().iter().map(code).collect::<Vec<u8>>(), *at));
-                }
-                FeatureReading::None | FeatureReading::Codes(_) => {}
-            }
-        }
-        let values = upload(queue, "values", &values)?;
-        let numeric = self.slots.iter().zip(columns).filter_map(|((slot, at), column)| match slot {
-            FeatureReading::Codes(borders) => Some((CodeInput::Values(column, borders, 1), *at)),
-            _ => None,
-        });
-        let sources = numeric.chain(categories.iter().map(|(codes, at)| (CodeInput::Codes(codes), *at)));
-        let sources: Vec<_> = sources.map(|(source, at)| (source, CodePlace { first: at * rows, stride: 1 })).collect();
-        quantize(queue, &sources, &mut codes)?;
+        let read = self.read(queue, columns, rows)?;
         let kernel = queue.gpu().kernel(PREDICT, "predict_forest")?;
         let (n, trees, outputs) = (rows as u64, self.tree_count as u32, self.outputs as u32);
         let (out, leaves) = (crate::forest::layouts::address_of(queue, out), crate::forest::layouts::address_of(queue, leaves));
@@ -125,7 +108,7 @@ impl DeviceForest {
         // written.
         unsafe {
             launch!(queue, kernel, grid(rows.div_ceil(256) as u32, 256, 0);
-                &n, &codes, &values, &self.trees, &trees, &self.nodes, &self.sets, &self.values, &outputs, &out, &leaves)
+                &n, &read.codes, &read.values, &self.trees, &trees, &self.nodes, &self.sets, &self.values, &outputs, &out, &leaves)
         }
     }
 
@@ -165,5 +148,47 @@ impl DeviceForest {
         let mut out = vec![0; rows * self.tree_count];
         queue.download(&found, bytes_of_mut(&mut out))?;
         Ok(out)
+    }
+}
+
+impl RowTests for DeviceForest {
+    fn gpu(&self) -> &'static Gpu {
+        self.queue.gpu()
+    }
+
+    fn read(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize) -> Result<ReadRows> {
+        let mut codes = queue.alloc::<u8>("codes", self.coded * rows)?;
+        let (mut values, mut categories) = (vec![0.0; self.valued * rows], vec![]);
+        for ((slot, at), column) in self.slots.iter().zip(columns) {
+            match slot {
+                FeatureReading::Values => column.read_f64(0, &mut values[at * rows..(at + 1) * rows]),
+                FeatureReading::Categories(known) => {
+                    let code = |c: &u32| if c < known { *c as u8 + 1 } else { 0 };
+                    categories.push((column.category_codes().unwrap_or_default().iter().map(code).collect::<Vec<u8>>(), *at));
+                }
+                FeatureReading::None | FeatureReading::Codes(_) => {}
+            }
+        }
+        let values = upload(queue, "values", &values)?;
+        let numeric = self.slots.iter().zip(columns).filter_map(|((slot, at), column)| match slot {
+            FeatureReading::Codes(borders) => Some((CodeInput::Values(column, borders, 1), *at)),
+            _ => None,
+        });
+        let sources = numeric.chain(categories.iter().map(|(codes, at)| (CodeInput::Codes(codes), *at)));
+        let sources: Vec<_> = sources.map(|(source, at)| (source, CodePlace { first: at * rows, stride: 1 })).collect();
+        quantize(queue, &sources, &mut codes)?;
+        Ok(ReadRows { codes, values, stride: rows })
+    }
+
+    fn answer(&self, queue: &Queue, read: &ReadRows, block: RowBlock, tests: Range<usize>, out: &mut CudaSlice<u8>) -> Result<()> {
+        let kernel = queue.gpu().kernel(PREDICT, "answer_nodes")?;
+        let (rows, first, stride) = (block.rows as u64, block.first as u64, read.stride as u64);
+        let (first_node, count) = (tests.start as u64, tests.len() as u32);
+        // SAFETY: the arguments are those of `answer_nodes`: codes and values of all rows and slots, nodes that are there, and room for an
+        // answer to each of them of each row.
+        unsafe {
+            launch!(queue, kernel, rows_by(block.rows, tests.len());
+                &rows, &first, &stride, &read.codes, &read.values, &self.nodes, &self.sets, &first_node, &count, &rows, out)
+        }
     }
 }

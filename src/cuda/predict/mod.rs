@@ -1,5 +1,6 @@
-//! Models applied on a GPU: [`trees`], boosted; [`shap`], these explained; [`forest`], random.
+//! Models applied on a GPU: [`trees`], boosted; [`forest`], random; [`shap`], both explained by the [`answers`] of rows.
 
+pub mod answers;
 pub mod forest;
 pub mod shap;
 pub mod trees;

@@ -1,43 +1,126 @@
-//! Shapley values of boosted trees on the GPU: what [`taiga_core::learners::boosting::model::apply::Predictor::explain`] computes, with
-//! the same bits.
+//! Shapley values of boosted trees and forests on the GPU: what [`taiga_core::shap::Explainer::explain`] computes, with the same bits.
 //!
-//! The tables of all trees ([`taiga_core::shap::tables`]) are made by the threads of this process, once, and stay on the GPU; a thread
-//! there takes a row through all of them, in their order.
+//! ```text
+//! columns ─► codes and values ─► answers to the tests of some trees ─► look-ups in their tables  ┐
+//!                                                                      or leaf after leaf        ├─► sums of terms ─► columns' credits
+//!                                                                      or walks over all edges   ┘
+//! ```
+//!
+//! What is looked up or gone through ([`taiga_core::shap::program`]) is made by the threads of this process, once, and stays on the GPU.
+//! Trees are added in their order, one launch after the other; neighbours that are looked up are one launch. Where all are, and codes
+//! tell their tests, a thread there takes a row through all of them and credits columns by itself.
+
+mod leaves;
+mod lookups;
+mod walks;
 
 use super::PREDICT;
-use super::trees::DevicePredictor;
+use super::answers::{ReadRows, RowBlock, RowTests};
 use crate::launch;
 use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::Queue;
-use crate::runtime::upload::upload;
 use cudarc::driver::{CudaSlice, LaunchConfig};
+use leaves::DeviceLeaves;
+use lookups::DeviceTables;
+use std::ops::Range;
 use std::sync::Arc;
 use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::model::apply::Predictor;
-use taiga_core::learners::boosting::model::shap::ShapValues;
+use taiga_core::learners::forest;
 use taiga_core::parallel::interrupt;
 use taiga_core::parallel::thread_pool::ThreadPool;
-use taiga_core::shap::explainer::Credit;
-use taiga_core::shap::tables::{Bit, Tables};
-use taiga_core::shap::{Explanation, Terms};
+use taiga_core::shap::credits::Credit;
+use taiga_core::shap::program::Way;
+use taiga_core::shap::{Explainer, Explanation, Terms};
+use walks::DeviceWalk;
 
-kernel_structs! { PatternStep, ShapLookUp, ShapPart }
+kernel_structs! { ShapPart }
 
-/// Shared memory of a block that lets several of them run beside each other, and the least threads of one that are worth it.
-const GOOD_SHARED: usize = 72 << 10;
-const THREADS: [usize; 4] = [256, 128, 64, 32];
-
-/// The most numbers that a launch writes.
-const MOST_NUMBERS: usize = 1 << 27;
+/// The most numbers of the tables of branching trees: 1 GiB. Others are gone through leaf by leaf.
+pub const MOST_TABLED: usize = 1 << 27;
+/// The most bytes that the work on a block of rows takes.
+const MOST_BYTES: usize = 1 << 30;
+/// The most rows of a block where some trees are not looked up: enough for all processors, few enough for the caches.
+const MOST_ROWS: usize = 1 << 15;
+/// Trees that are looked up by answers go together up to so many tests.
+const MOST_TESTS: usize = 1 << 12;
 /// Places that a thread credits; the kernel's CREDITED.
 const CREDITED: usize = 16;
+/// Threads of a block.
+const THREADS: usize = 256;
 
-/// A model's tables on a GPU, to explain rows, many times and from several threads at once.
+/// What explains the rows of a model: its tests, and what its columns' credits are multiplied by.
+pub struct Explained<'a> {
+    pub model: Arc<dyn RowTests>,
+    pub explainer: &'a Explainer,
+    /// The columns of the model, and the first test of each tree among those of all.
+    pub columns: usize,
+    pub first_tests: Vec<usize>,
+    pub scale: f64,
+    /// Slot, shift, above of each test, where codes tell all of them (`Test` in `plan.rs`).
+    pub by_codes: Option<Vec<(u32, u8, u8)>>,
+}
+
+impl<'a> Explained<'a> {
+    /// Describes boosted trees that are on a GPU as `model`.
+    pub fn boosted(model: Arc<dyn RowTests>, predictor: &Predictor, explainer: &'a Explainer) -> Self {
+        let (parts, fitted) = (predictor.parts(), predictor.model());
+        let first_tests = parts.trees.iter().map(|tree| tree.first_test).collect();
+        Explained { model, explainer, columns: fitted.features.len(), first_tests, scale: fitted.scale, by_codes: Some(parts.tests) }
+    }
+
+    /// Describes a forest that is on a GPU as `model`.
+    pub fn forest(model: Arc<dyn RowTests>, predictor: &forest::Predictor, explainer: &'a Explainer) -> Self {
+        let (fitted, starts) = (predictor.forest(), predictor.starts());
+        let first_tests = starts.iter().map(|start| start.0).collect();
+        Explained { model, explainer, columns: fitted.features.len(), first_tests, scale: 1.0 / fitted.trees.len() as f64, by_codes: None }
+    }
+}
+
+/// What is done for some neighbouring trees: the tests that rows answer first, and how terms come of it.
+struct Stage {
+    /// Among those of all trees; none where codes are looked up.
+    tests: Range<usize>,
+    way: StageWay,
+}
+
+enum StageWay {
+    /// The tables of this number.
+    LookUps(usize),
+    /// These groups of the leaves, which add to so many outputs from the first on.
+    Leaves {
+        groups: Range<usize>,
+        first_output: usize,
+        outputs: usize,
+    },
+    Walk(Box<DeviceWalk>),
+}
+
+/// What stages work with, one after the other.
+struct Work {
+    numbers: CudaSlice<f64>,
+    marks: CudaSlice<u8>,
+}
+
+/// A block of rows, and what trees add to.
+struct Block<'a> {
+    rows: usize,
+    /// The number of all players, and of their terms.
+    all: u32,
+    all_terms: u32,
+    /// Of the rows to the tests of the stage, `[test][row]`.
+    answers: &'a mut CudaSlice<u8>,
+    work: &'a mut Work,
+    /// `[output][term][row]`
+    sums: &'a mut CudaSlice<f64>,
+}
+
+/// What explains a model's rows on a GPU, many times and from several threads at once.
 pub struct DeviceExplainer {
     /// What the buffers were made on; it outlives them.
     queue: Queue,
-    predictor: Arc<DevicePredictor>,
+    model: Arc<dyn RowTests>,
     terms: Terms,
     outputs: usize,
     /// The number of terms of all players.
@@ -45,50 +128,78 @@ pub struct DeviceExplainer {
     columns: usize,
     players: u32,
     scale: f64,
-    lookups: CudaSlice<ShapLookUp>,
-    first_lookup: CudaSlice<u32>,
-    steps: CudaSlice<PatternStep>,
-    places: CudaSlice<u32>,
-    values: CudaSlice<f64>,
+    stages: Vec<Stage>,
+    tables: Vec<DeviceTables>,
+    /// Whether all there is are look-ups by codes.
+    is_direct: bool,
+    leaves: DeviceLeaves,
     of_columns: Parts,
     of_pairs: Option<Parts>,
 }
 
 impl DeviceExplainer {
-    /// Computes the tables of a model with `pool`, and copies them to the GPU where `on_device` is.
+    /// Makes what explains a model's rows with `pool`, and copies it to the GPU where the model is. Tables of branching trees have no
+    /// more than `most_tabled` numbers ([`MOST_TABLED`]).
     ///
     /// # Errors
-    /// As [`taiga_core::shap::Explainer::tables`], and [`taiga_core::Error::Device`].
-    pub fn new(on_device: Arc<DevicePredictor>, predictor: &Predictor, shap: &ShapValues, terms: Terms, pool: &ThreadPool) -> Result<Self> {
-        let queue = Queue::new(on_device.gpu())?;
-        let explainer = shap.explainer();
-        let tables = explainer.tables(terms, pool)?;
-        queue.check_memory("the tables of the model's trees", 8 * tables.values.len() as u64)?;
-        let columns = predictor.model().features.len();
-        let Program { lookups, first_lookup, steps, places } = Program::new(&tables, predictor);
+    /// As [`Explainer::program`], and [`taiga_core::Error::Device`].
+    pub fn new(of: &Explained<'_>, terms: Terms, most_tabled: usize, pool: &ThreadPool) -> Result<Self> {
+        let queue = Queue::new(of.model.gpu())?;
+        let explainer = of.explainer;
+        let program = explainer.program(terms, most_tabled, pool)?;
+        queue.check_memory("the tables of the model's trees", 8 * program.values.len() as u64 + DeviceLeaves::bytes(&program.leaves))?;
+        let (mut stages, mut tables): (Vec<Stage>, Vec<DeviceTables>) = (vec![], vec![]);
+        let tests_of = |tree: usize| of.first_tests[tree]..of.first_tests[tree] + explainer.tree(tree).tests;
+        let mut at = 0;
+        while let Some(stage) = program.stages.get(at) {
+            let (tree, mut tests) = (explainer.tree(stage.tree), tests_of(stage.tree));
+            at += 1;
+            let way = match &stage.way {
+                Way::LookUps(lookups) => {
+                    let mut lookups = lookups.clone();
+                    // Those of the trees behind it that are looked up too, and whose tests are answered along with its own.
+                    while let Some((Way::LookUps(more), next)) = program.stages.get(at).map(|s| (&s.way, s.tree))
+                        && (of.by_codes.is_some() || tests_of(next).end - tests.start <= MOST_TESTS)
+                    {
+                        (lookups.end, tests.end) = (more.end, tests_of(next).end);
+                        at += 1;
+                    }
+                    tables.push(DeviceTables::new(&queue, of, &program, lookups, tests.start)?);
+                    if of.by_codes.is_some() {
+                        tests = 0..0;
+                    }
+                    StageWay::LookUps(tables.len() - 1)
+                }
+                Way::Leaves(groups) => StageWay::Leaves { groups: groups.clone(), first_output: tree.first_output, outputs: tree.outputs },
+                Way::Walk => match explainer.walk(stage.tree) {
+                    Some(walk) => StageWay::Walk(Box::new(DeviceWalk::new(&queue, walk, tree)?)),
+                    None => continue,
+                },
+            };
+            stages.push(Stage { tests, way });
+        }
         let credits = |credits: &[Vec<Credit>]| Parts::new(&queue, credits);
         let made = DeviceExplainer {
-            lookups: upload(&queue, "tables", &lookups)?,
-            first_lookup: queue.copy_of("tables", &first_lookup)?,
-            steps: upload(&queue, "tables", &steps)?,
-            places: upload(&queue, "tables", &places)?,
-            values: upload(&queue, "tables", &tables.values)?,
+            is_direct: of.by_codes.is_some() && tables.len() == 1 && stages.len() == 1,
+            leaves: DeviceLeaves::new(&queue, &program, explainer, terms)?,
             of_columns: credits(explainer.credits(Terms::Values))?,
             of_pairs: (terms == Terms::Interactions).then(|| credits(explainer.credits(terms))).transpose()?,
             players: explainer.players().len() as u32,
-            predictor: on_device,
+            model: of.model.clone(),
             terms,
-            outputs: tables.outputs,
-            term_count: tables.terms,
-            columns,
-            scale: predictor.model().scale,
+            outputs: program.outputs,
+            term_count: program.terms,
+            columns: of.columns,
+            scale: of.scale,
+            stages,
+            tables,
             queue,
         };
         made.queue.synchronize()?;
         Ok(made)
     }
 
-    /// [`Predictor::explain`] on the GPU; `columns` as [`Predictor::bind`] gives them.
+    /// Explains all rows of columns in the model's order.
     ///
     /// # Errors
     /// [`taiga_core::Error::Device`].
@@ -98,40 +209,77 @@ impl DeviceExplainer {
         if rows == 0 {
             return Ok(all);
         }
-        let codes = self.predictor.codes(queue, columns, rows)?;
-        let threads = self.threads(queue);
+        let read = self.model.read(queue, columns, rows)?;
+        let threads = self.tables.first().filter(|_| self.is_direct && self.terms == Terms::Values);
+        let threads = threads.and_then(|_| lookups::threads_with_sums(queue, self.term_count));
         let sums = if threads.is_some() { 0 } else { self.outputs * self.term_count };
         let values = self.outputs * self.of_columns.count;
         let pairs = self.outputs * self.of_pairs.as_ref().map_or(0, |parts| parts.count);
-        let step = (MOST_NUMBERS / (sums + values + pairs).max(1)).clamp(1, rows);
-        queue.check_memory("explaining", (8 * step * (sums + values + pairs)) as u64)?;
+        let answered = self.stages.iter().map(|stage| stage.tests.len()).max().unwrap_or(0);
+        let work = self.stages.iter().map(|stage| self.work_of(stage)).fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+        let of_row = 8 * (sums + values + pairs + work.0) + answered + work.1;
+        let most = if work.0 > 0 { MOST_ROWS } else { usize::MAX };
+        let step = (MOST_BYTES / of_row.max(1)).clamp(1, rows.min(most));
+        queue.check_memory("explaining", (step * of_row) as u64)?;
         let room = |n: usize| queue.alloc::<f64>("explanations", step * n);
         let (mut sums, mut values, mut pairs) = (room(sums)?, room(values)?, room(pairs)?);
+        let mut answers = queue.alloc::<u8>("answers", step * answered)?;
+        // The threads of a walk fill whole blocks.
+        let padded = step.next_multiple_of(walks::ROWS);
+        let mut work =
+            Work { numbers: queue.alloc("explanations", padded * work.0)?, marks: queue.alloc("explanations", padded * work.1)? };
         for start in (0..rows).step_by(step) {
             interrupt::poll();
-            let n = step.min(rows - start);
-            let block = Rows { codes: &codes, all: rows, start, n };
-            if let Some(threads) = threads {
-                self.explain_values(queue, &block, threads, &mut values)?;
+            let block = RowBlock { first: start, rows: step.min(rows - start) };
+            if let (Some(threads), [tables]) = (threads, self.tables.as_slice()) {
+                self.explain_values(queue, tables, &read, (block, threads), &mut values)?;
             } else {
-                self.explain_terms(queue, &block, &mut sums)?;
-                self.credit(queue, &sums, n, &self.of_columns, false, &mut values)?;
+                queue.clear(&mut sums)?;
+                let mut terms = Block {
+                    rows: block.rows,
+                    all: self.players,
+                    all_terms: self.term_count as u32,
+                    answers: &mut answers,
+                    work: &mut work,
+                    sums: &mut sums,
+                };
+                self.stages.iter().try_for_each(|stage| self.add_stage(queue, stage, &read, block, &mut terms))?;
+                self.credit(queue, &sums, block.rows, &self.of_columns, false, &mut values)?;
                 if let Some(of_pairs) = &self.of_pairs {
-                    self.credit(queue, &sums, n, of_pairs, true, &mut pairs)?;
+                    self.credit(queue, &sums, block.rows, of_pairs, true, &mut pairs)?;
                 }
             }
-            queue.append_parts(&values, n, all.values.iter_mut().flatten())?;
-            queue.append_parts(&pairs, n, all.interactions.iter_mut().flatten())?;
+            queue.append_parts(&values, block.rows, all.values.iter_mut().flatten())?;
+            queue.append_parts(&pairs, block.rows, all.interactions.iter_mut().flatten())?;
         }
         Ok(all)
     }
 
-    /// Threads of a block whose sums stand in shared memory, where there is room; interactions have too many.
-    fn threads(&self, queue: &Queue) -> Option<usize> {
-        let bytes = |threads: usize| 8 * threads * self.term_count.max(1);
-        let most = queue.gpu().shared_per_block() as usize;
-        let good = THREADS.into_iter().find(|t| bytes(*t) <= GOOD_SHARED.min(most));
-        good.or_else(|| THREADS.into_iter().find(|t| bytes(*t) <= most)).filter(|_| self.terms == Terms::Values)
+    /// The numbers and marks of a row that a stage works with.
+    fn work_of(&self, stage: &Stage) -> (usize, usize) {
+        match &stage.way {
+            StageWay::LookUps(_) => (0, 0),
+            StageWay::Leaves { outputs, .. } => (self.leaves.numbers_a_row(*outputs), 0),
+            StageWay::Walk(walk) => walk.work_a_row(self.terms),
+        }
+    }
+
+    /// Adds what some trees give to the sums of a block of rows.
+    fn add_stage(&self, queue: &Queue, stage: &Stage, read: &ReadRows, of: RowBlock, block: &mut Block<'_>) -> Result<()> {
+        if !stage.tests.is_empty() {
+            self.model.answer(queue, read, of, stage.tests.clone(), block.answers)?;
+        }
+        match &stage.way {
+            StageWay::LookUps(tables) => return self.explain_terms(queue, &self.tables[*tables], stage, (read, of), block),
+            StageWay::Leaves { groups, first_output, outputs } => {
+                self.leaves.add(queue, groups.clone(), (*first_output, *outputs), block)?
+            }
+            StageWay::Walk(walk) => walk.add(queue, self.terms, block)?,
+        }
+        // These take long: who waits may be asked to stop in between.
+        queue.synchronize()?;
+        interrupt::poll();
+        Ok(())
     }
 
     /// The grid of threads that take a row of an output each.
@@ -143,38 +291,54 @@ impl DeviceExplainer {
         }
     }
 
-    /// Explains rows, `out[output][column][row]`; does not wait.
-    fn explain_values(&self, queue: &Queue, block: &Rows<'_>, threads: usize, out: &mut CudaSlice<f64>) -> Result<()> {
+    /// Explains rows by look-ups alone, `out[output][column][row]`; does not wait.
+    fn explain_values(
+        &self,
+        queue: &Queue,
+        tables: &DeviceTables,
+        read: &ReadRows,
+        (block, threads): (RowBlock, usize),
+        out: &mut CudaSlice<f64>,
+    ) -> Result<()> {
         let kernel = queue.gpu().kernel(PREDICT, "explain_values")?;
-        let shared = 8 * threads * self.term_count.max(1);
+        let shared = lookups::bytes_of_sums(threads, self.term_count);
         kernel.allow_shared(queue.gpu(), shared as u32)?;
-        let (rows, first, stride) = block.place();
+        let (rows, first, stride) = (block.rows as u64, block.first as u64, read.stride as u64);
         let (columns, terms, parts) = (self.columns as u32, self.term_count as u32, &self.of_columns);
         // SAFETY: the arguments are those of `explain_values`: codes of all rows and slots, look-ups whose steps, places and values are
         // there, room for the sums of a block's threads, and for each row and output's columns.
         unsafe {
-            launch!(queue, kernel, self.grid(block.n, threads, shared);
-                &rows, &first, &stride, block.codes, &self.lookups, &self.first_lookup, &self.steps, &self.places, &self.values, &terms,
-                &columns, &parts.first, &parts.parts, &self.scale, out)
+            launch!(queue, kernel, self.grid(block.rows, threads, shared);
+                &rows, &first, &stride, &read.codes, &tables.lookups, &tables.first_lookup, &tables.steps, &tables.places, &tables.values,
+                &terms, &columns, &parts.first, &parts.parts, &self.scale, out)
         }
     }
 
-    /// Sums what rows find, `sums[output][term][row]`; does not wait.
-    fn explain_terms(&self, queue: &Queue, block: &Rows<'_>, sums: &mut CudaSlice<f64>) -> Result<()> {
+    /// Adds what rows find in tables; does not wait.
+    fn explain_terms(
+        &self,
+        queue: &Queue,
+        tables: &DeviceTables,
+        stage: &Stage,
+        (read, of): (&ReadRows, RowBlock),
+        block: &mut Block<'_>,
+    ) -> Result<()> {
         let kernel = queue.gpu().kernel(PREDICT, "explain_terms")?;
-        let (rows, first, stride) = block.place();
-        let terms = self.term_count as u32;
+        let by_codes = (&read.codes, of.first, read.stride);
+        let (codes, first, stride) = if stage.tests.is_empty() { by_codes } else { (&*block.answers, 0, block.rows) };
+        let (n, first, stride, terms) = (block.rows as u64, first as u64, stride as u64, block.all_terms);
         // SAFETY: the arguments are those of `explain_terms`: as above, and room for each row and output's terms.
         unsafe {
-            launch!(queue, kernel, self.grid(block.n, THREADS[0], 0);
-                &rows, &first, &stride, block.codes, &self.lookups, &self.first_lookup, &self.steps, &self.places, &self.values, &terms, sums)
+            launch!(queue, kernel, self.grid(block.rows, THREADS, 0);
+                &n, &first, &stride, codes, &tables.lookups, &tables.first_lookup, &tables.steps, &tables.places, &tables.values, &terms,
+                &mut *block.sums)
         }
     }
 
     /// Credits columns, or columns and pairs, with their parts of `n` rows' sums; does not wait.
     fn credit(&self, queue: &Queue, sums: &CudaSlice<f64>, n: usize, parts: &Parts, alone: bool, out: &mut CudaSlice<f64>) -> Result<()> {
         let kernel = queue.gpu().kernel(PREDICT, "credit_terms")?;
-        let mut shape = self.grid(n, THREADS[0], 0);
+        let mut shape = self.grid(n, THREADS, 0);
         shape.grid_dim.2 = parts.count.div_ceil(CREDITED) as u32;
         let (rows, terms, alone, count) = (n as u64, self.term_count as u32, alone as u32, parts.count as u32);
         // SAFETY: the arguments are those of `credit_terms`: sums of each row and output, parts whose terms are some of them, and room
@@ -183,21 +347,6 @@ impl DeviceExplainer {
             launch!(queue, kernel, shape;
                 &rows, sums, &terms, &self.players, &alone, &count, &parts.first, &parts.parts, &self.scale, out)
         }
-    }
-}
-
-/// A block of rows, of all whose codes are on the GPU.
-struct Rows<'a> {
-    codes: &'a CudaSlice<u8>,
-    all: usize,
-    start: usize,
-    n: usize,
-}
-
-impl Rows<'_> {
-    /// The number of its rows, the first, and the distance of two slots' codes.
-    fn place(&self) -> (u64, u64, u64) {
-        (self.n as u64, self.start as u64, DevicePredictor::stride(self.all) as u64)
     }
 }
 
@@ -218,44 +367,5 @@ impl Parts {
             first.push(parts.len() as u32);
         }
         Ok(Parts { count: credits.len(), first: queue.copy_of("tables", &first)?, parts: queue.copy_of("tables", &parts)? })
-    }
-}
-
-/// Look-ups as the kernel takes them, those of an output after those of another.
-struct Program {
-    lookups: Vec<ShapLookUp>,
-    first_lookup: Vec<u32>,
-    steps: Vec<PatternStep>,
-    places: Vec<u32>,
-}
-
-impl Program {
-    fn new(tables: &Tables, predictor: &Predictor) -> Self {
-        let parts = predictor.parts();
-        let mut program = Program { lookups: vec![], first_lookup: vec![0], steps: vec![], places: vec![] };
-        for output in 0..tables.outputs {
-            for lookup in tables.lookups.iter().filter(|l| l.output == output) {
-                program.lookups.push(ShapLookUp {
-                    first_value: lookup.first_value as u64,
-                    first_step: program.steps.len() as u32,
-                    steps: lookup.steps.len() as u32,
-                    first_pattern: lookup.first_pattern,
-                    pitch: lookup.pitch() as u32,
-                    first_place: program.places.len() as u32,
-                    terms: lookup.places.len() as u32,
-                });
-                program.places.extend(lookup.places.iter().map(|place| *place as u32));
-                program.steps.extend(lookup.steps.iter().map(|step| {
-                    let (slot, shift, above) = parts.tests[parts.trees[lookup.tree].first_test + step.test as usize];
-                    let change = match step.change {
-                        Bit::Set => 0,
-                        Bit::Lead { right } => 2 + right as u8,
-                    };
-                    PatternStep { slot, shift, above, bit: step.bit, change }
-                }));
-            }
-            program.first_lookup.push(program.lookups.len() as u32);
-        }
-        program
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 
 use super::PREDICT;
+use super::answers::{ReadRows, RowBlock, RowTests, rows_by};
 use crate::columns::codes::{CodeInput, CodePlace, codes, quantize};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, bytes_of_mut};
@@ -16,6 +17,7 @@ use crate::runtime::queue::each_row;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::upload::upload;
 use cudarc::driver::{CudaSlice, DevicePtrMut, sys};
+use std::ops::Range;
 use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::model::apply::Predictor;
@@ -113,13 +115,8 @@ impl DevicePredictor {
         Ok(predictor)
     }
 
-    /// The GPU that it is on.
-    pub(super) fn gpu(&self) -> &'static Gpu {
-        self.queue.gpu()
-    }
-
     /// Bytes from the codes of one slot to those of the next.
-    pub(super) fn stride(rows: usize) -> usize {
+    fn stride(rows: usize) -> usize {
         rows.next_multiple_of(256)
     }
 
@@ -139,7 +136,7 @@ impl DevicePredictor {
     }
 
     /// The codes of columns that [`Predictor::bind`] gives.
-    pub(super) fn codes(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize) -> Result<CudaSlice<u8>> {
+    fn codes(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize) -> Result<CudaSlice<u8>> {
         let mut out = self.room(queue, rows, 24)?;
         let stride = Self::stride(rows);
         let sources = self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {
@@ -272,6 +269,28 @@ impl DevicePredictor {
         let mut out = vec![0u32; rows * self.tree_count];
         queue.download(&found, bytes_of_mut(&mut out))?;
         Ok(out)
+    }
+}
+
+impl RowTests for DevicePredictor {
+    fn gpu(&self) -> &'static Gpu {
+        self.queue.gpu()
+    }
+
+    fn read(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize) -> Result<ReadRows> {
+        Ok(ReadRows { codes: self.codes(queue, columns, rows)?, values: queue.alloc("values", 0)?, stride: Self::stride(rows) })
+    }
+
+    fn answer(&self, queue: &Queue, read: &ReadRows, block: RowBlock, tests: Range<usize>, out: &mut CudaSlice<u8>) -> Result<()> {
+        let kernel = queue.gpu().kernel(PREDICT, "answer_tests")?;
+        let (rows, first, stride) = (block.rows as u64, block.first as u64, read.stride as u64);
+        let (first_test, count) = (tests.start as u64, tests.len() as u32);
+        // SAFETY: the arguments are those of `answer_tests`: codes of all rows and slots, tests that are there, and room for an answer to
+        // each of them of each row.
+        unsafe {
+            launch!(queue, kernel, rows_by(block.rows, tests.len());
+                &rows, &first, &stride, &read.codes, &self.tests, &first_test, &count, &rows, out)
+        }
     }
 }
 

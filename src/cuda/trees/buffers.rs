@@ -76,6 +76,7 @@ macro_rules! kernels {
 
 kernels!(
     update,
+    run_program,
     find_quantizer,
     round,
     root,
@@ -83,6 +84,14 @@ kernels!(
     keys,
     draw,
     gather,
+    group_keys,
+    group_ranks,
+    group_pairs,
+    group_factors,
+    group_finish,
+    group_xendcg,
+    group_neighbours,
+    group_places,
     plan_jobs,
     plan_sums,
     sum_both,

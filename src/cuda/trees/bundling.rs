@@ -135,7 +135,17 @@ fn shares(
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<bool> {
     let features = &data.features[range];
-    let part = TrainingData { features, sources, target: vec![0.0; rows], weight: None, scores: vec![], held_out: None, ..*data };
+    let part = TrainingData {
+        features,
+        sources,
+        target: vec![0.0; rows],
+        weight: None,
+        scores: vec![],
+        columns: vec![],
+        groups: None,
+        held_out: None,
+        ..*data
+    };
     let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();
     let (plan, _) = bundling::plan(pool, &part, &quantizers, interrupted)?;
     Ok(plan.sparse.iter().any(|s| s.column.is_some()))

@@ -18,9 +18,10 @@ impl RowData {
     /// Finds the quantizer of a tree: the maxima and sums of the derivatives, with the last tree's
     /// values added to the scores first where they are not yet.
     pub fn find_quantizer(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize, unit: bool) -> Result<()> {
-        let fused = self.waiting && self.outputs == 1;
+        let fused = self.waiting && self.outputs == 1 && loss.program().is_none();
         if !fused {
             self.add_values(queue, kernels)?;
+            self.run_program(queue, kernels, loss, output)?;
         }
         (self.waiting, self.has_quantizer) = (false, true);
         let table = self.table(loss, output, true);
@@ -35,10 +36,11 @@ impl RowData {
 
     /// What a root's pass is told that runs before the tree's quantizer is known, by the log of the tree before it;
     /// it adds the last tree's values to the scores, where they are not yet.
-    pub fn guess(&mut self, queue: &Queue, kernels: &Kernels, unit: bool) -> Result<RootGuess> {
-        let fused = self.waiting && self.outputs == 1;
+    pub fn guess(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize, unit: bool) -> Result<RootGuess> {
+        let fused = self.waiting && self.outputs == 1 && loss.program().is_none();
         if !fused {
             self.add_values(queue, kernels)?;
+            self.run_program(queue, kernels, loss, output)?;
         }
         self.waiting = false;
         let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };

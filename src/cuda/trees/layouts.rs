@@ -52,9 +52,9 @@ pub fn leaf(number: usize) -> u64 {
 }
 
 kernel_structs! {
-    Total, GradientQuantizer, LossRows, NodeRows, PartitionJob, LaunchRows, HistogramJob, Histograms, SparseRows, SparseSumParams, RowLists,
+    Total, GradientQuantizer, LossProgram, LossRows, NodeRows, PartitionJob, LaunchRows, HistogramJob, Histograms, SparseRows, SparseSumParams, RowLists,
     RowRecords, FeatureInfo, Rules, SplitInput, FeatureSplit, NodeSplit, SplitSearch, LevelScores, RowDraw, TreeWalk, LeafSumParams,
-    LeafValues, TreeStart, RootGuess, ResidentLevel,
+    LeafValues, TreeStart, RootGuess, ResidentLevel, GroupRows,
 }
 
 impl From<Sums> for Total {
@@ -129,11 +129,11 @@ const fn number_of(formula: &str) -> u32 {
     panic!("no kernel computes this loss")
 }
 
-/// Whether a list has a name, and a comma behind it, at a place.
+/// Whether a list has a name, and a comma or a bracket behind it, at a place.
 const fn is_named(list: &[u8], at: usize, name: &[u8]) -> bool {
     let mut i = 0;
     while i < name.len() && at + i < list.len() && list[at + i] == name[i] {
         i += 1;
     }
-    i == name.len() && at + i < list.len() && list[at + i] == b','
+    i == name.len() && at + i < list.len() && (list[at + i] == b',' || list[at + i] == b')')
 }

@@ -4,6 +4,7 @@
 //! was found. Kernels are in `kernels/trees/`, the structs they share with us in [`layouts`].
 //!
 //! - [`rows`]: targets, weights, scores; [`row_sampler`]: the rows drawn; [`gradient_quantizer`]: derivatives as integers;
+//!   [`group_derivatives`]: those of losses by group;
 //! - [`feature_groups`]: groups of features, their codes and histograms; [`bundling`]: features that share columns of codes;
 //!   [`sparse_features`]: features whose codes are lists; [`ctr`] and [`ctr_maker`]: statistics of categories;
 //! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`partition`]: rows sent to children;
@@ -19,11 +20,13 @@ mod evaluate_splits;
 mod feature_groups;
 mod gradient_quantizer;
 mod graph;
+mod group_derivatives;
 mod histogram;
 mod layouts;
 mod leaf_quantiles;
 mod leaf_sums;
 mod level_buffers;
+mod loss_program;
 mod partition;
 mod resident;
 mod resident_tree;
@@ -364,6 +367,7 @@ impl TreeSteps for CudaTrees {
             group.reset(g == 0 || groups.contains(&g));
         }
         self.list_columns()?;
+        self.data.derive_groups(&self.queue, &self.kernels, loss, tree, output)?;
         let drawn_unit = self.data.draw(&self.queue, &self.kernels, loss, tree, output)?;
         let unit = drawn_unit && loss.constant_hessian() && !self.weighted;
         self.tree = tree;
@@ -371,6 +375,8 @@ impl TreeSteps for CudaTrees {
         if let Some(tree) = self.grow_whole(loss, plan, unit)? {
             return Ok(Begun::Whole(tree));
         }
+        // Where a tree was queued behind this one, those of that one's rows are there.
+        self.data.derive_groups(&self.queue, &self.kernels, loss, tree, output)?;
         self.data.find_quantizer(&self.queue, &self.kernels, loss, output, unit)?;
         Ok(Begun::Root { sums: self.begin_root(loss)?, scales: self.quantizer()?.scales() })
     }

@@ -71,7 +71,7 @@ impl CudaTrees {
 
     /// The same before the tree's quantizer is known, which is found on the way: by that of the tree before it.
     pub(crate) fn guess_root(&mut self, loss: &dyn Loss, (tree, output): (u64, usize), unit: bool, begin: &TreeStart) -> Result<()> {
-        let guess = self.data.guess(&self.queue, &self.kernels, unit)?;
+        let guess = self.data.guess(&self.queue, &self.kernels, loss, output, unit)?;
         let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
         let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
         let (config, packed_gradients) = (grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins)), self.data.packed_gradients.address);

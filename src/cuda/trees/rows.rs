@@ -2,7 +2,9 @@
 
 use super::buffers::{Buffer, Kernels};
 use super::gradient_quantizer::{BATCH, QUANTIZER_WORDS, quantizer_blocks};
+use super::group_derivatives::GroupedRows;
 use super::layouts::LossRows;
+use super::loss_program::DeviceProgram;
 use super::root_histogram::root_shape;
 use crate::runtime::Queue;
 use crate::{grid, launch};
@@ -17,6 +19,10 @@ pub struct RowData {
     pub outputs: usize,
     pub target: Buffer<f32>,
     pub weight: Option<Buffer<f32>>,
+    /// What the loss reads beside the target, `[column][row]`.
+    pub(super) columns: Option<Buffer<f32>>,
+    /// The program of a loss of one's own, once it has run.
+    pub(super) program: Option<DeviceProgram>,
     /// `[output][row]`, set after set.
     pub scores: Buffer<f32>,
     /// What rows count in this tree; none where all count 1.
@@ -53,6 +59,8 @@ pub struct RowData {
     pub(super) l2: f32,
     pub(super) seed: u64,
     pub(super) blocks: u32,
+    /// The rows by group, for losses that need them so.
+    pub(super) grouped: Option<GroupedRows>,
 }
 
 impl RowData {
@@ -61,7 +69,7 @@ impl RowData {
         let (rows, outputs) = (data.target.len() as u64, data.scores.len() as u64);
         let weight = data.weight.is_some() as u64 * 4;
         let drawn = (data.held_out.is_some() || data.row_sample != RowSample::None) as u64 * 5;
-        rows * (4 + weight + 6 * outputs + drawn + 4 + 1)
+        rows * (4 + weight + 6 * outputs + drawn + 4 + 1) + GroupedRows::bytes(data)
     }
 
     /// Brings the rows to the device. `components` of histograms are not known here.
@@ -97,6 +105,8 @@ impl RowData {
             outputs,
             target: floats("targets", &data.target)?,
             weight: data.weight.as_ref().map(|w| floats("weights", w)).transpose()?,
+            columns: Some(&data.columns).filter(|c| !c.is_empty()).map(|c| floats("columns", &c.concat())).transpose()?,
+            program: None,
             scores,
             bag: None,
             held_out: held_out.map(|h| Buffer::copy_of(queue, "held-out rows", &h)).transpose()?,
@@ -119,6 +129,7 @@ impl RowData {
             row_fraction: data.row_fraction,
             l2: data.l2.min(f32::MAX as f64) as f32,
             seed: data.seed,
+            grouped: GroupedRows::new(queue, data)?,
             blocks: (rows.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8).max(1),
         };
         if out.keeps_all() && out.held_out.is_some() {
@@ -144,6 +155,11 @@ impl RowData {
     pub fn table(&self, loss: &dyn Loss, output: usize, bagged: bool) -> LossRows {
         // Several sets of scores stand one behind the other.
         let (set, output) = (output / loss.outputs(), output % loss.outputs());
+        let (gradient, hessian) = match (&self.grouped, &self.program) {
+            (Some(found), _) => (found.gradient.address, found.hessian.address),
+            (None, Some(found)) => (found.gradient.address, found.hessian.address),
+            (None, None) => (0, 0),
+        };
         LossRows {
             rows: self.rows as u64,
             target: self.target.address,
@@ -151,9 +167,11 @@ impl RowData {
             bag: self.bag.as_ref().filter(|_| bagged).map_or(0, |b| b.address),
             scores: self.scores.address + 4 * (set * loss.outputs() * self.rows) as u64,
             output: output as u32,
+            gradient,
+            hessian,
             ..LossRows::default()
         }
-        .with_formula(loss.formula())
+        .with_formula(loss.formula(output))
     }
 
     /// Remembers the values of the leaves of an output's last tree, by the number its rows have.

@@ -29,6 +29,7 @@ fn main() {
         weight: None,
         baseline: vec![],
         held_out: None,
+        loss_columns: Default::default(),
     };
     for policy in argument(3, "symmetric,depthwise,leafwise").split(',') {
         let mut params = json!({ "rounds": argument(2, "100").parse::<u32>().unwrap(), "policy": policy });

@@ -1,7 +1,7 @@
 //! A model or a forest on the device that applies it.
 
 use super::{DeviceSet, gpu, open};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::{Asked, Predictor, Walked};
@@ -33,13 +33,13 @@ pub trait ModelCopy: Send + Sync {
     /// Brings what explains the scores of this model to the device.
     ///
     /// # Errors
-    /// Those of the device, and for a tree whose paths meet too many columns for tables.
+    /// Those of the device.
     fn explainer(&self, predictor: &Predictor, shap: Arc<ShapValues>, terms: Terms) -> Result<Box<dyn ExplainerCopy>>;
 }
 
-/// What explains boosted trees on another device, with the same bits.
+/// What explains boosted trees or a forest on another device, with the same bits.
 pub trait ExplainerCopy: Send + Sync {
-    /// [`Predictor::explain`].
+    /// [`Predictor::explain`], or [`forest::Predictor::explain`].
     ///
     /// # Errors
     /// Those of the device.
@@ -59,6 +59,32 @@ pub trait ForestCopy: Send + Sync {
     /// # Errors
     /// Those of the device.
     fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>>;
+
+    /// Brings what explains the predictions of this forest to the device.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn explainer(&self, predictor: &forest::Predictor, shap: Arc<forest::shap::ShapValues>, terms: Terms)
+    -> Result<Box<dyn ExplainerCopy>>;
+}
+
+/// What explains a model on another device: of values, and of interactions, each brought there when it is first asked for.
+#[derive(Default)]
+pub struct ExplainerCopies([OnceLock<Result<Box<dyn ExplainerCopy>>>; 2]);
+
+impl ExplainerCopies {
+    /// Explains rows there, by what `bring` brings.
+    ///
+    /// # Errors
+    /// Those of `bring` and of the device.
+    pub fn explain(
+        &self,
+        columns: &[&Column<'_>],
+        terms: Terms,
+        bring: impl FnOnce() -> Result<Box<dyn ExplainerCopy>>,
+    ) -> Result<Explanation> {
+        self.0[terms as usize].get_or_init(bring).as_ref().map_err(Clone::clone)?.explain(columns)
+    }
 }
 
 /// What predicts on this process's threads, and its copy on another device where one is asked to.

@@ -3,9 +3,9 @@
 use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
-use crate::device::predict::{ExplainerCopy, ModelCopy, PlacedPredictor};
+use crate::device::predict::{ExplainerCopies, ModelCopy, PlacedPredictor};
 use crate::device::{Chosen, check_present};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
@@ -39,6 +39,7 @@ pub use taiga_core::learners::boosting::*;
 ///     weight: None,
 ///     baseline: vec![],
 ///     held_out: None,
+///     loss_columns: Default::default(),
 /// };
 /// let params = BoostingParams { rounds: 20, depth: Some(1), ..Default::default() };
 /// let model = fit(&input, &params, &Quiet).unwrap();
@@ -122,8 +123,7 @@ struct BoostedExplainer {
     predictor: Arc<core::model::apply::Predictor>,
     shap: Arc<core::model::shap::ShapValues>,
     copy: Option<Arc<dyn ModelCopy>>,
-    /// What that device has of values, and of interactions, brought there when it is first asked for.
-    copies: [OnceLock<Result<Box<dyn ExplainerCopy>>>; 2],
+    copies: ExplainerCopies,
 }
 
 impl RowExplainer for BoostedExplainer {
@@ -134,7 +134,6 @@ impl RowExplainer for BoostedExplainer {
     fn explain(&self, rows: &ModelRows<'_, '_>, terms: Terms) -> Result<Explanation> {
         let columns = self.predictor.bind(rows.columns)?;
         let Some(copy) = &self.copy else { return Ok(self.predictor.explain(&self.shap, &columns, terms)) };
-        let on_device = self.copies[terms as usize].get_or_init(|| copy.explainer(&self.predictor, self.shap.clone(), terms));
-        on_device.as_ref().map_err(Clone::clone)?.explain(&columns)
+        self.copies.explain(&columns, terms, || copy.explainer(&self.predictor, self.shap.clone(), terms))
     }
 }

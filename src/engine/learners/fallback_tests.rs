@@ -118,6 +118,7 @@ fn boosted(params: serde_json::Value, device: &str, monitor: &dyn Monitor) -> Re
         weight: None,
         baseline: vec![],
         held_out: params["early_stopping"].is_number().then_some(&held_out[..]),
+        loss_columns: Default::default(),
     };
     let params: BoostingParams = serde_json::from_value(params).expect("parameters");
     let params = BoostingParams { device: device.into(), n_threads: Some(1), ..params };

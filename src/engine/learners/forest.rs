@@ -2,7 +2,7 @@
 
 use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values, has_no};
 use super::registry::Family;
-use crate::device::predict::PlacedForest;
+use crate::device::predict::{ExplainerCopies, ForestCopy, PlacedForest};
 use crate::device::{Chosen, check_present};
 use std::sync::Arc;
 use taiga_core::encoding::Lookup;
@@ -101,10 +101,10 @@ impl AppliedModel for PlacedForest {
     }
 
     fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {
-        let predictor = self.own("output=\"shap\"")?;
+        let predictor = self.shared();
         let background = background.map(|rows| predictor.bind(rows.columns)).transpose()?;
-        let shap = predictor.shap_values(background.as_deref())?;
-        Ok(Box::new(ForestExplainer { predictor, shap }))
+        let shap = Arc::new(predictor.shap_values(background.as_deref())?);
+        Ok(Box::new(ForestExplainer { predictor, shap, copy: self.copy(), copies: Default::default() }))
     }
 
     fn known_scores(&self, rows: &ModelRows<'_, '_>, known: &[u32]) -> Result<Vec<Vec<f64>>> {
@@ -113,10 +113,12 @@ impl AppliedModel for PlacedForest {
     }
 }
 
-/// Rows explained by a forest.
+/// Rows explained by a forest, on this process's threads or on the device that has its copy.
 struct ForestExplainer {
     predictor: Arc<core::Predictor>,
-    shap: core::shap::ShapValues,
+    shap: Arc<core::shap::ShapValues>,
+    copy: Option<Arc<dyn ForestCopy>>,
+    copies: ExplainerCopies,
 }
 
 impl RowExplainer for ForestExplainer {
@@ -125,6 +127,8 @@ impl RowExplainer for ForestExplainer {
     }
 
     fn explain(&self, rows: &ModelRows<'_, '_>, terms: Terms) -> Result<Explanation> {
-        Ok(self.predictor.explain(&self.shap, &self.predictor.bind(rows.columns)?, terms))
+        let columns = self.predictor.bind(rows.columns)?;
+        let Some(copy) = &self.copy else { return Ok(self.predictor.explain(&self.shap, &columns, terms)) };
+        self.copies.explain(&columns, terms, || copy.explainer(&self.predictor, self.shap.clone(), terms))
     }
 }

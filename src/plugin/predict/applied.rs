@@ -155,9 +155,9 @@ impl Applied {
         self.labels().map(|labels| labels.label_type(self.fitted().facts().provenance))
     }
 
-    /// The labels that name the fields of a prediction, where it has one for each class.
-    pub fn fields(&self) -> Option<Vec<String>> {
-        self.labels().filter(|_| self.fitted().facts().outputs > 1).map(Labels::names)
+    /// The names of the fields of a prediction, or of raw scores, where there are several: the labels of classes.
+    pub fn fields(&self, raw: bool) -> Option<Vec<String>> {
+        self.fitted().fields(raw)
     }
 
     /// What the model reads of the columns that `find` finds by name, which are known to be there and of the right types

@@ -139,6 +139,7 @@ fn weights(weight: &Series, target: &[f64]) -> PolarsResult<Vec<f32>> {
         weight: Some(numbers.column()),
         baseline: vec![],
         held_out: None,
+        loss_columns: Default::default(),
     };
     Ok(row_weights(&input, &ClassWeight::None).map_err(errors::compute)?.map(|w| w.values).unwrap_or_default())
 }

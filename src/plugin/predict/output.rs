@@ -20,7 +20,7 @@ pub struct OutputKwargs {
     output: String,
     /// Where columns share a prediction, their names; of a mean over the training rows, those that are known of a row.
     columns: Option<Vec<String>>,
-    /// The labels that name the fields where there is one number a class.
+    /// The names of the fields where there are several numbers: the labels, where there is one a class.
     classes: Option<Vec<String>>,
     /// Where a label is asked for, its type as JSON: a [`LabelType`].
     label: Option<String>,
@@ -178,6 +178,11 @@ impl Output {
         Ok(Output { name, kind, classes: kwargs.classes.clone(), columns, label: (label, dtype), narrow: kwargs.narrow })
     }
 
+    /// Whether its numbers are raw scores, or parts of them.
+    fn is_of_scores(&self) -> bool {
+        !matches!(self.kind, Kind::Walked(EngineOutput::Predictions | EngineOutput::Staged))
+    }
+
     /// The type of a number.
     fn number(&self) -> DataType {
         if self.narrow { DataType::Float32 } else { DataType::Float64 }
@@ -224,7 +229,7 @@ impl Output {
         if self.kind == Kind::Explained(Terms::Values) && columns.iter().any(|c| c == BASE) {
             return Err(errors::mistyped(BASE, "output=\"shap\" gives the base value this name: fit with another name"));
         }
-        let own = Output { classes: model.fields(), columns, label: self.label.clone(), ..*self }.dtype();
+        let own = Output { classes: model.fields(self.is_of_scores()), columns, label: self.label.clone(), ..*self }.dtype();
         let announced = self.dtype();
         if own == announced { Ok(()) } else { other(&own, &announced) }
     }
@@ -253,7 +258,7 @@ impl Output {
         }
     }
 
-    /// One number a row, or one a row and class.
+    /// One number a row, or one a row and field.
     fn numbers(&self, values: Vec<Vec<f64>>, rows: usize) -> PolarsResult<Series> {
         let series = values.into_iter().map(|v| match self.narrow {
             true => Float32Chunked::from_vec(NAME.into(), narrowed(&v)).into_series(),
@@ -312,7 +317,7 @@ impl Output {
         }
     }
 
-    /// One series, or a struct of one for each class.
+    /// One series, or a struct of one for each field.
     fn fields(&self, rows: usize, mut series: Vec<Series>) -> PolarsResult<Series> {
         match &self.classes {
             None => series.pop().ok_or_else(|| errors::data("the model has no output")),

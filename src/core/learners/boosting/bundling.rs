@@ -291,6 +291,8 @@ mod tests {
             target: vec![0.0; rows],
             weight: None,
             scores: vec![],
+            columns: vec![],
+            groups: None,
             held_out: None,
             row_sample: RowSample::None,
             row_fraction: 1.0,

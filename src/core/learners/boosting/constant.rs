@@ -38,6 +38,7 @@ use crate::provenance::Provenance;
 ///     weight: None,
 ///     baseline: vec![],
 ///     held_out: None,
+///     loss_columns: Default::default(),
 /// };
 /// let model = constant(&input, &BoostingParams::default()).unwrap();
 /// assert_eq!((model.start, model.trees.len()), (vec![3.5], 0));
@@ -58,6 +59,7 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     let resolved = resolve_loss(params.loss, &input.target)?;
     let kind = if classes == 1 { LossKind::Logloss } else { resolved };
     let loss = loss(kind, &params.loss_params(), classes, 1.0)?;
+    prepare::check_loss_columns(input, params)?;
     if classes != 1 {
         held_out_metric(input.held_out.is_some(), params, loss.as_ref(), labels.map(Labels::len))?;
     }
@@ -66,7 +68,10 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
         _ => target::target_numbers(&table, &|y| loss.check_target(y))?,
     };
     check_class_weight(params, classes > 0)?;
-    let data = training.data(&table, values, &params.class_weight)?;
+    let data = match loss.row_factor() {
+        None => training.data(&table, values, &params.class_weight)?,
+        Some(_) => prepare::weigh(&table, loss.as_ref(), values, &params.class_weight)?,
+    };
     let params = &params.with_huber_delta(kind, None, || prepare::huber_delta(&table, &data));
     let loss = if kind == LossKind::Huber { losses::loss(kind, &params.loss_params(), classes, 1.0)? } else { loss };
     let start = prepare::start(&table, loss.as_ref(), &data, loss.outputs())?.start;

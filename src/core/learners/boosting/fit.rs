@@ -6,7 +6,7 @@ use super::finish::{UsedFeatures, finish};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
-use super::schema::{Constraints, check_class_weight, constraints, held_out_metric};
+use super::schema::{Constraints, check_class_weight, check_groups, constraints, held_out_metric};
 use super::steps::{Announced, Extent, LeafSums, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
 use super::{needed, prepare};
@@ -14,11 +14,12 @@ use crate::collective::RowShard;
 use crate::column::FeatureType;
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
+use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{self, TargetData};
 use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
 use crate::learners::boosting::steps::{Begun, TreeRequest};
-use crate::losses::{LeafRule, Loss, LossKind, loss, resolve_loss};
+use crate::losses::{LeafRule, Location, Loss, LossKind, loss, resolve_loss};
 use crate::memory::Reservation;
 use crate::metrics::{MetricKind, metric, undefined};
 use crate::model::History;
@@ -60,13 +61,15 @@ fn fit_on(
     let labels = input.target.labels();
     let classes = labels.map_or(0, Labels::len);
     let raw_loss = loss(kind, &params.loss_params(), classes, 1.0)?;
+    prepare::check_loss_columns(input, params)?;
     let outputs = raw_loss.outputs();
     let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
+    check_groups(kind, measure, input.loss_columns.groups.is_some())?;
     let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
     let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
     checks::check_positive(&input.target, params.positive.as_ref())?;
     check_class_weight(params, classes > 0)?;
-    let data = TargetData::new(input, values, &params.class_weight)?;
+    let data = prepare::weigh(input, raw_loss.as_ref(), values, &params.class_weight)?;
     if let Some(rows) = data.rows_that_count() {
         drop((data, reserved));
         let counted = Counted::new(input, rows)?;
@@ -108,9 +111,20 @@ fn fit_checked(
     features.constrain(&tree_params.interaction);
 
     let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, outputs)?;
-    let held_out = measure.map(|kind| HeldOut::new(kind, input, raw_loss.location(), &data, (&start, offset), unit));
+    let measured = |kind| {
+        let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
+        Ok(HeldOut::new(kind, input, raw_loss.location(), (&data.values, weight), (&start, offset), unit))
+    };
+    let held_out = measure.map(measured).transpose()?;
     drop(data.values);
+    let groups = input.loss_columns.groups.as_deref().map(RowGroups::new);
+    if let (Some(groups), Some(marks)) = (&groups, input.held_out) {
+        groups.check_held_out(marks)?;
+    }
+    let held_out = held_out.map(|h| h.with_groups(groups.as_ref(), input));
     let loss = loss(kind, &params.loss_params(), classes, unit)?;
+    let loss_columns = prepare::loss_columns(input)?;
+    prepare::check_derivatives(input, loss.as_ref(), (&training_target, &scores[0], &loss_columns), (start[0], unit))?;
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
     // What both derivatives are in units of.
     let weight_unit = data.weight_unit * factor;
@@ -120,7 +134,7 @@ fn fit_checked(
     let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
-    let sure = held_out.is_none() && features.sets() == 1 && loss.leaf_rule() == LeafRule::Newton;
+    let sure = held_out.is_none() && features.sets() == 1 && loss.leaf_rule(0) == LeafRule::Newton;
     let trees = params.rounds as u64 * outputs as u64;
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
     let rows = training_target.len();
@@ -129,6 +143,8 @@ fn fit_checked(
         sources: &sources,
         target: training_target,
         weight: data.weights,
+        columns: loss_columns,
+        groups: groups.filter(|_| loss.by_group().is_some()),
         scores,
         held_out: input.held_out,
         // A sample of all rows is none.
@@ -247,11 +263,11 @@ impl Rounds<'_> {
         };
         features.note_used(grown.tree.splits())?;
         let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
-        let mut leaves = self.leaves(backend, &grown, sums)?;
+        let mut leaves = self.leaves(backend, &grown, sums, output)?;
         for set in (0..features.sets()).filter(|set| *set != own) {
             let tree = features.translated(backend, &grown.tree, set)?;
             let sums = backend.replay(self.loss, &tree, set * outputs + output)?;
-            let of_set = self.leaves(backend, &grown, sums)?;
+            let of_set = self.leaves(backend, &grown, sums, output)?;
             if set == 0 {
                 leaves = of_set;
             }
@@ -260,9 +276,9 @@ impl Rounds<'_> {
         Ok((grown.tree, grown.gain_exponent))
     }
 
-    /// The leaves of the tree just ended or replayed, from their sums; the backend has their values.
-    fn leaves(&self, backend: &mut dyn TreeSteps, grown: &GrownTree, sums: Vec<LeafSums>) -> Result<Vec<Leaf>> {
-        let values: Vec<f64> = match self.loss.leaf_rule() {
+    /// The leaves of this output's tree just ended or replayed, from their sums; the backend has their values.
+    fn leaves(&self, backend: &mut dyn TreeSteps, grown: &GrownTree, sums: Vec<LeafSums>, output: usize) -> Result<Vec<Leaf>> {
+        let values: Vec<f64> = match self.loss.leaf_rule(output) {
             LeafRule::Newton => sums.iter().zip(&grown.bounds).map(|(s, b)| grown.rules.leaf_value(s.gradient, s.hessian, *b)).collect(),
             LeafRule::Quantile(alpha) => {
                 let mut values = backend.leaf_quantiles(alpha)?;
@@ -286,43 +302,46 @@ struct HeldOut {
     kind: MetricKind,
     target: Vec<f64>,
     weight: Option<Vec<f32>>,
+    groups: Option<RowGroups>,
     /// What is added to the scores, which are in units of `unit`: `[output][row]`.
     offset: Vec<Vec<f64>>,
     unit: f64,
 }
 
 impl HeldOut {
+    /// `weight`: that of the held-out rows.
     fn new(
         kind: MetricKind,
         input: &Input<'_>,
-        differences: bool,
-        data: &TargetData,
+        location: Location,
+        (values, weight): (&[f64], Option<Vec<f32>>),
         (start, scores_offset): (&[f64], f64),
         unit: f64,
     ) -> HeldOut {
-        let rows: Vec<usize> = (0..data.values.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
-        // Scores carry the start value and the baseline already, unless they are differences.
+        let rows: Vec<usize> = (0..values.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
+        // Scores carry the start value and the baseline already, unless they are differences from the first one.
         let baseline = |k: usize| input.baseline.get(k).map(|c| c.gather_f64(&rows));
         let offset = (0..start.len())
-            .map(|k| match (differences, baseline(k)) {
-                (true, Some(b)) => b.into_iter().map(|b| b + start[k]).collect(),
-                (true, None) => vec![start[k]; rows.len()],
+            .map(|k| match (location.moves(k), baseline(0)) {
+                (true, Some(b)) => b.into_iter().map(|b| b + start[0]).collect(),
+                (true, None) => vec![start[0]; rows.len()],
                 (false, _) => vec![scores_offset; rows.len()],
             })
             .collect();
-        HeldOut {
-            kind,
-            target: rows.iter().map(|i| data.values[*i]).collect(),
-            weight: data.weights.as_ref().map(|w| rows.iter().map(|i| w[*i]).collect()),
-            offset,
-            unit,
-        }
+        HeldOut { kind, target: rows.iter().map(|i| values[*i]).collect(), weight, groups: None, offset, unit }
+    }
+
+    /// Returns the rows with their groups, of those of the whole table.
+    fn with_groups(self, groups: Option<&RowGroups>, input: &Input<'_>) -> HeldOut {
+        let marks = input.held_out.unwrap_or_default();
+        let rows: Vec<usize> = (0..marks.len()).filter(|row| marks[*row]).collect();
+        HeldOut { groups: groups.filter(|_| self.kind.reads_groups()).map(|g| g.of_rows(&rows)), ..self }
     }
 
     fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> Result<f64> {
         let raw: Vec<Vec<f64>> =
             scores.iter().zip(&self.offset).map(|(s, o)| s.iter().zip(o).map(|(s, o)| o + self.unit * *s as f64).collect()).collect();
-        let value = metric(self.kind, &params.loss_params(), loss.link(), &raw, &self.target, self.weight.as_deref());
+        let value = metric(self.kind, &params.loss_params(), loss.link(), &raw, &self.target, self.weight.as_deref(), self.groups.as_ref());
         if value.is_nan() {
             return Err(undefined(self.kind));
         }

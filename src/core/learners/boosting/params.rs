@@ -6,15 +6,17 @@ use crate::encoding::ctr::CtrKind;
 use crate::error::Error;
 use crate::losses::LossKind;
 use crate::metrics::{MetricKind, metric_names};
-use crate::objective::LossParams;
+use crate::objective::{Alpha, FocalParams, LossParams};
 use crate::params::Problems;
 use crate::params::limits::By;
 use crate::params::limits::Limit::{AtLeast, Between, Inside, NotNegative, Positive, Share};
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::BorderParams;
+use crate::symbolic::CustomLoss;
 use crate::tree::params::{Monotone, Policy, SplitParams};
 use crate::tree::split::CategoryRules;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How rows are drawn for each tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,13 +58,31 @@ learner_params! {
     pub struct BoostingParams {
         /// The loss to lower.
         pub loss: LossKind = LossKind::Auto,
-        /// The quantile that `loss="quantile"` estimates, inside (0, 1).
-        pub alpha: f64 = 0.5 => Inside(0.0, 1.0),
+        /// The formulas of `loss="custom"`.
+        pub custom_loss: Option<CustomLoss> = None,
+        /// The quantile that `loss="quantile"` estimates, or several ascending ones, or the expectile that `loss="expectile"` does, inside
+        /// (0, 1).
+        pub alpha: Alpha = Alpha::One(0.5) => By(Self::check_alpha),
         /// Where `loss="huber"` turns from squared to absolute, in units of the target; by the targets unless told
         /// ([`huber_delta`](super::prepare::huber_delta)).
         pub huber_delta: Option<f64> = None => Positive,
         /// The variance power of `loss="tweedie"`, inside (1, 2).
         pub tweedie_power: f64 = 1.5 => Inside(1.0, 2.0),
+        /// By which power of the other class's probability a row of `loss="focal"` counts, 0 to 100; 2 unless told.
+        pub focal_gamma: Option<f64> = None => By(Self::check_focal_gamma),
+        /// What a row of the last class counts under `loss="focal"`, inside (0, 1), and one of the first the rest of 1; both 1
+        /// unless told.
+        pub focal_alpha: Option<f64> = None => Inside(0.0, 1.0),
+        /// Of a group's rows in the order of their scores, those that `loss="lambdarank"` and `"pairwise"` hold against all below them; 30
+        /// for the first and 1,000 for the second unless told otherwise.
+        pub rank_truncation: Option<u32> = None => AtLeast(1),
+        /// Whether `loss="lambdarank"` and `"pairwise"` weigh groups with much to gain down, and the first close pairs up; they do unless told
+        /// otherwise.
+        pub rank_normalize: Option<bool> = None,
+        /// The orders of each group that `loss="yetirank"` draws for a tree; 10 unless told otherwise.
+        pub rank_orders: Option<u32> = None => Between(1, 1000),
+        /// What a pair of neighbours counts less than the one before it under `loss="yetirank"`; 0.85 unless told otherwise.
+        pub rank_decay: Option<f64> = None => Share,
 
         /// The number of boosting rounds: a round makes a tree for each output.
         pub rounds: u32 = 100 => Between(1, 1_000_000),
@@ -163,7 +183,18 @@ learner_params! {
 impl BoostingParams {
     /// What the losses and metrics read.
     pub fn loss_params(&self) -> LossParams {
-        LossParams { alpha: self.alpha, huber_delta: self.huber_delta.unwrap_or(1.0), tweedie_power: self.tweedie_power }
+        LossParams {
+            alpha: self.alpha.clone(),
+            huber_delta: self.huber_delta.unwrap_or(1.0),
+            tweedie_power: self.tweedie_power,
+            focal: FocalParams { gamma: self.focal_gamma.unwrap_or(FocalParams::DEFAULT.gamma), alpha: self.focal_alpha },
+            rank_truncation: self.rank_truncation,
+            rank_normalize: self.rank_normalize.unwrap_or(true),
+            rank_orders: self.rank_orders.unwrap_or(10),
+            rank_decay: self.rank_decay.unwrap_or(0.85),
+            // One that can't be compiled has been told of: [`Self::check_loss`].
+            custom: self.custom_loss.as_ref().and_then(|loss| loss.compile().ok()).map(Arc::new),
+        }
     }
 
     /// Returns the parameters with `huber_delta` where the loss or the metric reads it: what they say, else `of_target`.
@@ -175,7 +206,17 @@ impl BoostingParams {
 
     /// Returns the parameters as a model keeps them: those that it never depends on at their defaults, and a number for each loss.
     pub fn kept(&self) -> Self {
-        BoostingParams { huber_delta: Some(self.loss_params().huber_delta), ..self.recorded() }
+        let params = self.loss_params();
+        let focal_gamma = self.focal_gamma.or((self.loss == LossKind::Focal).then_some(params.focal.gamma));
+        let ranks = self.loss.reads_groups();
+        BoostingParams {
+            huber_delta: Some(params.huber_delta),
+            focal_gamma,
+            rank_normalize: self.rank_normalize.or(ranks.then_some(params.rank_normalize)),
+            rank_orders: self.rank_orders.or(ranks.then_some(params.rank_orders)),
+            rank_decay: self.rank_decay.or(ranks.then_some(params.rank_decay)),
+            ..self.recorded()
+        }
     }
 
     /// How borders of features are found.
@@ -195,6 +236,27 @@ impl BoostingParams {
             problems.add(Error::parameter("leaves", "counts only under policy=\"leafwise\"; elsewhere `depth` limits a tree"));
         }
         problems.limit("leaves", self.leaves, Between(2, 65_536));
+    }
+
+    /// Adds what is wrong with `alpha`.
+    fn check_alpha(&self, problems: &mut Problems) {
+        let levels = match &self.alpha {
+            Alpha::One(level) => return problems.limit("alpha", Some(*level), Inside(0.0, 1.0)),
+            Alpha::Several(levels) => levels,
+        };
+        let fits = (1..=Alpha::MOST).contains(&levels.len()) && levels.iter().all(|level| *level > 0.0 && *level < 1.0);
+        problems.check(fits, "alpha", levels, "a list of 1 to 1,000 numbers inside (0, 1)");
+        problems.check(!fits || levels.windows(2).all(|pair| pair[0] < pair[1]), "alpha", levels, "ascending");
+        if self.loss != LossKind::Quantile {
+            problems.add(Error::parameter("alpha", "several are for loss=\"quantile\" alone; name one"));
+        }
+    }
+
+    /// Adds what is wrong with `focal_gamma`.
+    fn check_focal_gamma(&self, problems: &mut Problems) {
+        if let Some(gamma) = self.focal_gamma {
+            problems.check((0.0..=100.0).contains(&gamma), "focal_gamma", gamma, "between 0 and 100");
+        }
     }
 
     /// Adds what is wrong with `row_fraction`.
@@ -253,6 +315,15 @@ impl BoostingParams {
 
     /// Adds what does not go with a loss that is named; what follows from the target is found by the fit.
     fn check_loss(&self, problems: &mut Problems) {
+        match (&self.custom_loss, self.loss == LossKind::Custom) {
+            (Some(custom), true) => problems.take(custom.compile().map(drop)),
+            (None, true) => problems.take(crate::losses::loss(self.loss, &LossParams::default(), 2, 1.0).map(drop)),
+            (Some(_), false) => problems.add(Error::parameter("custom_loss", "goes with loss=\"custom\" alone")),
+            (None, false) => {}
+        }
+        if self.metric == Some(MetricKind::Custom) && self.loss != LossKind::Custom {
+            problems.add(Error::parameter("metric", "\"custom\" is the mean of a loss of your own, and this one is not"));
+        }
         if matches!(self.loss, LossKind::Auto) {
             return;
         }

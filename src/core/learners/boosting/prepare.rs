@@ -1,10 +1,12 @@
 //! From a table to what a device trains on: checks, targets, weights, borders.
 
+use super::params::BoostingParams;
 use super::ties;
-use crate::dataset::Input;
+use crate::column::Column;
 use crate::dataset::target::{TargetData, in_parts};
+use crate::dataset::{ClassWeight, Input, LossColumns, Target};
 use crate::error::{Error, Result};
-use crate::losses::{LeafRule, Loss};
+use crate::losses::{LeafRule, Location, Loss, Rows};
 use crate::numerics::reduce::{sum, weighted_quantile};
 use crate::pages;
 use crate::parallel::interrupt::ROWS;
@@ -35,20 +37,23 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, outputs: usi
             return Err(Error::column(column.name(), "the baseline is null, NaN or infinite in some rows").of_values());
         }
     }
+    let columns: Vec<Vec<f64>> = input.loss_columns.numbers.iter().map(|c| c.to_f64()).collect();
     let start = if baseline.is_empty() {
         match input.held_out {
-            None => loss.start(target, weight),
+            None => loss.start_with(target, weight, &columns),
             Some(h) => {
                 let keep = |i: &usize| !h[*i];
                 let rows: Vec<f64> = (0..target.len()).filter(keep).map(|i| target[i]).collect();
                 let weights: Option<Vec<f32>> = weight.map(|w| (0..target.len()).filter(keep).map(|i| w[i]).collect());
-                loss.start(&rows, weights.as_deref())
+                let columns: Vec<Vec<f64>> = columns.iter().map(|c| (0..c.len()).filter(keep).map(|i| c[i]).collect()).collect();
+                loss.start_with(&rows, weights.as_deref(), &columns)
             }
         }
     } else {
         vec![0.0; outputs]
     };
-    if !loss.location() {
+    let location = loss.location();
+    if location == Location::Fixed {
         let (unit, factor) = tiny(input, loss, target, weight).unwrap_or((1.0, 1.0));
         let offset = libm::log(unit);
         let score = |k: usize, i: usize| (start[k] - offset + baseline.get(k).map_or(0.0, |b| b[i])) as f32;
@@ -61,23 +66,71 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, outputs: usi
         let target = in_parts(target).map(|x| (*x / unit) as f32).collect();
         return Ok(Start { start, unit: 1.0, offset, factor, target, scores });
     }
+    // The first score moves along with the targets: they are differences from it, and so are the others that do.
     let difference = |i: usize| target[i] - start[0] - baseline.first().map_or(0.0, |b| b[i]);
     let counts = |i: &usize| !input.held_out.is_some_and(|h| h[*i]) && weight.is_none_or(|w| w[*i] > 0.0);
     let largest = (0..target.len()).into_par_iter().with_min_len(ROWS).filter(counts).map(|i| difference(i).abs()).reduce(|| 0.0, f64::max);
     if !largest.is_finite() {
         return Err(Error::column(&input.target_name, "the target's range is larger than a float can hold").of_values());
     }
-    let unit = if largest > 0.0 { libm::ldexp(1.0, libm::ilogb(largest).clamp(-1000, 1000)) } else { 1.0 };
+    let unit = if largest > 0.0 && location == Location::Scaled { libm::ldexp(1.0, libm::ilogb(largest).clamp(-1000, 1000)) } else { 1.0 };
     let mut target = (0..target.len())
         .into_par_iter()
         .with_min_len(ROWS)
         .map(|i| (difference(i) / unit).clamp(-1e30, 1e30) as f32)
         .collect::<Vec<f32>>();
-    if loss.leaf_rule() != LeafRule::Newton {
+    if loss.leaf_rule(0) != LeafRule::Newton {
         ties::spread(&mut target, |i| counts(&i));
     }
-    let scores = vec![vec![0.0; target.len()]];
+    let score = |k: usize, i: usize| {
+        let own = start[k] + baseline.get(k).map_or(0.0, |b| b[i]);
+        let first = start[0] + baseline.first().map_or(0.0, |b| b[i]);
+        (if location.moves(k) { (own - first) / unit } else { own }) as f32
+    };
+    let scores = (0..outputs).map(|k| (0..target.len()).map(|i| if k == 0 { 0.0 } else { score(k, i) }).collect()).collect();
     Ok(Start { start, unit, offset: 0.0, factor: 1.0, target, scores })
+}
+
+/// Returns a table's target with what its rows weigh in training: their weights, times what the loss makes of their targets
+/// ([`Loss::row_factor`]), in units of a power of two near the mean of that, so that a row of the usual size weighs about 1.
+///
+/// # Errors
+/// As [`TargetData::new`].
+pub fn weigh(input: &Input<'_>, loss: &dyn Loss, values: Vec<f64>, class_weight: &ClassWeight) -> Result<TargetData> {
+    let Some(factor) = loss.row_factor() else { return TargetData::new(input, values, class_weight) };
+    let own = TargetData::new(input, vec![], class_weight)?.weights;
+    let weigh = |i: usize| if input.held_out.is_some_and(|h| h[i]) { 0.0 } else { own.as_ref().map_or(1.0, |w| w[i] as f64) };
+    let mean = sum(values.len(), |i| weigh(i) * factor(values[i])) / sum(values.len(), weigh);
+    let unit = libm::ldexp(1.0, if mean > 0.0 { libm::ilogb(mean).clamp(-1000, 1000) } else { 0 });
+    let column = input.weight.as_ref().map(Column::to_f64);
+    let product = |(i, y): (usize, &f64)| match column.as_ref().map_or(1.0, |w| w[i]) {
+        0.0 => 0.0,
+        weight => (weight * (factor(*y) / unit)).clamp(f64::MIN_POSITIVE, f64::MAX),
+    };
+    let weights: Vec<f64> = values.iter().enumerate().map(product).collect();
+    let weighed = Input {
+        features: vec![],
+        target: Target::Numbers(Column::from_f64(&input.target_name, &values)),
+        target_name: input.target_name.clone(),
+        weight: Some(Column::from_f64(input.weight.as_ref().map_or("weight", Column::name), &weights)),
+        baseline: vec![],
+        held_out: input.held_out,
+        loss_columns: LossColumns::default(),
+    };
+    let TargetData { weights, weight_unit, .. } = TargetData::new(&weighed, vec![], class_weight)?;
+    Ok(TargetData { values, weights, weight_unit })
+}
+
+/// Returns what held-out rows weigh where they are measured: what a loss makes of their targets is not in it, since its metric has it.
+///
+/// # Errors
+/// As [`TargetData::new`].
+pub fn measured_weights(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, class_weight: &ClassWeight) -> Result<Option<Vec<f32>>> {
+    let of_held_out = |weights: &[f32]| (0..weights.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).map(|i| weights[i]).collect();
+    match loss.row_factor() {
+        None => Ok(data.weights.as_deref().map(of_held_out)),
+        Some(_) => Ok(TargetData::new(input, vec![], class_weight)?.weights.as_deref().map(of_held_out)),
+    }
 }
 
 /// Returns where Huber's loss turns from squared to absolute unless told: the first residuals of nine of ten training rows, by weight, are
@@ -101,6 +154,71 @@ pub fn huber_delta(input: &Input<'_>, data: &TargetData) -> f64 {
     if others.is_empty() { 1.0 } else { quantile(&others, &distance, 0.9) }
 }
 
+/// Checks that the table has the columns that a loss of one's own reads, in its order.
+///
+/// # Errors
+/// Naming the first that is not there.
+pub fn check_loss_columns(input: &Input<'_>, params: &BoostingParams) -> Result<()> {
+    let Some(formulas) = params.loss_params().custom else { return Ok(()) };
+    let given: Vec<&str> = input.loss_columns.numbers.iter().map(|column| column.name()).collect();
+    match formulas.columns().iter().enumerate().find(|(i, name)| given.get(*i) != Some(&name.as_str())) {
+        Some((_, name)) => Err(Error::column(name, "the loss of your own reads it, and it is not given")),
+        None => Ok(()),
+    }
+}
+
+/// Returns the numbers that a loss reads beside the target.
+///
+/// # Errors
+/// For missing and infinite ones, naming the column.
+pub fn loss_columns(input: &Input<'_>) -> Result<Vec<Vec<f32>>> {
+    let of_column = |column: &Column<'_>| {
+        let values = column.to_f64();
+        match in_parts(&values).enumerate().find_map_first(|(row, x)| (!((*x as f32).is_finite())).then_some((row, *x))) {
+            Some((row, x)) => {
+                let what = if x.is_nan() { "null or NaN".into() } else { format!("{x}") };
+                Err(Error::column(column.name(), format!("it is {what} in row {row}, and the loss reads it")).of_values())
+            }
+            None => Ok(in_parts(&values).map(|x| *x as f32).collect()),
+        }
+    };
+    input.loss_columns.numbers.iter().map(of_column).collect()
+}
+
+/// Checks that a loss of one's own has derivatives at the first scores.
+///
+/// # Errors
+/// Naming the first row that has none, its target and its score.
+pub fn check_derivatives(
+    input: &Input<'_>,
+    loss: &dyn Loss,
+    (target, scores, columns): (&[f32], &[f32], &[Vec<f32>]),
+    (start, unit): (f64, f64),
+) -> Result<()> {
+    if loss.program().is_none() {
+        return Ok(());
+    }
+    let fault = |block: usize| {
+        let rows = block * ROWS..target.len().min((block + 1) * ROWS);
+        let (mut gradient, mut hessian) = (vec![0.0; rows.len()], vec![0.0; rows.len()]);
+        let columns: Vec<&[f32]> = columns.iter().map(|column| &column[rows.clone()]).collect();
+        let part = Rows { scores: &[&scores[rows.clone()]], target: &target[rows.clone()], weight: None, columns: &columns };
+        loss.derivatives(0, part, &mut gradient, &mut hessian);
+        let at = (0..rows.len()).find(|i| !gradient[*i].is_finite() || !hessian[*i].is_finite())?;
+        Some((rows.start + at, if gradient[at].is_finite() { "second" } else { "first" }))
+    };
+    let Some((row, which)) = (0..target.len().div_ceil(ROWS)).into_par_iter().find_map_first(fault) else { return Ok(()) };
+    let (y, f) = (f64::from(target[row]) * unit, f64::from(scores[row]) * unit);
+    let (y, f) = if loss.location() == Location::Scaled { (y + start, f + start) } else { (y, f) };
+    let read = input.loss_columns.numbers.iter().zip(columns);
+    let read: String = read.map(|(column, values)| format!(", where `{}` is {}", column.name(), values[row])).collect();
+    let text = format!(
+        "the {which} derivative of the loss of your own is infinite or no number in row {row}, at y = {y} and the raw score f = {f}{read}: \
+         filter such rows out, or write the loss so that it has one there"
+    );
+    Err(Error::column(&input.target_name, text).of_values())
+}
+
 /// Derivatives of about this size are far above the smallest hessian that a loss gives.
 const SMALL_DERIVATIVES: f64 = 1.0 / (1u64 << 40) as f64;
 
@@ -121,5 +239,5 @@ fn tiny(input: &Input<'_>, loss: &dyn Loss, target: &[f64], weight: Option<&[f32
 /// Returns what gradients are in units of, next to the target's: leaves that are refitted from residuals have gradients without a
 /// unit.
 pub fn gradient_unit(loss: &dyn Loss, unit: f64) -> f64 {
-    if loss.leaf_rule() == LeafRule::Newton { unit } else { 1.0 }
+    if loss.leaf_rule(0) == LeafRule::Newton { unit } else { 1.0 }
 }

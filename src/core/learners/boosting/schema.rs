@@ -30,7 +30,7 @@ pub(super) struct Constraints {
 }
 
 /// Checks the parameters of a fit against the names and types of its features, what is known of its target, the number of
-/// columns of its baseline, and whether there is a column of held-out rows. What depends on values is not looked at.
+/// columns of its baseline, and whether there are columns of held-out rows and of groups. What depends on values is not looked at.
 ///
 /// # Errors
 /// [`Error::Parameter`] naming the parameter.
@@ -39,7 +39,7 @@ pub(super) struct Constraints {
 /// use taiga_core::learners::boosting::{BoostingParams, schema::{TargetKind, check}};
 /// use taiga_core::column::FeatureType;
 /// let params = BoostingParams { monotone: [("rooms".to_string(), 1)].into(), ..Default::default() };
-/// let fault = check(&[("room", &FeatureType::Numeric)], TargetKind::Numbers, 0, false, &params).unwrap_err();
+/// let fault = check(&[("room", &FeatureType::Numeric)], TargetKind::Numbers, 0, false, false, &params).unwrap_err();
 /// assert_eq!(fault.to_string(), "parameter `monotone`: there is no feature `rooms`; did you mean `room`?");
 /// ```
 pub fn check(
@@ -47,6 +47,7 @@ pub fn check(
     target: TargetKind,
     baseline: usize,
     held_out: bool,
+    groups: bool,
     params: &BoostingParams,
 ) -> Result<()> {
     constraints(features, params)?;
@@ -64,7 +65,8 @@ pub fn check(
     };
     let loss = loss(kind, &params.loss_params(), 2, 1.0)?;
     // Of a loss that is named the number of classes says nothing.
-    held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
+    let metric = held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
+    check_groups(kind, metric, groups)?;
     if kind.target() == Some(LossTarget::Classes) { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
 }
 
@@ -91,6 +93,17 @@ pub(super) fn check_baseline(columns: usize, outputs: usize) -> Result<()> {
     }
     let scores = if outputs == 1 { "score" } else { "scores" };
     Err(Error::parameter("baseline", format!("{columns} columns for a model of {outputs} {scores}")))
+}
+
+/// Checks that there are groups where the loss or the metric of held-out rows reads them.
+pub(super) fn check_groups(loss: LossKind, metric: Option<MetricKind>, given: bool) -> Result<()> {
+    let needed = match metric {
+        _ if given => return Ok(()),
+        _ if loss.reads_groups() => format!("loss=\"{}\"", loss.name()),
+        Some(metric) if metric.reads_groups() => format!("metric=\"{}\"", metric.name()),
+        _ => return Ok(()),
+    };
+    Err(Error::parameter("group", format!("{needed} needs a column that says which rows are ranked together, such as a query's number")))
 }
 
 /// Returns the metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.

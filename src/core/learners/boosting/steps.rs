@@ -8,6 +8,7 @@ use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use super::params::RowSample;
 use crate::collective::RowShard;
 use crate::dataset::Monitor;
+use crate::dataset::row_groups::RowGroups;
 use crate::error::Result;
 use crate::losses::Loss;
 use crate::parallel::thread_pool::ThreadPool;
@@ -31,6 +32,10 @@ pub struct TrainingData<'a> {
     pub target: Vec<f32>,
     /// Row weights.
     pub weight: Option<Vec<f32>>,
+    /// What the loss reads of a row beside its target, `[column][row]`.
+    pub columns: Vec<Vec<f32>>,
+    /// The groups of rows, where the loss reads them.
+    pub groups: Option<RowGroups>,
     /// Scores to start from, `[output][row]`. Several sets of them stand one behind the other, each of
     /// as many outputs as the loss has: rows may have other codes in one than in the other, which
     /// [`TreeSteps::replay`] follows.

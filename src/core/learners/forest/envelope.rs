@@ -6,6 +6,7 @@
 //! | 2 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
 //! | 3 | gains of any size | behind the payload, before the provenance, the unit of gains |
 //! | 4 | metadata | behind the provenance the user's [`crate::metadata`] |
+//! | 5 | columns of structs | behind the metadata, which may be none, the structs that columns were fields of |
 //!
 //! A forest is written in the oldest version that can hold it.
 
@@ -23,7 +24,7 @@ use std::borrow::Cow;
 
 /// The envelope of forests.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"RF", version: 4, provenance: 2, metadata: 4, noun: "model", description: "a random forest" };
+    Envelope { kind: b"RF", version: 5, provenance: 2, metadata: 4, structs: 5, noun: "model", description: "a random forest" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]

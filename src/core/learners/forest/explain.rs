@@ -13,7 +13,7 @@
 //!   "oob": {"score": 0.86, "log_loss": 0.31, "predictions": [[0.2, "nan", …], …]} or null,
 //!   "permutation": [0.01, …] where it was measured,
 //!   "params": {"trees": 100, …} as in [`stored`](crate::params::stored),
-//!   "label_type" and "computed" as in [`crate::learners::boosting::model::json`], where there is something to tell }
+//!   "label_type", "computed" and "structs" as in [`crate::learners::boosting::model::json`], where there is something to tell }
 //! ```
 //!
 //! A row starts at node 0 (leaf 0 where there are no nodes) and goes right where its value is larger

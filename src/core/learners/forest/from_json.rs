@@ -6,7 +6,7 @@ use super::params::{Criterion, ForestParams};
 use crate::error::Result;
 use crate::model::from_json::{ChildIn, FeatureIn, LabelIn, NumberIn, Side, border_place, labels, numbers, params, provenance, read};
 use crate::model::payload::{invalid, named};
-use crate::provenance::LabelType;
+use crate::provenance::{LabelType, StructColumn};
 use crate::quantize::CodeSet;
 use crate::tree::model::{Node, Split};
 use serde::Deserialize;
@@ -34,6 +34,8 @@ struct ForestIn {
     label_type: Option<LabelType>,
     #[serde(default)]
     computed: Vec<String>,
+    #[serde(default)]
+    structs: Vec<StructColumn>,
     metadata: Option<Value>,
 }
 
@@ -84,7 +86,7 @@ impl Forest {
     pub fn from_json(text: &str) -> Result<Forest> {
         let f: ForestIn = read(text, super::explain::FORMAT, ENVELOPE.version)?;
         let features = f.features.into_iter().map(FeatureIn::feature).collect::<Result<Vec<_>>>()?;
-        let provenance = provenance(f.label_type, &f.computed, f.metadata.as_ref(), features.iter().map(|f| f.name.as_str()))?;
+        let provenance = provenance(f.label_type, &f.computed, f.structs, f.metadata.as_ref(), features.iter().map(|f| f.name.as_str()))?;
         let mut forest = Forest {
             params: params(&f.params, ForestParams::LOCAL, ForestParams::from_stored)?,
             criterion: named::<Criterion>("criterion", &f.criterion)?,

@@ -60,6 +60,7 @@ impl<'a> Input<'a> {
             weight: self.weight.clone(),
             baseline: vec![],
             held_out: None,
+            loss_columns: Default::default(),
         }
     }
 }

@@ -49,6 +49,13 @@ pub struct ShapValues {
     pub base: Vec<f64>,
 }
 
+impl ShapValues {
+    /// Returns what explains the sums of the trees' predictions.
+    pub fn explainer(&self) -> &Explainer {
+        &self.explainer
+    }
+}
+
 impl Predictor {
     /// The number of predictions that are explained: of two classes the second's alone.
     fn explained_outputs(&self) -> usize {

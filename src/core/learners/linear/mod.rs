@@ -64,6 +64,7 @@ impl<'a> Input<'a> {
             weight: self.weight.clone(),
             baseline: vec![],
             held_out: self.held_out,
+            loss_columns: Default::default(),
         }
     }
 }

@@ -24,7 +24,7 @@ use taiga_cuda::columns::borders;
 use taiga_cuda::linear::{CudaBatches, CudaLinear};
 use taiga_cuda::predict::DevicePredictor;
 use taiga_cuda::predict::forest::DeviceForest;
-use taiga_cuda::predict::shap::DeviceExplainer;
+use taiga_cuda::predict::shap::{DeviceExplainer, Explained, MOST_TABLED};
 use taiga_cuda::runtime::device::{device_info, each_cache};
 use taiga_cuda::runtime::{Gpu, Queue};
 use taiga_cuda::trees::CudaTrees;
@@ -157,7 +157,7 @@ pub fn copy_model(number: Option<u32>, model: &Predictor) -> Result<Box<dyn Mode
 /// [`taiga_core::Error::Device`].
 pub fn copy_forest(number: Option<u32>, forest: &forest::Predictor) -> Result<Box<dyn ForestCopy>> {
     let gpu = Gpu::get(number)?;
-    Ok(Box::new(Copied { gpu, copy: DeviceForest::new(gpu, forest)? }))
+    Ok(Box::new(Copied { gpu, copy: Arc::new(DeviceForest::new(gpu, forest)?) }))
 }
 
 /// A model on the GPU that applies it.
@@ -180,9 +180,7 @@ impl ModelCopy for Copied<Arc<DevicePredictor>> {
     }
 
     fn explainer(&self, predictor: &Predictor, shap: Arc<ShapValues>, terms: Terms) -> Result<Box<dyn ExplainerCopy>> {
-        let pool = ThreadPool::new(pools::asked(None))?;
-        let copy = DeviceExplainer::new(self.copy.clone(), predictor, &shap, terms, &pool)?;
-        Ok(Box::new(CopiedExplainer { gpu: self.gpu, copy }))
+        CopiedExplainer::bring(self.gpu, &Explained::boosted(self.copy.clone(), predictor, shap.explainer()), terms)
     }
 }
 
@@ -192,18 +190,34 @@ struct CopiedExplainer {
     copy: DeviceExplainer,
 }
 
+impl CopiedExplainer {
+    fn bring(gpu: &'static Gpu, of: &Explained<'_>, terms: Terms) -> Result<Box<dyn ExplainerCopy>> {
+        let pool = ThreadPool::new(pools::asked(None))?;
+        Ok(Box::new(CopiedExplainer { gpu, copy: DeviceExplainer::new(of, terms, MOST_TABLED, &pool)? }))
+    }
+}
+
 impl ExplainerCopy for CopiedExplainer {
     fn explain(&self, columns: &[&Column<'_>]) -> Result<Explanation> {
         self.copy.explain(&Queue::new(self.gpu)?, columns)
     }
 }
 
-impl ForestCopy for Copied<DeviceForest> {
+impl ForestCopy for Copied<Arc<DeviceForest>> {
     fn predict(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
         self.copy.predict(&Queue::new(self.gpu)?, columns)
     }
 
     fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
         self.copy.leaves(&Queue::new(self.gpu)?, columns)
+    }
+
+    fn explainer(
+        &self,
+        predictor: &forest::Predictor,
+        shap: Arc<forest::shap::ShapValues>,
+        terms: Terms,
+    ) -> Result<Box<dyn ExplainerCopy>> {
+        CopiedExplainer::bring(self.gpu, &Explained::forest(self.copy.clone(), predictor, shap.explainer()), terms)
     }
 }

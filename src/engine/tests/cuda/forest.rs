@@ -2,6 +2,7 @@
 //!
 //! These tests are ignored unless asked for (`make test-cuda`), and then fail without a GPU.
 
+use crate::shap::forest_explains;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use taiga_testing::gpu::{gpu, say};
 use taiga_testing::{Dice, Table};
 
 /// A fit on a device.
-fn on(device: &str, table: &Table, base: &Value) -> Forest {
+pub(crate) fn on(device: &str, table: &Table, base: &Value) -> Forest {
     let mut base = base.clone();
     base["device"] = json!(device);
     grow(table, &params(base))
@@ -167,6 +168,8 @@ fn categories(dice: &mut Dice, rows: usize, classes: usize) {
         let codes = [known(0), known(2), known(3)];
         let mut looked_up: Vec<Column<'_>> = columns.iter().zip(&codes).map(|(c, codes)| Column::codes(c.name.clone(), codes)).collect();
         looked_up.push(Column::from_f64("x", &x));
+        let columns = predictor.bind(&looked_up).expect("columns");
+        forest_explains(&what.to_string(), &predictor, &columns, &columns);
         predicts_the_same(forest, &looked_up, &what);
     }
 }

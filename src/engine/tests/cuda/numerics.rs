@@ -12,6 +12,7 @@ use taiga_engine::losses::{LossKind, Rows, loss};
 use taiga_engine::numerics::fixed::{dither, round_with, round32, round64};
 use taiga_engine::numerics::math;
 use taiga_engine::numerics::random::{Purpose, Random};
+use taiga_engine::symbolic::CustomLoss;
 use taiga_testing::gpu::{Gpu, gpu, say};
 use taiga_testing::gpu::{assert_same, patterns};
 
@@ -245,16 +246,30 @@ fn packed_statistics_have_the_same_bits() {
 fn losses() -> Vec<(LossKind, &'static str, (f32, f32), BoostingParams)> {
     let mut all = Vec::new();
     for (alpha, delta, power) in [(0.3, 1.5, 1.3), (0.9, 1.0, 1.5), (0.05, 1e-3, 1.99)] {
-        let params = || BoostingParams { alpha, huber_delta: Some(delta), tweedie_power: power, ..Default::default() };
+        let (gamma, balance) = (delta + 0.7, (alpha > 0.2).then_some(alpha));
+        let params = || BoostingParams {
+            alpha: alpha.into(),
+            huber_delta: Some(delta),
+            tweedie_power: power,
+            focal_gamma: Some(gamma),
+            focal_alpha: balance,
+            ..Default::default()
+        };
+        all.push((LossKind::Expectile, "loss_expectile", ((2.0 * alpha) as f32, (2.0 * (1.0 - alpha)) as f32), params()));
+        all.push((LossKind::Focal, "loss_focal", (gamma as f32, balance.map_or(-1.0, |a| a as f32)), params()));
         all.push((LossKind::Quantile, "loss_quantile", (-alpha as f32, (1.0 - alpha) as f32), params()));
         all.push((LossKind::Huber, "loss_huber", (delta as f32, 0.0), params()));
         all.push((LossKind::Tweedie, "loss_tweedie", ((1.0 - power) as f32, (2.0 - power) as f32), params()));
     }
+    // The class of an output other than the first: what the kernel is told.
+    all.push((LossKind::Ova, "loss_ova", (0.0, 0.0), BoostingParams::default()));
+    all.push((LossKind::LogCosh, "loss_log_cosh", (1.0, 1.0), BoostingParams::default()));
     for (kind, kernel) in [
         (LossKind::Rmse, "loss_rmse"),
         (LossKind::Logloss, "loss_cross_entropy"),
         (LossKind::CrossEntropy, "loss_cross_entropy"),
         (LossKind::Mae, "loss_mae"),
+        (LossKind::Mape, "loss_mae"),
         (LossKind::Poisson, "loss_poisson"),
         (LossKind::Gamma, "loss_gamma"),
     ] {
@@ -267,9 +282,9 @@ fn losses() -> Vec<(LossKind, &'static str, (f32, f32), BoostingParams)> {
 fn targets(kind: LossKind, n: usize, stream: u64) -> Vec<f32> {
     let edges = patterns::f32s(n, stream + 1);
     let ordinary = patterns::uniform(n, stream, 0.0, 1.0).into_iter().map(|u| match kind {
-        LossKind::Logloss => (u < 0.4) as u8 as f32,
+        LossKind::Logloss | LossKind::Focal => (u < 0.4) as u8 as f32,
         LossKind::CrossEntropy => u,
-        LossKind::Poisson | LossKind::Multiclass => (u * u * 8.0).floor(),
+        LossKind::Poisson | LossKind::Multiclass | LossKind::Ova => (u * u * 8.0).floor(),
         LossKind::Gamma => 0.01 + 5.0 * u * u,
         LossKind::Tweedie => {
             if u < 0.5 {
@@ -309,7 +324,12 @@ fn derivatives_have_the_same_bits() {
         let (on_gpu, target_on_gpu, weight_on_gpu) = (gpu.upload(&scores), gpu.upload(&target), gpu.upload(&weight));
         for weighted in [false, true] {
             let (mut g, mut h) = (vec![0.0; n], vec![0.0; n]);
-            loss.derivatives(0, Rows { scores: &[&scores], target: &target, weight: weighted.then_some(&weight) }, &mut g, &mut h);
+            loss.derivatives(
+                0,
+                Rows { scores: &[&scores], target: &target, weight: weighted.then_some(&weight), columns: &[] },
+                &mut g,
+                &mut h,
+            );
             let (mut gradient, mut hessian) = (gpu.poisoned::<f32>(n), gpu.poisoned::<f32>(n));
             if weighted {
                 over_rows!(gpu, kernel, n, &on_gpu, &target_on_gpu, &weight_on_gpu, &a, &b, &mut gradient, &mut hessian);
@@ -322,6 +342,42 @@ fn derivatives_have_the_same_bits() {
         }
         say(&format!("{kind:?} ({a}, {b}): {} derivatives, all equal", 2 * n));
     }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn gaussian_derivatives_have_the_same_bits() {
+    let gpu = gpu();
+    let n = N / 8;
+    let mut means = patterns::f32s(n, 50);
+    means.rotate_left(n / 5);
+    let deviations: Vec<f32> = patterns::uniform(n, 51, -9.0, 9.0)
+        .into_iter()
+        .zip(patterns::f32s(n, 52))
+        .enumerate()
+        .map(|(i, (s, e))| if i % 8 == 0 { e } else { s })
+        .collect();
+    let (target, weight) = (targets(LossKind::Gaussian, n, 53), weights(n, 54));
+    let loss = loss(LossKind::Gaussian, &BoostingParams::default().loss_params(), 0, 1.0).expect("the loss exists");
+    let on_gpu = gpu.upload(&[&means[..], &deviations[..]].concat());
+    let (target_on_gpu, weight_on_gpu) = (gpu.upload(&target), gpu.upload(&weight));
+    for output in [0usize, 1] {
+        for weighted in [false, true] {
+            let (mut g, mut h) = (vec![0.0; n], vec![0.0; n]);
+            let rows = Rows { scores: &[&means, &deviations], target: &target, weight: weighted.then_some(&weight), columns: &[] };
+            loss.derivatives(output, rows, &mut g, &mut h);
+            let (mut gradient, mut hessian, o) = (gpu.poisoned::<f32>(n), gpu.poisoned::<f32>(n), output as u32);
+            if weighted {
+                over_rows!(gpu, "loss_gaussian", n, &on_gpu, &target_on_gpu, &weight_on_gpu, &o, &mut gradient, &mut hessian);
+            } else {
+                over_rows!(gpu, "loss_gaussian", n, &on_gpu, &target_on_gpu, &NONE, &o, &mut gradient, &mut hessian);
+            }
+            let row = |i: usize| format!("mean {:?}, deviation {:?}, target {:?}, weighted {weighted}", means[i], deviations[i], target[i]);
+            assert_same("gaussian gradient", &gpu.download(&gradient), &g, row);
+            assert_same("gaussian hessian", &gpu.download(&hessian), &h, row);
+        }
+    }
+    say(&format!("Gaussian: {} derivatives, all equal", 8 * n));
 }
 
 #[test]
@@ -350,7 +406,7 @@ fn multiclass_derivatives_have_the_same_bits() {
         for output in [0, classes / 2, classes - 1] {
             for weighted in [false, true] {
                 let (mut g, mut h) = (vec![0.0; n], vec![0.0; n]);
-                let rows = Rows { scores: &slices, target: &target, weight: weighted.then_some(&weight) };
+                let rows = Rows { scores: &slices, target: &target, weight: weighted.then_some(&weight), columns: &[] };
                 loss.derivatives(output, rows, &mut g, &mut h);
                 let (mut gradient, mut hessian) = (gpu.poisoned::<f32>(n), gpu.poisoned::<f32>(n));
                 let (k, o) = (classes as u32, output as u32);
@@ -377,5 +433,60 @@ fn multiclass_derivatives_have_the_same_bits() {
             }
         }
         say(&format!("Multiclass of {classes}: {} derivatives, all equal", 6 * n));
+    }
+}
+
+/// Losses of one's own that use every operation.
+const FORMULAS: [&str; 7] = [
+    "0.5 * (y - f) ** 2",
+    "log1p(exp(f)) - y * f",
+    "p = sigmoid(f); -y * (1 - p) ** 2 * log(p) - (1 - y) * p ** 2 * log(1 - p)",
+    "sqrt(1 + (y - f) ** 2) - 1 + tanh(f / 4) ** 2",
+    "when((y > f) & ~(f == 0) | (y <= 1)).then(2 * (y - f) ** 2).otherwise(min(abs(y - f), max(y, f)) + expm1(f))",
+    "(0.1 + y ** 2) ** 0.3 * exp(-f) + softplus(f) + log1p(y ** 2) * f ** 2",
+    "`c` * exp(f) - y * f + sign(`d` - f) * (f - `d`) ** 2 / (1 + abs(`c`))",
+];
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn losses_of_ones_own_have_the_same_bits() {
+    let gpu = gpu();
+    let n = N / 8;
+    let (scores, target) = (patterns::f32s(n, 60), targets(LossKind::Rmse, n, 61));
+    let ordinary = patterns::uniform(n, 62, -4.0, 4.0);
+    let scores: Vec<f32> = scores.into_iter().zip(ordinary).enumerate().map(|(i, (e, o))| if i % 8 < 2 { e } else { o }).collect();
+    let columns = [patterns::uniform(n, 63, -2.0, 2.0), patterns::f32s(n, 64)];
+    for value in FORMULAS {
+        let params =
+            BoostingParams { custom_loss: Some(CustomLoss { value: value.into(), ..CustomLoss::default() }), ..Default::default() };
+        let loss = loss(LossKind::Custom, &params.loss_params(), 0, 1.0).expect("the loss exists");
+        let program = loss.program().expect("it has a program");
+        let (mut g, mut h) = (vec![0.0; n], vec![0.0; n]);
+        let slices = [&columns[0][..], &columns[1]];
+        loss.derivatives(0, Rows { scores: &[&scores], target: &target, weight: None, columns: &slices }, &mut g, &mut h);
+        let (on_gpu, target_on_gpu, columns_on_gpu) = (gpu.upload(&scores), gpu.upload(&target), gpu.upload(&columns.concat()));
+        let constants: Vec<f32> = program.constants.iter().map(|x| *x as f32).chain([0.0]).collect();
+        let (instructions, constants) = (gpu.upload(&program.words()), gpu.upload(&constants));
+        let (count, outputs) = (program.instructions.len() as u32, program.output_words());
+        let (mut gradient, mut hessian) = (gpu.poisoned::<f32>(n), gpu.poisoned::<f32>(n));
+        over_rows!(
+            gpu,
+            "loss_program",
+            n,
+            &on_gpu,
+            &target_on_gpu,
+            &columns_on_gpu,
+            &instructions,
+            &constants,
+            &count,
+            &outputs[0],
+            &outputs[1],
+            &mut gradient,
+            &mut hessian
+        );
+        let row = |i: usize| format!("{value}: score {:?}, target {:?}", scores[i], target[i]);
+        assert_same("gradient", &gpu.download(&gradient), &g, row);
+        assert_same("hessian", &gpu.download(&hessian), &h, row);
+        say(&format!("{value}: {} derivatives, all equal", 2 * n));
     }
 }

@@ -1,21 +1,17 @@
-//! Predictions and explanations of the GPU have the CPU's bits: random models of every shape, and fitted ones with categories.
+//! Predictions of the GPU have the CPU's bits: random models of every shape, and fitted ones with categories.
 
+use crate::shap::same_explanations;
 use serde_json::json;
-use std::sync::Arc;
 use taiga_engine::column::Column;
 use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::cuda::DeviceColumn;
 use taiga_engine::cuda::predict::DevicePredictor;
-use taiga_engine::cuda::predict::shap::DeviceExplainer;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
-use taiga_engine::parallel::thread_pool::ThreadPool;
 use taiga_engine::shap::Terms;
-use taiga_engine::tree::Tree;
-use taiga_engine::tree::model::Child;
 use taiga_testing::gpu::{gpu, say};
 use taiga_testing::model::{Dice, Kind, branching, model, values};
 
@@ -36,83 +32,6 @@ fn same(what: &str, predictor: &Predictor, columns: &[&Column<'_>]) {
         let resident = gpu.download(&on_device.raw_on_device(&gpu.queue, &columns).expect("predictions"));
         assert_eq!(resident.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), bits(&found).concat(), "{what}: columns on the GPU");
     }
-}
-
-fn same_explanations(what: &str, predictor: &Predictor, columns: &[&Column<'_>], terms: Terms) {
-    let gpu = gpu();
-    let shap = predictor.shap_values(None).expect("an explainer");
-    let on_device = Arc::new(DevicePredictor::new(gpu.queue.gpu(), predictor).expect("a model on the GPU"));
-    let pool = ThreadPool::new(2).expect("threads");
-    let explainer = DeviceExplainer::new(on_device, predictor, &shap, terms, &pool).expect("tables on the GPU");
-    let found = explainer.explain(&gpu.queue, columns).expect("explanations");
-    let expected = predictor.explain(&shap, columns, terms);
-    for (output, (found, expected)) in found.values.iter().zip(&expected.values).enumerate() {
-        assert_eq!(bits(found), bits(expected), "{what}: values of output {output}");
-    }
-    for (output, (found, expected)) in found.interactions.iter().zip(&expected.interactions).enumerate() {
-        assert_eq!(bits(found), bits(expected), "{what}: interactions of output {output}");
-    }
-    assert_eq!([found.values.len(), found.interactions.len()], [expected.values.len(), expected.interactions.len()], "{what}");
-}
-
-#[test]
-#[ignore = "needs a GPU: make test-cuda"]
-fn random_models_explain_the_same() {
-    gpu();
-    let dice = &mut Dice(23);
-    for case in 0..60 {
-        let kind = Kind {
-            seed: dice.bits(),
-            features: [1, 3, 7, 12, 40][dice.below(5)],
-            trees: 0,
-            outputs: 1 + dice.below(3),
-            depth: dice.below(9),
-            symmetric: [0, 50, 100][dice.below(3)],
-            borders: [1, 40, 255][dice.below(3)],
-        };
-        let kind = Kind { trees: kind.outputs * (1 + dice.below(7)), ..kind };
-        let model = model(kind);
-        let rows = [1, 3, 255, 1000, 20_011][dice.below(5)];
-        let data: Vec<Vec<f64>> = model.features.iter().map(|f| values(dice, f, rows)).collect();
-        let columns: Vec<_> = data.iter().enumerate().map(|(i, v)| Column::from_f64(format!("f{i}"), v)).collect();
-        let columns: Vec<_> = columns.iter().collect();
-        let predictor = Predictor::new(model);
-        let what = format!("case {case}: {kind:?}, {rows} rows");
-        same_explanations(&what, &predictor, &columns, Terms::Values);
-        if kind.features < 40 || rows < 1000 {
-            same_explanations(&format!("{what}, interactions"), &predictor, &columns, Terms::Interactions);
-        }
-    }
-}
-
-/// Proves that a model of more columns than a block's shared memory has sums for is explained too, and that one whose trees meet too
-/// many columns for tables is an error that names the CPU.
-#[test]
-#[ignore = "needs a GPU: make test-cuda"]
-fn models_of_many_columns_explain_the_same() {
-    let gpu = gpu();
-    let dice = &mut Dice(29);
-    let kind = Kind { seed: 31, features: 1200, trees: 600, outputs: 1, depth: 6, symmetric: 50, borders: 3 };
-    let predictor = Predictor::new(model(kind));
-    let data: Vec<Vec<f64>> = predictor.model().features.iter().map(|f| values(dice, f, 300)).collect();
-    let columns: Vec<_> = data.iter().enumerate().map(|(i, v)| Column::from_f64(format!("f{i}"), v)).collect();
-    same_explanations("1200 columns", &predictor, &columns.iter().collect::<Vec<_>>(), Terms::Values);
-
-    let mut deep = model(Kind { features: 20, trees: 0, ..kind });
-    let Tree::Branching { mut nodes, leaves } = branching(dice, &deep.features, 20) else { unreachable!("a branching tree") };
-    for (i, node) in nodes.iter_mut().enumerate() {
-        node.split.feature = i as u32;
-        node.split.border = 0;
-        node.left = Child::Leaf(i as u32);
-        node.right = if i == 19 { Child::Leaf(20) } else { Child::Node(i as u32 + 1) };
-    }
-    deep.trees.push(Tree::Branching { nodes, leaves });
-    let predictor = Predictor::new(deep);
-    let shap = predictor.shap_values(None).expect("an explainer");
-    let on_device = Arc::new(DevicePredictor::new(gpu.queue.gpu(), &predictor).expect("a model on the GPU"));
-    let pool = ThreadPool::new(1).expect("a thread");
-    let error = DeviceExplainer::new(on_device, &predictor, &shap, Terms::Values, &pool).err().expect("a path of 20 columns");
-    assert!(error.to_string().contains("a path meets 20 columns; explain it on the CPU"), "{error}");
 }
 
 #[test]
@@ -183,7 +102,15 @@ fn fitted(text: &[Vec<Option<String>>], x: &[f64], y: &[f64], params: serde_json
         Some("multiclass") => Target::Classes { codes: &codes, labels: Labels::Integer(vec![0, 1, 2]) },
         _ => Target::Numbers(Column::from_f64("y", y)),
     };
-    let input = Input { features, target, target_name: "y".into(), weight: None, baseline: vec![], held_out: None };
+    let input = Input {
+        features,
+        target,
+        target_name: "y".into(),
+        weight: None,
+        baseline: vec![],
+        held_out: None,
+        loss_columns: Default::default(),
+    };
     fit(&input, &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap()
 }
 
@@ -215,7 +142,7 @@ fn models_with_categories_predict_the_same() {
             let columns = predictor.bind(&columns).unwrap();
             same(&params.to_string(), &predictor, &columns);
             for terms in [Terms::Values, Terms::Interactions] {
-                same_explanations(&format!("{params}, {terms:?}"), &predictor, &columns, terms);
+                same_explanations(&format!("{params}, {terms:?}"), &predictor, &columns, terms, None);
             }
         }
     }

@@ -242,6 +242,7 @@ fn categories() {
                 weight: (case % 3 == 0).then(|| Column::from_f64("w", &weight)),
                 baseline: vec![],
                 held_out: (case % 2 == 0).then_some(&held_out[..]),
+                loss_columns: Default::default(),
             };
             if classes > 0 && more.get("loss").is_some() {
                 continue;
@@ -262,6 +263,17 @@ fn every_kernel_once() {
         ("rmse", 6, json!({ "policy": "symmetric", "min_data_in_leaf": 5 })),
         ("multiclass", 40, json!({ "policy": "leafwise", "row_sample": "goss" })),
         ("quantile", 6, json!({ "policy": "symmetric", "feature_fraction": 0.7, "row_sample": "bernoulli", "row_fraction": 0.5 })),
+        ("quantile", 6, json!({ "policy": "symmetric", "alpha": [0.1, 0.5, 0.9] })),
+        ("mape", 6, json!({ "policy": "leafwise" })),
+        ("expectile", 6, json!({ "policy": "symmetric", "alpha": 0.9 })),
+        ("log_cosh", 6, json!({ "policy": "depthwise" })),
+        ("focal", 6, json!({ "policy": "symmetric", "focal_alpha": 0.25 })),
+        ("ova", 6, json!({ "policy": "leafwise" })),
+        ("gaussian", 6, json!({ "policy": "symmetric" })),
+        ("lambdarank", 6, json!({ "policy": "depthwise" })),
+        ("pairwise", 6, json!({ "policy": "symmetric", "rank_truncation": 9 })),
+        ("xendcg", 6, json!({ "policy": "symmetric" })),
+        ("yetirank", 6, json!({ "policy": "leafwise" })),
     ] {
         let mut t = table(3000, features, loss, 21);
         t.held_out = (features == 40).then(|| (0..3000).map(|i| i % 5 == 0).collect());
@@ -281,6 +293,46 @@ fn every_kernel_once() {
     let t = Table::numbers((0..40).map(flag).collect(), levels.iter().map(|l| (l[0] * 7 % 11 + l[1]) as f64).collect());
     for policy in ["symmetric", "depthwise"] {
         compare(&t, &params(json!({ "rounds": 4, "depth": 3, "policy": policy })), "flags");
+    }
+}
+
+/// Proves equal bytes of losses by group: groups of one row to all rows, rows that stand side by side and not, weights, equal scores,
+/// gains from tiny to the largest, statistics of categories under several permutations, and trees that are queued ahead.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn groups_of_rows() {
+    gpu();
+    for (case, loss) in contract::RANKING.into_iter().cycle().take(24).enumerate() {
+        let rows = [3000, 20_000, 500, 6000, 70_000, 40][case / 4];
+        let mut t = table(rows, 6, loss, 50 + case as u64);
+        let mut dice = Dice::new(case as u64);
+        t.groups = match case / 4 {
+            0 => Some(vec![3; rows]),
+            1 => Some((0..rows).map(|i| (i / 120) as u32).collect()),
+            2 => Some((0..rows).map(|i| i as u32).collect()),
+            3 => Some((0..rows).map(|i| (i / (1 + i % 700)) as u32).collect()),
+            _ => t.groups,
+        };
+        t.weight = (case % 3 == 0).then(|| (0..rows).map(|_| (dice.unit() * 20.0 - 10.0).exp2()).collect());
+        if case % 5 == 0 {
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            y.iter_mut().for_each(|y| *y = if dice.chance(0.1) { 30.0 } else { 0.0 });
+        }
+        let policy = ["symmetric", "depthwise", "leafwise"][case % 3];
+        let more = [json!({}), json!({ "rank_truncation": 5, "rank_decay": 0.5 }), json!({ "rank_normalize": false, "rank_orders": 3 })];
+        let p = json!({ "loss": loss, "policy": policy, "rounds": 8, "depth": 5, "min_child_weight": 0, "l2": 0.1, "seed": case });
+        compare(&t, &params_with(p, more[case / 4 % 3].clone()), &format!("{loss}, {rows} rows, case {case}"));
+    }
+    let rows = 9000;
+    for loss in contract::RANKING {
+        let mut dice = Dice::new(77);
+        let text: Vec<String> = (0..rows).map(|_| format!("k{}", dice.below(60))).collect();
+        let column = CategoryColumn::text("c", &[rows], |_, r| Some(text[r].as_str())).unwrap();
+        let t = table(rows, 3, loss, 78);
+        let mut features = t.features();
+        features.push(Column::categorical(&column));
+        let p = params(json!({ "loss": loss, "rounds": 6, "depth": 4, "permutations": 3 }));
+        assert_same(&both(&Input { features, ..t.input() }, &p), &format!("{loss} with categories"));
     }
 }
 
@@ -345,6 +397,7 @@ fn many_rows() {
         weight: None,
         baseline: vec![],
         held_out: None,
+        loss_columns: Default::default(),
     };
     for policy in ["symmetric", "depthwise", "leafwise"] {
         let p = params(json!({ "rounds": 3, "policy": policy }));

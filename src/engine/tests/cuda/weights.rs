@@ -70,3 +70,30 @@ fn forests_of_any_size() {
         }
     }
 }
+
+/// Proves equal bytes of losses of one's own under every policy, way to draw rows and kind of target, with held-out rows and weights.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn losses_of_ones_own() {
+    let formulas = [
+        ("0.5 * (y - f) ** 2", "identity"),
+        ("when(y > f).then(2 * (y - f) ** 2).otherwise((y - f) ** 2)", "identity"),
+        ("sqrt(1 + (y - f) ** 2) - 1", "identity"),
+        ("log(1 + exp(f)) - y * f / 20", "logit"),
+        ("(y - exp(f)) ** 2 + f ** 2", "log"),
+    ];
+    for (case, (value, link)) in formulas.into_iter().enumerate() {
+        for sampler in ["none", "bernoulli", "goss", "mvs"] {
+            for policy in ["symmetric", "depthwise", "leafwise"] {
+                let mut t = table(20_000, 6, "rmse", case as u64);
+                if case % 2 == 1 {
+                    t = weighted(20_000, "rmse", 1.0, case as u64);
+                    t.held_out = Some((0..20_000).map(|i| i % 5 == 2).collect());
+                }
+                let own = json!({ "value": value, "link": link });
+                let p = json!({ "loss": "custom", "custom_loss": own, "policy": policy, "row_sample": sampler, "rounds": 6 });
+                compare(&t, &params(p), &format!("{value}, {sampler}, {policy}"));
+            }
+        }
+    }
+}

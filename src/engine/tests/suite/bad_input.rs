@@ -8,6 +8,7 @@ use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::device::with_device;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
+use taiga_engine::losses::LossKind;
 use taiga_engine::{Error, Result, memory};
 use taiga_testing::{Table, Wanted, params};
 
@@ -160,6 +161,10 @@ fn parameters_out_of_range_are_refused() {
         ("alpha", json!(-3)),
         ("huber_delta", json!(0.0)),
         ("huber_delta", json!(-1.0)),
+        ("focal_gamma", json!(-0.1)),
+        ("focal_gamma", json!(100.5)),
+        ("focal_alpha", json!(0.0)),
+        ("focal_alpha", json!(1.0)),
         ("tweedie_power", json!(1.0)),
         ("tweedie_power", json!(2.0)),
         ("rounds", json!(0)),
@@ -219,7 +224,7 @@ fn parameters_out_of_range_are_refused() {
             BoostingParams { feature_fraction: value, ..p.clone() },
             BoostingParams { feature_fraction_level: value, ..p.clone() },
             BoostingParams { feature_fraction_node: value, policy: taiga_engine::tree::Policy::Depthwise, ..p.clone() },
-            BoostingParams { alpha: value, ..p.clone() },
+            BoostingParams { alpha: taiga_engine::losses::Alpha::One(value), ..p.clone() },
         ] {
             assert!(matches!(good().try_fit(&p), Err(Error::Parameter { .. })), "{p:?}");
         }
@@ -353,8 +358,10 @@ fn any_case() -> impl Strategy<Value = Case> {
 fn any_params() -> impl Strategy<Value = Value> {
     let pick = |values: &[Value]| prop::sample::select(values.to_vec());
     let losses = pick(
-        &["auto", "rmse", "logloss", "cross_entropy", "multiclass", "mae", "quantile", "huber", "poisson", "gamma", "tweedie"]
-            .map(|l| json!(l)),
+        &[json!("auto")]
+            .into_iter()
+            .chain(LossKind::ALL.iter().filter(|loss| **loss != LossKind::Custom).map(|loss| json!(loss.name())))
+            .collect::<Vec<_>>(),
     );
     let policies = pick(&[json!("symmetric"), json!("depthwise"), json!("leafwise")]);
     let samples = pick(&[json!("none"), json!("bernoulli"), json!("goss"), json!("mvs")]);

@@ -161,6 +161,8 @@ impl TreeDevices for Dealt {
                 target: data.target[own.clone()].to_vec(),
                 weight: data.weight.as_ref().map(|w| w[own.clone()].to_vec()),
                 scores: data.scores.iter().map(|s| s[own.clone()].to_vec()).collect(),
+                columns: vec![],
+                groups: None,
                 held_out: data.held_out.map(|h| &h[own.clone()]),
                 shard: RowShard { collective: &ends[k], first: own.start, all: rows },
                 ..data

@@ -278,6 +278,7 @@ fn fit_text(columns: &[Vec<Option<&str>>], target: Target<'_>, p: serde_json::Va
         weight: None,
         baseline: vec![],
         held_out: None,
+        loss_columns: Default::default(),
     };
     fit(&input, &params(p), &Quiet)
 }

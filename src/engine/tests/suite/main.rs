@@ -28,6 +28,7 @@ mod boosting {
     mod model_envelope;
     mod model_explain;
     mod prepare;
+    mod ranking;
     mod ties;
 }
 

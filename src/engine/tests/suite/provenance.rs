@@ -8,12 +8,14 @@ use taiga_engine::dataset::labels::{Label, Labels};
 use taiga_engine::dataset::{Quiet, Target};
 use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
+use taiga_engine::envelope::Persisted;
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::forest::{Forest, ForestParams};
 use taiga_engine::learners::linear::{LinearModel, LinearParams};
 use taiga_engine::learners::{boosting, forest, linear};
-use taiga_engine::provenance::{LabelType, Provenance};
+use taiga_engine::metadata::Metadata;
+use taiga_engine::provenance::{LabelType, Provenance, StructColumn};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Two features, and two classes.
@@ -42,7 +44,15 @@ impl Table {
         let params = BoostingParams { rounds: 2, depth: Some(2), positive, ..Default::default() };
         let (features, target_name) = (self.features(), "y".into());
         boosting::fit(
-            &taiga_engine::dataset::Input { features, target, target_name, weight: None, baseline: vec![], held_out: None },
+            &taiga_engine::dataset::Input {
+                features,
+                target,
+                target_name,
+                weight: None,
+                baseline: vec![],
+                held_out: None,
+                loss_columns: Default::default(),
+            },
             &params,
             &Quiet,
         )
@@ -144,6 +154,30 @@ fn only_news_raise_the_version() {
     });
 }
 
+/// Proves that columns of structs, with metadata and without, raise the version to the newest, and travel.
+#[test]
+fn structs_travel() {
+    for_each_learner!(|model, M, plain| {
+        for metadata in [None, Some(Metadata::new("{\"a\": 1}").unwrap())] {
+            let (mut told, _plain): (M, u32) = (model.clone(), plain);
+            let structs = vec![of_struct("s", &[0]), of_struct("t", &[1])];
+            told.provenance = Provenance { metadata, ..Provenance::new(Some(enumeration()), [true, true]).with_structs(structs, 0) };
+            let bytes = told.to_bytes();
+            assert_eq!(version(&bytes), M::ENVELOPE.structs);
+            let back = M::from_bytes(&bytes).unwrap();
+            assert_eq!(back.provenance, told.provenance);
+            assert!(back.to_bytes() == bytes);
+            assert_eq!(told.to_json()["structs"], json!([{"name": "s", "columns": [0]}, {"name": "t", "columns": [1]}]));
+        }
+    });
+    let behind = Provenance::new(None, [false, true, true]).with_structs(vec![of_struct("s", &[0, 1])], 1);
+    assert_eq!(behind.structs, [of_struct("s", &[1, 2])]);
+}
+
+fn of_struct(name: &str, columns: &[u32]) -> StructColumn {
+    StructColumn { name: name.into(), columns: columns.to_vec() }
+}
+
 #[test]
 fn json_tells_the_type_of_labels_and_computed_columns() {
     for_each_learner!(|model, M, plain| {
@@ -158,7 +192,8 @@ fn json_tells_the_type_of_labels_and_computed_columns() {
 #[test]
 fn news_that_do_not_hold_together_are_refused() {
     let of_type = |label_type| Provenance::new(Some(label_type), []);
-    let of_columns = |computed: &[u32]| Provenance { label_type: None, computed: computed.to_vec(), metadata: None };
+    let of_columns = |computed: &[u32]| Provenance { computed: computed.to_vec(), ..Provenance::default() };
+    let of_structs = |structs: &[StructColumn]| of_columns(&[0, 1]).with_structs(structs.to_vec(), 0);
     let categorical = |bits| LabelType::Categorical { name: "".into(), namespace: "".into(), bits };
     let cases = [
         (of_type(LabelType::String), "not of the type String"),
@@ -170,6 +205,12 @@ fn news_that_do_not_hold_together_are_refused() {
         (of_columns(&[2]), "computed columns [2]"),
         (of_columns(&[1, 0]), "computed columns [1, 0]"),
         (of_columns(&[0, 0]), "computed columns [0, 0]"),
+        (of_structs(&[of_struct("s", &[])]), "its struct `s`"),
+        (of_structs(&[of_struct("s", &[2])]), "its struct `s`"),
+        (of_structs(&[of_struct("s", &[1, 0])]), "its struct `s`"),
+        (of_structs(&[of_struct("s", &[0, 1]), of_struct("t", &[1])]), "its struct `t`"),
+        (of_structs(&[of_struct("s", &[0]), of_struct("s", &[1])]), "its struct `s` is given twice"),
+        (of_columns(&[0]).with_structs(vec![of_struct("s", &[1])], 0), "its struct `s`"),
     ];
     for_each_learner!(|model, M, plain| {
         for (provenance, words) in &cases {
@@ -216,7 +257,7 @@ fn news_that_do_not_hold_together_are_refused() {
 fn hostile_bytes_are_refused_or_harmless() {
     for_each_learner!(|model, M, plain| {
         let (mut told, _plain): (M, u32) = (model, plain);
-        told.provenance = Provenance::new(Some(enumeration()), [true, true]);
+        told.provenance = Provenance::new(Some(enumeration()), [true, true]).with_structs(vec![of_struct("s", &[0, 1])], 0);
         let bytes = told.to_bytes();
         let try_it = |bytes: Vec<u8>| {
             if let Ok(model) = M::from_bytes(&bytes) {

@@ -108,6 +108,7 @@ impl Rows {
             weight: Some(Column::from_f64("w", &self.weight)),
             baseline: vec![],
             held_out: evaluates.then_some(&self.held_out),
+            loss_columns: Default::default(),
         };
         visit(&input)
     }
@@ -346,14 +347,31 @@ const POWERS: [i32; 4] = [-100, -33, 33, 100];
 /// scaled.
 #[test]
 fn a_factor_of_weights_changes_no_tree() {
-    let losses = ["rmse", "mae", "quantile", "huber", "poisson", "gamma", "tweedie", "cross_entropy", "logloss", "multiclass"];
+    let losses = [
+        "rmse",
+        "mae",
+        "quantile",
+        "huber",
+        "expectile",
+        "mape",
+        "log_cosh",
+        "poisson",
+        "gamma",
+        "tweedie",
+        "cross_entropy",
+        "logloss",
+        "focal",
+        "multiclass",
+        "ova",
+        "gaussian",
+    ];
     let samplers = ["none", "bernoulli", "goss", "mvs"];
     for (i, loss) in losses.into_iter().enumerate() {
         for (j, sampler) in samplers.into_iter().enumerate() {
             let policy = POLICIES[(i + j) % 3];
             let classes = match loss {
-                "logloss" => 2,
-                "multiclass" => 3,
+                "logloss" | "focal" => 2,
+                "multiclass" | "ova" => 3,
                 _ => 0,
             };
             let mut rows = Rows::new(500, classes, (i * 4 + j) as u64);
@@ -624,6 +642,7 @@ fn borders_are_those_of_rows_that_count() {
         weight: Some(Column::from_f64("w", &weight)),
         baseline: vec![],
         held_out: None,
+        loss_columns: Default::default(),
     };
     let params = BoostingParams::from_json(&json!({ "rounds": 100, "border_sample": 20_000 })).unwrap();
     let model = boosting::fit(&input, &params, &taiga_engine::dataset::Quiet).unwrap();

@@ -8,7 +8,6 @@ use crate::encoding::Lookup;
 use crate::error::Result;
 use crate::losses::loss;
 use crate::model::bind::{bind, largest};
-use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
 use crate::objective::Link;
 use crate::parallel::interrupt;
 
@@ -185,14 +184,9 @@ impl Predictor {
     }
 
     /// Turns raw scores into predictions in place: the identity, probabilities (of the second
-    /// class, or one for each class) or the exponential, by the loss's link.
+    /// class, or one for each class), the exponential, quantiles that ascend, or a mean and a variance, by the loss's link.
     pub fn link(&self, raw: &mut [Vec<f64>]) {
-        match self.link {
-            Link::Identity => {}
-            Link::Exp => raw.iter_mut().for_each(|r| exp_in_place(r)),
-            Link::Sigmoid => raw.iter_mut().for_each(|r| sigmoid_in_place(r)),
-            Link::Softmax => softmax_in_place(raw),
-        }
+        self.link.apply(raw);
     }
 
     /// The index of the class with the largest raw score, the lower one at a tie. Under one output

@@ -14,6 +14,8 @@
 //! | 3 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
 //! | 4 | gains of any size | behind the payload, before the provenance, the units of gains and of weights |
 //! | 5 | metadata | behind the provenance the user's [`crate::metadata`] |
+//! | 6 | columns of structs | behind the metadata, which may be none, the structs that columns were fields of |
+//! | 7 | losses of one's own | the parameter `custom_loss` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -33,7 +35,10 @@ use std::borrow::Cow;
 
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"GB", version: 5, provenance: 3, metadata: 5, noun: "model", description: "a model of boosted trees" };
+    Envelope { kind: b"GB", version: 7, provenance: 3, metadata: 5, structs: 6, noun: "model", description: "a model of boosted trees" };
+
+/// The first version with losses of one's own.
+const CUSTOM_LOSS_SINCE: u32 = 7;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -121,6 +126,10 @@ impl Persisted for Model {
         let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
         let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum();
         Contents { payload, extra: self.units, provenance: &self.provenance, is_new, size }
+    }
+
+    fn known_since(&self) -> u32 {
+        if self.params.custom_loss.is_some() { CUSTOM_LOSS_SINCE } else { 1 }
     }
 
     fn from_contents(p: Payload<'_>, units: Units, provenance: Provenance) -> Result<Self> {

@@ -3,7 +3,7 @@
 use super::Model;
 use super::explain::{Importance, NodeRow};
 use crate::error::Result;
-use crate::losses::loss;
+use crate::losses::{LossKind, loss};
 use crate::metadata::Metadata;
 use crate::metrics::MetricKind;
 use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable, Scoring, unknown_importance};
@@ -43,6 +43,17 @@ impl FittedModel for Model {
             rounds: Model::rounds(self),
             trees: self.trees.len(),
             history: self.history.as_ref(),
+        }
+    }
+
+    fn fields(&self, raw: bool) -> Option<Vec<String>> {
+        let names = |names: [&str; 2]| Some(names.map(String::from).to_vec());
+        match (&self.labels, self.loss) {
+            (Some(labels), _) => Some(labels.names()).filter(|_| Model::outputs(self) > 1),
+            (None, LossKind::Gaussian) => names(if raw { ["mean", "log_sigma"] } else { ["mean", "variance"] }),
+            (None, _) if Model::outputs(self) == 1 => None,
+            // Quantiles, by their levels.
+            (None, _) => Some(self.params.alpha.levels().iter().map(f64::to_string).collect()),
         }
     }
 

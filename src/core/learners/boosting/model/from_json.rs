@@ -10,7 +10,7 @@ use crate::model::from_json::{
     ChildIn, FeatureIn, HistoryIn, LabelIn, NumberIn, Side, border_place, labels, numbers, params, provenance, read,
 };
 use crate::model::payload::{invalid, named};
-use crate::provenance::LabelType;
+use crate::provenance::{LabelType, StructColumn};
 use crate::tree::model::{Leaf, Node, Split, Tree};
 use serde::Deserialize;
 use serde_json::Value;
@@ -38,6 +38,8 @@ struct ModelIn {
     label_type: Option<LabelType>,
     #[serde(default)]
     computed: Vec<String>,
+    #[serde(default)]
+    structs: Vec<StructColumn>,
     metadata: Option<Value>,
 }
 
@@ -121,7 +123,7 @@ impl Model {
     pub fn from_json(text: &str) -> Result<Model> {
         let m: ModelIn = read(text, super::json::FORMAT, ENVELOPE.version)?;
         let features = m.features.into_iter().map(FeatureIn::feature).collect::<Result<Vec<_>>>()?;
-        let provenance = provenance(m.label_type, &m.computed, m.metadata.as_ref(), features.iter().map(|f| f.name.as_str()))?;
+        let provenance = provenance(m.label_type, &m.computed, m.structs, m.metadata.as_ref(), features.iter().map(|f| f.name.as_str()))?;
         let mut model = Model {
             params: params(&m.params, BoostingParams::LOCAL, BoostingParams::from_stored)?,
             loss: named::<LossKind>("loss", &m.loss)?,

@@ -22,7 +22,8 @@
 //!   "params": {"trees": 100, …} as in [`stored`](crate::params::stored),
 //!   "label_type": "UInt8" or {"Enum": ["low", "high"]}, …, where labels have another type than the four that JSON
 //!       and this format know (Boolean, Int64, Float64, String),
-//!   "computed": ["age", …], the features that were expressions when it was fitted, where there are any }
+//!   "computed": ["age", …], the features that were expressions when it was fitted, where there are any,
+//!   "structs": [{ "name": "person", "columns": [0, …] }, …], where these were fields of a column }
 //! ```
 //!
 //! A split's "feature" counts the features and behind them the derived ones. A category is its place

@@ -5,7 +5,7 @@ use crate::dataset::labels::{Labels, validate_labels};
 use crate::encoding::ctr::CtrKind;
 use crate::envelope::check;
 use crate::error::{Error, Result};
-use crate::losses::LossTarget;
+use crate::losses::{LossTarget, loss};
 use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names, validate_unit};
 use crate::tree::model::{Leaf, Split, Tree};
 
@@ -61,7 +61,10 @@ impl Model {
             Some(LossTarget::Classes) => outputs >= 2 && classes == Some(outputs),
             // One class where there was no other to learn: a constant.
             Some(LossTarget::TwoClasses) => outputs == 1 && matches!(classes, Some(1 | 2)),
-            Some(LossTarget::Numbers) => outputs == 1 && classes.is_none(),
+            Some(LossTarget::Numbers) => {
+                let loss = loss(self.loss, &self.params.loss_params(), 1, 1.0);
+                classes.is_none() && loss.is_ok_and(|loss| loss.outputs() == outputs)
+            }
         };
         check(fits, || format!("{outputs} outputs and {classes:?} classes under the loss {:?}", self.loss))?;
         validate_labels(self.labels.as_ref(), &self.provenance)

@@ -6,6 +6,7 @@
 //! | 2 | computed columns | the parameter `positive`; behind the payload the [`crate::provenance`] |
 //! | 3 | Shapley values | behind the payload what each column gives in the mean of the training rows |
 //! | 4 | metadata | behind the provenance the user's [`crate::metadata`] |
+//! | 5 | columns of structs | behind the metadata, which may be none, the structs that columns were fields of |
 //!
 //! A model is written in the oldest version that can hold it.
 
@@ -20,8 +21,15 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// The envelope of linear models.
-pub const ENVELOPE: Envelope =
-    Envelope { kind: b"LR", version: 4, provenance: 2, metadata: 4, noun: "model", description: "a model of sparse logistic regression" };
+pub const ENVELOPE: Envelope = Envelope {
+    kind: b"LR",
+    version: 5,
+    provenance: 2,
+    metadata: 4,
+    structs: 5,
+    noun: "model",
+    description: "a model of sparse logistic regression",
+};
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]

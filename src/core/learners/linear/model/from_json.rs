@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::learners::linear::LinearParams;
 use crate::model::from_json::{HistoryIn, LabelIn, NumberIn, feature_type, labels, numbers, params, provenance, read};
 use crate::model::payload::invalid;
-use crate::provenance::LabelType;
+use crate::provenance::{LabelType, StructColumn};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -34,6 +34,8 @@ struct ModelIn {
     label_type: Option<LabelType>,
     #[serde(default)]
     computed: Vec<String>,
+    #[serde(default)]
+    structs: Vec<StructColumn>,
     metadata: Option<Value>,
 }
 
@@ -110,7 +112,7 @@ impl LinearModel {
             history: m.history.map(HistoryIn::history).transpose()?,
             provenance: Default::default(),
         };
-        model.provenance = provenance(m.label_type, &m.computed, m.metadata.as_ref(), model.column_names())?;
+        model.provenance = provenance(m.label_type, &m.computed, m.structs, m.metadata.as_ref(), model.column_names())?;
         model.set_coefficients(m.coefficients, outputs)?;
         model.validate()?;
         Ok(model)

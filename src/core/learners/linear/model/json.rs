@@ -10,7 +10,7 @@
 //!   "passes": 12, "converged": true, "objective": 0.41 or "nan",
 //!   "history": {"metric": "logloss", "values": [0.61, …], "best": 11} or null,
 //!   "params": {"optimizer": "lbfgs", …},
-//!   "label_type" and "computed" as in [`crate::learners::boosting::model::json`], where there is something to tell }
+//!   "label_type", "computed" and "structs" as in [`crate::learners::boosting::model::json`], where there is something to tell }
 //! ```
 //!
 //! "class" is an index into "labels". The raw score of an output is its intercept and the sum of value times coefficient; see

@@ -76,6 +76,7 @@ impl Mixed {
             weight: None,
             baseline: vec![],
             held_out: self.held_out.as_deref(),
+            loss_columns: Default::default(),
         };
         fit(&input, &BoostingParams::from_json(&value)?, &Quiet)
     }
@@ -374,7 +375,15 @@ fn one_hot_equals_dummy_columns() {
         let mut features: Vec<Column<'_>> = table.numbers.iter().enumerate().map(|(i, x)| Column::from_f64(format!("x{i}"), x)).collect();
         features.extend(dummies.iter().enumerate().map(|(i, d)| Column::from_f64(format!("d{i}"), d)));
         let target = Target::Numbers(Column::from_f64("y", &table.y));
-        let input = Input { features: features.clone(), target, target_name: "y".into(), weight: None, baseline: vec![], held_out: None };
+        let input = Input {
+            features: features.clone(),
+            target,
+            target_name: "y".into(),
+            weight: None,
+            baseline: vec![],
+            held_out: None,
+            loss_columns: Default::default(),
+        };
         let theirs = fit(&input, &BoostingParams::from_json(&p).unwrap(), &Quiet).unwrap();
         let predictor = Predictor::new(theirs);
         assert!(close(&table.raw(&ours), &predictor.raw(&predictor.bind(&features).unwrap())), "{policy}");

@@ -236,7 +236,14 @@ impl Booster {
         match self.loss {
             LossKind::Rmse => r * r / 2.0,
             LossKind::Logloss | LossKind::CrossEntropy => s.max(0.0) + (-s.abs()).exp().ln_1p() - y * s,
-            LossKind::Mae => r,
+            LossKind::Mae | LossKind::Mape => r,
+            LossKind::Expectile => (if y > s { self.alpha } else { 1.0 - self.alpha }) * r * r,
+            LossKind::LogCosh => r.cosh().ln(),
+            LossKind::Focal => {
+                let z = if y == 1.0 { s } else { -s };
+                let p = 1.0 / (1.0 + (-z).exp());
+                -(1.0 - p) * (1.0 - p) * p.ln()
+            }
             LossKind::Quantile => {
                 if y > s {
                     self.alpha * r
@@ -256,7 +263,7 @@ impl Booster {
             LossKind::Tweedie => {
                 ((2.0 - self.power) * s).exp() / (2.0 - self.power) - y * ((1.0 - self.power) * s).exp() / (1.0 - self.power)
             }
-            LossKind::Multiclass | LossKind::Auto => unreachable!(),
+            other => unreachable!("{other:?} is no loss of one score of single rows"),
         }
     }
 
@@ -309,7 +316,7 @@ fn smooth_table(dice: &mut Dice, rows: usize, loss: LossKind) -> Table {
     let y: Vec<f64> = z
         .iter()
         .map(|z| match loss {
-            LossKind::Logloss => dice.chance(p(*z)) as u8 as f64,
+            LossKind::Logloss | LossKind::Focal => dice.chance(p(*z)) as u8 as f64,
             LossKind::CrossEntropy => p(z + 0.5 * dice.normal()),
             LossKind::Poisson => (0..60).filter(|_| dice.chance((0.5 * z).exp() / 60.0)).count() as f64,
             LossKind::Gamma => (0.5 * z).exp() * -(1.0 - dice.unit()).ln() + 1e-3,
@@ -324,7 +331,7 @@ fn smooth_table(dice: &mut Dice, rows: usize, loss: LossKind) -> Table {
         })
         .collect();
     match loss {
-        LossKind::Logloss => Table::classes(columns, y.iter().map(|y| *y as u32).collect(), Labels::Boolean),
+        LossKind::Logloss | LossKind::Focal => Table::classes(columns, y.iter().map(|y| *y as u32).collect(), Labels::Boolean),
         _ => Table::numbers(columns, y),
     }
 }
@@ -335,7 +342,7 @@ fn smooth_table(dice: &mut Dice, rows: usize, loss: LossKind) -> Table {
 #[test]
 fn boosting_lowers_the_loss_as_far_as_in_f64() {
     use LossKind::*;
-    for loss in [Rmse, Logloss, CrossEntropy, Mae, Quantile, Huber, Poisson, Gamma, Tweedie] {
+    for loss in [Rmse, Logloss, CrossEntropy, Focal, Mae, Quantile, Huber, Expectile, LogCosh, Poisson, Gamma, Tweedie] {
         for policy in [Policy::Symmetric, Policy::Depthwise, Policy::Leafwise] {
             let mut differences: Vec<f64> = (0..5).map(|seed| difference_from_f64(loss, policy, seed)).collect();
             let mean = differences.iter().sum::<f64>() / differences.len() as f64;
@@ -360,14 +367,14 @@ fn difference_from_f64(loss: LossKind, policy: Policy, seed: u64) -> f64 {
         depth: Some(4),
         leaves: (policy == Policy::Leafwise).then_some(12),
         bins: 21,
-        alpha: 0.8,
+        alpha: 0.8.into(),
         huber_delta: Some(0.7),
         tweedie_power: 1.3,
         n_threads: Some(1),
         ..BoostingParams::default()
     };
     let model = table.fit(&p);
-    let booster = Booster { loss, alpha: p.alpha, delta: p.loss_params().huber_delta, power: p.tweedie_power };
+    let booster = Booster { loss, alpha: p.alpha.first(), delta: p.loss_params().huber_delta, power: p.tweedie_power };
     let y = table.y();
     let own = booster.mean(&taiga_testing::raw(&model, &table)[0], &y);
     let exact = booster.mean(&booster.scores(&table, &p, model.start[0]), &y);

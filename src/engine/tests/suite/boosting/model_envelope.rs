@@ -162,8 +162,8 @@ fn errors_tell_what_the_bytes_are() {
     damaged[n / 2] ^= 4;
     assert_eq!(message(&damaged), "model: the value is damaged: its checksum does not fit");
     let mut newer = bytes.clone();
-    newer[8] = 7;
-    assert_eq!(message(&sealed(newer)), "model: this model is of format version 7, this build reads up to 5: upgrade polars-taiga");
+    newer[8] = 8;
+    assert_eq!(message(&sealed(newer)), "model: this model is of format version 8, this build reads up to 7: upgrade polars-taiga");
     let mut other = bytes;
     other[6..8].copy_from_slice(b"TE");
     assert!(message(&sealed(other)).contains("not a model of boosted trees"));
@@ -188,6 +188,7 @@ fn categorical(method: &str) -> Model {
         weight: None,
         baseline: vec![],
         held_out: None,
+        loss_columns: Default::default(),
     };
     let params = serde_json::json!({ "rounds": 3, "depth": 3, "policy": "depthwise", "cat_method": method });
     fit(&input, &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap()

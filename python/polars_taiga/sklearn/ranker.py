@@ -1,0 +1,185 @@
+"""Gradient-boosted trees that rank, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+
+from polars_taiga.gbdt import fit_gbdt
+from polars_taiga.sklearn import _data
+from polars_taiga.sklearn._docs import documented
+from polars_taiga.sklearn.gbdt import EARLY_STOPPING, RANKING, Gbdt
+
+if TYPE_CHECKING:
+    from polars_taiga.gbdt import Ctr, Metric
+    from polars_taiga.loss import CustomLoss
+
+__all__ = ["GbdtRanker"]
+
+
+@documented(
+    fit_gbdt,
+    loss="""
+Default `"lambdarank"`: pairs weighed by NDCG, for grades from 0 to 30, as `"xendcg"`; `"pairwise"` and `"yetirank"` are
+for any numbers. See `tg.fit_gbdt`.
+""",
+    early_stopping=EARLY_STOPPING,
+)
+class GbdtRanker(Gbdt):
+    """Gradient-boosted trees that rank the rows of groups: `tg.fit_gbdt` as a scikit-learn estimator.
+
+    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
+    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_ : Model
+        The fitted model, a `polars_taiga.Model`: `tg.predict(est.model_)` is an expression with it.
+    feature_importances_ : ndarray of shape (n_features,)
+        The share of each feature in the total gain; `model_.importance` knows other kinds.
+    n_iter_ : int
+        The number of rounds that the model keeps.
+    n_features_in_ : int
+        The number of columns at the fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are text. (The model calls those of an array x0, x1, ….)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polars_taiga.sklearn import GbdtRanker
+    >>> X = np.arange(100.0).reshape(-1, 1)
+    >>> grade, query = np.arange(100) // 25, np.arange(100) % 10
+    >>> scores = GbdtRanker(rounds=20).fit(X, grade, group=query).predict(X)
+    >>> bool(scores[99] > scores[0])
+    True
+    """
+
+    _grouped: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        loss: Literal["lambdarank", "pairwise", "xendcg", "yetirank"] = "lambdarank",
+        rank_truncation: int | None = None,
+        rank_normalize: bool = True,
+        rank_orders: int = 10,
+        rank_decay: float = 0.85,
+        rounds: int = 100,
+        learning_rate: float = 0.1,
+        policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
+        depth: int | None = None,
+        leaves: int | None = None,
+        bins: int = 255,
+        border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "min_max_entropy",
+        border_sample: int = 200_000,
+        l2: float = 1.0,
+        l1: float = 0.0,
+        min_child_weight: float | None = None,
+        min_data_in_leaf: int = 0,
+        min_gain: float = 0.0,
+        row_sample: Literal["none", "bernoulli", "goss", "mvs"] | None = None,
+        row_fraction: float | None = None,
+        feature_fraction: float = 1.0,
+        feature_fraction_level: float = 1.0,
+        feature_fraction_node: float = 1.0,
+        monotone: Mapping[str | int, int] | None = None,
+        interaction: Sequence[Sequence[str | int]] | None = None,
+        categorical: Sequence[str | int] | None = None,
+        cat_method: Literal["ctr", "one_hot", "partition"] = "ctr",
+        one_hot_max_size: int = 2,
+        ctr: Sequence[Ctr] | None = None,
+        ctr_priors: Sequence[float] = (0.0, 0.5, 1.0),
+        ctr_borders: int = 15,
+        target_borders: int = 1,
+        permutations: int = 3,
+        max_combination: int = 2,
+        ctr_table_limit: int = 16_777_216,
+        cat_smooth: float = 10.0,
+        cat_l2: float = 10.0,
+        max_cat_threshold: int = 32,
+        metric: Metric | None = None,
+        early_stopping: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        n_threads: int | None = None,
+        bundle: bool = True,
+        device: str = "auto",
+        progress: bool | None = None,
+    ) -> None:
+        """Of these parameters, which `fit` checks."""
+        self._keep(locals())
+
+    def fit(self, X: Any, y: Any, group: Any = None, eval_set: Any = None) -> GbdtRanker:  # noqa: N803
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            A frame of Polars, pandas, Arrow or what else narwhals knows; an array of shape (n_samples, n_features);
+            or a sparse matrix of scipy's, whose absent entries are zeros. Text and categories are categories.
+        y
+            The grades, or numbers of which larger ones stand first.
+        group
+            The group of each row, such as its query's number: integers or text. Rows of a group need not stand side by
+            side. Default: all rows are one group.
+        eval_set
+            Groups to measure `metric` on after each round, which train nothing: `(X, y, group)`, or a list of one such
+            tuple. `early_stopping` needs it; `model_.history` has what was measured.
+
+        Returns
+        -------
+        GbdtRanker
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters and tables that can't be used; where Polars has an error, its text.
+        """
+        self._fitted(X, y, group, eval_set)
+        return self
+
+    def _loss(self) -> str | CustomLoss:
+        if self.loss not in RANKING:
+            msg = f"parameter `loss`: {self.loss!r} does not rank; {', '.join(map(repr, RANKING))} do"
+            raise ValueError(msg)
+        return self.loss
+
+    def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
+        return pl.Series(_data.as_target(y, type(self).__name__).astype(np.float64))
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """Predict a score for each row, by which the rows of a group stand from the highest to the lowest.
+
+        Parameters
+        ----------
+        X
+            A table of any kind that `fit` takes, with the same columns.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._predicted(X, "auto")[0]
+
+    def staged_predict(self, X: Any) -> Iterator[Any]:  # noqa: N803
+        """Predict the scores after each round.
+
+        Parameters
+        ----------
+        X
+            As in `predict`.
+
+        Yields
+        ------
+        ndarray of shape (n_samples,)
+        """
+        for stage in self._stages(X):
+            yield stage[0]

@@ -1,0 +1,36 @@
+//! Normalised discounted cumulated gain.
+
+use super::kind::{ERROR, Metric};
+use super::ranking::{RankedGroup, mean_of_groups};
+
+pub(super) const METRIC: Metric = Metric {
+    larger_is_better: true,
+    groups: true,
+    value: |rows| mean_of_groups(rows, ndcg),
+    undefined: "the rows have no groups",
+    ..ERROR
+};
+
+/// The gain `2^grade - 1` of each of the first places, divided by `log2(place + 1)`, over what the best order has (Järvelin and
+/// Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002; gains as in Burges et al. 2005). 1 for a group in which no row
+/// gains anything, as in LightGBM and XGBoost.
+fn ndcg(group: &RankedGroup, places: usize) -> f64 {
+    let gain = |grade: f64| libm::exp2(grade) - 1.0;
+    let mut best: Vec<f64> = group.targets().map(gain).collect();
+    best.sort_unstable_by(|a, b| b.total_cmp(a));
+    let best: f64 = best.iter().take(places).enumerate().map(|(place, gain)| gain / libm::log2(place as f64 + 2.0)).sum();
+    if best <= 0.0 {
+        return 1.0;
+    }
+    let (mut place, mut found) = (0, 0.0);
+    for tie in group.ties() {
+        let mean = tie.iter().map(|row| gain(row.1)).sum::<f64>() / tie.len() as f64;
+        let discounts: f64 = (place..places.min(place + tie.len())).map(|p| 1.0 / libm::log2(p as f64 + 2.0)).sum();
+        found += mean * discounts;
+        place += tie.len();
+        if place >= places {
+            break;
+        }
+    }
+    found / best
+}

@@ -1,0 +1,136 @@
+//! Finds the derivatives of losses by group, for all rows of a tree.
+
+use super::gradient_quantizer::BATCH;
+use super::{CpuTrees, read, write};
+use taiga_core::dataset::row_groups::RowGroups;
+use taiga_core::error::Result;
+use taiga_core::learners::boosting::steps::TrainingData;
+use taiga_core::losses::Loss;
+use taiga_core::losses::by_group::{Group, GroupLoss, GroupWork, weigh};
+use taiga_core::numerics::random::{Purpose, Random};
+use taiga_core::pages;
+
+/// Groups that have together up to so many rows are one task.
+const ROWS: usize = 4096;
+
+/// The rows of a fit by group, and room for what a loss makes of them. All but the groups is in their order.
+pub struct GroupedRows {
+    groups: RowGroups,
+    target: Vec<f32>,
+    /// [`GroupLoss::number`] of each group; found with the first tree.
+    numbers: Vec<f32>,
+    scores: Vec<f32>,
+    gradient: Vec<f32>,
+    hessian: Vec<f32>,
+    /// Where each row stands among those in groups' order; nothing where that is the table's.
+    places: Option<Vec<u32>>,
+}
+
+impl GroupedRows {
+    /// Returns the rows by group, where the loss reads groups.
+    ///
+    /// # Errors
+    /// [`taiga_core::Error::Memory`].
+    pub fn new(data: &mut TrainingData<'_>) -> Result<Option<GroupedRows>> {
+        let Some(groups) = data.groups.take() else { return Ok(None) };
+        let rows = groups.all_rows();
+        let room = || pages::try_zeroed("the rows of a fit by group", rows.len());
+        let places = match rows.iter().enumerate().all(|(place, row)| place == *row as usize) {
+            true => None,
+            false => {
+                let mut places = vec![0; rows.len()];
+                rows.iter().enumerate().for_each(|(place, row)| places[*row as usize] = place as u32);
+                Some(places)
+            }
+        };
+        let target = rows.iter().map(|row| data.target[*row as usize]).collect();
+        Ok(Some(GroupedRows { target, numbers: vec![], scores: room()?, gradient: room()?, hessian: room()?, places, groups }))
+    }
+
+    /// Returns where a row stands in groups' order.
+    fn place(&self, row: usize) -> usize {
+        self.places.as_ref().map_or(row, |places| places[row] as usize)
+    }
+
+    /// Finds the derivatives at the scores, group after group on all threads.
+    fn derive(&mut self, loss: &dyn GroupLoss, random: Random) {
+        if self.numbers.is_empty() {
+            self.numbers = (0..self.groups.len()).map(|group| loss.number(&self.target[self.groups.range(group)])).collect();
+        }
+        let (mut gradient, mut hessian) = (std::mem::take(&mut self.gradient), std::mem::take(&mut self.hessian));
+        self.divide(loss, random, (0, self.groups.len()), &mut gradient, &mut hessian);
+        (self.gradient, self.hessian) = (gradient, hessian);
+    }
+
+    /// Finds the derivatives of the groups `from .. to`, whose rows' room is given.
+    fn divide(&self, loss: &dyn GroupLoss, random: Random, (from, to): (usize, usize), gradient: &mut [f32], hessian: &mut [f32]) {
+        if to - from > 1 && gradient.len() > ROWS {
+            let starts = self.groups.starts();
+            let middle = starts[from] + (gradient.len() / 2) as u32;
+            let cut = (from + starts[from..to].partition_point(|start| *start < middle)).clamp(from + 1, to - 1);
+            let at = (starts[cut] - starts[from]) as usize;
+            let ((low_gradient, high_gradient), (low_hessian, high_hessian)) = (gradient.split_at_mut(at), hessian.split_at_mut(at));
+            rayon::join(
+                || self.divide(loss, random, (from, cut), low_gradient, low_hessian),
+                || self.divide(loss, random, (cut, to), high_gradient, high_hessian),
+            );
+            return;
+        }
+        let mut work = GroupWork::default();
+        let mut at = 0;
+        for group in from..to {
+            let range = self.groups.range(group);
+            let own = at..at + range.len();
+            at = own.end;
+            let group = Group {
+                scores: &self.scores[range.clone()],
+                target: &self.target[range],
+                rows: self.groups.rows(group),
+                number: self.numbers[group],
+                random,
+            };
+            loss.derivatives(&group, &mut work, &mut gradient[own.clone()], &mut hessian[own]);
+        }
+    }
+}
+
+impl CpuTrees<'_> {
+    /// Finds the derivatives of tree `tree` at the current scores of `output`, where the loss is one by group, and gives each shard
+    /// those of its rows, times their weights.
+    pub(super) fn derive_groups(&mut self, loss: &dyn Loss, tree: u64, output: usize) {
+        let (Some(by_group), Some(mut grouped)) = (loss.by_group(), self.grouped.take()) else { return };
+        let random = Random::new(self.seed, Purpose::RankingLoss, tree);
+        for shard in self.row_shards() {
+            let shard = read(shard);
+            for batch in 0..shard.batches() {
+                let first = shard.first_row(batch);
+                let scores = &shard.scores[output][batch * BATCH..shard.rows.min((batch + 1) * BATCH)];
+                match &grouped.places {
+                    None => grouped.scores[first..first + scores.len()].copy_from_slice(scores),
+                    Some(places) => places[first..].iter().zip(scores).for_each(|(place, score)| grouped.scores[*place as usize] = *score),
+                }
+            }
+        }
+        grouped.derive(by_group, random);
+        let all = &grouped;
+        self.pool.step(|t| {
+            let mut shard = write(&self.shards[t]);
+            let (mut gradient, mut hessian) = shard.given.take().unwrap_or_default();
+            gradient.clear();
+            hessian.clear();
+            for batch in 0..shard.batches() {
+                let first = shard.first_row(batch);
+                for row in first..first + BATCH.min(shard.rows - batch * BATCH) {
+                    let place = all.place(row);
+                    gradient.push(all.gradient[place]);
+                    hessian.push(all.hessian[place]);
+                }
+            }
+            if let Some(weight) = &shard.weight {
+                weigh(weight, &mut gradient, &mut hessian);
+            }
+            shard.given = Some((gradient, hessian));
+        });
+        self.grouped = Some(grouped);
+    }
+}

@@ -1,0 +1,67 @@
+//! Finds the derivatives of a loss of one's own before a tree. Twin of `core/losses/custom`.
+
+use super::buffers::{Buffer, Kernels};
+use super::layouts::LossProgram;
+use super::rows::RowData;
+use crate::runtime::Queue;
+use crate::{grid, launch};
+use taiga_core::error::Result;
+use taiga_core::losses::Loss;
+use taiga_core::symbolic::Program;
+
+/// A program on the device, and the derivatives that it finds.
+pub struct DeviceProgram {
+    instructions: Buffer<u32>,
+    constants: Buffer<f32>,
+    program: LossProgram,
+    /// By row, weights included.
+    pub gradient: Buffer<f32>,
+    pub hessian: Buffer<f32>,
+}
+
+impl DeviceProgram {
+    /// Brings a program to the device, with room for the derivatives of `rows` rows; `columns`: what it reads beside the target.
+    ///
+    /// # Errors
+    /// [`Error::Device`](taiga_core::Error::Device).
+    fn new(queue: &Queue, program: &Program, rows: usize, columns: u64) -> Result<DeviceProgram> {
+        // Room for one at least: a program may be nothing but where its results stand.
+        let (mut words, outputs) = (program.words(), program.output_words());
+        words.resize(words.len().max(2), 0);
+        let mut constants: Vec<f32> = program.constants.iter().map(|x| *x as f32).collect();
+        constants.resize(constants.len().max(1), 0.0);
+        let instructions = Buffer::copy_of(queue, "a loss", &words)?;
+        let constants = Buffer::copy_of(queue, "a loss", &constants)?;
+        let program = LossProgram {
+            instructions: instructions.address,
+            constants: constants.address,
+            columns,
+            count: program.instructions.len() as u32,
+            gradient: outputs[0],
+            hessian: outputs[1],
+            unused: 0,
+        };
+        let room = || Buffer::new(queue, "derivatives", rows);
+        Ok(DeviceProgram { instructions, constants, program, gradient: room()?, hessian: room()? })
+    }
+}
+
+impl RowData {
+    /// Finds the derivatives of an output at the scores as they are, where the loss is one's own.
+    ///
+    /// # Errors
+    /// [`Error::Device`](taiga_core::Error::Device).
+    pub fn run_program(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize) -> Result<()> {
+        let Some(program) = loss.program() else { return Ok(()) };
+        if self.program.is_none() {
+            let columns = self.columns.as_ref().map_or(0, |c| c.address);
+            self.program = Some(DeviceProgram::new(queue, program, self.rows, columns)?);
+        }
+        let table = self.table(loss, output, false);
+        let Some(DeviceProgram { program, gradient, hessian, instructions, constants }) = &self.program else { return Ok(()) };
+        debug_assert!(program.instructions == instructions.address && program.constants == constants.address);
+        let config = grid(self.blocks, 256, 0);
+        // SAFETY: the arguments are those of `tree_run_program`: a program whose operands are there, room for two numbers of each row.
+        unsafe { launch!(queue, &kernels.run_program, config; &table, program, &gradient.address, &hessian.address) }
+    }
+}
