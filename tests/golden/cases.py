@@ -179,6 +179,19 @@ def gbdt() -> Cases:
     return cases
 
 
+def ranking() -> Cases:
+    """Every loss by group, with positions and without."""
+    cases: Cases = {}
+    features = [name for name in NUMBERS if name != "i"]
+    for policy in POLICIES:
+        for loss in ["lambdarank", "pairwise", "xendcg", "yetirank"]:
+            for position in [None, "i"]:
+                name = f"rank-{policy}-{loss}-{'position' if position else 'plain'}"
+                roles = {"group": "day", "position": position, "weight": "w"}
+                cases[name] = _gbdt(2000, "label", features, loss=loss, policy=policy, **roles)
+    return cases
+
+
 def categories() -> Cases:
     """Every way to split categories, under every policy."""
     cases: Cases = {}
@@ -300,4 +313,4 @@ def encodings() -> Cases:
 
 def all_cases() -> Cases:
     """Every case by its name."""
-    return {**gbdt(), **categories(), **forests(), **linear(), **encodings()}
+    return {**gbdt(), **ranking(), **categories(), **forests(), **linear(), **encodings()}
